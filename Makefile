@@ -17,6 +17,7 @@ READY := .venv/.ready
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --quiet \
 	--no-warn-conflicts --constraint constraints/versions.txt
 KERNELS := build/native/.built
+BUNDLE := src/posenc/explore/static/bundle/explore.js
 CMAKE := $(BIN)/cmake -S . -G Ninja -DPython_EXECUTABLE=$(abspath $(BIN))/python \
 	-DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
@@ -49,7 +50,10 @@ $(READY): pyproject.toml constraints/versions.txt constraints/peers.txt | $(BIN)
 	@touch $@
 
 .PHONY: build
-build: $(KERNELS) ## compile the kernels in the tree; where that fails, all else runs without them
+build: $(KERNELS) $(BUNDLE) ## compile the kernels in the tree; where that fails, all else runs without them
+
+$(BUNDLE): tools/bundle.py src/posenc/explore/bundle.py $(wildcard src/posenc/explore/static/*.*)
+	@$(PYTHON) tools/bundle.py
 
 MISSING := src/posenc/kernels/_native_missing.txt
 
@@ -71,7 +75,7 @@ demo: $(READY) $(KERNELS) ## the main job on real input: a sentence, then a file
 	@$(BIN)/python tools/demo.py out
 
 .PHONY: test
-test: $(READY) $(KERNELS) ## all tests but the slow ones
+test: $(READY) $(KERNELS) $(BUNDLE) ## all tests but the slow ones
 	@tools/browser.sh
 	@$(PYTEST) -m 'not slow'
 
@@ -89,7 +93,7 @@ test-changed: $(READY) $(KERNELS) ## the slow tests whose subject changed: make 
 	  || [ $$? = 5 ]  # pytest's way to say that nothing was chosen
 
 .PHONY: test-browser
-test-browser: $(READY) $(KERNELS) ## the explorer's page in a real browser; pictures in out/browser
+test-browser: $(READY) $(KERNELS) $(BUNDLE) ## the explorer's page in a real browser; pictures in out/browser
 	@tools/browser.sh
 	@$(PYTEST) tests/browser tests/test_explore_page.py
 

@@ -11,7 +11,7 @@ are two, one of them adopted (`posenc.torch.adopt`). They take turns on one thre
 rotary modules, as one forward pass makes them, for a prompt and for one token; the function by
 which attention turns queries and keys, where the fused kernel takes its place; a prompt; a step of
 decoding behind it; and a step of training. Times are medians in CPU time of that thread. Memory is
-the most that a prompt or a step of training holds at once beside what it began with. Rows go to
+the most that each of the last three holds at once beside what it began with. Rows go to
 `benchmarks/results/models.jsonl`.
 """
 
@@ -267,16 +267,19 @@ def train_way(model: Any, call: Any) -> Way:
 
 
 def peak(way: Way) -> int:
-    """Bytes that a call holds at most at once, beside what it began with."""
+    """Bytes that a call holds at most at once, beside what it began with: the least of three."""
     way()
-    with torch.profiler.profile(profile_memory=True) as profile:
-        way()
-    held = most = 0
-    for event in profile.profiler.kineto_results.events():
-        if event.name() == "[memory]":
-            held += event.nbytes()
-            most = max(most, held)
-    return most
+    peaks = []
+    for _ in range(3):
+        with torch.profiler.profile(profile_memory=True) as profile:
+            way()
+        held = most = 0
+        for event in profile.profiler.kineto_results.events():
+            if event.name() == "[memory]":
+                held += event.nbytes()
+                most = max(most, held)
+        peaks.append(most)
+    return min(peaks)
 
 
 # --- the rows ------------------------------------------------------------------------------------
@@ -335,10 +338,8 @@ def rows_of(name: str, compiled: str) -> list[dict[str, Any]]:
             torch._dynamo.reset()
             call: Any = torch.compile if mode == "compiled" else (lambda model: model)
             ways = {key: way(model, call(model)) for key, model in both.items()}
-            more: dict[str, Any] = {}
-            if mode == "eager" and what != "decode":
-                more["bytes"] = {key: peak(run) for key, run in ways.items() if run is not None}
-            measured(what, mode, ways, **more)
+            held = {key: peak(run) for key, run in ways.items() if run is not None}
+            measured(what, mode, ways, bytes=held)
     if not report.replaced:
         raise SystemExit(f"{name}: nothing was replaced")
     return rows

@@ -43,6 +43,13 @@ def latest(name: str) -> list[dict[str, Any]]:
     return [row for row in rows if row["date"] == rows[-1]["date"]]
 
 
+def newest(name: str, *keys: str) -> list[dict[str, Any]]:
+    """The last row of `results/<name>.jsonl` for each value of the keys."""
+    lines = (RESULTS / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
+    rows = [json.loads(line) for line in lines]
+    return [*{tuple(row[key] for key in keys): row for row in rows}.values()]
+
+
 def _commit() -> str | None:
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12"]
     try:

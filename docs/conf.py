@@ -10,6 +10,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "tools"))
 
 import frozen_explorer
+import lesson_figures
 import pages
 
 import posenc
@@ -24,6 +25,9 @@ exclude_patterns = ["_build", "_generated"]
 html_theme = "furo"
 html_title = f"posenc {release}"
 html_extra_path = ["_generated/site"]
+html_static_path = ["_static"]
+html_js_files = ["lessons.js"]
+html_css_files = ["lessons.css"]
 nitpicky = False
 default_role = "code"
 
@@ -57,5 +61,6 @@ def setup(app: Any) -> None:
     pages.write(HERE)
     generated = HERE / "_generated"
     frozen_explorer.write(generated / "site", generated / "frozen.md")
+    lesson_figures.write(generated / "site" / "learn", generated / "questions")
     app.connect("autodoc-process-docstring", literal_equations, priority=400)
     app.connect("env-check-consistency", every_encoding_has_a_page)

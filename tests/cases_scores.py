@@ -37,6 +37,7 @@ from posenc import (
     LogCPB,
     MusicTransformer,
     OffsetTable,
+    PaTH,
     PositionSensitive,
     Quadratic,
     RelativeSegments,
@@ -595,6 +596,7 @@ RELATIVES: tuple[RelativeCase, ...] = (
         keys=SORTED,
         sees="keys",
     ),
+    RelativeCase("path", PaTH(6, count=2), relative.path, keys=SORTED, sees="keys"),
     RelativeCase(
         "dape",
         DAPE(6, count=3, width=5),

@@ -18,6 +18,7 @@ from posenc import (
     Arrangement,
     FoPE,
     GoldenGateRoPE,
+    ImaginaryRoPE,
     Ladder,
     MixedRoPE,
     Pairing,
@@ -91,6 +92,12 @@ def xpos_size(p: int) -> tuple[list[float], list[float]]:
     return [c * z for c, z in zip(cos, size, strict=True)], [
         c * z for c, z in zip(sin, size, strict=True)
     ]
+
+
+def imaginary(p: int) -> tuple[list[float], list[float]]:
+    """Those of a query: a quarter turn behind its position."""
+    cos, sin = oracle.cos_sin(p, ONE)
+    return sin, [-c for c in cos]
 
 
 def mixed(p: Any) -> tuple[list[float], list[float]]:
@@ -193,12 +200,31 @@ ROTARY = (
         oracle_magnitude=(1 + 5 / 12) ** 0.5,  # sqrt(1 + ln 32 / ln 4096)
     ),
     scaled(
+        "longrope2",
+        s.LongRoPE((1,) * 8, LONG, original_length=4096, factor=32, short_factor=1.0).at(4096),
+        oracle.ladder(16),
+    ),
+    scaled(
         "longrope-long",
         s.LongRoPE(SHORT, LONG, original_length=4096, factor=32, long_factor=1.25).at(4097),
         oracle.divided(16, 1e4, LONG),
         oracle_magnitude=1.25,
     ),
     scaled("proportional", s.Proportional(0.3), oracle.proportional(64, 1e6, 9), dim=64, base=1e6),
+    scaled(
+        "mrrope",
+        s.MrRoPE(16, original_length=8192),
+        oracle.mrrope(64, 5e5, 16, 8192, progressive=True),
+        dim=64,
+        base=5e5,
+        oracle_magnitude=oracle.yarn_magnitude(16),
+    ),
+    scaled(
+        "mrrope-uniform",
+        s.MrRoPE(4, original_length=100, radix="uniform", beta_fast=64),
+        oracle.mrrope(16, 1e4, 4, 100, progressive=False, fast=64),
+        oracle_magnitude=oracle.yarn_magnitude(4),
+    ),
     scaled("mixed-ntk", s.MixedNTK(8, power=0.625), oracle.mixed_ntk(16, 1e4, 8, 0.625)),
     scaled("mixed-ntk-fixed", s.MixedNTK(8), oracle.mixed_ntk(16, 1e4, 8, 1)),
     scaled(
@@ -365,6 +391,7 @@ ROTARY = (
         RoPE(6, pairing="half", ladder=Ladder(spacing="explicit", frequencies=(3.7, 0.0, -0.3))),
         lambda p: oracle.cos_sin(p, [oracle.mpf(f) for f in (3.7, 0.0, -0.3)]),
     ),
+    RotaryCase("imaginary", ImaginaryRoPE(16, pairing="half"), imaginary),
     RotaryCase(
         "xpos",
         XPos(16, pairing="interleaved", centre=1000),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import math
@@ -17,6 +18,7 @@ from posenc.explore import text as words
 from posenc.explore.catalogue import why_not
 from posenc.explore.entry import CatalogueEntry, samples
 from posenc.explore.files import load
+from posenc.explore.frame import KEPT, Steps
 from posenc.explore.protocol import pack
 from posenc.explore.views import SHAPES
 from posenc.plot import palette
@@ -80,12 +82,85 @@ def test_an_array_that_the_page_cannot_read_is_refused():
 
 def test_big_endian_arrays_travel_little_endian():
     message = unpack(pack({"a": np.arange(4, dtype=">f4")}))
-    np.testing.assert_array_equal(message.arrays["@0"], np.arange(4, dtype="f4"))
+    np.testing.assert_array_equal(message.arrays[message.header["a"]], np.arange(4, dtype="f4"))
 
 
 def test_one_state_one_message():
     state = {"v": "distance", "enc": "learned", "d": "16", "L": "32"}
     assert frame(state) == frame(dict(state))
+
+
+def stepped(before, data):
+    """What a client holds after an answer: the page's rule, written again."""
+    message = unpack(data)
+    header, arrays = message.header, message.arrays
+    if "steps" not in header:
+        return header, arrays
+    whole = json.loads(json.dumps({**before[0], "id": header["id"]}))
+    for path, value in header["steps"]:
+        node = whole
+        for key in path[:-1]:
+            node = node[key]
+        node[path[-1]] = value
+    kept = {name: array for name, array in before[1].items() if name not in header["gone"]}
+    return whole, {**kept, **arrays}
+
+
+WALK = (
+    *({"v": "table", "p": str(p), "j": str(j)} for p, j in ((40, 21), (41, 21), (90, 3))),
+    {"v": "table", "d": "32", "L": "900"},
+    {"v": "table", "d": "32", "L": "900", "find": "0.5 @ 3"},
+    {"v": "table", "d": "0", "b.enc": "learned"},
+    *({"v": view} for view in ALL),
+    {"v": "rotate", "m": "9"},
+    {"v": "rotate", "m": "9", "theme": "dark"},
+    {"v": "bias", "tour": "2"},
+)
+
+
+def test_a_walk_by_steps_sees_the_pictures_of_its_states():
+    steps, held = Steps(Session()), ({"id": ""}, {})
+    for state in WALK:
+        held = stepped(held, steps.frame({**state, "since": held[0]["id"]}))
+        message = unpack(frame(state))
+        expected, table = message.header, message.header.pop("data_table")
+        # The ids differ by the table alone, which comes where it is asked for.
+        kept = {key: value for key, value in held[0].items() if key not in ("arrays", "id")}
+        assert kept == {
+            **{k: expected[k] for k in kept if k in expected},
+            "data_table": table is not None,
+        }
+        assert held[1].keys() == message.arrays.keys()
+        for name, array in message.arrays.items():
+            np.testing.assert_array_equal(held[1][name], array)
+    numbers = stepped(held, steps.frame({**state, "numbers": "1", "since": held[0]["id"]}))
+    assert numbers[0]["data_table"] == table
+    gone = unpack(steps.frame({**WALK[0], "since": "of another server"})).header
+    assert gone["view"] == "table"
+
+
+@pytest.mark.parametrize("view", ALL)
+def test_a_step_of_the_cursor_is_a_few_numbers_and_never_the_picture(view):
+    steps = Steps(Session())
+    header = unpack(first := steps.frame({"v": view})).header
+    for axis in ("x", "y"):
+        if cursor := header["cursor"][axis]:
+            moved = {cursor["key"]: str(cursor["value"] + cursor["step"])}
+            data = steps.frame({"v": view, **moved, "since": header["id"]})
+            assert len(gzip.compress(data, 1)) <= 3000 < len(first)
+            assert not set(unpack(data).arrays) & set(unpack(first).arrays)
+
+
+def test_headers_are_kept_of_the_last_pictures_alone():
+    steps = Steps(Session())
+    before = unpack(steps.frame({"d": "8", "L": "8"})).header["id"]
+    for p in range(KEPT):
+        state = {"d": "8", "L": "8", "p": str(p % 8), "n": str(p + 2)}
+        assert "steps" in unpack(steps.frame({**state, "since": before})).header
+    for p in range(KEPT):
+        steps.frame({"d": "8", "L": "8", "n": str(p + 1000)})
+    assert "steps" not in unpack(steps.frame({"d": "8", "L": "8", "since": before})).header
+    assert len(steps.heads) == KEPT
 
 
 # --- Table ----------------------------------------------------------------------------------------

@@ -7,17 +7,20 @@ import hashlib
 import html
 import json
 import re
+import shutil
 import subprocess
 import sys
+import zlib
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import posenc
-from posenc.explore import Session, frame, unpack
+from posenc.explore import Session, bundle, frame, server, unpack
 from posenc.explore.files import load
-from posenc.explore.freeze import bundle, default_states, frozen, name_of, state_of
+from posenc.explore.freeze import default_states, frozen, state_of
 from posenc.explore.views import SHAPES
 from tests.cases import CASES
 
@@ -291,18 +294,117 @@ def test_a_frozen_page_admits_its_own_script_and_style_alone(page):
     assert [f"'sha256-{digest(text)}'" in found.policy for text in styles] == [True]
 
 
-def test_a_frozen_page_holds_the_frames_of_its_states(page):
-    found = Page(page)
-    (data,) = [text for given, text in found.blocks["script"] if given.get("id") == "frames"]
-    held = json.loads(data)
-    assert len(held["frames"]) == 2 * len(STATES)
-    for state in STATES:
-        for theme in ("light", "dark"):
-            expected = frame({**state, "w": "640", "h": "400", "theme": theme})
-            header = unpack(expected).header
-            name = name_of(header["state"], header["defaults"], theme)
-            assert base64.b64decode(held["frames"][name]) == expected
-    assert state_of(held["first"]) == {"v": "table", "d": "16", "L": "16"}
+def held(text: str) -> list[dict]:
+    """The states of a page, each with its unpacked picture."""
+    (data,) = [t for given, t in Page(text).blocks["script"] if given.get("id") == "frames"]
+    states = json.loads(data)["states"]
+    for state in states:
+        packed = zlib.decompress(base64.b64decode(state["data"]))
+        state["size"], state["picture"] = len(zlib.compress(packed, 9)), unpack(packed)
+    return states
+
+
+def standing(picture, x: int, y: int) -> dict:
+    """What a page shows at a stop of its cursor: looked up, by a rule written again."""
+    across = len((picture.header["cursor"]["x"] or {"stops": [0]})["stops"])
+    tree = json.loads(json.dumps(picture.header))
+    for path, along, number in picture.header["leaves"]:
+        node = tree
+        for key in path[:-1]:
+            node = node[key]
+        node[path[-1]] = tree["lists"][number][{"x": x, "y": y, "xy": y * across + x}[along]]
+    return {
+        **tree,
+        "readout": [b for b in tree["readout"] if b],
+        "panels": [p for p in tree["panels"] if p],
+    }
+
+
+def arrays_of(tree: dict, arrays: dict) -> list[np.ndarray]:
+    panels = [cell for panel in tree["panels"] for cell in panel.get("cells", [panel])]
+    tiles = [arrays[panel["tile"]] for panel in panels if "tile" in panel]
+    series = [line for panel in panels for line in panel.get("series", [])]
+    return tiles + [arrays[line[name]] for line in series for name in ("x", "y")]
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        {"v": "table", "d": "16", "L": "20", "p": "3", "j": "5"},
+        {"v": "rotate", "d": "8", "m": "2"},
+        {"v": "bias", "L": "12", "heads": "2"},
+        {"v": "sentence"},
+        {"v": "stretch", "d": "16"},
+        {"v": "table", "d": "8", "L": "90", "find": "0.5 @ 3"},
+        {"v": "waves", "counter": "1", "d": "8", "L": "16"},
+        {"v": "table", "d": "6", "L": "9", "b.enc": "sinusoidal", "b.d": "4"},
+    ],
+    ids=lambda state: "&".join(f"{key}={text}" for key, text in state.items()),
+)
+def test_a_frozen_page_says_at_each_stop_what_the_explorer_says(state):
+    (one,) = held(frozen([state]).decode())
+    assert one["size"] <= 60_000
+    picture = one["picture"]
+    axes = {axis: place for axis, place in picture.header["cursor"].items() if place}
+    start = {place["key"]: str(place["value"]) for place in axes.values()}
+    rng = np.random.default_rng(0)
+    for _ in range(12):
+        at = {axis: int(rng.integers(len(place["stops"]))) for axis, place in axes.items()}
+        moved = {axes[a]["key"]: str(axes[a]["stops"][n]) for a, n in at.items()}
+        tree = standing(picture, at.get("x", 0), at.get("y", 0))
+        live = unpack(frame({**state, **start, **moved, "w": "640", "h": "400"}))
+        assert {k: tree["state"][k] for k in moved} == moved
+        for key in ("say", "lead", "title", "python", "command"):
+            assert tree[key] == live.header[key]
+        facts, told = (
+            [(b["block"], b.get("text"), b.get("value")) for b in header["readout"]]
+            for header in (tree, live.header)
+        )
+        # Links lead where a file may have no stop.
+        assert [f for f in facts if f[0] != "links"] == [f for f in told if f[0] != "links"]
+        assert [p["title"] for p in tree["panels"]] == [p["title"] for p in live.header["panels"]]
+        for stored, expected in zip(
+            arrays_of(tree, picture.arrays), arrays_of(live.header, live.arrays), strict=True
+        ):
+            np.testing.assert_allclose(stored, expected, rtol=2.0**-12)
+
+
+def test_a_frozen_page_has_the_controls_that_it_can_answer():
+    states = [{"v": "table", "d": d, "L": "12"} for d in ("8", "16")] + [
+        {"v": "stretch", "d": "16"}
+    ]
+    text = frozen([*states, states[0]]).decode()
+    eight, sixteen, stretch = held(text)
+    assert [one["keys"]["d"] for one in (eight, sixteen, stretch)] == ["8", "16", "16"]
+    for one, value in ((eight, "8"), (sixteen, "16")):
+        p, j, d = one["picture"].header["controls"]
+        assert (p["key"], j["key"], d["key"], d["kind"], d["value"]) == (
+            "p",
+            "j",
+            "d",
+            "choice",
+            value,
+        )
+        assert [option["value"] for option in d["options"]] == ["8", "16"]
+        assert [view["id"] for view in one["picture"].header["views"]] == ["table", "stretch"]
+    assert [control["key"] for control in stretch["picture"].header["controls"]] == ["j"]
+    for word in (">Tour<", "Compare", "Save", "Data table", "find a position"):
+        assert word not in re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
+
+
+def test_a_click_in_a_frozen_page_sets_what_it_knows():
+    (one,) = held(frozen([{"v": "table", "d": "128", "L": "30", "p": "13"}]).decode())
+    header = one["picture"].header
+    stops = header["cursor"]["y"]["stops"]
+    assert 13 in stops
+    assert len(stops) < 30
+    assert f"stops at {len(header['cursor']['x']['stops'])} of 128 places" in " ".join(
+        header["notes"]
+    )
+    links = [b["links"] for b in header["readout"] if b and b["block"] == "links"]
+    assert all(int(link["state"]["p"]) in stops for some in links for link in some)
+    rotate = held(frozen([{"v": "rotate", "d": "8", "m": "1000000"}]).decode())[0]["picture"].header
+    assert 1_000_000 in rotate["cursor"]["y"]["stops"]
 
 
 def test_a_frozen_page_is_the_same_each_time(page):
@@ -316,17 +418,24 @@ def test_the_states_that_are_kept_unasked_show_every_view():
     assert len({state.get("d") for state in states if state["v"] == "table"}) > 4
 
 
+MODULES = {
+    "b.js": "/** Said to people. */\nexport const one = 1;\nconst hidden = 2;\n"
+    "export function two() { return hidden; }\n",
+    "app.js": 'import { one, two as second } from "./b.js";\nconst hidden = one + second();\n'
+    "export function answer() { return [hidden, ...$mount]; }\n",
+}
+
+
 def test_modules_become_one_script_with_scopes_of_their_own():
-    modules = {
-        "b.js": "export const one = 1;\nconst hidden = 2;\n"
-        "export function two() { return hidden; }\n",
-        "app.js": 'import { one, two as second } from "./b.js";\nconst hidden = one + second();\n'
-        "globalThis.answer = hidden;\n",
-    }
-    script = bundle(modules)
-    assert not re.search(r"^(import|export)\b", script, re.MULTILINE)
+    script = bundle.bundle(MODULES)
+    assert re.findall(r"^(?:import|export)\b.*", script, re.MULTILINE) == [
+        "export function mount(...$mount) {"
+    ]
     assert script.index('$modules["b.js"]') < script.index('$modules["app.js"]')
     assert 'const { one, two: second } = $modules["b.js"];' in script
+    assert "people" not in script
+    assert bundle.is_fresh(script, MODULES)
+    assert not bundle.is_fresh(script, {**MODULES, "b.js": MODULES["b.js"] + "\n"})
 
 
 @pytest.mark.parametrize(
@@ -339,8 +448,25 @@ def test_modules_become_one_script_with_scopes_of_their_own():
     ],
 )
 def test_modules_that_cannot_be_one_script_are_refused(modules):
-    with pytest.raises(posenc.DataError, match="freeze"):
-        bundle(modules)
+    with pytest.raises(ValueError, match="bundle: .*(circle|by name)"):
+        bundle.bundle(modules)
+
+
+def test_the_built_page_is_served_until_its_sources_change(tmp_path, monkeypatch):
+    shutil.copytree(server.STATIC, tmp_path / "static", ignore=shutil.ignore_patterns("bundle"))
+    monkeypatch.setattr(server, "STATIC", tmp_path / "static")
+    files = server.assets.__wrapped__
+    assert b"static/app.js" in files()["index.html"]
+    tool = Path(__file__).parents[1] / "tools" / "bundle.py"
+    subprocess.run([sys.executable, "-I", tool, tmp_path / "static" / "bundle"], check=True)
+    built = files()
+    assert b"static/explore.js" in built["index.html"]
+    assert b"static/explore.css" in built["index.html"]
+    assert built["explore.css"].count(b"{") == built["style.css"].count(b"{")
+    with (tmp_path / "static" / "dom.js").open("a") as changed:
+        changed.write("\n")
+    assert b"static/app.js" in files()["index.html"]
+    assert "explore.js" not in files()
 
 
 @pytest.mark.parametrize(
@@ -364,7 +490,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess:
 @pytest.mark.costly
 def test_the_command_freezes_and_replaces_nothing_unasked(tmp_path):
     out, listed = tmp_path / "page.html", tmp_path / "states.txt"
-    listed.write_text("// comments are left out\nv=table&d=8&L=8\n\nhttp://x/#v=waves&d=8\n")
+    listed.write_text("// comments are left out\nv=table&d=8&L=8\n\nhttp://x/#v=waves&d=8&L=8\n")
     done = run("--freeze", str(out), "--states", str(listed))
     assert done.returncode == 0, done.stderr
     assert "2 states in two themes" in done.stdout

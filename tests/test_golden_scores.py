@@ -65,7 +65,7 @@ def softmax(x: np.ndarray) -> np.ndarray:
 def test_every_row_says_where_it_comes_from() -> None:
     for row in ROWS.values():
         assert {"repository", "commit", "path", "symbol", "values"} <= row.keys()
-    assert len(ROWS) == 20
+    assert len(ROWS) == 22
 
 
 def test_tisa() -> None:
@@ -194,3 +194,36 @@ def test_sandwich() -> None:
     ours = posenc.bias(spec, 12, dtype="float64")
     less = spec.dim / 2 / spec.arrays["divisors"][:, None, None]
     close(ours - less, "sandwich")
+
+
+def test_path() -> None:
+    """Of their directions and strengths, each from a key that holds it beside itself."""
+    given = arrays("path", "q", "k", "w", "beta")
+    weights = np.array(ROWS["path"]["values"])[0]
+    q, k, w = (given[name][0].swapaxes(0, 1) for name in ("q", "k", "w"))
+    strength = np.log(given["beta"][0].T / (2 - given["beta"][0].T))
+    spec = posenc.PaTH(8, count=2)
+    # A matrix that sends each key to its direction, as there are fewer keys than channels.
+    inverse = np.linalg.pinv(k)
+    params = {
+        "direction": 1e4 * np.swapaxes(inverse @ w, -1, -2),  # long, so that 1e-6 is nothing
+        "strength": (inverse @ strength[..., None])[..., 0],
+        "bias": np.zeros(2),
+    }
+    scores = (q @ k.swapaxes(-1, -2) + posenc.relative(spec, q, k, params=params)) * spec.scale
+    past = np.tril(np.ones((7, 7))) > 0
+    assert_close(softmax(np.where(past, scores, -np.inf)), weights, CLOSE)
+
+
+def test_rope_plus_plus() -> None:
+    name, given = "rope-plus-plus", arrays("rope-plus-plus", "q", "k", "keys")
+    at = np.array(ROWS[name]["positions"][0]).astype(int)
+    kinds = [kind(8, pairing="half") for kind in (posenc.RoPE, posenc.ImaginaryRoPE)]
+    turned = [posenc.rotate(spec, given["q"], positions=at) for spec in kinds]
+    # Their angles are float32, which at position 4000 is 2e-4 off.
+    far = 1e-7 * (1 + at)[:, None]
+    values = np.array(ROWS[name]["values"])
+    assert_close(np.stack(turned, axis=2).reshape(values.shape), values, far)
+    for spec in kinds:
+        keys = posenc.rotate(spec, given["k"], positions=at, role="key")
+        assert_close(keys, given["keys"], far)

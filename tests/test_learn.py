@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import doctest
+import json
 import math
 import os
 import re
@@ -48,13 +49,15 @@ def templates(topic: str) -> list[tuple[str, str]]:
         return [(k, v) for k, v in {**data, **data["tour"]}.items() if isinstance(v, str)]
     found = []
     if topic != "tour":
-        found = [("title", data["title"]), ("lead", data["lead"]), ("see", data["see"]["text"])]
+        found = [("title", data["title"]), ("lead", data["lead"])]
+        found += [("see", data["see"][key]) for key in ("text", "alt")]
     for part in data.get("sections", []):
         found += [(part["title"], part[k]) for k in ("title", "text", "then") if k in part]
     for part in [*data.get("questions", []), *data.get("stops", [])]:
         keys = ("title", "text", "prompt", "explain")
         found += [(part["id"], part[k]) for k in keys if k in part]
         found += [(part["id"], option["text"]) for option in part.get("options", [])]
+        found += [(part["id"], part["picture"]["title"])] if "picture" in part else []
     return found
 
 
@@ -111,7 +114,70 @@ def test_every_fact_and_quotation_is_used(topic: str) -> None:
         used |= here
     quoted = data.get("quoted", {})
     assert set(quoted) <= used
-    assert all(set(entry) == {"text", "source"} for entry in quoted.values())
+    kinds = ({"text", "source"}, {"text", "study"})
+    assert all(set(entry) in kinds for entry in quoted.values())
+
+
+def studied() -> dict[str, str]:
+    """What `docs/study.md` shows: "task order, accuracy, none, 1L" and the number."""
+    cells, task, metric, lengths = {}, "", "", []
+    for line in (ROOT / "docs" / "study.md").read_text(encoding="utf-8").splitlines():
+        if line.startswith("## "):
+            task = line.removeprefix("## Task ")
+        elif line.startswith("In ") and line[3:].startswith(("accuracy", "nats", "exact", "apart")):
+            last = " over the last 32" if "the last 32" in line else ""
+            metric = re.split(r"[:,]| over", line[3:])[0] + last
+            metric += " after training" if "after a short" in line else ""
+        elif line.startswith("| encoding |"):
+            lengths = [cell.split()[0] for cell in line.split("|")[2:-2]]
+        elif line.startswith("|") and lengths:
+            name, *numbers = [cell.strip() for cell in line.strip("|").split("|")]
+            for length, number in zip(lengths, numbers, strict=False):
+                place = f"task {task}, {metric}, {name}, {length}"
+                cells[place] = number.split(" ±")[0]
+        else:
+            lengths = [] if not line.startswith("|") else lengths
+    return cells
+
+
+def test_what_is_quoted_of_the_study_stands_in_it() -> None:
+    cells = studied()
+    quotations = [
+        (entry["study"], entry["text"])
+        for topic in topics()
+        for entry in load(topic).get("quoted", {}).values()
+        if "study" in entry
+    ]
+    assert len(quotations) > 12
+    assert {place: cells.get(place) for place, _ in quotations} == dict(quotations)
+
+
+@pytest.mark.parametrize("topic", topics())
+def test_every_lesson_names_its_sources(topic: str) -> None:
+    assert any(re.search(r"arXiv:\d{4}\.\d{5}", source) for source in lesson(topic).sources)
+
+
+@pytest.mark.parametrize("topic", [topic for topic in topics() if "configs" in load(topic)])
+def test_configs_of_lessons_are_published_ones(topic: str) -> None:
+    """Each key that a lesson copies out of a config has that value in the corpus."""
+    rows = (ROOT / "tests" / "golden" / "configs" / "rows.jsonl").read_text("utf-8").splitlines()
+    corpus = {row["id"]: row for row in map(json.loads, rows)}
+    names: dict[str, Any] = fresh()
+    for part in load(topic)["sections"]:
+        run(part.get("code", ""), names, "test")
+    for name, key in load(topic)["configs"].items():
+        row = corpus[key]
+        assert row["kind"] == "published"
+        assert within(names[name], row["config"]), name
+        said = next(s for s in lesson(topic).sources if f"`{name}`:" in s)
+        assert row["repository"] in said
+        assert row["commit"][:7] in said
+
+
+def within(part: Any, whole: Any) -> bool:
+    if isinstance(part, dict):
+        return all(key in whole and within(value, whole[key]) for key, value in part.items())
+    return bool(part == whole)
 
 
 @pytest.mark.parametrize("topic", topics())
@@ -158,7 +224,14 @@ def test_there_are_claims() -> None:
     assert len(every_claim()) > 60
 
 
-HEAD = {"title": "T", "lead": "L", "see": {"text": "S", "state": {"v": "table"}, "plot": "table"}}
+SEE: dict[str, Any] = {
+    "text": "S",
+    "alt": "A",
+    "after": "S",
+    "state": {"v": "table"},
+    "plot": "table",
+}
+HEAD: dict[str, Any] = {"title": "T", "lead": "L", "see": SEE}
 
 
 @pytest.mark.parametrize(
@@ -175,6 +248,12 @@ HEAD = {"title": "T", "lead": "L", "see": {"text": "S", "state": {"v": "table"},
 def test_mistakes_of_authors(part: dict[str, Any], message: str) -> None:
     data = {**HEAD, "sections": [{"title": "S", **part}]}
     with pytest.raises(posenc.DataError, match=re.escape(message)):
+        lessons.compute("made up", data)
+
+
+def test_a_figure_stands_behind_a_section() -> None:
+    data = {**HEAD, "see": {**SEE, "after": "T"}, "sections": [{"title": "S"}]}
+    with pytest.raises(posenc.DataError, match="the figure after one of"):
         lessons.compute("made up", data)
 
 

@@ -44,6 +44,7 @@ SCALINGS: dict[str, Any] = {
     "Linear": s.Linear(4),
     "NTK": s.NTK(4),
     "MixedNTK": s.MixedNTK(4, power=0.625),
+    "MrRoPE": s.MrRoPE(8, original_length=4096),
     "Llama3": s.Llama3(8, original_length=64),
     "YaRN": s.YaRN(4, original_length=64, ramp="turns", mscale=0.7),
     "Proportional": s.Proportional(0.5),

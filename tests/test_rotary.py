@@ -180,6 +180,7 @@ SCALINGS: dict[str, Any] = {
     "longrope": s.LongRoPE(SHORT, LONG, original_length=64, factor=8),
     "proportional": s.Proportional(0.5),
     "mixed-ntk": s.MixedNTK(4),
+    "mrrope": s.MrRoPE(8, original_length=64),
     "multipliers": s.Multipliers(SHORT, use="divide"),
 }
 each_scaling = pytest.mark.parametrize("name", SCALINGS)
@@ -559,6 +560,14 @@ BAD_SPECS: dict[str, tuple[Any, str]] = {
     "yarn on a length too short for its base": (
         lambda: RoPE(16, pairing="half", scaling=s.YaRN(4, original_length=4, rounding="none")),
         "original_length",
+    ),
+    "mrrope where every pair turns": (
+        lambda: RoPE(16, pairing="half", scaling=s.MrRoPE(4, original_length=10**6)).matrix.turns,
+        "MrRoPE: original_length.*fewer than 1 turns, got 1000000",
+    ),
+    "mrrope slow and fast": (
+        lambda: s.MrRoPE(4, original_length=64, beta_slow=2, beta_fast=2),
+        "0 < beta_slow < beta_fast, got 2 and 2",
     ),
     "longrope of two lengths": (
         lambda: s.LongRoPE((1, 2), (1, 2, 3), original_length=64),

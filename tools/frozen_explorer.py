@@ -1,4 +1,6 @@
-"""Write the explorer as one page that needs no Python, with what the lessons look at, for the docs.
+"""Write the explorer as pages that need no Python: every view, and what each lesson looks at.
+
+A lesson shows its page in a frame, where it is the picture and its readout alone, and links to it.
 
 python tools/frozen_explorer.py out
 """
@@ -8,26 +10,27 @@ from __future__ import annotations
 import html
 import sys
 from pathlib import Path
-from urllib.parse import urlencode
 
 from posenc import learn
 from posenc.explore.freeze import default_states, frozen
 
-__all__ = ["PAGE", "write"]
+__all__ = ["PAGE", "SEEN", "write"]
 
 PAGE = "explorer-frozen.html"
+SEEN = "seen"  # the folder with a page for each lesson
 
 
 def write(folder: Path, listing: Path) -> None:
-    """Write `folder`/explorer-frozen.html, and a list of links into it as Markdown."""
-    lessons = [learn.lesson(topic) for topic in learn.topics()]
-    states = [lesson.see.state for lesson in lessons]
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / PAGE).write_bytes(frozen([*default_states(), *states]))
+    """Write the pages below a folder, and links to them as Markdown."""
+    lessons = {topic: learn.lesson(topic) for topic in learn.topics()}
+    (folder / SEEN).mkdir(parents=True, exist_ok=True)
+    (folder / PAGE).write_bytes(frozen(default_states()))
+    for topic, lesson in lessons.items():
+        (folder / SEEN / f"{topic}.html").write_bytes(frozen([lesson.see.state]))
     links = [
-        f'<li><a href="{PAGE}#k=1&amp;{html.escape(urlencode(state))}">'
+        f'<li><a href="{SEEN}/{topic}.html">'
         f"{html.escape(lesson.title)}</a>: {html.escape(lesson.see.text)}</li>"
-        for lesson, state in zip(lessons, states, strict=True)
+        for topic, lesson in lessons.items()
     ]
     listing.write_text("\n".join(["```{raw} html", "<ul>", *links, "</ul>", "```", ""]))
 

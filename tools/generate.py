@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import statistics
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -22,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import family_pairings
 import speed_reasons
-from benchmarks.rows import latest
+from benchmarks.rows import latest, newest
 
 import posenc
 import posenc.plot
@@ -31,8 +32,10 @@ from posenc._names import ALIASES, PACKAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = (
+    "docs/adopt.md",
     "README.md",
     "docs/compile.md",
+    "docs/extend.md",
     "docs/exact-phases.md",
     "docs/golden.md",
     "docs/kernels.md",
@@ -222,6 +225,41 @@ def graphs() -> str:
     return "\n".join([*lines, "", note])
 
 
+MEASURED = frozenset({"zoo"})  # what another tool writes: `tools/adopt.py`
+ADOPTED = {
+    "rotary, decode": "rotary modules, one token",
+    "rotary, prefill": "rotary modules, a prompt",
+    "decode": "a step of decoding",
+    "prefill": "a prompt",
+    "train": "a step of training",
+}
+
+
+def adopted() -> str:
+    """What adoption costs, over the models of `benchmarks/models.py`."""
+    rows = newest("models", "model", "what", "mode")
+    lines = ["| | | time, median | least to most | memory, most |", "|---|---|--:|--:|--:|"]
+    for mode in ("eager", "compiled"):
+        for what, words in ADOPTED.items():
+            here = [row for row in rows if (row["what"], row["mode"]) == (what, mode)]
+            times = sorted(row["ratio"] for row in here)
+            sizes = [row["bytes"] for row in here if "bytes" in row]
+            most = max((each["ours"] / each["theirs"] for each in sizes), default=None)
+            spread = f"{times[0]:.2f} to {times[-1]:.2f}"
+            held = "" if most is None else f"{most:.3f}"
+            lines.append(
+                f"| {words} | {mode} | {statistics.median(times):.2f} | {spread} | {held} |"
+            )
+    models = len({row["model"] for row in rows})
+    versions = rows[-1]["versions"]
+    note = (
+        f"Ours over theirs, {models} models, one thread; torch "
+        f"{versions['torch'].partition('+')[0]}, transformers {versions['transformers']}, "
+        f"{max(row['date'] for row in rows)[:10]}."
+    )
+    return "\n".join([*lines, "", note])
+
+
 def speed_summary() -> str:
     """The rows that a reader of the front page asks for."""
     rows = {row["row"]: row for row in latest("speed")}
@@ -299,6 +337,17 @@ def stub(package: ModuleType, parts: Iterable[str], aliases: Mapping[str, str]) 
     return "\n".join([head, *lines, "", "__all__ = [", *public, "]", *tail, ""])
 
 
+def extension() -> str:
+    """What trained models say of the numbers of `posenc extend`."""
+    from posenc.study.claims import claims
+    from posenc.study.report_extension import extension_words
+    from posenc.study.results import read_csv
+    from posenc.study.verdicts import judge
+
+    results = read_csv(ROOT / "docs" / "data")
+    return extension_words(results, judge(results, claims()))
+
+
 WHOLE: dict[str, Callable[[], str]] = {
     "src/posenc/__init__.pyi": lambda: stub(posenc, PACKAGES, ALIASES),
     "src/posenc/plot/__init__.pyi": lambda: stub(posenc.plot, (), {}),
@@ -315,8 +364,10 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "speed-targets": speed_targets,
     "speed-reasons": speed_reasons.reasons,
     "compiled": compiled,
+    "adopted": adopted,
     "contracts": contracts,
     "encodings": encodings,
+    "extension": extension,
     "graphs": graphs,
     "speed-summary": speed_summary,
 }
@@ -338,7 +389,9 @@ def _short(value: float | None) -> str:
 
 def refreshed(text: str) -> str:
     """The text with every generated block made anew."""
-    return BLOCK.sub(lambda m: f"{m[1]}{BLOCKS[m['name']]()}\n{m[3]}", text)
+    return BLOCK.sub(
+        lambda m: m[0] if m["name"] in MEASURED else f"{m[1]}{BLOCKS[m['name']]()}\n{m[3]}", text
+    )
 
 
 def main() -> int:

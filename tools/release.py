@@ -78,7 +78,8 @@ def install(python: Path, *words: object, **options: object) -> None:
 
 
 def source() -> Path:
-    """The source distribution."""
+    """The source distribution, with the explorer's page in one script."""
+    run(sys.executable, ROOT / "tools" / "bundle.py")
     run(
         sys.executable,
         "-c",

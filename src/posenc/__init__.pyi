@@ -80,6 +80,7 @@ from posenc.encodings.relative.gated import GatedBuckets as GatedBuckets
 from posenc.encodings.relative.irpe import IRPE as IRPE
 from posenc.encodings.relative.music import MusicTransformer as MusicTransformer
 from posenc.encodings.relative.nezha import NEZHA as NEZHA
+from posenc.encodings.relative.path import PaTH as PaTH
 from posenc.encodings.relative.position_sensitive import PositionSensitive as PositionSensitive
 from posenc.encodings.relative.segments import RelativeSegments as RelativeSegments
 from posenc.encodings.relative.shaw import Shaw as Shaw
@@ -87,6 +88,7 @@ from posenc.encodings.relative.tener import TENER as TENER
 from posenc.encodings.relative.transformer_xl import TransformerXL as TransformerXL
 from posenc.encodings.rotary.fope import FoPE as FoPE
 from posenc.encodings.rotary.golden_gate import GoldenGateRoPE as GoldenGateRoPE
+from posenc.encodings.rotary.imaginary import ImaginaryRoPE as ImaginaryRoPE
 from posenc.encodings.rotary.lrpe import LRPE as LRPE
 from posenc.encodings.rotary.magnitude import RotaryMagnitude as RotaryMagnitude
 from posenc.encodings.rotary.magnitude import Temperature as Temperature
@@ -177,6 +179,7 @@ __all__ = [
     "IRPE",
     "IRPEBias",
     "Identification",
+    "ImaginaryRoPE",
     "Inferred",
     "Init",
     "IntegratedFourier",
@@ -196,6 +199,7 @@ __all__ = [
     "NEZHA",
     "Note",
     "OffsetTable",
+    "PaTH",
     "Pairing",
     "Plan",
     "PoPE",

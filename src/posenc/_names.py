@@ -34,6 +34,7 @@ SPECS: dict[str, str] = {
     "PoPE": "posenc.encodings.rotary.pope",
     "FoPE": "posenc.encodings.rotary.fope",
     "STRING": "posenc.encodings.rotary.string",
+    "ImaginaryRoPE": "posenc.encodings.rotary.imaginary",
     "ALiBi": "posenc.encodings.bias.alibi",
     "T5": "posenc.encodings.bias.t5",
     "KERPLE": "posenc.encodings.bias.kerple",
@@ -68,6 +69,7 @@ SPECS: dict[str, str] = {
     "RelativeSegments": "posenc.encodings.relative.segments",
     "DAPE": "posenc.encodings.relative.dape",
     "ForgetGates": "posenc.encodings.relative.forget",
+    "PaTH": "posenc.encodings.relative.path",
 }
 
 VALUES: dict[str, str] = {
@@ -91,6 +93,7 @@ VALUES: dict[str, str] = {
     "Llama3": "posenc.scaling.llama3",
     "LongRoPE": "posenc.scaling.longrope",
     "MixedNTK": "posenc.scaling.mixed_ntk",
+    "MrRoPE": "posenc.scaling.mrrope",
     "Multipliers": "posenc.scaling.multipliers",
     "NTK": "posenc.scaling.ntk",
     "Proportional": "posenc.scaling.proportional",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -56,7 +58,8 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[str]:
-    """The address of `posenc explore`."""
+    """The address of `posenc explore`, which sends the page as it is in a wheel."""
+    subprocess.run([sys.executable, ROOT / "tools" / "bundle.py"], check=True)
     with command() as (_, address):
         yield address
 

@@ -64,13 +64,10 @@ test("sliders reach both ends and every step", () => {
 });
 
 test("an address holds what was set, be it a default or unknown", () => {
-  const defaults = { v: "table", d: "128", p: "40" };
   const given = state.parseHash("#k=1&v=waves&d=128&p=41&colour=red&w=99&theme=dark");
   assert.deepEqual(given, { v: "waves", d: "128", p: "41", colour: "red" });
   assert.equal(state.formatHash(given), "#k=1&v=waves&colour=red&d=128&p=41");
-  assert.equal(state.canonicalQuery({ ...given, find: "a&b" }, defaults, "dark"),
-    "colour=red&find=a%26b&p=41&v=waves&theme=dark");
-  const header = { view: "waves", address: { v: "waves", d: "128", j: "3" }, defaults };
+  const header = { view: "waves", address: { v: "waves", d: "128", j: "3" } };
   assert.deepEqual(state.settled(given, header), { v: "waves", d: "128", p: "41", colour: "red", j: "3" });
 });
 

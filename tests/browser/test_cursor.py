@@ -119,8 +119,9 @@ def test_the_whole_page_by_keyboard(site: Site) -> None:
             """() => {
               const node = document.activeElement;
               const style = getComputedStyle(node);
-              return [node.id || node.className || node.tagName,
-                      style.outlineStyle !== "none" || node.tagName === "BODY"];
+              const body = node === document.body;
+              return [body ? "BODY" : node.id || node.className || node.tagName,
+                      style.outlineStyle !== "none" || body];
             }"""
         )
         if name == "BODY":

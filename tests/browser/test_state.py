@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import Site
+from tests.browser.test_cursor import centre
 from tests.browser.test_views import findings, screen
 
 
@@ -206,7 +207,7 @@ def test_help_table_link_and_files(open_site: Callable[..., Site], server: str) 
     page.keyboard.press("Escape")
     page.locator("#data-table").click()
     table = page.locator("dialog table")
-    assert table.locator("tbody tr").count() == 20
+    expect(table.locator("tbody tr")).to_have_count(20)
     assert table.locator("caption").inner_text()
     page.keyboard.press("Escape")
     page.locator("#copy-link").click()
@@ -244,26 +245,69 @@ def test_a_stop_of_the_tour_asks_before_it_tells(site: Site) -> None:
     assert "tour" not in page.url
 
 
-def test_a_frozen_page_needs_no_server(open_site: Callable[..., Site], tmp_path: Path) -> None:
+READ = """() => [document.querySelector("#readout").innerText,
+  ...[...document.querySelectorAll("#panels [aria-label]")].map((node) => node.ariaLabel),
+  ...[...document.querySelectorAll("#panels svg text")].map((node) => node.textContent)]"""
+
+
+def test_a_frozen_page_reads_as_the_live_one(
+    open_site: Callable[..., Site], server: str, tmp_path: Path
+) -> None:
     from posenc.explore.freeze import frozen
 
+    start = {"v": "table", "d": "32", "L": "16", "p": "3", "j": "4"}
     file = tmp_path / "frozen.html"
-    file.write_bytes(frozen([{"v": "table", "d": "32", "L": "48"}, {"v": "waves"}]))
-    site = open_site(file.as_uri())
+    file.write_bytes(frozen([start, {**start, "d": "8"}, {"v": "rotate", "d": "8"}]))
+    site, live = open_site(file.as_uri()), open_site(server)
     page = site.page
     page.goto(file.as_uri())
+    live.open("v=table&d=32&L=16&p=3&j=4")
     site.settle()
-    assert site.value("d") == "32"
-    assert page.locator("canvas.tile").first.is_visible()
     assert findings(page) == []
-    page.keyboard.press("ArrowDown")
-    expect(page.locator("#toast")).to_contain_text("stored states only")
-    page.keyboard.press("t")
+
+    def alike() -> None:
+        for one in (site, live):
+            one.settle()
+            one.page.wait_for_timeout(50)
+        stored, expected = page.evaluate(READ), live.page.evaluate(READ)
+        # Links to places of other readers may be more than a file can follow.
+        assert stored[1:] == expected[1:]
+        assert set(stored[0].splitlines()) <= set(expected[0].splitlines())
+        assert len(stored[0].splitlines()) >= 8
+
+    alike()
+    for key in ("ArrowDown", "ArrowRight", "ArrowRight", "Shift+ArrowDown"):
+        for one in (site, live):
+            one.page.keyboard.press(key)
+        alike()
+    assert (site.value("p"), site.value("j")) == ("14", "6")
+    for one in (site, live):
+        one.page.mouse.move(*centre(one, 9, 20, 16, 32))
+    alike()
+    assert (site.value("p"), site.value("j")) == ("9", "20")
+    page.mouse.move(5, 5)
+    page.locator("#control-d").select_option("8")
     site.settle()
+    assert page.locator("canvas.tile").first.is_visible()
+    for gone in ("#tour-start", "#compare", "#save", "#data-table", "#control-n", "#tab-waves"):
+        assert page.locator(gone).count() == 0, gone
+    page.locator("#theme").click()
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
-    site.open("v=waves")
-    expect(page.locator("#tab-waves")).to_have_attribute("aria-selected", "true")
-    assert set(site.asked) == {page.url.partition("#")[0]}, "one file and nothing else"
+    page.locator("#tab-rotate").click()
+    expect(page.locator("#tab-rotate")).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("ArrowDown")
+    site.settle()
+    assert site.value("m") == "8"
+    page.keyboard.press("?")
+    expect(page.locator("dialog")).not_to_contain_text("compare with")
+    page.keyboard.press("Escape")
+    assert set(site.asked) == {file.as_uri()}, "one file and nothing else"
+    around = tmp_path / "around.html"
+    around.write_text('<iframe src="frozen.html" width="900" height="600"></iframe>')
+    page.goto(around.as_uri())
+    inside = page.frame_locator("iframe")
+    expect(inside.locator("canvas.tile").first).to_be_visible()
+    expect(inside.locator(".tools")).to_be_hidden()
 
 
 def test_every_stop_of_the_tour_opens(site: Site) -> None:

@@ -91,6 +91,16 @@ SOURCES: dict[str, tuple[str, str, tuple[str, ...]]] = {
             f"{EMBEDDINGS}/sandwich_relative_position_embedding.py",
         ),
     ),
+    "path": (
+        "fla-org/flash-linear-attention",
+        "bc3b101dcb713ddc5bd8924b66754eb68b5ccf89",
+        ("fla/ops/path_attn/naive.py",),
+    ),
+    "rope-plus-plus": (
+        "OpenMOSS/rope_pp",
+        "91ba3357c49beb22e132ed096557baee503f3486",
+        ("rope_pp/modeling_llama_rope_pp.py",),
+    ),
 }
 
 
@@ -371,6 +381,39 @@ def sandwich(folder: Path) -> dict[str, Any]:
     return {"symbol": "SandwichRelativePositionEmbedding", "values": module(12, 12)[0]}
 
 
+def path(folder: Path) -> dict[str, Any]:
+    """The weights of 7 tokens in chunks of 4, which the identity in place of values gives back."""
+    import torch
+    from einops import rearrange
+
+    code = definitions(folder, "path", "naive_path_attn")
+    code.naive_path_attn.__globals__["rearrange"] = rearrange
+    q, k, w = (torch.randn(1, 7, 2, 8) for _ in range(3))
+    w, beta = torch.nn.functional.normalize(w, dim=-1), 2 * torch.rand(1, 7, 2)
+    v = torch.eye(7, 8)[None, :, None].expand(1, 7, 2, 8)
+    weights = code.naive_path_attn(q, k, v, w, beta, torch.zeros(1, 7, 2), 8**-0.5, chunk_size=4)
+    content = {"q": q, "k": k, "w": w, "beta": beta}
+    return {"symbol": "naive_path_attn", **content, "values": weights[..., :7].transpose(1, 2)}
+
+
+def rope_plus_plus(folder: Path) -> dict[str, Any]:
+    """Three heads of queries, which become six, and one of keys."""
+    import torch
+
+    names = ("LlamaRotaryEmbedding", "rotate_half", "LlamaAttention")
+    code = definitions(folder, "rope-plus-plus", *names)
+    rope = {"imag": True, "imag_mode": "imag2"}
+    sizes = {"head_dim": 8, "rope_theta": 10_000.0, "max_position_embeddings": 64}
+    config = SimpleNamespace(rope_config=rope, **sizes)
+    q, k = torch.randn(1, 3, 5, 8), torch.randn(1, 1, 5, 8)
+    places = torch.tensor([[0, 1, 7, 300, 4000]])
+    cos, sin = code.LlamaRotaryEmbedding(config)(q, places)
+    turn = code.LlamaAttention.apply_rotary_pos_emb
+    turned = turn(SimpleNamespace(config=config), q, k, cos, sin)
+    both = {"q": q, "k": k, "positions": places, "values": turned[0], "keys": turned[1]}
+    return {"symbol": "LlamaAttention.apply_rotary_pos_emb", **both}
+
+
 MAKERS: dict[str, tuple[str, Callable[[Path], dict[str, Any]]]] = {
     "tisa": ("tisa", tisa),
     "alibi-2d": ("croma", croma),
@@ -392,6 +435,8 @@ MAKERS: dict[str, tuple[str, Callable[[Path], dict[str, Any]]]] = {
     "dape": ("dape", dape),
     "fire": ("dape", fire),
     "sandwich": ("nemo", sandwich),
+    "path": ("path", path),
+    "rope-plus-plus": ("rope-plus-plus", rope_plus_plus),
 }
 
 

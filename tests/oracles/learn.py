@@ -1,15 +1,13 @@
 """What the lessons and the tour should say, worked out from the papers' formulas.
 
-posenc is never imported. A number that is a fact about somebody's model was read in the
-configuration classes of transformers 5.23.0, those named beside it.
+posenc is never imported. A number that is a fact about somebody's model was read in its published
+config, whose keys are compared with the corpus, or in the class named beside it.
 """
 
 from __future__ import annotations
 
 import itertools
-import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -56,11 +54,26 @@ def _drawn_and_true() -> tuple[float, float]:
     return drawn, max(means)
 
 
-def _plans() -> dict[str, int]:
-    """How many plans the data hold, and how many of them have a rotation."""
-    folder = Path(__file__).resolve().parents[2] / "src" / "posenc" / "presets" / "layers"
-    rows = [row for file in folder.glob("*.json") for row in json.loads(file.read_text("utf-8"))]
-    return {"plans": len(rows), "rotary": sum('"RoPE"' in json.dumps(row) for row in rows)}
+def _plain_number() -> dict[str, float]:
+    length = math.hypot(*table(1, 64)[0])
+    return {
+        "far": 1000,
+        "times": 1000 / length,
+        "d": 64,
+        "n_short": 10,
+        "short": 0.1,
+        "n_long": 1000,
+        "long": 0.001,
+    }
+
+
+def _by_hand() -> dict[str, float]:
+    """A query (3, 1) at position 2 and a key (2, 1) at position 1, turned by their positions."""
+    qx, qy = 3 * math.cos(2) - math.sin(2), 3 * math.sin(2) + math.cos(2)
+    kx, ky = 2 * math.cos(1) - math.sin(1), 2 * math.sin(1) + math.cos(1)
+    stated = {"w": 1, "m": 2, "n": 1, "c": math.cos(2), "s": math.sin(2), "x": 3, "y": 1}
+    keys = {"kx0": 2, "ky0": 1, "kx": kx, "ky": ky, "dot": 3 * 2 + 1 * 1, "cross": 3 * 1 - 1 * 2}
+    return {**stated, **keys, "qx": qx, "qy": qy, "near": 7 * math.cos(1) + math.sin(1)}
 
 
 def _falls() -> tuple[int, float]:
@@ -79,7 +92,30 @@ def facts() -> dict[str, list[dict[str, Any]]]:
     last_512 = TAU * 10_000 ** (510 / 512)
     step_8 = math.sqrt(sum(2 - 2 * math.cos(frequency(i, 8)) for i in range(4)))
     return {
-        "why": [{"words": 3, "orders": 6}, {"moved": _moved()}, {}],
+        "attention": [
+            {"person": 0, "verb": 1, "q": 2, "d": 4},
+            {
+                "root": 2,
+                "q0": 2,
+                "k0": 2,
+                "product": 4,
+                "john": 2,
+                "e_john": math.exp(2),
+                "e_likes": 1,
+                "e_jane": math.exp(3),
+                "sum": math.exp(2) + 1 + math.exp(3),
+                "w_john": math.exp(2) / (math.exp(2) + 1 + math.exp(3)),
+                "w_likes": 1 / (math.exp(2) + 1 + math.exp(3)),
+                "w_jane": math.exp(3) / (math.exp(2) + 1 + math.exp(3)),
+                "v_john": 4,
+                "v_likes": 0,
+                "v_jane": 8,
+                "out": (4 * math.exp(2) + 8 * math.exp(3)) / (math.exp(2) + 1 + math.exp(3)),
+            },
+            {},
+            {"later": 100, "none": 3},
+        ],
+        "why": [{"words": 3, "orders": 6}, {"moved": _moved()}, _plain_number(), {}],
         "formula": [
             {
                 "base": 10_000,
@@ -111,6 +147,9 @@ def facts() -> dict[str, list[dict[str, Any]]]:
                 "d": 512,
                 "last": last_512,
                 "full": TAU * 10_000,
+                "small_base": 100,
+                "small": TAU * 100 ** (510 / 512),
+                "base": 10_000,
             },
             {
                 "index": 6,
@@ -145,6 +184,7 @@ def facts() -> dict[str, list[dict[str, Any]]]:
             },
         ],
         "offsets": [
+            {},
             {"entries": 16, "pairs": 4},
             {"d": 512, "zero": 256, "ten": similarity(10, 512)},
             {"d": 512, "low": low, "next": low + 1, "far": 512, "share": share},
@@ -165,6 +205,7 @@ def facts() -> dict[str, list[dict[str, Any]]]:
             {"offset": 2},  # OPTLearnedPositionalEmbedding, create_position_ids_from_input_ids
         ],
         "rope": [
+            _by_hand(),
             {"pair": 3, "p": 40, "d": 64, "angle": 40 * frequency(3, 64)},
             {"offset": -7},
             {"d": 64, "c": 5, "partner": 37},
@@ -188,28 +229,60 @@ def facts() -> dict[str, list[dict[str, Any]]]:
                 "one": 1,
             },
         ],
-        "models": [
-            # Llama4TextConfig: num_hidden_layers, no_rope_layer_interval, floor_scale
+        "grids": [
+            {"rows": 3, "columns": 4},
+            {"half": 4, "row": 2, "down": 1, "right": 2},
+            {},
+            # mrope_section of the config
             {
-                "layers": 48,
+                "before": 2,
+                "h": 2,
+                "w": 3,
+                "behind": 2,
+                "t": 16,
+                "rows": 24,
+                "columns": 24,
+                "pairs": 64,
+                "patches": 6,
+                "step": 3,
+            },
+            {"image": 224, "patch": 16, "side": 224 // 16},
+        ],
+        "models": [
+            {
+                "billions": 8,
+                "d": 4096 // 32,
+                "hidden": 4096,
+                "heads": 32,
+                "base": 5e5,
+                "trained": 8192,
+                "factor": 8,
+                "length": 131_072,
+            },
+            # Llama4TextConfig of transformers 5.23.0: no_rope_layer_interval 4, floor_scale 8192
+            {
                 "generation": "4",
+                "layers": 48,
                 "without": 48 // 4,
                 "chunk": 8192,
-                "version": "5.23.0",
+                "base": 5e5,
+                "factor": 16,
             },
-            # Gemma3TextConfig and ModernBertConfig: layers, every sixth and every third, the bases
             {
                 "generation": "3",
-                "local": 26 - 26 // 6,
-                "whole": 26 // 6,
+                "billions": 27,
+                "each": 5,
+                "window": 1024,
                 "local_base": 1e4,
                 "global_base": 1e6,
-                "times": (1e6 / 1e4) ** (254 / 256),
-                "encoder_global": -(-22 // 3),
-                "encoder_layers": 22,
-                "encoder_window": 128 // 2,  # local_attention, on either side
+                "linear": 8,
+                "times": 8 * (1e6 / 1e4) ** (126 / 128),
+                "size": 20,
+                "oss_window": 128,
+                "trained": 4096,
+                "long": 131_072,
             },
-            _plans(),
+            {"size": 7, "heads": 32, "buckets": 32, "sound": 1500, "rows": 448},
         ],
         "stretching": [
             {
@@ -267,7 +340,6 @@ def facts() -> dict[str, list[dict[str, Any]]]:
                 "slip": math.sin(7 / 10_000 ** (544 / 5120)),
                 "chance": _chance(),
             },
-            {"back": 710, "turns": 113, "rest": abs(math.sin(710))},
         ],
         "mistakes": [
             {
@@ -277,7 +349,6 @@ def facts() -> dict[str, list[dict[str, Any]]]:
                 "second": moves[1],
                 "last": math.ceil(max(moves[-2:]) * 1e4) / 1e4,
             },
-            {"d": 512, "last": last_512, "full": TAU * 10_000, "one": wavelength(1, 512)},
             {
                 "right": math.cos(2 / 100 ** (2 / 16)),
                 "inverse": 1,

@@ -171,6 +171,20 @@ def dape(qs, ks, m, n, h, w, slopes):
     return bias[h] + dot(w["head_weight"][h], hidden) + w["head_bias"][h]
 
 
+def path(q, keys, m, positions, n, h, w):
+    """One reflection after the other, applied to the key number n, less the plain product."""
+    vector = keys[n]
+    for j, x in enumerate(keys):
+        if j > n and positions[j] <= m:
+            line = [dot(row, x) for row in w["direction"][h]]
+            size = math.sqrt(dot(line, line) + 1e-6)
+            line = [a / size for a in line]
+            beta = 2 / (1 + math.exp(-(dot(w["strength"][h], x) + w["bias"][h])))
+            along = beta * dot(line, vector)
+            vector = [a - along * b for a, b in zip(vector, line, strict=True)]
+    return dot(q, vector) - dot(q, keys[n])
+
+
 def forget(q, keys, m, positions, n, h, w):
     """The bias at key number n, given all keys."""
     total = 0.0

@@ -95,6 +95,25 @@ def yarn_magnitude(factor: float, mscale: float = 1, mscale_all_dim: float = 0) 
         return float(top / bottom)
 
 
+def mrrope(
+    dim: int, base: float, factor: float, original: int, progressive: bool, fast: float = 32
+) -> list[mpf]:
+    """Tian et al. 2026, section 3.2: a radix lambda each, which slows all pairs behind."""
+    with mp.workdps(WORK):
+        plain = ladder(dim, base)
+        turns = [original * f / (2 * mp.pi) for f in plain]
+        low = max((j for j, t in enumerate(turns) if t > fast), default=0)
+        high = min(j for j, t in enumerate(turns) if t < 1)
+        scaled, product = [], mpf(1)
+        for j, f in enumerate(plain):
+            scaled.append(f / product)
+            if low <= j < high:
+                n = mpf(high - low)
+                e = 2 * (1 + j - low) / ((1 + n) * n) if progressive else 1 / n
+                product *= mpf(factor) ** e
+        return scaled
+
+
 def llama3(
     dim: int, base: float, factor: float, original: int, low: float = 1, high: float = 4
 ) -> list[mpf]:

@@ -94,6 +94,11 @@ ARGUMENTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
     ("max_alibi_bias alibi_bias_max", ("max_bias",), ""),
     ("window_size", ("window",), ""),
+    (
+        "imag imag_mode rope_pp ropepp",
+        (),
+        "The imaginary heads of RoPE++ are posenc.ImaginaryRoPE.",
+    ),
     ("use_xpos xpos xpos_scale_base", (), "That encoding is posenc.XPos."),
     ("dropout p drop dropout_rate attn_drop", (), DROPOUT),
     ("dtype device", (), "A spec has neither: verbs and modules take them."),

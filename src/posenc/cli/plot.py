@@ -77,7 +77,7 @@ def command(ctx: click.Context, *, json_: bool) -> None:
 # --- what the command line says of a picture ------------------------------------------------------
 
 
-class Asked(NamedTuple):
+class PictureRequest(NamedTuple):
     """The arguments of a function of `posenc.plot`, and the encoding that they are about."""
 
     subject: PlotSubject | None
@@ -85,14 +85,16 @@ class Asked(NamedTuple):
     keywords: dict[str, Any]
 
 
-def _one(row: PictureRow, options: dict[str, Any]) -> Asked:
+def _one(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
     """A picture of one encoding."""
     subject = chosen(words_of(options), row.name)
     learned = {"params": subject.params} if row.learned else {}
-    return Asked(subject, (subject.spec,), learned | arguments_of(row, options, subject.spec))
+    return PictureRequest(
+        subject, (subject.spec,), learned | arguments_of(row, options, subject.spec)
+    )
 
 
-def _several(row: PictureRow, options: dict[str, Any]) -> Asked:
+def _several(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
     """The wavelengths of an encoding at several widths and bases."""
     several = [words_of(options)]
     dims = whole_numbers(options.pop("each_dim"), "--each-dim")
@@ -107,10 +109,10 @@ def _several(row: PictureRow, options: dict[str, Any]) -> Asked:
             raise click.UsageError(f"--each-base {bases[:50]!r}: {expected}") from None
         several = [words._replace(base=base) for words in several for base in numbers]
     specs = [chosen(words, row.name).spec for words in several]
-    return Asked(None, (specs,), arguments_of(row, options, None))
+    return PictureRequest(None, (specs,), arguments_of(row, options, None))
 
 
-def _sentence(row: PictureRow, options: dict[str, Any]) -> Asked:
+def _sentence(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
     """The sum of the embeddings of a text and an encoding."""
     from posenc.plot.given import read_table
 
@@ -122,7 +124,7 @@ def _sentence(row: PictureRow, options: dict[str, Any]) -> Asked:
     return asked
 
 
-def _values(row: PictureRow, options: dict[str, Any]) -> Asked:
+def _values(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
     """The positions of values."""
     values, at = options.pop("values"), options.pop("at")
     asked = _one(row, options)
@@ -137,7 +139,7 @@ def _values(row: PictureRow, options: dict[str, Any]) -> Asked:
     return asked
 
 
-def _two(row: PictureRow, options: dict[str, Any]) -> Asked:
+def _two(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
     """One of the other pictures for A and B."""
     words, view = words_of(options), options.pop("view")
     first = chosen(words, view)
@@ -147,7 +149,7 @@ def _two(row: PictureRow, options: dict[str, Any]) -> Asked:
     if view == "wavelengths" and positions is None:
         keywords.pop("positions", None)  # there the length is a mark
     learned = {"a_params": first.params, "b_params": second.params}
-    return Asked(first, (view, first.spec, second.spec), learned | keywords)
+    return PictureRequest(first, (view, first.spec, second.spec), learned | keywords)
 
 
 def _second(words: SpecWords, options: dict[str, Any]) -> SpecWords:
@@ -164,7 +166,7 @@ def _second(words: SpecWords, options: dict[str, Any]) -> SpecWords:
 
 
 # What is said in another way than by naming one encoding: how that is read, and its parameters.
-READERS: Mapping[str, Callable[[PictureRow, dict[str, Any]], Asked]] = {
+READERS: Mapping[str, Callable[[PictureRow, dict[str, Any]], PictureRequest]] = {
     "wavelengths": _several,
     "sum": _sentence,
     "find": _values,

@@ -119,6 +119,7 @@ def _described(question: Question) -> dict[str, Any]:
         "id": question.id,
         "prompt": question.prompt,
         **about,
+        "picture": question.picture and question.picture._asdict(),
         "explanation": question.explanation,
         "check": str(question.transcript),
     }
@@ -141,10 +142,13 @@ def _ask_all(asked: tuple[Question, ...], lines: TextIO) -> None:
 def _put(question: Question, number: int, total: int) -> None:
     from posenc.learn import Choice
     from posenc.learn.answers import letters
+    from posenc.learn.sketch import blocks
 
     click.echo()
     click.echo(click.style(f"{number} of {total}, {question.topic}", dim=True))
     click.echo(_wrapped(question.prompt))
+    if question.picture is not None:
+        click.echo(f"\n{blocks(question.picture)}\n")
     answer = question.answer
     if isinstance(answer, Choice):
         texts = dict(answer.options)

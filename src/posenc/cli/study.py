@@ -342,7 +342,7 @@ def train(
 def generate(
     *, model: Path, text: str, beams: int, length: int, data: Path | None, json_: bool
 ) -> None:
-    """Ask a trained model: who likes whom, what is the translation, how does the text go on."""
+    """Ask a trained model: who likes whom, what the invented language says, what comes next."""
     need("torch", "safetensors")
     from posenc.study.saved import load
     from posenc.study.say import say

@@ -6,6 +6,7 @@ Everything that a person reads on the page, ticks and numbers included, is in wh
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,7 +15,7 @@ from posenc.explore.compare import words
 from posenc.explore.fields import Field
 from posenc.explore.page import page_of
 from posenc.explore.pictures import command_of
-from posenc.explore.protocol import pack
+from posenc.explore.protocol import Envelope, Head
 from posenc.explore.save import formats
 from posenc.explore.scene import LONGEST_FIND, PIN, Page, Scene
 from posenc.explore.session import Session
@@ -22,8 +23,9 @@ from posenc.explore.state_reader import ASKED, plain
 from posenc.explore.views import SHAPES
 from posenc.plot import palette
 
-__all__ = ["frame", "page_of"]
+__all__ = ["Steps", "frame", "page_of"]
 
+KEPT = 64  # headers, of a few dozen readers
 LONGEST_KEPT = 200  # characters of a key that belongs to another view
 
 
@@ -51,8 +53,50 @@ def frame(state: Mapping[str, str], session: Session | None = None) -> bytes:
     >>> header["problems"][0]
     {'field': 'd', 'message': 'Model size d must be at least 1; 0 came. Drawn with it.'}
     """
-    scene, page = page_of(state, Session() if session is None else session)
-    return pack(_header(scene, page, plain(tour.opened(state))))
+    state = {"numbers": "1", **state}
+    return Envelope(header_of(state, Session() if session is None else session)).whole()
+
+
+def header_of(state: Mapping[str, str], session: Session) -> dict[str, Any]:
+    """All that a picture says and is drawn from, before it is bytes.
+
+    The table of numbers, which few read, is there where `numbers` asks for it.
+    """
+    scene, page = page_of(state, session)
+    header = _header(scene, page, plain(tour.opened(state)))
+    if state.get("numbers"):
+        header["data_table"] = page.table() if callable(page.table) else page.table
+    return header
+
+
+class Steps:
+    """Pictures for clients that hold the one before: what differs from it is all that they get.
+
+    The headers of the last pictures are kept, without their arrays. A client whose picture is
+    among them gets a step; any other, and one that names none, the whole picture.
+
+    Parameters
+    ----------
+    session : Session
+        The encodings and embeddings of files.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.heads: dict[str, Head] = {}  # the least recently used first
+        self.lock = threading.Lock()
+
+    def frame(self, state: Mapping[str, str]) -> bytes:
+        """The picture of a state, or the step to it from the one that `since` names."""
+        picture, before = Envelope(header_of(state, self.session)), state.get("since", "")
+        with self.lock:
+            head = self.heads.pop(before, None)
+            if head is not None:
+                self.heads[before] = head
+            self.heads[picture.id] = picture.head()
+            while len(self.heads) > KEPT:
+                del self.heads[next(iter(self.heads))]
+        return picture.whole() if head is None else picture.since(head)
 
 
 def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
@@ -88,7 +132,7 @@ def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
             "series": SERIES[scene.theme],
         },
         "save": formats(scene),
-        "data_table": page.table,
+        "data_table": page.table is not None,
     }
 
 

@@ -4,21 +4,25 @@
     header     JSON, padded with spaces so that the arrays begin at a multiple of 8
     arrays     little-endian, each at a multiple of 8 bytes after the header
 
-An array in the header is a text `@0`, `@1`, …; `arrays` has its dtype, shape and offset.
+An array in the header is a text such as `@Zk3v0a`, which names its content: equal arrays have one
+name, in every message. `arrays` has dtype, shape and offset of those that follow. A picture has all
+of them; a step has the header's changes alone, and the arrays that the picture before lacks.
 """
 
 from __future__ import annotations
 
+import base64
 import dataclasses
+import hashlib
 import json
 import math
 import struct
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Message", "pack", "unpack"]
+__all__ = ["Envelope", "Head", "Message", "changes", "pack", "unpack"]
 
 DTYPES = ("u1", "i4", "f4", "f8")
 
@@ -45,6 +49,108 @@ class Message:
     arrays: dict[str, np.ndarray]
 
 
+class Head(NamedTuple):
+    """A header as JSON, and the names of its arrays."""
+
+    text: str
+    arrays: tuple[str, ...]
+
+
+class Envelope:
+    """A header as JSON, with the arrays it names.
+
+    Parameters
+    ----------
+    header : mapping
+        Dataclasses become objects of their fields, and arrays the names they are found by.
+    """
+
+    def __init__(self, header: Mapping[str, Any]) -> None:
+        self.arrays: dict[str, np.ndarray] = {}
+        try:
+            self.text = self._text(header)
+        except ValueError:  # a number that is not finite, for which JSON has no word but null
+            self.arrays = {}
+            self.text = self._text(_finite(header))
+        self.id = _name(self.text.encode())
+
+    def whole(self) -> bytes:
+        """The picture: all of the header and all arrays."""
+        return _joined(self.text, self.id, self.arrays)
+
+    def head(self) -> Head:
+        """What a later picture is compared with."""
+        return Head(self.text, tuple(self.arrays))
+
+    def since(self, before: Head) -> bytes:
+        """The step from another picture: what differs from it, and no more."""
+        steps = list(changes(json.loads(before.text), json.loads(self.text)))
+        new = {name: array for name, array in self.arrays.items() if name not in before.arrays}
+        gone = [name for name in before.arrays if name not in self.arrays]
+        text = json.dumps({"steps": steps, "gone": gone}, separators=(",", ":"))
+        return _joined(text, self.id, new)
+
+    def _text(self, header: Any) -> str:
+        return json.dumps(header, allow_nan=False, separators=(",", ":"), default=self._plain)
+
+    def _plain(self, value: Any) -> Any:
+        """What JSON does not know: an array, a number of NumPy, a mapping, a dataclass."""
+        if isinstance(value, np.ndarray):
+            little = value.dtype.newbyteorder("<")
+            kept = np.asarray(value, little, order="C")
+            name = "@" + _name(kept.data.cast("B") if kept.size else b"", kept.dtype, kept.shape)
+            self.arrays[name] = kept
+            return name
+        if isinstance(value, np.generic):
+            return value.item()
+        if isinstance(value, Mapping):
+            return dict(value)
+        return {name: getattr(value, name) for name in _sent(type(value))}
+
+
+def _name(data: Any, *more: object) -> str:
+    """A short name of a content."""
+    digest = hashlib.blake2b(data, digest_size=9)
+    digest.update(repr(more).encode())
+    return base64.urlsafe_b64encode(digest.digest()).decode()
+
+
+def changes(old: Any, new: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[Any, Any]]:
+    """The places of a header where it differs from another, outermost where its shape does."""
+    if old == new:
+        return
+    keys: Any = ()
+    if isinstance(new, dict) and isinstance(old, dict) and old.keys() == new.keys():
+        keys = new
+    elif isinstance(new, list) and isinstance(old, list) and len(old) == len(new):
+        # A list of plain values is shorter than the places of several.
+        keys = range(len(new)) if any(isinstance(item, (dict, list)) for item in new) else ()
+    for key in keys:
+        yield from changes(old[key], new[key], (*path, key))
+    if not len(keys):
+        yield path, new
+
+
+def _joined(text: str, name: str, arrays: Mapping[str, np.ndarray]) -> bytes:
+    pieces: list[bytes] = []
+    places: dict[str, tuple[str, tuple[int, ...], int]] = {}
+    offset = 0
+    for key, array in arrays.items():
+        code = array.dtype.str[1:]
+        if code not in DTYPES:
+            raise TypeError(f"protocol: expected an array of {', '.join(DTYPES)}, got {code}")
+        data = array.tobytes()
+        places[key] = (code, array.shape, offset)
+        padded = data + bytes(-len(data) % 8)
+        pieces.append(padded)
+        offset += len(padded)
+    # The arrays are known once the rest has been written, so they come last.
+    last = json.dumps({"id": name, "arrays": places}, separators=(",", ":"))
+    header = f"{text[:-1]}{',' if len(text) > 2 else ''}{last[1:]}".encode()
+    header += b" " * (-(len(header) + 4) % 8)
+    return b"".join((struct.pack("<I", len(header)), header, *pieces))
+
+
 def pack(header: Mapping[str, Any]) -> bytes:
     """A header of plain types, dataclasses and arrays as bytes.
 
@@ -58,50 +164,7 @@ def pack(header: Mapping[str, Any]) -> bytes:
     bytes
         What `unpack` reads.
     """
-    writer = _Writer()
-    try:
-        text = writer.text(header)
-    except ValueError:  # a number that is not finite, for which JSON has no word but null
-        writer = _Writer()
-        text = writer.text(_finite(header))
-    pieces: list[bytes] = []
-    places: dict[str, tuple[str, tuple[int, ...], int]] = {}
-    offset = 0
-    for number, array in enumerate(writer.arrays):
-        code = array.dtype.str[1:]
-        if code not in DTYPES:
-            raise TypeError(f"protocol: expected an array of {', '.join(DTYPES)}, got {code}")
-        data = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False).tobytes()
-        places[f"@{number}"] = (code, array.shape, offset)
-        padded = data + bytes(-len(data) % 8)
-        pieces.append(padded)
-        offset += len(padded)
-    # The arrays are known once the rest has been written, so they come last.
-    inner = text[:-1] + ("," if len(text) > 2 else "")
-    whole = f'{inner}"arrays":{json.dumps(places, separators=(",", ":"))}}}'.encode()
-    whole += b" " * (-(len(whole) + 4) % 8)
-    return b"".join((struct.pack("<I", len(whole)), whole, *pieces))
-
-
-class _Writer:
-    """JSON of one header; arrays become names and are kept in order."""
-
-    def __init__(self) -> None:
-        self.arrays: list[np.ndarray] = []
-
-    def text(self, header: Any) -> str:
-        return json.dumps(header, allow_nan=False, separators=(",", ":"), default=self.plain)
-
-    def plain(self, value: Any) -> Any:
-        """What JSON does not know: an array, a number of NumPy, a mapping, a dataclass."""
-        if isinstance(value, np.ndarray):
-            self.arrays.append(value)
-            return f"@{len(self.arrays) - 1}"
-        if isinstance(value, np.generic):
-            return value.item()
-        if isinstance(value, Mapping):
-            return dict(value)
-        return {name: getattr(value, name) for name in _sent(type(value))}
+    return Envelope(header).whole()
 
 
 def unpack(data: bytes) -> Message:

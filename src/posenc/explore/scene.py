@@ -122,7 +122,7 @@ class Page:
     cursor: Mapping[str, Any] = field(default_factory=dict)
     zoom: Mapping[str, Any] | None = None
     python: str = ""
-    table: Mapping[str, Any] | None = None
+    table: Callable[[], Mapping[str, Any]] | Mapping[str, Any] | None = None  # when asked for
     title: str = ""
     problems: tuple[tuple[str, str], ...] = ()
 

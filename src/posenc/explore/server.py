@@ -15,11 +15,13 @@ import functools
 import socket
 from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
 from importlib import resources
+from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
 from posenc._core.errors import ArgumentError, DependencyError, PosencError, mismatch
-from posenc.explore.frame import frame
+from posenc.explore.bundle import SCRIPT, STYLE, bundle, is_fresh, styled
+from posenc.explore.frame import Steps
 from posenc.explore.save import save
 from posenc.explore.session import Session
 
@@ -28,12 +30,13 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["app", "bound", "serve"]
+__all__ = ["app", "bound", "serve", "whole"]
 
 ADDRESS = "127.0.0.1"
 HOSTS = ("127.0.0.1", "localhost", "[::1]")
 PATIENCE = 5  # seconds for a request to arrive and for an answer to be taken
 LONGEST_QUERY = 60_000
+FAST = 1  # of the levels of gzip: an answer goes no farther than this machine
 MOST_KEYS = 80
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -55,6 +58,7 @@ TYPES = {
     ".svg": "image/svg+xml",
     ".json": "application/json",
 }
+NEVER_KEPT = {"cache-control": "no-store"}
 MISSING = "explore needs Starlette and uvicorn: pip install 'posenc[explore]'"
 
 Scope = MutableMapping[str, Any]
@@ -92,12 +96,13 @@ def app(session: Session | None = None, *, port: int | None = None) -> Starlette
     try:
         from starlette.applications import Starlette
         from starlette.middleware import Middleware
+        from starlette.middleware.gzip import GZipMiddleware
         from starlette.responses import Response
         from starlette.routing import Route
     except ImportError:
         raise DependencyError(MISSING) from None
     shared = Session() if session is None else session
-    files = assets()
+    files, steps = assets(), Steps(shared)
 
     def page(request: Request) -> Response:
         name = request.path_params.get("name", "index.html")
@@ -111,8 +116,11 @@ def app(session: Session | None = None, *, port: int | None = None) -> Starlette
         state, complaint = _state(request.scope)
         if complaint is not None:
             return Response(complaint[1], complaint[0], media_type="text/plain")
-        kept = {"cache-control": "no-store"}
-        return Response(frame(state, shared), media_type="application/octet-stream", headers=kept)
+        data = steps.frame(state)
+        kept = dict(NEVER_KEPT)
+        if "since" in state and len(data) > 2**16:
+            kept["content-encoding"] = "identity"  # to compress it would take longer than to send
+        return Response(data, media_type="application/octet-stream", headers=kept)
 
     def file(request: Request) -> Response:
         state, complaint = _state(request.scope)
@@ -127,7 +135,7 @@ def app(session: Session | None = None, *, port: int | None = None) -> Starlette
             return Response(str(error), 400, media_type="text/plain")
         kept = {
             "content-disposition": f'attachment; filename="{download.name}"',
-            "cache-control": "no-store",
+            **NEVER_KEPT,
         }
         return Response(download.data, media_type=download.media_type, headers=kept)
 
@@ -138,7 +146,10 @@ def app(session: Session | None = None, *, port: int | None = None) -> Starlette
             Route("/api/frame", picture),
             Route("/api/save", file),
         ],
-        middleware=[Middleware(functools.partial(_Guard, port=port))],
+        middleware=[
+            Middleware(functools.partial(_Guard, port=port)),
+            Middleware(GZipMiddleware, compresslevel=FAST),
+        ],
     )
 
 
@@ -225,15 +236,44 @@ def _state(scope: Scope) -> tuple[dict[str, str], tuple[int, str] | None]:
 
 @functools.cache
 def assets() -> Mapping[str, bytes]:
-    """The files of the page by name; no other name is ever looked up on disk."""
-    folder = resources.files("posenc.explore") / "static"
+    """The files of the page by name; no other name is ever looked up on disk.
+
+    One script and one style sheet where the package was built; in a tree whose sources have changed
+    since, or that was never built, the sources.
+    """
+    files = _texts(STATIC)
+    built = _texts(STATIC / "bundle")
+    if SCRIPT in built and is_fresh(built[SCRIPT], _scripts(files)):
+        for source, name in (("app.js", SCRIPT), ("style.css", STYLE)):
+            files["index.html"] = files["index.html"].replace(f"static/{source}", f"static/{name}")
+        files |= built
+    return {name: text.encode() for name, text in files.items()}
+
+
+def whole() -> dict[str, str]:
+    """The page with one script and one style sheet, built or not."""
+    files = {name: data.decode() for name, data in assets().items()}
+    if "index.html" in files and SCRIPT not in files:
+        files[SCRIPT] = bundle(_scripts(files))
+        files[STYLE] = styled({k: v for k, v in files.items() if k.endswith(".css")})
+    return files
+
+
+STATIC = resources.files("posenc.explore") / "static"
+
+
+def _texts(folder: Traversable) -> dict[str, str]:
     if not folder.is_dir():
         return {}
     return {
-        file.name: file.read_bytes()
+        file.name: file.read_text(encoding="utf-8")
         for file in folder.iterdir()
         if file.is_file() and file.name[file.name.rfind(".") :] in TYPES
     }
+
+
+def _scripts(files: Mapping[str, str]) -> dict[str, str]:
+    return {k: v for k, v in files.items() if k.endswith(".js") and k != SCRIPT}
 
 
 # --- serving --------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from posenc.explore.fields import (
 __all__ = ["ASKED", "MOST_KEYS", "StateReader", "plain"]
 
 MOST_KEYS = 80
-ASKED = ("w", "h", "theme")  # of one request, no part of the state
+ASKED = ("w", "h", "theme", "since", "numbers")  # of one request, no part of the state
 
 
 class StateReader:

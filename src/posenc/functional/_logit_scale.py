@@ -24,7 +24,7 @@ from posenc._core.coordinates import integers, reals
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.magnitude import Temperature
-from posenc.encodings.rotary.pairing import turn
+from posenc.encodings.rotary.pairing import advanced, turn
 from posenc.functional._lengths import at_length
 from posenc.functional._rotation import checked, require_plain
 from posenc.functional.arguments import name_of
@@ -87,6 +87,7 @@ def relative_score(
     values = constants(spec, rel, xp=xp)
     source = spec if choice is None else choice
     cos, sin = source.cos_sin(rel, values, dtype=inner, xp=xp)
+    cos, sin = advanced(cos, sin, -spec.quarters)  # where the query stands back, the key is ahead
     # A distance is a key's position seen from a query at the centre, where sizes are those of m.
     size = spec.sizes(_from_centre(spec, rel), "key", values, dtype=inner, xp=xp)
     size = size * spec.attention_factor

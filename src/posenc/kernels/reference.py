@@ -27,7 +27,7 @@ from posenc._core.array import (
 from posenc._core.inplace import overwrite
 from posenc._core.phase import Halves, Words
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.encodings.rotary.pairing import Pairing
+from posenc.encodings.rotary.pairing import Pairing, advanced
 from posenc.encodings.table.base import TableSpec
 from posenc.kernels.places import Counted, beside
 from posenc.kernels.requests import Add, Bias, CosSin, Request, Rotate, Table
@@ -55,6 +55,7 @@ def rotate(request: Rotate) -> tuple[Array, ...]:
             spec.check_positions(positions, name)
             values = _values(spec, request.params, positions, seq_dim, xp=xp)
             cos, sin = source.cos_sin(positions, values, dtype=inner, xp=xp)
+            cos, sin = advanced(cos, sin, spec.quarters if role == "query" else 0)
             size = source.sizes(positions, role, values, dtype=inner, xp=xp)
             last = kind, *_sized(cos, sin, size, inverse=inverse), values
         _, cos, sin, values = last
@@ -78,6 +79,7 @@ def cos_sin(request: CosSin) -> tuple[Array, Array]:
     spec.check_positions(positions, dtype_name(request.dtype))
     values = _values(spec, request.params, positions, -2, xp=xp)
     cos, sin = source.cos_sin(positions, values, dtype=inner, xp=xp)
+    cos, sin = advanced(cos, sin, spec.quarters if role == "query" else 0)
     size = source.sizes(positions, role, values, dtype=inner, xp=xp)
     cos, sin = _sized(cos, sin, size, inverse=False)
     return astype(cos, request.dtype, xp), astype(sin, request.dtype, xp)

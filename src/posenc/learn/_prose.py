@@ -17,7 +17,7 @@ FIELD = re.compile(r"\{[^{}]*\}")
 # Links and file names are addresses, not numbers.
 ADDRESS = re.compile(r"\]\([^)]*\)")
 # Names that hold a digit, and one symbol.
-NAMES = re.compile(r"\b(2π|T5|bfloat16|float32|tensor2tensor)\b")
+NAMES = re.compile(r"\b(2π|T5|Qwen2|bfloat16|float32|tensor2tensor)\b")
 
 
 class _Filler(string.Formatter):

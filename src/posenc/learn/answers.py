@@ -31,7 +31,7 @@ class Verdict(NamedTuple):
     Examples
     --------
     >>> from posenc.learn import judge, question
-    >>> judge(question("adding", "scale"), "")
+    >>> judge(question("adding", "length"), "")
     Verdict(kind='unreadable', reason='an empty line answers nothing; type a number.')
     """
 

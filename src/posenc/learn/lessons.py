@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import tomllib
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ __all__ = ["Lesson", "Section", "See", "lesson", "load", "topics"]
 
 # In the order in which they are best read.
 TOPICS = (
+    "attention",
     "why",
     "formula",
     "adding",
@@ -27,6 +28,7 @@ TOPICS = (
     "learned",
     "rope",
     "biases",
+    "grids",
     "models",
     "stretching",
     "inverse",
@@ -69,9 +71,31 @@ class Section(NamedTuple):
 
 
 class See(NamedTuple):
-    """A picture: what it shows, its state of the explorer, and the command that draws it."""
+    """The figure of a lesson.
+
+    Parameters
+    ----------
+    text : str
+        What it shows, as a caption.
+    alt : str
+        What it looks like, for readers who do not see it.
+    after : str
+        The title of the section that it stands behind.
+    state : mapping of str to str
+        Its state of the explorer.
+    plot : str
+        What `posenc plot` draws it with.
+
+    Examples
+    --------
+    >>> from posenc.learn import lesson
+    >>> lesson("rope").see.address
+    '#v=rotate&d=64&m=40&off=7'
+    """
 
     text: str
+    alt: str
+    after: str
     state: Mapping[str, str]
     plot: str
 
@@ -93,7 +117,9 @@ class Lesson(NamedTuple):
     sections : tuple of Section
         In their order.
     see : See
-        What of it the explorer shows.
+        Its figure, which is a state of the explorer.
+    sources : tuple of str
+        Papers, studies and files, each with its place.
 
     Examples
     --------
@@ -107,6 +133,7 @@ class Lesson(NamedTuple):
     lead: str
     sections: tuple[Section, ...]
     see: See
+    sources: tuple[str, ...]
 
 
 def topics() -> tuple[str, ...]:
@@ -121,7 +148,7 @@ def topics() -> tuple[str, ...]:
     --------
     >>> from posenc.learn import topics
     >>> topics()[:4]
-    ('why', 'formula', 'adding', 'frequencies')
+    ('attention', 'why', 'formula', 'adding')
     """
     return TOPICS
 
@@ -181,7 +208,22 @@ def compute(topic: str, data: Mapping[str, Any]) -> Lesson:
         sections.append(Section(part["title"], before, formula, transcript, after, facts))
     everything = quoted | {k: v for section in sections for k, v in section.facts.items()}
     lead = fill(data["lead"], everything, f"learn: {topic}")
-    return Lesson(topic, data["title"], lead, tuple(sections), See(**data["see"]))
+    if data["see"]["after"] not in {section.title for section in sections}:
+        expected = f"the figure after one of {[section.title for section in sections]}"
+        raise DataError(mismatch(f"learn: {topic}", expected, repr(data["see"]["after"])))
+    see = {**data["see"], "alt": fill(data["see"]["alt"], everything, f"learn: {topic}, alt")}
+    return Lesson(topic, data["title"], lead, tuple(sections), See(**see), tuple(_sources(data)))
+
+
+def _sources(data: Mapping[str, Any]) -> Iterator[str]:
+    """Papers first, then what else was quoted, with what it says."""
+    yield from data.get("sources", ())
+    for entry in data.get("quoted", {}).values():
+        place = (
+            entry.get("source")
+            or f"[the study](../study.md), {entry['study']} (L is the trained length)"
+        )
+        yield f"{entry['text']}: {place}"
 
 
 def facts_of(part: Mapping[str, Any], namespace: dict[str, Any], caller: str) -> dict[str, Any]:

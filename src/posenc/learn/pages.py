@@ -1,22 +1,32 @@
 """Lessons as Markdown, for the documentation: `python -m posenc.learn docs/learn`.
 
 Blocks of code carry the output that they had here, so that the tests of the documentation, which
-run them again, see any difference.
+run them again, see any difference. The build of the documentation writes `see/TOPIC.png`,
+`see/TOPIC.html` and `quiz.html` beside the pages, and the pictures of questions into them.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
+import urllib.parse
+from html import escape
+from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from posenc.learn._prose import fill
 from posenc.learn._snippets import Transcript
 from posenc.learn.lessons import Lesson, See, lesson, load, topics
 from posenc.learn.questions import Choice, Number, Question, question, question_ids
+from posenc.learn.sketch import Sketch, svg
 from posenc.learn.tour import stops
 
-__all__ = ["index", "page", "tour", "write"]
+__all__ = ["drawn", "index", "page", "quiz_page", "tour", "write"]
 
 FENCE = "```"
+SEEDS = range(1, 5)  # draws of each question of the quiz in the browser; 0 is that of the lessons
 
 
 def page(topic: str) -> str:
@@ -85,24 +95,31 @@ def _lesson(content: Lesson) -> list[str]:
         block = f"{FENCE}python\n{shown}\n{FENCE}" if shown else ""
         formula = f"{FENCE}text\n{section.formula}\n{FENCE}" if section.formula else ""
         parts += [part for part in (section.before, formula, block, section.after) if part]
-    parts += ["## See it", _pictures(content.see)]
-    sources = load(content.topic).get("quoted", {})
-    if sources:
-        listed = [f"- {entry['text']}: {entry['source']}" for entry in sources.values()]
-        parts += ["## Quoted, not computed", "\n".join(listed)]
-    return parts
+        if section.title == content.see.after:
+            parts.append(_figure(content.topic, content.see))
+    return [*parts, "## Sources", "\n".join(f"- {source}" for source in content.sources)]
 
 
-def _pictures(see: See) -> str:
-    """Where there is a picture of a lesson."""
+def _figure(topic: str, see: See) -> str:
+    """The figure of a lesson: a picture, which a script of the pages replaces by the live one."""
+    state = urllib.parse.urlencode({"k": "1", **see.state}, quote_via=urllib.parse.quote)
     return (
-        f"{see.text[0].upper()}{see.text[1:]}: `posenc explore` at `{see.address}`, or as a file:\n"
-        f"`posenc plot {see.plot} -o picture.png`."
+        f'<figure class="lesson" data-live="see/{topic}.html">\n'
+        f'<img src="see/{topic}.png" alt="{escape(see.alt)}">\n'
+        f"<figcaption>{escape(see.text[0].upper() + see.text[1:])}. See it: "
+        f'<a href="see/{topic}.html">alone</a>, or '
+        f'<a href="../explorer-frozen.html#{escape(state)}">with the other views</a>.\n'
+        f"Live: <code>posenc explore</code> at <code>{escape(see.address)}</code>; as a file:\n"
+        f"<code>posenc plot {escape(see.plot)} -o picture.png</code>.</figcaption>\n</figure>"
     )
 
 
 def _questions(topic: str) -> list[str]:
-    parts = ["## Questions", f"With other numbers each time: `posenc quiz {topic}`."]
+    again = (
+        f'Answer them <a href="quiz.html#{topic}">in the browser</a>, or with other numbers each\n'
+        f"time in the terminal: `posenc quiz {topic}`."
+    )
+    parts = ["## Questions", again]
     for number, name in enumerate(question_ids(topic), 1):
         parts += _asked(question(topic, name), number)
     return parts
@@ -110,6 +127,9 @@ def _questions(topic: str) -> list[str]:
 
 def _asked(asked: Question, number: int) -> list[str]:
     prompt = f"**{number}.** {asked.prompt}"
+    if asked.picture is not None:
+        file = f"../_generated/questions/{asked.topic}-{asked.id}.html"
+        prompt += f"\n\n{FENCE}{{raw}} html\n:file: {file}\n{FENCE}"
     return _folded(prompt, asked.answer, asked.explanation, asked.transcript)
 
 
@@ -129,6 +149,87 @@ def _folded(
         f"{FENCE}python\n{transcript}\n{FENCE}",
         "</details>",
     ]
+
+
+def drawn(picture: Sketch) -> str:
+    """The picture of a question as HTML, its numbers folded away for readers who do not see it.
+
+    Parameters
+    ----------
+    picture : Sketch
+        What is drawn.
+
+    Returns
+    -------
+    str
+        A figure and a list of its numbers.
+    """
+    rows = "".join(
+        f"<li>{escape(label)}: {', '.join(f'{value:.3g}' for value in values)}</li>"
+        for label, values in picture.rows
+    )
+    return (
+        f"<figure>{svg(picture)}<figcaption>{escape(picture.title)}</figcaption></figure>"
+        f"<details><summary>The numbers of the picture</summary><ul>{rows}</ul></details>"
+    )
+
+
+# --- the quiz in the browser ----------------------------------------------------------------------
+
+
+def quiz_page() -> str:
+    """All questions as one page that needs neither Python nor a network.
+
+    Several draws of each were made and proven here; the page only compares what is typed.
+
+    Returns
+    -------
+    str
+        HTML; `#TOPIC` behind its address asks the questions of one topic.
+
+    Examples
+    --------
+    >>> from posenc.learn import quiz_page
+    >>> "https://" in quiz_page()
+    False
+    """
+    draws = [
+        question(topic, name, seed)
+        for topic in topics()
+        for name in question_ids(topic)
+        for seed in SEEDS
+    ]
+    data = {
+        "titles": {topic: lesson(topic).title for topic in topics()},
+        # Draws of few values come again.
+        "questions": list({(q.prompt, q.picture): _described(q) for q in draws}.values()),
+    }
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+    html = (resources.files("posenc.learn") / "quiz.html").read_text(encoding="utf-8")
+    for name in ("style", "script"):
+        inner = html.partition(f"<{name}>")[2].partition(f"</{name}>")[0]
+        digest = base64.b64encode(hashlib.sha256(inner.encode()).digest()).decode()
+        html = html.replace(f"HASH-OF-{name.upper()}", digest)
+    return html.replace("QUESTIONS", text, 1)
+
+
+def _described(asked: Question) -> dict[str, Any]:
+    """A question as the page has it."""
+    answer = asked.answer
+    about: dict[str, Any]
+    if isinstance(answer, Choice):
+        about = {"options": [list(option) for option in answer.options], "right": answer.right}
+    else:
+        about = {"value": answer.value, "margin": answer.margin, "stated": answer.stated}
+    return {
+        "topic": asked.topic,
+        "id": asked.id,
+        "prompt": asked.prompt,
+        "picture": "" if asked.picture is None else drawn(asked.picture),
+        **about,
+        "explanation": asked.explanation,
+        "check": str(asked.transcript),
+    }
 
 
 def _joined(parts: list[str]) -> str:

@@ -12,6 +12,7 @@ A question of a content file holds
     prompt    the question
     answer    an expression, for a number; with `relative` or `absolute`, or exact
     options   for a choice: id, text, and `holds`, which is true of one option alone
+    picture   title, and an expression for the rows: a dictionary of labels and numbers
     explain   what to say after the answer
 """
 
@@ -28,6 +29,7 @@ from posenc.learn._draw import Draw
 from posenc.learn._prose import fill
 from posenc.learn._snippets import Transcript, evaluate, fresh, run
 from posenc.learn.lessons import TOPICS, facts_of, load
+from posenc.learn.sketch import Sketch, sketch_of
 
 __all__ = ["Choice", "Number", "Question", "question", "question_ids", "quiz"]
 
@@ -47,8 +49,8 @@ class Choice(NamedTuple):
     Examples
     --------
     >>> from posenc.learn import question
-    >>> question("offsets", "back").answer.right
-    'transposed'
+    >>> question("offsets", "elsewhere").answer.right
+    'offset'
     """
 
     options: tuple[tuple[str, str], ...]
@@ -98,13 +100,14 @@ class Question(NamedTuple):
         The check, as it ran.
     facts : mapping
         The values that its texts name besides what was drawn.
+    picture : Sketch, optional
+        What the question is about, where it is about a picture.
 
     Examples
     --------
     >>> from posenc.learn import question
-    >>> print(question("adding", "scale", seed=2).prompt)
-    Embeddings of width 1024 are multiplied by the factor of the first Transformer before the table
-    is added. What is it?
+    >>> print(question("frequencies", "last-wavelength", seed=1).prompt)
+    Width 64, base 1000: how many positions does the slowest pair take to a whole turn?
     """
 
     topic: str
@@ -115,6 +118,7 @@ class Question(NamedTuple):
     explanation: str
     transcript: Transcript
     facts: Mapping[str, Any]
+    picture: Sketch | None = None
 
 
 def question_ids(topic: str) -> tuple[str, ...]:
@@ -267,11 +271,22 @@ def make(topic: str, template: Mapping[str, Any], seed: int) -> Question:
             answer, more = _answer(template, namespace, facts, draw, caller)
             prompt = fill(template["prompt"], facts, caller, "plain")
             explanation = fill(template["explain"], facts | more, caller, "plain")
+            told = (prompt, answer, explanation, transcript, computed)
             return Question(
-                topic, template["id"], drawn, prompt, answer, explanation, transcript, computed
+                topic, template["id"], drawn, *told, _picture(template, namespace, facts, caller)
             )
     received = f"none in {TRIES} draws"
     raise DataError(mismatch(caller, "a draw whose answer is proven", received))
+
+
+def _picture(
+    template: Mapping[str, Any], namespace: dict[str, Any], facts: dict[str, Any], caller: str
+) -> Sketch | None:
+    if "picture" not in template:
+        return None
+    title = fill(template["picture"]["title"], facts, caller, "plain")
+    rows = evaluate(template["picture"]["rows"], facts | namespace, caller)
+    return sketch_of(title, rows, caller)
 
 
 def _drawn(template: Mapping[str, Any], draw: Draw, caller: str) -> dict[str, Any] | None:
@@ -300,8 +315,10 @@ def _answer(
     """The answer, and what the explanation may say of it."""
     if "options" in template:
         choice = choice_of(template["options"], facts | namespace, facts, caller, "plain")
-        mixed = draw.shuffled(choice.options)
-        return choice._replace(options=tuple(mixed)), {"right": dict(choice.options)[choice.right]}
+        right = {"right": dict(choice.options)[choice.right]}
+        if "picture" in template:  # whose labels stand in their order
+            return choice, right
+        return choice._replace(options=tuple(draw.shuffled(choice.options))), right
     number = _number(template, facts | namespace, caller)
     return number, {"answer": number.value}
 

@@ -10,6 +10,7 @@ from posenc.scaling.linear import Linear
 from posenc.scaling.llama3 import Llama3
 from posenc.scaling.longrope import LongRoPE
 from posenc.scaling.mixed_ntk import MixedNTK
+from posenc.scaling.mrrope import MrRoPE
 from posenc.scaling.multipliers import Multipliers
 from posenc.scaling.ntk import NTK
 from posenc.scaling.proportional import Proportional
@@ -23,6 +24,7 @@ __all__ = [
     "Llama3",
     "LongRoPE",
     "MixedNTK",
+    "MrRoPE",
     "Multipliers",
     "Proportional",
     "Scaling",

@@ -24,7 +24,9 @@ class LongRoPE(Scaling):
 
     The two sets give different angles at every position. The length is therefore an argument of
     every verb, never state: choose it once for a sequence, or move cached keys with
-    `posenc.rerotate` when it passes the original length.
+    `posenc.rerotate` when it passes the original length. LongRoPE2 (Shang et al. 2025,
+    arXiv:2502.20082) is the case short = (1, …): the model's own frequencies up to the original
+    length, and searched divisors beyond.
 
     Parameters
     ----------

@@ -42,6 +42,9 @@ Kind = Literal["better", "equal", "condition"]
 BETTER: dict[str, int] = {
     **dict.fromkeys(("accuracy", "exact", "apart"), 1),
     **dict.fromkeys(("nats", "nats-last", "nats-tuned", "nats-last-tuned", "excess"), -1),
+    **dict.fromkeys(("rank-unseen", "rank-arc", "rank-lost", "rank-short", "rank-order"), 1),
+    "rank-within": 1,
+    "regret": -1,
 }
 
 PART_FIELDS = ("kind", "left", "right", "margin", "task", "metric", "each")
@@ -56,6 +59,7 @@ CLAIM_FIELDS = (
     "registered",
     "seeds",
     "unexpected",
+    "family",
     "part",
 )
 
@@ -156,6 +160,8 @@ class Claim:
         Why it is not expected at this size; empty where it is.
     registered : str
         The metric that it was registered on, where it is judged by another since; else empty.
+    family : str
+        The question that it is part of: p values are adjusted over the claims of one.
     """
 
     id: str
@@ -164,6 +170,7 @@ class Claim:
     parts: tuple[ClaimPart, ...]
     unexpected: str = ""
     registered: str = ""
+    family: str = ""
 
     def as_registered(self) -> Claim:
         """The claim on the metric that it was registered on."""
@@ -276,7 +283,7 @@ def _claim(row: Any, caller: str) -> Claim:
     before = row.get("registered", "")
     if before and before not in BETTER:
         raise DataError(mismatch(f"{caller}: registered", f"one of {', '.join(BETTER)}", before))
-    return Claim(*words, parts, row.get("unexpected", ""), before)
+    return Claim(*words, parts, row.get("unexpected", ""), before, row.get("family", ""))
 
 
 def _parts(table: Any, row: Mapping[str, Any], caller: str) -> Iterator[ClaimPart]:

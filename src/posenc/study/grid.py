@@ -37,6 +37,7 @@ TWELVE = (
 
 # Seconds of a cell on one core: what the bar weighs cells by before any is finished.
 SECONDS = {"order": 4.0, "order-causal": 4.0, "text-lm": 21.0, "copy": 35.0, "seq2seq": 21.0}
+SECONDS |= {"extension-64": 40.0, "extension-256": 50.0}
 OTHERS = 25.0
 
 
@@ -80,6 +81,8 @@ FULL = (
     *STANDARD,
     Block("text-lm", ("kerple", "fire", "xpos", "partial-rope", "randomised-rope"), 6, LM),
     Block("rope-scaling", ("rope", "rope-linear", "rope-ntk", "rope-yarn"), 6),
+    Block("extension-64", ("rope-100", "rope-1000", "rope"), EVERY),
+    Block("extension-256", ("rope-100", "rope-1000", "rope"), EVERY),
     Block("reverse", ("none", "sinusoidal", "learned", "rope"), 6),
     Block("sort", SIX, 6),
     Block("addition", SIX, 6),

@@ -21,7 +21,14 @@ from posenc.study.document import (
 )
 from posenc.study.figures import ScoreCurve, draw
 from posenc.study.grid import TIERS
-from posenc.study.report_claims import anew_part, claims_part, findings_part, registered_part
+from posenc.study.report_claims import (
+    anew_part,
+    claims_part,
+    findings_part,
+    registered_part,
+    untrained_part,
+)
+from posenc.study.report_extension import FAMILY, extension_part, extension_pictures
 from posenc.study.results import Results
 from posenc.study.statistics import interval, shown
 from posenc.study.verdicts import judge
@@ -53,6 +60,13 @@ UNITS = {
         "nats per character over the last 32 characters, after a short training at that length; "
         "less is better"
     ),
+    "rank-unseen": "rank correlation with the loss of the pairs that meet unseen angles",
+    "rank-arc": "rank correlation with the loss of the share of a circle that is met anew",
+    "rank-lost": "rank correlation with the loss of the fast pairs that lose their step",
+    "rank-short": "rank correlation with the loss of the change within the trained length",
+    "rank-order": "rank correlation with the loss of the order of `posenc extend`",
+    "rank-within": "rank correlation of change and loss, both within the trained length",
+    "regret": "nats per character of the recommended rule above the best other; less is better",
     "excess": "excess: nats per symbol above those of the best possible guess; less is better",
 }
 AXES = {
@@ -117,14 +131,17 @@ def document(results: Results, claims: Sequence[Claim]) -> list[Block]:
         All that were registered.
     """
     verdicts = judge(results, claims)
+    published = [v for v in verdicts if v.claim.family != FAMILY]
     return [
         SectionHeading(1, TITLE),
         Paragraph(_lead(results)),
-        *claims_part(verdicts),
+        *claims_part(results, published),
         *registered_part(),
         *anew_part(results, claims, verdicts),
-        *(block for task in ordered(results.tasks(), _TASKS) for block in _task(results, task)),
-        *findings_part(verdicts),
+        *untrained_part(results, claims, verdicts),
+        *extension_part(results, verdicts),
+        *(block for task in _plain(results) for block in _task(results, task)),
+        *findings_part(published),
         *_failures(results),
         *_origin(results),
     ]
@@ -164,6 +181,11 @@ def ordered(names: Sequence[str], order: Sequence[str]) -> list[str]:
         Some, and the order.
     """
     return [n for n in order if n in names] + sorted(set(names) - set(order))
+
+
+def _plain(results: Results) -> list[str]:
+    """The tasks that a section each shows."""
+    return [n for n in ordered(results.tasks(), _TASKS) if not n.startswith(FAMILY)]
 
 
 def main_metric(task: str) -> str:
@@ -274,10 +296,11 @@ def picture_name(task: str) -> str:
 
 def _pictures(results: Results, folder: Path) -> list[Path]:
     written = []
-    for task in ordered(results.tasks(), _TASKS):
+    for task in _plain(results):
         lines = curves(results, task, main_metric(task))
         if lines:
             written.append(_picture(results, task, lines, folder / picture_name(task)))
+    written += extension_pictures(results, folder)
     six = curves(results, "text-lm", "nats", SIX)
     if six:
         written.append(_picture(results, "text-lm", six, folder / PICTURE))

@@ -3,7 +3,7 @@
 order      "John likes Jane"      -> who stands first, and how sure the model is
 text-lm    "The value of "        -> how the text goes on
 copy       "3 1 4"                -> the list that it says
-seq2seq    a sentence             -> its translation
+seq2seq    a sentence             -> the same in the other invented language
 """
 
 from __future__ import annotations

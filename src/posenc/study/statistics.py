@@ -35,6 +35,7 @@ __all__ = [
     "equivalence",
     "holm",
     "interval",
+    "rank_correlation",
     "shown",
     "sign_flip",
     "t_test",
@@ -264,6 +265,32 @@ def holm(p: Sequence[float]) -> list[float]:
         largest = max(largest, min(1.0, (len(p) - rank) * p[index]))
         adjusted[index] = largest
     return adjusted
+
+
+def rank_correlation(x: Sequence[float], y: Sequence[float]) -> float | None:
+    """Kendall's tau-b: how alike two orders are, from -1 to 1.
+
+        (pairs in the same order - pairs in opposite orders) / sqrt(pairs not tied in x · in y)
+
+    Parameters
+    ----------
+    x, y : sequence of float
+        Two numbers of each thing that is ranked.
+
+    Returns
+    -------
+    float, or None
+        None where all of `x` or all of `y` are equal, and there is no order.
+
+    Examples
+    --------
+    >>> from posenc.study.statistics import rank_correlation
+    >>> rank_correlation([1, 2, 3, 4], [1, 2, 4, 3])
+    0.6666666666666666
+    """
+    a, b = (np.sign(np.subtract.outer(v, v)) for v in map(np.asarray, (x, y)))
+    untied = float(np.sqrt(np.square(a).sum() * np.square(b).sum()))
+    return float((a * b).sum()) / untied if untied else None
 
 
 def beyond(differences: Sequence[float], margin: float) -> float:

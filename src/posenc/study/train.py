@@ -21,10 +21,12 @@ from torch import Tensor
 from torch.nn import functional
 
 from posenc.study.cell import Cell
+from posenc.study.extension import compared
 from posenc.study.model import Transformer
 from posenc.study.run import Run
 from posenc.study.saved import save as write
 from posenc.study.tasks.base import IGNORED, Batch
+from posenc.study.tasks.extension import Extension64
 
 __all__ = ["Outcome", "train"]
 
@@ -107,6 +109,8 @@ def train(cell: Cell, *, save: Path | None = None, data: Path | None = None) -> 
         rows = _tested(run) if good else []
         if good and "tuning" in run.task.settings:
             rows += _tuned(run)
+        if good and isinstance(run.task, Extension64):
+            rows += compared(run)
         if save is not None:
             write(run, save)
     count = sum(p.numel() for p in run.model.parameters())

@@ -2,8 +2,9 @@
 
 Every part of a claim gives two p values: that it holds, and that its contrary does. A claim holds
 where all parts do, so its p is the largest of theirs. It is contradicted where one part is, so that
-p is the smallest, times their number. Both go through Holm's adjustment over *all* registered
-claims, those without data counting as p = 1: running fewer cells makes nothing easier.
+p is the smallest, times their number. Both go through Holm's adjustment over *all* claims
+that are registered for one question (a family), those without data counting as p = 1: running fewer
+cells makes nothing easier.
 
     reproduced     adjusted p that it holds is below 0.05
     contradicted   adjusted p of the contrary is below 0.05
@@ -16,12 +17,13 @@ its t test says. Fewer than six seeds can therefore settle nothing.
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from posenc.study.claims import BETTER, Claim, ClaimPart, ClaimSide
-from posenc.study.results import Results
+from posenc.study.results import Record, Results
 from posenc.study.statistics import (
     ConfidenceInterval,
     beyond,
@@ -32,9 +34,10 @@ from posenc.study.statistics import (
     t_test,
 )
 
-__all__ = ["ALPHA", "ClaimVerdict", "PartResult", "differences", "judge"]
+__all__ = ["ALPHA", "ClaimVerdict", "PartResult", "differences", "judge", "untrained"]
 
 ALPHA = 0.05
+UNTRAINED = 0.1  # nats
 
 Word = Literal["reproduced", "contradicted", "undecided", "not run"]
 
@@ -100,12 +103,25 @@ def judge(results: Results, claims: Sequence[Claim]) -> tuple[ClaimVerdict, ...]
         In the order of the claims.
     """
     findings = [tuple(finding(results, part) for part in claim.parts) for claim in claims]
-    holds = holm([max(f.holds for f in parts) for parts in findings])
-    fails = holm([min(1.0, len(parts) * min(f.fails for f in parts)) for parts in findings])
+    families = [claim.family for claim in claims]
+    holds = _adjusted([max(f.holds for f in parts) for parts in findings], families)
+    fails = _adjusted(
+        [min(1.0, len(parts) * min(f.fails for f in parts)) for parts in findings], families
+    )
     return tuple(
         _verdict(claim, parts, yes, no)
         for claim, parts, yes, no in zip(claims, findings, holds, fails, strict=True)
     )
+
+
+def _adjusted(p: Sequence[float], families: Sequence[str]) -> list[float]:
+    """Holm's adjustment within each family."""
+    adjusted = [1.0] * len(p)
+    for family in dict.fromkeys(families):
+        own = [i for i, name in enumerate(families) if name == family]
+        for i, value in zip(own, holm([p[i] for i in own]), strict=True):
+            adjusted[i] = value
+    return adjusted
 
 
 def _verdict(
@@ -118,6 +134,33 @@ def _verdict(
     if fails < ALPHA:
         return ClaimVerdict(claim, "contradicted", fails, parts)
     return ClaimVerdict(claim, "undecided", holds, parts)
+
+
+def untrained(results: Results) -> tuple[Record, ...]:
+    """The records whose training did not succeed, as that of their encoding does.
+
+    Parameters
+    ----------
+    results : Results
+        What was measured.
+
+    Returns
+    -------
+    tuple of Record
+        Those whose last loss is above twice the median of their task and encoding, and by more
+        than `UNTRAINED` nats.
+    """
+    losses: dict[tuple[str, str], list[float]] = {}
+    done = [record for record in results.records if not record.failed]
+    for record in done:
+        losses.setdefault((record.cell.task, record.cell.encoding), []).append(record.final_loss)
+    usual = {place: statistics.median(values) for place, values in losses.items()}
+    return tuple(
+        record
+        for record in done
+        for median in [usual[record.cell.task, record.cell.encoding]]
+        if record.final_loss > max(2 * median, median + UNTRAINED)
+    )
 
 
 def finding(results: Results, part: ClaimPart) -> PartResult:

@@ -40,6 +40,8 @@ def looks(
     """What a part can be asked of an implementation, method by method."""
     spec: Any = part.spec
     if isinstance(spec, RotarySpec):
+        if spec.quarters:
+            raise CannotSay(f"{type(spec).__name__} turns queries apart from keys")
         if not spec.plain and not isinstance(spec, XPos):
             raise CannotSay(f"angles of {type(spec).__name__} differ by head, or are learned")
         for method in ("rotate", "cos_sin", "frequencies"):

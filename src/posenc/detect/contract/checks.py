@@ -136,6 +136,7 @@ def _rotary(part: Part, spec: Any) -> Iterator[Check]:
     if not isinstance(spec, (RoPE, XPos)):
         own = spec.shapes or spec.per_head is not None
         why = "are learned, or differ by head" if own else "follow no ladder that a file can tell"
+        why = "of queries stand apart from those of keys" if spec.quarters else why
         raise _LeftOut(f"angles: those of {type(spec).__name__} {why}")
     if spec.dim > MOST // 16:
         raise _LeftOut(f"angles: a width of {spec.dim} is too many numbers for a file")

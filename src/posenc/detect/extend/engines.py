@@ -76,11 +76,7 @@ class Written(NamedTuple):
 def patched(config: Mapping[str, Any], dialect: str, wanted: Wanted) -> Written | None:
     """A config with the rule in it, in a dialect of transformers.
 
-    Returns
-    -------
-    Written, or None
-        None where the dialect cannot say it: what was written is read again, and each rotation
-        compared.
+    None where the dialect cannot say it: what was written is read, and each rotation compared.
     """
     translated = to_hf(config, dialect).config  # type: ignore[arg-type]
     for path in _places(translated):
@@ -167,21 +163,9 @@ def _reads_as(config: Mapping[str, Any], wanted: Wanted) -> bool:
 def lines_of(
     config: Mapping[str, Any] | None, wanted: Wanted, architecture: str = "ARCH"
 ) -> tuple[dict[str, str], tuple[str, ...]]:
-    """Lines to write or to type, by the engine, and why one is missing.
+    """Lines to write or to type, by the engine, and sentences on why one is missing.
 
-    Parameters
-    ----------
-    config : mapping, optional
-        The config; without one nothing is read back, and the rotary parameters stand alone.
-    wanted : Wanted
-        The rule.
-    architecture : str
-        Of a GGUF file.
-
-    Returns
-    -------
-    (dict, tuple of str)
-        The lines, and sentences.
+    Without a config nothing is read back, and the rotary parameters stand alone.
     """
     lines: dict[str, str] = {}
     notes: list[str] = []

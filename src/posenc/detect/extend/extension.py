@@ -14,7 +14,6 @@ from posenc.detect.explain import from_gguf, from_hf
 from posenc.detect.extend.engines import Wanted, lines_of, patched
 from posenc.detect.extend.lengths import new_length, trained_rotation
 from posenc.detect.extend.options import LayerExtension, layer_extension, recommended
-from posenc.detect.extend.rules import Baseline
 from posenc.detect.files import load, read_header
 
 __all__ = ["Extension", "extend_context"]
@@ -53,6 +52,13 @@ class Extension:
     architecture : str
         Of a GGUF file.
 
+    Notes
+    -----
+    Methods take one of `rules`, by default the recommended one. They raise `ArgumentError` where
+    none is recommended and none is named, or the name is of none that applies; `config` also where
+    no config was read, or no dialect of transformers can say the rule. What a line puts into a
+    config is read back first.
+
     Examples
     --------
     >>> import posenc
@@ -86,25 +92,7 @@ class Extension:
         return tuple(dict.fromkeys(option.name for layer in open_ for option in layer.options))
 
     def wanted(self, rule: str | None = None, *, everywhere: bool = False) -> Wanted:
-        """What engines are to be told.
-
-        Parameters
-        ----------
-        rule : str, optional
-            One of `rules`; the recommended one by default.
-        everywhere : bool
-            Whether layers with a window have the rule, too.
-
-        Returns
-        -------
-        Wanted
-            The rotation of each kind of layer, and the rule.
-
-        Raises
-        ------
-        ArgumentError
-            If no rule is recommended and none is named, or the name is of none that applies.
-        """
+        """What engines are to be told; `everywhere` puts the rule into layers with a window too."""
         name = rule or self.rule
         if name not in self.rules and name != "none":
             todo = suggest(name, self.rules) if name else "Name one of " + ", ".join(self.rules)
@@ -134,23 +122,7 @@ class Extension:
         return "No frequency changes during generation, so cached keys stay as they are."
 
     def lines(self, rule: str | None = None) -> dict[str, str]:
-        """What to write or type for each engine; what stands in a config is read back first.
-
-        Parameters
-        ----------
-        rule : str, optional
-            One of `rules`; the recommended one by default.
-
-        Returns
-        -------
-        dict
-            Engine -> line. An engine that cannot be told is left out.
-
-        Raises
-        ------
-        ArgumentError
-            As for `wanted`.
-        """
+        """What to write or type, by the engine; one that cannot be told is left out."""
         return self.written(rule)[0]
 
     def remarks(self, rule: str | None = None) -> tuple[str, ...]:
@@ -169,23 +141,7 @@ class Extension:
         return lines, (SHARED.format(" and ".join(windows)), *remarks)
 
     def config(self, rule: str | None = None) -> dict[str, Any]:
-        """The config with the rule in it, in the dialect of transformers 5, or of 4 where 5 cannot.
-
-        Parameters
-        ----------
-        rule : str, optional
-            One of `rules`; the recommended one by default.
-
-        Returns
-        -------
-        dict
-            A copy of the config.
-
-        Raises
-        ------
-        ArgumentError
-            As for `wanted`, or if no config was read, or no dialect can say it.
-        """
+        """A copy of the config with the rule, of transformers 5, or of 4 where 5 cannot say it."""
         if self.source is None:
             todo = "Give a config.json; lines() has the options of llama.cpp."
             raise ArgumentError(mismatch("extend", "a config to write", "none", todo))
@@ -260,20 +216,19 @@ def extend_context(
     ]
     if not rotary:
         raise DataError(_no_rotation(plan))
-    told = [trained_rotation(layer, trained) for layer in rotary]
-    start = max(one.trained for one in told)
+    baselines = [trained_rotation(layer, trained) for layer in rotary]
+    start = max(baseline.trained for baseline in baselines)
     length = new_length(start, to, factor)
     layers = tuple(
-        layer_extension(layer.label, Baseline(one.spec, one.trained), length)
-        for layer, one in zip(rotary, told, strict=True)
+        layer_extension(layer.label, baseline, length)
+        for layer, baseline in zip(rotary, baselines, strict=True)
     )
     rule, why = recommended(layers, start, length)
-    own = any(one.own for one in told)
     notes = [note.text for note in plan.notes if note.level != "remark"]
     notes += _switching(rotary)
     if not any(layer.window for layer in layers):
         notes += _windows(config or {})
-    if own:
+    if any(baseline.own for baseline in baselines):
         notes.append(
             f"The config's own scaling is taken as trained, up to {start:,} positions. Where it "
             "was added afterwards, say where training ended: trained."

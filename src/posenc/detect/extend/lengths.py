@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc._core.reading import Layer
+from posenc.detect.extend.rules import Baseline
 
-__all__ = ["TrainedRotation", "new_length", "trained_rotation"]
-
-
-class TrainedRotation(NamedTuple):
-    """Where training ended, and with which rotation."""
-
-    trained: int
-    spec: Any
-    own: bool  # whether the rotation as trained is stretched already
+__all__ = ["new_length", "trained_rotation"]
 
 
-def trained_rotation(layer: Layer, trained: int | None) -> TrainedRotation:
+def trained_rotation(layer: Layer, trained: int | None) -> Baseline:
     """What a layer was trained with, by the lengths of its config, or as the caller says."""
     spec: Any = layer.spec
     own = next((s for s in spec.scalings if s.stretches), None)
@@ -27,21 +20,21 @@ def trained_rotation(layer: Layer, trained: int | None) -> TrainedRotation:
         if trained < 1:
             raise ArgumentError(mismatch("extend_context: trained", "a length", trained))
         kept = own is not None and (original is None or trained > original)
-        return TrainedRotation(trained, spec.at(trained) if kept else _plain(spec), kept)
+        return Baseline(spec.at(trained) if kept else _plain(spec), trained, kept)
     declared = layer.length
     if declared is None and original is None:
         todo = "Say it: trained=8192, or --trained 8192."
         raise DataError(mismatch("extend_context", "a trained length", "none in the config", todo))
     if own is None:
-        return TrainedRotation(int(declared or 0), spec, False)
+        return Baseline(spec, int(declared or 0))
     if original is not None and (declared is None or declared == original):
-        return TrainedRotation(original, _plain(spec), False)
+        return Baseline(_plain(spec), original)
     if original is not None and declared is not None and declared < original:
         # Files that raise the original length above the declared one state no single length.
         received = f"{declared} declared, {original} before the scaling"
         todo = "Say where training ended: trained=…, or --trained."
         raise DataError(mismatch("extend_context", "lengths that agree", received, todo))
-    return TrainedRotation(int(declared or 0), spec.at(declared), True)
+    return Baseline(spec.at(declared), int(declared or 0), True)
 
 
 def _plain(spec: Any) -> Any:

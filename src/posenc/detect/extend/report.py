@@ -125,14 +125,10 @@ def described(found: Extension, rule: str | None = None) -> dict[str, Any]:
             "slow": int(layer.baseline.slow.sum()),
             "fast": int(layer.baseline.fast.sum()),
             "rules": [
-                {
-                    "rule": option.name,
-                    "factor": option.factor,
-                    "base": option.base,
-                    "smallest": option.smallest,
-                    **dataclasses.asdict(option.effect),
-                    "spec": option.spec.to_dict(),
-                }
+                {"rule": option.name}
+                | {key: getattr(option, key) for key in ("factor", "base", "smallest")}
+                | dataclasses.asdict(option.effect)
+                | {"spec": option.spec.to_dict()}
                 for option in (() if layer.window else layer.options)
             ],
             "window": layer.window,
@@ -141,9 +137,7 @@ def described(found: Extension, rule: str | None = None) -> dict[str, Any]:
         for layer in found.layers
     ]
     return {
-        "model": found.model,
-        "trained": found.trained,
-        "length": found.length,
+        **{key: getattr(found, key) for key in ("model", "trained", "length")},
         "layers": layers,
         "recommended": found.rule or None,
         "reasons": list(found.reasons),

@@ -74,10 +74,13 @@ class Baseline:
         The rotation, at the trained length where its frequencies depend on one.
     trained : int
         Positions 0 to `trained` - 1 were seen in training.
+    own : bool
+        Whether a scaling stretched it in training already.
     """
 
     spec: Any
     trained: int
+    own: bool = False
 
     @functools.cached_property
     def steps(self) -> np.ndarray:
@@ -189,19 +192,7 @@ def _change(
 def smallest_factor(baseline: Baseline, length: int, make: Callable[[float], Any]) -> float | None:
     """The smallest factor with which no pair meets an angle that training did not show.
 
-    Parameters
-    ----------
-    baseline : Baseline
-        The rotation as trained.
-    length : int
-        The new length.
-    make : callable
-        A factor -> the rotation with it.
-
-    Returns
-    -------
-    float, or None
-        To six digits, rounded up; None where no factor up to 2**20 suffices.
+    Rounded up to six digits; None where no factor up to 2**20 suffices.
     """
 
     def suffices(factor: float) -> bool:

@@ -127,6 +127,10 @@ def _check(spec: Any, conventions: str) -> None:
         raise ArgumentError(
             mismatch(f"{caller}: conventions", " or ".join(CONVENTIONS), conventions)
         )
+    if isinstance(spec, RotarySpec) and spec.quarters:
+        todo = "Keys turn as those of posenc.RoPE with the same fields: locate one of them with it."
+        expected = "a rotation that turns queries and keys alike"
+        raise ArgumentError(mismatch("locate: spec", expected, type(spec).__name__, todo))
     if isinstance(spec, RotarySpec) and spec.needs_length:
         todo = "Fix it: `spec.at(length)`."
         raise ArgumentError(

@@ -20,6 +20,7 @@ class RotarySpec(Spec, ABC):
     """An encoding that turns pairs of channels by angles that are linear in the position."""
 
     kind: ClassVar[Literal["rotary"]] = "rotary"
+    quarters: ClassVar[int] = 0  # quarter turns that a query makes besides those of its position
     dim: int
     if MYPY:
         pairing: Pairing
@@ -75,7 +76,7 @@ class RotarySpec(Spec, ABC):
 
     @property
     def sided(self) -> bool:
-        """Whether queries and keys have sizes of their own."""
+        """Whether queries and keys have sizes or angles of their own."""
         return False
 
     @property

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, final, get_args
 from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec import Value
 
-__all__ = ["PAIRINGS", "Pairing", "PairingField", "lift", "turn"]
+__all__ = ["PAIRINGS", "Pairing", "PairingField", "advanced", "lift", "turn"]
 
 Array = Any
 Order = Literal["half", "interleaved"]
@@ -115,6 +115,13 @@ elif TYPE_CHECKING:
 
 else:
     PairingField = Pairing | Order
+
+
+def advanced(cos: Array, sin: Array, quarters: int) -> tuple[Array, Array]:
+    """Cosines and sines of angles that are so many quarter turns larger."""
+    if quarters % 2:
+        cos, sin = -sin, cos
+    return (-cos, -sin) if quarters % 4 > 1 else (cos, sin)
 
 
 def turn(

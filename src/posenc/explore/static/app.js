@@ -5,28 +5,27 @@
 
 import { complaint, Controls } from "./controls.js";
 import { copy, menu, saveItems, showHelp, showPython, showTable, toast } from "./dialogs.js";
-import { byId, el, takesArrows, takesLetters } from "./dom.js";
+import { byId, el, found, takesArrows, takesLetters } from "./dom.js";
+import { host } from "./host.js";
 import { applyPalette, banner, say, showTexts, showVersus, Tabs, Theme } from "./page.js";
 import { Panels } from "./panels.js";
 import { showReadout } from "./readout.js";
-import { Address, canonicalQuery, formatHash, Kept, parseHash, settled, withChanges } from "./state.js";
-import { embedded, frozen, latest, NotStored, served, storedDefaults } from "./transport.js";
+import { firstRoom, sized, unfit } from "./room.js";
+import { Address, formatHash, Kept, parseHash, settled, withChanges } from "./state.js";
+import { embedded, fetched, frozen, latest, NotStored, served } from "./transport.js";
 import { showTour } from "./tour.js";
 
-const stored = embedded();
-const address = new Address();
+const stored = embedded(found("frames"));
+const address = new Address(host);
 
-let state = parseHash(location.hash);
-if (stored && !location.hash) state = parseHash(stored.first);
+let state = parseHash(host.read());
+if (stored && !host.read()) state = stored.states[0].state;
 let good = state; // what the picture on the screen was made of
 let version = 0;
 let frame = null;
 let touched = new Set();
 let preview = null;
-let screen = { w: Math.max(200, Math.min(innerWidth - 700, 2400)), h: Math.max(300, innerHeight - 350) };
-
-const firstDefaults = storedDefaults(stored);
-const defaults = () => frame?.header.defaults ?? firstDefaults;
+let screen = null; // the device pixels that the main picture is asked for
 
 // --- asking ---------------------------------------------------------------------------------------
 
@@ -35,10 +34,10 @@ function query(given) {
 }
 
 function request() {
+  screen ??= firstRoom(byId("panels"));
   const asked = preview ? withChanges(state, preview) : state;
   ask({
     query: query(asked),
-    canonical: canonicalQuery({ v: "table", ...asked }, defaults(), theme.name),
     version,
     preview: preview !== null,
     screen,
@@ -84,7 +83,8 @@ function leave() {
 
 const own = new Kept("posenc-before-tour");
 const theme = new Theme(() => request());
-const ask = latest(stored ? frozen(stored) : served(), { show, gone, back, failed, asking });
+const load = stored ? frozen(stored) : served(host.ask ?? fetched);
+const ask = latest(load, { show, gone, back, failed, asking });
 
 // --- showing --------------------------------------------------------------------------------------
 
@@ -129,28 +129,26 @@ function draw(quietly) {
   showVersus(header, stopComparing);
   if (!quietly) showTour(byId("tour"), header.tour, { act: follow, jump, leave });
   showReadout(byId("readout"), frame, follow);
-  byId("data-table").hidden = !header.data_table;
-  const compare = byId("compare");
-  compare.setAttribute("aria-pressed", String(Boolean(header.compare)));
+  if (found("data-table")) byId("data-table").hidden = !header.data_table;
+  found("compare")?.setAttribute("aria-pressed", String(Boolean(header.compare)));
   const plot = panels.draw(frame);
   if (plot) room = { w: plot.w, h: plot.h ?? screen.h };
   if (!quietly && header.say) say(header.say);
-  document.body.dataset.frames = String(Number(document.body.dataset.frames ?? 0) + 1);
+  host.page.dataset.frames = String(Number(host.page.dataset.frames ?? 0) + 1);
 }
 
 let room = null;
 
 /** Asks again when the picture has another room than the one that was asked for. */
 function fit(asked) {
-  if (stored || !room || (room.w === asked.screen.w && room.h === asked.screen.h)) return;
-  if (asked.refit === version) return;
+  if (stored || !room || asked.refit === version || !unfit(frame, asked.screen, room)) return;
   screen = room;
   const again = preview ? withChanges(state, preview) : state;
-  ask({ query: query(again), canonical: "", version, preview: preview !== null, screen, refit: version });
+  ask({ query: query(again), version, preview: preview !== null, screen, refit: version });
 }
 
 function asking(whether) {
-  document.body.classList.toggle("asking", whether);
+  host.page.classList.toggle("asking", whether);
 }
 
 function gone() {
@@ -182,7 +180,7 @@ function unmoved() {
 
 /** A frozen page whose address names a state that it lacks begins with its first one. */
 function startAgain() {
-  const first = parseHash(stored.first);
+  const [{ state: first }] = stored.states;
   if (JSON.stringify(first) === JSON.stringify(state)) return;
   state = first;
   request();
@@ -191,7 +189,10 @@ function startAgain() {
 // --- what a person does ---------------------------------------------------------------------------
 
 function chooseView(id) {
-  if (id !== frame?.header.view) follow({ v: id });
+  if (id === frame?.header.view) return;
+  const { state: own } = frame?.header.views.find((view) => view.id === id) ?? {};
+  if (own) jump(own);
+  else follow({ v: id });
 }
 
 /** Moves the cursor along an axis; a zoomed picture follows it. */
@@ -201,8 +202,13 @@ function move(along, by) {
   const within = (place) => Math.min(cursor.max, Math.max(cursor.min, place));
   const present = Number(state[cursor.key] ?? cursor.value);
   const from = within(Number.isFinite(present) ? present : cursor.value);
-  const next = within(from + by * (cursor.step || 1));
+  const next = cursor.stops ? stopAfter(cursor, by) : within(from + by * (cursor.step || 1));
   act({ [cursor.key]: String(next), ...followed(along, next) });
+}
+
+/** Where the cursor of a frozen page stops next. */
+function stopAfter({ stops, value }, by) {
+  return stops[Math.min(stops.length - 1, Math.max(0, stops.indexOf(value) + by))];
 }
 
 function followed(along, place) {
@@ -307,7 +313,7 @@ function find() {
 }
 
 function openSettings(open) {
-  document.body.classList.toggle("settings-open", open);
+  host.page.classList.toggle("settings-open", open);
   byId("settings-toggle").setAttribute("aria-expanded", String(open));
 }
 
@@ -323,37 +329,41 @@ const panels = new Panels(byId("panels"), deeds);
 
 byId("theme").addEventListener("click", () => theme.toggle());
 byId("help").addEventListener("click", showHelp);
-byId("compare").addEventListener("click", compare);
+found("compare")?.addEventListener("click", compare);
 byId("show-python").addEventListener("click", () => frame && showPython(frame.header));
-byId("data-table").addEventListener("click", () => frame && showTable(frame.header));
-byId("tour-start").addEventListener("click", startTour);
-byId("settings-toggle").addEventListener("click", () => openSettings(!document.body.classList.contains("settings-open")));
-byId("copy-link").addEventListener("click", () => {
+found("data-table")?.addEventListener("click", () => {
+  load({ query: { ...query(state), numbers: "1" } }).then(
+    (next) => showTable(next.header),
+    () => toast("The numbers cannot be had: Python has stopped."),
+  );
+});
+found("tour-start")?.addEventListener("click", startTour);
+byId("settings-toggle").addEventListener("click", () => openSettings(!host.page.classList.contains("settings-open")));
+found("copy-link")?.addEventListener("click", () => {
   address.flush();
   copy(location.href, "Link copied.");
 });
-byId("save").addEventListener("click", () => {
-  if (frame) menu(byId("save"), saveItems(frame.header, saveAddress, Boolean(stored)));
+found("save")?.addEventListener("click", () => {
+  if (frame) menu(byId("save"), saveItems(frame.header, saveAddress));
 });
 
 const MOVES = { ArrowLeft: ["x", -1], ArrowRight: ["x", 1], ArrowUp: ["y", -1], ArrowDown: ["y", 1] };
 const COMMANDS = {
   "[": () => tabs.step(-1, false),
   "]": () => tabs.step(1, false),
-  f: find,
-  c: compare,
+  ...(stored ? {} : { f: find, c: compare }),
   t: () => theme.toggle(),
   "?": showHelp,
 };
 
 function escape() {
   openSettings(false);
-  if (frame?.header.find) follow({ find: "" });
+  if (frame?.header.find && !stored) follow({ find: "" });
 }
 
-addEventListener("keydown", (event) => {
+host.page.addEventListener("keydown", (event) => {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (document.querySelector("dialog[open], .menu")) return;
+  if (host.root.querySelector("dialog[open], .menu")) return;
   if (event.key === "Escape") {
     escape();
     return;
@@ -369,33 +379,35 @@ addEventListener("keydown", (event) => {
   }
 });
 
-addEventListener("popstate", () => {
+/** Shows the state of a hash, as Back does, or whoever holds the page. */
+export function go(hash) {
   preview = null;
-  state = parseHash(location.hash);
+  state = parseHash(hash);
   version += 1;
   address.due = null;
   request();
-});
+}
 
-let width = innerWidth;
+if (host.alone) addEventListener("popstate", () => go(host.read()));
+
+let seen = "";
 new ResizeObserver(() => {
-  if (!frame || (width === innerWidth && byId("panels").clientWidth === panels.drawn)) return;
-  width = innerWidth;
-  panels.drawn = byId("panels").clientWidth;
-  draw(true);
-  if (room && (room.w !== screen.w || room.h !== screen.h)) {
-    screen = room;
-    request();
-  }
+  sized();
+  const size = `${byId("panels").clientWidth} ${host.height()}`;
+  if (!frame || size === seen) return;
+  if (seen) draw(true);
+  seen = size;
+  fit({ screen });
 }).observe(byId("panels"));
 addEventListener("resize", () => {
   if (frame) draw(true);
-  if (room) screen = room;
-  request();
+  if (room) fit({ screen });
 });
 
+sized();
+host.page.classList.remove("dead");
 if (stored) {
-  document.body.classList.add("frozen");
-  byId("lead").after(el("p", { class: "hint" }, "A frozen page: it holds stored states only. Run posenc explore for all others."));
+  host.page.classList.toggle("inset", parent !== window);
+  byId("lead").after(el("p", { class: "hint", id: "stored" }, "A frozen page: it holds stored states only. Run posenc explore for all others."));
 }
 request();

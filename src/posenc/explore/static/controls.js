@@ -1,6 +1,7 @@
 /** Controls as the header describes them: native inputs, a number field beside every slider. */
 
-import { el, textWidth, whenChanged } from "./dom.js";
+import { el, found, textWidth, whenChanged } from "./dom.js";
+import { host } from "./host.js";
 import { onStep, sliderPlace, sliderValue } from "./scale.js";
 
 const ARROWS = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10 };
@@ -124,7 +125,7 @@ class TextControl {
   }
 
   show(control, problem) {
-    if (problem || document.activeElement === this.field) return;
+    if (problem || host.root.activeElement === this.field) return;
     this.field.value = control.value;
     this.sent = control.value;
   }
@@ -158,7 +159,7 @@ export class Controls {
   }
 
   build(controls) {
-    const focused = this.host.contains(document.activeElement) ? document.activeElement.id : "";
+    const focused = this.host.contains(host.root.activeElement) ? host.root.activeElement.id : "";
     const kept = new Map(this.parts);
     this.parts.clear();
     const children = [];
@@ -176,7 +177,7 @@ export class Controls {
       children.push(part.root);
     }
     this.host.replaceChildren(...children);
-    if (focused) document.getElementById(focused)?.focus();
+    if (focused) found(focused)?.focus();
   }
 
   make(control) {

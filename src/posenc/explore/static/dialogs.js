@@ -1,6 +1,7 @@
 /** Dialogs and menus: help, Python, the data table, Save, Compare. */
 
-import { byId, el } from "./dom.js";
+import { byId, el, found, place } from "./dom.js";
+import { host } from "./host.js";
 import { textTable } from "./readout.js";
 
 /** A dialog that closes by Escape, by its button and by a click beside it. */
@@ -9,13 +10,13 @@ function dialog(title, ...content) {
   const heading = el("h2", { id: "dialog-title" }, title);
   const node = el("dialog", { "aria-labelledby": "dialog-title" }, el("div", { class: "dialog-top" }, heading, close), ...content);
   node.addEventListener("close", () => {
-    document.querySelector("footer").append(byId("toast"));
+    byId("foot").append(byId("toast"));
     node.remove();
   });
   node.addEventListener("click", (event) => {
     if (event.target === node) node.close();
   });
-  document.body.append(node);
+  host.page.append(node);
   node.showModal();
   return node;
 }
@@ -26,7 +27,7 @@ export async function copy(text, done) {
     await navigator.clipboard.writeText(text);
   } catch {
     const field = el("textarea", { class: "unseen" }, text);
-    (document.querySelector("dialog[open]") ?? document.body).append(field);
+    (host.root.querySelector("dialog[open]") ?? host.page).append(field);
     field.select();
     document.execCommand("copy");
     field.remove();
@@ -39,14 +40,14 @@ let toastTimer = 0;
 /** A short message at the foot of the page, read out as well. */
 export function toast(text) {
   const node = byId("toast");
-  (document.querySelector("dialog[open]") ?? document.querySelector("footer")).append(node);
+  (host.root.querySelector("dialog[open]") ?? byId("foot")).append(node);
   node.textContent = text;
   node.hidden = false;
   byId("say").textContent = text;
   clearTimeout(toastTimer);
   toastTimer = setTimeout(() => {
     node.hidden = true;
-    document.querySelector("footer").append(node);
+    byId("foot").append(node);
   }, 2500);
 }
 
@@ -97,23 +98,23 @@ export function showHelp() {
   dialog(
     "Keys and pointer",
     el("h3", {}, "Keys"),
-    keyList(KEYS),
+    keyList(KEYS.filter(([key]) => found("compare") || !["f", "c"].includes(key))),
     el("h3", {}, "Pointer on a picture"),
     keyList(POINTER),
-    el("p", { class: "hint" }, "Every number and text on this page was computed by posenc in Python on this machine; nothing is sent elsewhere. The address holds the state: Copy link keeps it."),
+    el("p", { class: "hint" }, "Every number and text on this page was computed by posenc in Python; nothing is sent elsewhere. The address holds the state: Copy link keeps it."),
   );
 }
 
 /** A menu under a button; a second press, Escape or a click elsewhere closes it. */
 export function menu(button, items) {
   const open = button.getAttribute("aria-expanded") === "true";
-  document.querySelectorAll(".menu").forEach((node) => node.dispatchEvent(new Event("dismiss")));
+  host.root.querySelectorAll(".menu").forEach((node) => node.dispatchEvent(new Event("dismiss")));
   if (open) return;
   const node = el("div", { class: "menu", role: "group", "aria-label": button.textContent }, ...items);
   const dismiss = (back) => {
     node.remove();
     button.setAttribute("aria-expanded", "false");
-    document.removeEventListener("pointerdown", outside);
+    host.page.removeEventListener("pointerdown", outside);
     if (back) button.focus();
   };
   const outside = (event) => {
@@ -128,17 +129,18 @@ export function menu(button, items) {
   });
   button.after(node);
   button.setAttribute("aria-expanded", "true");
-  document.addEventListener("pointerdown", outside);
+  host.page.addEventListener("pointerdown", outside);
   const box = button.getBoundingClientRect();
-  node.style.top = `${box.bottom + scrollY + 6}px`;
-  node.style.left = `${Math.max(8, Math.min(box.left + scrollX, innerWidth - node.offsetWidth - 8))}px`;
+  const around = host.page.getBoundingClientRect();
+  const left = Math.min(box.left - around.left, around.width - node.offsetWidth - 8);
+  place(node, { top: box.bottom - around.top + 6, left: Math.max(8, left) });
   node.querySelector("a, button:not([disabled])")?.focus();
 }
 
 /** The formats in which Python writes the picture. */
-export function saveItems(header, address, isFrozen) {
+export function saveItems(header, address) {
   return (header.save ?? []).map((format) => {
-    const why = isFrozen ? "a frozen page has no Python to write files" : format.ok ? "" : format.why;
+    const why = format.ok ? "" : format.why;
     if (why) return el("button", { type: "button", disabled: true }, format.label, el("small", {}, why));
     return el("a", { href: address(format.format), download: "" }, format.label);
   });

@@ -1,6 +1,7 @@
 /** Dials: hands on the unit circle. The points come from Python; here they are only scaled. */
 
 import { el, svg, whenChanged } from "./dom.js";
+import { host } from "./host.js";
 
 const R = 44;
 const STEP = 8;
@@ -94,8 +95,8 @@ export class Dials {
     this.grid.classList.toggle("drag", this.moves);
     const value = [main.dials, main.dials.map((dial) => Array.from(frame.arrays[dial.trail]?.data ?? []))];
     whenChanged(this.grid, value, () => {
-      const kept = this.grid.contains(document.activeElement)
-        ? [...this.grid.children].indexOf(document.activeElement)
+      const kept = this.grid.contains(host.root.activeElement)
+        ? [...this.grid.children].indexOf(host.root.activeElement)
         : -1;
       const shared = sharedHands(main.dials);
       this.legend.replaceChildren(...shared.map(([, , style, text]) => el("span", { class: "named" }, el("i", { class: `swatch k${style}` }), text)));

@@ -1,10 +1,17 @@
 /** Elements, texts and focus: the few lines that stand for a framework. */
 
+import { host } from "./host.js";
+
 const SVG = "http://www.w3.org/2000/svg";
+
+/** The element of the page with an id, or null. */
+export function found(id) {
+  return host.root.getElementById(id);
+}
 
 /** The element of the page with an id; a missing one is a mistake in index.html. */
 export function byId(id) {
-  const node = document.getElementById(id);
+  const node = found(id);
   if (!node) throw new Error(`the page has no element #${id}`);
   return node;
 }
@@ -51,7 +58,7 @@ export function takesArrows(node) {
 /** Rebuilds the children of `root` and gives the focus back to the element in the same place. */
 export function rebuild(root, children) {
   const focusable = () => [...root.querySelectorAll("a[href], button, input, select, [tabindex]")];
-  const active = document.activeElement;
+  const active = host.root.activeElement;
   const index = root.contains(active) ? focusable().indexOf(active) : -1;
   root.replaceChildren(...children.filter((child) => child !== null && child !== undefined));
   if (index >= 0) focusable()[Math.min(index, focusable().length - 1)]?.focus();
@@ -71,8 +78,8 @@ let ruler = null;
 export function textWidth(text) {
   if (!ruler) {
     ruler = document.createElement("canvas").getContext("2d");
-    const style = getComputedStyle(document.documentElement);
-    ruler.font = `${style.getPropertyValue("--tick").trim()} ${getComputedStyle(document.body).fontFamily}`;
+    const style = getComputedStyle(host.page);
+    ruler.font = `${style.getPropertyValue("--tick").trim()} ${style.fontFamily}`;
   }
   return ruler.measureText(text).width;
 }

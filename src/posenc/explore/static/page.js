@@ -1,6 +1,7 @@
 /** The frame of the page: tabs, title, theme, banner, notes, the live region. */
 
 import { byId, el, whenChanged } from "./dom.js";
+import { host } from "./host.js";
 
 const QUIET = 500;
 
@@ -46,7 +47,7 @@ export class Tabs {
 
   key(event) {
     const last = this.host.children.length - 1;
-    const present = [...this.host.children].indexOf(document.activeElement);
+    const present = [...this.host.children].indexOf(host.root.activeElement);
     const by = { ArrowRight: 1, ArrowLeft: -1, Home: -present, End: last - present }[event.key];
     if (by === undefined) return;
     event.preventDefault();
@@ -85,7 +86,7 @@ export class Theme {
   }
 
   apply() {
-    document.documentElement.dataset.theme = this.name;
+    host.shell.dataset.theme = this.name;
     const other = this.name === "dark" ? "light" : "dark";
     byId("theme").setAttribute("aria-label", `Switch to the ${other} theme`);
   }
@@ -102,9 +103,9 @@ function read() {
 
 /** The colours of series come with the frame, so that plots and page agree. */
 export function applyPalette(palette) {
-  whenChanged(document.documentElement, palette?.series, () => {
+  whenChanged(host.shell, palette?.series, () => {
     (palette?.series ?? []).forEach((series, index) => {
-      document.documentElement.style.setProperty(`--k${index}`, series.color);
+      host.shell.style.setProperty(`--k${index}`, series.color);
     });
   });
 }
@@ -128,13 +129,13 @@ export function banner(text) {
   const node = byId("banner");
   node.textContent = text;
   node.hidden = !text;
-  document.body.classList.toggle("gone", Boolean(text));
+  host.page.classList.toggle("gone", Boolean(text));
 }
 
 /** Title, lead and notes of a frame. */
 export function showTexts(header) {
   const view = (header.views ?? []).find(({ id }) => id === header.view);
-  document.title = `${view?.label ?? "posenc"} · posenc explore`;
+  if (host.alone) document.title = `${view?.label ?? "posenc"} · posenc explore`;
   byId("title").textContent = header.title ?? "";
   byId("lead").textContent = header.lead ?? "";
   const controls = new Set((header.controls ?? []).map(({ key }) => key));
@@ -146,7 +147,7 @@ export function showTexts(header) {
 }
 
 /** The line that names what is compared. */
-export function showVersus({ compare, lead }, stop) {
+export function showVersus({ compare, lead, fixed }, stop) {
   const node = byId("versus");
   node.hidden = !compare;
   whenChanged(node, [compare, lead], () => {
@@ -155,7 +156,7 @@ export function showVersus({ compare, lead }, stop) {
     const told = lead.includes(compare.a) && lead.includes(compare.b);
     node.replaceChildren(
       ...(told ? [] : [side("A", compare.a), side("B", compare.b)]),
-      el("button", { type: "button", class: "quiet", onclick: stop }, "Stop comparing"),
+      ...(fixed ? [] : [el("button", { type: "button", class: "quiet", onclick: stop }, "Stop comparing")]),
     );
   });
 }

@@ -3,6 +3,7 @@
 import { Dials } from "./dials.js";
 import { byId, el, rebuild, whenChanged } from "./dom.js";
 import { Figure, leftOf } from "./figure.js";
+import { host } from "./host.js";
 import { Matrix } from "./matrix.js";
 import { Strips } from "./strips.js";
 import { textTable } from "./readout.js";
@@ -111,7 +112,7 @@ export class Panels {
     const figures = groups.filter(({ main }) => KINDS[main.kind] === Figure && (main.place !== "main" || !beside));
     const left = Math.max(0, ...figures.map(leftOf));
     const above = byId("tour").offsetHeight + (others ? 330 : 240);
-    const height = Math.max(360, Math.min(innerHeight - above, 2000));
+    const height = Math.max(360, Math.min(host.height() - above, 2000));
     return (group) => ({ width: group.main.place === "main" ? one : width, height, left });
   }
 }

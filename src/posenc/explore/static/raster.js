@@ -1,6 +1,7 @@
 /** Tiles of colour indices, drawn in whole device pixels: nothing is resampled. */
 
 import { place } from "./dom.js";
+import { host } from "./host.js";
 
 const HATCH = 6;
 const COARSE = 6;
@@ -24,9 +25,9 @@ function pixels(lut) {
 }
 
 function ink() {
-  const probe = getComputedStyle(document.documentElement).colorScheme;
-  const dark = document.documentElement.dataset.theme
-    ? document.documentElement.dataset.theme === "dark"
+  const probe = getComputedStyle(host.shell).colorScheme;
+  const dark = host.shell.dataset.theme
+    ? host.shell.dataset.theme === "dark"
     : probe.includes("dark") && matchMedia("(prefers-color-scheme: dark)").matches;
   return dark ? { line: 0xff8a857f, ground: 0xff1f1d1b } : { line: 0xffa5a09b, ground: 0xfff3f4f4 };
 }

@@ -69,11 +69,11 @@ const BLOCKS = {
 };
 
 /** What Find found: the story, and the places as links. */
-function findBlock(find, act) {
+function findBlock({ find, fixed }, act) {
   if (!find) return [];
   const story = find.story.map((line) => el("p", {}, line));
   const hits = find.hits.length ? [linkButtons(find.hits, act)] : [];
-  const close = el("button", { type: "button", class: "quiet", onclick: () => act({ find: null }) }, "Close Find");
+  const close = fixed ? null : el("button", { type: "button", class: "quiet", onclick: () => act({ find: null }) }, "Close Find");
   return [el("section", { class: "found", id: "found", "aria-label": "Find" }, el("h2", {}, `Find ${find.query}`), ...story, ...hits, close)];
 }
 
@@ -85,7 +85,7 @@ export function showReadout(host, frame, act) {
     .map((block) => Array.from(frame.arrays[block.dial.trail]?.data ?? []));
   whenChanged(host, [header.find, header.readout, dials], () => {
     const blocks = (header.readout ?? []).flatMap((block) => BLOCKS[block.block]?.(block, frame, act) ?? []);
-    rebuild(host, [...findBlock(header.find, act), ...blocks]);
+    rebuild(host, [...findBlock(header, act), ...blocks]);
     for (const node of host.querySelectorAll(".formula")) {
       if (node.scrollWidth > node.clientWidth) node.tabIndex = 0;
     }

@@ -21,17 +21,6 @@ export function formatHash(state) {
   return `#${new URLSearchParams(parts)}`;
 }
 
-/** The name under which a frozen page stores a state. */
-export function canonicalQuery(state, defaults, theme) {
-  const encode = encodeURIComponent;
-  const parts = Object.keys(state)
-    .filter((key) => !SCREEN.has(key) && key !== "k" && state[key] !== defaults[key])
-    .sort()
-    .map((key) => `${encode(key)}=${encode(state[key])}`);
-  if (theme === "dark") parts.push("theme=dark");
-  return parts.join("&");
-}
-
 /** A state with changes made; a change to null takes the key back to its default. */
 export function withChanges(state, changes) {
   const next = { ...state };
@@ -48,11 +37,12 @@ export function settled(state, header) {
 }
 
 /**
- * The hash of the page, kept up with the state. Browsers refuse writes that come too fast, so
+ * The hash of the page, kept up with the state where `place` says: `read`, `replace`, `push`. Browsers refuse writes that come too fast, so
  * what a drag writes is held back a little; a step that Back should undo is written at once.
  */
 export class Address {
-  constructor(wait = 150) {
+  constructor(place, wait = 150) {
+    this.place = place;
     this.wait = wait;
     this.timer = 0;
     this.due = null;
@@ -66,13 +56,13 @@ export class Address {
   flush() {
     clearTimeout(this.timer);
     this.timer = 0;
-    if (this.due !== null && this.due !== location.hash) history.replaceState(null, "", this.due);
+    if (this.due !== null && this.due !== this.place.read()) this.place.replace(this.due);
     this.due = null;
   }
 
   push(hash) {
     this.flush();
-    if (hash !== location.hash) history.pushState(null, "", hash);
+    if (hash !== this.place.read()) this.place.push(hash);
   }
 }
 

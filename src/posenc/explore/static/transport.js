@@ -12,7 +12,7 @@ const TYPES = {
   f8: Float64Array,
 };
 
-/** The header and the arrays of a frame: length, JSON, then arrays at multiples of eight bytes. */
+/** The header and the arrays of a message: length, JSON, then arrays at multiples of eight bytes. */
 export function decode(buffer) {
   const length = new DataView(buffer).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
@@ -26,54 +26,95 @@ export function decode(buffer) {
   return { header, arrays };
 }
 
+/** A copy of a header with another value at a path; what is not on the path is shared. */
+function placed(node, [key, ...rest], value) {
+  if (key === undefined) return value;
+  const copy = Array.isArray(node) ? [...node] : { ...node };
+  copy[key] = placed(node[key], rest, value);
+  return copy;
+}
+
+/** The frame that a step leads to from the one before; a frame that is whole stays as it is. */
+export function stepped(before, { header, arrays }) {
+  if (!header.steps) return { header, arrays };
+  let next = before.header;
+  for (const [path, value] of header.steps) next = placed(next, path, value);
+  const kept = { ...before.arrays, ...arrays };
+  for (const name of header.gone) delete kept[name];
+  return { header: { ...next, id: header.id }, arrays: kept };
+}
+
 /** The server cannot be reached: not a mistake of the page, and it may pass. */
 export class Gone extends Error {}
 
 /** A frozen page does not hold the state asked for. */
 export class NotStored extends Error {}
 
-/** Frames from the server that sent the page. */
-export function served() {
+/** The bytes of a frame, from the server that sent the page. */
+export async function fetched(query) {
+  let answer;
+  try {
+    answer = await fetch(`api/frame?${new URLSearchParams(query)}`, { cache: "no-store" });
+  } catch {
+    throw new Gone("no answer");
+  }
+  if (!answer.ok) throw new Error((await answer.text()).slice(0, 300) || `status ${answer.status}`);
+  try {
+    return await answer.arrayBuffer();
+  } catch {
+    throw new Gone("the answer broke off");
+  }
+}
+
+/** Frames from Python: the first one whole, then what differs from the last. `ask` gives their bytes. */
+export function served(ask) {
+  let last = null;
   return async (request) => {
-    let answer;
-    try {
-      answer = await fetch(`api/frame?${new URLSearchParams(request.query)}`, { cache: "no-store" });
-    } catch {
-      throw new Gone("no answer");
-    }
-    if (!answer.ok) throw new Error((await answer.text()).slice(0, 300) || `status ${answer.status}`);
-    try {
-      return decode(await answer.arrayBuffer());
-    } catch (error) {
-      if (error instanceof TypeError) throw new Gone("the answer broke off");
-      throw error;
-    }
+    const since = last ? { since: last.header.id } : {};
+    const next = stepped(last, decode(await ask({ ...request.query, ...since })));
+    if (!request.query.numbers) last = next;
+    return next;
   };
 }
 
-/** Frames stored in the page itself, by canonical query. */
-export function frozen(stored) {
-  const decoded = new Map();
-  return async (request) => {
-    const key = request.canonical;
-    if (!Object.hasOwn(stored.frames, key)) throw new NotStored("This page holds stored states only.");
-    if (!decoded.has(key)) decoded.set(key, unfrozen(stored.frames[key]));
-    return decoded.get(key);
+/** The index of the stop that is nearest to a place. */
+function nearest(stops, place) {
+  const away = stops.map((stop) => Math.abs(stop - place));
+  return away.indexOf(Math.min(...away));
+}
+
+/** A stored state with its cursor where a query wants it, or at the nearest stop: all is looked up. */
+function standing({ header, arrays }, query) {
+  const at = ({ key, stops, value }) => nearest(stops, Number(query[key] ?? value));
+  const [x, y] = ["x", "y"].map((axis) => (header.cursor[axis] ? at(header.cursor[axis]) : 0));
+  const index = { x, y, xy: y * (header.cursor.x?.stops.length ?? 1) + x };
+  let next = header;
+  for (const [path, along, list] of header.leaves) next = placed(next, path, header.lists[list][index[along]]);
+  for (const [path, value] of query.theme === "dark" ? header.dark : []) next = placed(next, path, value);
+  const there = (items) => items.filter(Boolean); // of those that all stops have, each at its place
+  return { header: { ...next, panels: there(next.panels), readout: there(next.readout) }, arrays };
+}
+
+async function unfrozen(text) {
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
+  return decode(await new Response(stream).arrayBuffer());
+}
+
+/** Frames stored in the page itself. A state is known by all its settings but the cursor. */
+export function frozen({ states }) {
+  const opened = new Map();
+  return async ({ query }) => {
+    const wanted = (one) => ([key, text]) => (query[key] ?? one.defaults[key]) === text;
+    const state = states.find((one) => one.view === (query.v ?? "table") && Object.entries(one.keys).every(wanted(one)));
+    if (!state) throw new NotStored("This page holds stored states only.");
+    if (!opened.has(state)) opened.set(state, await unfrozen(state.data));
+    return standing(opened.get(state), query);
   };
-}
-
-function unfrozen(text) {
-  return decode(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
-}
-
-/** The defaults by which a frozen page names its states; a served one learns them from a frame. */
-export function storedDefaults(stored) {
-  return stored ? unfrozen(Object.values(stored.frames)[0]).header.defaults : {};
 }
 
 /** The frames embedded in the page, or null on a served one. */
-export function embedded() {
-  const node = document.getElementById("frames");
+export function embedded(node) {
   return node ? JSON.parse(node.textContent) : null;
 }
 

@@ -137,7 +137,7 @@ def show(scene: Scene) -> Page:
             "y": {"key": "p", "value": p, "min": 0, "max": length - 1, "step": 1},
         },
         python=snippets.bias(scene, head, p, kp),
-        table=_numbers(scene, head, p, kp),
+        table=lambda: _numbers(scene, head, p, kp),
         problems=problems,
     )
 

@@ -84,7 +84,7 @@ def show(scene: Scene) -> Page:
             },
         },
         python=snippets.distance(scene, k),
-        table=_numbers(curve, scene),
+        table=lambda: _numbers(curve, scene),
     )
 
 

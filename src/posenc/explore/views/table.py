@@ -81,7 +81,7 @@ def show(scene: Scene) -> Page:
         cursor=cursor(scene, table.width),
         zoom=zoom(scene, table.width),
         python=snippets.table(scene, rows, p, j),
-        table=numbers(table, scene),
+        table=lambda: numbers(table, scene),
     )
 
 

@@ -72,7 +72,7 @@ def show(scene: Scene) -> Page:
         say=say,
         cursor=table_view.cursor(scene, table.width),
         python=snippets.waves(scene),
-        table=_numbers(ladder.wavelengths, scene),
+        table=lambda: _numbers(ladder.wavelengths, scene),
     )
 
 

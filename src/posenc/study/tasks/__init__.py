@@ -5,6 +5,7 @@ from __future__ import annotations
 from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc.study.tasks.addition import Addition
 from posenc.study.tasks.base import Batch, Task, Test
+from posenc.study.tasks.extension import Extension64, Extension256
 from posenc.study.tasks.files import digest
 from posenc.study.tasks.flip_flop import FlipFlop
 from posenc.study.tasks.lists import Copy, Reverse, Sort
@@ -18,7 +19,7 @@ __all__ = ["TASKS", "Batch", "Task", "Test", "digest", "task"]
 
 _CLASSES: tuple[type[Task], ...] = (
     *(Order, OrderCausal, TextLM, Copy, Reverse, Seq2Seq),
-    *(Sort, Addition, FlipFlop, Markov, RopeScaling),
+    *(Sort, Addition, FlipFlop, Markov, RopeScaling, Extension64, Extension256),
 )
 TASKS: dict[str, type[Task]] = {cls.name: cls for cls in _CLASSES}
 

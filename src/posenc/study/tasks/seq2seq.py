@@ -39,7 +39,7 @@ Pair = tuple[list[str], list[str]]
 
 
 class Seq2Seq(Task):
-    """Translation by an encoder and a decoder."""
+    """An encoder and a decoder, between two invented languages or two columns of a file."""
 
     name = "seq2seq"
     words = "translation between two invented languages of different word order"

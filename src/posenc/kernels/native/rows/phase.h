@@ -168,6 +168,14 @@ inline void cos_sin(const PhaseMatrix& phases, const int64_t* positions, int64_t
         if (simple) {
             const uint64_t position = static_cast<uint64_t>(positions[r]);
             const int64_t at = r * phases.pairs;
+            if (r > 0 && positions[r] == positions[r - 1]) {  // keys that moved together
+                POSENC_SIMD
+                for (int64_t j = at; j < at + phases.pairs; ++j) {
+                    cos[j] = cos[j - phases.pairs];
+                    sin[j] = sin[j - phases.pairs];
+                }
+                continue;
+            }
             cos_sin_row(position, phases.step, phases.pairs, Apart{cos + at, sin + at});
             continue;
         }

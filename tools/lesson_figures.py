@@ -1,0 +1,50 @@
+"""Write what the lessons show beside their text, for the docs: their figures, and the quiz.
+
+python tools/lesson_figures.py out
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from posenc import learn
+from posenc.cli import app
+from posenc.explore.freeze import frozen
+from posenc.learn.pages import drawn
+
+__all__ = ["write"]
+
+
+def write(folder: Path, questions: Path) -> list[Path]:
+    """Write `see/TOPIC.png`, `see/TOPIC.html` and `quiz.html`, and the pictures of questions."""
+    see = folder / "see"
+    for place in (see, questions):
+        place.mkdir(parents=True, exist_ok=True)
+    for topic in learn.topics():
+        for name in learn.question_ids(topic):
+            picture = learn.question(topic, name).picture
+            if picture is not None:
+                (questions / f"{topic}-{name}.html").write_text(drawn(picture), encoding="utf-8")
+    written = [folder / "quiz.html"]
+    written[0].write_text(learn.quiz_page(), encoding="utf-8")
+    for topic in learn.topics():
+        figure = learn.lesson(topic).see
+        live, still = see / f"{topic}.html", see / f"{topic}.png"
+        live.write_bytes(frozen([figure.state]))
+        result = CliRunner().invoke(
+            app, ["plot", *shlex.split(figure.plot), "-o", str(still), "--force"]
+        )
+        if result.exit_code:
+            raise SystemExit(f"lesson {topic}: {result.output}")
+        written += [live, still]
+    return written
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1] if len(sys.argv) > 1 else "out")
+    for path in write(target, target / "questions"):
+        print(path)
