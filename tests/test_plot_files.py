@@ -36,6 +36,7 @@ from posenc.cli.plot import command
 from posenc.plot import export, palette, rows
 from posenc.plot.draw.sheet import cells
 from posenc.plot.raster import tile
+from posenc.plot.words import number
 from posenc.plot.rows import pictures_of
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -186,6 +187,16 @@ def test_masked_entries_are_hatched_and_have_no_colour() -> None:
     theme = palette.theme("light")
     assert {palette.colour(np.array(c)) for c in kinds} == {theme.neutral, theme.muted}
     assert palette.colour(image[39, 0]) == palette.colour(palette.diverging("light")[1])
+
+
+def test_attention_has_a_scale_from_zero() -> None:
+    """Of the last query: a query of one key has the share 1, beside which all else is blank."""
+    made = posenc.plot.bias(posenc.ALiBi(heads=2), positions=40, mask="causal", softmax="rows")
+    largest = made.data.values[:, -1].max()
+    assert made.data.limit == largest < made.data.values[:, 0, 0].min() == 1
+    labels = [text for text, _ in written(made.figure)]
+    assert number(largest) in labels
+    assert not any(text.startswith("\N{MINUS SIGN}0.") for text in labels)
 
 
 # --- files ----------------------------------------------------------------------------------------

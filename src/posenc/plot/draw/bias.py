@@ -117,7 +117,8 @@ def bias(
             axes.set_xticklabels([])
         else:
             axes.set_xlabel("key")
-    bar(sheet, wide, 0, data.limit, height=min(120, max(side, 40)))
+    signed = data.softmax == "none"
+    bar(sheet, wide, 0, data.limit, height=min(120, max(side, 40)), signed=signed)
     if len(data.offsets):
         axes = sheet.panel(
             0, lines * (side + GAP), min(360, wide - GAP) if across > 1 else 360, 178
@@ -142,8 +143,8 @@ def paint_offsets(sheet: Sheet, axes: Any, data: Any) -> None:
     axes.margins(x=0)
     heads = [sheet.name(k, f"head {head}") for k, head in enumerate(data.heads)]
     curves = [(name, sheet.style(place)) for place, name in enumerate(heads)]
-    place = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.02), "ncols": 1 + (len(heads) > 9)}
-    sheet.key(axes, curves, **place)
+    beside = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.02)}
+    sheet.key(axes, curves, ncols=1 + (len(heads) > 9), **beside)
 
 
 def _panel(data: Any, most: int) -> tuple[int, int]:

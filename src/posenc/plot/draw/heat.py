@@ -57,22 +57,30 @@ def heat(
         spine.set_visible(False)
 
 
-def bar(sheet: Sheet, left: float, top: float, limit: float, *, height: float = 120) -> None:
-    """A scale of colours: the limit above, zero, and minus the limit below."""
+def bar(
+    sheet: Sheet,
+    left: float,
+    top: float,
+    limit: float,
+    *,
+    height: float = 120,
+    signed: bool = True,
+) -> None:
+    """A scale of colours: the limit above, zero, and minus the limit below unless unsigned."""
     if sheet.direct:
         return  # the caller's axes have one panel
     axes = sheet.panel(left, top, 12, height, "still")
     lut = sheet.lut
 
     def paint(rows: int, columns: int) -> np.ndarray:
-        entries = 255 - np.arange(rows) * 255 // rows
+        entries = 255 - np.arange(rows) * (255 if signed else 128) // rows
         return np.broadcast_to(lut[entries][:, None], (rows, columns, 3))
 
     fill(axes, paint)
     axes.set_xticks([])
-    axes.set_ylim(-1, 1)
+    axes.set_ylim(-1 if signed else 0, 1)
     axes.yaxis.tick_right()
-    axes.set_yticks([-1, 0, 1])
-    axes.set_yticklabels([number(-limit), "0", number(limit)])
+    ticks = {-1: number(-limit), 0: "0", 1: number(limit)} if signed else {0: "0", 1: number(limit)}
+    axes.set_yticks(list(ticks), ticks.values())
     for spine in axes.spines.values():
         spine.set_visible(False)

@@ -58,9 +58,9 @@ class Frame(NamedTuple):
             return None
         number = r"\s*(\d+\.?\d*|\.\d+)\s*(in|cm|mm|pt)\s*"
         sides = re.fullmatch(f"{number}(?:[x×]{number})?", str(self.size))
-        width, unit, height, other = sides.groups() if sides else ("0", "in", None, None)
+        width, unit, height, other = sides.groups() if sides else ("0", "in", "", "")
         across = float(width) * UNITS[unit]
-        down = float(height) * UNITS[other] if height else None
+        down = float(height) * UNITS[str(other)] if height else None
         if not all(36 <= side <= 7200 for side in (across, down or 72)):
             received = f"{self.size!r}"[:60]
             todo = "Sides go from 0.5in to 100in." if sides else ""
@@ -139,7 +139,7 @@ def theme_of(library: Any, frame: Frame, ax: Any) -> palette.Theme:
     base = palette.theme("dark" if palette.to_oklab(rgb)[0] < 0.5 else "light")
     keys = {"ink": "text.color", "muted": "xtick.color", "rule": "axes.edgecolor"}
     own = {name: changed(library, key) for name, key in keys.items()}
-    named = {name: to_hex(colour) for name, colour in own.items() if colour is not None}
+    named: dict[str, Any] = {k: to_hex(colour) for k, colour in own.items() if colour is not None}
     return replace(base, page=to_hex(page), **named)
 
 

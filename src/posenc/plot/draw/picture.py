@@ -11,10 +11,13 @@ from pathlib import Path
 from typing import Any, Literal
 from xml.sax.saxutils import escape
 
+import numpy as np
+
 from posenc._core.errors import ArgumentError, DependencyError, mismatch
 from posenc._core.io import files
+from posenc._core.spec import Value
 
-__all__ = ["FORMATS", "Picture", "library", "own_settings"]
+__all__ = ["FORMATS", "Picture", "library", "own_settings", "plain"]
 
 # Settings of files; those of `FIXED` hold whatever a style sheet says, as equal pictures are equal
 # files of the size that was asked for.
@@ -45,6 +48,21 @@ def own_settings() -> dict[str, Any]:
     """Settings of ours, but for those that a user has chosen."""
     now, usual = library().rcParams, library().rcParamsDefault
     return {k: v for k, v in RC.items() if k in FIXED or now[k] == usual[k]}
+
+
+def plain(value: Any) -> Any:
+    """Options as plain JSON types; specs as their fields, arrays by their shapes."""
+    if isinstance(value, Value):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items() if v is not None}
+    if isinstance(value, np.ndarray):
+        return f"array of shape {list(value.shape)}"
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,14 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
-
 from posenc._core.errors import ArgumentError, mismatch
-from posenc._core.spec import Value
 from posenc.plot import palette
 from posenc.plot.draw.layout import Keep, SheetPanel, along, stretched
 from posenc.plot.draw.look import DPI, Frame, changed, colours_of, lut_of, theme_of
-from posenc.plot.draw.picture import Picture, library, own_settings
+from posenc.plot.draw.picture import Picture, library, own_settings, plain
 from posenc.plot.draw.pixels import drawable
 
-__all__ = ["Sheet", "cells", "plain"]
+__all__ = ["Sheet", "cells"]
 
 MARGIN, THIN = 18, 4  # points around everything; around a picture of a size that is asked for
 LARGEST = 1 << 14  # pixels of a side
@@ -138,7 +135,7 @@ class Sheet:
 
     def inside(self, axes: Any, first: float, texts: Sequence[str], size: float) -> None:
         """A text in each cell of a row, from a first cell on, if all have room there."""
-        style = {"ha": "center", "va": "center_baseline", "color": self.theme.ink}
+        style: dict[str, Any] = {"ha": "center", "va": "center_baseline", "color": self.theme.ink}
         style["fontsize"] = self.points(size)
         places = (first + k + 0.5 for k in range(len(texts)))
         shown = [axes.text(x, 0.5, t, **style) for x, t in zip(places, texts, strict=True)]
@@ -154,7 +151,10 @@ class Sheet:
         colour, dash = palette.style(index, self.theme.name)
         colour = self.colours[index % len(self.colours)] if self.colours else colour
         wide = self.library.rcParams["lines.linewidth"]
-        style = {"color": colour, "linewidth": wide * (SMALL if self.frame.size else 1.0)}
+        style: dict[str, Any] = {
+            "color": colour,
+            "linewidth": wide * (SMALL if self.frame.size else 1.0),
+        }
         return {**style, "linestyle": (0, dash)} if dash else style
 
     def name(self, index: int, usual: str) -> str:
@@ -299,7 +299,7 @@ class Sheet:
 
         inside = TransformedBbox(Bbox.from_bounds(*box), self.ax.transAxes)
         back = self.ax.figure.transSubfigure
-        axes.set_axes_locator(lambda *_: TransformedBbox(inside, back.inverted()))
+        axes.set_axes_locator(lambda *_: inside.transformed(back.inverted()))
 
     def _words(self, width: float) -> tuple[float, float]:
         """The heights of the lines above and below the panels, which are settled by the width."""
@@ -321,8 +321,8 @@ class Sheet:
             ]
             for shown in (above if title else [], below if self.frame.caption else [])
         )
-        heights = [sum(LINE * size for _, size, *_ in lines) for lines in self.lines]
-        return tuple(math.ceil(high + GAP) if high else 0 for high in heights)
+        high, low = (sum(LINE * size for _, size, *_ in lines) for lines in self.lines)
+        return math.ceil(high + GAP) if high else 0, math.ceil(low + GAP) if low else 0
 
     def _folded(self, text: str, size: float, weight: str, width: float) -> list[str]:
         """A text in lines that are no wider than so many points."""
@@ -379,21 +379,6 @@ class Sheet:
 def evenly(panels: Sequence[SheetPanel], factor: float) -> list[float]:
     """The factor for all panels but those that keep their width."""
     return [1.0 if panel.keep == "still" else factor for panel in panels]
-
-
-def plain(value: Any) -> Any:
-    """Options as plain JSON types; specs as their fields, arrays by their shapes."""
-    if isinstance(value, Value):
-        return value.to_dict()
-    if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items() if v is not None}
-    if isinstance(value, np.ndarray):
-        return f"array of shape {list(value.shape)}"
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
-    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
 
 
 def cells(count: int, most: int, largest: int = 24) -> int:

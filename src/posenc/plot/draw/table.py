@@ -39,12 +39,12 @@ def paint_tile(sheet: Sheet, axes: Any, tile: Tile, values: Any = None, limit: A
         axes.axvline(at, color=sheet.theme.ink, linewidth=1, linestyle=(0, (4, 3)), zorder=3)
     if tile.boundaries:
         at = first + tile.boundaries[0] * (last - first) / len(tile.columns)
-        place: dict[str, Any] = {"xytext": (0, 4), "ha": "center"}
-        if sheet.direct:  # a title may stand above
-            place = {"xytext": (-2, 4), "ha": "right", "rotation": 90}
-        at_line = (at, 0 if sheet.direct else 1)
+        # In given axes it stands inside, as a title may stand above.
+        above: dict[str, Any] = {"xytext": (0, 4), "ha": "center"}
+        inside: dict[str, Any] = {"xytext": (-2, 4), "ha": "right", "rotation": 90}
+        words, low = (inside, 0) if sheet.direct else (above, 1)
         where = ("data", "axes fraction")
-        sheet.note(axes, "2 px per wave", at_line, xycoords=where, va="bottom", **place)
+        sheet.note(axes, "2 px per wave", (at, low), xycoords=where, va="bottom", **words)
     if tile.method == "sample":
         style = {"ha": "right", "weight": "bold", "color": sheet.style(1)["color"]}
         sheet.note(axes, "sampled: an illusion", (1, 1), xytext=(0, 4), va="bottom", **style)

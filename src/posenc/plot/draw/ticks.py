@@ -54,6 +54,7 @@ def decades(axis: Any) -> None:
         """Zero and powers of ten above it."""
 
         def __call__(self) -> list[float]:
+            assert self.axis is not None, "it is of an axis"  # noqa: S101 - for the type checker
             low, high = self.axis.get_view_interval()
             last = int(math.log10(max(high, 10.0)))
             every = -(-last // _room(self.axis, len(number(10.0**last))))
