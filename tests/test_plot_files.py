@@ -36,8 +36,8 @@ from posenc.cli.plot import command
 from posenc.plot import export, palette, rows
 from posenc.plot.draw.sheet import cells
 from posenc.plot.raster import tile
-from posenc.plot.words import number
 from posenc.plot.rows import pictures_of
+from posenc.plot.words import number
 
 SVG = "{http://www.w3.org/2000/svg}"
 ROPE = posenc.RoPE(16, pairing="half")
