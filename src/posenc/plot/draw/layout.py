@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, permutations
 from typing import Any, Literal
 
 __all__ = ["Keep", "SheetPanel", "along", "stretched"]
@@ -52,12 +52,13 @@ def along(
     for low, high in pairwise(cuts):
         over = [i for i, span in enumerate(spans) if span[0] <= low and high <= span[1]]
         free = [i for i in over if panels[i].keep != "still"] or over
-        at[high] = at[low] + max((factors[i] for i in free), default=0.0) * (high - low)
-        for j in (j for j, span in enumerate(spans) if span[0] == high):
-            for i in (i for i, span in enumerate(spans) if span[1] <= low):
-                if _meet(panels[i], panels[j], 1 - axis):
-                    room = after[i] + before[j] + PAD
-                    at[high] = max(at[high], at[spans[i][1]] + room)
+        longest = max((factors[i] for i in free), default=0.0) * (high - low)
+        apart = [
+            at[spans[i][1]] + after[i] + before[j] + PAD
+            for i, j in permutations(range(len(spans)), 2)
+            if spans[i][1] <= low and spans[j][0] == high and _meet(panels[i], panels[j], 1 - axis)
+        ]
+        at[high] = max([at[low] + longest, *apart])
     shift = max(need - at[span[0]] for need, span in zip(before, spans, strict=True))
     places = [(at[first] + shift, at[last] + shift) for first, last in spans]
     return places, max(end + need for (_, end), need in zip(places, after, strict=True))
