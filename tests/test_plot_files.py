@@ -6,6 +6,7 @@ import base64
 import functools
 import importlib
 import io
+import itertools
 import json
 import re
 import subprocess
@@ -19,7 +20,11 @@ import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib", reason="pictures are drawn by matplotlib")
+import matplotlib as mpl
+from cycler import cycler
+from matplotlib.colors import to_hex, to_rgb
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from PIL import Image
 
 import posenc
@@ -29,10 +34,10 @@ from posenc._core.errors import ArgumentError
 from posenc._core.example import small
 from posenc.cli.plot import command
 from posenc.plot import export, palette, rows
-from posenc.plot.draw.sheet import MARGIN, cells
-from posenc.plot.draw.table import LEFT
+from posenc.plot.draw.sheet import cells
 from posenc.plot.raster import tile
 from posenc.plot.rows import pictures_of
+from posenc.plot.words import number
 
 SVG = "{http://www.w3.org/2000/svg}"
 ROPE = posenc.RoPE(16, pairing="half")
@@ -88,6 +93,12 @@ def pixels(data: bytes) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(data)).convert("RGB"))
 
 
+def corner(made: Any) -> tuple[int, int]:
+    """The pixel at the upper left of the first panel."""
+    box = made.figure.axes[0].get_window_extent()
+    return round(box.x0), round(made.figure.bbox.height - box.y1)
+
+
 def rasters(svg: bytes) -> list[np.ndarray]:
     """The images that an SVG embeds, upright."""
     found = []
@@ -122,7 +133,7 @@ def test_every_pixel_of_a_png_is_as_computed(
     rows, columns = round(height * scale), round(100 * scale)
     expected = colours(spec, positions, theme, rows=rows, columns=columns)
     expected = expected[:, np.arange(columns) * expected.shape[1] // columns]
-    left, top = round((MARGIN + LEFT) * scale), round((MARGIN + 44 + 16) * scale)
+    left, top = corner(made)
     # Half a pixel of a figure may fall to either side.
     tries = [found[top + d : top + d + rows, left : left + columns] for d in (0, 1, -1)]
     drawn = max(((part == expected).all(axis=2) for part in tries), key=np.mean)
@@ -136,10 +147,12 @@ def test_every_pixel_of_a_png_is_as_computed(
 
 def test_cells_of_a_small_table_are_squares_of_pixels() -> None:
     spec = posenc.Sinusoidal(16)
-    found = pixels(posenc.plot.table(spec, positions=64).to_bytes())
+    made = posenc.plot.table(spec, positions=64)
+    found = pixels(made.to_bytes())
     high, wide = cells(64, 560), cells(16, 720)
     expected = np.repeat(np.repeat(colours(spec, 64), high // 64, 0), wide // 16, 1)
-    part = found[MARGIN + 60 : MARGIN + 60 + high, MARGIN + LEFT : MARGIN + LEFT + wide]
+    left, top = corner(made)
+    part = found[top : top + high, left : left + wide]
     np.testing.assert_array_equal(part, expected)
 
 
@@ -176,6 +189,16 @@ def test_masked_entries_are_hatched_and_have_no_colour() -> None:
     assert palette.colour(image[39, 0]) == palette.colour(palette.diverging("light")[1])
 
 
+def test_attention_has_a_scale_from_zero() -> None:
+    """Of the last query: a query of one key has the share 1, beside which all else is blank."""
+    made = posenc.plot.bias(posenc.ALiBi(heads=2), positions=40, mask="causal", softmax="rows")
+    largest = made.data.values[:, -1].max()
+    assert made.data.limit == largest < made.data.values[:, 0, 0].min() == 1
+    labels = [text for text, _ in written(made.figure)]
+    assert number(largest) in labels
+    assert not any(text.startswith("\N{MINUS SIGN}0.") for text in labels)
+
+
 # --- files ----------------------------------------------------------------------------------------
 
 
@@ -210,7 +233,7 @@ def test_a_png_carries_what_was_asked_for(name: str) -> None:
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_drawn_again_the_bytes_are_the_same(name: str) -> None:
-    for format_ in ("png", "svg"):
+    for format_ in ("png", "svg", *(["pdf"] if name == "sum" else [])):
         assert PICTURES[name]().to_bytes(format_) == PICTURES[name]().to_bytes(format_)
 
 
@@ -240,8 +263,8 @@ def test_a_file_is_never_replaced_unasked(tmp_path: Path) -> None:
     assert path.read_bytes() == before
     PICTURES["waves"]().save(path, existing="replace")
     assert path.read_bytes() != before
-    with pytest.raises(ArgumentError, match=r"\.png or \.svg"):
-        made.save(tmp_path / "x.pdf")
+    with pytest.raises(ArgumentError, match=r"\.png, \.svg or \.pdf"):
+        made.save(tmp_path / "x.xyz")
     assert [p.name for p in tmp_path.iterdir()] == ["x.png"]
 
 
@@ -270,14 +293,118 @@ def test_numbers_are_written_as_they_are_drawn(name: str) -> None:
 # --- axes of others -------------------------------------------------------------------------------
 
 
+def written(figure: Any) -> list[tuple[str, Any]]:
+    """Every text that is drawn, with its box in pixels."""
+    boxes: list[tuple[str, Any]] = []
+    draw = Text.draw
+
+    def recorded(self: Text, renderer: Any) -> None:
+        if self.get_visible() and self.get_text().strip():
+            boxes.append((self.get_text(), self.get_window_extent(renderer)))
+        draw(self, renderer)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Text, "draw", recorded)
+        figure.savefig(io.BytesIO(), format="png", dpi=figure.dpi)
+    return boxes
+
+
+def assert_readable(figure: Any, within: Any) -> None:
+    """No text is cut off, and none lies over another."""
+    texts = written(figure)
+    assert texts
+    for text, box in texts:
+        beyond = (within.x0 - box.x0, box.x1 - within.x1, within.y0 - box.y0, box.y1 - within.y1)
+        assert max(beyond) <= 1, text
+    edge = 0.2 * figure.dpi / 72  # boxes have air around their letters
+    for (one, a), (other, b) in itertools.combinations(texts, 2):
+        across = min(a.x1, b.x1) - max(a.x0, b.x0)
+        down = min(a.y1, b.y1) - max(a.y0, b.y0)
+        assert across <= edge or down <= 8 * edge, (one, other)
+
+
 @pytest.mark.parametrize("name", PICTURES)
-def test_pictures_go_into_axes_that_are_given(name: str) -> None:
-    figure = Figure(figsize=(8, 6), dpi=72)
-    ax = figure.add_axes((0.1, 0.1, 0.8, 0.8))
-    made = PICTURES[name](ax=ax)
+@pytest.mark.parametrize("look", [{}, {"size": "3.3in", "title": False}, {"size": "7in x 6in"}])
+def test_nothing_is_cut_off_or_lies_over_another(name: str, look: dict[str, Any]) -> None:
+    made = PICTURES[name](**look)
+    assert_readable(made.figure, made.figure.bbox)
+    if "size" in look:
+        sides = [float(side) for side in re.findall(r"[0-9.]+", look["size"])]
+        np.testing.assert_allclose(made.figure.get_size_inches()[: len(sides)], sides)
+        assert made.figure.dpi == 300
+    if "size" in look and name == "table":
+        box = re.search(rb"/MediaBox \[ 0 0 ([0-9.]+) ([0-9.]+) \]", made.to_bytes("pdf"))
+        assert box is not None
+        np.testing.assert_allclose(float(box[1]), 72 * sides[0], atol=0.01)
+
+
+ALONE = ("table", "wavelengths", "similarity", "find")  # one panel, whose labels are outside
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_stay_in_the_axes_that_are_given(name: str) -> None:
+    """With a legend, in a grid of others, in the colours of a dark page."""
+    figure = Figure(figsize=(11, 8), dpi=72, facecolor="black")
+    ax = figure.add_axes((0.05, 0.3, 0.4, 0.6), facecolor="none")
+    made = PICTURES[name](ax=ax, title=False)
     assert made.figure is figure
-    figure.savefig(io.BytesIO(), format="png")
+    if name not in ALONE:
+        assert_readable(figure, ax.get_window_extent())
+    if name in ("wavelengths", "stretch", "rotation"):
+        assert any(axes.get_legend() for axes in (ax, *ax.child_axes))
+    inks = [to_rgb(text.get_color()) for text in ax.findobj(Text) if text.get_text()]
+    assert min(max(ink) for ink in inks) > 0.5
     assert made.to_bytes("png")[:4] == b"\x89PNG"
+
+
+def test_settings_and_looks_are_honoured() -> None:
+    """Those of matplotlib, unless the caller says otherwise; nothing of it stays behind."""
+    spec = posenc.Sinusoidal(8)
+    style = {"font.size": 15, "font.family": "serif", "figure.facecolor": "black"}
+    with mpl.rc_context({**style, "axes.prop_cycle": cycler(color=["#123456"])}):
+        before = dict(mpl.rcParams)
+        made = posenc.plot.wavelengths(spec)
+        assert dict(mpl.rcParams) == before
+    assert made.figure.get_facecolor()[:3] == (0, 0, 0)
+    axes = made.figure.axes[0]
+    assert to_hex(axes.lines[0].get_color()) == "#123456"
+    assert axes.xaxis.label.get_size() == 15
+    assert axes.xaxis.label.get_fontfamily() == ["serif"]
+    assert b"serif" in made.to_bytes("svg")
+    ax = Figure().add_subplot()
+    for place, base in enumerate((100, 1000)):
+        look = {"label": f"base {base}", "color": f"C{place}"}
+        posenc.plot.wavelengths(posenc.Sinusoidal(8, base=base), ax, **look)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["base 100", "base 1000"]
+    image = rasters(posenc.plot.table(spec, positions=16, cmap="gray", width=8).to_bytes("svg"))[0]
+    assert (image == image[..., :1]).all()
+    named = posenc.plot.table(spec, positions=4, title="A table", caption=False)
+    words = [text for text, _ in written(named.figure)]
+    assert "A table" in words
+    assert not any("row of its own" in text or text == named.data.title for text in words)
+
+
+@pytest.mark.parametrize(
+    ("look", "said"),
+    [
+        ({"size": "84"}, "a width with its unit"),
+        ({"size": "3.3 parsec"}, "a width with its unit"),
+        ({"size": "0in"}, "0.5in to 100in"),
+        ({"size": "0.6in"}, "room for the panels"),
+        ({"size": "3in", "width": 100}, "give one"),
+        ({"dpi": -300}, "18 to 2400"),
+        ({"dpi": 300, "scale": 2}, "give one"),
+        ({"cmap": "viridos"}, "Did you mean 'viridis'"),
+        ({"cmap": 3}, "a colour map"),
+        ({"color": "no colour"}, "colours of matplotlib"),
+        ({"label": "x"}, "no curves"),
+        ({"title": 3}, "a text, True or False"),
+        ({"theme": "drak"}, "Did you mean 'dark'"),
+    ],
+)
+def test_looks_that_cannot_be_are_named(look: dict[str, Any], said: str) -> None:
+    with pytest.raises(ArgumentError, match=said):
+        posenc.plot.table(posenc.Sinusoidal(8), positions=16, **look)
 
 
 def test_a_table_in_given_axes_has_the_pixels_of_those_axes() -> None:
@@ -290,7 +417,7 @@ def test_a_table_in_given_axes_has_the_pixels_of_those_axes() -> None:
     found = pixels(buffer.getvalue())[70:670, 60:210]
     expected = np.repeat(colours(spec, 45_000, rows=600, columns=150), 3, axis=1)
     same = (found == expected).all(axis=2)
-    assert same[:, :45].all()
+    assert same[:, :38].all()  # beside them stands what the dashed line means
     assert same[:, 70:].all()
 
 

@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 import posenc
-from posenc.plot.draw.heat import BAR, bar, heat, place_ticks
-from posenc.plot.draw.sheet import Frame, Sheet
+from posenc.plot.draw.heat import bar, heat
+from posenc.plot.draw.look import framed
+from posenc.plot.draw.sheet import Sheet
+from posenc.plot.draw.ticks import place_ticks
 from posenc.plot.words import brief
 
 __all__ = ["draw", "draw_table"]
-
-LEFT, BELOW = 64, 40  # pixels, for labels
 
 
 def draw_table(spec: Any, length: int, path: Path, *, cell: int = 4, title: str = "") -> Path:
@@ -36,21 +36,19 @@ def draw(
     rows, columns = values.shape
     high, wide = cell * rows, cell * columns
     sheet = Sheet(
-        LEFT + wide + BAR,
-        high + BELOW,
         ax=None,
-        frame=Frame(),
+        frame=framed({}),
         question=title,
         title=f"{rows} × {columns} numbers, a square of pixels each",
         caption=(),
     )
-    axes = sheet.panel(LEFT, 0, wide, high)
+    axes = sheet.panel(0, 0, wide, high, "cells")
     heat(sheet, axes, np.asarray(values, float), limit=limit, x=(0, columns), y=(0, rows))
     place_ticks(axes.yaxis, 0, rows)
     place_ticks(axes.xaxis, 0, columns)
     axes.set_ylabel(labels[0])
     axes.set_xlabel(labels[1])
-    bar(sheet, LEFT + wide + 16, 0, limit, height=min(120, high))
+    bar(sheet, wide + 10, 0, limit, height=min(120, high))
     path.parent.mkdir(parents=True, exist_ok=True)
     made = sheet.picture("matrix", values, {"labels": labels, "cell": cell})
     return made.save(path, existing="replace")

@@ -187,6 +187,8 @@ def _spec(words: SpecWords, picture: str) -> Any:
         return preset(words.preset, fields.get(size, default))
     if words.encoding is None:
         base = dict(PICTURES[picture if picture in PICTURES else "table"].example)
+        if fields and "ladder" in base:  # which is of one width and one base
+            base = dict(PICTURES["table"].example)
         if words.heads is not None and "heads" not in base:
             raise click.UsageError("--heads: say which --encoding has heads.")
         if words.pairing is not None and base["type"] != "RoPE":

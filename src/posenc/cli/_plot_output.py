@@ -12,6 +12,7 @@ from posenc._core.io import files
 from posenc.cli._options import RenamedOption, WordChoice
 from posenc.cli._plot_options import PlotSubject, usage
 from posenc.cli._show import clean, print_json
+from posenc.plot.draw.picture import FORMATS
 from posenc.plot.palette import THEMES
 
 __all__ = ["finish", "output_options"]
@@ -19,37 +20,46 @@ __all__ = ["finish", "output_options"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
+OPTIONS = (
+    click.option("--width", type=click.IntRange(1, 16384), help="Pixels of a panel, at most."),
+    click.option("--size", metavar="3.3in", help="Of the picture on paper: 84mm, 3.3in x 2.2in."),
+    click.option("-o", "--output", metavar="OUT", help="A .png, .svg or .pdf file."),
+    click.option(
+        "--numbers",
+        "data",
+        cls=RenamedOption,
+        old=("--data",),
+        metavar="OUT",
+        help="The numbers drawn: a .npz or .csv file.",
+    ),
+    click.option("--force", is_flag=True, help="Replace outputs that exist."),
+    click.option("--theme", type=WordChoice(THEMES), help="[default: light]"),
+    click.option(
+        "--scale", type=click.FloatRange(0.25, 8), help="Device pixels to a pixel. [default: 1]"
+    ),
+    click.option("--dpi", type=float, help="Pixels to an inch. [default: 72; with --size 300]"),
+    click.option("--title", metavar="TEXT", help="In place of the usual words above."),
+    click.option("--no-title", is_flag=True, help="Leave them out."),
+    click.option("--no-caption", is_flag=True, help="Leave out the words below."),
+    click.option("--json", "json_", is_flag=True, help="Print what it shows as JSON."),
+)
+
+
 def output_options(command: F) -> F:
-    """Add `--width -o --force --numbers --json --theme --scale`."""
-    for option in reversed(
-        (
-            click.option(
-                "--width", type=click.IntRange(1, 16384), help="Pixels of a panel, at most."
-            ),
-            click.option("-o", "--output", metavar="OUT", help="A .png or .svg file."),
-            click.option(
-                "--numbers",
-                "data",
-                cls=RenamedOption,
-                old=("--data",),
-                metavar="OUT",
-                help="The numbers drawn: a .npz or .csv file.",
-            ),
-            click.option("--force", is_flag=True, help="Replace outputs that exist."),
-            click.option(
-                "--theme", type=WordChoice(THEMES), default="light", help="[default: light]"
-            ),
-            click.option(
-                "--scale",
-                type=click.FloatRange(0.25, 8),
-                default=1.0,
-                help="Device pixels to a pixel. [default: 1]",
-            ),
-            click.option("--json", "json_", is_flag=True, help="Print what it shows as JSON."),
-        )
-    ):
+    """Add the options of the look and the files of a picture."""
+    for option in reversed(OPTIONS):
         command = option(command)
     return command
+
+
+def look_of(options: dict[str, Any]) -> dict[str, Any]:
+    """The look that the options ask for, as the pictures take it."""
+    if options.pop("no_title"):
+        if options["title"] is not None:
+            raise click.UsageError("--title or --no-title, not both.")
+        options["title"] = False
+    options["caption"] = False if options.pop("no_caption") else None
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def finish(
@@ -60,12 +70,12 @@ def finish(
     data: str | None,
     force: bool,
     json_: bool,
-    **look: Any,
+    **options: Any,
 ) -> None:
     """Draw with the look of the options, write and say what was drawn."""
-    look = {name: value for name, value in look.items() if value is not None}
+    look = look_of(options)
     for path, option, suffixes in (
-        (output, "-o", (".png", ".svg")),
+        (output, "-o", tuple(f".{name}" for name in FORMATS)),
         (data, "--numbers", (".npz", ".csv")),
     ):
         if path is None:

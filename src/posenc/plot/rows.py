@@ -55,8 +55,11 @@ PRODUCT = Take(
 SEED = Take("seed", "integer", "Of random embeddings. [default: 0]")
 OFFSETS = Take("offsets", "range", "Distances. [default: 512]")
 
-SINUSOIDAL = {"type": "Sinusoidal", "dim": 128}
+SINUSOIDAL: dict[str, Any] = {"type": "Sinusoidal", "dim": 128}
 ROPE = {"type": "RoPE", "dim": 128, "pairing": "half"}
+# Eight pairs that turn as fast as eight bits: once in 2, 4, … 256 positions.
+HALVING = {"type": "Ladder", "first": 3.141592653589793, "denominator": 1}
+COUNTER = {"type": "Sinusoidal", "dim": 16, "base": 2, "ladder": HALVING}
 ALIBI = {"type": "ALiBi", "heads": 8}
 
 
@@ -196,6 +199,7 @@ ROWS = (
             SCALED,
         ),
         difference="",
+        example=COUNTER,
     ),
     PictureRow(
         "rotation",

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 from posenc.plot.columns import Params
-from posenc.plot.draw.beside import LEFT, Beside, matrices, pixels_along
-from posenc.plot.draw.heat import BAR, bar, heat, place_ticks
+from posenc.plot.draw.beside import GAP, Beside, matrices, pixels_along
+from posenc.plot.draw.heat import bar, heat
+from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.sheet import Look, Sheet, asked, cells, thousands
+from posenc.plot.draw.sheet import Sheet, cells
+from posenc.plot.draw.ticks import place_ticks, thousands
 from posenc.plot.views import bias as _bias
 
 __all__ = ["BESIDE", "bias"]
@@ -26,7 +28,7 @@ def paint_bias(
     shown = data.values[place] if values is None else values
     limit = data.limit if limit is None else limit
     heat(sheet, axes, shown, limit=limit, x=(start, stop), y=(start, stop), absent=data.masked)
-    sheet.heading(axes, f"head {data.heads[place]}", fontsize=9, pad=3)
+    sheet.heading(axes, f"head {data.heads[place]}", pad=3)
 
 
 def bias(
@@ -62,7 +64,7 @@ def bias(
     grid : tuple of int, optional
         Sides of a grid, for biases of several axes.
     **look
-        `width`: pixels of all matrices of a line. `scale` and `theme` are as for `table`.
+        `width`: pixels of all matrices of a line. The others are as for `table`.
 
     Returns
     -------
@@ -86,19 +88,14 @@ def bias(
         heads=heads,
         mask=mask,
         softmax=softmax,
-        pixels=max(1, round(most * (frame.scale if ax is None else 1))),
+        pixels=frame.pixels(most) if ax is None else most,
         params=params,
         grid=grid,
     )
     side = cells(data.positions[1] - data.positions[0], most)
     lines = -(-len(data.heads) // across)
-    each = side + 26
-    curves = 0 if not len(data.offsets) else 240
-    left = 58
-    wide = across * side + 14 * (across - 1)
+    wide = across * (side + GAP)
     sheet = Sheet(
-        left + max(wide + BAR, 470),
-        lines * each + 40 + curves,
         ax=ax,
         frame=frame,
         question="What is added to the scores of attention?",
@@ -107,7 +104,7 @@ def bias(
     )
     for place in range(len(data.heads)):
         row, column = divmod(place, across)
-        axes = sheet.panel(left + column * (side + 14), 18 + row * each, side, side)
+        axes = sheet.panel(column * (side + GAP), row * (side + GAP), side, side, "square")
         paint_bias(sheet, axes, data, place)
         start, stop = data.positions
         place_ticks(axes.yaxis, start, stop, 4)
@@ -120,17 +117,20 @@ def bias(
             axes.set_xticklabels([])
         else:
             axes.set_xlabel("key")
-    bar(sheet, left + wide + 16, 18, data.limit, height=min(120, max(side, 40)))
-    if curves:
-        axes = sheet.panel(left, lines * each + 58, 360, curves - 62)
+    signed = data.softmax == "none"
+    bar(sheet, wide, 0, data.limit, height=min(120, max(side, 40)), signed=signed)
+    if len(data.offsets):
+        axes = sheet.panel(
+            0, lines * (side + GAP), min(360, wide - GAP) if across > 1 else 360, 178
+        )
         paint_offsets(sheet, axes, data)
     return sheet.picture("bias", data, arguments)
 
 
 def paint_offsets(sheet: Sheet, axes: Any, data: Any) -> None:
     """The bias of each head against key - query, with the edges of buckets."""
-    for place, head in enumerate(data.heads):
-        axes.plot(data.offsets, data.curves[place], label=f"head {head}", **sheet.style(place))
+    for place in range(len(data.heads)):
+        axes.plot(data.offsets, data.curves[place], **sheet.style(place))
     edges = [e for e in data.edges.tolist() if e > 1]
     if 0 < len(edges) <= MOST_EDGES:
         for edge in edges:
@@ -141,16 +141,10 @@ def paint_offsets(sheet: Sheet, axes: Any, data: Any) -> None:
     axes.set_ylabel("bias" if data.softmax == "none" else "attention")
     thousands(axes.xaxis)
     axes.margins(x=0)
-    legend = axes.legend(
-        loc="upper left",
-        bbox_to_anchor=(1.02, 1.02),
-        fontsize=8.5,
-        frameon=False,
-        handlelength=3,
-        labelcolor=sheet.theme.ink,
-        ncols=1 + (len(data.heads) > 9),
-    )
-    legend.set_zorder(4)
+    heads = [sheet.name(k, f"head {head}") for k, head in enumerate(data.heads)]
+    curves = [(name, sheet.style(place)) for place, name in enumerate(heads)]
+    beside = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.02)}
+    sheet.key(axes, curves, ncols=1 + (len(heads) > 9), **beside)
 
 
 def _panel(data: Any, most: int) -> tuple[int, int]:
@@ -171,20 +165,14 @@ def _matrix(sheet: Sheet, axes: Any, side: Any, difference: Any, limit: float) -
 _MATRICES = matrices(_panel, _matrix)
 
 
-def _size(data: Any, most: int) -> tuple[int, int]:
-    return (
-        _MATRICES.size(data, most) if data.difference is not None else (LEFT + 2 * most + 260, 280)
-    )
-
-
 def _beside(sheet: Sheet, data: Any, most: int) -> None:
     if data.difference is not None:
         _MATRICES.paint(sheet, data, most)
         return
     for place, side in enumerate((data.a, data.b)):
-        axes = sheet.panel(LEFT + place * (most + 120), 16, most, 200)
+        axes = sheet.panel(place * (most + GAP), 0, most, 200)
         paint_offsets(sheet, axes, side)
         sheet.heading(axes, "AB"[place], weight="bold")
 
 
-BESIDE = Beside(_size, _beside, pixels_along(64))
+BESIDE = Beside(_beside, pixels_along(64))

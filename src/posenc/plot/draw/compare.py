@@ -6,8 +6,9 @@ import importlib
 from typing import Any
 
 from posenc.plot.draw.beside import Beside
+from posenc.plot.draw.look import Frame, framed
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.sheet import Frame, Sheet
+from posenc.plot.draw.sheet import Sheet
 from posenc.plot.views import compare as _compare
 
 __all__ = ["compare"]
@@ -42,8 +43,7 @@ def compare(
     a_params, b_params : mapping, optional
         What each has learned.
     **options
-        Of the picture, the same for both; `width`, here of each panel, `scale` and `theme` are as
-        for `table`.
+        Of the picture, the same for both, and its look as for `table`; `width` is of each panel.
 
     Returns
     -------
@@ -57,9 +57,8 @@ def compare(
     >>> round(posenc.plot.compare("table", a, b, positions=64).data.largest, 2)
     2.0
     """
-    frame = Frame(**{key: options.pop(key) for key in Frame._fields if key in options})
-    arguments = {"view": view, "a": a, "b": b, "theme": frame.theme, "scale": frame.scale}
-    arguments |= options
+    arguments = {"view": view, "a": a, "b": b, **options}
+    frame = framed({key: options.pop(key) for key in Frame._fields if key in options})
     most = frame.width or SIDE
     _compare.check(view)
     beside: Beside = importlib.import_module(f"posenc.plot.draw.{view}").BESIDE
@@ -69,12 +68,9 @@ def compare(
         b,
         a_options=None if a_params is None else {"params": a_params},
         b_options=None if b_params is None else {"params": b_params},
-        **{**options, **beside.fineness(options, most, frame.scale)},
+        **{**options, **beside.fineness(options, most, frame.pixels(1000) / 1000)},
     )
-    wide, high = beside.size(data, most)
     sheet = Sheet(
-        wide,
-        high,
         ax=ax,
         frame=frame,
         question=f"What differs? {view}",

@@ -7,17 +7,18 @@ from typing import Any, Unpack
 import numpy as np
 
 from posenc.plot.columns import Params
-from posenc.plot.draw.beside import LEFT as BESIDE_LEFT
-from posenc.plot.draw.beside import Beside, legend, one, over
-from posenc.plot.draw.heat import heat, place_ticks
+from posenc.plot.draw.beside import GAP, Beside, legend, over
+from posenc.plot.draw.heat import heat
+from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.sheet import Look, Sheet, asked, cells, decades
+from posenc.plot.draw.sheet import Sheet, cells
+from posenc.plot.draw.ticks import decades, place_ticks
 from posenc.plot.views import counter as _counter
 from posenc.plot.words import number, whole
 
 __all__ = ["BESIDE", "counter"]
 
-LEFT = 92
+MOST_DIGITS = 64  # cells that may have a text
 
 
 def counter(
@@ -40,7 +41,7 @@ def counter(
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure by default.
     positions : int or (int, int), optional
-        Of at least 0; 32 by default, or some around `at`.
+        Of at least 0; 256 by default, or 32 around `at`.
     at : int, optional
         A position whose digits and row are shown.
     bits : int, optional
@@ -50,7 +51,7 @@ def counter(
     length : int, optional
         As for `table`.
     **look
-        `width`: pixels of a strip, at most. `scale` and `theme` are as for `table`.
+        `width`: pixels of a strip, at most. The others are as for `table`.
 
     Returns
     -------
@@ -66,13 +67,10 @@ def counter(
     arguments, frame = asked("counter", locals())
     data = _counter.data(spec, positions, at=at, bits=bits, params=params, length=length)
     start, stop = data.positions
-    wide, row, wave, gap = cells(stop - start, frame.width or 560), 12, 26, 8
-    each = row + wave + gap
+    wide, row, wave = cells(stop - start, frame.width or 560), 12, 26
+    each = row + wave + GAP
     count = len(data.partners)
-    below = 0 if data.row is None else 96
     sheet = Sheet(
-        LEFT + wide + 170,
-        count * each + 40 + below,
         ax=ax,
         frame=frame,
         question="How is a position counted?",
@@ -80,14 +78,14 @@ def counter(
         caption=data.caption,
     )
     for line, partner in enumerate(data.partners):
-        _bit(sheet, data, line, partner, (LEFT, line * each, wide, row))
-        axes = sheet.panel(LEFT, line * each + row, wide, wave)
+        _bit(sheet, data, line, partner, (0, line * each, wide, row))
+        axes = sheet.panel(0, line * each + row, wide, wave)
         _wave(sheet, axes, data, line, partner)
         if line == count - 1:
             place_ticks(axes.xaxis, start, stop)
             axes.set_xlabel("position")
     if data.row is not None:
-        axes = sheet.panel(LEFT, count * each + 62, wide, 36)
+        axes = sheet.panel(0, count * each, wide, 36)
         _row(sheet, axes, data)
     return sheet.picture("counter", data, arguments)
 
@@ -102,18 +100,8 @@ def _bit(
     axes.set_xticks([])
     axes.set_yticks([0.5])
     axes.set_yticklabels([f"bit {partner.bit}"])
-    side = box[2] / (stop - start)
-    if side >= 9:
-        for k, bit in enumerate(data.bits[line]):
-            axes.text(
-                start + k + 0.5,
-                0.54,
-                str(bit),
-                ha="center",
-                va="center",
-                fontsize=8,
-                color=sheet.theme.ink,
-            )
+    if stop - start <= MOST_DIGITS:
+        sheet.inside(axes, start, [str(bit) for bit in data.bits[line]], 8)
     if data.at is not None and start <= data.at < stop:
         _frame(sheet, axes, data.at)
 
@@ -133,27 +121,18 @@ def _wave(sheet: Sheet, axes: Any, data: Any, line: int, partner: Any) -> None:
         spine.set_visible(False)
     text = f"period {whole(partner.period)}: {partner.why}"
     if partner.pair is not None:
-        axes.plot(data.places + 0.5, data.waves[line], **sheet.style(0))
-        whole_places = data.places == np.floor(data.places)
-        axes.plot(
-            data.places[whole_places] + 0.5,
-            data.waves[line][whole_places],
-            linestyle="none",
-            marker="o",
-            markersize=2.2,
-            color=sheet.series[0].colour,
-        )
-        text = f"period {whole(partner.period)}: pair {partner.pair}\n{number(partner.wavelength)}"
-    axes.annotate(
-        text.replace(": the ", ":\nthe "),
-        (1, 0.8),
-        xycoords="axes fraction",
-        xytext=(8, 0),
-        textcoords="offset points",
-        va="center",
-        fontsize=8.5,
-        color=sheet.theme.ink if partner.pair is not None else sheet.theme.muted,
-    )
+        style, few = sheet.style(0), stop - start <= MOST_DIGITS
+        style["linewidth"] *= 1.0 if few else 0.6
+        axes.plot(data.places + 0.5, data.waves[line], **style)
+        if few:
+            at = data.places == np.floor(data.places)
+            dots = {"linestyle": "none", "marker": "o", "markersize": 2.2, "color": style["color"]}
+            axes.plot(data.places[at] + 0.5, data.waves[line][at], **dots)
+        text = f"period {whole(partner.period)}\npair {partner.pair}: {number(partner.wavelength)}"
+    colour = sheet.theme.ink if partner.pair is not None else sheet.theme.muted
+    text = text.replace(": the ", ":\nthe ")
+    beside = {"xytext": (8, 0), "va": "center", "fontsize": sheet.points(8.5), "color": colour}
+    sheet.note(axes, text, (1, 0.8), **beside)
     if data.at is not None and start <= data.at < stop:
         _frame(sheet, axes, data.at)
 
@@ -168,21 +147,13 @@ def _row(sheet: Sheet, axes: Any, data: Any) -> None:
     axes.set_yticklabels([f"row {whole(data.at)}"])
     place_ticks(axes.xaxis, 0, width)
     sheet.heading(axes, f"{data.at} = {data.digits} in binary; its row")
-    if width <= 16:
-        for k, value in enumerate(data.row):
-            axes.text(
-                k + 0.5,
-                0.5,
-                f"{value:+.2f}".replace("-", "\N{MINUS SIGN}"),
-                ha="center",
-                va="center",
-                fontsize=8.5,
-                color=sheet.theme.ink,
-            )
+    numbers = [f"{value:+.2f}".replace("-", "\N{MINUS SIGN}") for value in data.row]
+    if width <= MOST_DIGITS:
+        sheet.inside(axes, 0, numbers, 8.5)
 
 
 def _beside(sheet: Sheet, data: Any, most: int) -> None:
-    axes = sheet.panel(BESIDE_LEFT, 0, 2 * most, 320)
+    axes = sheet.panel(0, 0, 2 * most, 320)
     for name, side, style in zip(("A", "B"), (data.a, data.b), over(sheet), strict=True):
         partners = [p for p in side.partners if p.pair is not None]
         axes.plot(
@@ -205,4 +176,4 @@ def _beside(sheet: Sheet, data: Any, most: int) -> None:
     legend(sheet, axes)
 
 
-BESIDE = Beside(one, _beside)
+BESIDE = Beside(_beside)

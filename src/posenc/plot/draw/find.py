@@ -7,8 +7,10 @@ from typing import Any, Unpack
 import numpy as np
 
 from posenc.plot.columns import Params
+from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.sheet import Look, Sheet, asked, decades
+from posenc.plot.draw.sheet import Sheet
+from posenc.plot.draw.ticks import decades
 from posenc.plot.views import find as _find
 
 __all__ = ["find"]
@@ -43,7 +45,7 @@ def find(
     params : mapping, optional
         What a learned table has learned.
     **look
-        `width`: pixels of the line. `scale` and `theme` are as for `table`.
+        `width`: pixels of the line. The others are as for `table`.
 
     Returns
     -------
@@ -60,23 +62,27 @@ def find(
     arguments, frame = asked("find", locals())
     data = _find.data(spec, values, within=within, conventions=conventions, params=params)
     lines = data.candidates[:MOST_LINES]
-    wide, left, row = frame.width or 560, 20, 44
+    wide = frame.width or 560
     sheet = Sheet(
-        left + wide + 20,
-        max(1, len(lines)) * row + 56,
         ax=ax,
         frame=frame,
         question=f"Which position gave {data.asked}?",
         title=data.title,
         caption=data.caption,
         lines="apart",
+        alone=True,
     )
-    axes = sheet.panel(left, 8, wide, max(1, len(lines)) * row)
-    _paint(sheet, axes, lines)
+    words = [sheet.folded(_find.words_of(line)) for line in lines]
+    # A line needs room for its words, on paper too, where all else becomes less high.
+    shrinks = min(1.0, max(0.5, frame.points[0] / 640)) if frame.points else 1.0
+    most = max((text.count("\n") + 1 for text in words), default=1)
+    row = (20 + 14 * most * sheet.points(9) / 9) / shrinks
+    axes = sheet.panel(0, 0, wide, max(1, len(lines)) * row)
+    _paint(sheet, axes, lines, words)
     return sheet.picture("find", data, arguments)
 
 
-def _paint(sheet: Sheet, axes: Any, lines: tuple[Any, ...]) -> None:
+def _paint(sheet: Sheet, axes: Any, lines: tuple[Any, ...], words: list[str]) -> None:
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.set_ylim(max(1, len(lines)) - 0.35, -0.75)
@@ -103,13 +109,6 @@ def _paint(sheet: Sheet, axes: Any, lines: tuple[Any, ...]) -> None:
             linewidth=1,
             color=style["color"],
         )
-        axes.annotate(
-            _find.words_of(line),
-            (0, place),
-            xycoords=("axes fraction", "data"),
-            xytext=(0, 7),
-            textcoords="offset points",
-            fontsize=9,
-            color=sheet.theme.ink,
-        )
+        where = ("axes fraction", "data")
+        sheet.note(axes, words[place], (0, place), xycoords=where, xytext=(0, 6), va="bottom")
     axes.margins(x=0.05)

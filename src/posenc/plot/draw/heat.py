@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from posenc.plot import palette
-from posenc.plot.draw.sheet import Sheet, fill, hatched, spread, steps
-from posenc.plot.words import number, whole
+from posenc.plot.draw.pixels import fill, hatched, spread
+from posenc.plot.draw.sheet import Sheet
+from posenc.plot.words import number
 
-__all__ = ["BAR", "bar", "heat", "place_ticks"]
-
-BAR = 74  # pixels that a scale of colours takes beside a panel
+__all__ = ["bar", "heat"]
 
 
 def heat(
@@ -43,7 +41,7 @@ def heat(
     absent : numpy.ndarray, optional
         Further cells without a number.
     """
-    lut = palette.diverging(sheet.theme.name)
+    lut = sheet.lut
     indices = palette.indices(values, limit)
     if absent is not None:
         indices = np.where(absent, 0, indices).astype(np.uint8)
@@ -59,30 +57,30 @@ def heat(
         spine.set_visible(False)
 
 
-def place_ticks(
-    axis: Any, start: int, stop: int, most: int = 6, labels: Sequence[str] | None = None
+def bar(
+    sheet: Sheet,
+    left: float,
+    top: float,
+    limit: float,
+    *,
+    height: float = 120,
+    signed: bool = True,
 ) -> None:
-    """Ticks at the middles of cells `start` to `stop` - 1."""
-    places = [int(t) for t in steps(start, stop - 1, most)] or [start]
-    axis.set_ticks([t + 0.5 for t in places])
-    texts = [whole(t) for t in places] if labels is None else [labels[t - start] for t in places]
-    axis.set_ticklabels(texts)
-
-
-def bar(sheet: Sheet, left: float, top: float, limit: float, *, height: float = 120) -> None:
-    """A scale of colours: the limit above, zero, and minus the limit below."""
-    axes = sheet.panel(left, top, 12, height)
-    lut = palette.diverging(sheet.theme.name)
+    """A scale of colours: the limit above, zero, and minus the limit below unless unsigned."""
+    if sheet.direct:
+        return  # the caller's axes have one panel
+    axes = sheet.panel(left, top, 12, height, "still")
+    lut = sheet.lut
 
     def paint(rows: int, columns: int) -> np.ndarray:
-        entries = 255 - np.arange(rows) * 255 // rows
+        entries = 255 - np.arange(rows) * (255 if signed else 128) // rows
         return np.broadcast_to(lut[entries][:, None], (rows, columns, 3))
 
     fill(axes, paint)
     axes.set_xticks([])
-    axes.set_ylim(-1, 1)
+    axes.set_ylim(-1 if signed else 0, 1)
     axes.yaxis.tick_right()
-    axes.set_yticks([-1, 0, 1])
-    axes.set_yticklabels([number(-limit), "0", number(limit)])
+    ticks = {-1: number(-limit), 0: "0", 1: number(limit)} if signed else {0: "0", 1: number(limit)}
+    axes.set_yticks(list(ticks), ticks.values())
     for spine in axes.spines.values():
         spine.set_visible(False)

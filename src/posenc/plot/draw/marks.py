@@ -16,40 +16,44 @@ BAND = 0.28  # opacity of a band around a curve
 def mark_line(sheet: Sheet, axes: Any, at: float, text: str) -> None:
     """A dashed line across, with its name."""
     axes.axhline(at, color=sheet.theme.ink, linewidth=0.9, linestyle=(0, (4, 3)))
-    axes.annotate(
-        text,
-        (0, at),
-        xycoords=("axes fraction", "data"),
-        xytext=(4, 3),
-        textcoords="offset points",
-        fontsize=9,
-        color=sheet.theme.ink,
-    )
+    box = {"facecolor": sheet.theme.page, "edgecolor": "none", "pad": 0.5, "alpha": 0.75}
+    place = {"xycoords": ("axes fraction", "data"), "xytext": (4, 3)}
+    note = sheet.note(axes, text, (0, at), bbox=box, **place)
+    note.set_in_layout(False)
+    sheet.inner.append((axes, [note]))
 
 
-def label_ends(axes: Any, names: list[tuple[float, str, str]]) -> None:
-    """The name of each curve at its end, moved apart where they would meet."""
+def label_ends(sheet: Sheet, axes: Any, names: list[tuple[float, str, dict[str, Any]]]) -> None:
+    """The name of each curve at its end, moved apart where they would meet.
+
+    In axes that are given, whose surroundings belong to others, and where they would take too much
+    room, the names stand in a legend.
+    """
     if not names:
         return
-    axes.get_ylim()  # settles the limits, on which places depend
-    box = axes.get_window_extent()
-    unit = 72 / axes.figure.dpi  # pixels of the device as points
-    height = box.height * unit
-    places = [(axes.transData.transform((0, y))[1] - box.y0) * unit for y, _, _ in names]
-    order = np.argsort(places, kind="stable")
-    moved = _apart(np.array(places)[order], 12.0, height)
-    for at, index in zip(moved, order, strict=True):
-        _, text, colour = names[index]
-        axes.annotate(
-            text,
-            (1, 0),
-            xycoords="axes fraction",
-            xytext=(6, float(at)),
-            textcoords="offset points",
-            va="center",
-            fontsize=9,
-            color=colour,
-        )
+    if sheet.direct:
+        sheet.key(axes, [(text, style) for _, text, style in names], loc="best")
+        return
+    sheet.named |= {text: style for _, text, style in names}
+    notes: list[Any] = []
+
+    def place(*, remove: bool = False) -> None:
+        while notes:
+            notes.pop().remove()
+        if remove:
+            return
+        axes.get_ylim()  # settles the limits, on which places depend
+        box = axes.get_window_extent()
+        unit = 72 / axes.figure.dpi  # pixels of the device as points
+        heights = [(axes.transData.transform((0, y))[1] - box.y0) * unit for y, _, _ in names]
+        order = np.argsort(heights, kind="stable")
+        moved = _apart(np.array(heights)[order], 1.33 * sheet.points(9), box.height * unit)
+        for at, index in zip(moved, order, strict=True):
+            _, text, style = names[index]
+            at_end = {"xytext": (6, float(at)), "va": "center", "color": style["color"]}
+            notes.append(sheet.note(axes, text, (1, 0), **at_end))
+
+    sheet.ends.append(place)
 
 
 def _apart(places: np.ndarray, gap: float, height: float) -> np.ndarray:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from posenc.plot.columns import Params
-from posenc.plot.draw.beside import LEFT, Beside, legend, one, over
-from posenc.plot.draw.marks import BAND
+from posenc.plot.draw.beside import GAP, Beside, legend, over
+from posenc.plot.draw.look import Look, asked
+from posenc.plot.draw.marks import BAND, label_ends
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.sheet import Look, Sheet, asked, decades, thousands
+from posenc.plot.draw.sheet import Sheet
+from posenc.plot.draw.ticks import decades, thousands
 from posenc.plot.raster import span
 from posenc.plot.views import offset as _offset
 
 __all__ = ["BESIDE", "offset"]
-
-BOTTOM = 44
 
 
 def offset(
@@ -50,7 +50,7 @@ def offset(
     grid : tuple of int, optional
         As for `table`.
     **look
-        `width`: pixels of a panel. `scale` and `theme` are as for `table`.
+        `width`: pixels of a panel. The others are as for `table`.
 
     Returns
     -------
@@ -74,25 +74,23 @@ def offset(
             offsets,
             kind=kind,
             scale=each,
-            pixels=round(wide * (frame.scale if ax is None else 1)),
+            pixels=frame.along(wide) if ax is None else wide,
             params=params,
             length=length,
             grid=grid,
         )
         for each in scales
     ]
-    room = 0 if ax is not None and len(pictures) == 1 else 1
     sheet = Sheet(
-        wide + room * (LEFT + 20),
-        len(pictures) * (high + room * (BOTTOM + 8)),
         ax=ax,
         frame=frame,
         question="What do two rows have in common, by their distance?",
         title=pictures[0].title,
         caption=pictures[0].caption,
+        alone=len(pictures) == 1,
     )
     for place, data in enumerate(pictures):
-        axes = sheet.panel(room * LEFT, place * (high + BOTTOM + 8), wide, high)
+        axes = sheet.panel(0, place * (high + GAP), wide, high)
         paint_offset(sheet, axes, data)
     return sheet.picture("offset", pictures[0], arguments)
 
@@ -105,6 +103,9 @@ def paint_offset(sheet: Sheet, axes: Any, data: Any, index: int = 0) -> None:
             data.offsets, data.low, data.high, color=style["color"], alpha=BAND, linewidth=0
         )
     axes.plot(data.offsets, data.mean, **style)
+    name = sheet.name(0, "")
+    if name:
+        label_ends(sheet, axes, [(float(data.mean[-1]), name, style)])
     if data.scale == "log":
         axes.set_xscale("log")
         decades(axes.xaxis)
@@ -118,7 +119,7 @@ def paint_offset(sheet: Sheet, axes: Any, data: Any, index: int = 0) -> None:
 
 def _beside(sheet: Sheet, data: Any, most: int) -> None:
     high = 320 if data.difference is None else 200
-    axes = sheet.panel(LEFT, 0, 2 * most, high)
+    axes = sheet.panel(0, 0, 2 * most, high)
     for name, side, style in zip(("A", "B"), (data.a, data.b), over(sheet), strict=True):
         if side.band != "none":
             axes.fill_between(
@@ -129,7 +130,7 @@ def _beside(sheet: Sheet, data: Any, most: int) -> None:
     legend(sheet, axes)
     panels = [axes]
     if data.difference is not None:
-        below = sheet.panel(LEFT, high + 20, 2 * most, 100)
+        below = sheet.panel(0, high + GAP, 2 * most, 100)
         below.plot(data.a.offsets, data.difference, **sheet.style(3))
         below.set_ylabel("A \N{MINUS SIGN} B")
         below.axhline(0, color=sheet.theme.rule, linewidth=0.6)
@@ -144,4 +145,4 @@ def _beside(sheet: Sheet, data: Any, most: int) -> None:
     panels[-1].set_xlabel("offset")
 
 
-BESIDE = Beside(one, _beside, lambda _, most, scale: {"pixels": round(2 * most * scale)})
+BESIDE = Beside(_beside, lambda _, most, scale: {"pixels": round(2 * most * scale)})

@@ -11,25 +11,25 @@ from pathlib import Path
 from typing import Any, Literal
 from xml.sax.saxutils import escape
 
+import numpy as np
+
 from posenc._core.errors import ArgumentError, DependencyError, mismatch
 from posenc._core.io import files
+from posenc._core.spec import Value
 
-__all__ = ["DPI", "RC", "Picture", "library"]
+__all__ = ["FORMATS", "Picture", "library", "own_settings", "plain"]
 
-DPI = 72  # of the layout: a pixel is a point, in a PNG as in an SVG
+# Settings of files; those of `FIXED` hold whatever a style sheet says, as equal pictures are equal
+# files of the size that was asked for.
 RC: dict[str, Any] = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 10.5,
     "svg.fonttype": "none",
+    "pdf.fonttype": 42,
     "svg.hashsalt": "posenc",
-    "axes.linewidth": 0.8,
-    "axes.unicode_minus": True,
-    "path.simplify": True,
     "savefig.bbox": None,
     "savefig.facecolor": "auto",
 }
-FORMATS = ("png", "svg")
+FIXED = ("svg.hashsalt", "savefig.bbox", "savefig.facecolor")
+FORMATS = ("png", "svg", "pdf")
 
 
 def library() -> Any:
@@ -42,6 +42,27 @@ def library() -> Any:
             f"plots need matplotlib ({error}). Install it: pip install 'posenc[plot]'"
         ) from error
     return mpl
+
+
+def own_settings() -> dict[str, Any]:
+    """Settings of ours, but for those that a user has chosen."""
+    now, usual = library().rcParams, library().rcParamsDefault
+    return {k: v for k, v in RC.items() if k in FIXED or now[k] == usual[k]}
+
+
+def plain(value: Any) -> Any:
+    """Options as plain JSON types; specs as their fields, arrays by their shapes."""
+    if isinstance(value, Value):
+        return value.to_dict()
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items() if v is not None}
+    if isinstance(value, np.ndarray):
+        return f"array of shape {list(value.shape)}"
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, (list, tuple)):
+        return [plain(v) for v in value]
+    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
 
 
 @dataclass(frozen=True)
@@ -58,8 +79,8 @@ class Picture:
         What was asked for, as plain JSON types.
     title, description : str
         For readers that do not see.
-    scale : float
-        Device pixels to a pixel of the layout.
+    physical : bool
+        Whether its size is in inches rather than pixels.
 
     Examples
     --------
@@ -74,15 +95,16 @@ class Picture:
     parameters: Mapping[str, Any]
     title: str
     description: str
-    scale: float = 1.0
+    physical: bool = False
 
-    def to_bytes(self, format: Literal["png", "svg"] = "png") -> bytes:  # noqa: A002
+    def to_bytes(self, format: Literal["png", "svg", "pdf"] = "png") -> bytes:  # noqa: A002
         """The file, with the same bytes each time.
 
         Parameters
         ----------
-        format : {"png", "svg"}
-            Which. A PNG carries the parameters as text, an SVG title, description and text as text.
+        format : {"png", "svg", "pdf"}
+            Which. A PNG carries the parameters as text; an SVG title, description and text as text;
+            a PDF title, description, parameters and its fonts.
 
         Returns
         -------
@@ -90,35 +112,31 @@ class Picture:
             The whole file.
         """
         if format not in FORMATS:
-            raise ArgumentError(mismatch("plot: format", "png or svg", repr(format)))
+            raise ArgumentError(mismatch("plot: format", "png, svg or pdf", repr(format)))
         words = json.dumps(self.parameters, sort_keys=True)
+        title, about = {"Title": self.title}, self.description
+        metadata: dict[str, dict[str, Any]] = {
+            "png": {"Software": None, **title, "Description": about, "posenc": words},
+            "svg": {"Date": None, "Creator": None, "Format": None, "Type": None, **title},
+            "pdf": {"CreationDate": None, "Creator": None, "Producer": None, **title},
+        }
+        metadata["svg"] |= {"Description": words}
+        metadata["pdf"] |= {"Subject": about, "Keywords": words}
         buffer = io.BytesIO()
-        with library().rc_context(RC):
-            if format == "png":
-                about = {"Software": None, "Title": self.title, "Description": self.description}
-                self.figure.savefig(
-                    buffer,
-                    format="png",
-                    dpi=self.figure.dpi,
-                    metadata={**about, "posenc": words},
-                )
-                return buffer.getvalue()
-            plain = {"Date": None, "Creator": None, "Format": None, "Type": None}
-            self.figure.savefig(
-                buffer,
-                format="svg",
-                dpi=self.figure.dpi,
-                metadata={**plain, "Title": self.title, "Description": words},
-            )
-        return _described(buffer.getvalue().decode(), self.description).encode()
+        with library().rc_context(own_settings()):
+            settings = {"format": format, "dpi": self.figure.dpi, "metadata": metadata[format]}
+            self.figure.savefig(buffer, **settings)
+        if format != "svg":
+            return buffer.getvalue()
+        return _described(buffer.getvalue().decode(), self.description, self.physical).encode()
 
     def save(self, path: str | Path, *, existing: Literal["refuse", "replace"] = "refuse") -> Path:
-        """Write a PNG or an SVG, by the suffix; it appears when it is complete.
+        """Write a PNG, an SVG or a PDF, by the suffix; it appears when it is complete.
 
         Parameters
         ----------
         path : str or path
-            Ends in `.png` or `.svg`.
+            Ends in `.png`, `.svg` or `.pdf`.
         existing : {"refuse", "replace"}
             What becomes of a file that has the name.
 
@@ -128,9 +146,11 @@ class Picture:
             The path.
         """
         target = Path(path)
-        if target.suffix not in (".png", ".svg"):
-            raise ArgumentError(mismatch("plot: path", "a name in .png or .svg", repr(str(path))))
-        data = self.to_bytes("png" if target.suffix == ".png" else "svg")
+        kind = target.suffix.removeprefix(".")
+        if kind not in FORMATS:
+            expected = "a name in .png, .svg or .pdf"
+            raise ArgumentError(mismatch("plot: path", expected, repr(str(path))))
+        data = self.to_bytes(kind)  # type: ignore[arg-type]
         with files.replacing(target, existing=existing) as file:
             file.write(data)
         return target
@@ -139,10 +159,12 @@ class Picture:
         return self.to_bytes("png")
 
 
-def _described(svg: str, description: str) -> str:
-    """A description element, sizes in pixels, and rasters that no viewer smooths."""
+def _described(svg: str, description: str, physical: bool) -> str:
+    """A description element, sizes in pixels unless physical, rasters that no viewer smooths."""
     about = f"</title>\n <desc>{escape(description)}</desc>"
     svg = svg.replace("</title>", about, 1)
-    svg = re.sub(r'width="([\d.]+)pt" height="([\d.]+)pt"', r'width="\1" height="\2"', svg, count=1)
+    if not physical:
+        sides = r'width="([\d.]+)pt" height="([\d.]+)pt"'
+        svg = re.sub(sides, r'width="\1" height="\2"', svg, count=1)
     svg = svg.replace("<svg ", '<svg role="img" ', 1)
     return svg.replace("<image ", '<image style="image-rendering: pixelated" ')

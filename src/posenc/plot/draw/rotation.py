@@ -9,14 +9,18 @@ from typing import Any, Unpack
 import numpy as np
 
 from posenc.plot.columns import Params
-from posenc.plot.draw.beside import LEFT, Beside, legend, one, over
+from posenc.plot.draw.beside import GAP, Beside, legend, over
+from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.marks import label_ends
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.sheet import Look, Sheet, asked, thousands
+from posenc.plot.draw.sheet import Sheet
+from posenc.plot.draw.ticks import thousands
 from posenc.plot.views import rotation as _rotation
 from posenc.plot.words import number, whole
 
 __all__ = ["BESIDE", "rotation"]
+
+NARROW = 360  # points of a picture in which dials stand in two lines
 
 
 def rotation(
@@ -56,7 +60,7 @@ def rotation(
     length : int, optional
         As for `table`.
     **look
-        `width`: pixels of the panels. `scale` and `theme` are as for `table`.
+        `width`: pixels of the panels. The others are as for `table`.
 
     Returns
     -------
@@ -86,31 +90,32 @@ def rotation(
     count = len(data.dials)
     side = min(96, (wide - 10 * (count - 1)) // count)
     sheet = Sheet(
-        64 + wide + 190,
-        side + 58 + 96 + 60 + 190 + 44,
         ax=ax,
         frame=frame,
         question="What does a rotation do to queries and keys?",
         title=data.title,
         caption=data.caption,
     )
+    _legend(sheet, data)
+    across = count if not 0 < sheet.room()[0] < NARROW else -(-count // 2)
     for place, dial in enumerate(data.dials):
-        axes = sheet.panel(64 + place * (side + 10), 24, side, side)
-        _dial(sheet, axes, dial)
-    _legend(sheet, data, (64 + wide + 8, 24, 180, side))
-    axes = sheet.panel(64, side + 70, wide, 96)
+        line, column = divmod(place, across)
+        at = (column * (wide + GAP) / across, GAP + line * (side + GAP))
+        _dial(sheet, sheet.panel(*at, side, side), dial)
+    top = GAP + -(-count // across) * (side + GAP)
+    axes = sheet.panel(0, top, wide, 96)
     paint_terms(sheet, axes, data.terms)
-    axes = sheet.panel(64, side + 70 + 96 + 58, wide, 190)
+    axes = sheet.panel(0, top + 96 + GAP, wide, 190)
     names = []
     for place, scores in enumerate(data.scores):
         style = sheet.style(place)
         axes.plot(data.offsets, scores.values, **style)
-        names.append((float(scores.values[-1]), scores.label, style["color"]))
+        names.append((float(scores.values[-1]), sheet.name(place, scores.label), style))
     axes.set_xlabel("offset: query \N{MINUS SIGN} key")
     axes.set_ylabel("score")
     thousands(axes.xaxis)
     axes.margins(x=0.01)
-    label_ends(axes, names)
+    label_ends(sheet, axes, names)
     return sheet.picture("rotation", data, arguments)
 
 
@@ -121,7 +126,7 @@ def paint_terms(sheet: Sheet, axes: Any, terms: np.ndarray, index: int = 0) -> N
         place,
         0,
         terms,
-        color=sheet.series[index].colour,
+        color=sheet.style(index)["color"],
         linewidth=max(1, min(6, 300 / len(terms))),
     )
     axes.axhline(0, color=sheet.theme.rule, linewidth=0.8)
@@ -150,43 +155,30 @@ def _dial(sheet: Sheet, axes: Any, dial: Any) -> None:
     for spine in axes.spines.values():
         spine.set_visible(False)
     turn = f"\n{number(dial.wavelength, 3)}/turn" if math.isfinite(dial.wavelength) else ""
-    axes.set_title(f"pair {dial.pair}{turn}", fontsize=8.5, color=sheet.theme.ink, pad=3)
+    axes.set_aspect("equal")
+    words = {"fontsize": sheet.points(8.5), "color": sheet.theme.ink, "pad": 3}
+    axes.set_title(f"pair {dial.pair}{turn}", **words)
 
 
-def _legend(sheet: Sheet, data: Any, box: tuple[float, float, float, float]) -> None:
-    axes = sheet.panel(*box)
+def _legend(sheet: Sheet, data: Any) -> None:
+    """Which hand is which, above the dials."""
+    axes = sheet.panel(0, 0, 1, 1, "still")
     axes.set_axis_off()
-    for row, (name, position, index) in enumerate(
-        (("query", data.positions[0], 0), ("key", data.positions[1], 1))
-    ):
-        y = 0.75 - 0.22 * row
-        axes.plot([0.02, 0.2], [y, y], transform=axes.transAxes, **sheet.style(index))
-        axes.text(
-            0.25,
-            y,
-            f"{name} at {whole(position)}",
-            transform=axes.transAxes,
-            va="center",
-            fontsize=9,
-            color=sheet.theme.ink,
-        )
-    axes.text(
-        0.02,
-        0.3,
-        "right: cosine, up: sine",
-        transform=axes.transAxes,
-        va="center",
-        fontsize=8.5,
-        color=sheet.theme.muted,
-    )
+    hands = [
+        (f"{name} at {whole(position)}", sheet.style(index))
+        for index, (name, position) in enumerate(zip(("query", "key"), data.positions, strict=True))
+    ]
+    hands.append(("right: cosine, up: sine", {"color": "none"}))
+    place = {"loc": "lower left", "borderpad": 0, "columnspacing": 1.2}
+    sheet.key(axes, hands, ncols=3 if not 0 < sheet.room()[0] < NARROW else 1, **place)
 
 
 def _beside(sheet: Sheet, data: Any, most: int) -> None:
-    axes = sheet.panel(LEFT, 0, 2 * most, 110)
+    axes = sheet.panel(0, 0, 2 * most, 110)
     paint_terms(sheet, axes, data.a.terms, 0)
     place = np.arange(len(data.b.terms))
-    axes.plot(place, data.b.terms, linestyle="none", marker="_", color=sheet.series[1].colour)
-    below = sheet.panel(LEFT, 170, 2 * most, 150)
+    axes.plot(place, data.b.terms, linestyle="none", marker="_", color=sheet.style(1)["color"])
+    below = sheet.panel(0, 120, 2 * most, 150)
     for name, side, style in zip(("A", "B"), (data.a, data.b), over(sheet), strict=True):
         below.plot(side.offsets, side.scores[0].values, label=name, **style)
     below.set_xlabel("offset: query \N{MINUS SIGN} key")
@@ -194,4 +186,4 @@ def _beside(sheet: Sheet, data: Any, most: int) -> None:
     legend(sheet, below)
 
 
-BESIDE = Beside(one, _beside)
+BESIDE = Beside(_beside)

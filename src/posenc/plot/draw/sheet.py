@@ -1,63 +1,28 @@
-"""A sheet of paper: panels placed to the pixel, a title above and a caption below."""
+"""A sheet of paper: panels as far apart as their labels need, a title above, a caption below."""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypedDict
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
 
-import numpy as np
-
-from posenc._core.errors import ArgumentError, mismatch, suggest
-from posenc._core.spec import Value
+from posenc._core.errors import ArgumentError, mismatch
 from posenc.plot import palette
-from posenc.plot.draw.picture import DPI, RC, Picture, library
-from posenc.plot.words import number, whole
+from posenc.plot.draw.layout import Keep, SheetPanel, along, stretched
+from posenc.plot.draw.look import DPI, Frame, changed, colours_of, lut_of, theme_of
+from posenc.plot.draw.picture import Picture, library, own_settings, plain
+from posenc.plot.draw.pixels import drawable
 
-__all__ = ["Frame", "Look", "Sheet", "asked", "cells", "device", "fill", "plain"]
+__all__ = ["Sheet", "cells"]
 
-MARGIN = 18  # pixels around everything
-CHARACTER = 5.1  # mean width in pixels of a letter of a caption
-LINE = 14  # of a caption
-HEAD = 44  # room of title and subtitle
+MARGIN, THIN = 18, 4  # points around everything; around a picture of a size that is asked for
 LARGEST = 1 << 14  # pixels of a side
 MOST_PIXELS = 1 << 26
-
-
-class Look(TypedDict, total=False):
-    """The keywords of every picture, which `Frame` reads."""
-
-    width: int | None
-    scale: float
-    theme: str
-
-
-class Frame(NamedTuple):
-    """How large a picture is, and in which colours."""
-
-    width: int | None = None  # pixels of a panel, at most
-    scale: float = 1.0  # device pixels to a pixel
-    theme: str = "light"
-
-
-def asked(picture: str, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], Frame]:
-    """What a picture was asked for, its arrays left out; and its frame.
-
-    Parameters
-    ----------
-    picture : str
-        Its name.
-    arguments : mapping
-        The arguments of its function, with `look` among them.
-    """
-    look = arguments["look"]
-    settings = {k: v for k, v in arguments.items() if k not in ("ax", "params", "look")}
-    for name in look:
-        if name not in Frame._fields:
-            todo = suggest(name, [*arguments.keys() - {"look"}, *Frame._fields])
-            raise TypeError(f"posenc.plot.{picture} has no argument {name!r}. {todo}")
-    frame = Frame(**look)
-    return settings | frame._asdict(), frame
+LEAST = 20.0  # points of a panel that is no strip
+LEAST_WIDE = 320  # points of an unfitted picture, for its words
+LINE, GAP = 1.45, 8  # heights of a line in letters; points between words and panels
+SMALL = 0.8  # of the usual letters, in a picture for paper
+WIDE = 0.38  # of the width: the most that the names of curves take beside them
 
 
 class Sheet:
@@ -65,22 +30,20 @@ class Sheet:
 
     Parameters
     ----------
-    width, height : int
-        Room for panels and their labels, in pixels of the layout.
     ax : matplotlib.axes.Axes or None
         Where to draw instead of a new figure.
     frame : Frame
-        Its scale and colours.
+        Its size and look.
     question, title, caption : str, str, sequence of str
         The words around the panels.
     lines : {"joined", "apart"}
         Whether the sentences of the caption follow each other or begin a line each.
+    alone : bool
+        Whether there is one panel, which takes the place of given axes.
     """
 
     def __init__(
         self,
-        width: int,
-        height: int,
         *,
         ax: Any,
         frame: Frame,
@@ -88,74 +51,70 @@ class Sheet:
         title: str,
         caption: Sequence[str],
         lines: Literal["joined", "apart"] = "joined",
+        alone: bool = False,
     ) -> None:
-        self.theme = palette.theme(frame.theme)
-        self.series = palette.series(frame.theme)
-        self.library = library()
-        scale = frame.scale
-        self.width, self.height, self.ax, self.scale = width, height, ax, scale
+        self.library, self.ax, self.frame = library(), ax, frame
+        self.direct = alone and ax is not None
         self.question, self.title, self.caption = question, title, tuple(caption)
+        self.paragraphs = self.caption if lines == "apart" else (" ".join(self.caption),)
         if ax is not None:
-            self.figure, self.lines = drawable(ax).figure, []
+            drawable(ax)
+        self.theme = theme_of(self.library, frame, ax)
+        self.colours = colours_of(self.library, frame)
+        self.lut = lut_of(self.library, frame, self.theme)
+        self.panels: list[SheetPanel] = []
+        self.ends: list[Any] = []  # what names curves beside a panel, once its place is known
+        self.named: dict[str, dict[str, Any]] = {}  # the curves that have names, with their styles
+        self.inner: list[tuple[Any, list[Any]]] = []  # texts that go where they do not fit
+        self.naming = False  # whether the caller's labels have a use
+        self.lines: Any = ((), ())
+        if ax is not None:
+            self.figure = ax.figure
             return
-        if not 0.25 <= scale <= 8:
-            raise ArgumentError(mismatch("plot: scale", "0.25 to 8", scale))
-        across = max(width, 320)
-        self.lines = _wrapped(self.caption, across, lines)
-        self.total = (
-            across + 2 * MARGIN,
-            height + HEAD + 2 * MARGIN + LINE * len(self.lines),
-        )
-        if max(self.total) * scale > LARGEST or np.prod(self.total) * scale**2 > MOST_PIXELS:
-            received = "x".join(str(round(side * scale)) for side in self.total)
-            raise ArgumentError(mismatch("plot: size", f"sides up to {LARGEST} pixels", received))
-        with self.library.rc_context(RC):
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+        with self.library.rc_context(own_settings()):
             self.figure = self.library.figure.Figure(
-                figsize=(self.total[0] / DPI, self.total[1] / DPI),
-                dpi=DPI * scale,
-                facecolor=self.theme.page,
+                figsize=(8, 8), dpi=DPI * frame.scale, facecolor=self.theme.page
             )
-            from matplotlib.backends.backend_agg import FigureCanvasAgg
-
             FigureCanvasAgg(self.figure)
-            self._words()
 
-    def _words(self) -> None:
-        ink, muted = self.theme.ink, self.theme.muted
-        self._text(MARGIN, MARGIN + 12, self.question, size=13.5, weight="bold", color=ink)
-        self._text(MARGIN, MARGIN + 30, self.title, size=10.5, color=muted)
-        top = self.total[1] - MARGIN - LINE * len(self.lines) + LINE - 2
-        for row, line in enumerate(self.lines):
-            self._text(MARGIN, top + LINE * row, line, size=9.5, color=muted)
+    def points(self, usual: float, key: str = "") -> float:
+        """A size of letters: as a setting of matplotlib says, else relative to `font.size`."""
+        own = changed(self.library, key) if key else None
+        if own is not None:
+            from matplotlib.font_manager import FontProperties
 
-    def _text(self, left: float, top: float, text: str, **style: Any) -> None:
-        x, y = left / self.total[0], 1 - top / self.total[1]
-        self.figure.text(x, y, text, va="baseline", ha="left", **style)
+            return float(FontProperties(size=own).get_size_in_points())
+        size = changed(self.library, "font.size")
+        if size is not None:
+            return usual * float(size) / float(self.library.rcParamsDefault["font.size"])
+        if self.ax is not None and not self.direct:
+            return usual * min(1.0, max(0.6, self.room()[0] / 420))
+        return usual * (SMALL if self.frame.size is not None else 1.0)
 
-    def panel(self, left: float, top: float, width: float, height: float, **options: Any) -> Any:
-        """Axes of a size in pixels, at a place from the top left of the room for panels."""
-        with self.library.rc_context(RC):
-            if self.ax is None:
-                x, y = MARGIN + left, MARGIN + HEAD + top
-                across, down = self.total
-                box = (x / across, 1 - (y + height) / down, width / across, height / down)
-                axes = self.figure.add_axes(box, **options)
-            elif not options and (left, top, width, height) == (0, 0, self.width, self.height):
+    def panel(self, left: float, top: float, width: float, height: float, keep: Keep = "") -> Any:
+        """Axes of a size in points, at a place from the top left of all panels."""
+        with self.library.rc_context(own_settings()):
+            if self.direct:
                 axes = self.ax
-            else:
+            elif self.ax is not None:
                 self.ax.set_axis_off()
-                across, down = self.width, self.height
-                inside = (left / across, 1 - (top + height) / down, width / across, height / down)
-                axes = self.ax.inset_axes(inside)
+                axes = self.ax.inset_axes((0.1, 0.1, 0.8, 0.8))
+            else:
+                axes = self.figure.add_axes((0.1, 0.1, 0.8, 0.8))
+            self.panels.append(SheetPanel(axes, (left, top, width, height), keep))
             self._dress(axes)
         return axes
 
     def _dress(self, axes: Any) -> None:
-        axes.set_facecolor("none")
-        axes.tick_params(colors=self.theme.muted, labelsize=9.5, length=3, width=0.8)
-        for label in (axes.xaxis.label, axes.yaxis.label, axes.title):
+        if not self.direct and changed(self.library, "axes.facecolor") is None:
+            axes.set_facecolor("none")
+        size = self.points(9.5, "xtick.labelsize")
+        axes.tick_params(colors=self.theme.muted, labelsize=size, length=3, width=0.8)
+        for label in (axes.xaxis.label, axes.yaxis.label):
             label.set_color(self.theme.ink)
-            label.set_fontsize(10)
+            label.set_fontsize(self.points(10, "axes.labelsize"))
         for name, spine in axes.spines.items():
             spine.set_color(self.theme.rule)
             spine.set_linewidth(0.8)
@@ -164,155 +123,264 @@ class Sheet:
 
     def heading(self, axes: Any, text: str, **style: Any) -> None:
         """A line above a panel, at its left."""
-        axes.set_title(
-            text, loc="left", **{"fontsize": 9.5, "pad": 4, "color": self.theme.ink, **style}
-        )
+        size = self.points(9.5, "axes.titlesize")
+        style = {"fontsize": size, "pad": 4, "color": self.theme.ink, **style}
+        axes.set_title(text, loc="left", **style)
+
+    def note(self, axes: Any, text: str, at: tuple[float, float], **style: Any) -> Any:
+        """A few words at a place of a panel, shares of it unless `xycoords` says otherwise."""
+        usual = {"xycoords": "axes fraction", "textcoords": "offset points"}
+        look = {"fontsize": self.points(9), "color": self.theme.ink}
+        return axes.annotate(text, at, **{**usual, **look, **style})
+
+    def inside(self, axes: Any, first: float, texts: Sequence[str], size: float) -> None:
+        """A text in each cell of a row, from a first cell on, if all have room there."""
+        style: dict[str, Any] = {"ha": "center", "va": "center_baseline", "color": self.theme.ink}
+        style["fontsize"] = self.points(size)
+        places = (first + k + 0.5 for k in range(len(texts)))
+        shown = [axes.text(x, 0.5, t, **style) for x, t in zip(places, texts, strict=True)]
+        self.inner.append((axes, shown))
+
+    def folded(self, text: str) -> str:
+        """A note in lines of the width of the sheet, where that is settled."""
+        room = self.room()[0]
+        return "\n".join(self._folded(text, self.points(9), "normal", room - 20)) if room else text
 
     def style(self, index: int) -> dict[str, Any]:
         """How the curve of a number is drawn: colour and dashes."""
         colour, dash = palette.style(index, self.theme.name)
-        style: dict[str, Any] = {"color": colour, "linewidth": 1.5}
-        if dash:
-            style["linestyle"] = (0, dash)
-        return style
+        colour = self.colours[index % len(self.colours)] if self.colours else colour
+        wide = self.library.rcParams["lines.linewidth"]
+        style: dict[str, Any] = {
+            "color": colour,
+            "linewidth": wide * (SMALL if self.frame.size else 1.0),
+        }
+        return {**style, "linestyle": (0, dash)} if dash else style
+
+    def name(self, index: int, usual: str) -> str:
+        """What the curve of a number is called: by the caller, else as usual."""
+        label, self.naming = self.frame.label, True
+        several = [label] if isinstance(label, str) else list(label or ())
+        return str(several[index]) if index < len(several) else usual
+
+    def key(self, axes: Any, curves: Iterable[tuple[str, dict[str, Any]]], **place: Any) -> Any:
+        """A legend of curves by their names and styles."""
+        from matplotlib.lines import Line2D
+
+        handles = [Line2D([], [], label=text, **style) for text, style in curves]
+        earlier = axes.get_legend() if self.direct else None
+        if earlier is not None:  # of pictures that were drawn in the same axes before
+            for handle, text in zip(earlier.legend_handles, earlier.get_texts(), strict=True):
+                handle.set_label(text.get_text())
+            handles = [*earlier.legend_handles, *handles]
+        size = self.points(9, "legend.fontsize")
+        look = {"fontsize": size, "frameon": False, "handlelength": 2.6, "borderaxespad": 0.3}
+        return axes.legend(handles=handles, labelcolor=self.theme.ink, **{**look, **place})
+
+    # --- the places of panels ---------------------------------------------------------------------
+
+    def room(self) -> tuple[float, float | None]:
+        """Points that the picture may take, as far as that is settled: 0 is as many as it needs."""
+        if self.ax is not None:
+            box = self.ax.get_window_extent()
+            return box.width * 72 / self.figure.dpi, box.height * 72 / self.figure.dpi
+        return self.frame.points or (0.0, None)
+
+    def _measure(self) -> None:
+        unit = 72 / self.figure.dpi
+        for panel in self.panels:
+            own, around = panel.axes.get_window_extent(), panel.axes.get_tightbbox()
+            if around is not None:
+                sides = (own.x0 - around.x0, around.y1 - own.y1, around.x1 - own.x1)
+                needs = (*sides, own.y0 - around.y0)
+                panel.needs = tuple(max(0.0, side * unit) for side in needs)
+
+    def _arrange(self) -> None:
+        """Place the panels, twice: in narrow ones there are fewer ticks, which need less room."""
+        width, height = self.room()
+        for again in (False, True):
+            for end in self.ends:
+                end()
+            if again and width:
+                self._fold_labels()
+            self._measure()
+            if self.ends and not again and width and self._crowded(width, height):
+                self._key_below(width)
+                self._measure()
+            self._place(width, height)
+        for end in self.ends:
+            end()
+        for axes, shown in self.inner:
+            room = axes.get_window_extent().width / len(shown)
+            if max(text.get_window_extent().width for text in shown) > 0.95 * room:
+                for text in shown:
+                    text.remove()
+
+    def _fold_labels(self) -> None:
+        """Names of axes in as many lines as their panels take."""
+        for panel in self.panels:
+            label, box = panel.axes.xaxis.label, panel.axes.get_window_extent()
+            room = max(box.width * 72 / self.figure.dpi, 2 * LEAST)
+            lines = self._folded(label.get_text(), label.get_size(), "normal", room)
+            label.set_text("\n".join(lines))
+
+    def _crowded(self, width: float, height: float | None) -> bool:
+        """Whether the names of curves would leave too little to the curves."""
+        beside = {panel.box[0]: 0.0 for panel in self.panels}
+        for panel in self.panels:
+            beside[panel.box[0]] = max(beside[panel.box[0]], panel.needs[2])
+        return height is not None or sum(beside.values()) > WIDE * width
+
+    def _key_below(self, width: float) -> None:
+        """The names of curves below all panels, as there is no room beside them."""
+        for end in self.ends:
+            end(remove=True)
+        self.ends = []
+        bottom = max(panel.span(1)[1] for panel in self.panels)
+        axes = self.panel(0, bottom + 10, 1, 1, "still")
+        axes.set_axis_off()
+        left = max(panel.needs[0] for panel in self.panels)
+        for columns in (4, 3, 2, 1):
+            place = {"loc": "upper left", "borderpad": 0, "ncols": columns, "columnspacing": 1.2}
+            legend = self.key(axes, self.named.items(), **place)
+            if legend.get_window_extent().width * 72 / self.figure.dpi < width - left - 2 * THIN:
+                break
+
+    def _place(self, width: float, height: float | None) -> None:
+        margin = 0 if self.ax is not None else THIN if width else MARGIN
+        least = 0.02 if self.ax is not None else 0.0  # given axes may be as small as they are
+        across = max(least, stretched(self.panels, 0, width - 2 * margin)) if width else 1.0
+        # Curves become narrow rather than flat, matrices keep their proportions.
+        free = min(1.5, max(across, 0.5)) if width else 1.0
+        down = [across if panel.keep else free for panel in self.panels]
+        x, wide = along(self.panels, 0, evenly(self.panels, across))
+        fitted, width = width > 0, width or math.ceil(max(wide, LEAST_WIDE) + 2 * margin)
+        words = self._words(width - 2 * margin)
+        around = 2 * margin + sum(words)
+        if height is not None:
+            room = max(least, stretched(self.panels, 1, height - around))
+            across = min(across, room)
+            down = [across if p.keep == "square" else room for p in self.panels]
+            if any(panel.keep == "square" for panel in self.panels):
+                x, _ = along(self.panels, 0, evenly(self.panels, across))
+        y, high = along(self.panels, 1, down)
+        self.size = (width, height or math.ceil(high + around))
+        self._check(x, y)
+        for panel, (left, right), (top, bottom) in zip(self.panels, x, y, strict=True):
+            box = [left + margin, top + margin + words[0], right - left, bottom - top]
+            # Unfitted, each cell of a matrix is a whole number of pixels.
+            self._move(panel.axes, *(box if fitted else (math.floor(n + 0.5) for n in box)))
+        if self.ax is None:
+            self.figure.set_size_inches(self.size[0] / DPI, self.size[1] / DPI)
+
+    def _check(self, x: Any, y: Any) -> None:
+        """Raise where a size cannot be, before anything is drawn in it."""
+        if self.ax is not None:
+            return
+        sides = [round(side * self.frame.scale) for side in self.size]
+        if max(sides) > LARGEST or math.prod(sides) > MOST_PIXELS:
+            received = "x".join(map(str, sides))
+            raise ArgumentError(mismatch("plot: size", f"sides up to {LARGEST} pixels", received))
+        for panel, *spans in zip(self.panels, x, y, strict=True):
+            for (first, last), usual in zip(spans, panel.box[2:], strict=True):
+                if panel.keep != "still" and last - first < min(LEAST, usual / 4):
+                    todo = "Ask for a larger one, or leave out the title and the caption."
+                    expected = "room for the panels beside their words"
+                    raise ArgumentError(mismatch("plot: size", expected, self.frame.size, todo))
+
+    def _move(self, axes: Any, left: float, top: float, width: float, height: float) -> None:
+        """Place axes by points from the top left of the sheet, or of the axes that are given."""
+        across, down = self.size
+        box = (left / across, 1 - (top + height) / down, width / across, height / down)
+        if self.ax is None:
+            axes.set_position(box)
+            return
+        from matplotlib.transforms import Bbox, TransformedBbox
+
+        inside = TransformedBbox(Bbox.from_bounds(*box), self.ax.transAxes)
+        back = self.ax.figure.transSubfigure
+        axes.set_axes_locator(lambda *_: inside.transformed(back.inverted()))
+
+    def _words(self, width: float) -> tuple[float, float]:
+        """The heights of the lines above and below the panels, which are settled by the width."""
+        if self.ax is not None:
+            return 0.0, 0.0
+        theme, title = self.theme, self.frame.title
+        above = [
+            (self.question, 13.5, "bold", theme.ink),
+            (self.title, 10.5, "normal", theme.muted),
+        ]
+        if isinstance(title, str):
+            above = [(title, 12.0, "bold", theme.ink)]
+        below = [(text, 9.5, "normal", theme.muted) for text in self.paragraphs]
+        self.lines = tuple(
+            [
+                (line, self.points(size), weight, colour)
+                for text, size, weight, colour in shown
+                for line in self._folded(text, self.points(size), weight, width)
+            ]
+            for shown in (above if title else [], below if self.frame.caption else [])
+        )
+        high, low = (sum(LINE * size for _, size, *_ in lines) for lines in self.lines)
+        return math.ceil(high + GAP) if high else 0, math.ceil(low + GAP) if low else 0
+
+    def _folded(self, text: str, size: float, weight: str, width: float) -> list[str]:
+        """A text in lines that are no wider than so many points."""
+        lines: list[str] = []
+        for word in text.split():
+            longer = f"{lines[-1]} {word}" if lines else word
+            if lines and self._wide(longer, size, weight) <= width:
+                lines[-1] = longer
+            else:
+                lines.append(word)
+        return lines
+
+    def _wide(self, text: str, size: float, weight: str) -> float:
+        shown = self.figure.text(0, 0, text, fontsize=size, weight=weight)
+        wide = shown.get_window_extent().width * 72 / self.figure.dpi
+        shown.remove()
+        return float(wide)
+
+    def _write(self) -> None:
+        """The words above and below the panels."""
+        margin = THIN if self.frame.size is not None else MARGIN
+        width, height = self.size
+        above, below = self.lines
+        caption = sum(LINE * size for _, size, *_ in below)
+        for lines, top in ((above, margin), (below, height - margin - caption)):
+            at = float(top)
+            for text, size, weight, colour in lines:
+                at += LINE * size
+                style = {"fontsize": size, "weight": weight, "color": colour}
+                self.figure.text(margin / width, 1 - (at - 0.3 * size) / height, text, **style)
 
     def picture(self, name: str, data: Any, parameters: Mapping[str, Any]) -> Picture:
         """The sheet as a picture, with what was asked for."""
-        if self.ax is not None and not self.ax.get_title():
-            self.ax.set_title(self.title, loc="left", fontsize=10)
+        if self.frame.label is not None and not self.naming:
+            raise ArgumentError(f"plot {name}: label: it has no curves that could have one.")
+        with self.library.rc_context(own_settings()):
+            if not self.direct:
+                self._arrange()
+            if self.ax is None:
+                self._write()
+            elif self.frame.title and not self.ax.get_title(loc="left"):
+                title = self.title if self.frame.title is True else self.frame.title
+                size = self.points(10, "axes.titlesize")
+                lines = self._folded(title, size, "normal", self.room()[0])
+                style = {"fontsize": size, "color": self.theme.ink}
+                self.ax.set_title("\n".join(lines), loc="left", **style)
         title = f"{self.question} {self.title}"
-        description = " ".join(self.caption)
         about = {"plot": name, **plain(parameters)}
-        return Picture(self.figure, data, about, title, description, self.scale)
+        physical = self.frame.size is not None
+        description = " ".join(self.caption)
+        return Picture(self.figure, data, about, title, description, physical)
 
 
-def plain(value: Any) -> Any:
-    """Options as plain JSON types; specs as their fields, arrays by their shapes."""
-    if isinstance(value, Value):
-        return value.to_dict()
-    if isinstance(value, Mapping):
-        return {str(k): plain(v) for k, v in value.items() if v is not None}
-    if isinstance(value, np.ndarray):
-        return f"array of shape {list(value.shape)}"
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, (list, tuple)):
-        return [plain(v) for v in value]
-    return value if isinstance(value, (str, int, float, bool, type(None))) else str(value)
-
-
-def _wrapped(caption: Sequence[str], width: int, lines: str) -> list[str]:
-    most = max(30, int(width / CHARACTER))
-    parts = [text.strip() for text in caption] if lines == "apart" else [" ".join(caption)]
-    return [line for text in parts for line in textwrap.wrap(text, most)]
+def evenly(panels: Sequence[SheetPanel], factor: float) -> list[float]:
+    """The factor for all panels but those that keep their width."""
+    return [1.0 if panel.keep == "still" else factor for panel in panels]
 
 
 def cells(count: int, most: int, largest: int = 24) -> int:
     """Pixels for so many numbers: a whole number of pixels to each, or all there are."""
     return count * min(largest, most // count) if count <= most else most
-
-
-# --- pixels ---------------------------------------------------------------------------------------
-
-
-def drawable(axes: Any) -> Any:
-    """The axes that a caller gave, if that is what they are.
-
-    Raises
-    ------
-    ArgumentError
-        If they are something else, such as positions without their name.
-    """
-    if not hasattr(axes, "get_window_extent") or not hasattr(axes, "figure"):
-        received = f"{axes!r}" if isinstance(axes, int | str) else type(axes).__name__
-        todo = "All else goes by its name, such as positions=."
-        raise ArgumentError(mismatch("plot: ax", "axes of matplotlib", received[:80], todo))
-    return axes
-
-
-def device(axes: Any) -> tuple[int, int]:
-    """Rows and columns of the device in axes, at the resolution of their figure."""
-    box = drawable(axes).get_window_extent()
-    return max(1, round(box.height)), max(1, round(box.width))
-
-
-def fill(axes: Any, paint: Callable[[int, int], np.ndarray]) -> None:
-    """Fill axes with pixels of the device: nothing resamples them.
-
-    Parameters
-    ----------
-    axes : matplotlib.axes.Axes
-        Their box is filled, whatever their limits.
-    paint : callable
-        Gives for rows and columns of the device the colours, (rows, columns, 3) uint8.
-    """
-    from matplotlib.artist import Artist
-
-    class Pixels(Artist):
-        """What `paint` gives, at the size that the device has when it is drawn."""
-
-        def draw(self, renderer: Any) -> None:
-            box = axes.bbox
-            fine = renderer.get_image_magnification()
-            rows, columns = max(1, round(box.height * fine)), max(1, round(box.width * fine))
-            rgb = paint(rows, columns)
-            opaque = np.full((*rgb.shape[:2], 1), 255, dtype=np.uint8)
-            # Devices count rows from the bottom.
-            rgba = np.ascontiguousarray(np.concatenate([rgb, opaque], axis=2)[::-1])
-            gc = renderer.new_gc()
-            renderer.draw_image(gc, round(box.x0), round(box.y0), rgba)
-            gc.restore()
-
-    artist = Pixels()
-    artist.set_figure(axes.figure)
-    # Above the ticks, whose ends would reach into the outermost pixels.
-    axes.set_axisbelow(True)
-    artist.set_zorder(0.6)
-    axes.add_artist(artist)
-    artist.set_clip_on(False)
-
-
-def spread(indices: np.ndarray, rows: int, columns: int) -> np.ndarray:
-    """Cells as pixels, each cell as often as it takes; more cells than pixels are thinned."""
-    down = np.arange(rows) * indices.shape[0] // rows
-    across = np.arange(columns) * indices.shape[1] // columns
-    return indices[down[:, None], across]
-
-
-def hatched(rgb: np.ndarray, absent: np.ndarray, theme: palette.Theme) -> np.ndarray:
-    """Colours with diagonal lines where there is no number."""
-    if not absent.any():
-        return rgb
-    down, across = np.indices(absent.shape)
-    line = absent & ((down + across) % 7 < 1)
-    colour = tuple(int(theme.muted[i : i + 2], 16) for i in (1, 3, 5))
-    rgb = rgb.copy()
-    rgb[line] = colour
-    return rgb
-
-
-# --- axes -----------------------------------------------------------------------------------------
-
-
-def thousands(axis: Any) -> None:
-    """Integers with thousands apart at the ticks of an axis."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    axis.set_major_locator(MaxNLocator(6, integer=True))
-    axis.set_major_formatter(FuncFormatter(lambda x, _: whole(x)))
-
-
-def decades(axis: Any) -> None:
-    """Plain numbers at the ticks of a logarithmic axis."""
-    from matplotlib.ticker import FuncFormatter, NullFormatter
-
-    axis.set_major_formatter(FuncFormatter(lambda x, _: number(x)))
-    axis.set_minor_formatter(NullFormatter())
-
-
-def steps(start: float, stop: float, most: int = 6) -> list[float]:
-    """Round numbers within a range, for ticks."""
-    from matplotlib.ticker import MaxNLocator
-
-    ticks = MaxNLocator(most, integer=True).tick_values(start, stop)
-    return [float(t) for t in ticks if start <= t <= stop]

@@ -6,15 +6,16 @@ from typing import Any, Unpack
 
 from posenc.plot.columns import Params, source
 from posenc.plot.draw.beside import matrices, pixels_along
-from posenc.plot.draw.heat import BAR, bar, heat, place_ticks
+from posenc.plot.draw.heat import bar, heat
+from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.sheet import Look, Sheet, asked, cells, device
+from posenc.plot.draw.pixels import device
+from posenc.plot.draw.sheet import Sheet, cells
+from posenc.plot.draw.ticks import place_ticks
 from posenc.plot.raster import placed
 from posenc.plot.views import similarity as _similarity
 
 __all__ = ["BESIDE", "similarity"]
-
-LEFT, BOTTOM = 64, 44  # room for labels of the panel
 
 
 def paint_similarity(
@@ -61,7 +62,7 @@ def similarity(
     grid : tuple of int, optional
         As for `table`.
     **look
-        `width`: pixels of a side, at most. `scale` and `theme` are as for `table`.
+        `width`: pixels of a side, at most. The others are as for `table`.
 
     Returns
     -------
@@ -77,32 +78,32 @@ def similarity(
     arguments, frame = asked("similarity", locals())
     numbers = source(spec, params=params, length=length, grid=grid, caller="similarity")
     start, stop = placed(numbers, positions)
-    side = cells(stop - start, frame.width or 512) if ax is None else 100
-    pixels = round(side * frame.scale) if ax is None else min(device(ax))
-    data = _similarity.data(
-        spec,
-        (start, stop),
-        kind=kind,
-        pixels=pixels,
-        params=params,
-        length=length,
-        grid=grid,
-    )
-    room = 0 if ax is not None else 1
-    sheet = Sheet(
-        side + room * (LEFT + BAR),
-        side + room * BOTTOM,
-        ax=ax,
-        frame=frame,
-        question="Which positions are alike?",
-        title=f"{data.title}, {'dot product' if kind == 'dot' else 'cosine'} of rows",
-        caption=data.caption,
-    )
-    axes = sheet.panel(room * LEFT, 0, side, side)
-    paint_similarity(sheet, axes, data)
-    if room:
-        bar(sheet, LEFT + side + 16, 0, data.limit, height=min(120, side))
-    return sheet.picture("similarity", data, arguments)
+    side = cells(stop - start, frame.width or 512)
+    pixels = frame.pixels(side) if ax is None else min(device(ax))
+    for _ in range(1 if frame.size is None or ax is not None else 2):
+        data = _similarity.data(
+            spec,
+            (start, stop),
+            kind=kind,
+            pixels=min(pixels, stop - start),
+            params=params,
+            length=length,
+            grid=grid,
+        )
+        sheet = Sheet(
+            ax=ax,
+            frame=frame,
+            question="Which positions are alike?",
+            title=f"{data.title}, {'dot product' if kind == 'dot' else 'cosine'} of rows",
+            caption=data.caption,
+            alone=True,
+        )
+        axes = sheet.panel(0, 0, side, side, "square")
+        paint_similarity(sheet, axes, data)
+        bar(sheet, side + 10, 0, data.limit, height=min(120, side))
+        picture = sheet.picture("similarity", data, arguments)
+        pixels = min(device(axes))
+    return picture
 
 
 def _panel(data: Any, most: int) -> tuple[int, int]:

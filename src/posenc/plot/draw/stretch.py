@@ -6,10 +6,12 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from posenc.plot.draw.beside import LEFT, Beside
+from posenc.plot.draw.beside import GAP, Beside
+from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.marks import label_ends, mark_line
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.sheet import Look, Sheet, asked, decades, thousands
+from posenc.plot.draw.sheet import Sheet
+from posenc.plot.draw.ticks import decades, thousands
 from posenc.plot.views import stretch as _stretch
 from posenc.plot.words import counted, whole
 
@@ -20,7 +22,7 @@ def paint_stretch(sheet: Sheet, above: Any, below: Any, data: Any) -> None:
     """Wavelengths above, stretch below, on one axis of pairs."""
     pairs = np.arange(len(data.rules[0].wavelengths))
     names: tuple[list[Any], list[Any]] = ([], [])
-    for rule in data.rules:
+    for place, rule in enumerate(data.rules):
         style = sheet.style(rule.style)
         for axes, values, labels in (
             (above, rule.wavelengths, names[0]),
@@ -29,7 +31,7 @@ def paint_stretch(sheet: Sheet, above: Any, below: Any, data: Any) -> None:
             finite = np.isfinite(values)
             axes.plot(pairs[finite], values[finite], **style)
             if finite.any():
-                labels.append((float(values[finite][-1]), rule.label, style["color"]))
+                labels.append((float(values[finite][-1]), sheet.name(place, rule.label), style))
     for axes in (above, below):
         axes.set_yscale("log")
         axes.set_xlim(-0.5, len(pairs) - 0.5)
@@ -54,8 +56,8 @@ def paint_stretch(sheet: Sheet, above: Any, below: Any, data: Any) -> None:
     mark_line(sheet, above, data.original_length, f"trained length {whole(data.original_length)}")
     mark_line(sheet, above, data.length, f"new length {whole(data.length)}")
     below.set_xlabel(f"pair, fast to slow; shaded: {counted(data.slow, 'slow pair')}")
-    label_ends(above, names[0])
-    label_ends(below, names[1])
+    label_ends(sheet, above, names[0])
+    label_ends(sheet, below, names[1])
 
 
 def stretch(
@@ -82,7 +84,7 @@ def stretch(
     rules : tuple of str, optional
         Keys of `posenc.plot.views.stretch.RULES`; all by default.
     **look
-        `width`: pixels of a panel. `scale` and `theme` are as for `table`.
+        `width`: pixels of a panel. The others are as for `table`.
 
     Returns
     -------
@@ -97,10 +99,8 @@ def stretch(
     """
     arguments, frame = asked("stretch", locals())
     data = _stretch.data(spec, original_length=original_length, factor=factor, rules=rules)
-    wide, left = frame.width or 520, 70
+    wide = frame.width or 520
     sheet = Sheet(
-        left + wide + 130,
-        240 + 24 + 150 + 44,
         ax=ax,
         frame=frame,
         question="What changes when the context gets longer?",
@@ -108,22 +108,17 @@ def stretch(
         caption=data.caption,
         lines="apart",
     )
-    above = sheet.panel(left, 0, wide, 240)
-    below = sheet.panel(left, 264, wide, 150)
+    above = sheet.panel(0, 0, wide, 240)
+    below = sheet.panel(0, 250, wide, 150)
     paint_stretch(sheet, above, below, data)
     return sheet.picture("stretch", data, arguments)
 
 
-def _size(data: Any, most: int) -> tuple[int, int]:
-    del data
-    return LEFT + 2 * most + 2 * 130 + 40, 240 + 24 + 150 + 44
-
-
 def _beside(sheet: Sheet, data: Any, most: int) -> None:
     for place, side in enumerate((data.a, data.b)):
-        left = LEFT + place * (most + 170)
+        left = place * (most + GAP)
         above = sheet.panel(left, 0, most, 240)
-        below = sheet.panel(left, 264, most, 150)
+        below = sheet.panel(left, 250, most, 150)
         paint_stretch(sheet, above, below, side)
         sheet.heading(above, "AB"[place], weight="bold")
         if place:
@@ -131,4 +126,4 @@ def _beside(sheet: Sheet, data: Any, most: int) -> None:
             below.set_ylabel("")
 
 
-BESIDE = Beside(_size, _beside)
+BESIDE = Beside(_beside)

@@ -8,15 +8,15 @@ from typing import Any, Unpack
 import numpy as np
 
 from posenc.plot.columns import Params
-from posenc.plot.draw.beside import matrices
-from posenc.plot.draw.heat import BAR, bar, heat, place_ticks
+from posenc.plot.draw.beside import GAP, matrices
+from posenc.plot.draw.heat import bar, heat
+from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.sheet import Look, Sheet, asked, cells
+from posenc.plot.draw.sheet import Sheet, cells
+from posenc.plot.draw.ticks import place_ticks
 from posenc.plot.views import sum as _sum
 
 __all__ = ["BESIDE", "sum"]
-
-BOTTOM = 44
 
 
 def sum(  # noqa: A001 - the name of the picture
@@ -49,7 +49,7 @@ def sum(  # noqa: A001 - the name of the picture
     params : mapping, optional
         What a learned table has learned.
     **look
-        `width`: pixels of a strip, at most. `scale` and `theme` are as for `table`.
+        `width`: pixels of a strip, at most. The others are as for `table`.
 
     Returns
     -------
@@ -67,11 +67,8 @@ def sum(  # noqa: A001 - the name of the picture
     wide = cells(data.total.shape[1], frame.width or 560)
     row = max(8, min(24, 180 // len(data.tokens)))
     high = row * len(data.tokens)
-    gap, left = 30, 92
     strips = _strips(data)
     sheet = Sheet(
-        left + wide + BAR,
-        len(strips) * (high + gap) + 8 + BOTTOM - gap,
         ax=ax,
         frame=frame,
         question="What reaches the model?",
@@ -80,8 +77,8 @@ def sum(  # noqa: A001 - the name of the picture
     )
     for place, (name, values) in enumerate(strips):
         share = values.shape[1] / data.total.shape[1]
-        top = place * (high + gap) + 18
-        axes = sheet.panel(left, top, round(wide * share), high)
+        top = place * (high + GAP)
+        axes = sheet.panel(0, top, round(wide * share), high)
         heat(sheet, axes, values, limit=data.limit, x=(0, values.shape[1]), y=(0, len(data.tokens)))
         sheet.heading(axes, name)
         _tokens(axes, data.tokens, offset, row)
@@ -90,7 +87,7 @@ def sum(  # noqa: A001 - the name of the picture
         else:
             place_ticks(axes.xaxis, 0, values.shape[1])
             axes.set_xlabel("dimension")
-    bar(sheet, left + wide + 16, 18, data.limit)
+    bar(sheet, wide + GAP, 0, data.limit, height=len(strips) * (high + GAP) - GAP)
     return sheet.picture("sum", data, arguments)
 
 

@@ -7,16 +7,18 @@ from typing import Any, Unpack
 
 from posenc.plot.columns import Params, source
 from posenc.plot.draw.beside import matrices, pixels_along
-from posenc.plot.draw.heat import BAR, bar, heat, place_ticks
+from posenc.plot.draw.heat import bar, heat
+from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.sheet import Look, Sheet, asked, cells, device
+from posenc.plot.draw.pixels import device
+from posenc.plot.draw.sheet import Sheet, cells
+from posenc.plot.draw.ticks import place_ticks
 from posenc.plot.raster import Tile, placed, span
 from posenc.plot.views import table as _table
 
 __all__ = ["BESIDE", "table"]
 
 MOST_WIDE, MOST_HIGH = 720, 560
-LEFT, BOTTOM = 64, 44  # room for labels of a panel
 
 
 def paint_tile(sheet: Sheet, axes: Any, tile: Tile, values: Any = None, limit: Any = None) -> None:
@@ -37,30 +39,15 @@ def paint_tile(sheet: Sheet, axes: Any, tile: Tile, values: Any = None, limit: A
         axes.axvline(at, color=sheet.theme.ink, linewidth=1, linestyle=(0, (4, 3)), zorder=3)
     if tile.boundaries:
         at = first + tile.boundaries[0] * (last - first) / len(tile.columns)
-        axes.annotate(
-            "2 px per wave",
-            (at, 1),
-            xycoords=("data", "axes fraction"),
-            xytext=(0, 4),
-            textcoords="offset points",
-            ha="center",
-            va="bottom",
-            fontsize=9,
-            color=sheet.theme.muted,
-        )
+        # In given axes it stands inside, as a title may stand above.
+        above: dict[str, Any] = {"xytext": (0, 4), "ha": "center"}
+        inside: dict[str, Any] = {"xytext": (-2, 4), "ha": "right", "rotation": 90}
+        words, low = (inside, 0) if sheet.direct else (above, 1)
+        where = ("data", "axes fraction")
+        sheet.note(axes, "2 px per wave", (at, low), xycoords=where, va="bottom", **words)
     if tile.method == "sample":
-        axes.annotate(
-            "sampled: an illusion",
-            (1, 1),
-            xycoords="axes fraction",
-            xytext=(0, 4),
-            textcoords="offset points",
-            ha="right",
-            va="bottom",
-            fontsize=9.5,
-            weight="bold",
-            color=sheet.series[1].colour,
-        )
+        style = {"ha": "right", "weight": "bold", "color": sheet.style(1)["color"]}
+        sheet.note(axes, "sampled: an illusion", (1, 1), xytext=(0, 4), va="bottom", **style)
 
 
 def table(
@@ -106,8 +93,12 @@ def table(
         Pixels of the panel, at most, as its width; as many as the table needs by default, within
         reason.
     **look
-        `width`: pixels of the panel, at most. `scale`: device pixels to a pixel, 1 by default.
-        `theme`: `light`, `dark` or `print`.
+        `width`: pixels of the panel, at most; or `size`: of the whole picture, such as `"3.3in"` or
+        `"84mm x 50mm"`, with letters for paper and 300 dpi. `dpi`: pixels to an inch, 72 by
+        default; or `scale`: device pixels to a pixel. `theme`: `light`, `dark` or `print`; by
+        default the page of the axes, or of matplotlib's settings. `title`: a text in place of the
+        usual words above, or False. `caption`: False leaves out the words below. `color`: of the
+        curves, one or several; `label`: their names; `cmap`: a colour map, whose middle is zero.
 
     Returns
     -------
@@ -125,40 +116,39 @@ def table(
     numbers = source(spec, params=params, length=length, grid=grid)
     start, stop = placed(numbers, positions)
     first, last = (0, numbers.width) if dims is None else span(dims, "dims")
-    if ax is None:
-        wide = cells(last - first, frame.width or MOST_WIDE)
-        high = cells(stop - start, height or MOST_HIGH)
-        rows, columns = round(high * frame.scale), round(wide * frame.scale)
-    else:
-        wide, high = 100, 100
+    wide = cells(last - first, frame.width or MOST_WIDE)
+    high = cells(stop - start, height or MOST_HIGH)
+    rows, columns = frame.pixels(high), frame.pixels(wide)
+    if ax is not None:
         rows, columns = device(ax)
-    data = _table.data(
-        spec,
-        (start, stop),
-        rows=rows,
-        columns=columns,
-        dims=dims,
-        order=order,
-        sample=sample,
-        params=params,
-        length=length,
-        grid=grid,
-    )
-    room = 0 if ax is not None else 1
-    sheet = Sheet(
-        wide + room * (LEFT + BAR),
-        high + room * (BOTTOM + 16),
-        ax=ax,
-        frame=frame,
-        question="What does each position look like?",
-        title=data.title,
-        caption=data.caption,
-    )
-    axes = sheet.panel(room * LEFT, room * 16, wide, high)
-    paint_tile(sheet, axes, data.tile)
-    if room:
-        bar(sheet, LEFT + wide + 16, 16, data.tile.limit, height=min(120, high))
-    return sheet.picture("table", data, arguments)
+    # A picture of a size that is asked for is drawn again with the pixels that its panel has.
+    for _ in range(1 if frame.size is None or ax is not None else 2):
+        data = _table.data(
+            spec,
+            (start, stop),
+            rows=min(rows, stop - start),  # a row of pixels for each position is all there is
+            columns=columns,
+            dims=dims,
+            order=order,
+            sample=sample,
+            params=params,
+            length=length,
+            grid=grid,
+        )
+        sheet = Sheet(
+            ax=ax,
+            frame=frame,
+            question="What does each position look like?",
+            title=data.title,
+            caption=data.caption,
+            alone=True,
+        )
+        axes = sheet.panel(0, 0, wide, high, "cells")
+        paint_tile(sheet, axes, data.tile)
+        bar(sheet, wide + 10, 0, data.tile.limit, height=min(120, high))
+        picture = sheet.picture("table", data, arguments)
+        rows, columns = device(axes)
+    return picture
 
 
 def _panel(data: Any, most: int) -> tuple[int, int]:

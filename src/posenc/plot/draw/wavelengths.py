@@ -7,16 +7,16 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from posenc.plot.draw.beside import LEFT, Beside, legend, one, over
+from posenc.plot.draw.beside import Beside, legend, over
+from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.marks import label_ends, mark_line
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.sheet import Look, Sheet, asked, decades
+from posenc.plot.draw.sheet import Sheet
+from posenc.plot.draw.ticks import decades
 from posenc.plot.views import wavelengths as _wavelengths
 from posenc.plot.words import whole
 
 __all__ = ["BESIDE", "wavelengths"]
-
-BOTTOM = 44
 
 
 def wavelengths(
@@ -47,7 +47,7 @@ def wavelengths(
     height : int, optional
         Pixels of the panel.
     **look
-        `width`: pixels of the panel. `scale` and `theme` are as for `table`.
+        `width`: pixels of the panel. The others are as for `table`.
 
     Returns
     -------
@@ -66,19 +66,16 @@ def wavelengths(
     wide, high = frame.width or 520, height or 340
     sizes = {len(ladder.wavelengths) for ladder in data.ladders}
     chosen = over or ("share" if len(sizes) > 1 else "pair")
-    room = 0 if ax is not None else 1
     sheet = Sheet(
-        wide + room * (LEFT + 190),
-        high + room * BOTTOM,
         ax=ax,
         frame=frame,
         question="How fast does each pair turn?",
         title=data.title,
         caption=data.caption,
+        alone=True,
     )
-    axes = sheet.panel(room * LEFT, 0, wide, high)
-    with sheet.library.rc_context({"axes.unicode_minus": True}):
-        paint_ladders(sheet, axes, data, chosen)
+    axes = sheet.panel(0, 0, wide, high)
+    paint_ladders(sheet, axes, data, chosen)
     axes.set_xlabel("pair" if chosen == "pair" else "share of the pairs, fast to slow")
     return sheet.picture("wavelengths", data, arguments)
 
@@ -93,17 +90,18 @@ def paint_ladders(sheet: Sheet, axes: Any, data: Any, over: str) -> None:
         mark = "o" if finite.sum() <= 40 else None
         axes.plot(x[finite], ladder.wavelengths[finite], marker=mark, markersize=3, **style)
         if finite.any():
-            names.append((float(ladder.wavelengths[finite][-1]), ladder.label, style["color"]))
+            label = sheet.name(place, ladder.label)
+            names.append((float(ladder.wavelengths[finite][-1]), label, style))
     axes.set_yscale("log")
     decades(axes.yaxis)
     if data.length is not None:
         mark_line(sheet, axes, data.length, f"length {whole(data.length)}")
-    label_ends(axes, names)
+    label_ends(sheet, axes, names)
     axes.set_ylabel("wavelength in positions")
 
 
 def _beside(sheet: Sheet, data: Any, most: int) -> None:
-    axes = sheet.panel(LEFT, 0, 2 * most, 320)
+    axes = sheet.panel(0, 0, 2 * most, 320)
     share = len(data.a.ladders[0].wavelengths) != len(data.b.ladders[0].wavelengths)
     for name, side, style in zip(("A", "B"), (data.a, data.b), over(sheet), strict=True):
         ladder = side.ladders[0]
@@ -119,4 +117,4 @@ def _beside(sheet: Sheet, data: Any, most: int) -> None:
     legend(sheet, axes)
 
 
-BESIDE = Beside(one, _beside)
+BESIDE = Beside(_beside)

@@ -8,16 +8,16 @@ from typing import Any, Unpack
 import numpy as np
 
 from posenc.plot.columns import Params
-from posenc.plot.draw.beside import LEFT, Beside, legend, over
+from posenc.plot.draw.beside import GAP, Beside, legend, over
+from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.marks import BAND
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.sheet import Look, Sheet, asked, thousands
+from posenc.plot.draw.sheet import Sheet
+from posenc.plot.draw.ticks import thousands
 from posenc.plot.views import waves as _waves
 from posenc.plot.words import number
 
 __all__ = ["BESIDE", "waves"]
-
-BOTTOM, RIGHT = 44, 150
 
 
 def waves(
@@ -50,7 +50,7 @@ def waves(
     grid : tuple of int, optional
         As for `table`.
     **look
-        `width`: pixels of a panel. `scale` and `theme` are as for `table`.
+        `width`: pixels of a panel. The others are as for `table`.
 
     Returns
     -------
@@ -65,20 +65,18 @@ def waves(
     ['band', 'line']
     """
     arguments, frame = asked("waves", locals())
-    wide, high, gap = frame.width or 560, 64, 12
+    wide, high = frame.width or 560, 64
     data = _waves.data(
         spec,
         dims,
         positions,
-        pixels=round(wide * (frame.scale if ax is None else 1)),
+        pixels=frame.along(wide) if ax is None else wide,
         params=params,
         length=length,
         grid=grid,
     )
     count = len(data.curves)
     sheet = Sheet(
-        LEFT + wide + RIGHT,
-        count * (high + gap) + BOTTOM,
         ax=ax,
         frame=frame,
         question="How does one dimension change?",
@@ -86,8 +84,8 @@ def waves(
         caption=data.caption,
     )
     for place, curve in enumerate(data.curves):
-        axes = sheet.panel(LEFT, place * (high + gap), wide, high)
-        paint_curve(axes, curve, sheet.style(0))
+        axes = sheet.panel(0, place * (high + GAP), wide, high)
+        paint_curve(axes, curve, sheet.style(0), sheet.name(0, ""))
         dress_wave(sheet, axes, curve, data, last=place == count - 1)
     return sheet.picture("waves", data, arguments)
 
@@ -125,28 +123,14 @@ def dress_wave(sheet: Sheet, axes: Any, curve: Any, data: Any, *, last: bool) ->
     first = (
         f"dimension {curve.dim}" if curve.label.startswith("dim") else f"{curve.dim}: {curve.label}"
     )
-    axes.annotate(
-        first + period,
-        (1, 0.5),
-        xycoords="axes fraction",
-        xytext=(8, 0),
-        textcoords="offset points",
-        va="center",
-        fontsize=9,
-        color=sheet.theme.ink,
-    )
-
-
-def _size(data: Any, most: int) -> tuple[int, int]:
-    rows = max(len(data.a.curves), len(data.b.curves))
-    return LEFT + 2 * most + 190, rows * 76 + 44
+    sheet.note(axes, first + period, (1, 0.5), xytext=(8, 0), va="center")
 
 
 def _beside(sheet: Sheet, data: Any, most: int) -> None:
     rows = max(len(data.a.curves), len(data.b.curves))
     styles = over(sheet)
     for row in range(rows):
-        axes = sheet.panel(LEFT, row * 76, 2 * most, 64)
+        axes = sheet.panel(0, row * 76, 2 * most, 64)
         for name, side, style in (("A", data.a, styles[0]), ("B", data.b, styles[1])):
             if row < len(side.curves):
                 paint_curve(axes, side.curves[row], style, name)
@@ -157,4 +141,4 @@ def _beside(sheet: Sheet, data: Any, most: int) -> None:
             legend(sheet, axes)
 
 
-BESIDE = Beside(_size, _beside, lambda _, most, scale: {"pixels": round(2 * most * scale)})
+BESIDE = Beside(_beside, lambda _, most, scale: {"pixels": round(2 * most * scale)})

@@ -138,7 +138,9 @@ def data(
     view = _BiasEntries(spec, positions, params, grid, mask=mask, softmax=softmax)
     values = np.stack([view.matrix(head, pixels) for head in chosen])
     offsets, curves, by_offset = view.curves(chosen)
-    sizes = np.abs(values[np.isfinite(values)])
+    # Of attention the last query says it, which sees most keys: a query of one key has the share 1.
+    scaled = values[:, -1] if softmax == "rows" else values
+    sizes = np.abs(scaled[np.isfinite(scaled)])
     limit = float(sizes.max()) if sizes.size and sizes.max() > 0 else 1.0
     slopes = spec.arrays.get("slopes")
     bias = BiasView(
@@ -279,7 +281,11 @@ def _caption(bias: BiasView, spec: Any, mask: str) -> tuple[str, ...]:
     if len(bias.heads) < spec.heads:
         sentences.append(f"{len(bias.heads)} of {counted(spec.heads, 'head')}.")
     what = "attention that the bias alone gives" if bias.softmax == "rows" else "bias"
-    sentences.append(f"One scale for all heads: the {what}, up to ±{number(bias.limit)}.")
+    if bias.softmax == "rows":
+        scale = f"from 0 to {number(bias.limit)}, the most of the last query; others may go beyond"
+    else:
+        scale = f"up to ±{number(bias.limit)}"
+    sentences.append(f"One scale for all heads: the {what}, {scale}.")
     if bias.per_pixel > 1:
         sentences.append(f"A pixel covers {number(bias.per_pixel)} positions of each side.")
     if np.isnan(bias.values).any():

@@ -60,6 +60,8 @@ class Counter:
         One for each row of `bits`.
     places, waves : numpy.ndarray
         (points,) positions and fractions; (bits, points) sines of the partners, NaN without one.
+    right : int
+        Bits that are set exactly in the second half of each turn of their partner.
     positions : tuple of int
         From, to (excluded).
     at : int or None
@@ -76,6 +78,7 @@ class Counter:
     partners: tuple[Partner, ...]
     places: np.ndarray
     waves: np.ndarray
+    right: int
     positions: tuple[int, int]
     at: int | None
     digits: str
@@ -102,7 +105,7 @@ def data(
     spec : Spec
         A table of waves, or a rotation.
     positions : int or (int, int), optional
-        Of at least 0; 32 by default, or what it takes to show `at`.
+        Of at least 0; 256 by default, or 32 around `at`.
     at : int, optional
         A position whose digits and row are shown.
     bits : int, optional
@@ -146,13 +149,16 @@ def data(
             waves[line] = _sine(table, partner.pair, whole, places - whole)
     digits = "" if at is None else f"{at:0{count}b}"
     row = None if at is None else table.rows(np.array([at]))[0]
-    caption = _caption(partners, at, digits)
+    set_bits = (index >> order[:, None]) & 1
+    right = sum(_tells(p, index, bits) for p, bits in zip(partners, set_bits, strict=True))
+    caption = _caption(partners, right, at, digits)
     title = brief(table.spec)
     return Counter(
-        (index >> order[:, None]) & 1,
+        set_bits,
         partners,
         places,
         waves,
+        right,
         (start, stop),
         at,
         digits,
@@ -164,8 +170,9 @@ def data(
 
 def _range(positions: int | tuple[int, int] | None, at: int | None) -> tuple[int, int]:
     if positions is None:
-        middle = at or 0
+        middle = 0 if at is None else at
         positions = (0, 32) if middle < 32 else (middle - 16, middle + 16)
+        positions = (0, 256) if at is None else positions
     start, stop = span(positions, "positions")
     if start < 0 or stop - start > MOST_POSITIONS:
         expected = f"at most {MOST_POSITIONS} positions, from 0 on"
@@ -199,7 +206,17 @@ def _partner(wavelength: np.ndarray, pair: np.ndarray, bit: int) -> Partner:
     return Partner(bit, period, None, nearest, why)
 
 
-def _caption(partners: tuple[Partner, ...], at: int | None, digits: str) -> tuple[str, ...]:
+def _tells(partner: Partner, index: np.ndarray, bits: np.ndarray) -> bool:
+    """Whether a bit is set in the second half of each turn of its partner, and not in the first."""
+    if partner.pair is None:
+        return False
+    halves = np.floor(2 * (index / partner.wavelength) + 1e-9).astype(np.int64)  # wavelengths round
+    return bool((halves % 2 == bits).all())
+
+
+def _caption(
+    partners: tuple[Partner, ...], right: int, at: int | None, digits: str
+) -> tuple[str, ...]:
     without = [str(p.period) for p in partners[::-1] if p.pair is None]
     sentences = []
     if at is not None:
@@ -207,6 +224,9 @@ def _caption(partners: tuple[Partner, ...], at: int | None, digits: str) -> tupl
     if without:
         word = "Period" if len(without) == 1 else "Periods"
         sentences.append(f"{word} {', '.join(without)}: no wave within half an octave.")
+    if right:
+        told = "set exactly in the second half of each turn of their pair"
+        sentences.append(f"{right} of {len(partners)} bits are {told}.")
     sentences.append("A bit jumps and a wave glides: neighbours differ in a wave by little.")
     return tuple(sentences)
 

@@ -1,0 +1,177 @@
+"""How a picture looks: what the caller says, else the settings of matplotlib, else the palette."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple, TypedDict
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, mismatch, suggest
+from posenc.plot import palette
+from posenc.plot.draw.pixels import whole
+
+__all__ = ["DPI", "Frame", "Look", "asked", "changed", "colours_of", "framed", "lut_of", "theme_of"]
+
+DPI = 72  # of the layout: a pixel is a point, in a PNG as in an SVG
+PAPER_DPI = 300.0  # where a size in inches is asked for, and no resolution
+UNITS = {"in": 72.0, "cm": 72 / 2.54, "mm": 72 / 25.4, "pt": 1.0}
+LEAST_DPI, MOST_DPI = 18, 2400
+SIZE = "a width with its unit, or both sides: 3.3in, 84mm, 3.3in x 2.2in"
+
+
+class Look(TypedDict, total=False):
+    """The keywords of every picture, which `Frame` reads."""
+
+    width: int | None
+    size: str | None
+    scale: float | None
+    dpi: float | None
+    theme: str | None
+    title: str | bool
+    caption: bool
+    color: Any
+    label: Any
+    cmap: Any
+
+
+class Frame(NamedTuple):
+    """How large a picture is, how fine, and how it looks."""
+
+    width: int | None = None  # pixels of a panel, at most
+    size: str | None = None  # of the whole picture
+    scale: Any = None  # device pixels to a pixel
+    dpi: float | None = None
+    theme: str | None = None
+    title: str | bool = True
+    caption: bool = True
+    color: Any = None
+    label: Any = None
+    cmap: Any = None
+
+    @property
+    def points(self) -> tuple[float, float | None] | None:
+        """The size in points: width and height, if it is given."""
+        if self.size is None:
+            return None
+        number = r"\s*(\d+\.?\d*|\.\d+)\s*(in|cm|mm|pt)\s*"
+        sides = re.fullmatch(f"{number}(?:[x×]{number})?", str(self.size))
+        width, unit, height, other = sides.groups() if sides else ("0", "in", "", "")
+        across = float(width) * UNITS[unit]
+        down = float(height) * UNITS[str(other)] if height else None
+        if not all(36 <= side <= 7200 for side in (across, down or 72)):
+            received = f"{self.size!r}"[:60]
+            todo = "Sides go from 0.5in to 100in." if sides else ""
+            raise ArgumentError(mismatch("plot: size", SIZE, received, todo))
+        return across, down
+
+    def pixels(self, side: float) -> int:
+        """Pixels of the device for so many of a panel, about so many where the size is given."""
+        shrunk = min(1.0, self.points[0] / 640) if self.points else 1.0
+        return whole(side * shrunk * self.scale)
+
+    def along(self, wide: int) -> int:
+        """How many numbers a curve of so many pixels takes; a line on paper is a point wide."""
+        return max(50, round(self.points[0] * 0.6)) if self.points else round(wide * self.scale)
+
+
+def framed(look: Mapping[str, Any]) -> Frame:
+    """What the keywords say, checked, with `scale` as what `scale`, `dpi` and `size` come to."""
+    frame = Frame(**look)
+    paper = frame.points is not None
+    if frame.dpi is not None and frame.scale is not None:
+        raise ArgumentError("plot: scale and dpi say the same; give one of them.")
+    if paper and frame.width is not None:
+        raise ArgumentError("plot: width is of a panel, size of the whole picture; give one.")
+    if frame.dpi is not None and not LEAST_DPI <= frame.dpi <= MOST_DPI:
+        raise ArgumentError(mismatch("plot: dpi", f"{LEAST_DPI} to {MOST_DPI}", frame.dpi))
+    if frame.scale is not None and not 0.25 <= frame.scale <= 8:
+        raise ArgumentError(mismatch("plot: scale", "0.25 to 8", frame.scale))
+    if not isinstance(frame.title, (str, bool)):
+        raise ArgumentError(mismatch("plot: title", "a text, True or False", repr(frame.title)))
+    usual = PAPER_DPI / DPI if paper else 1.0
+    fine = frame.dpi / DPI if frame.dpi is not None else usual
+    return frame._replace(scale=fine if frame.scale is None else frame.scale)
+
+
+def asked(picture: str, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], Frame]:
+    """What a picture was asked for, its arrays left out; and its frame.
+
+    Parameters
+    ----------
+    picture : str
+        Its name.
+    arguments : mapping
+        The arguments of its function, with `look` among them.
+    """
+    look = arguments["look"]
+    settings = {k: v for k, v in arguments.items() if k not in ("ax", "params", "look")}
+    for name in look:
+        if name not in Frame._fields:
+            todo = suggest(name, [*arguments.keys() - {"look"}, *Frame._fields])
+            raise TypeError(f"posenc.plot.{picture} has no argument {name!r}. {todo}")
+    return settings | dict(look), framed(look)
+
+
+# --- what matplotlib is set to --------------------------------------------------------------------
+
+
+def changed(library: Any, key: str) -> Any:
+    """A setting that a user or a style sheet has changed, else None."""
+    value = library.rcParams[key]
+    return None if value == library.rcParamsDefault[key] else value
+
+
+def theme_of(library: Any, frame: Frame, ax: Any) -> palette.Theme:
+    """The colours around the data: of the theme, else of the page that is drawn on."""
+    from matplotlib.colors import to_hex, to_rgba
+
+    if frame.theme is not None:
+        return palette.theme(frame.theme)
+    page = changed(library, "figure.facecolor")
+    if ax is not None:
+        page = ax.get_facecolor() if to_rgba(ax.get_facecolor())[3] else ax.figure.get_facecolor()
+    if page is None or to_rgba(page)[3] == 0:
+        return palette.theme("light")
+    rgb = np.array(to_rgba(page)[:3]) * 255
+    base = palette.theme("dark" if palette.to_oklab(rgb)[0] < 0.5 else "light")
+    keys = {"ink": "text.color", "muted": "xtick.color", "rule": "axes.edgecolor"}
+    own = {name: changed(library, key) for name, key in keys.items()}
+    named: dict[str, Any] = {k: to_hex(colour) for k, colour in own.items() if colour is not None}
+    return replace(base, page=to_hex(page), **named)
+
+
+def colours_of(library: Any, frame: Frame) -> tuple[Any, ...]:
+    """Colours of curves that take the place of the palette's, if there are any."""
+    from matplotlib.colors import is_color_like
+
+    if frame.color is None:
+        cycle = changed(library, "axes.prop_cycle")
+        return tuple(cycle.by_key().get("color", ())) if cycle is not None else ()
+    several = (frame.color,) if is_color_like(frame.color) else tuple(frame.color)
+    wrong = [colour for colour in several if not is_color_like(colour)]
+    if wrong or not several:
+        received = repr(frame.color)[:60]
+        raise ArgumentError(mismatch("plot: color", "colours of matplotlib", received))
+    return several
+
+
+def lut_of(library: Any, frame: Frame, theme: palette.Theme) -> np.ndarray:
+    """(256, 3) colours of signed values: entry 128 is zero, entry 0 no value."""
+    if frame.cmap is None:
+        return palette.diverging(theme.name)
+    known = library.colormaps
+    if isinstance(frame.cmap, str) and frame.cmap not in known:
+        todo = suggest(frame.cmap, list(known))
+        raise ArgumentError(
+            mismatch("plot: cmap", "a colour map of matplotlib", repr(frame.cmap[:60]), todo)
+        )
+    cmap = known[frame.cmap] if isinstance(frame.cmap, str) else frame.cmap
+    if not callable(cmap):
+        received = type(cmap).__name__
+        raise ArgumentError(mismatch("plot: cmap", "a colour map of matplotlib", received))
+    entries = np.clip((np.arange(256) - 1) / 254, 0, 1)
+    entries[0] = 0.5
+    return np.rint(np.asarray(cmap(entries))[:, :3] * 255).astype(np.uint8)
