@@ -26,7 +26,7 @@ from posenc.plot import palette
 
 __all__ = ["Steps", "frame", "page_of"]
 
-KEPT = 64  # headers, of a few dozen readers
+KEPT = 32  # headers, of a few dozen readers
 LONGEST_KEPT = 200  # characters of a key that belongs to another view
 
 
@@ -94,7 +94,7 @@ class Steps:
             head = self.heads.pop(before, None)
             if head is not None:
                 self.heads[before] = head
-            self.heads[picture.id] = picture.head()
+            self.heads[picture.id] = picture.head
             while len(self.heads) > KEPT:
                 del self.heads[next(iter(self.heads))]
         return picture.whole() if head is None else picture.since(head)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses
+import functools
 import hashlib
 import json
 import math
@@ -50,9 +51,9 @@ class Message:
 
 
 class Head(NamedTuple):
-    """A header as JSON, and the names of its arrays."""
+    """A header in plain types, and the names of its arrays."""
 
-    text: str
+    tree: Any
     arrays: tuple[str, ...]
 
 
@@ -78,13 +79,14 @@ class Envelope:
         """The picture: all of the header and all arrays."""
         return _joined(self.text, self.id, self.arrays)
 
+    @functools.cached_property
     def head(self) -> Head:
         """What a later picture is compared with."""
-        return Head(self.text, tuple(self.arrays))
+        return Head(json.loads(self.text), tuple(self.arrays))
 
     def since(self, before: Head) -> bytes:
         """The step from another picture: what differs from it, and no more."""
-        steps = list(changes(json.loads(before.text), json.loads(self.text)))
+        steps = list(changes(before.tree, self.head.tree))
         new = {name: array for name, array in self.arrays.items() if name not in before.arrays}
         gone = [name for name in before.arrays if name not in self.arrays]
         text = json.dumps({"steps": steps, "gone": gone}, separators=(",", ":"))
@@ -98,7 +100,8 @@ class Envelope:
         if isinstance(value, np.ndarray):
             little = value.dtype.newbyteorder("<")
             kept = np.asarray(value, little, order="C")
-            name = "@" + _name(kept.data.cast("B") if kept.size else b"", kept.dtype, kept.shape)
+            shape = f"{kept.dtype.str}{kept.shape}"
+            name = "@" + _name(kept.data.cast("B") if kept.size else b"", shape.encode())
             self.arrays[name] = kept
             return name
         if isinstance(value, np.generic):
@@ -108,10 +111,10 @@ class Envelope:
         return {name: getattr(value, name) for name in _sent(type(value))}
 
 
-def _name(data: Any, *more: object) -> str:
+def _name(data: Any, more: bytes = b"") -> str:
     """A short name of a content."""
     digest = hashlib.blake2b(data, digest_size=9)
-    digest.update(repr(more).encode())
+    digest.update(more)
     return base64.urlsafe_b64encode(digest.digest()).decode()
 
 
