@@ -64,17 +64,14 @@ def html(value: Any) -> str:
     """
     spec = value if isinstance(value, Spec) else _spec_of(value)
     picture = ""
-    with contextlib.suppress(PosencError):  # what has no picture is sentences in words
+    with contextlib.suppress(PosencError):  # what has no picture is told in words
         picture = _picture(value if isinstance(value, (Reading, Plan)) else spec)
     sentences = [_cut(line, LONGEST_LINE) for line in _told(value)]
     shown = sentences[:MOST_LINES]
     while True:
-        more = (
-            f"… and {counted(len(sentences) - len(shown), 'more line')}"
-            if len(shown) < len(sentences)
-            else ""
-        )
-        page = _page(type(value).__name__, picture, _call(value), [*shown, *filter(None, [more])])
+        left = len(sentences) - len(shown)
+        more = [f"… and {counted(left, 'more line')}"] if left else []
+        page = _page(type(value).__name__, picture, _call(value), [*shown, *more])
         if len(page.encode()) <= LARGEST or not shown:
             return page
         shown = shown[: len(shown) * 3 // 4]
@@ -212,7 +209,7 @@ def _chunk(name: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
 
 
-# The first that fits; a value without lines of its own is sentences by its call alone.
+# The first that fits; a value without lines of its own is told by its call alone.
 TELLERS: Mapping[type, Callable[[Any], Iterable[str]]] = {
     Reading: lines,
     Plan: plan_lines,
