@@ -68,6 +68,7 @@ class Sheet:
         self.inner: list[tuple[Any, list[Any]]] = []  # texts that go where they do not fit
         self.naming = False  # whether the caller's labels have a use
         self.lines: Any = ((), ())
+        self.widths: dict[tuple[str, float, str], float] = {}  # of words that were measured
         if ax is not None:
             self.figure = ax.figure
             return
@@ -326,20 +327,25 @@ class Sheet:
 
     def _folded(self, text: str, size: float, weight: str, width: float) -> list[str]:
         """A text in lines that are no wider than so many points."""
-        lines: list[str] = []
+        space = self._wide("x x", size, weight) - 2 * self._wide("x", size, weight)
+        lines: list[list[str]] = []
+        left = 0.0
         for word in text.split():
-            longer = f"{lines[-1]} {word}" if lines else word
-            if lines and self._wide(longer, size, weight) <= width:
-                lines[-1] = longer
-            else:
-                lines.append(word)
-        return lines
+            wide = self._wide(word, size, weight)
+            left -= space + wide
+            if not lines or left < 0:
+                lines.append([])
+                left = width - wide
+            lines[-1].append(word)
+        return [" ".join(line) for line in lines]
 
     def _wide(self, text: str, size: float, weight: str) -> float:
-        shown = self.figure.text(0, 0, text, fontsize=size, weight=weight)
-        wide = shown.get_window_extent().width * 72 / self.figure.dpi
-        shown.remove()
-        return float(wide)
+        key = (text, size, weight)
+        if key not in self.widths:
+            shown = self.figure.text(0, 0, text, fontsize=size, weight=weight)
+            self.widths[key] = float(shown.get_window_extent().width * 72 / self.figure.dpi)
+            shown.remove()
+        return self.widths[key]
 
     def _write(self) -> None:
         """The words above and below the panels."""
