@@ -1,6 +1,4 @@
-"""Write the explorer as pages that need no Python: every view, and what each lesson looks at.
-
-A lesson shows its page in a frame, where it is the picture and its readout alone, and links to it.
+"""Write the explorer as one page that needs no Python, with what the lessons look at, for the docs.
 
 python tools/frozen_explorer.py out
 """
@@ -9,31 +7,27 @@ from __future__ import annotations
 
 import html
 import sys
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from urllib.parse import urlencode
 
 from posenc import learn
 from posenc.explore.freeze import default_states, frozen
 
-__all__ = ["PAGE", "SEEN", "write"]
+__all__ = ["PAGE", "write"]
 
 PAGE = "explorer-frozen.html"
-SEEN = "seen"  # the folder with a page for each lesson
 
 
 def write(folder: Path, listing: Path) -> None:
-    """Write the pages below a folder, and links to them as Markdown."""
-    lessons = {topic: learn.lesson(topic) for topic in learn.topics()}
-    (folder / SEEN).mkdir(parents=True, exist_ok=True)
-    pages = {PAGE: default_states()}
-    pages |= {f"{SEEN}/{topic}.html": [lesson.see.state] for topic, lesson in lessons.items()}
-    with ProcessPoolExecutor() as pool:  # a picture for every stop of a cursor takes a while
-        for name, page in zip(pages, pool.map(frozen, pages.values()), strict=True):
-            (folder / name).write_bytes(page)
+    """Write `folder`/explorer-frozen.html, and a list of links into it as Markdown."""
+    lessons = [learn.lesson(topic) for topic in learn.topics()]
+    states = [lesson.see.state for lesson in lessons]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / PAGE).write_bytes(frozen([*default_states(), *states]))
     links = [
-        f'<li><a href="{SEEN}/{topic}.html">'
+        f'<li><a href="{PAGE}#k=1&amp;{html.escape(urlencode(state))}">'
         f"{html.escape(lesson.title)}</a>: {html.escape(lesson.see.text)}</li>"
-        for topic, lesson in lessons.items()
+        for lesson, state in zip(lessons, states, strict=True)
     ]
     listing.write_text("\n".join(["```{raw} html", "<ul>", *links, "</ul>", "```", ""]))
 

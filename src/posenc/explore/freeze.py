@@ -123,13 +123,21 @@ def _stored(states: Sequence[Mapping[str, str]], session: Session) -> list[dict[
         raise ArgumentError(mismatch("freeze", f"1 to {MOST_STATES} states", len(states)))
     kept: list[_FrozenState] = []
     for state in states:
-        one = _fitting(state, session)
+        plain = not session.entries and session.embeddings is None
+        one = _kept(tuple(state.items()), STOPS) if plain else _fitting(state, session)
         if all((one.view, one.keys) != (other.view, other.keys) for other in kept):
             kept.append(one)
     stored = [one.written(kept) for one in kept]
     if sum(len(one["data"]) for one in stored) > MOST_BYTES:
         raise ArgumentError(mismatch("freeze", f"at most {MOST_BYTES} bytes", "more"))
     return stored
+
+
+@functools.lru_cache(maxsize=32)
+def _kept(state: tuple[tuple[str, str], ...], stops: tuple[int, ...]) -> _FrozenState:
+    """A state without files, which the pages of a documentation may hold several times."""
+    del stops  # whoever changes them wants another
+    return _fitting(dict(state), Session())
 
 
 def _fitting(state: Mapping[str, str], session: Session) -> _FrozenState:
