@@ -23,7 +23,9 @@ def write(folder: Path, listing: Path) -> None:
     lessons = [learn.lesson(topic) for topic in learn.topics()]
     states = [lesson.see.state for lesson in lessons]
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / PAGE).write_bytes(frozen([*default_states(), *states]))
+    first, *others = default_states()
+    # Where a lesson looks at what a view begins with, its cursor stands where the lesson says.
+    (folder / PAGE).write_bytes(frozen([first, *states, *others]))
     links = [
         f'<li><a href="{PAGE}#k=1&amp;{html.escape(urlencode(state))}">'
         f"{html.escape(lesson.title)}</a>: {html.escape(lesson.see.text)}</li>"
