@@ -128,7 +128,7 @@ class Lesson(NamedTuple):
     --------
     >>> from posenc.learn import lesson
     >>> lesson("why").title, len(lesson("why").sections)
-    ('Why positions', 3)
+    ('Why positions', 4)
     """
 
     topic: str
