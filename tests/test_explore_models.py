@@ -186,7 +186,7 @@ def test_published_configs_have_a_picture(tmp_path):
         swept(tmp_path, config, lambda _: ("layers",))
 
 
-@pytest.mark.slow
+@pytest.mark.slow("explore", "detect")
 def test_published_configs_have_every_picture(tmp_path):
     for config in configs(1):
         swept(tmp_path, config, lambda entry: ("layers", *VIEWS_OF.get(entry.kind, ())))

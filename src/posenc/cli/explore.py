@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import webbrowser
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -78,15 +78,13 @@ def command(
     *,
     configs: tuple[str, ...],
     compare: str | None,
-    tables: tuple[str, ...],
-    embeddings: str | None,
-    heads: str | None,
     port: int,
     no_browser: bool,
     freeze: str | None,
     states: tuple[str, ...],
     force: bool,
     json_: bool,
+    **others: Any,
 ) -> None:
     """Explore encodings in the browser, on this machine alone.
 
@@ -97,7 +95,7 @@ def command(
         raise click.UsageError("--states and --force go with --freeze.")
     from posenc.explore.files import load
 
-    session = load((*configs, *([compare] if compare else [])), tables, embeddings, heads)
+    session = load((*configs, *([compare] if compare else [])), **others)
     first = _first(session, compare)
     if freeze is None:
         _serve(session, first, port, no_browser, json_)

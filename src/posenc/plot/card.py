@@ -11,7 +11,7 @@ import contextlib
 import math
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from html import escape
 from typing import Any
 
@@ -63,13 +63,15 @@ def html(value: Any) -> str:
     """
     spec = value if isinstance(value, Spec) else _spec_of(value)
     picture = ""
-    with contextlib.suppress(PosencError):  # what has no picture is told in words
+    with contextlib.suppress(PosencError):  # words do for what has none
         picture = _picture(value if isinstance(value, (Reading, Plan)) else spec)
-    told = [_cut(line, LONGEST_LINE) for line in _told(value)]
-    kept = told[:MOST_LINES]
+    sentences = [_cut(line, LONGEST_LINE) for line in _told(value)]
+    kept = sentences[:MOST_LINES]
     while True:
         more = (
-            f"… and {counted(len(told) - len(kept), 'more line')}" if len(kept) < len(told) else ""
+            f"… and {counted(len(sentences) - len(kept), 'more line')}"
+            if len(kept) < len(sentences)
+            else ""
         )
         page = _page(type(value).__name__, picture, _call(value), [*kept, *filter(None, [more])])
         if len(page.encode()) <= LARGEST or not kept:
@@ -77,9 +79,9 @@ def html(value: Any) -> str:
         kept = kept[: len(kept) * 3 // 4]
 
 
-def _page(name: str, picture: str, call: str, told: Iterable[str]) -> str:
+def _page(name: str, picture: str, call: str, sentences: Iterable[str]) -> str:
     code = f"<div><code style='background:none'>{escape(call)}</code></div>" if call else ""
-    text = escape("\n".join(told))
+    text = escape("\n".join(sentences))
     body = f"<pre style='{TEXT}'>{text}</pre>" if text else ""
     return f"<div style='{BOX}'><strong>{escape(name)}</strong>{code}{picture}{body}</div>"
 
@@ -103,26 +105,13 @@ def _spec_of(value: Any) -> Spec | None:
 # --- words ----------------------------------------------------------------------------------------
 
 
-def _told(value: Any) -> Iterator[str]:
+def _told(value: Any) -> list[str]:
     """What a value says of itself, a line at a time."""
-    if isinstance(value, Reading):
-        yield from lines(value)
-    elif isinstance(value, Plan):
-        yield from plan_lines(value)
-    elif isinstance(value, identify.Identification):
-        yield from identify.lines(value, most=6)
-    elif isinstance(value, extend.Extension):
-        yield from extension_lines(value)
-    elif isinstance(value, Comparison):
-        yield from value.lines()
-    elif isinstance(value, Spec):
-        yield from _of_spec(value)
-    elif isinstance(value, Value):
-        return
-    elif "__str__" in vars(type(value)):
-        yield from str(value).splitlines()
-    else:
-        yield from str(getattr(value, "text", "") or repr(value)).splitlines()
+    for kind, tell in TELLERS:
+        if isinstance(value, kind):
+            return list(tell(value))
+    text = str(value) if "__str__" in vars(type(value)) else getattr(value, "text", "")
+    return str(text or repr(value)).splitlines()
 
 
 def _of_spec(spec: Any) -> Iterator[str]:
@@ -149,6 +138,17 @@ def _of_spec(spec: Any) -> Iterator[str]:
         yield f"{counted(waves.size, 'wavelength')}, {ends}{still}"
 
 
+TELLERS: tuple[tuple[type, Callable[[Any], Iterable[str]]], ...] = (
+    (Reading, lines),
+    (Plan, plan_lines),
+    (identify.Identification, lambda value: identify.lines(value, most=6)),
+    (extend.Extension, extension_lines),
+    (Comparison, Comparison.lines),
+    (Spec, _of_spec),
+    (Value, lambda _: ()),  # its call says all
+)
+
+
 # --- pictures -------------------------------------------------------------------------------------
 
 
@@ -173,15 +173,15 @@ def _picture(value: Any) -> str:
     if value.kind == "bias":
         scores = np.asarray(bias(value, SIZE[0]), dtype=np.float64)
         rows = scores.reshape(-1, *scores.shape[-2:])[0]
-        said = "its bias: a row for each query, a column for each key"
+        words = "its bias: a row for each query, a column for each key"
     elif value.kind in ("table", "rotary"):
         rows = tile(value, SIZE[0], rows=SIZE[0], columns=SIZE[1]).values
-        said = "positions run down, dimensions across"
+        words = "positions run down, dimensions across"
     else:
         return ""
     sizes = np.abs(rows[np.isfinite(rows)])
     limit = float(sizes.max()) if sizes.size else 0.0
-    return _image(palette.indices(rows, limit or 1.0), palette.diverging(), said)
+    return _image(palette.indices(rows, limit or 1.0), palette.diverging(), words)
 
 
 def _layers(plan: Reading | Plan) -> np.ndarray | None:
@@ -199,7 +199,7 @@ def _layers(plan: Reading | Plan) -> np.ndarray | None:
     return cells
 
 
-def _image(cells: np.ndarray, lut: np.ndarray, said: str) -> str:
+def _image(cells: np.ndarray, lut: np.ndarray, words: str) -> str:
     """A PNG with a palette, in the page itself."""
     height, width = cells.shape
     raw = np.zeros((height, width + 1), dtype=np.uint8)  # each row begins with its filter, none
@@ -212,7 +212,7 @@ def _image(cells: np.ndarray, lut: np.ndarray, said: str) -> str:
     high = min(120, max(10 * height, 24)) if height < SIZE[0] else 2 * height
     style = f"display:block;margin:6px 0;width:{max(192, min(6 * width, 480))}px;height:{high}px"
     return (
-        f"<img alt='{escape(said, quote=True)}' title='{escape(said, quote=True)}' "
+        f"<img alt='{escape(words, quote=True)}' title='{escape(words, quote=True)}' "
         f"style='{style};image-rendering:pixelated' src='data:image/png;base64,{data}'>"
     )
 
