@@ -76,15 +76,15 @@ Examples:
 @as_json
 def command(
     *,
+    configs: tuple[str, ...],
+    compare: str | None,
     port: int,
     no_browser: bool,
     freeze: str | None,
     states: tuple[str, ...],
     force: bool,
     json_: bool,
-    compare: str | None,
-    configs: tuple[str, ...],
-    **files: Any,
+    **others: Any,
 ) -> None:
     """Explore encodings in the browser, on this machine alone.
 
@@ -95,7 +95,7 @@ def command(
         raise click.UsageError("--states and --force go with --freeze.")
     from posenc.explore.files import load
 
-    session = load((*configs, *([compare] if compare else [])), **files)
+    session = load((*configs, *([compare] if compare else [])), **others)
     first = _first(session, compare)
     if freeze is None:
         _serve(session, first, port, no_browser, json_)

@@ -127,10 +127,10 @@ def of_reading(
     reading: Reading, config: Mapping[str, Any], source: str, python: str
 ) -> ModelLayers:
     """The layers of a plan that was read, with the counts and windows of its config."""
-    told = describe(reading)
+    description = describe(reading)
     types: list[LayerType] = []
     counts: dict[str, int] = {}
-    for layer, row in zip(reading, told["layers"], strict=True):
+    for layer, row in zip(reading, description["layers"], strict=True):
         part, keys = _part(config, layer.layer)
         count = next((n for key in COUNT_KEYS if (n := _count(keys.get(key)))), None)
         last = max(layer.indices or (-1,)) + 1
@@ -139,7 +139,7 @@ def of_reading(
         types.append(_type(layer, part, _window(layer, keys), row["sources"]))
     name = f"{reading.model or 'no model_type'} ({source})" if source else reading.model
     return ModelLayers(
-        name, reading, told["sure"], tuple(types), reading.notes, counts, source, python
+        name, reading, description["sure"], tuple(types), reading.notes, counts, source, python
     )
 
 
@@ -205,9 +205,9 @@ def _of_header(path: Path) -> Mapping[str, Any]:
 def published(name: str) -> tuple[CatalogueEntry, ...]:
     """The types of layer of a published plan, as entries."""
     row = presets.plan_row(name)
-    said = " and ".join(f"{s['repository']} {s.get('version', '')}".strip() for s in row.sources)
+    sources = " and ".join(f"{s['repository']} {s.get('version', '')}".strip() for s in row.sources)
     notes = (Note("remark", row.note),) if row.note else ()
-    sure = f"a published plan, read in {said}"
+    sure = f"a published plan, read in {sources}"
     model = of_plan(row.build(), f"{name} (published)", f"plan:{name}", sure, notes)
     return entries_of(model, lambda layer: f"plan:{name}:{layer}")
 

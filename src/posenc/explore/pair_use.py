@@ -50,8 +50,8 @@ def use_of_pairs(q: np.ndarray, k: np.ndarray, spec: Any) -> np.ndarray | None:
     own = slice(len(pair)) if spec.channels.part == "leading" else slice(-len(pair), None)
 
     def size(side: np.ndarray) -> np.ndarray:
-        members = np.asarray(pair)[:, None] == np.arange(spec.pairs)
-        return np.asarray(np.sqrt(side[..., own] ** 2 @ members).mean(axis=1))
+        squares = side[..., own] ** 2 @ (pair[:, None] == np.arange(spec.pairs))
+        return np.asarray(np.sqrt(squares).mean(axis=1))
 
     return size(q) * size(k)
 
@@ -60,9 +60,9 @@ def panel(heads: HeadsFile, spec: Any, chosen: int) -> Chart | Paragraphs:
     """The use of each pair, the mean of the heads with the least and the largest of them."""
     use = use_of_pairs(heads.q, heads.k, spec)
     if use is None:
-        text = f"Heads of {heads.name} have {plural(heads.q.shape[2], 'channel')}, and "
-        text += f"{plural(2 * spec.pairs, 'channel')} turn here: choose a smaller head size d."
-        return Paragraphs("use", "use of pairs", (text,))
+        sentence = f"Heads of {heads.name} have {plural(heads.q.shape[2], 'channel')}, and "
+        sentence += f"{plural(2 * spec.pairs, 'channel')} turn here: choose a smaller head size d."
+        return Paragraphs("use", "use of pairs", (sentence,))
     mean, places = use.mean(axis=0), np.arange(use.shape[1]) + 0.5
     most = float(use.max()) or 1.0
     rest = heads.q.shape[2] - 2 * spec.pairs

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import functools
 import math
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from html import escape
 from typing import Any
 
@@ -64,17 +63,20 @@ def html(value: Any) -> str:
     """
     spec = value if isinstance(value, Spec) else _spec_of(value)
     picture = ""
-    with contextlib.suppress(PosencError):  # what has no picture is told in words
+    with contextlib.suppress(PosencError):  # words do for what has none
         picture = _picture(value if isinstance(value, (Reading, Plan)) else spec)
     sentences = [_cut(line, LONGEST_LINE) for line in _told(value)]
-    shown = sentences[:MOST_LINES]
+    kept = sentences[:MOST_LINES]
     while True:
-        left = len(sentences) - len(shown)
-        more = [f"… and {counted(left, 'more line')}"] if left else []
-        page = _page(type(value).__name__, picture, _call(value), [*shown, *more])
-        if len(page.encode()) <= LARGEST or not shown:
+        more = (
+            f"… and {counted(len(sentences) - len(kept), 'more line')}"
+            if len(kept) < len(sentences)
+            else ""
+        )
+        page = _page(type(value).__name__, picture, _call(value), [*kept, *filter(None, [more])])
+        if len(page.encode()) <= LARGEST or not kept:
             return page
-        shown = shown[: len(shown) * 3 // 4]
+        kept = kept[: len(kept) * 3 // 4]
 
 
 def _page(name: str, picture: str, call: str, sentences: Iterable[str]) -> str:
@@ -103,14 +105,13 @@ def _spec_of(value: Any) -> Spec | None:
 # --- words ----------------------------------------------------------------------------------------
 
 
-def _told(value: Any) -> Iterable[str]:
+def _told(value: Any) -> list[str]:
     """What a value says of itself, a line at a time."""
-    for kind, sentences in TELLERS.items():
+    for kind, tell in TELLERS:
         if isinstance(value, kind):
-            return sentences(value)
-    if "__str__" in vars(type(value)):
-        return str(value).splitlines()
-    return str(getattr(value, "text", "") or repr(value)).splitlines()
+            return list(tell(value))
+    text = str(value) if "__str__" in vars(type(value)) else getattr(value, "text", "")
+    return str(text or repr(value)).splitlines()
 
 
 def _of_spec(spec: Any) -> Iterator[str]:
@@ -137,6 +138,17 @@ def _of_spec(spec: Any) -> Iterator[str]:
         yield f"{counted(waves.size, 'wavelength')}, {ends}{still}"
 
 
+TELLERS: tuple[tuple[type, Callable[[Any], Iterable[str]]], ...] = (
+    (Reading, lines),
+    (Plan, plan_lines),
+    (identify.Identification, lambda value: identify.lines(value, most=6)),
+    (extend.Extension, extension_lines),
+    (Comparison, Comparison.lines),
+    (Spec, _of_spec),
+    (Value, lambda _: ()),  # its call says all
+)
+
+
 # --- pictures -------------------------------------------------------------------------------------
 
 
@@ -161,15 +173,15 @@ def _picture(value: Any) -> str:
     if value.kind == "bias":
         scores = np.asarray(bias(value, SIZE[0]), dtype=np.float64)
         rows = scores.reshape(-1, *scores.shape[-2:])[0]
-        alt = "its bias: a row for each query, a column for each key"
+        words = "its bias: a row for each query, a column for each key"
     elif value.kind in ("table", "rotary"):
         rows = tile(value, SIZE[0], rows=SIZE[0], columns=SIZE[1]).values
-        alt = "positions run down, dimensions across"
+        words = "positions run down, dimensions across"
     else:
         return ""
     sizes = np.abs(rows[np.isfinite(rows)])
     limit = float(sizes.max()) if sizes.size else 0.0
-    return _image(palette.indices(rows, limit or 1.0), palette.diverging(), alt)
+    return _image(palette.indices(rows, limit or 1.0), palette.diverging(), words)
 
 
 def _layers(plan: Reading | Plan) -> np.ndarray | None:
@@ -187,7 +199,7 @@ def _layers(plan: Reading | Plan) -> np.ndarray | None:
     return cells
 
 
-def _image(cells: np.ndarray, lut: np.ndarray, alt: str) -> str:
+def _image(cells: np.ndarray, lut: np.ndarray, words: str) -> str:
     """A PNG with a palette, in the page itself."""
     height, width = cells.shape
     raw = np.zeros((height, width + 1), dtype=np.uint8)  # each row begins with its filter, none
@@ -200,22 +212,10 @@ def _image(cells: np.ndarray, lut: np.ndarray, alt: str) -> str:
     high = min(120, max(10 * height, 24)) if height < SIZE[0] else 2 * height
     style = f"display:block;margin:6px 0;width:{max(192, min(6 * width, 480))}px;height:{high}px"
     return (
-        f"<img alt='{escape(alt, quote=True)}' title='{escape(alt, quote=True)}' "
+        f"<img alt='{escape(words, quote=True)}' title='{escape(words, quote=True)}' "
         f"style='{style};image-rendering:pixelated' src='data:image/png;base64,{data}'>"
     )
 
 
 def _chunk(name: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
-
-
-# The first that fits; a value without lines of its own is told by its call alone.
-TELLERS: Mapping[type, Callable[[Any], Iterable[str]]] = {
-    Reading: lines,
-    Plan: plan_lines,
-    identify.Identification: functools.partial(identify.lines, most=6),
-    extend.Extension: extension_lines,
-    Comparison: Comparison.lines,
-    Spec: _of_spec,
-    Value: lambda _: (),
-}

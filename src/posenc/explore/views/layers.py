@@ -60,8 +60,8 @@ def show(scene: Scene) -> Page:
         models = {"A: ": model, "B: ": scene.b.entry.model}
         panels += _differences(model.plan, models["B: "].plan)
     if model.types:
-        known = (*scene.session.entries, *catalogue.published_models())
-        ids = {e.place: e.id for e in known if e.model is model}
+        entries = (*scene.session.entries, *catalogue.published_models())
+        ids = {e.place: e.id for e in entries if e.model is model}
         panels += [*_strips(model, chosen, ids), _facts(models)]
         if any(_waves(layer) is not None for layer in model.types):
             panels.append(_wavelengths(model))
@@ -120,11 +120,19 @@ def _panel(identity: str, title: str, strips: list[Strip], count: int, caption: 
 
 def _facts(models: Mapping[str, ModelLayers]) -> TableOfText:
     """Facts down, types of layer across; a fact that no type has is left out."""
-    told = {f"{side}{t.name}": _facts_of(t, m) for side, m in models.items() for t in m.types}
-    names = [name for name in next(iter(told.values())) if any(f[name] for f in told.values())]
-    rows = tuple((name, *(facts[name] or "–" for facts in told.values())) for name in names)
+    facts_by_type = {
+        f"{side}{t.name}": _facts_of(t, m) for side, m in models.items() for t in m.types
+    }
+    names = [
+        name
+        for name in next(iter(facts_by_type.values()))
+        if any(f[name] for f in facts_by_type.values())
+    ]
+    rows = tuple(
+        (name, *(facts[name] or "–" for facts in facts_by_type.values())) for name in names
+    )
     return TableOfText(
-        "types", "what they are", ("type of layer", *told), rows, both=len(models) > 1
+        "types", "what they are", ("type of layer", *facts_by_type), rows, both=len(models) > 1
     )
 
 
@@ -212,9 +220,9 @@ def _wavelengths(model: ModelLayers) -> Chart:
 def _notes(model: ModelLayers) -> Iterable[Paragraphs]:
     """What the reader said, in its words, what leaves numbers open first."""
     for level, title in LEVELS.items():
-        said = [n for n in model.notes if n.level == level]
-        if said:
-            texts = (f"{n.layer}: {n.text}" if n.layer else n.text for n in said)
+        noted = [n for n in model.notes if n.level == level]
+        if noted:
+            texts = (f"{n.layer}: {n.text}" if n.layer else n.text for n in noted)
             yield Paragraphs(f"notes-{level}", title, tuple(dict.fromkeys(texts)))
 
 
@@ -268,5 +276,5 @@ def _differences(a: Any, b: Any) -> Iterator[Panel]:
         yield TableOfText("differences", "A and B differ", columns, rows, both=True)
     for title, lines in (("compared", answer.compared), ("not compared", answer.not_compared)):
         if lines:
-            said = title if rows else f"{answer.verdict}, {title}"
-            yield Paragraphs(f"differences-{title}", said, lines, both=True)
+            heading = title if rows else f"{answer.verdict}, {title}"
+            yield Paragraphs(f"differences-{title}", heading, lines, both=True)

@@ -27,7 +27,7 @@ SHAPE = ViewShape(
 )
 
 
-class _LearnedEntry:
+class _TakenApart:
     """What is taken apart, once for each spec and the very arrays that it learned."""
 
     def __init__(self, chosen: Chosen) -> None:
@@ -37,11 +37,11 @@ class _LearnedEntry:
         return hash(self.key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _LearnedEntry) and self.key == other.key
+        return isinstance(other, _TakenApart) and self.key == other.key
 
 
 @functools.lru_cache(maxsize=8)
-def _analysed(table: _LearnedEntry) -> LearnedRows:
+def _analysed(table: _TakenApart) -> LearnedRows:
     columns = held(table.chosen, USUAL)
     end = USUAL if columns.end is None else columns.end
     if end < FEWEST:
@@ -51,7 +51,7 @@ def _analysed(table: _LearnedEntry) -> LearnedRows:
 
 
 @functools.lru_cache(maxsize=8)
-def _alike(table: _LearnedEntry, count: int) -> similarity.Similarity:
+def _alike(table: _TakenApart, count: int) -> similarity.Similarity:
     chosen = table.chosen
     return similarity.data(
         chosen.spec, count, kind="cosine", pixels=256, params=chosen.params, length=count
@@ -60,7 +60,7 @@ def _alike(table: _LearnedEntry, count: int) -> similarity.Similarity:
 
 def show(scene: Scene) -> Page:
     """Norms, spectrum, components, nearest sinusoids, and which rows are alike."""
-    key = _LearnedEntry(scene.a)
+    key = _TakenApart(scene.a)
     data = _analysed(key)
     count, width = data.rows.shape
     p, j = min(scene["p"], count - 1), min(scene["j"], width - 1)
