@@ -231,24 +231,25 @@ def extension_words(results: Results, verdicts: Sequence[ClaimVerdict]) -> str:
         "every rule, without further training. Registered before the run was that the rank "
         "correlation (Kendall's tau-b) of a column with the loss of the last 32 characters is "
         "above 0.3 in every such place, so that one place on the other side contradicts it. A "
-        "number is given where that was reproduced."
+        "number is given where that was reproduced. p is adjusted for the seven claims; in how "
+        "many places a claim holds by itself is not."
     )
     lines = [
         about,
         "",
-        "| column | registered claim | rank correlation |",
-        "|---|---|---|",
+        "| column | registered claim | p | places by themselves | rank correlation |",
+        "|---|---|--:|--:|---|",
     ]
     for name, (_, words) in COLUMNS.items():
         v = own[name]
-        held = f"it held in {sum(map(_holds, v.findings))} of {len(v.findings)} places"
-        lines.append(f"| {words} | {v.word}: {held} | {_range(v)} |")
+        held = f"{sum(map(_holds, v.findings))} of {len(v.findings)}"
+        lines.append(f"| {words} | {v.word} | {probability(v.p)} | {held} | {_range(v)} |")
     v = own["extend-recommended"]
     places = sum(map(_holds, v.findings))
     advice = (
         f"The claim that the recommended rule (Llama 3 in all of these places) reads long texts "
-        f"better than every other: **{v.word}**; it held in {places} of {len(v.findings)} places. "
-        "Models of this size are no advice for large ones: [the study](study.md) has "
+        f"better than every other: **{v.word}**; it held in {places} of {len(v.findings)} places "
+        "by themselves. Models of this size are no advice for large ones: [the study](study.md) has "
         "the losses."
     )
     return "\n".join([*lines, "", advice])
