@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from posenc.plot.views.stretch import STYLES
 from posenc.study.document import Block, Figure, Paragraph, SectionHeading, TextTable
 from posenc.study.figures import ScoreCurve, draw
 from posenc.study.report_claims import MARKS, probability
@@ -194,7 +195,9 @@ def _curve(results: Results, task: str, rule: str, trained: int) -> ScoreCurve |
     if None in scores:
         return None
     lengths = tuple(round(n * trained) for n in ALONG)
-    return ScoreCurve(RULES[rule], lengths, tuple(s for s in scores if s is not None))
+    # The style that the rule has in the plots; a larger base is not drawn there.
+    style = STYLES.index(rule) if rule in STYLES else len(STYLES)
+    return ScoreCurve(RULES[rule], lengths, tuple(s for s in scores if s is not None), style)
 
 
 # --- the page of the planner ----------------------------------------------------------------------
@@ -249,8 +252,8 @@ def extension_words(results: Results, verdicts: Sequence[ClaimVerdict]) -> str:
     advice = (
         f"The claim that the recommended rule (Llama 3 in all of these places) reads long texts "
         f"better than every other: **{v.word}**; it held in {places} of {len(v.findings)} places "
-        "by themselves. Models of this size are no advice for large ones: [the study](study.md) has "
-        "the losses."
+        "by themselves. Models of this size are no advice for large ones: [the study](study.md) "
+        "has the losses."
     )
     return "\n".join([*lines, "", advice])
 
