@@ -142,7 +142,7 @@ def test_the_planner_page_gives_a_correlation_only_where_its_claim_holds() -> No
             assert {part.metric for part in named[name].parts} == {metric}
             results = planted(value, named[name])
             text = extension_words(results, judge(results, claims()))
-            (line,) = (line for line in text.splitlines() if f"| {word};" in line)
+            (line,) = (line for line in text.splitlines() if f"| {word} |" in line)
             assert line.startswith(f"| {COLUMNS[name][1]} |")
             assert (f"{value:+.3f}" in line) == (word == "reproduced")
             assert ("did not hold" in line) == (word != "reproduced")

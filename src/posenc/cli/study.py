@@ -102,7 +102,7 @@ def run(
     """Run the cells of a tier that the store does not have.
 
     By the processor time of their cells, smoke takes two idle cores 20 s, quick a quarter of an
-    hour, standard 45 min and full an hour and a half. The exit code is 1 if a cell failed.
+    hour, standard 45 min and full an hour and three quarters. The exit code is 1 if a cell failed.
     """
     need("torch", "joblib", "scipy")
     place = place_of(workers, cluster, scheduler_file)

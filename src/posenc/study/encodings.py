@@ -124,12 +124,6 @@ ENCODINGS: dict[str, Encoding] = {
     "sinusoidal": Encoding("sines and cosines, added to the embeddings", sinusoidal),
     "learned": Encoding("a learned row for each position, added to the embeddings", learned),
     "rope": Encoding("rotations of queries and keys", lambda sizes, _: rope(sizes)),
-    "rope-100": Encoding(
-        "rotations of base 100", lambda sizes, _: rope(replace(sizes, base=100.0))
-    ),
-    "rope-1000": Encoding(
-        "rotations of base 1000", lambda sizes, _: rope(replace(sizes, base=1000.0))
-    ),
     "alibi": Encoding("slopes that fall with distance", of("ALiBi")),
     "t5": Encoding("learned biases of buckets of distances", t5, shared=True),
     "kerple": Encoding("learned logarithms of distance", of("KERPLE")),
@@ -185,6 +179,12 @@ ENCODINGS: dict[str, Encoding] = {
         "rotations, pressed together by parts in longer tests",
         lambda sizes, _: rope(sizes),
         stretched=yarn,
+    ),
+    "rope-100": Encoding(
+        "rotations of base 100", lambda sizes, _: rope(replace(sizes, base=100.0))
+    ),
+    "rope-1000": Encoding(
+        "rotations of base 1000", lambda sizes, _: rope(replace(sizes, base=1000.0))
     ),
 }
 
