@@ -84,18 +84,18 @@ def draw(
     figure.savefig(path, metadata={"Software": None}, facecolor="white")
 
 
-def _style(curve: ScoreCurve) -> tuple[str, Any]:
+def _style(encoding: str, number: int | None = None) -> tuple[str, Any]:
     """The colour and the dashes of an encoding, the same in every picture."""
     _, *others = ENCODINGS  # no positions stand first
-    place = others.index(curve.encoding) if curve.encoding in others else None
+    place = others.index(encoding) if encoding in others else None
     coloured = len(palette.series()) - 1  # the last is a grey, for what has no positions
     usual = coloured if place is None else place + place // coloured
-    colour, dash = palette.style(usual if curve.style is None else curve.style)
+    colour, dash = palette.style(usual if number is None else number)
     return colour, (0, dash) if dash else "solid"
 
 
 def _line(axes: Any, curve: ScoreCurve) -> None:
-    colour, dashes = _style(curve)
+    colour, dashes = _style(curve.encoding, curve.style)
     means = [score.mean for score in curve.scores]
     axes.plot(
         curve.lengths,
@@ -119,7 +119,7 @@ def _label(axes: Any, curves: Sequence[ScoreCurve]) -> None:
     places = apart([value for value, _ in ends], gap)
     last = max(n for curve in curves for n in curve.lengths)
     for (value, i), place in zip(ends, places, strict=True):
-        curve, (colour, _) = curves[i], _style(curves[i])
+        curve, (colour, _) = curves[i], _style(curves[i].encoding, curves[i].style)
         axes.annotate(
             NAMES.get(curve.encoding, curve.encoding),
             xy=(curve.lengths[-1], value),
