@@ -412,7 +412,7 @@ def test_a_click_in_a_frozen_page_sets_what_it_knows(monkeypatch):
     stops = header["cursor"]["y"]["stops"]
     assert 13 in stops
     assert len(stops) < 30
-    assert f"stops at {len(header['cursor']['x']['stops'])} of 128 places" in " ".join(
+    assert f"stops at {len(header['cursor']['x']['stops'])} of 128 dimensions" in " ".join(
         header["notes"]
     )
     links = [b["links"] for b in header["readout"] if b and b["block"] == "links"]

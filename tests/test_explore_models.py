@@ -160,6 +160,7 @@ def test_published_models_can_be_chosen():
         header, _ = page(None, enc=entry.id)
         assert (header["problems"], header["state"]["enc"]) == ([], entry.id)
         assert panel(header, "types")["rows"]
+        assert "default sizes" in header["lead"]
         for view in VIEWS_OF.get(entry.kind, ())[:1]:
             other = unpack(frame({"v": view, "enc": entry.id, "w": "99", "h": "99"})).header
             assert (other["problems"], other["state"]["enc"]) == ([], entry.id)

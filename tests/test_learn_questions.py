@@ -129,7 +129,7 @@ def test_seeds() -> None:
 
 
 SEED_1 = "Width 64, base 1000: how many positions does the slowest pair take to a whole turn?"
-SEED_5 = [("rope", "both-moved"), ("attention", "weight"), ("binary", "flips")]
+SEED_5 = [("biases", "which-head"), ("rope", "both-moved"), ("inverse", "convention")]
 
 
 def test_quizzes_do_not_repeat_themselves() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,7 +14,6 @@ from tests.oracles.learn_formulas import (
     frequency,
     matching,
     only,
-    similarity,
     slope,
     t5_bucket,
     wavelength,
@@ -92,7 +90,6 @@ ANSWERS: dict[tuple[str, str], Callable[[Drawn], Any]] = {
     ),
     ("binary", "neighbours"): lambda x: "same",
     ("offsets", "elsewhere"): lambda x: "offset",
-    ("offsets", "decays"): lambda x: "trend",
     # The sinusoidal table is the first of those drawn from.
     ("offsets", "which-curve"): lambda x: "abc"[x["order"].index(0)],
     ("extrapolation", "which-statement"): lambda x: "defined",
@@ -117,7 +114,6 @@ ANSWERS: dict[tuple[str, str], Callable[[Drawn], Any]] = {
     ("biases", "which-head"): lambda x: "abc"[x["order"].index(1)],
     ("grids", "text-goes-on"): lambda x: x["before"] + max(x["h"], x["w"]),
     ("grids", "which-channel"): lambda x: "abc"[x["order"].index(1)],
-    ("grids", "both-moved"): lambda x: "same",
     ("models", "nope-layers"): lambda x: x["layers"] // 4,
     ("models", "paper"): lambda x: "it" if _encoding_of(x["title"]) == x["encoding"] else None,
     ("stretching", "slow-pairs"): lambda x: "whole",
@@ -140,12 +136,6 @@ ANSWERS: dict[tuple[str, str], Callable[[Drawn], Any]] = {
 
 def _print(p: int, j: int, x: Drawn, digits: int) -> str:
     return f"{entry(p, j, x['d'], x['n']):.{digits}f}"
-
-
-def _decays(x: Drawn) -> dict[str, Any]:
-    falls = [similarity(k, x["d"]) for k in range(x["far"] + 1)]
-    rises = [later > earlier for earlier, later in itertools.pairwise(falls)]
-    return {"low": rises.index(True), "share": sum(rises) / len(rises)}
 
 
 def _shown_misprint(x: Drawn) -> dict[str, Any]:
@@ -231,7 +221,6 @@ SAID: dict[tuple[str, str], Callable[[Drawn], dict[str, Any]]] = {
         "double": 2 * x["p"],
         "twice": 2 * (x["p"] + x["k"]),
     },
-    ("offsets", "decays"): _decays,
     ("extrapolation", "which-statement"): lambda x: {
         "far": x["length"] * x["factor"],
         "unseen": sum(w > x["length"] for w in wavelengths(x["d"])),

@@ -207,8 +207,8 @@ def published(name: str) -> tuple[CatalogueEntry, ...]:
     row = presets.plan_row(name)
     sources = " and ".join(f"{s['repository']} {s.get('version', '')}".strip() for s in row.sources)
     notes = (Note("remark", row.note),) if row.note else ()
-    sure = f"a published plan, read in {sources}"
-    model = of_plan(row.build(), f"{name} (published)", f"plan:{name}", sure, notes)
+    sure = f"a model type, with the default sizes of {sources}; a config may have others"
+    model = of_plan(row.build(), f"{name} (model type)", f"plan:{name}", sure, notes)
     return entries_of(model, lambda layer: f"plan:{name}:{layer}")
 
 

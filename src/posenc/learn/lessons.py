@@ -221,12 +221,15 @@ def compute(topic: str, data: Mapping[str, Any]) -> Lesson:
 def _sources(data: Mapping[str, Any]) -> Iterator[str]:
     """Papers first, then what else was quoted, with what it says."""
     yield from data.get("sources", ())
-    for entry in sorted(data.get("quoted", {}).values(), key=lambda entry: "study" in entry):
-        place = (
-            entry.get("source")
-            or f"[the study](../study.md), {entry['study']} (L is the trained length)"
-        )
-        yield f"{entry['text']}: {place}"
+    studied: dict[str, list[str]] = {}
+    for entry in data.get("quoted", {}).values():
+        if "study" in entry:
+            task, metric, where = entry["study"].split(", ", 2)
+            studied.setdefault(f"{task}, {metric}", []).append(f"{entry['text']} ({where})")
+        else:
+            yield f"{entry['text']}: {entry['source']}"
+    for measured, numbers in studied.items():
+        yield f"[The study](../study.md), {measured}: {'; '.join(numbers)}; L is the trained length"
 
 
 def facts_of(part: Mapping[str, Any], namespace: dict[str, Any], caller: str) -> dict[str, Any]:

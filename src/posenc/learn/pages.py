@@ -18,7 +18,7 @@ from typing import Any
 from posenc.learn._prose import fill
 from posenc.learn._snippets import Transcript
 from posenc.learn.lessons import Lesson, See, lesson, load, topics
-from posenc.learn.questions import Choice, Number, Question, question, question_ids
+from posenc.learn.questions import Choice, Question, question, question_ids
 from posenc.learn.sketch import Sketch, svg
 from posenc.learn.tour import stops
 
@@ -48,7 +48,8 @@ def page(topic: str) -> str:
     '# Frequencies and wavelengths'
     """
     text = lesson(topic)
-    return _joined([*_lesson(text), *_questions(topic)])
+    imported = {source for part in text.sections for source, _ in part.transcript.steps}
+    return _joined([*_lesson(text), *_questions(topic, imported)])
 
 
 def index() -> str:
@@ -67,13 +68,11 @@ def index() -> str:
 
 
 def tour() -> str:
-    """The page of the tour: its stops without their pictures."""
+    """The page of the tour: what its stops ask; the explorer shows them."""
     data = load("index")["tour"]
-    parts = [f"# {data['title']}", data["lead"], data["text"].strip()]
-    for number, here in enumerate(stops(), 1):
-        parts += [f"## {number}. {here.title}", here.text]
-        parts += _folded(here.question, here.choice, here.explanation, here.transcript)
-    return _joined(parts)
+    text = fill(data["text"], {"stops": len(stops())}, "learn: tour").strip()
+    asked = [f"{n}. {here.title}" for n, here in enumerate(stops(), 1)]
+    return _joined([f"# {data['title']}", data["lead"], text, "\n".join(asked)])
 
 
 def write(folder: Path) -> list[Path]:
@@ -102,40 +101,40 @@ def _lesson(content: Lesson) -> list[str]:
 def _figure(topic: str, see: See) -> str:
     """The figure of a lesson: a picture, which a script of the pages replaces by the live one."""
     plot = f"<code>posenc plot {escape(see.plot)} -o picture.png</code>"
-    file = f";\nas a file with {plot}" if see.plot else ""
+    file = f",\nor with {plot}" if see.plot else ""
     return (
         f'<figure class="lesson" data-live="../seen/{topic}.html">\n'
         f'<img src="see/{topic}.png" alt="{escape(see.alt)}">\n'
         f"<figcaption>{escape(see.text[0].upper() + see.text[1:])}. See it "
-        f'<a href="../seen/{topic}.html">alone</a>;\n'
-        f"live with <code>posenc explore</code> at <code>{escape(see.address)}</code>{file}.\n"
+        f'<a href="../seen/{topic}.html">alone</a>,\n'
+        f"in <code>posenc explore</code> at <code>{escape(see.address)}</code>{file}.\n"
         "</figcaption>\n</figure>"
     )
 
 
-def _questions(topic: str) -> list[str]:
-    again = (
-        f'Answer them <a href="quiz.html#{topic}">in the browser</a>, or with other numbers each\n'
-        f"time in the terminal: `posenc quiz {topic}`."
-    )
+def _questions(topic: str, imported: set[str]) -> list[str]:
+    again = f'Also <a href="quiz.html#{topic}">in the browser</a>, and as `posenc quiz {topic}`.'
     parts = ["## Questions", again]
     for number, name in enumerate(question_ids(topic), 1):
-        parts += _asked(question(topic, name), number)
+        parts += _asked(question(topic, name), number, imported)
     return parts
 
 
-def _asked(asked: Question, number: int) -> list[str]:
+def _asked(asked: Question, number: int, imported: set[str]) -> list[str]:
     prompt = f"**{number}.** {asked.prompt}"
     if asked.picture is not None:
         file = f"../_generated/questions/{asked.topic}-{asked.id}.html"
         prompt += f"\n\n{FENCE}{{raw}} html\n:file: {file}\n{FENCE}"
-    return _folded(prompt, asked.answer, asked.explanation, asked.transcript)
+    return _folded(prompt, asked, imported)
 
 
-def _folded(
-    prompt: str, answer: Choice | Number, explanation: str, transcript: Transcript
-) -> list[str]:
-    """A question, and its answer where it can be unfolded."""
+def _folded(prompt: str, asked: Question, imported: set[str]) -> list[str]:
+    """A question, and its answer where it can be unfolded; a page imports a module once."""
+    steps = asked.transcript.steps
+    imports = {source for source, _ in steps if source.startswith("import ")}
+    transcript = Transcript(tuple(s for s in steps if s[0] not in imports & imported))
+    imported |= imports
+    answer = asked.answer
     if isinstance(answer, Choice):
         options = "\n".join(f"- {text}" for _, text in answer.options)
         right = dict(answer.options)[answer.right]
@@ -144,7 +143,7 @@ def _folded(
     return [
         prompt,
         options,
-        f"<details><summary>Answer</summary>\n\n**{right}** {explanation}",
+        f"<details><summary>Answer</summary>\n\n**{right}** {asked.explanation}",
         f"{FENCE}python\n{transcript}\n{FENCE}",
         "</details>",
     ]
