@@ -61,8 +61,7 @@ def matrices(
             paint(sheet, axes, side, difference, data.limit)
             sheet.heading(axes, name, weight="bold")
             if place:
-                axes.set_yticklabels([])
-                axes.set_ylabel("")
+                axes.set(yticklabels=[], ylabel="")
         bar(sheet, len(shown) * (wide + GAP), 0, data.limit, height=min(120, high))
 
     return Beside(panels, fineness)

@@ -53,8 +53,7 @@ def heat(
     fill(axes, paint)
     axes.set_xlim(*x)
     axes.set_ylim(y[1], y[0])
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    axes.spines[:].set_visible(False)
 
 
 def bar(
@@ -77,10 +76,8 @@ def bar(
         return np.broadcast_to(lut[entries][:, None], (rows, columns, 3))
 
     fill(axes, paint)
-    axes.set_xticks([])
-    axes.set_ylim(-1 if signed else 0, 1)
+    axes.set(xticks=[], ylim=(-1 if signed else 0, 1))
     axes.yaxis.tick_right()
     ticks = {-1: number(-limit), 0: "0", 1: number(limit)} if signed else {0: "0", 1: number(limit)}
     axes.set_yticks(list(ticks), ticks.values())
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    axes.spines[:].set_visible(False)
