@@ -20,7 +20,7 @@ from posenc._core.reading import Layer, Note, Reading
 from posenc._core.spec import Spec
 from posenc.detect.explain import COUNT_KEYS, WINDOWS, describe, from_gguf, from_hf, label_of
 from posenc.detect.files.gguf_header import read_header
-from posenc.explore.entry import CatalogueEntry, Values, written
+from posenc.explore.entry import CatalogueEntry, written
 from posenc.explore.text import whole
 
 __all__ = [
@@ -241,24 +241,15 @@ def entries_of(model: ModelLayers, identity: Callable[[str], str]) -> tuple[Cata
 
 
 def _entry(model: ModelLayers, identity: str, layer: LayerType, place: int) -> CatalogueEntry:
-    spec = layer.spec
-
-    def build(values: Values) -> Any:
-        del values
-        return spec
-
-    def code(values: Values) -> str:
-        del values
-        return written(spec)
-
+    spec: Any = layer.spec
     return CatalogueEntry(
         id=identity,
         label=f"{layer.name} of {model.name}",
         group=model.name,
         kind="none" if spec is None else spec.kind,
         fields=(),
-        build=build,
-        code=code,
+        build=lambda _: spec,
+        code=lambda _: written(spec),
         note="learned, so random numbers of seed 0 stand in." if spec and spec.shapes else "",
         length=layer.declared,
         model=model,
