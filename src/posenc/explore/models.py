@@ -100,22 +100,9 @@ def trained_length(layer: LayerType) -> tuple[int | None, str]:
 
 
 def read_model(path: Path) -> ModelLayers:
-    """The layers of a config or of a GGUF file; what cannot be settled is kept as its notes.
+    """The layers of a config (or its folder) or of a GGUF file, with what is not settled as notes.
 
-    Parameters
-    ----------
-    path : Path
-        A `config.json`, a folder that holds one, or a GGUF file.
-
-    Returns
-    -------
-    ModelLayers
-        Without types of layer where nothing could be read.
-
-    Raises
-    ------
-    DataError
-        If the file is no config.
+    Without types of layer where nothing could be read; raises `DataError` if it is no config.
     """
     reader = from_gguf if path.suffix == ".gguf" else from_hf
     config = _of_header(path) if path.suffix == ".gguf" else _of_json(path)

@@ -61,28 +61,9 @@ def formats(scene: Scene) -> list[dict[str, Any]]:
 
 
 def save(state: Mapping[str, str], wanted: str, session: Session) -> Download:
-    """What is on the screen, as a file.
+    """What is on the screen, as a file: a picture, or the numbers at the resolution of the screen.
 
-    Parameters
-    ----------
-    state : mapping of str to str
-        The state, as `frame` takes it.
-    wanted : str
-        `png`, `svg`, `csv` or `npz`.
-    session : Session
-        The encodings and embeddings of files.
-
-    Returns
-    -------
-    Download
-        A picture, or the numbers at the resolution of the screen.
-
-    Raises
-    ------
-    ArgumentError
-        If the format is none of these.
-    DependencyError
-        If a picture needs matplotlib and it is not installed.
+    Raises `ArgumentError` if `wanted` is none of `LABELS`, `DependencyError` without matplotlib.
     """
     if wanted not in LABELS:
         todo = suggest(wanted[:20], LABELS)

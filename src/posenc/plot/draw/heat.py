@@ -26,20 +26,7 @@ def heat(
 ) -> None:
     """Paint a matrix, row 0 above; x and y are what its edges stand for.
 
-    Parameters
-    ----------
-    sheet : Sheet
-        The sheet.
-    axes : matplotlib.axes.Axes
-        Its box is filled.
-    values : numpy.ndarray
-        (rows, columns); what is not finite has no colour.
-    limit : float
-        Value at the ends of the colour scale.
-    x, y : (float, float)
-        The left and right, the upper and lower edge.
-    absent : numpy.ndarray, optional
-        Further cells without a number.
+    What is not finite, and what is `absent`, has no colour; the scale ends at `limit`.
     """
     lut = sheet.lut
     indices = palette.indices(values, limit)
