@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -35,13 +36,8 @@ def draw(
     limit = float(np.abs(values).max()) or 1.0
     rows, columns = values.shape
     high, wide = cell * rows, cell * columns
-    sheet = Sheet(
-        ax=None,
-        frame=framed({}),
-        question=title,
-        title=f"{rows} × {columns} numbers, a square of pixels each",
-        caption=(),
-    )
+    about = f"{rows} × {columns} numbers, a square of pixels each"
+    sheet = Sheet(None, framed({}), title, SimpleNamespace(title=about, caption=()))
     axes = sheet.panel(0, 0, wide, high, "cells")
     heat(sheet, axes, np.asarray(values, float), limit=limit, x=(0, columns), y=(0, rows))
     place_ticks(axes.yaxis, 0, rows)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from posenc.explore.panels import Axis, Tick
+from posenc.explore.panels import Axis, Series, Tick
 from posenc.explore.text import log_ticks, number, ticks, whole
 
-__all__ = ["cells", "float32", "logarithmic", "values"]
+__all__ = ["banded", "cells", "float32", "logarithmic", "stops", "values"]
 
 
 def cells(
@@ -58,3 +60,14 @@ def logarithmic(label: str, low: float, high: float) -> Axis:
 def float32(x: np.ndarray) -> np.ndarray:
     """Numbers as the page takes them."""
     return np.ascontiguousarray(x, dtype=np.float32)
+
+
+def stops(key: str, value: int, low: int, high: int) -> dict[str, Any]:
+    """An axis of the cursor: its key, and the integers from low to high where it can stand."""
+    return {"key": key, "value": value, "min": low, "max": high, "step": 1}
+
+
+def banded(label: str, x: np.ndarray, data: Any, *, band: bool) -> Series:
+    """The mean of a curve, with its band where it has one."""
+    low, high = (float32(data.low), float32(data.high)) if band else (None, None)
+    return Series(label, x, float32(data.mean), lo=low, hi=high)

@@ -24,25 +24,10 @@ BEGIN = 'if (document.querySelector("body[data-posenc]")) mount();'
 
 
 def bundle(modules: Mapping[str, str], entry: str = "app.js") -> str:
-    """The modules of the page as one, whose `mount` runs them anew for each page.
+    """The modules of the page, by file name, as one script whose `mount` runs them for each page.
 
-    Parameters
-    ----------
-    modules : mapping of str to str
-        Their texts by file name.
-    entry : str
-        The one that starts the page.
-
-    Returns
-    -------
-    str
-        A script without imports; each module keeps a scope of its own.
-
-    Raises
-    ------
-    ValueError
-        If a module is missing, modules import each other, or one imports or exports otherwise than
-        by name.
+    Each keeps a scope of its own. Raises `ValueError` if a module is missing, modules import each
+    other, or one imports or exports otherwise than by name.
     """
     placed: list[str] = []
     written = [_made_of(modules), "export function mount(...$mount) {", "const $modules = {};"]

@@ -57,13 +57,6 @@ def grid_of(spec: Any, length: int) -> tuple[int, ...]:
     """The sides of a grid of at most `length` cells, equal where they can be; empty for one axis.
 
     As many cells as it has give the same sides again.
-
-    Parameters
-    ----------
-    spec : Spec
-        What the positions are for.
-    length : int
-        How many cells there may be.
     """
     axes = len(spec.axes)
     if axes == 1:

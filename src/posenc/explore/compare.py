@@ -29,15 +29,7 @@ FACTS = 10  # blocks of the readout that are shown of B
 
 
 def beside(scene: Scene, show: Mapping[str, Callable[[Scene], Page]]) -> Page:
-    """The page of both encodings.
-
-    Parameters
-    ----------
-    scene : Scene
-        With an encoding B.
-    show : mapping
-        What draws each view.
-    """
+    """The page of both encodings; `show` draws each view."""
     assert scene.b is not None, "the caller has looked"  # noqa: S101 - for the type checker
     draw = show[scene.shape.id]
     narrow = replace(scene, width=max(16, scene.width // 3)) if scene.shape.id == "table" else scene

@@ -114,21 +114,9 @@ def initial(spec: Spec) -> Mapping[str, np.ndarray]:
 
 
 def call(cls: type[Spec], arguments: Mapping[str, Any], *, first: str) -> str:
-    """The Python that makes a spec: a call with one argument by its place.
+    """The Python that makes a spec: a call of its class whose argument `first` goes by its place.
 
-    Parameters
-    ----------
-    cls : type
-        Its class; one of another package is called by the JSON of the spec.
-    arguments : mapping
-        Its fields.
-    first : str
-        The argument that stands first.
-
-    Returns
-    -------
-    str
-        An expression for which `import posenc` is enough.
+    A class of another package is called by the JSON of the spec. `import posenc` is enough.
     """
     if not _is_ours(cls):
         return written(cls(**arguments))
@@ -142,18 +130,7 @@ def _is_ours(cls: type) -> bool:
 
 
 def written(value: Any) -> str:
-    """The Python that makes a value, with the names of posenc's own modules before it.
-
-    Parameters
-    ----------
-    value : object
-        A spec, a composed value, or what its fields hold.
-
-    Returns
-    -------
-    str
-        An expression for which `import posenc` is enough.
-    """
+    """The Python that makes a value, for which `import posenc` is enough."""
     if isinstance(value, tuple):
         inner = ", ".join(map(written, value))
         return f"({inner},)" if len(value) == 1 else f"({inner})"

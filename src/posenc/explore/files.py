@@ -16,7 +16,7 @@ from posenc._core.parameters import Init
 from posenc._core.spec import Spec
 from posenc.detect.files import open_store
 from posenc.encodings.table.learned import Learned
-from posenc.explore.entry import CatalogueEntry, Values, written
+from posenc.explore.entry import CatalogueEntry, written
 from posenc.explore.fields import shown
 from posenc.explore.models import entries_of, read_model
 from posenc.explore.session import Embeddings, HeadsFile, Session
@@ -89,19 +89,13 @@ def given(
     *,
     name: str = "file:given",
     label: str = "",
+    read: str = "",
 ) -> CatalogueEntry:
-    """An entry for a spec that is at hand, and for what it has learned."""
-
-    def build(values: Values) -> Spec:
-        del values
-        return spec
-
-    def code(values: Values) -> str:
-        del values
-        return written(spec)
-
+    """An entry for a spec that is at hand, and for what it has learned, which `read` reads."""
+    code = written(spec) + (f"\nparams = {{'weight': {read}}}" if read else "")
     label = label or type(spec).__name__
-    return CatalogueEntry(name, label, FROM_FILES, spec.kind, (), build, code, params)
+    make = (lambda _: spec), (lambda _: code)
+    return CatalogueEntry(name, label, FROM_FILES, spec.kind, (), *make, params)
 
 
 # --- configs and specs ----------------------------------------------------------------------------
@@ -135,29 +129,17 @@ def _spec(path: Path) -> Spec | None:
 
 
 def _of_tables(path: Path) -> list[CatalogueEntry]:
-    entries = []
-    for name, rows in _arrays(path):
-        label = f"{path.name}: {name}" if name else path.name
-        entries.append(_table(_id(path.stem, name), label, rows, path, name))
-    return entries
+    return [_table(path, name, rows) for name, rows in _arrays(path)]
 
 
-def _table(identity: str, label: str, rows: np.ndarray, path: Path, name: str) -> CatalogueEntry:
+def _table(path: Path, name: str, rows: np.ndarray) -> CatalogueEntry:
     length, dim = rows.shape
     spec = Learned(dim, length=length, init=Init())
     read = f"np.load({path.name!r})" + (f"[{name!r}]" if path.suffix == ".npz" else "")
     if path.suffix == ".safetensors":
         read = f"safetensors.numpy.load_file({path.name!r})[{name!r}]"
-
-    def build(values: Values) -> Spec:
-        del values
-        return spec
-
-    def code(values: Values) -> str:
-        del values
-        return f"{written(spec)}\nparams = {{'weight': {read}}}"
-
-    return CatalogueEntry(identity, label, FROM_FILES, "table", (), build, code, {"weight": rows})
+    label = f"{path.name}: {name}" if name else path.name
+    return given(spec, {"weight": rows}, name=_id(path.stem, name), label=label, read=read)
 
 
 def _arrays(path: Path) -> list[tuple[str, np.ndarray]]:

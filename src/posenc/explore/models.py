@@ -20,7 +20,7 @@ from posenc._core.reading import Layer, Note, Reading
 from posenc._core.spec import Spec
 from posenc.detect.explain import COUNT_KEYS, WINDOWS, describe, from_gguf, from_hf, label_of
 from posenc.detect.files.gguf_header import read_header
-from posenc.explore.entry import CatalogueEntry, Values, written
+from posenc.explore.entry import CatalogueEntry, written
 from posenc.explore.text import whole
 
 __all__ = [
@@ -100,22 +100,9 @@ def trained_length(layer: LayerType) -> tuple[int | None, str]:
 
 
 def read_model(path: Path) -> ModelLayers:
-    """The layers of a config or of a GGUF file; what cannot be settled is kept as its notes.
+    """The layers of a config (or its folder) or of a GGUF file, with what is not settled as notes.
 
-    Parameters
-    ----------
-    path : Path
-        A `config.json`, a folder that holds one, or a GGUF file.
-
-    Returns
-    -------
-    ModelLayers
-        Without types of layer where nothing could be read.
-
-    Raises
-    ------
-    DataError
-        If the file is no config.
+    Without types of layer where nothing could be read; raises `DataError` if it is no config.
     """
     reader = from_gguf if path.suffix == ".gguf" else from_hf
     config = _of_header(path) if path.suffix == ".gguf" else _of_json(path)
@@ -241,24 +228,15 @@ def entries_of(model: ModelLayers, identity: Callable[[str], str]) -> tuple[Cata
 
 
 def _entry(model: ModelLayers, identity: str, layer: LayerType, place: int) -> CatalogueEntry:
-    spec = layer.spec
-
-    def build(values: Values) -> Any:
-        del values
-        return spec
-
-    def code(values: Values) -> str:
-        del values
-        return written(spec)
-
+    spec: Any = layer.spec
     return CatalogueEntry(
         id=identity,
         label=f"{layer.name} of {model.name}",
         group=model.name,
         kind="none" if spec is None else spec.kind,
         fields=(),
-        build=build,
-        code=code,
+        build=lambda _: spec,
+        code=lambda _: written(spec),
         note="learned, so random numbers of seed 0 stand in." if spec and spec.shapes else "",
         length=layer.declared,
         model=model,

@@ -26,18 +26,7 @@ class PictureCall(NamedTuple):
 
 
 def picture_of(scene: Scene) -> PictureCall:
-    """The picture of `posenc.plot` that shows what a view shows.
-
-    Parameters
-    ----------
-    scene : Scene
-        The state.
-
-    Returns
-    -------
-    PictureCall
-        Its name and its arguments, without theme, spec and parameters.
-    """
+    """The plot that shows what a view shows; theme, spec and parameters left out."""
     return PictureCall(*ON_PAPER[scene.shape.id](scene))
 
 
@@ -51,18 +40,7 @@ ALWAYS = ("d", "heads", "pairing")  # said even where they have their defaults
 
 
 def command_of(scene: Scene) -> str:
-    """The line that draws the same in a file.
-
-    Parameters
-    ----------
-    scene : Scene
-        The state.
-
-    Returns
-    -------
-    str
-        For a shell; of models, the line that tells them in words. Empty where there is none.
-    """
+    """The line for a shell that draws the same in a file, or explains a model; else empty."""
     if scene.a.entry.model is not None and scene.shape.id == "layers":
         models = [c.entry.model.source for c in (scene.a, scene.b) if c is not None]
         plain = models[0].removeprefix("plan:")

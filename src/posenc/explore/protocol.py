@@ -155,18 +155,7 @@ def _joined(text: str, name: str, arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 def pack(header: Mapping[str, Any]) -> bytes:
-    """A header of plain types, dataclasses and arrays as bytes.
-
-    Parameters
-    ----------
-    header : mapping
-        Dataclasses become objects of their fields, and arrays the names they are found by.
-
-    Returns
-    -------
-    bytes
-        What `unpack` reads.
-    """
+    """A header of plain types, dataclasses and arrays as the bytes that `unpack` reads."""
     return Envelope(header).whole()
 
 

@@ -15,17 +15,9 @@ __all__ = ["punctual"]
 
 
 def punctual(seconds: float) -> type[asyncio.Protocol]:
-    """A protocol for uvicorn that gives its clients so long at every turn of theirs.
+    """A protocol for uvicorn whose connections are closed where a client is late.
 
-    Parameters
-    ----------
-    seconds : float
-        For a whole request to arrive, and again for its answer to be taken.
-
-    Returns
-    -------
-    type
-        Its connections are closed where the client is late.
+    It has so many seconds to send a whole request, and again to take the answer.
     """
 
     class Punctual(H11Protocol):

@@ -189,21 +189,16 @@ def _entry(cls: type[Spec]) -> CatalogueEntry:
 
 def _preset(name: str) -> CatalogueEntry:
     row = presets.row(name)
-
-    def build(values: Values) -> Spec:
-        return row.build(values["d"])
-
-    def code(values: Values) -> str:
-        return f"posenc.preset({name!r}, {values['d']})"
-
-    fields = (EVEN,) if row.kind == "rotary" else (WIDTH,)
-    group = f"Presets: {'tables' if row.kind == 'table' else 'rotations'}"
-    entry = CatalogueEntry(
-        f"preset:{name}", name, group, row.kind, fields, build, code, note=row.note
+    return CatalogueEntry(
+        f"preset:{name}",
+        name,
+        f"Presets: {'tables' if row.kind == 'table' else 'rotations'}",
+        row.kind,
+        (EVEN,) if row.kind == "rotary" else (WIDTH,),
+        lambda values: row.build(values["d"]),
+        lambda values: f"posenc.preset({name!r}, {values['d']})",
+        note=f"{RANDOM} {row.note}" if row.spec["type"] == "Learned" else row.note,
     )
-    if row.spec["type"] != "Learned":
-        return entry
-    return replace(entry, note=f"{RANDOM} {row.note}")
 
 
 @functools.cache
@@ -218,9 +213,8 @@ def _presets() -> tuple[CatalogueEntry, ...]:
             except PosencError:
                 continue
             if len(spec.axes) == 1 or getattr(spec, "coordinates", "integer") == "integer":
-                start = entry.fields[0].within(
-                    entry.fields[0].low, entry.fields[0].high, str(width)
-                )
+                size = entry.fields[0]
+                start = size.within(size.low, size.high, str(width))
                 rows.append(replace(entry, fields=(start,)))
             break
     return tuple(rows)

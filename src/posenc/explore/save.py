@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-import io
 import re
 import threading
-import zipfile
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -19,6 +17,7 @@ from posenc.explore.pictures import picture_of
 from posenc.explore.scene import Scene
 from posenc.explore.session import Session
 from posenc.explore.views import ON_PAPER
+from posenc.plot.export import archive
 from posenc.plot.rows import PICTURES
 
 __all__ = ["Download", "formats", "save"]
@@ -61,28 +60,9 @@ def formats(scene: Scene) -> list[dict[str, Any]]:
 
 
 def save(state: Mapping[str, str], wanted: str, session: Session) -> Download:
-    """What is on the screen, as a file.
+    """What is on the screen, as a file: a picture, or the numbers at the resolution of the screen.
 
-    Parameters
-    ----------
-    state : mapping of str to str
-        The state, as `frame` takes it.
-    wanted : str
-        `png`, `svg`, `csv` or `npz`.
-    session : Session
-        The encodings and embeddings of files.
-
-    Returns
-    -------
-    Download
-        A picture, or the numbers at the resolution of the screen.
-
-    Raises
-    ------
-    ArgumentError
-        If the format is none of these.
-    DependencyError
-        If a picture needs matplotlib and it is not installed.
+    Raises `ArgumentError` if `wanted` is none of `LABELS`, `DependencyError` without matplotlib.
     """
     if wanted not in LABELS:
         todo = suggest(wanted[:20], LABELS)
@@ -92,7 +72,7 @@ def save(state: Mapping[str, str], wanted: str, session: Session) -> Download:
     if wanted in DRAWN:
         return Download(name, MEDIA[wanted], _drawn(scene, wanted))
     data = numbers(page.panels)
-    content = _csv(data) if wanted == "csv" else _npz(data)
+    content = _csv(data) if wanted == "csv" else archive(data)
     return Download(name, MEDIA[wanted], content)
 
 
@@ -167,15 +147,3 @@ def _csv(data: Mapping[str, np.ndarray]) -> bytes:
         rows = array.reshape(-1, array.shape[-1]) if array.ndim > 1 else array.reshape(-1, 1)
         lines += [",".join(map(repr, row)) for row in rows.tolist()]
     return ("\n".join(lines) + "\n").encode()
-
-
-def _npz(data: Mapping[str, np.ndarray]) -> bytes:
-    """An archive as `numpy.savez` writes it, without times: equal numbers, equal files."""
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, array in data.items():
-            buffer = io.BytesIO()
-            np.lib.format.write_array(buffer, np.ascontiguousarray(array), allow_pickle=False)
-            entry = zipfile.ZipInfo(f"{name}.npy", (1980, 1, 1, 0, 0, 0))
-            archive.writestr(entry, buffer.getvalue())
-    return out.getvalue()

@@ -135,17 +135,7 @@ class Page:
 
 
 def read(state: Mapping[str, str], shapes: Mapping[str, ViewShape], session: Session) -> Scene:
-    """Understand a state.
-
-    Parameters
-    ----------
-    state : mapping of str to str
-        Any texts at all.
-    shapes : mapping of str to ViewShape
-        The views by name.
-    session : Session
-        What files offer.
-    """
+    """Understand a state of any texts at all, with the views by name and what files offer."""
     reader = StateReader(plain(state))
     if len(state) > MOST_KEYS:
         reader.notes.append(f"Only the first {MOST_KEYS} keys of the address are read.")

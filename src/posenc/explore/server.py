@@ -281,18 +281,7 @@ def _scripts(files: Mapping[str, str]) -> dict[str, str]:
 
 @contextlib.contextmanager
 def bound(port: int = 0) -> Iterator[socket.socket]:
-    """A socket of this machine alone; port 0 takes a free one.
-
-    Parameters
-    ----------
-    port : int
-        The port to listen on.
-
-    Yields
-    ------
-    socket.socket
-        Listening; closed at the end.
-    """
+    """A listening socket of this machine alone, closed at the end; port 0 takes a free one."""
     # asyncio lets small answers go at once, without waiting 40 ms for an acknowledgement, only
     # where the socket names its protocol.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
@@ -310,19 +299,9 @@ def bound(port: int = 0) -> Iterator[socket.socket]:
 
 
 def serve(session: Session | None, listening: socket.socket) -> None:
-    """Serve until the process is asked to end.
+    """Serve on what `bound` gives until the process is asked to end.
 
-    Parameters
-    ----------
-    session : Session or None
-        The encodings and embeddings of files.
-    listening : socket.socket
-        What `bound` gives.
-
-    Raises
-    ------
-    DependencyError
-        If uvicorn or Starlette is not installed.
+    Raises `DependencyError` if uvicorn or Starlette is not installed.
     """
     try:
         import uvicorn

@@ -6,7 +6,7 @@ import csv
 import importlib
 import io
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from posenc._core.spec import Value
 from posenc.plot.columns import TableSource
 
-__all__ = ["Table", "arrays", "facts", "matrix", "to_csv", "to_npz"]
+__all__ = ["Table", "archive", "arrays", "facts", "matrix", "to_csv", "to_npz"]
 
 
 def arrays(data: Any) -> dict[str, np.ndarray]:
@@ -46,16 +46,21 @@ def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def to_npz(data: Any) -> bytes:
-    """Every array in one file, with the same bytes each time."""
+    """Every array of a picture's data in one file."""
+    return archive(arrays(data))
+
+
+def archive(named: Mapping[str, np.ndarray]) -> bytes:
+    """Arrays as `numpy.savez_compressed` writes them, with the same bytes each time."""
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, value in arrays(data).items():
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as members:
+        for name, value in named.items():
             member = io.BytesIO()
             np.lib.format.write_array(member, np.ascontiguousarray(value), allow_pickle=False)
             # A member without a date: that of the format's beginning.
             entry = zipfile.ZipInfo(f"{name}.npy")
             entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, member.getvalue())
+            members.writestr(entry, member.getvalue())
     return buffer.getvalue()
 
 

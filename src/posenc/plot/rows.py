@@ -304,17 +304,7 @@ def pictures_of(spec: Any) -> tuple[str, ...]:
 
 
 def refuse(picture: str, spec: Any, expected: str) -> NoReturn:
-    """Raise `SpecError`: what the picture shows, and which pictures show this encoding.
-
-    Parameters
-    ----------
-    picture : str
-        Its name.
-    spec : Spec
-        What it cannot show.
-    expected : str
-        What it can.
-    """
+    """Raise `SpecError`: what the picture shows, and which pictures show this encoding."""
     able = [name for name in pictures_of(spec) if name != picture]
     listed = ", ".join(repr(name) for name in able)
     todo = f"Pictures that show it: {listed}." if able else "No picture shows it."

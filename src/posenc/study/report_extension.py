@@ -64,15 +64,7 @@ RANKED = (
 
 
 def extension_part(results: Results, verdicts: Sequence[ClaimVerdict]) -> Iterator[Block]:
-    """The verdicts of the family, the losses and the rank correlations.
-
-    Parameters
-    ----------
-    results : Results
-        What was measured.
-    verdicts : sequence of ClaimVerdict
-        Of all claims.
-    """
+    """The verdicts of the family, the losses and the rank correlations."""
     own = [v for v in verdicts if v.claim.family == FAMILY]
     if not own:
         return
@@ -169,15 +161,7 @@ def _holds(finding: PartResult) -> bool:
 
 
 def extension_pictures(results: Results, folder: Path) -> list[Path]:
-    """The loss along the positions of texts of 8 L, at base 10,000, under each rule.
-
-    Parameters
-    ----------
-    results : Results
-        What was measured.
-    folder : Path
-        Where the pictures go.
-    """
+    """The loss along the positions of texts of 8 L, at base 10,000, under each rule."""
     written = []
     for task, trained in TASKS.items():
         lines = [curve for rule in RULES if (curve := _curve(results, task, rule, trained))]
@@ -213,15 +197,7 @@ COLUMNS = {
 
 
 def extension_words(results: Results, verdicts: Sequence[ClaimVerdict]) -> str:
-    """What the page of `posenc extend` says of the study: a correlation only where its claim holds.
-
-    Parameters
-    ----------
-    results : Results
-        What was measured.
-    verdicts : sequence of ClaimVerdict
-        Of all claims.
-    """
+    """What the page of `posenc extend` says: a correlation only where its claim holds."""
     own = {v.claim.id: v for v in verdicts if v.claim.family == FAMILY}
     if all(v.word == "not run" for v in own.values()):
         return "Whether these numbers rank the rules has not been measured."

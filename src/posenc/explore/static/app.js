@@ -37,12 +37,7 @@ function query(given) {
 function request() {
   screen ??= firstRoom(byId("panels"));
   const asked = preview ? withChanges(state, preview) : state;
-  ask({
-    query: query(asked),
-    version,
-    preview: preview !== null,
-    screen,
-  });
+  ask({ query: query(asked), version, preview: preview !== null, screen });
 }
 
 /** Changes of the state by a person; `push` makes them a step that Back undoes. */

@@ -1,6 +1,6 @@
 /** Attention: words that can be moved, and encodings side by side with what each word gets. */
 
-import { el, place, rebuild, svg, textWidth, whenChanged } from "./dom.js";
+import { el, fillSelect, place, rebuild, resize, svg, textWidth, whenChanged } from "./dom.js";
 import { Pointer } from "./pointer.js";
 import { cellEdges, paint, paintBar, settle } from "./raster.js";
 import { scaleOf } from "./scale.js";
@@ -132,14 +132,7 @@ class Column {
 
   options(control, title) {
     this.select.setAttribute("aria-label", `Encoding: ${title}`);
-    whenChanged(this.select, control?.options, () => {
-      const groups = new Map();
-      for (const { value, label, group } of control?.options ?? []) {
-        if (!groups.has(group)) groups.set(group, []);
-        groups.get(group).push(el("option", { value }, label));
-      }
-      this.select.replaceChildren(...[...groups].flatMap(([label, options]) => (label ? [el("optgroup", { label }, ...options)] : options)));
-    });
+    whenChanged(this.select, control?.options, () => fillSelect(this.select, control?.options ?? []));
     if (control) this.select.value = control.value;
   }
 
@@ -157,7 +150,7 @@ class Column {
     const box = { left, top, ...size };
     this.canvas.setAttribute("aria-label", panel.label);
     const scales = { x: scaleOf(panel.x, left, left + size.width), y: scaleOf(panel.y, top, top + size.height) };
-    this.size(this.stage, this.over, width, top + size.height + 1);
+    resize(this.stage, [this.over], width, top + size.height + 1);
     const across = panel.x.ticks.map(({ at, text }) => {
       const turn = `translate(${scales.x.at(at) + 3},${top - 5}) rotate(-52)`;
       return svg("text", { transform: turn, class: at === panel.x.at + 0.5 ? "strong" : "" }, text);
@@ -190,7 +183,7 @@ class Column {
     const size = settle(this.before, left, LOW + 1, ratio);
     const second = left + size.width + GAP;
     settle(this.after, second, LOW + 1, ratio);
-    this.size(this.outputs, this.under, width, LOW + 2 + size.height);
+    resize(this.outputs, [this.under], width, LOW + 2 + size.height);
     const parts = [left, second].map((x, index) => svg("text", { x, y: LOW - 4 }, ends[index]));
     const low = size.height / rows;
     words.forEach((word, index) => {
@@ -200,12 +193,6 @@ class Column {
       if (index) parts.push(svg("line", { x1: left, x2: second + size.width, y1: y - low / 2, y2: y - low / 2, class: "between" }));
     });
     this.under.replaceChildren(...parts);
-  }
-
-  size(stage, layer, width, height) {
-    place(stage, { width, height });
-    layer.setAttribute("width", width);
-    layer.setAttribute("height", height);
   }
 }
 

@@ -1,6 +1,6 @@
 /** Controls as the header describes them: native inputs, a number field beside every slider. */
 
-import { el, found, textWidth, whenChanged } from "./dom.js";
+import { el, fillSelect, found, put, textWidth, whenChanged } from "./dom.js";
 import { host } from "./host.js";
 import { playButton } from "./play.js";
 import { nextValue, onStep, sliderPlace, sliderValue } from "./scale.js";
@@ -98,15 +98,7 @@ class ChoiceControl {
     this.options = control.options;
     this.search.hidden = control.options.length < MANY;
     whenChanged(this.select, control.options, () => {
-      const groups = new Map();
-      for (const option of control.options) {
-        if (!groups.has(option.group)) groups.set(option.group, []);
-        groups.get(option.group).push(el("option", { value: option.value }, option.label));
-      }
-      const parts = [...groups].flatMap(([group, options]) =>
-        group ? [el("optgroup", { label: group }, ...options)] : options,
-      );
-      this.select.replaceChildren(...parts);
+      fillSelect(this.select, control.options);
       this.list.replaceChildren(...control.options.map(({ label }) => el("option", { value: label })));
       const widest = Math.max(0, ...control.options.map((option) => textWidth(option.label)));
       this.line.classList.toggle("stacked", widest + textWidth(control.label) > NARROW);
@@ -236,8 +228,7 @@ export class Controls {
   complain(part, problem) {
     const { control } = part;
     const text = problem ? complaint(problem, problem.held) : "";
-    part.problem.textContent = text;
-    part.problem.hidden = !text;
+    put(part.problem, text);
     const field = part.widget.focusable;
     const described = [text && `problem-${control.key}`, control.hint && `hint-${control.key}`];
     const ids = described.filter(Boolean).join(" ");

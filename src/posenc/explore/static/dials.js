@@ -1,6 +1,6 @@
 /** Dials: hands on the unit circle. The points come from Python; here they are only scaled. */
 
-import { el, svg, whenChanged } from "./dom.js";
+import { el, put, svg, whenChanged } from "./dom.js";
 import { host } from "./host.js";
 
 const R = 44;
@@ -108,10 +108,8 @@ export class Dials {
       this.grid.replaceChildren(...main.dials.map((dial) => this.one(dial, frame, radius, !shared.length)));
       this.grid.children[kept]?.focus();
     });
-    this.heading.textContent = main.title;
-    this.heading.hidden = !main.title;
-    this.caption.textContent = main.caption;
-    this.caption.hidden = !main.caption;
+    put(this.heading, main.title);
+    put(this.caption, main.caption);
   }
 
   one(dial, frame, radius, lettered) {

@@ -44,6 +44,15 @@ export function place(node, box) {
   return node;
 }
 
+/** Sizes a stage and the layers of SVG that lie on it, in CSS pixels. */
+export function resize(stage, layers, width, height) {
+  place(stage, { width, height });
+  for (const layer of layers) {
+    layer.setAttribute("width", width);
+    layer.setAttribute("height", height);
+  }
+}
+
 /** Whether letters typed here are text: in a field of a number they would mean nothing. */
 export function takesLetters(node) {
   if (node instanceof HTMLInputElement) return !["checkbox", "number", "range"].includes(node.type);
@@ -53,6 +62,22 @@ export function takesLetters(node) {
 /** Whether the arrow keys have a meaning of their own here. */
 export function takesArrows(node) {
   return takesLetters(node) || (node instanceof HTMLInputElement && node.type !== "checkbox");
+}
+
+/** A text in an element, which is not there where there is none. */
+export function put(node, text) {
+  node.textContent = text;
+  node.hidden = !text;
+}
+
+/** Fills a select with options under the headings of their groups. */
+export function fillSelect(select, options) {
+  const groups = new Map();
+  for (const { value, label, group } of options) {
+    if (!groups.has(group)) groups.set(group, []);
+    groups.get(group).push(el("option", { value }, label));
+  }
+  select.replaceChildren(...[...groups].flatMap(([label, own]) => (label ? [el("optgroup", { label }, ...own)] : own)));
 }
 
 /** Rebuilds the children of `root` and gives the focus back to the element in the same place. */

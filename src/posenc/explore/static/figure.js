@@ -7,7 +7,7 @@
  */
 
 import { chartScales, drawChart, endRoom, legendRoom } from "./chart.js";
-import { el, place, svg, textWidth } from "./dom.js";
+import { el, place, put, resize, svg, textWidth } from "./dom.js";
 import { axisX, axisY, bandsOf, barLabels, marksOf } from "./marks.js";
 import { Pointer } from "./pointer.js";
 import { cellEdges, paint, paintBar, settle } from "./raster.js";
@@ -89,13 +89,10 @@ export class Figure {
   captions(parts, heat) {
     const { main } = parts;
     const texts = [main, parts.right, parts.below].filter(Boolean).map((panel) => panel.caption);
-    this.caption.textContent = texts.filter(Boolean).join(" ");
-    if (this.canvas.classList.contains("shrunk")) {
-      this.caption.textContent += " Drawn smaller than it was stored: fine patterns may be false.";
-    }
-    this.caption.hidden = !this.caption.textContent;
-    this.heading.textContent = heat ? main.title : "";
-    this.heading.hidden = !this.heading.textContent;
+    const shrunk = this.canvas.classList.contains("shrunk");
+    if (shrunk) texts.push("Drawn smaller than it was stored: fine patterns may be false.");
+    put(this.caption, texts.filter(Boolean).join(" "));
+    put(this.heading, heat ? main.title : "");
   }
 
   name(panel, header) {
@@ -189,11 +186,7 @@ export class Figure {
   }
 
   resize(width, height) {
-    for (const layer of [this.under, this.over]) {
-      layer.setAttribute("width", Math.ceil(width));
-      layer.setAttribute("height", Math.ceil(height));
-    }
-    place(this.stage, { width: Math.ceil(width), height: Math.ceil(height) });
+    resize(this.stage, [this.under, this.over], Math.ceil(width), Math.ceil(height));
   }
 
   /** The cursor: a line along each axis that has one, running through the charts that share it. */

@@ -1,6 +1,6 @@
 /** Small multiples: heatmaps side by side on one scale. */
 
-import { el, place, rebuild, svg, whenChanged } from "./dom.js";
+import { el, place, put, rebuild, resize, svg, whenChanged } from "./dom.js";
 import { axisX, axisY } from "./marks.js";
 import { Pointer } from "./pointer.js";
 import { cellEdges, paint, paintBar, settle } from "./raster.js";
@@ -41,10 +41,7 @@ class Multiple {
       x: scaleOf(panel.x, box.left, box.left + box.width),
       y: scaleOf(panel.y, box.top, box.top + box.height),
     };
-    const outer = { width: size.width + rim.left + 1, height: size.height + 1 + rim.bottom };
-    place(this.stage, outer);
-    this.over.setAttribute("width", outer.width);
-    this.over.setAttribute("height", outer.height);
+    resize(this.stage, [this.over], size.width + rim.left + 1, size.height + 1 + rim.bottom);
     const axes = rim.bottom > 1
       ? [...axisX({ ...panel.x, label: "" }, scales.x, box, "bottom"), ...axisY(panel.y, scales.y, box, { turned: false })]
       : [];
@@ -110,10 +107,8 @@ export class Matrix {
 
   words(main, frame) {
     const [first] = main.cells;
-    this.heading.textContent = main.title;
-    this.heading.hidden = !main.title;
-    this.caption.textContent = main.caption;
-    this.caption.hidden = !main.caption;
+    put(this.heading, main.title);
+    put(this.caption, main.caption);
     this.legend.hidden = !first;
     if (!first) return;
     this.axes.textContent = `→ ${first.x.label}   ↓ ${first.y.label}`;

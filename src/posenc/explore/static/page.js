@@ -1,6 +1,6 @@
 /** The frame of the page: tabs, title, theme, banner, notes, the live region. */
 
-import { byId, el, whenChanged } from "./dom.js";
+import { byId, el, put, whenChanged } from "./dom.js";
 import { host } from "./host.js";
 
 const QUIET = 500;
@@ -126,9 +126,7 @@ export function say(text) {
 
 /** The banner across the page, or none. */
 export function banner(text) {
-  const node = byId("banner");
-  node.textContent = text;
-  node.hidden = !text;
+  put(byId("banner"), text);
   host.page.classList.toggle("gone", Boolean(text));
 }
 

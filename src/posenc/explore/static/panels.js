@@ -2,7 +2,7 @@
 
 import { Attention, Chips } from "./attention.js";
 import { Dials } from "./dials.js";
-import { byId, el, rebuild, whenChanged } from "./dom.js";
+import { byId, el, put, rebuild, whenChanged } from "./dom.js";
 import { Figure, leftOf } from "./figure.js";
 import { host } from "./host.js";
 import { Matrix } from "./matrix.js";
@@ -46,8 +46,7 @@ class TextTable {
       const { caption, ...table } = main;
       const title = main.title ? [el("h2", { class: "figure-title" }, main.title)] : [];
       rebuild(this.scroll, [...title, textTable(table)]);
-      this.note.textContent = caption;
-      this.note.hidden = !caption;
+      put(this.note, caption);
     });
   }
 }

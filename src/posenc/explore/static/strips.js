@@ -1,6 +1,6 @@
 /** Rows of coloured cells on one scale, with numbers where there is room. */
 
-import { el, place, svg, textWidth } from "./dom.js";
+import { el, place, put, resize, svg, textWidth } from "./dom.js";
 import { barLabels, label } from "./marks.js";
 import { cellEdges, paint, paintBar, settle } from "./raster.js";
 import { stride } from "./scale.js";
@@ -48,14 +48,10 @@ export class Strips {
       y += this.tall + (main.strips[index + 1]?.sign ? 3 : 10);
     });
     const bottom = this.colours(main, lut, layer, left, y, this.rows[0]?.width ?? free);
-    place(this.stage, { width: room.width, height: bottom });
-    layer.setAttribute("width", room.width);
-    layer.setAttribute("height", bottom);
+    resize(this.stage, [layer], room.width, bottom);
     this.first = main.first;
-    this.heading.textContent = main.title;
-    this.heading.hidden = !main.title;
-    this.caption.textContent = main.caption;
-    this.caption.hidden = !main.caption;
+    put(this.heading, main.title);
+    put(this.caption, main.caption);
   }
 
   says(panel) {

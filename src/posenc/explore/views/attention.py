@@ -19,6 +19,7 @@ from posenc.explore.attention_panels import (
     terms,
     written,
 )
+from posenc.explore.axes import stops
 from posenc.explore.entry import made, samples
 from posenc.explore.fields import Option, choice, integer, switch, text
 from posenc.explore.scene import Page, Scene, ViewShape
@@ -99,8 +100,8 @@ def show(scene: Scene) -> Page:
         readout=readout(every, sentence),
         say=say,
         cursor={
-            "x": {"key": "kw", "value": j, "min": 0, "max": last, "step": 1},
-            "y": {"key": "qw", "value": i, "min": 0, "max": last, "step": 1},
+            "x": stops("kw", j, 0, last),
+            "y": stops("qw", i, 0, last),
         },
         python=snippets.attention(
             scene if own is None else replace(scene, a=own),

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from posenc.explore import snippets
-from posenc.explore.axes import cells, values
+from posenc.explore.axes import cells, float32, stops, values
 from posenc.explore.catalogue import grid_of
 from posenc.explore.fields import integer, switch
 from posenc.explore.panels import (
-    Axis,
     Block,
     Chart,
     Fact,
@@ -136,8 +136,8 @@ def show(scene: Scene) -> Page:
         readout=_readout(data, scene, _BiasEntry(head, p, kp, entry, masked)),
         say=say,
         cursor={
-            "x": {"key": "kp", "value": kp, "min": 0, "max": length - 1, "step": 1},
-            "y": {"key": "p", "value": p, "min": 0, "max": length - 1, "step": 1},
+            "x": stops("kp", kp, 0, length - 1),
+            "y": stops("p", p, 0, length - 1),
         },
         python=snippets.bias(scene, head, p, kp),
         table=lambda: _numbers(scene, head, p, kp),
@@ -167,13 +167,9 @@ def _curves(data: BiasView, head: int, rel: int) -> Chart:
     low, high = spread(float(finite.min(initial=0.0)), float(finite.max(initial=0.0)))
     last = 0 if np.isnan(data.curves[:, data.offsets > 0]).all() else data.offsets[-1]
     x = values("key − query", float(min(data.offsets[0], -1)), float(last), most=8)
+    places = data.offsets.astype(np.float64)
     series = tuple(
-        Series(
-            f"head {h}",
-            data.offsets.astype(np.float64),
-            curve.astype(np.float32),
-            0 if h == head else 7,
-        )
+        Series(f"head {h}", places, float32(curve), 0 if h == head else 7)
         for h, curve in zip(data.heads, data.curves, strict=True)
     )
     marks = [
@@ -188,7 +184,7 @@ def _curves(data: BiasView, head: int, rel: int) -> Chart:
     return Chart(
         id="offset",
         title=f"{what} against the offset, head {head} in front",
-        x=Axis(x.label, x.domain, x.ticks, at=float(rel)),
+        x=replace(x, at=float(rel)),
         y=values("", low, high),
         series=series,
         marks=tuple(marks),

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc.explore import snippets
-from posenc.explore.axes import cells, float32, logarithmic, values
+from posenc.explore.axes import banded, cells, float32, logarithmic, stops, values
 from posenc.explore.fields import Option, choice, integer, switch
 from posenc.explore.panels import (
-    Axis,
     Block,
     Chart,
     Fact,
@@ -77,14 +77,8 @@ def show(scene: Scene) -> Page:
         readout=_readout(table, curve, p, k),
         say=say,
         cursor={
-            "x": {"key": "off", "value": k, "min": 0, "max": length - 1, "step": 1},
-            "y": {
-                "key": "p",
-                "value": p,
-                "min": scene["s"],
-                "max": scene["s"] + length - 1,
-                "step": 1,
-            },
+            "x": stops("off", k, 0, length - 1),
+            "y": stops("p", p, scene["s"], scene["s"] + length - 1),
         },
         python=snippets.distance(scene, k),
         table=lambda: _numbers(curve, scene),
@@ -133,30 +127,23 @@ def _product(table: TableSource, p: int, q: int, kind: str) -> float:
 
 def _curve(scene: Scene, data: Offset, k: int, value: float) -> Chart:
     logarithmically = data.scale == "log"
-    banded = data.band != "none"
-    series = Series(
-        scene.a.label,
-        data.offsets.astype(np.float64),
-        data.mean.astype(np.float32),
-        lo=data.low.astype(np.float32) if banded else None,
-        hi=data.high.astype(np.float32) if banded else None,
-    )
+    places = data.offsets.astype(np.float64)
+    series = banded(scene.a.label, places, data, band=data.band != "none")
     low, high = spread(float(data.low.min()), float(data.high.max()))
     last = float(data.offsets[-1])
     if logarithmically:
         x = logarithmic("distance, positions (log)", 1.0, max(last, 2.0))
-        x = Axis(x.label, x.domain, x.ticks, "log", key="off", at=max(k, 1))
     else:
-        plain = values("distance, positions", 0.0, max(last, 1.0), most=8)
-        x = Axis(plain.label, plain.domain, plain.ticks, key="off", at=k)
+        x = values("distance, positions", 0.0, max(last, 1.0), most=8)
+    k = max(k, 1) if logarithmically else k
     name = "cosine" if data.kind == "cosine" else "dot product"
     return Chart(
         id="offset",
         title=f"{name} of two rows, by their distance",
-        x=x,
+        x=replace(x, key="off", at=k),
         y=values("", low, high),
         series=(series,),
-        marks=(Mark("point", max(k, 1) if logarithmically else k, to=value, style="point"),),
+        marks=(Mark("point", k, to=value, style="point"),),
         caption=thin(" ".join(data.caption)),
         height=230,
         label=f"The {name} of two rows against their distance",
@@ -183,13 +170,7 @@ def _decay(spec: Any, declared: int | None) -> tuple[Chart, ...]:
         ("an independent key", zero, zero + curves.other_spread, 2),
     )
     series = [
-        Series(
-            name,
-            x,
-            y.astype(np.float32),
-            style,
-            *((y + n * by).astype(np.float32) for n in (-1, 1)),
-        )
+        Series(name, x, float32(y), style, *(float32(y + n * by) for n in (-1, 1)))
         for name, y, by, style in bands
     ]
     series.append(Series("bound (own scale)", x, float32(curves.bound), 1))
@@ -214,22 +195,14 @@ def _decay(spec: Any, declared: int | None) -> tuple[Chart, ...]:
 def _heatmap(data: Similarity, p: int, k: int, say: str) -> Heatmap:
     start, stop = data.positions
     limit = data.limit
-    x = cells("the other position", start, stop, key="off", at=p + k)
+    x = cells("the other position", start, stop, at=p + k)
     apart = np.abs(np.arange(start, stop) - p) if stop - start <= MOST_CELLS_OF_AXIS else None
     return Heatmap(
         id="matrix",
         title=f"{'cosine' if data.kind == 'cosine' else 'dot product'} of all positions",
         tile=palette.indices(data.values, limit),
         lut="diverging",
-        x=Axis(
-            x.label,
-            x.domain,
-            x.ticks,
-            cells=True,
-            key="off" if apart is not None else "",
-            at=x.at,
-            to=None if apart is None else apart.astype(np.int32),
-        ),
+        x=x if apart is None else replace(x, key="off", to=apart.astype(np.int32)),
         y=cells("position", start, stop, key="p", at=p),
         low=number(-limit),
         high=number(limit),

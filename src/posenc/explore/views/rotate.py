@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from posenc.explore import pair_use, snippets
-from posenc.explore.axes import cells, values
+from posenc.explore.axes import cells, float32, stops, values
 from posenc.explore.fields import Option, choice, integer
 from posenc.explore.panels import (
-    Axis,
     Block,
     Chart,
     Dial,
@@ -120,14 +120,8 @@ def show(scene: Scene) -> Page:
         readout=_readout(data, dial.between, _members(spec, pair), m, n),
         say=say,
         cursor={
-            "x": {
-                "key": "j",
-                "value": scene["j"],
-                "min": 0,
-                "max": len(layout.pair) - 1,
-                "step": 1,
-            },
-            "y": {"key": "m", "value": m, "min": 0, "max": FARTHEST, "step": 1},
+            "x": stops("j", scene["j"], 0, len(layout.pair) - 1),
+            "y": stops("m", m, 0, FARTHEST),
         },
         python=snippets.rotate(scene, m, n),
         table=_numbers(data),
@@ -171,9 +165,7 @@ def _terms(data: RotationView, pair: int, channels: np.ndarray) -> Chart:
         title=f"q · k = {number(data.score)}: what each pair adds",
         x=cells("pair", 0, pairs, key="j", at=pair, to=channels),
         y=values("", low, high),
-        series=(
-            Series("term", np.arange(pairs) + 0.5, data.terms.astype(np.float32), draw="bars"),
-        ),
+        series=(Series("term", np.arange(pairs) + 0.5, float32(data.terms), draw="bars"),),
         height=130,
         label="What each pair adds to the product of query and key",
     )
@@ -188,16 +180,11 @@ def _scores(data: RotationView, scene: Scene, k: int) -> Chart:
     return Chart(
         id="scores",
         title="the score against the distance",
-        x=Axis(x.label, x.domain, x.ticks, key="off", at=k if inside else None),
+        x=replace(x, key="off", at=k if inside else None),
         y=values("", low, high),
         series=tuple(
-            Series(
-                thin(s.label),
-                data.offsets.astype(np.float64),
-                s.values.astype(np.float32),
-                number_,
-            )
-            for number_, s in enumerate(shown)
+            Series(thin(s.label), data.offsets.astype(np.float64), float32(s.values), style)
+            for style, s in enumerate(shown)
         ),
         marks=(Mark("point", float(k), to=data.score, style="point"),) if inside else (),
         caption=thin(data.caption[-1]) if scene["mix"] == "mixed" and len(data.scores) > 1 else "",

@@ -9,6 +9,7 @@ import numpy as np
 
 from posenc._core.random_vectors import random_vectors
 from posenc.explore import snippets
+from posenc.explore.axes import stops
 from posenc.explore.fields import integer, switch, text
 from posenc.explore.panels import Block, Fact, Heading, Paragraphs, Prose, Strip, Strips
 from posenc.explore.scene import Page, Scene, ViewShape
@@ -86,8 +87,8 @@ def show(scene: Scene) -> Page:
         readout=_readout(inputs),
         say=say,
         cursor={
-            "x": {"key": "j", "value": j, "min": 0, "max": scene.a.spec.dim - 1, "step": 1},
-            "y": {"key": "t", "value": place, "min": 0, "max": len(words) - 1, "step": 1},
+            "x": stops("j", j, 0, scene.a.spec.dim - 1),
+            "y": stops("t", place, 0, len(words) - 1),
         },
         python=snippets.sentence(scene, shown),
         table=_numbers(inputs),

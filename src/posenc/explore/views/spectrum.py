@@ -9,7 +9,7 @@ import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc.explore import snippets
-from posenc.explore.axes import cells, float32, logarithmic, values
+from posenc.explore.axes import cells, float32, logarithmic, stops, values
 from posenc.explore.entry import Chosen
 from posenc.explore.panels import Block, Chart, Fact, Heading, Heatmap, Mark, Prose, Series
 from posenc.explore.scene import Page, Scene, ViewShape
@@ -83,8 +83,8 @@ def show(scene: Scene) -> Page:
         readout=_readout(data, p, j),
         say=say if np.isfinite(own) else f"Dimension {j} is constant",
         cursor={
-            "x": {"key": "j", "value": j, "min": 0, "max": width - 1, "step": 1},
-            "y": {"key": "p", "value": p, "min": 0, "max": count - 1, "step": 1},
+            "x": stops("j", j, 0, width - 1),
+            "y": stops("p", p, 0, count - 1),
         },
         python=_code(scene, count),
     )

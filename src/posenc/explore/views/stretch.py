@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from posenc.detect.extend.engines import lines_of, wanted_of
 from posenc.explore import snippets
-from posenc.explore.axes import logarithmic
+from posenc.explore.axes import logarithmic, stops
 from posenc.explore.entry import Chosen
 from posenc.explore.fields import Option, choice, integer, real, short
 from posenc.explore.panels import (
@@ -99,9 +100,7 @@ def show(scene: Scene) -> Page:
         ),
         readout=_readout(data, chosen, pair),
         say=say,
-        cursor={
-            "x": {"key": "j", "value": scene["j"], "min": 0, "max": table.width - 1, "step": 1}
-        },
+        cursor={"x": stops("j", scene["j"], 0, table.width - 1)},
         python=snippets.stretch(scene, chosen.name, data),
         table=_numbers(data),
         problems=_left_out(data, scene["rule"]),
@@ -158,15 +157,10 @@ def _wavelengths(data: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
     finite = everything[np.isfinite(everything)]
     low = min(float(finite.min(initial=6.0)), data.original_length) / 1.2
     high = max(float(finite.max(initial=10.0)), data.length) * 1.3
+    trained = f"trained length {whole(data.original_length)}"
     marks = [
         *_slow_band(data, len(chosen.stretch)),
-        Mark(
-            "y",
-            data.original_length,
-            f"trained length {whole(data.original_length)}",
-            None,
-            "solid",
-        ),
+        Mark("y", data.original_length, trained, style="solid"),
         Mark("y", data.length, f"new length {whole(data.length)}"),
     ]
     if math.isfinite(float(chosen.wavelengths[pair])):
@@ -174,7 +168,7 @@ def _wavelengths(data: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
     return Chart(
         id="wavelengths",
         title="wavelength, positions (log)",
-        x=Axis("", x.domain, x.ticks, cells=True, key=x.key, at=x.at, to=x.to),
+        x=replace(x, label=""),
         y=logarithmic("", low, high),
         series=_series(data, "wavelengths"),
         marks=tuple(marks),

@@ -11,7 +11,7 @@ import numpy as np
 from posenc._core.ladder import Ladder
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.explore import mathml, snippets
-from posenc.explore.axes import cells, values
+from posenc.explore.axes import banded, cells, stops, values
 from posenc.explore.catalogue import grid_of
 from posenc.explore.panels import (
     Axis,
@@ -150,20 +150,13 @@ def beside(column: Curve, limit: float, y: Axis, p: int, value: float) -> Chart:
     """The column of the cursor, over the positions of the table."""
     middle = (column.edges[:-1] + column.edges[1:]) / 2
     band = column.shape == "band"
-    series = Series(
-        label=column.label,
-        x=middle,
-        y=column.mean.astype(np.float32),
-        lo=column.low.astype(np.float32) if band else None,
-        hi=column.high.astype(np.float32) if band else None,
-    )
     point = (Mark("point", p + 0.5, to=value, style="point"),)
     return Chart(
         id="column",
         title=f"dimension {column.dim}",
         x=y,
         y=values("", -limit, limit, most=2),
-        series=(series,),
+        series=(banded(column.label, middle, column, band=band),),
         marks=point if y.at is not None else (),
         caption=UNRESOLVED if band else "",
         place="right",
@@ -238,14 +231,8 @@ def cursor(scene: Scene, width: int) -> dict[str, Any]:
     """Where the arrows go."""
     first, length = scene["s"], scene["L"]
     return {
-        "x": {"key": "j", "value": scene["j"], "min": 0, "max": width - 1, "step": 1},
-        "y": {
-            "key": "p",
-            "value": scene["p"],
-            "min": first,
-            "max": first + length - 1,
-            "step": 1,
-        },
+        "x": stops("j", scene["j"], 0, width - 1),
+        "y": stops("p", scene["p"], first, first + length - 1),
     }
 
 

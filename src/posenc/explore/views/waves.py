@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from posenc.explore import snippets
-from posenc.explore.axes import cells, logarithmic, values
+from posenc.explore.axes import banded, cells, logarithmic, values
 from posenc.explore.fields import switch
 from posenc.explore.panels import (
     Axis,
@@ -117,14 +117,7 @@ def _curves(scene: Scene, table: TableSource, rows: tuple[int, int], j: int, p: 
     charts = []
     for n, one in enumerate(curves):
         middle = (one.edges[:-1] + one.edges[1:]) / 2
-        banded = one.shape == "band"
-        series = Series(
-            one.label,
-            middle,
-            one.mean.astype(np.float32),
-            lo=one.low.astype(np.float32) if banded else None,
-            hi=one.high.astype(np.float32) if banded else None,
-        )
+        band = one.shape == "band"
         at = table.values(np.array([p]), np.array([one.dim]))[0, 0]
         long = f", wavelength {_length(one.wavelength)}"
         charts.append(
@@ -133,9 +126,9 @@ def _curves(scene: Scene, table: TableSource, rows: tuple[int, int], j: int, p: 
                 title=f"dimension {one.dim}: {one.label}{long}",
                 x=cells("position" if n == len(curves) - 1 else "", *rows, key="p", at=p),
                 y=values("", -chosen.limit, chosen.limit, most=2),
-                series=(series,),
+                series=(banded(one.label, middle, one, band=band),),
                 marks=(Mark("point", p + 0.5, to=float(at), style="point"),),
-                caption=table_view.UNRESOLVED if banded else "",
+                caption=table_view.UNRESOLVED if band else "",
                 height=72,
                 label=f"Dimension {one.dim} over the positions",
             )

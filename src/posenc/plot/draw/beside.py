@@ -41,14 +41,8 @@ def matrices(
 ) -> Beside:
     """A, B and A - B side by side.
 
-    Parameters
-    ----------
-    size : callable
-        Pixels of a panel from what is compared, and the most.
-    paint : callable
-        (sheet, axes, data of A or B, the difference or None, limit).
-    fineness : callable
-        As of `Beside`.
+    `size` gives the pixels of a panel from what is compared and the most; `paint` takes sheet,
+    axes, the data of A or B, the difference or None, and the limit; `fineness` is as of `Beside`.
     """
 
     def panels(sheet: Sheet, data: Any, most: int) -> None:
@@ -61,8 +55,7 @@ def matrices(
             paint(sheet, axes, side, difference, data.limit)
             sheet.heading(axes, name, weight="bold")
             if place:
-                axes.set_yticklabels([])
-                axes.set_ylabel("")
+                axes.set(yticklabels=[], ylabel="")
         bar(sheet, len(shown) * (wide + GAP), 0, data.limit, height=min(120, high))
 
     return Beside(panels, fineness)

@@ -95,13 +95,7 @@ def bias(
     side = cells(data.positions[1] - data.positions[0], most)
     lines = -(-len(data.heads) // across)
     wide = across * (side + GAP)
-    sheet = Sheet(
-        ax=ax,
-        frame=frame,
-        question="What is added to the scores of attention?",
-        title=data.title,
-        caption=data.caption,
-    )
+    sheet = Sheet(ax, frame, "What is added to the scores of attention?", data)
     for place in range(len(data.heads)):
         row, column = divmod(place, across)
         axes = sheet.panel(column * (side + GAP), row * (side + GAP), side, side, "square")
@@ -137,8 +131,10 @@ def paint_offsets(sheet: Sheet, axes: Any, data: Any) -> None:
             for at in (-edge, edge):
                 if data.offsets[0] <= at <= data.offsets[-1]:
                     axes.axvline(at, color=sheet.theme.rule, linewidth=0.6, zorder=0)
-    axes.set_xlabel("offset: key \N{MINUS SIGN} query")
-    axes.set_ylabel("bias" if data.softmax == "none" else "attention")
+    axes.set(
+        xlabel="offset: key \N{MINUS SIGN} query",
+        ylabel="bias" if data.softmax == "none" else "attention",
+    )
     thousands(axes.xaxis)
     axes.margins(x=0)
     heads = [sheet.name(k, f"head {head}") for k, head in enumerate(data.heads)]
@@ -158,8 +154,7 @@ def _matrix(sheet: Sheet, axes: Any, side: Any, difference: Any, limit: float) -
     start, stop = side.positions
     place_ticks(axes.xaxis, start, stop, 4)
     place_ticks(axes.yaxis, start, stop, 4)
-    axes.set_xlabel(f"key, head {side.heads[0]}")
-    axes.set_ylabel("query")
+    axes.set(xlabel=f"key, head {side.heads[0]}", ylabel="query")
 
 
 _MATRICES = matrices(_panel, _matrix)

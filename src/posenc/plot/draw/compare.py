@@ -70,13 +70,7 @@ def compare(
         b_options=None if b_params is None else {"params": b_params},
         **{**options, **beside.fineness(options, most, frame.pixels(1000) / 1000)},
     )
-    sheet = Sheet(
-        ax=ax,
-        frame=frame,
-        question=f"What differs? {view}",
-        title="A | B | A \N{MINUS SIGN} B" if data.difference is not None else "A and B",
-        caption=data.caption,
-        lines="apart",
-    )
+    title = "A | B | A \N{MINUS SIGN} B" if data.difference is not None else "A and B"
+    sheet = Sheet(ax, frame, f"What differs? {view}", data, title=title, lines="apart")
     beside.paint(sheet, data, most)
     return sheet.picture("compare", data, arguments)

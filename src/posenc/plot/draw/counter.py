@@ -70,13 +70,7 @@ def counter(
     wide, row, wave = cells(stop - start, frame.width or 560), 12, 26
     each = row + wave + GAP
     count = len(data.partners)
-    sheet = Sheet(
-        ax=ax,
-        frame=frame,
-        question="How is a position counted?",
-        title=data.title,
-        caption=data.caption,
-    )
+    sheet = Sheet(ax, frame, "How is a position counted?", data)
     for line, partner in enumerate(data.partners):
         _bit(sheet, data, line, partner, (0, line * each, wide, row))
         axes = sheet.panel(0, line * each + row, wide, wave)
@@ -97,9 +91,7 @@ def _bit(
     axes = sheet.panel(*box)
     # A bit that is set is the positive end, one that is not is the page's neutral.
     heat(sheet, axes, data.bits[line : line + 1] * 0.55, limit=1, x=(start, stop), y=(0, 1))
-    axes.set_xticks([])
-    axes.set_yticks([0.5])
-    axes.set_yticklabels([f"bit {partner.bit}"])
+    axes.set(xticks=[], yticks=[0.5], yticklabels=[f"bit {partner.bit}"])
     if stop - start <= MOST_DIGITS:
         sheet.inside(axes, start, [str(bit) for bit in data.bits[line]], 8)
     if data.at is not None and start <= data.at < stop:
@@ -113,12 +105,8 @@ def _frame(sheet: Sheet, axes: Any, at: int) -> None:
 
 def _wave(sheet: Sheet, axes: Any, data: Any, line: int, partner: Any) -> None:
     start, stop = data.positions
-    axes.set_xlim(start, stop)
-    axes.set_ylim(-1.25, 1.25)
-    axes.set_yticks([])
-    axes.set_xticks([])
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    axes.set(xlim=(start, stop), ylim=(-1.25, 1.25), yticks=[], xticks=[])
+    axes.spines[:].set_visible(False)
     text = f"period {whole(partner.period)}: {partner.why}"
     if partner.pair is not None:
         style, few = sheet.style(0), stop - start <= MOST_DIGITS
@@ -143,8 +131,7 @@ def _row(sheet: Sheet, axes: Any, data: Any) -> None:
     width = values.shape[1]
     limit = float(np.abs(values).max()) or 1.0
     heat(sheet, axes, values, limit=max(limit, 1.0), x=(0, width), y=(0, 1))
-    axes.set_yticks([0.5])
-    axes.set_yticklabels([f"row {whole(data.at)}"])
+    axes.set(yticks=[0.5], yticklabels=[f"row {whole(data.at)}"])
     place_ticks(axes.xaxis, 0, width)
     sheet.heading(axes, f"{data.at} = {data.digits} in binary; its row")
     numbers = [f"{value:+.2f}".replace("-", "\N{MINUS SIGN}") for value in data.row]
@@ -171,8 +158,7 @@ def _beside(sheet: Sheet, data: Any, most: int) -> None:
     )
     axes.set_yscale("log")
     decades(axes.yaxis)
-    axes.set_xlabel("bit")
-    axes.set_ylabel("wavelength of its partner")
+    axes.set(xlabel="bit", ylabel="wavelength of its partner")
     legend(sheet, axes)
 
 

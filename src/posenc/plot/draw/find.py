@@ -63,15 +63,7 @@ def find(
     data = _find.data(spec, values, within=within, conventions=conventions, params=params)
     lines = data.candidates[:MOST_LINES]
     wide = frame.width or 560
-    sheet = Sheet(
-        ax=ax,
-        frame=frame,
-        question=f"Which position gave {data.asked}?",
-        title=data.title,
-        caption=data.caption,
-        lines="apart",
-        alone=True,
-    )
+    sheet = Sheet(ax, frame, f"Which position gave {data.asked}?", data, lines="apart", alone=True)
     words = [sheet.folded(_find.words_of(line)) for line in lines]
     # A line needs room for its words, on paper too, where all else becomes less high.
     shrinks = min(1.0, max(0.5, frame.points[0] / 640)) if frame.points else 1.0
@@ -85,8 +77,7 @@ def find(
 def _paint(sheet: Sheet, axes: Any, lines: tuple[Any, ...], words: list[str]) -> None:
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
-    axes.set_ylim(max(1, len(lines)) - 0.35, -0.75)
-    axes.set_xlabel("position")
+    axes.set(ylim=(max(1, len(lines)) - 0.35, -0.75), xlabel="position")
     if not lines:
         axes.text(0.5, 0.5, "no position fits", transform=axes.transAxes, ha="center")
         axes.set_xlim(0, 1)

@@ -26,20 +26,7 @@ def heat(
 ) -> None:
     """Paint a matrix, row 0 above; x and y are what its edges stand for.
 
-    Parameters
-    ----------
-    sheet : Sheet
-        The sheet.
-    axes : matplotlib.axes.Axes
-        Its box is filled.
-    values : numpy.ndarray
-        (rows, columns); what is not finite has no colour.
-    limit : float
-        Value at the ends of the colour scale.
-    x, y : (float, float)
-        The left and right, the upper and lower edge.
-    absent : numpy.ndarray, optional
-        Further cells without a number.
+    What is not finite, and what is `absent`, has no colour; the scale ends at `limit`.
     """
     lut = sheet.lut
     indices = palette.indices(values, limit)
@@ -53,8 +40,7 @@ def heat(
     fill(axes, paint)
     axes.set_xlim(*x)
     axes.set_ylim(y[1], y[0])
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    axes.spines[:].set_visible(False)
 
 
 def bar(
@@ -77,10 +63,8 @@ def bar(
         return np.broadcast_to(lut[entries][:, None], (rows, columns, 3))
 
     fill(axes, paint)
-    axes.set_xticks([])
-    axes.set_ylim(-1 if signed else 0, 1)
+    axes.set(xticks=[], ylim=(-1 if signed else 0, 1))
     axes.yaxis.tick_right()
     ticks = {-1: number(-limit), 0: "0", 1: number(limit)} if signed else {0: "0", 1: number(limit)}
     axes.set_yticks(list(ticks), ticks.values())
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    axes.spines[:].set_visible(False)

@@ -34,16 +34,7 @@ def along(
 ) -> tuple[list[tuple[float, float]], float]:
     """Where panels begin and end along x (0) or y (1), and how long all is with its labels.
 
-    What stood at one place stays at one place.
-
-    Parameters
-    ----------
-    panels : sequence of SheetPanel
-        With what their labels need.
-    axis : int
-        0 or 1.
-    factors : sequence of float
-        By which each panel is stretched.
+    Each is stretched by its factor. What stood at one place stays at one place.
     """
     spans = [panel.span(axis) for panel in panels]
     before, after = ([panel.needs[axis + side] for panel in panels] for side in (0, 2))

@@ -97,15 +97,7 @@ def framed(look: Mapping[str, Any]) -> Frame:
 
 
 def asked(picture: str, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], Frame]:
-    """What a picture was asked for, its arrays left out; and its frame.
-
-    Parameters
-    ----------
-    picture : str
-        Its name.
-    arguments : mapping
-        The arguments of its function, with `look` among them.
-    """
+    """What the function of a picture was asked for, its arrays left out; and its frame."""
     look = arguments["look"]
     settings = {k: v for k, v in arguments.items() if k not in ("ax", "params", "look")}
     for name in look:

@@ -81,14 +81,8 @@ def offset(
         )
         for each in scales
     ]
-    sheet = Sheet(
-        ax=ax,
-        frame=frame,
-        question="What do two rows have in common, by their distance?",
-        title=pictures[0].title,
-        caption=pictures[0].caption,
-        alone=len(pictures) == 1,
-    )
+    question = "What do two rows have in common, by their distance?"
+    sheet = Sheet(ax, frame, question, pictures[0], alone=len(pictures) == 1)
     for place, data in enumerate(pictures):
         axes = sheet.panel(0, place * (high + GAP), wide, high)
         paint_offset(sheet, axes, data)
@@ -112,8 +106,7 @@ def paint_offset(sheet: Sheet, axes: Any, data: Any, index: int = 0) -> None:
     else:
         thousands(axes.xaxis)
     axes.axhline(0, color=sheet.theme.rule, linewidth=0.6, zorder=0)
-    axes.set_xlabel("offset")
-    axes.set_ylabel("dot product" if data.kind == "dot" else "cosine")
+    axes.set(xlabel="offset", ylabel="dot product" if data.kind == "dot" else "cosine")
     axes.margins(x=0.01)
 
 

@@ -15,13 +15,7 @@ __all__ = ["device", "drawable", "fill", "hatched", "spread", "whole"]
 
 
 def drawable(axes: Any) -> Any:
-    """The axes that a caller gave, if that is what they are.
-
-    Raises
-    ------
-    ArgumentError
-        If they are something else, such as positions without their name.
-    """
+    """The axes that a caller gave; `ArgumentError` if they are none, such as positions."""
     if not hasattr(axes, "get_window_extent") or not hasattr(axes, "figure"):
         received = f"{axes!r}" if isinstance(axes, int | str) else type(axes).__name__
         todo = "All else goes by its name, such as positions=."
@@ -41,14 +35,9 @@ def whole(pixels: float) -> int:
 
 
 def fill(axes: Any, paint: Callable[[int, int], np.ndarray]) -> None:
-    """Fill axes with pixels of the device: nothing resamples them.
+    """Fill the box of axes, whatever their limits, with pixels of the device, never resampled.
 
-    Parameters
-    ----------
-    axes : matplotlib.axes.Axes
-        Their box is filled, whatever their limits.
-    paint : callable
-        Gives for rows and columns of the device the colours, (rows, columns, 3) uint8.
+    `paint` gives for rows and columns of the device the colours, (rows, columns, 3) uint8.
     """
     from matplotlib.artist import Artist
 

@@ -89,13 +89,7 @@ def rotation(
     wide = frame.width or 560
     count = len(data.dials)
     side = min(96, (wide - 10 * (count - 1)) // count)
-    sheet = Sheet(
-        ax=ax,
-        frame=frame,
-        question="What does a rotation do to queries and keys?",
-        title=data.title,
-        caption=data.caption,
-    )
+    sheet = Sheet(ax, frame, "What does a rotation do to queries and keys?", data)
     _legend(sheet, data)
     across = count if not 0 < sheet.room()[0] < NARROW else -(-count // 2)
     for place, dial in enumerate(data.dials):
@@ -111,8 +105,7 @@ def rotation(
         style = sheet.style(place)
         axes.plot(data.offsets, scores.values, **style)
         names.append((float(scores.values[-1]), sheet.name(place, scores.label), style))
-    axes.set_xlabel("offset: query \N{MINUS SIGN} key")
-    axes.set_ylabel("score")
+    axes.set(xlabel="offset: query \N{MINUS SIGN} key", ylabel="score")
     thousands(axes.xaxis)
     axes.margins(x=0.01)
     label_ends(sheet, axes, names)
@@ -130,8 +123,7 @@ def paint_terms(sheet: Sheet, axes: Any, terms: np.ndarray, index: int = 0) -> N
         linewidth=max(1, min(6, 300 / len(terms))),
     )
     axes.axhline(0, color=sheet.theme.rule, linewidth=0.8)
-    axes.set_ylabel("term of q·k")
-    axes.set_xlabel("pair")
+    axes.set(ylabel="term of q·k", xlabel="pair")
     thousands(axes.xaxis)
     axes.set_xlim(-0.7, len(terms) - 0.3)
 
@@ -148,12 +140,10 @@ def _dial(sheet: Sheet, axes: Any, dial: Any) -> None:
         style = sheet.style(index)
         axes.plot([0, point[0]], [0, point[1]], **{**style, "linewidth": width})
         axes.plot(*point, marker="o", markersize=4, color=style["color"])
-    axes.set_xlim(-1.12 * reach, 1.12 * reach)
-    axes.set_ylim(-1.12 * reach, 1.12 * reach)
-    axes.set_xticks([])
-    axes.set_yticks([])
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    axes.set(
+        xlim=(-1.12 * reach, 1.12 * reach), ylim=(-1.12 * reach, 1.12 * reach), xticks=[], yticks=[]
+    )
+    axes.spines[:].set_visible(False)
     turn = f"\n{number(dial.wavelength, 3)}/turn" if math.isfinite(dial.wavelength) else ""
     axes.set_aspect("equal")
     words = {"fontsize": sheet.points(8.5), "color": sheet.theme.ink, "pad": 3}
@@ -181,8 +171,7 @@ def _beside(sheet: Sheet, data: Any, most: int) -> None:
     below = sheet.panel(0, 120, 2 * most, 150)
     for name, side, style in zip(("A", "B"), (data.a, data.b), over(sheet), strict=True):
         below.plot(side.offsets, side.scores[0].values, label=name, **style)
-    below.set_xlabel("offset: query \N{MINUS SIGN} key")
-    below.set_ylabel("score")
+    below.set(xlabel="offset: query \N{MINUS SIGN} key", ylabel="score")
     legend(sheet, below)
 
 

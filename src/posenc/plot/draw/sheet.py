@@ -34,8 +34,12 @@ class Sheet:
         Where to draw instead of a new figure.
     frame : Frame
         Its size and look.
-    question, title, caption : str, str, sequence of str
-        The words around the panels.
+    question : str
+        What the picture answers.
+    data : object
+        What it shows, with its `title` and its `caption`.
+    title : str
+        In place of that of the data.
     lines : {"joined", "apart"}
         Whether the sentences of the caption follow each other or begin a line each.
     alone : bool
@@ -44,18 +48,18 @@ class Sheet:
 
     def __init__(
         self,
-        *,
         ax: Any,
         frame: Frame,
         question: str,
-        title: str,
-        caption: Sequence[str],
+        data: Any,
+        *,
+        title: str = "",
         lines: Literal["joined", "apart"] = "joined",
         alone: bool = False,
     ) -> None:
         self.library, self.ax, self.frame = library(), ax, frame
         self.direct = alone and ax is not None
-        self.question, self.title, self.caption = question, title, tuple(caption)
+        self.question, self.title, self.caption = question, title or data.title, tuple(data.caption)
         self.paragraphs = self.caption if lines == "apart" else (" ".join(self.caption),)
         if ax is not None:
             drawable(ax)

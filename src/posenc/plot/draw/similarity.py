@@ -28,8 +28,7 @@ def paint_similarity(
     heat(sheet, axes, shown, limit=limit, x=(start, stop), y=(start, stop))
     place_ticks(axes.yaxis, start, stop)
     place_ticks(axes.xaxis, start, stop)
-    axes.set_xlabel("position")
-    axes.set_ylabel("position")
+    axes.set(xlabel="position", ylabel="position")
 
 
 def similarity(
@@ -90,14 +89,9 @@ def similarity(
             length=length,
             grid=grid,
         )
-        sheet = Sheet(
-            ax=ax,
-            frame=frame,
-            question="Which positions are alike?",
-            title=f"{data.title}, {'dot product' if kind == 'dot' else 'cosine'} of rows",
-            caption=data.caption,
-            alone=True,
-        )
+        title = f"{data.title}, {'dot product' if kind == 'dot' else 'cosine'} of rows"
+        question = "Which positions are alike?"
+        sheet = Sheet(ax, frame, question, data, title=title, alone=True)
         axes = sheet.panel(0, 0, side, side, "square")
         paint_similarity(sheet, axes, data)
         bar(sheet, side + 10, 0, data.limit, height=min(120, side))

@@ -33,8 +33,7 @@ def paint_stretch(sheet: Sheet, above: Any, below: Any, data: Any) -> None:
             if finite.any():
                 labels.append((float(values[finite][-1]), sheet.name(place, rule.label), style))
     for axes in (above, below):
-        axes.set_yscale("log")
-        axes.set_xlim(-0.5, len(pairs) - 0.5)
+        axes.set(yscale="log", xlim=(-0.5, len(pairs) - 0.5))
         if data.slow:
             axes.axvspan(
                 data.first_slow - 0.5, len(pairs), color=sheet.theme.rule, alpha=0.35, lw=0
@@ -45,8 +44,10 @@ def paint_stretch(sheet: Sheet, above: Any, below: Any, data: Any) -> None:
     decades(above.yaxis)
     top = max(2.0, data.factor)
     marks = [2.0**k for k in range(int(np.floor(np.log2(top))) + 1)][:12]
-    below.set_ylim(0.94, 1.1 * max(top, *(float(np.nanmax(r.stretch)) for r in data.rules)))
-    below.set_yticks(marks)
+    below.set(
+        ylim=(0.94, 1.1 * max(top, *(float(np.nanmax(r.stretch)) for r in data.rules))),
+        yticks=marks,
+    )
     decades(below.yaxis)
     below.minorticks_off()
     above.set_xticklabels([])
@@ -100,14 +101,7 @@ def stretch(
     arguments, frame = asked("stretch", locals())
     data = _stretch.data(spec, original_length=original_length, factor=factor, rules=rules)
     wide = frame.width or 520
-    sheet = Sheet(
-        ax=ax,
-        frame=frame,
-        question="What changes when the context gets longer?",
-        title=data.title,
-        caption=data.caption,
-        lines="apart",
-    )
+    sheet = Sheet(ax, frame, "What changes when the context gets longer?", data, lines="apart")
     above = sheet.panel(0, 0, wide, 240)
     below = sheet.panel(0, 250, wide, 150)
     paint_stretch(sheet, above, below, data)

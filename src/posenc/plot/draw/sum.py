@@ -68,13 +68,7 @@ def sum(  # noqa: A001 - the name of the picture
     row = max(8, min(24, 180 // len(data.tokens)))
     high = row * len(data.tokens)
     strips = _strips(data)
-    sheet = Sheet(
-        ax=ax,
-        frame=frame,
-        question="What reaches the model?",
-        title=data.title,
-        caption=data.caption,
-    )
+    sheet = Sheet(ax, frame, "What reaches the model?", data)
     for place, (name, values) in enumerate(strips):
         share = values.shape[1] / data.total.shape[1]
         top = place * (high + GAP)
@@ -100,8 +94,10 @@ def _strips(data: Any) -> list[tuple[str, np.ndarray]]:
 def _tokens(axes: Any, tokens: Sequence[str], offset: int, row: int) -> None:
     every = max(1, -(-11 // row))
     shown = range(0, len(tokens), every)
-    axes.set_yticks([i + 0.5 for i in shown])
-    axes.set_yticklabels([f"{tokens[i][:10]} {offset + i}" for i in shown])
+    axes.set(
+        yticks=[i + 0.5 for i in shown],
+        yticklabels=[f"{tokens[i][:10]} {offset + i}" for i in shown],
+    )
 
 
 def _panel(data: Any, most: int) -> tuple[int, int]:
@@ -112,8 +108,9 @@ def _paint(sheet: Sheet, axes: Any, side: Any, difference: Any, limit: float) ->
     values = side.total if difference is None else difference
     rows, columns = values.shape
     heat(sheet, axes, values, limit=limit, x=(0, columns), y=(0, rows))
-    axes.set_yticks([i + 0.5 for i in range(rows)])
-    axes.set_yticklabels([token[:8] for token in side.tokens])
+    axes.set(
+        yticks=[i + 0.5 for i in range(rows)], yticklabels=[token[:8] for token in side.tokens]
+    )
     place_ticks(axes.xaxis, 0, columns)
     axes.set_xlabel("input, dimension")
 

@@ -135,14 +135,7 @@ def table(
             length=length,
             grid=grid,
         )
-        sheet = Sheet(
-            ax=ax,
-            frame=frame,
-            question="What does each position look like?",
-            title=data.title,
-            caption=data.caption,
-            alone=True,
-        )
+        sheet = Sheet(ax, frame, "What does each position look like?", data, alone=True)
         axes = sheet.panel(0, 0, wide, high, "cells")
         paint_tile(sheet, axes, data.tile)
         bar(sheet, wide + 10, 0, data.tile.limit, height=min(120, high))

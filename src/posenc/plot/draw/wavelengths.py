@@ -66,14 +66,7 @@ def wavelengths(
     wide, high = frame.width or 520, height or 340
     sizes = {len(ladder.wavelengths) for ladder in data.ladders}
     chosen = over or ("share" if len(sizes) > 1 else "pair")
-    sheet = Sheet(
-        ax=ax,
-        frame=frame,
-        question="How fast does each pair turn?",
-        title=data.title,
-        caption=data.caption,
-        alone=True,
-    )
+    sheet = Sheet(ax, frame, "How fast does each pair turn?", data, alone=True)
     axes = sheet.panel(0, 0, wide, high)
     paint_ladders(sheet, axes, data, chosen)
     axes.set_xlabel("pair" if chosen == "pair" else "share of the pairs, fast to slow")
@@ -112,8 +105,10 @@ def _beside(sheet: Sheet, data: Any, most: int) -> None:
     decades(axes.yaxis)
     if data.a.length is not None:
         mark_line(sheet, axes, data.a.length, f"length {data.a.length}")
-    axes.set_xlabel("share of the pairs, fast to slow" if share else "pair")
-    axes.set_ylabel("wavelength in positions")
+    axes.set(
+        xlabel="share of the pairs, fast to slow" if share else "pair",
+        ylabel="wavelength in positions",
+    )
     legend(sheet, axes)
 
 

@@ -76,13 +76,7 @@ def waves(
         grid=grid,
     )
     count = len(data.curves)
-    sheet = Sheet(
-        ax=ax,
-        frame=frame,
-        question="How does one dimension change?",
-        title=data.title,
-        caption=data.caption,
-    )
+    sheet = Sheet(ax, frame, "How does one dimension change?", data)
     for place, curve in enumerate(data.curves):
         axes = sheet.panel(0, place * (high + GAP), wide, high)
         paint_curve(axes, curve, sheet.style(0), sheet.name(0, ""))
@@ -109,10 +103,12 @@ def paint_curve(axes: Any, curve: Any, style: dict[str, Any], name: str = "") ->
 def dress_wave(sheet: Sheet, axes: Any, curve: Any, data: Any, *, last: bool) -> None:
     """Limits, ticks and the name of a curve."""
     start, stop = data.positions
-    axes.set_xlim(start - 0.5, stop - 0.5)
-    axes.set_ylim(-1.15 * data.limit, 1.15 * data.limit)
-    axes.set_yticks([-data.limit, 0, data.limit])
-    axes.set_yticklabels([number(-data.limit, 2), "0", number(data.limit, 2)])
+    axes.set(
+        xlim=(start - 0.5, stop - 0.5),
+        ylim=(-1.15 * data.limit, 1.15 * data.limit),
+        yticks=[-data.limit, 0, data.limit],
+        yticklabels=[number(-data.limit, 2), "0", number(data.limit, 2)],
+    )
     axes.axhline(0, color=sheet.theme.rule, linewidth=0.6, zorder=0)
     thousands(axes.xaxis)
     if last:
