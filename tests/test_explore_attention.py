@@ -311,15 +311,53 @@ def arrays(**shapes):
         (arrays(q=(2, 3), k=(2, 3)), "q: expected"),
         (arrays(q=(0, 3, 4), k=(0, 3, 4)), "q: expected"),
         (arrays(q=(2, 3, 4), k=(2, 3, 4), v=(2, 2, 4)), "v: expected"),
+        ({**arrays(q=(2, 3, 4)), "k": np.full((2, 3, 4), 1e20)}, "finite numbers up to 1e"),
+        ({**arrays(q=(2, 3, 4), k=(2, 3, 4)), "v": np.full((2, 3, 4), 1e300)}, "v: expected"),
+        (arrays(q=(257, 2, 1), k=(1, 2, 1)), "at most 256"),
+        (arrays(q=(1, 2, 1025), k=(1, 2, 1025)), "at most 1024 wide"),
+        (arrays(q=(2, 2, 1), k=(1, 2, 1), v=(1, 2, 1025)), "v: expected"),
         ({**arrays(q=(2, 3, 4)), "k": np.full((2, 3, 4), np.nan)}, "finite"),
     ],
-    ids=str,
 )
 def test_a_file_without_queries_and_keys_is_named(stored, words, tmp_path):
     path = tmp_path / "x.npz"
     np.savez(path, **stored)
     with pytest.raises(DataError, match=words):
         load(heads=str(path))
+
+
+def test_the_largest_numbers_of_a_file_can_be_drawn(tmp_path):
+    large = np.full((1, 2, 1024), 1e15)
+    np.savez(tmp_path / "x.npz", q=large, k=-large, v=large)
+    session = load(heads=str(tmp_path / "x.npz"))
+    for dtype in ("float32", "float64"):
+        header = unpack(frame({"v": "attention", "qk": "file", "prec": dtype}, session)).header
+        assert "not a number" not in json.dumps(header)
+
+
+def test_a_file_says_how_much_of_it_is_shown(tmp_path):
+    rng = np.random.default_rng(0)
+    many = {f"other{n}": np.zeros((1, 2, 2)) for n in range(70)}
+    np.savez(tmp_path / "x.npz", **many, q=rng.normal(size=(4, 99, 8)), k=np.ones((2, 99, 8)))
+    session = load(heads=str(tmp_path / "x.npz"))
+    header = unpack(frame({"v": "attention", "qk": "file", "hd": "6"}, session)).header
+    problems = {problem["field"]: problem["message"] for problem in header["problems"]}
+    assert problems["text"] == "The first 12 words of 99 are drawn."
+    assert problems["hd"] == "Head 6: there are heads 0 to 3. Drawn with 2."
+    header = unpack(frame({"v": "rotate", "d": "8"}, session)).header
+    use = next(panel for panel in header["panels"] if panel["id"] == "use")
+    assert "the first 64 words of 99" in use["caption"]
+
+
+def test_tokens_of_a_file_are_short_and_visible(tmp_path):
+    pytest.importorskip("safetensors")
+    from safetensors.numpy import save_file
+
+    sides = {"q": np.ones((1, 3, 4), "float32"), "k": np.ones((1, 3, 4), "float32")}
+    tokens = r'["\ud800\u202e", "' + "x" * 10_000 + '", " "]'
+    save_file(sides, tmp_path / "x.safetensors", metadata={"tokens": tokens})
+    heads = load(heads=str(tmp_path / "x.safetensors")).heads
+    assert heads.tokens == ("??", "x" * 40 + "…", "␣")
 
 
 def test_the_python_of_a_file_runs(tmp_path, monkeypatch):
@@ -382,6 +420,24 @@ def test_one_click_exchanges_the_names():
         ("Ann Bob", "Bob Ann"),
     ):
         assert page(text=text)[0]["panels"][0]["links"][0]["text"] == swapped
+
+
+@pytest.mark.parametrize(("text", "order"), [("a a", "1.0"), ("John likes John", "2.1.0")])
+def test_equal_words_that_change_places_change_nothing(text, order):
+    message = unpack(frame({"v": "attention", "text": text, "perm": order}))
+    cells = message.header["panels"][1]["cells"]
+    outcomes = {cell["outcome"] for cell in cells}
+    assert outcomes == {"Equal words have changed places: the sentence is the same."}
+
+
+def test_the_vectors_of_few_widths_are_kept():
+    """A slider of the width goes through hundreds of them, of 25 MB each."""
+    from posenc.explore.views.attention import _random
+
+    for width in range(2, 42, 2):
+        frame({"v": "attention", "d": str(width)})
+    kept = (_random.cache_info().currsize, content._projections.cache_info().currsize)
+    assert max(kept) <= 4
 
 
 def test_a_small_change_is_never_called_none():
@@ -461,6 +517,20 @@ def test_decay_is_that_of_random_vectors(spec):
     assert same[:, 1:].std(axis=0) == pytest.approx(curves.same_spread, rel=0.1)
     assert other.std(axis=0) == pytest.approx(curves.other_spread, rel=0.1)
     assert np.abs(other.mean(axis=0)).max() < near * curves.other_spread
+
+
+@pytest.mark.parametrize("name", ["imaginaryrope", "xpos"])
+def test_decay_is_of_rotations_that_turn_both_sides_alike(name):
+    spec, _ = SPECS[name]
+    with pytest.raises(posenc.SpecError, match="alike"):
+        decay.data(spec)
+    header = unpack(frame({"v": "distance", "enc": name})).header
+    assert "decay" not in [panel["id"] for panel in header["panels"]]
+
+
+def test_a_declared_length_is_not_called_trained():
+    curves = decay.data(posenc.RoPE(8, pairing="half"), farthest=64, points=8, declared=32)
+    assert (curves.trained, curves.declared) == (None, 32)
 
 
 def test_no_score_passes_the_bound():

@@ -204,6 +204,7 @@ def test_arrays_that_are_no_tables_are_named(tmp_path):
         (np.zeros(3, "f4"), "two axes"),
         (np.zeros((3, 3), "i8"), "two axes"),
         (np.full((3, 3), np.nan, "f4"), "finite"),
+        (np.full((9, 9), 1e200), "finite numbers up to 1e"),  # whose squares are not
     ):
         np.save(path, array)
         with pytest.raises(posenc.DataError, match=words):

@@ -152,6 +152,10 @@ def test_the_command_compares_two_configs(tmp_path, monkeypatch):
     alone = CliRunner().invoke(app, ["explore", "--compare", b, "--no-browser"])
     assert alone.exit_code == 2
     assert "--compare takes a config beside another" in alone.output
+    table = str(tmp_path / "t.npy")
+    np.save(table, np.ones((9, 8)))
+    other = CliRunner().invoke(app, ["explore", a, b, "--compare", table, "--no-browser"])
+    assert "--compare takes a config beside another" in other.output
 
 
 def test_published_models_can_be_chosen():

@@ -117,6 +117,21 @@ def test_findings_and_plans_show_what_they_say(name):
         assert HOSTILE in tags.text
 
 
+def test_a_bias_of_many_heads_is_drawn_by_its_first(monkeypatch):
+    asked = []
+    drawn = card.bias
+    monkeypatch.setattr(
+        card, "bias", lambda *args, **more: asked.append(more["heads"]) or drawn(*args, **more)
+    )
+    assert posenc.ALiBi(65536)._repr_html_().count("<img") == 1
+    assert asked == [(0, 1)]
+
+
+def test_half_a_surrogate_pair_is_shown_as_a_question_mark():
+    reading = posenc.from_hf({"model_type": "\ud800odd"}, on_error="report")
+    assert "?odd" in shown(reading).text
+
+
 def test_every_value_and_finding_shows_itself():
     """One method for all that `posenc` exports as a dataclass, whoever wrote the class."""
     classes = [getattr(posenc, name) for name in posenc.__all__]

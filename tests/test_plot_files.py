@@ -388,6 +388,19 @@ def test_settings_and_looks_are_honoured() -> None:
     assert not any("row of its own" in text or text == named.data.title for text in words)
 
 
+def test_half_a_surrogate_pair_in_a_title_is_a_question_mark(tmp_path: Path) -> None:
+    made = posenc.plot.table(posenc.Sinusoidal(8), positions=16, title="\ud800 title")
+    made.save(tmp_path / "a.svg")
+    assert "? title" in (tmp_path / "a.svg").read_text()
+
+
+@pytest.mark.parametrize("projection", ["polar", "3d"])
+def test_axes_that_are_round_or_deep_are_named(projection: str) -> None:
+    ax = Figure().add_subplot(projection=projection)
+    with pytest.raises(ArgumentError, match=f"{projection} axes"):
+        posenc.plot.find(posenc.Sinusoidal(8), {0: "0.84"}, ax=ax)
+
+
 @pytest.mark.parametrize(
     ("look", "said"),
     [
@@ -400,6 +413,10 @@ def test_settings_and_looks_are_honoured() -> None:
         ({"dpi": 300, "scale": 2}, "give one"),
         ({"cmap": "viridos"}, "Did you mean 'viridis'"),
         ({"cmap": 3}, "a colour map"),
+        ({"dpi": "fine"}, "dpi: expected a finite number"),
+        ({"width": float("nan")}, "width: expected a finite number"),
+        ({"color": float("nan")}, "colours of matplotlib"),
+        ({"label": 3}, "label: expected a text"),
         ({"color": "no colour"}, "colours of matplotlib"),
         ({"label": "x"}, "no curves"),
         ({"title": 3}, "a text, True or False"),

@@ -567,7 +567,7 @@ BAD_SPECS: dict[str, tuple[Any, str]] = {
     ),
     "mrrope slow and fast": (
         lambda: s.MrRoPE(4, original_length=64, beta_slow=2, beta_fast=2),
-        "0 < beta_slow < beta_fast, got 2 and 2",
+        "0 < beta_slow < beta_fast, got 2.0 and 2.0",
     ),
     "longrope of two lengths": (
         lambda: s.LongRoPE((1, 2), (1, 2, 3), original_length=64),

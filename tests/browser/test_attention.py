@@ -35,6 +35,7 @@ def test_words_are_dragged_and_moved_by_keys(site: Site) -> None:
     expect(page.locator(".chip").nth(1)).to_have_accessible_name(
         "John, place 2 of 4; the left and right arrows move it"
     )
+    site.settle()
     assert "perm=1.0.2.3" in page.url
     page.get_by_role("button", name="Jane likes John today").click()
     expect(page.locator(".column").first).to_contain_text("a bag of words")

@@ -47,6 +47,7 @@ __all__ = [
     "numpy_rules",
     "product",
     "result_dtype",
+    "solved",
     "undivided",
     "widest",
 ]
@@ -319,6 +320,21 @@ def product(a: Array, b: Array, *, xp: Any) -> Array:
         with torch.autocast(a.device.type, enabled=False):
             return torch.matmul(a, b)
     return xp.matmul(a, b)
+
+
+def solved(lower: Array, right: Array, *, xp: Any) -> Array:
+    """The x of lower @ x = right, where `lower` has ones on its diagonal and zeros above.
+
+    A row follows from those before it, to the bit where the library has such a solver.
+    """
+    if is_torch(lower):
+        torch = sys.modules["torch"]
+        return torch.linalg.solve_triangular(lower, right, upper=False, unitriangular=True)
+    if is_jax(lower):
+        from jax.scipy.linalg import solve_triangular
+
+        return solve_triangular(lower, right, lower=True, unit_diagonal=True)
+    return xp.linalg.solve(lower, right)
 
 
 def marked(x: Array, mask: Array, mark: float, *, xp: Any) -> Array:

@@ -134,9 +134,11 @@ def _first(session: Session, compare: str | None) -> str:
     if compare is None:
         return f"v={home_of(entry)}&enc={entry.id}"
     models = {id(e.model): e for e in reversed(session.entries) if e.model is not None}
-    if len(models) < 2 or entry.model is None:
+    other = next(iter(models.values()), None)
+    compared = other is not None and other.model.source == Path(compare).name
+    if len(models) < 2 or entry.model is None or not compared:
         raise click.UsageError("--compare takes a config beside another: posenc explore FILE.")
-    return f"v=layers&enc={entry.id}&b.enc={next(iter(models.values())).id}"
+    return f"v=layers&enc={entry.id}&b.enc={other.id}"
 
 
 def _freeze(

@@ -63,6 +63,12 @@ class TypedSentence:
         return tuple(self.typed[place] for place in self.order)
 
     @property
+    def reads_as_typed(self) -> bool:
+        """Whether the words bring to each place what they did, as where equal ones exchange."""
+        sides = (self.content.q, self.content.k, self.content.v)
+        return all(np.array_equal(side[list(self.order)], side) for side in sides)
+
+    @property
     def pair(self) -> str:
         """The query and the key of the cursor."""
         i, j = self.cell
@@ -183,7 +189,7 @@ def _cell(
         before,
         after,
         tuple(bool(view.equal[n]) for n in by_word),
-        _outcome(view),
+        _outcome(view, sentence),
     )
 
 
@@ -194,10 +200,12 @@ def _change(shift: int, view: AttentionView) -> str:
     return what + f"largest change {number(view.change, 2)}."
 
 
-def _outcome(view: AttentionView) -> str:
+def _outcome(view: AttentionView, sentence: TypedSentence) -> str:
     """What moving words did to the outputs."""
     if view.order == tuple(range(len(view.order))):
         return "No word has moved."
+    if sentence.reads_as_typed:
+        return "Equal words have changed places: the sentence is the same."
     same, count = int(view.equal.sum()), len(view.equal)
     apart = f"largest difference {number(view.moved, 2)}" if view.moved else "the same bits"
     if same == count:

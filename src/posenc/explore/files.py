@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -27,7 +28,11 @@ LARGEST = 2**27  # bytes of one table; the largest published one has 25 million 
 MOST_ENTRIES = 64
 MOST_WORDS = 4096
 MOST_TOKENS = 64  # of a file of queries and keys; the page draws fewer
+MOST_HEADS, WIDEST_HEAD = 256, 1024
+LONGEST_TOKEN = 40  # characters
+LARGEST_NUMBER = 1e15  # products of two such are float32 still
 FROM_FILES = "Files"
+SIDES = ("q", "k", "v")
 
 
 def load(
@@ -94,6 +99,8 @@ def given(
     """An entry for a spec that is at hand, and for what it has learned, which `read` reads."""
     code = written(spec) + (f"\nparams = {{'weight': {read}}}" if read else "")
     label = label or type(spec).__name__
+    for each, array in (params or {}).items():
+        _check_numbers(np.asarray(array), f"explore: {label} {each}")
     make = (lambda _: spec), (lambda _: code)
     return CatalogueEntry(name, label, FROM_FILES, spec.kind, (), *make, params)
 
@@ -150,17 +157,23 @@ def _arrays(path: Path) -> list[tuple[str, np.ndarray]]:
         expected = "an array of two axes (positions, dimensions) of floating numbers"
         raise DataError(mismatch(f"explore: {path}", expected, "none"))
     for name, rows in fitting:
-        if not np.isfinite(rows).all():
-            raise DataError(
-                mismatch(f"explore: {path} {name}", "finite numbers", "NaN or infinity")
-            )
+        _check_numbers(rows, f"explore: {path} {name}".strip())
     return fitting
 
 
-def _of_npz(path: Path) -> list[tuple[str, np.ndarray]]:
+def _check_numbers(array: np.ndarray, caller: str) -> None:
+    """Raise where numbers cannot be drawn: NaN, infinity, or so large that products overflow."""
+    size = float(np.abs(array).max(initial=0.0))
+    if not size <= LARGEST_NUMBER:
+        received = f"{size:.3g}" if np.isfinite(size) else "NaN or infinity"
+        raise DataError(mismatch(caller, f"finite numbers up to {LARGEST_NUMBER:g}", received))
+
+
+def _of_npz(path: Path, names: tuple[str, ...] = ()) -> list[tuple[str, np.ndarray]]:
     with open_store(path) as store:
-        arrays = list(store.arrays.values())[: MOST_ENTRIES + 1]
-        return [(array.name, array.whole()) for array in arrays if array.dtype in files.FLOATS]
+        arrays = [a for a in store.arrays.values() if a.name in names or not names]
+        floating = [a for a in arrays[: MOST_ENTRIES + 1] if a.dtype in files.FLOATS]
+        return [(array.name, array.whole()) for array in floating]
 
 
 def _of_layout(path: Path, axes: int = 2) -> list[tuple[str, np.ndarray]]:
@@ -193,7 +206,7 @@ def _embeddings(path: Path) -> Embeddings:
 
 def _heads(path: Path) -> HeadsFile:
     """Queries, keys and values, each (heads, words, dim)."""
-    stored = dict(_of_npz(path) if path.suffix == ".npz" else _of_layout(path, 3))
+    stored = dict(_of_npz(path, SIDES) if path.suffix == ".npz" else _of_layout(path, 3))
     caller = f"explore: {path}"
     if not {"q", "k"} <= stored.keys():
         expected = "floating arrays `q` and `k` of shape (heads, words, dim)"
@@ -203,16 +216,18 @@ def _heads(path: Path) -> HeadsFile:
     for name, side in sides.items():
         fits = side.ndim == q.ndim == 3 and side.size and side.shape[1] == q.shape[1] > 1
         fits = fits and not len(q) % len(side) and (name == "v" or side.shape[2] == q.shape[2])
-        if not (fits and np.isfinite(side).all()):
+        if not (fits and len(q) <= MOST_HEADS and side.shape[2] <= WIDEST_HEAD):
             expected = (
                 "(heads, words, dim), at least two words, as many as q has, in heads that divide "
-                "its own, and finite numbers"
+                f"its own, at most {MOST_HEADS}, and at most {WIDEST_HEAD} wide"
             )
             raise DataError(mismatch(f"{caller}: {name}", expected, f"shape {side.shape}"))
+        _check_numbers(side, f"{caller}: {name}")
+    count = q.shape[1]
     # Where a key serves several queries, as in grouped attention, each query gets its own copy.
-    each = (np.repeat(side, len(q) // len(side), axis=0) for side in sides.values())
-    q, k, v = (side[:, :MOST_TOKENS].astype(np.float64) for side in each)
-    return HeadsFile(path.name, q, k, v, _tokens(path, q.shape[1]))
+    few = (side[:, :MOST_TOKENS].astype(np.float64) for side in sides.values())
+    q, k, v = (np.repeat(side, len(q) // len(side), axis=0) for side in few)
+    return HeadsFile(path.name, q, k, v, _tokens(path, q.shape[1]), count)
 
 
 def _tokens(path: Path, count: int) -> tuple[str, ...]:
@@ -226,4 +241,10 @@ def _tokens(path: Path, count: int) -> tuple[str, ...]:
     if not isinstance(tokens, list) or len(tokens) < count:
         expected = f"a JSON list of the {count} tokens"
         raise DataError(mismatch(f"explore: {path}: tokens", expected, shown(str(stated))))
-    return tuple(str(token).strip() or "␣" for token in tokens[:count])
+    return tuple(_visible(str(token)) for token in tokens[:count])
+
+
+def _visible(token: str) -> str:
+    """A token of somebody else as one short word, all of it visible."""
+    kept = "".join("?" if unicodedata.category(c)[0] == "C" else c for c in token.strip())
+    return (kept if len(kept) <= LONGEST_TOKEN else f"{kept[:LONGEST_TOKEN]}…") or "␣"

@@ -9,7 +9,7 @@ import numpy as np
 from posenc.explore.axes import cells, float32, values
 from posenc.explore.panels import Chart, Mark, Paragraphs, Series
 from posenc.explore.session import HeadsFile
-from posenc.explore.text import number, plural
+from posenc.explore.text import number, plural, whole
 from posenc.plot.columns import channels_of, pairs_of
 
 __all__ = ["panel", "use_of_pairs"]
@@ -56,6 +56,11 @@ def use_of_pairs(q: np.ndarray, k: np.ndarray, spec: Any) -> np.ndarray | None:
     return size(q) * size(k)
 
 
+def _words(heads: HeadsFile) -> str:
+    drawn = heads.q.shape[1]
+    return f"the first {drawn} words of {whole(heads.count)}" if heads.count > drawn else "words"
+
+
 def panel(heads: HeadsFile, spec: Any, chosen: int) -> Chart | Paragraphs:
     """The use of each pair, the mean of the heads with the least and the largest of them."""
     use = use_of_pairs(heads.q, heads.k, spec)
@@ -81,8 +86,9 @@ def panel(heads: HeadsFile, spec: Any, chosen: int) -> Chart | Paragraphs:
             ),
         ),
         marks=(Mark("point", chosen + 0.5, to=float(mean[chosen]), style="point"),),
-        caption="The most that a pair can add to a score, on average over words; the band runs "
-        f"from the least head to the largest. Here {number(float(mean[chosen]))}."
+        caption="The most that a pair can add to q · k, on average over "
+        f"{_words(heads)}; the band runs from the least head to the largest. "
+        f"Here {number(float(mean[chosen]))}."
         + (f" {plural(rest, 'channel')} of the heads do not turn here." if rest else ""),
         height=170,
         label="Product of the lengths of query and key in each pair",

@@ -80,10 +80,15 @@ def html(value: Any) -> str:
 
 
 def _page(name: str, picture: str, call: str, sentences: Iterable[str]) -> str:
-    code = f"<div><code style='background:none'>{escape(call)}</code></div>" if call else ""
-    text = escape("\n".join(sentences))
+    text, call = _escaped("\n".join(sentences)), _escaped(call)
+    code = f"<div><code style='background:none'>{call}</code></div>" if call else ""
     body = f"<pre style='{TEXT}'>{text}</pre>" if text else ""
-    return f"<div style='{BOX}'><strong>{escape(name)}</strong>{code}{picture}{body}</div>"
+    return f"<div style='{BOX}'><strong>{_escaped(name)}</strong>{code}{picture}{body}</div>"
+
+
+def _escaped(text: str) -> str:
+    """A text in HTML; half a surrogate pair, which JSON may hold, is no text."""
+    return escape(text).encode("utf-8", "replace").decode()
 
 
 def _cut(text: str, longest: int) -> str:
@@ -171,7 +176,8 @@ def _picture(value: Any) -> str:
     if getattr(value, "needs_length", False) or getattr(value, "coordinates", "") == "real":
         return ""
     if value.kind == "bias":
-        scores = np.asarray(bias(value, SIZE[0]), dtype=np.float64)
+        heads = None if value.heads is None else (0, 1)  # there may be many
+        scores = np.asarray(bias(value, SIZE[0], heads=heads), dtype=np.float64)
         rows = scores.reshape(-1, *scores.shape[-2:])[0]
         words = "its bias: a row for each query, a column for each key"
     elif value.kind in ("table", "rotary"):

@@ -87,7 +87,7 @@ class Content:
         return tuple(w * math.sqrt(size) for w, size in zip(random, sizes, strict=True))
 
 
-@functools.lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=4)  # of up to 25 MB each
 def _projections(width: int, dim: int, name: str) -> Weights:
     """Random matrices (width, dim) that keep variances: of queries, keys and values."""
     rows = ([f"{name} {side} {row}" for row in range(width)] for side in ("query", "key", "value"))

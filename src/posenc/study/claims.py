@@ -208,7 +208,7 @@ def registrations() -> tuple[ClaimRegistration, ...]:
     Examples
     --------
     >>> from posenc.study.claims import registrations
-    >>> registrations()[-1].time
+    >>> registrations()[1].time
     '2026-11-20T18:28:31Z'
     """
     return tuple(ClaimRegistration(**row) for row in tomllib.loads(_own())["registered"])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
-from posenc._core.array import Array, astype, device_of, product
+from posenc._core.array import Array, astype, device_of, product, solved
 from posenc._core.checks import at_least
 from posenc._core.example import Example
 from posenc._core.parameters import Init, Parameter
@@ -113,7 +113,7 @@ class PaTH(RelativeSpec):
         before = xp.tril(beta * product(w, xp.matrix_transpose(w), xp=xp), k=-1)
         system = before + xp.eye(count, dtype=dtype, device=device_of(k))
         after_key = xp.tril(beta * product(w, xp.matrix_transpose(k), xp=xp), k=-1)
-        chains = xp.linalg.solve(system, after_key)
+        chains = solved(system, after_key, xp=xp)
         met = product(q, xp.matrix_transpose(w), xp=xp)
         met = xp.where(at.rel <= 0, met, xp.zeros_like(met))
         return -product(met, chains, xp=xp)

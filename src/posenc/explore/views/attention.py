@@ -33,6 +33,7 @@ FARTHEST = 4096
 ROWS = 512  # of a learned table
 MOST_WORDS, LEAST_WORDS = 12, 2
 HEAD = 64
+RANDOM_HEADS = 8
 PLACES = {"e1": "none", "e2": "sinusoidal", "enc": "rope", "e4": "alibi"}
 TEXT = text("text", "Sentence", "John likes Jane very much", 400)
 
@@ -132,16 +133,18 @@ def _numbers(columns: list[EncodingColumn], sentence: TypedSentence) -> dict[str
 def _sentence(scene: Scene) -> tuple[TypedSentence, list[tuple[str, str]]]:
     problems: list[tuple[str, str]] = []
     stored, words = scene.session.heads, scene["text"].split()
+    count = len(words)
     if scene["qk"] == "file" and stored is None:
         problems.append(("qk", "No file was named: posenc explore --qk FILE. Drawn at random."))
     elif scene["qk"] == "file" and stored is not None:
         words = list(stored.tokens or map(str, range(stored.q.shape[1])))
+        count = stored.count or len(words)
     if len(words) < LEAST_WORDS:
         note = f"A sentence has at least {LEAST_WORDS} words. Drawn with ‘{TEXT.default}’."
         problems.append(("text", note))
         words = TEXT.default.split()
     if len(words) > MOST_WORDS:
-        problems.append(("text", f"The first {MOST_WORDS} words of {whole(len(words))} are drawn."))
+        problems.append(("text", f"The first {MOST_WORDS} words of {whole(count)} are drawn."))
     typed = tuple(words[:MOST_WORDS])
     order, asked = tuple(range(len(typed))), scene["perm"].split(".")
     if sorted(asked) == sorted(map(str, order)):
@@ -152,7 +155,20 @@ def _sentence(scene: Scene) -> tuple[TypedSentence, list[tuple[str, str]]]:
         problems.append(("perm", note))
     last = len(typed) - 1
     cell = min(scene["qw"], last), min(scene["kw"], last)
-    return TypedSentence(typed, order, cell, _content(scene, typed)), problems
+    content = _content(scene, typed)
+    heads = _heads(scene)
+    if heads and scene["hd"] >= heads:
+        note = f"Head {scene['hd']}: there are heads 0 to {heads - 1}. Drawn with {content.head}."
+        problems.append(("hd", note))
+    return TypedSentence(typed, order, cell, content), problems
+
+
+def _heads(scene: Scene) -> int:
+    """Of how many heads one is chosen; 0 where the source is one head."""
+    if scene["qk"] in ("previous", "content"):
+        return 0
+    stored = scene.session.heads if scene["qk"] == "file" else None
+    return RANDOM_HEADS if stored is None else len(stored.q)
 
 
 def _content(scene: Scene, words: tuple[str, ...]) -> Content:
@@ -167,14 +183,14 @@ def _content(scene: Scene, words: tuple[str, ...]) -> Content:
     kind = scene.a.spec.kind
     wide = HEAD if kind == "bias" else int(scene.a.spec.dim)
     dim = wide if kind in ("rotary", "relative") else max(2, min(wide - wide % 2, HEAD))
-    return _random(words, dim, wide, scene["hd"] % 8)
+    return _random(words, dim, wide, scene["hd"] % RANDOM_HEADS)
 
 
 def _causal(scene: Scene, content: Content) -> bool:
     return content.causal if scene["past"] == "own" else bool(scene["past"] == "masked")
 
 
-@functools.lru_cache(maxsize=32)
+@functools.lru_cache(maxsize=4)  # of up to 25 MB each
 def _random(words: tuple[str, ...], dim: int, width: int, head: int) -> Content:
     return random_content(words, dim, width=width, head=head)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypedDict
 
@@ -80,6 +81,11 @@ class Frame(NamedTuple):
 def framed(look: Mapping[str, Any]) -> Frame:
     """What the keywords say, checked, with `scale` as what `scale`, `dpi` and `size` come to."""
     frame = Frame(**look)
+    for name in ("width", "scale", "dpi"):
+        value = getattr(frame, name)
+        real = isinstance(value, int | float | np.number) and math.isfinite(value)
+        if value is not None and not real:
+            raise ArgumentError(mismatch(f"plot: {name}", "a finite number", repr(value)[:60]))
     paper = frame.points is not None
     if frame.dpi is not None and frame.scale is not None:
         raise ArgumentError("plot: scale and dpi say the same; give one of them.")
@@ -91,6 +97,12 @@ def framed(look: Mapping[str, Any]) -> Frame:
         raise ArgumentError(mismatch("plot: scale", "0.25 to 8", frame.scale))
     if not isinstance(frame.title, (str, bool)):
         raise ArgumentError(mismatch("plot: title", "a text, True or False", repr(frame.title)))
+    label = frame.label if isinstance(frame.label, (list, tuple)) else [frame.label]
+    if frame.label is not None and not all(isinstance(each, str) for each in label):
+        received = repr(frame.label)[:60]
+        raise ArgumentError(mismatch("plot: label", "a text, or a list of them", received))
+    if isinstance(frame.title, str):  # half a surrogate pair is no text
+        frame = frame._replace(title=frame.title.encode("utf-8", "replace").decode())
     usual = PAPER_DPI / DPI if paper else 1.0
     fine = frame.dpi / DPI if frame.dpi is not None else usual
     return frame._replace(scale=fine if frame.scale is None else frame.scale)
@@ -142,7 +154,8 @@ def colours_of(library: Any, frame: Frame) -> tuple[Any, ...]:
     if frame.color is None:
         cycle = changed(library, "axes.prop_cycle")
         return tuple(cycle.by_key().get("color", ())) if cycle is not None else ()
-    several = (frame.color,) if is_color_like(frame.color) else tuple(frame.color)
+    single = is_color_like(frame.color) or not isinstance(frame.color, Iterable)
+    several = (frame.color,) if single else tuple(frame.color)
     wrong = [colour for colour in several if not is_color_like(colour)]
     if wrong or not several:
         received = repr(frame.color)[:60]

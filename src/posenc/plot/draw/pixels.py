@@ -20,6 +20,8 @@ def drawable(axes: Any) -> Any:
         received = f"{axes!r}" if isinstance(axes, int | str) else type(axes).__name__
         todo = "All else goes by its name, such as positions=."
         raise ArgumentError(mismatch("plot: ax", "axes of matplotlib", received[:80], todo))
+    if getattr(axes, "name", "rectilinear") != "rectilinear":
+        raise ArgumentError(mismatch("plot: ax", "axes at right angles", f"{axes.name} axes"))
     return axes
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc.functional import frequencies
 from posenc.plot.columns import settled
 
@@ -33,7 +33,7 @@ class RotaryDecay:
     bound : numpy.ndarray
         (points,): the bound of Su et al. 2021, over its value at distance 0.
     trained, declared : int or None
-        The length that the model was trained on, and the one that its config declares, where known.
+        The length before any scaling, as the scaling names it, and the one that a config declares.
     """
 
     distances: np.ndarray
@@ -83,7 +83,7 @@ def data(
     Raises
     ------
     SpecError
-        If the rotation has no frequencies.
+        If the rotation has no frequencies, or turns keys in another way than queries.
 
     Examples
     --------
@@ -96,8 +96,11 @@ def data(
     if farthest < 2 or points < 2:
         received = f"{farthest} and {points}"
         raise ArgumentError(mismatch("plot decay", "a distance and points from 2", received))
+    if spec.kind == "rotary" and spec.sided:
+        expected = "a rotation that turns queries and keys alike"
+        raise SpecError(mismatch("plot decay", expected, type(spec).__name__))
     own = next((s for s in getattr(spec, "scalings", ()) if s.stretches), None)
-    trained = getattr(own, "original_length", None) or (declared if own is None else None)
+    trained = getattr(own, "original_length", None)
     f = np.abs(frequencies(settled(spec, length or farthest)))
     pairs = len(f)
     edges = np.unique(np.rint(np.geomspace(1, farthest + 1, points + 1)).astype(np.int64))
