@@ -170,7 +170,7 @@ def _decay(spec: Any, declared: int | None) -> tuple[Chart, ...]:
         ("an independent key", zero, zero + curves.other_spread, 2),
     )
     series = [
-        Series(name, x, float32(y), style, *(float32(y + n * by) for n in (-1, 1)))
+        Series(name, x, float32(y), style, float32(y - by), float32(y + by))
         for name, y, by, style in bands
     ]
     series.append(Series("bound (own scale)", x, float32(curves.bound), 1))
