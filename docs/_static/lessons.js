@@ -15,7 +15,7 @@ const enliven = (figure) => {
 addEventListener("message", ({ source, data }) => {
   const frame = frames.get(source);
   if (frame && Number.isFinite(data?.posencHeight)) {
-    frame.style.height = `${Math.min(Math.max(data.posencHeight, 200), 1600)}px`;
+    frame.style.height = `${Math.min(Math.max(data.posencHeight, 200), 2400)}px`;
   }
 });
 
