@@ -107,7 +107,8 @@ def given(
 
     label = label or type(spec).__name__
     for each, array in (params or {}).items():
-        _check_numbers(np.asarray(array), f"explore: {label} {each}")
+        if isinstance(array, np.ndarray) and array.dtype.kind in "fiu":
+            _check_numbers(array, f"explore: {label} {each}")
     return CatalogueEntry(name, label, FROM_FILES, spec.kind, (), build, code, params)
 
 
