@@ -194,7 +194,7 @@ class _FrozenState:
 
         def stored(link: Mapping[str, Any]) -> bool:
             places = link["state"].items()
-            return all(to and int(to) in self.stops.get(key, ()) for key, to in places)
+            return all(to in map(str, self.stops.get(key, ())) for key, to in places)
 
         told = tree["readout"]
         for block in told:
