@@ -342,6 +342,14 @@ def asked(queries: list[str], path: str = "/api/frame") -> list[httpx.Response]:
     return finished(run())
 
 
+@pytest.mark.parametrize("text", ["1e400", "-1e999", "9" * 30])
+def test_a_cursor_beyond_all_numbers_is_named(text):
+    header = unpack(frame({"v": "table", "p": text})).header
+    assert [problem["field"] for problem in header["problems"]] == ["p"]
+    assert "farther than anything" in header["problems"][0]["message"]
+    assert header["cursor"]["y"]["value"] in (0, 127)
+
+
 @given(st.lists(STATES, max_size=4), st.sampled_from(["/api/frame", "/api/save"]))
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @pytest.mark.costly

@@ -100,7 +100,8 @@ def given(
     code = written(spec) + (f"\nparams = {{'weight': {read}}}" if read else "")
     label = label or type(spec).__name__
     for each, array in (params or {}).items():
-        _check_numbers(np.asarray(array), f"explore: {label} {each}")
+        if isinstance(array, np.ndarray) and array.dtype.kind in "fiu":
+            _check_numbers(array, f"explore: {label} {each}")
     make = (lambda _: spec), (lambda _: code)
     return CatalogueEntry(name, label, FROM_FILES, spec.kind, (), *make, params)
 

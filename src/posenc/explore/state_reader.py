@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from posenc.explore.fields import (
     Field,
     short,
+    shown,
 )
 
 __all__ = ["ASKED", "MOST_KEYS", "StateReader", "plain"]
 
 MOST_KEYS = 80
+FARTHEST = 10**15  # places of a cursor
 ASKED = ("w", "h", "theme", "since", "numbers")  # of one request, no part of the state
 
 
@@ -36,8 +37,13 @@ class StateReader:
         if answer.problem:
             self.problems.append((wanted.key, answer.problem))
         if wanted.section == "cursor" and wanted.key in self.raw and not answer.problem:
-            anywhere = wanted.within(-math.inf, math.inf).parse(self.raw[wanted.key])
-            self.asked[wanted.key] = anywhere.value
+            text = self.raw[wanted.key]
+            place = wanted.within(-FARTHEST, FARTHEST).parse(text).value
+            if abs(place) < FARTHEST:
+                self.asked[wanted.key] = place
+            else:
+                message = f"{wanted.label} {shown(text)} is farther than anything that is drawn."
+                self.problems.append((wanted.key, message))
         self.values[wanted.key] = answer.value
         self.fields.append((wanted, answer.text))
         return answer.value
