@@ -204,14 +204,14 @@ def extension_words(results: Results, verdicts: Sequence[ClaimVerdict]) -> str:
     records = [r for task in TASKS for r in results.finished(task)]
     seeds = len({r.cell.seed for r in records})
     about = (
-        f"Whether these numbers rank the rules was tried on {len(records)} small decoders of "
-        f"{records[0].parameters:,} parameters: characters of a text, bases 100, 1,000 and 10,000, "
-        f"trained on 64 and on 256, {seeds} seeds each, read at 2, 4 and 8 times the length under "
-        "every rule, without further training. Registered before the run was that the rank "
-        "correlation (Kendall's tau-b) of a column with the loss of the last 32 characters is "
-        "above 0.3 in every such place, so that one place on the other side contradicts it. A "
-        "number is given where that was reproduced. p is adjusted for the seven claims; in how "
-        "many places a claim holds by itself is not."
+        f"Do these numbers rank the rules? {len(records)} small decoders of "
+        f"{records[0].parameters:,} parameters were trained on characters of a text: bases 100, "
+        f"1,000 and 10,000, lengths 64 and 256, {seeds} seeds each. They read texts of 2, 4 and 8 "
+        "times the length under every rule, without further training. The claim, registered before "
+        "the run: in every such place the rank correlation (Kendall's tau-b) of a column with the "
+        "loss of the last 32 characters is above 0.3; one place on the other side contradicts it. "
+        "The last column gives a number where the claim was reproduced. The p values are adjusted "
+        "for the seven claims, the counts of places are not."
     )
     lines = [
         about,
