@@ -216,6 +216,7 @@ ALLOWED = {
     "explore/protocol.py": {"json.loads"},
     "explore/save.py": {"zipfile.ZipFile"},
     "explore/freeze.py": {"json.loads"},
+    "explore/server.py": {"file.read_text"},
     "kernels/native.py": {"MISSING.read_text"},
     "learn/pages.py": {"(resources.files('posenc.learn') / 'quiz.html').read_text"},
     "learn/lessons.py": {"tomllib.loads", "file.read_text"},

@@ -37,6 +37,8 @@ MOST_BYTES = 64 * 2**20
 STOPS = (512, 256, 128, 64, 32)  # of the cursor: as many as fit in the bytes of a state
 STATE_BYTES = 60_000
 FARTHEST = 16  # from one stop to the next; a longer axis has the stops around its cursor alone
+NOUNS = {"j": "dimensions", "off": "distances"}  # of the places of a cursor
+LARGEST = 2**20  # an axis of more places is said to have none in particular
 SWEEP = tuple(str(d) for d in (8, 16, 32, 64, 256))
 SIZE = {"w": "640", "h": "400"}
 # What only Python could do more of.
@@ -276,13 +278,13 @@ def _stops(place: Mapping[str, int], most: int) -> list[int]:
 
 def _coarse(cursor: Mapping[str, Any]) -> list[str]:
     """What readers should know of a cursor that does not stop everywhere."""
-    sizes = [(len(place["stops"]), place["max"] - place["min"] + 1) for place in cursor.values()]
-    words = [
-        f"{whole_number(stops)} of {whole_number(size)} places"
-        for stops, size in sizes
-        if stops < size
-    ]
-    return [f"The cursor of this file stops at {' by '.join(words)}."] if words else []
+    words = []
+    for place in cursor.values():
+        stops, size = len(place["stops"]), place["max"] - place["min"] + 1
+        if stops < size:
+            whole = f" of {whole_number(size)}" if size <= LARGEST else ""
+            words.append(f"{stops}{whole} {NOUNS.get(place['key'], 'positions')}")
+    return [f"The cursor of this file stops at {' and '.join(words)}."] if words else []
 
 
 def _unbound(node: Any, keys: Container[str]) -> Any:
