@@ -140,7 +140,7 @@ def _stored(
 
 def _fitting(state: Mapping[str, str], session: Session, most: int) -> _FrozenState:
     """A state with as many stops of its cursor as there is room for."""
-    for stops in [count for count in STOPS if count <= most] or STOPS[-1:]:
+    for stops in [count for count in STOPS if count <= most] or [max(most, 1)]:
         one = _FrozenState(state, session, stops)
         if len(one.packed({})) <= STATE_BYTES:
             break
