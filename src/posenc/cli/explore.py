@@ -135,8 +135,8 @@ def _first(session: Session, compare: str | None) -> str:
         return f"v={home_of(entry)}&enc={entry.id}"
     models = {id(e.model): e for e in reversed(session.entries) if e.model is not None}
     other = next(iter(models.values()), None)
-    compared = len(models) > 1 and entry.model is not None
-    if other is None or not compared or other.model.source != Path(compare).name:
+    beside = len(models) > 1 and entry.model is not None
+    if other is None or not beside or other.model.source != Path(compare).name:
         raise click.UsageError("--compare takes a config beside another: posenc explore FILE.")
     return f"v=layers&enc={entry.id}&b.enc={other.id}"
 

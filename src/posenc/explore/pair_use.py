@@ -58,7 +58,7 @@ def use_of_pairs(q: np.ndarray, k: np.ndarray, spec: Any) -> np.ndarray | None:
 
 def _words(heads: HeadsFile) -> str:
     drawn = heads.q.shape[1]
-    return f"the first {drawn} words of {whole(heads.words)}" if heads.words > drawn else "words"
+    return f"the first {drawn} words of {whole(heads.total)}" if heads.total > drawn else "words"
 
 
 def panel(heads: HeadsFile, spec: Any, chosen: int) -> Chart | Paragraphs:

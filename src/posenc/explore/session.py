@@ -31,7 +31,7 @@ class HeadsFile(NamedTuple):
     k: np.ndarray
     v: np.ndarray
     tokens: tuple[str, ...] = ()
-    words: int = 0  # of the words in the file, of which the arrays may hold the first
+    total: int = 0  # of the words in the file, of which the arrays may hold the first
 
 
 @dataclass(frozen=True)

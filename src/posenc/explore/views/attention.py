@@ -138,7 +138,7 @@ def _sentence(scene: Scene) -> tuple[TypedSentence, list[tuple[str, str]]]:
         problems.append(("qk", "No file was named: posenc explore --qk FILE. Drawn at random."))
     elif scene["qk"] == "file" and stored is not None:
         words = list(stored.tokens or map(str, range(stored.q.shape[1])))
-        count = stored.words or len(words)
+        count = stored.total or len(words)
     if len(words) < LEAST_WORDS:
         note = f"A sentence has at least {LEAST_WORDS} words. Drawn with ‘{TEXT.default}’."
         problems.append(("text", note))
