@@ -9,7 +9,8 @@ import numpy as np
 __all__ = ["MOST_ROWS", "LearnedRows", "Nearest", "analysis", "nearest"]
 
 MOST_ROWS = 2048
-PADDING = 4  # the grid of frequencies on which the nearest is looked for
+PADDING = 8, 4  # of the transform, for tables up to `SHORT` rows and longer ones
+SHORT = 1024
 BLOCK = 32  # positions
 WIDE = 256  # columns at a time
 CONTROL = 64  # columns whose rows are shuffled
@@ -131,7 +132,7 @@ def _blocks(columns: int) -> list[slice]:
 
 
 def nearest(rows: np.ndarray) -> Nearest:
-    """The sinusoid nearest to each column: the best of ever finer grids around the largest peak."""
+    """The sinusoid nearest to each column: the best of a grid, and of ever finer ones around it."""
     means = rows.mean(axis=0)
     parts = [_nearest(rows[:, block] - means[block]) for block in _blocks(rows.shape[1])]
     squares = np.concatenate([variances for _, variances in parts])
@@ -143,10 +144,13 @@ def nearest(rows: np.ndarray) -> Nearest:
 def _nearest(centred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The fits of some columns without their means, and the sums of their squares."""
     count = len(centred)
-    size = PADDING * count
-    peaks = np.abs(np.fft.rfft(centred, size, axis=0)) ** 2
+    size = PADDING[count > SHORT] * count
     lowest = size // (2 * count)  # twice as long as the table
-    bins = lowest + np.argmax(peaks[lowest:], axis=0).astype(np.float64)
+    products = np.fft.rfft(centred, size, axis=0)[lowest:].conj()
+    grid = 2 * np.pi * np.arange(lowest, size // 2 + 1)[:, None] / size
+    a, b = _factors(products, grid, count)
+    explained = a * products.real + b * products.imag
+    bins = lowest + np.argmax(explained, axis=0).astype(np.float64)
     fit = _fit(centred, 2 * np.pi * bins / size)
     for width in (1.0, 0.25, 0.06, 0.015):
         for step in np.linspace(-width, width, 9):
@@ -163,11 +167,6 @@ def _fit(centred: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
     Returns (4, columns): frequency, factors of its cosine and sine, and the squares explained.
     """
     count = len(centred)
-    cos, sin = _sums(frequencies, count) / count
-    cos2, sin2 = _sums(2 * frequencies, count)
-    cc = (count + cos2) / 2 - count * cos**2
-    ss = (count - cos2) / 2 - count * sin**2
-    cs = sin2 / 2 - count * cos * sin
     # Positions in blocks, so that few angles are needed: p = BLOCK q + r.
     padded = np.zeros((-(-count // BLOCK), BLOCK, centred.shape[1]))
     padded.reshape(-1, centred.shape[1])[:count] = centred
@@ -175,11 +174,24 @@ def _fit(centred: np.ndarray, frequencies: np.ndarray) -> np.ndarray:
     outer = np.exp(1j * BLOCK * np.arange(len(padded))[:, None] * frequencies)
     parts = np.einsum("qrd,rd->qd", padded, inner.real), np.einsum("qrd,rd->qd", padded, inner.imag)
     product = ((parts[0] + 1j * parts[1]) * outer).sum(axis=0)
+    a, b = _factors(product, frequencies, count)
+    return np.stack([frequencies, a, b, a * product.real + b * product.imag])
+
+
+def _factors(
+    products: np.ndarray, frequencies: np.ndarray, count: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The factors of cosine and sine, beside a constant, from the products with them."""
+    cos, sin = _sums(frequencies, count) / count
+    cos2, sin2 = _sums(2 * frequencies, count)
+    cc = (count + cos2) / 2 - count * cos**2
+    ss = (count - cos2) / 2 - count * sin**2
+    cs = sin2 / 2 - count * cos * sin
     alone = cc * ss - cs**2 <= 1e-9 * cc**2  # at a wavelength of 2 the sine is 0 everywhere
     determinant = np.where(alone, cc, cc * ss - cs**2)
-    a = np.where(alone, product.real, product.real * ss - product.imag * cs) / determinant
-    b = np.where(alone, 0.0, product.imag * cc - product.real * cs) / determinant
-    return np.stack([frequencies, a, b, a * product.real + b * product.imag])
+    a = np.where(alone, products.real, products.real * ss - products.imag * cs) / determinant
+    b = np.where(alone, 0.0, products.imag * cc - products.real * cs) / determinant
+    return a, b
 
 
 def _sums(frequencies: np.ndarray, count: int) -> np.ndarray:
