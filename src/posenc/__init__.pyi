@@ -1,4 +1,5 @@
 # Written by tools/generate.py.
+from . import explore as explore
 from . import functional as functional
 from . import learn as learn
 from . import plot as plot

@@ -151,7 +151,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
 MODULES = ("positions", "presets", "scaling")
 
 # Packages that `import posenc` offers, too; what they need is imported when they are used.
-PACKAGES = ("functional", "learn", "plot", "testing", "torch")
+PACKAGES = ("explore", "functional", "learn", "plot", "testing", "torch")
 
 # Functions under the names of their commands, too.
 ALIASES = {"infer": "infer_spec", "pairing": "detect_pairing"}
