@@ -195,6 +195,24 @@ def random(*shape: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).normal(size=shape)
 
 
+def test_the_score_of_a_distance_is_that_of_turned_vectors_on_either_side() -> None:
+    q, k, far = random(16), random(16, seed=1), [0, 3, -7]
+    for spec in (ROPE, posenc.ImaginaryRoPE(16, pairing="half")):
+        turned = posenc.rotate(spec, q[None], offset=20)[0]
+        keys = posenc.rotate(spec, np.stack([k] * 3), positions=[20 + d for d in far], role="key")
+        assert_close(posenc.relative_score(spec, q, k, far), keys @ turned, 1e-12)
+
+
+@each_scaling
+@each_backend
+def test_float32_phases_have_the_same_frequencies(name: str, backend: Backend) -> None:
+    """Near 0, where the rounding of an angle is nothing, and a wrong frequency is not."""
+    spec, where = spec_of(name), backend.asarray(np.array([0, 1, 7]))
+    exact = posenc.cos_sin(spec, [0, 1, 7], dtype="float64")
+    for ours, want in zip(posenc.cos_sin(spec.replace(phase="float32"), where), exact, strict=True):
+        assert_close(backend.numpy(ours), want, 5e-6, name)
+
+
 @each_scaling
 @given(p=POSITION)
 @settings(max_examples=20, deadline=None)

@@ -104,8 +104,11 @@ class MrRoPE(Scaling):
         """The same in float32."""
         turns = rungs.frequencies * (self.original_length / (2 * math.pi))
         one = xp.ones_like(turns)
-        low = xp.clip(xp.sum(xp.where(turns > self.beta_fast, one, 0 * one)) - 1, 0)
+        fast = xp.sum(xp.where(turns > self.beta_fast, one, 0 * one))
         high = xp.sum(xp.where(turns >= self.beta_slow, one, 0 * one))
-        span = xp.clip(high - low, 1)
-        above, below = self._share(xp.clip(rungs.index - low, 0, span), span)
+        low = xp.where(fast > 0, fast - 1, 0 * fast)
+        span = xp.where(high > low, high - low, low - low + 1)
+        steps = rungs.index - low
+        steps = xp.where(steps > 0, steps, 0 * steps)
+        above, below = self._share(xp.where(steps < span, steps, span * one), span)
         return rungs.frequencies / self.factor ** (above / below)

@@ -118,10 +118,10 @@ else:
 
 
 def advanced(cos: Array, sin: Array, quarters: int) -> tuple[Array, Array]:
-    """Cosines and sines of angles that are so many quarter turns larger."""
-    if quarters % 2:
-        cos, sin = -sin, cos
-    return (-cos, -sin) if quarters % 4 > 1 else (cos, sin)
+    """Cosines and sines of angles that are a quarter turn larger (1), smaller (-1), or the same."""
+    if quarters == 0:
+        return cos, sin
+    return (-sin, cos) if quarters > 0 else (sin, -cos)
 
 
 def turn(
