@@ -583,6 +583,12 @@ BAD_SPECS: dict[str, tuple[Any, str]] = {
         lambda: RoPE(16, pairing="half", scaling=s.MrRoPE(4, original_length=10**6)).matrix.turns,
         "MrRoPE: original_length.*fewer than 1 turns, got 1000000",
     ),
+    "mrrope where every pair turns, in float32": (
+        lambda: posenc.cos_sin(
+            RoPE(16, pairing="half", scaling=s.MrRoPE(4, original_length=10**6), phase="float32"), 9
+        ),
+        "MrRoPE: original_length.*fewer than 1 turns, got 1000000",
+    ),
     "mrrope slow and fast": (
         lambda: s.MrRoPE(4, original_length=64, beta_slow=2, beta_fast=2),
         "0 < beta_slow < beta_fast, got 2.0 and 2.0",

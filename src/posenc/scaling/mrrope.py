@@ -6,6 +6,7 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
+from posenc._core.array import concrete
 from posenc._core.errors import SpecError, mismatch
 from posenc._core.rungs import Array, Float32Rungs, Rungs
 from posenc.scaling.base import Scaling, require_factor, require_length
@@ -85,14 +86,18 @@ class MrRoPE(Scaling):
         turns = [f * unit for f in rungs.frequencies]
         low = max(sum(t > number(self.beta_fast) for t in turns) - 1, 0)
         high = sum(t >= number(self.beta_slow) for t in turns)
-        if high == len(turns):
-            expected = f"a length in which some pair completes fewer than {self.beta_slow:g} turns"
-            raise SpecError(mismatch("MrRoPE: original_length", expected, self.original_length))
+        self._require_slow(high, len(turns))
         log, span = rungs.numbers.ln(number(self.factor)), max(high - low, 1)
         steps = [min(max(j - low, 0), span) for j in range(len(turns))]
         exponents = (number(self._share(t, span)[0]) / self._share(t, span)[1] for t in steps)
         pairs = zip(rungs.frequencies, exponents, strict=True)
         return rungs.with_frequencies([f / rungs.numbers.exp(log * e) for f, e in pairs])
+
+    def _require_slow(self, turning: int, pairs: int) -> None:
+        """Raise unless some pair completes fewer than `beta_slow` turns."""
+        if turning == pairs:
+            expected = f"a length in which some pair completes fewer than {self.beta_slow:g} turns"
+            raise SpecError(mismatch("MrRoPE: original_length", expected, self.original_length))
 
     def _share(self, step: Any, span: Any) -> tuple[Any, Any]:
         """Numerator and denominator of the exponent of a pair."""
@@ -106,6 +111,9 @@ class MrRoPE(Scaling):
         one = xp.ones_like(turns)
         fast = xp.sum(xp.where(turns > self.beta_fast, one, 0 * one))
         high = xp.sum(xp.where(turns >= self.beta_slow, one, 0 * one))
+        known = concrete(high)
+        if known is not None:
+            self._require_slow(int(known), turns.shape[0])
         low = xp.where(fast > 0, fast - 1, 0 * fast)
         span = xp.where(high > low, high - low, low - low + 1)
         steps = rungs.index - low
