@@ -8,8 +8,7 @@
 Ten models of random weights, of a few layers in the shapes that their families have, with windows
 longer than the prompt, so that its cache can be cut. Of each there
 are two, one of them adopted (`posenc.torch.adopt`). They take turns on one thread: the calls of the
-rotary modules, as one forward pass makes them, for a prompt and for one token; the function by
-which attention turns queries and keys, where the fused kernel takes its place; a prompt; a step of
+rotary modules, as one forward pass makes them, for a prompt and for one token; a prompt; a step of
 decoding behind it; and a step of training. Times are medians in CPU time of that thread. Memory is
 the most that each of the last three holds at once beside what it began with. Rows go to
 `benchmarks/results/models.jsonl`.
@@ -25,7 +24,6 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +38,6 @@ import transformers
 import posenc.torch
 from benchmarks.rows import append, circumstances
 from benchmarks.turns import Way, in_turns
-from posenc.torch.adopted import AdoptedRotary, FusedTurn
 
 PROMPT, TRAINED = 512, 128  # tokens
 SECONDS = 2.0
@@ -202,21 +199,6 @@ def rotary_way(model: Any, calls: dict[str, list[Any]], compiled: bool) -> Way:
     return run
 
 
-def turn_ways(model: Any, tokens: int) -> dict[str, Way]:
-    """The function by which an attention turns queries and keys, and what is in its place."""
-    rotary = [m for m in model.modules() if isinstance(m, AdoptedRotary)]
-    fused = [(m, formed) for m in rotary for formed in m.formed if formed.fused]
-    if not fused:
-        return {}
-    (own, width), formed = next(iter(fused[0][1].fused.items())), fused[0][1]
-    heads = (TEXT["num_attention_heads"], TEXT["num_key_value_heads"])
-    q, k = (torch.randn(1, tokens, n, width).transpose(1, 2) for n in heads)
-    with torch.no_grad():
-        cos, sin = formed(q, torch.arange(tokens)[None] + 5)
-    turns = {"theirs": own, "ours": FusedTurn(own)}
-    return {key: partial(turn, q, k, cos, sin) for key, turn in turns.items()}
-
-
 def prefill_way(model: Any, call: Any) -> Way:
     """A prompt."""
     given = inputs(model, PROMPT)
@@ -320,9 +302,6 @@ def rows_of(name: str, compiled: str) -> list[dict[str, Any]]:
         "decode": decode_way,
         "train": train_way,
     }
-    with torch.no_grad():
-        if ways := turn_ways(ours, PROMPT):
-            measured("turn, prefill", "eager", ways)
     for mode in ("eager", "compiled") if compiled != "none" else ("eager",):
         for what in ("decode", "prefill"):
             run = passes[what](theirs, theirs)

@@ -663,6 +663,15 @@ def what_needs_other_parts_is_refused(group: Group) -> None:
     refused("4 entries", lambda: posenc.rotate(ROPE, batch, offset=three))
     refused("4 entries", lambda: posenc.rotate(ROPE, batch, positions=three[:, None].expand(3, 6)))
     refused("a DTensor as well", lambda: posenc.add(learned, x, params=every))
+    where = distribute_tensor(torch.arange(6), mesh, [Replicate()])
+    for call in (
+        lambda: rotary(batch, x),
+        lambda: rotary(x, batch),
+        lambda: rotary(x, x, where),
+        lambda: posenc.rerotate(ROPE, x, where, where),
+        lambda: table(x, where),
+    ):
+        refused("a DTensor as well", call)
     q = divided(x, mesh, [Shard(2)])
     shaw = posenc.Shaw(8, clip=2)
     params = posenc.init(shaw)

@@ -269,3 +269,16 @@ def test_the_page_has_every_row() -> None:
     page = Path(__file__).parents[1] / "docs" / "compile.md"
     text = page.read_text(encoding="utf-8")
     assert all(f"| {row['row'].replace('|', '')} |" in text for row in latest("graphs"))
+
+
+@pytest.mark.slow("_core", "encodings/rotary", "functional")
+def test_xpos_compiled_is_near_and_need_not_be_equal() -> None:
+    """Its power is formed in another order: as docs/compile.md states, of each row's largest."""
+    spec = posenc.XPos(64, pairing="half")
+    x = torch.from_numpy(np.random.default_rng(0).standard_normal((4, 64, 64), dtype=np.float32))
+    rotate = torch.compile(lambda x, p: posenc.rotate(spec, x, positions=p), fullgraph=True)
+    for start in (0, 1000, 20_000):
+        positions = torch.arange(start, start + 64)
+        eager = posenc.rotate(spec, x, positions=positions)
+        largest = eager.abs().amax(-1, keepdim=True)
+        assert ((rotate(x, positions) - eager).abs() / largest).max() <= 5e-7

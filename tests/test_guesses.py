@@ -101,8 +101,8 @@ def test_a_guess_works_or_names_the_right_thing(
     assert not verdict(call, answer, tmp_path, monkeypatch)
 
 
-def test_there_are_150_guesses_and_few_gaps() -> None:
-    assert len({call for _, call, *_ in GUESSES}) == len(GUESSES) == 150
+def test_there_are_167_guesses_and_few_gaps() -> None:
+    assert len({call for _, call, *_ in GUESSES}) == len(GUESSES) == 167
     assert sum(len(row) > 3 for row in GUESSES) <= 20
 
 
@@ -188,3 +188,12 @@ def test_completions(words: str, expected: str) -> None:
     *args, begun = words.split()[1:]
     found = BashComplete(app, {}, "posenc", "_POSENC_COMPLETE").get_completions(args, begun)
     assert expected in [item.value for item in found]
+
+
+def test_only_an_array_too_many_is_another_call() -> None:
+    spec, x = posenc.RoPE(4, pairing="half"), np.ones((2, 4))
+    for more, told in ((x, True), (5, False), ([1, 2], False)):
+        with pytest.raises(posenc.KeywordError, match="spec, x by place") as error:
+            posenc.rotate(spec, x, more)
+        assert ("once for each array" in str(error.value)) is told
+        assert ("Those are positions, offset" in str(error.value)) is not told

@@ -254,3 +254,17 @@ def test_classic_arithmetic_has_the_classic_error() -> None:
     far = np.arange(2**20 - 512, 2**20)
     difference = np.abs(posenc.table(spec, far) - posenc.table(spec.replace(phase="exact"), far))
     assert 0.01 < difference.max() < 0.2
+
+
+@pytest.mark.parametrize("scale", [1 / 64, 3.0, 30.0])
+def test_a_factor_on_the_table_multiplies_its_bound(scale: float) -> None:
+    """As docs/exact-phases.md states it, for a table and for a sum."""
+    rng = np.random.default_rng(0)
+    spec = posenc.Sinusoidal(64, magnitude=posenc.Magnitude(table_scale=scale))
+    index = rng.integers(0, 2**31, 2000)
+    exact = posenc.table(spec, index, dtype="float64")
+    assert np.abs(posenc.table(spec, index) - exact).max() <= 1.6e-7 * scale
+    x = rng.standard_normal((2000, 64), dtype=np.float32)
+    expected = x.astype(np.float64) + exact
+    error = np.abs(posenc.add(spec, x, positions=index) - expected)
+    assert (error <= 1.6e-7 * scale + 1.2e-7 * np.maximum(1, np.abs(expected))).all()

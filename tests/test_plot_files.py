@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import html
 import importlib
 import io
 import itertools
@@ -414,7 +415,7 @@ def test_axes_that_are_round_or_deep_are_named(projection: str) -> None:
         ({"cmap": "viridos"}, "Did you mean 'viridis'"),
         ({"cmap": 3}, "a colour map"),
         ({"dpi": "fine"}, "dpi: expected a finite number"),
-        ({"width": float("nan")}, "width: expected a finite number"),
+        ({"width": float("nan")}, "width: expected a whole number from 1 on"),
         ({"color": float("nan")}, "colours of matplotlib"),
         ({"label": 3}, "label: expected a text"),
         ({"color": "no colour"}, "colours of matplotlib"),
@@ -485,3 +486,23 @@ def test_a_misspelt_keyword_is_told() -> None:
         TypeError, match=r"plot.waves has no argument 'widht'. Did you mean 'width'"
     ):
         posenc.plot.waves(posenc.Sinusoidal(8), widht=100)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("text", [r"$\frac{$", r"$a$ $\nosuch$", "$5 to $6{", "$$", "{$}$ _^$"])
+def test_dollar_signs_that_hold_no_formula_are_drawn_as_they_stand(text: str) -> None:
+    spec = posenc.Sinusoidal(8)
+    drawn = [
+        posenc.plot.waves(spec, label=text, title=text),
+        posenc.plot.sum(spec, tokens=[text, "a"], title=text),
+        posenc.plot.wavelengths(spec, label=text),
+    ]
+    for picture in drawn:
+        for form in ("svg", "png"):
+            assert picture.to_bytes(form)
+    shown = drawn[0].to_bytes("svg").decode()
+    assert html.escape(text, quote=False) in shown.split("</metadata>")[1]
+
+
+def test_a_formula_in_a_title_is_drawn_as_one() -> None:
+    shown = posenc.plot.waves(posenc.Sinusoidal(8), title=r"$\theta$").to_bytes("svg").decode()
+    assert "\N{GREEK SMALL LETTER THETA}" in shown.split("</metadata>")[1]

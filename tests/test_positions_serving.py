@@ -154,6 +154,28 @@ def test_pages_hold_what_the_slot_mapping_says() -> None:
     assert (np.delete(held, slots) == -1).all()
 
 
+@pytest.mark.parametrize("padding", [-1, 0, 7])
+def test_a_padded_block_table_is_that_of_the_used_pages(padding: int) -> None:
+    """A row of an engine's block table has room for the longest sequence."""
+    used = [4, 2, 7]
+    row = np.array([*used, *[padding] * 29], dtype=np.int32)
+    expected = positions.paged(used, 4, length=11, pool=9)
+    assert positions.paged(row, 4, length=11, pool=9).tolist() == expected.tolist()
+    # Of those that are used, each is still looked at.
+    for wrong in ([4, 4, 7], [4, -1, 7], [4, 9, 7]):
+        with pytest.raises(posenc.PosencError):
+            positions.paged([*wrong, *[padding] * 5], 4, length=11, pool=9)
+
+
+def test_without_entries() -> None:
+    assert positions.tree([]).dtype == np.int64
+    assert positions.tree([]).shape == (0,)
+    assert positions.tree([], start=5).shape == (0,)
+    assert positions.paged([], 4, length=0, pool=2).tolist() == [[-1] * 4] * 2
+    with pytest.raises(posenc.PosencError, match="at least 1 pages"):
+        positions.paged([], 4, length=1, pool=2)
+
+
 @pytest.mark.parametrize("tail", [None, 0, -1])
 def test_packed_rows_with_a_padded_tail(tail: int | None) -> None:
     torch = pytest.importorskip("torch")

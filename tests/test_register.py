@@ -135,6 +135,8 @@ def test_a_broken_entry_point_is_named_and_breaks_no_other(installed: Path) -> N
         module = target.partition(":")[0]
         files = {} if module in ("no_such_module", "good_near") else {module: text}
         install(installed, f"broken-{name}-{len(name)}", {name: target}, **files)
+    loud = "raise RuntimeError('\\x1b[31mred\\x1b[0m \\x07')"
+    install(installed, "loud", {"Loud": "bad_loud:Loud"}, bad_loud=loud)
     (installed / "torn-1.0.dist-info").mkdir()
     (installed / "torn-1.0.dist-info" / "METADATA").write_text("Name: torn\nVersion: 1.0\n")
     (installed / "torn-1.0.dist-info" / "entry_points.txt").write_text("[posenc.encodings]\nTorn\n")
@@ -147,6 +149,8 @@ def test_a_broken_entry_point_is_named_and_breaks_no_other(installed: Path) -> N
         wanted = f"broken-{name}-{len(name)} 1.2 ({name} = {target})"
         assert sum(wanted in message for message in messages) == 1, (wanted, messages)
     assert any("entry points in" in m and "torn-1.0" in m for m in messages)
+    assert any(r"RuntimeError: \x1b[31mred\x1b[0m \x07" in m for m in messages)
+    assert not any(mark in m for m in messages for mark in "\x1b\x07")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name, (_, _, reason) in BROKEN.items():

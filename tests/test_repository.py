@@ -284,6 +284,11 @@ def test_workflows_call_what_is_there() -> None:
         assert called <= targets, path.name
         assert "contents: read" in text
         assert "secrets." not in text  # nothing is uploaded
+        # A tag may be moved to other code: an action is named by its commit.
+        for used in re.findall(r"uses: (.*)", text):
+            assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}  # v[0-9]+\.[0-9]+\.[0-9]+", used), (
+                used
+            )
 
 
 def test_every_licence_in_the_tree_is_declared() -> None:

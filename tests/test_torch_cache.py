@@ -14,7 +14,16 @@ torch = pytest.importorskip("torch")
 hf = pytest.importorskip("transformers")
 
 from posenc.torch.cache import evict, merge, reuse, shift, stream, switch, track, write  # noqa: E402
-from tests.small_caches import ORIGINAL, SIZES, SMALL, WINDOW, catching, model, rotated  # noqa: E402
+from tests.small_caches import (  # noqa: E402
+    ORIGINAL,
+    SIZES,
+    SMALL,
+    WINDOW,
+    catching,
+    model,
+    powers,
+    rotated,
+)  # fmt: skip
 from tests.tolerances import assert_close  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
@@ -505,6 +514,8 @@ def test_a_model_that_does_not_do_what_its_plan_says() -> None:
     rounded = model("llama").bfloat16()  # its frequencies too
     with torch.no_grad():
         halved = rounded(torch.arange(6)[None], use_cache=True).past_key_values
+    for weight in rounded.model.rotary_emb.buffers():
+        weight.mul_(1.02)  # neither those of its config, nor these in half precision
     with pytest.raises(posenc.DataError, match=r"posenc\.torch\.adopt\(model\) before the prompt"):
         track(halved, rounded)
     from tools.small_models import built
@@ -626,3 +637,154 @@ def test_bad_caches_are_told(llama_cache: Any) -> None:
     ):
         with pytest.raises(posenc.PosencError, match=text):
             call()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_model_whose_frequencies_were_rounded_is_moved_by_these(dtype: torch.dtype) -> None:
+    small = model("llama").to(dtype)
+    own = small.model.rotary_emb.inv_freq.double().numpy()
+    with torch.no_grad():
+        cache = small(torch.arange(6)[None], use_cache=True).past_key_values
+    with pytest.warns(UserWarning, match=r"rounded to half precision, as keys of one token show"):
+        tracked = track(cache, small)
+    spec = tracked.rules[0]
+    assert_close(posenc.frequencies(spec), own, 1e-15 * own)
+    assert not np.array_equal(own, powers(1e4))
+    wide = small.float()  # frequencies stay as they were rounded
+    with pytest.warns(UserWarning, match="rounded"):
+        moved = shift(track(wide(torch.arange(6)[None]).past_key_values, wide), 900)
+    with torch.no_grad():
+        there = wide(torch.arange(6)[None], position_ids=torch.arange(6)[None] + 900)
+    for (ours, _), layer in zip(moved, there.past_key_values.layers, strict=True):
+        assert_close(ours.detach().numpy(), layer.keys.numpy(), 1e-3)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda c: evict(c, "all"),
+        lambda c: evict(c, None),
+        lambda c: evict(c, 2),
+        lambda c: evict(c, b"\0\1"),
+        lambda c: evict(c, {0: 1}),
+        lambda c: evict(c, [0.0, 1.0]),
+        lambda c: evict(c, [float("nan")]),
+        lambda c: evict(c, [0, 2**70]),
+        lambda c: evict(c, [-1]),
+        lambda c: evict(c, [[0, 1], [1]]),
+        lambda c: evict(c, [True] * 5),
+        lambda c: evict(c, torch.zeros(2, device="meta", dtype=torch.int64)),
+        lambda c: shift(c, "5"),
+        lambda c: shift(c, None),
+        lambda c: shift(c, 2**70),
+        lambda c: shift(c, -(2**70)),
+        lambda c: shift(c, 2**62 + 1),
+        lambda c: shift(c, 2**63 - 1),
+        lambda c: shift(c, 1.5),
+        lambda c: shift(c, True),
+        lambda c: shift(c, float("nan")),
+        lambda c: shift(c, [1, 2]),
+        lambda c: shift(c, np.array(2**63, dtype=np.uint64)),
+        lambda c: reuse(c, 2**70),
+        lambda c: reuse(c, "0"),
+        lambda c: switch(c, 2**70),
+        lambda c: switch(c, "8"),
+        lambda c: switch(c, None),
+        lambda c: stream(c, 1, 2**70 + 0.5),
+        lambda c: stream(c, None, 3),
+        lambda c: merge(None),
+        lambda c: merge(c),
+        lambda c: merge(["a"]),
+        lambda c: write(c, into="x"),
+        lambda c: c.next_positions(-1),
+        lambda c: c.next_positions("1"),
+        lambda c: c.expect("0"),
+        lambda c: c.expect([[2**63 - 1]]),
+        lambda c: c.reorder_cache(torch.tensor([0, 1])),
+        lambda c: c.reorder_cache(None),
+        lambda c: c.batch_repeat_interleave(0),
+        lambda c: c.batch_repeat_interleave("2"),
+        lambda c: c.batch_select_indices([3]),
+        lambda c: c.update(torch.ones(2, 1, 1, 4), torch.ones(2, 1, 1, 4), 0),
+        lambda c: c.update(torch.ones(1, 1, 1, 6), torch.ones(1, 1, 1, 4), 0),
+        lambda c: c.update(torch.ones(1, 1, 4), torch.ones(1, 1, 4), 0),
+        lambda c: track(list(c), c.rules[0], mask="real"),
+        lambda c: track(list(c), c.rules[0], mask=[[0.0, 0.0, 0.0, -float("inf")]]),
+        lambda c: track(list(c), c.rules[0], mask=[[float("nan")] * 4]),
+        lambda c: track(list(c), c.rules[0], positions="0123"),
+        lambda c: track(list(c), c.rules[0], positions=[0, 1, 2, 2**63 - 1]),
+        lambda c: track(list(c), c.rules[0], length="4"),
+        lambda c: track(list(c), c.rules[0], length=-4),
+    ],
+)
+def test_what_fits_no_cache_is_refused_and_changes_nothing(call: Any) -> None:
+    keys = torch.ones(1, 1, 4, 4)
+    cache = track([(keys, keys)], posenc.RoPE(4, pairing="half"))
+    with pytest.raises(posenc.PosencError):
+        call(cache)
+    assert cache.ledger.current.flatten().tolist() == [0, 1, 2, 3]
+    assert torch.equal(next(iter(cache))[0], keys)
+
+
+def test_the_farthest_and_oddest_of_what_fits() -> None:
+    keys = torch.ones(1, 1, 4, 4)
+    cache = track([(keys, keys)], posenc.RoPE(4, pairing="half"))
+    far = shift(cache, 2**62 - 3)
+    assert int(far.next_positions()) == 2**62 + 1
+    assert int(shift(far, -(2**62) + 3).ledger.current[0, -1, 0]) == 3
+    assert torch.equal(next(iter(shift(far, -(2**62) + 3)))[0], keys)
+    assert int(reuse(cache, 2**62 - 3).ledger.first()) == 2**62 - 3
+    for keep in ((0, 3), range(0, 4, 3), iter([0, 3]), np.array([0, 3], np.uint8), [True, 0, 0, 1]):
+        if isinstance(keep, list):
+            keep = [True, False, False, True]
+        assert evict(cache, keep).ledger.original.flatten().tolist() == [0, 3]
+    assert len(evict(cache, []).ledger) == 0
+    assert (
+        track([(keys, keys)], posenc.ALiBi(1), mask=[[0.0, 1.0, 1.0, 1.0]]).ledger.real.sum() == 3
+    )
+
+
+def test_beams_over_a_cache_of_one_row() -> None:
+    small, cache, _ = filled("llama", 9)
+    prompt = torch.arange(12)[None] + 1
+    beams = {"num_beams": 2, "max_new_tokens": 4, "do_sample": False,
+             "attention_mask": torch.ones_like(prompt)}  # fmt: skip
+    tracked = track(cache, small)
+    with pytest.raises(posenc.ArgumentError, match=r"cache\.batch_repeat_interleave\(beams\)"):
+        small.generate(prompt, past_key_values=copy.deepcopy(tracked), **beams)
+    two = track([(torch.ones(2, 1, 3, 4),) * 2], posenc.RoPE(4, pairing="half"))
+    with pytest.raises(posenc.ArgumentError, match=r"\(2, 1, 4\).*got \(1, 1, 4\)$"):
+        two.movable[0].update(torch.ones(1, 1, 1, 4), torch.ones(1, 1, 1, 4))
+    plain = write(copy.deepcopy(tracked), into=hf.DynamicCache(config=small.config))
+    plain.batch_repeat_interleave(2)
+    tracked.batch_repeat_interleave(2)
+    ours = small.generate(prompt, past_key_values=tracked, **beams)
+    assert torch.equal(ours, small.generate(prompt, past_key_values=plain, **beams))
+
+
+@pytest.mark.slow("torch/cache")
+def test_keys_that_are_divided_over_heads(tmp_path: Any) -> None:
+    import torch.distributed as dist
+    from torch.distributed.tensor import DTensor, Replicate, Shard, init_device_mesh
+
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/at", rank=0, world_size=1)
+    try:
+        mesh = init_device_mesh("cpu", (1,))
+        rope, keys = posenc.RoPE(8, pairing="half"), torch.randn(1, 2, 6, 8)
+        other = posenc.RoPE(8, pairing="half", base=5e5)
+        for place in (Shard(1), Replicate()):
+            parts = DTensor.from_local(keys, mesh, [place])
+            caches = [track([(k, k)], rope) for k in (parts, keys)]
+            for change in (
+                lambda c: evict(c, [0, 1, 4]),
+                lambda c: shift(c, 5),
+                lambda c: merge([c, c]),
+                lambda c: write(switch(c, other)),
+            ):
+                (divided, _), (plain, _) = (next(iter(change(c))) for c in caches)
+                assert torch.equal(divided.full_tensor(), plain)
+        cache = track([(DTensor.from_local(keys, mesh, [Shard(3)]),) * 2], rope)
+        with pytest.raises(posenc.ArgumentError, match="divided over heads"):
+            list(shift(cache, 5))
+    finally:
+        dist.destroy_process_group()

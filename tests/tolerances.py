@@ -18,6 +18,10 @@ TUPE_SUMS, TUPE_SUMS_32 = 2e-6, 1e-4
 ORIGINAL = 1.5e-6
 # Interpolated rows of entries up to 1 in size, float32: a few taps, each rounded once.
 RESAMPLED = 1e-6
+# The floor of settings: of 1 + |exact|, the inputs rounded to the dtype and a sum of 64 products.
+SETTINGS = {"float64": 1e-12, "float32": 1e-5, "float16": 2e-3, "bfloat16": 1.6e-2}
+# Derivatives in float64 beside differences over 1e-6, of 1 + the largest.
+DERIVATIVE = 1e-6
 # Results of a few float64 operations on numbers near 1.
 FLOAT64 = 1e-14
 

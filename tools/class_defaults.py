@@ -24,7 +24,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tools.class_reads import made, parameters, reads, shares, value
+from tools.class_reads import listed, made, parameters, reads, shares, value
 
 from posenc.detect.explain.config_parts import MAIN_PARTS
 from posenc.detect.explain.layer_types import COUNT_KEYS
@@ -415,6 +415,8 @@ def whole(cls: Any, rules: Any) -> dict[str, Any]:
     """The row of a type: of whatever turns, and the keys of all its rules."""
     rotary = [rule for rule in rules if "rotary" in rule]
     known = row(cls, rotary) if rotary else {}
+    if rotary and (kind := listed(cls)):
+        known["bases"] = kind
     others = [rule for rule in rules if "rotary" not in rule]
     if more := fields(cls, others, turns=False):
         known["fields"] = {**more, **known.get("fields", {})}

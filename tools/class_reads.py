@@ -9,6 +9,7 @@ over: `partial_rotary_factor` under the plain rule of most classes, above all.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import functools
 import importlib
 import inspect
@@ -19,6 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from posenc.detect.explain.config_view import NAMES
+from posenc.detect.explain.layer_bases import BASES as LISTED
 from posenc.detect.explain.rotary_fields import BASES, LOCAL_BASES
 from posenc.detect.explain.rotary_widths import ABSOLUTE, FRACTIONS, WIDTHS
 
@@ -339,6 +341,28 @@ def _lists(asked: Asked, case: Case, share: float) -> dict[str, Any]:
             must = rules(pairs_of(result))["longrope"].must
             return {key: value for key, value in must.items() if isinstance(value, list)}
     return {}
+
+
+def listed(cls: Any) -> str:
+    """What a list of a number for each layer is: `each` base, or a `switch`; empty if unread.
+
+    A model of two layers is made without weights, and its rotary modules once more with numbers.
+    """
+    if LISTED not in {field.name for field in dataclasses.fields(cls)}:
+        return ""
+    lists = ([PLAIN, PLAIN], [PLAIN, THETA])
+    plain, other = (_turned(made(cls, num_hidden_layers=2, layer_rope_theta=one)) for one in lists)
+    return "switch" if plain == other else "each"
+
+
+def _turned(config: Any) -> set[tuple[float, ...]]:
+    """The frequencies of every rotary module of a model."""
+    import torch
+    from transformers import AutoModel
+
+    with torch.device("meta"):
+        modules = [m for m in AutoModel.from_config(config).modules() if hasattr(m, "inv_freq")]
+    return {tuple(type(m)(m.config).inv_freq.tolist()) for m in modules}
 
 
 def shares(cls: Any) -> dict[str, tuple[float, float]]:

@@ -13,6 +13,7 @@ from posenc._core.errors import ArgumentError as ArgumentError
 from posenc._core.errors import DTypeError as DTypeError
 from posenc._core.errors import DataError as DataError
 from posenc._core.errors import DependencyError as DependencyError
+from posenc._core.errors import EndedError as EndedError
 from posenc._core.errors import KeywordError as KeywordError
 from posenc._core.errors import PosencError as PosencError
 from posenc._core.errors import PositionError as PositionError
@@ -163,6 +164,7 @@ __all__ = [
     "Difference",
     "Disentangled",
     "DynamicBias",
+    "EndedError",
     "Entry",
     "Extension",
     "FIRE",

@@ -110,6 +110,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
         "DTypeError",
         "DataError",
         "DependencyError",
+        "EndedError",
         "KeywordError",
         "PosencError",
         "PositionError",

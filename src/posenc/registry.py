@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from posenc._core import spec as _spec
-from posenc._core.errors import SpecError, mismatch, suggest
+from posenc._core.errors import SpecError, mismatch, printed, suggest
+from posenc._core.guard import foreign
 from posenc._core.json_classes import values_inside, why_no_json
 from posenc._core.spec import Spec, Value, to_json
 from posenc._core.tracing import compile_time
@@ -96,7 +97,7 @@ def others() -> Iterator[type[Spec]]:
         try:
             cls = _accepted(offer, offers)
         except SpecError as error:
-            warnings.warn(str(error), stacklevel=2)
+            warnings.warn(printed(str(error)), stacklevel=2)
         else:
             if issubclass(cls, Spec):
                 yield cls
@@ -232,7 +233,7 @@ def _offers() -> list[_Offer]:
             reason = f"{type(error).__name__}: {error}"
             path = getattr(distribution, "_path", "an installed package")
             expected = f"entry points in {path} that can be read"
-            warnings.warn(mismatch("posenc", expected, reason), stacklevel=4)
+            warnings.warn(printed(mismatch("posenc", expected, reason)), stacklevel=4)
             continue
         for point in points:
             offer = _Offer(point.name, point.module, point.attr, point=point)
@@ -254,8 +255,9 @@ def _accepted(offer: _Offer, offers: list[_Offer]) -> type[Value]:
     assert offer.point is not None  # noqa: S101 - for the type checker
     todo = "It is left out; all others work without it."
     try:
-        cls = offer.point.load()
-    except (Exception, SystemExit) as error:
+        with foreign(f"the import of {offer.module}", alone=True):
+            cls = offer.point.load()
+    except Exception as error:
         reason = f"{type(error).__name__}: {error}"
         raise SpecError(mismatch(caller, "a class", reason, todo)) from error
     _check(cls, caller)

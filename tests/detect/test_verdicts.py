@@ -50,10 +50,11 @@ TOLD = {
     "identify {0}/tables/sinusoid.npy": r"entry rebuilt: largest difference \S+, where \S+ is",
     "identify {0}/tables/wpe.safetensors": r"no rule that is known here rebuilds it",
     "locate {0}/tables/row.npy --dim 64": r"difference \S+;(.|\n)*by chance once in",
-    "diff {0} {0}": r"nothing differs, in what was compared(.|\n)*pairs in float64",
+    "diff {0} {0}": r"nothing differs in 1 compared(.|\n)*pairs in float64",
     "infer tests.detect.test_verdicts:rotary --dim 32": r"agrees to position [\d,]+ \([\d,]+ asked "
     r"for\), \d+ heads, batches to \d+, lengths to [\d,]+, \|x\| to [\d,]+, \d+ calls",
-    "convert {0} {0}-new --pairing interleaved": r"scores of 8 heads in 2 layers agree to \S+ of",
+    "convert {0} {0}-new --pairing interleaved": r"scores of 8 heads in 2 layers, at random "
+    r"inputs, agree to \S+ of",
     "pairing {0}": r"similarity z \S+, balance z \S+, \d+ groups of heads",
     f"check '{ALIBI}' --laws shift,rows": r"looked at: \d+ calls; .*heads; float32; positions",
 }

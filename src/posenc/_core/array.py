@@ -46,8 +46,8 @@ __all__ = [
     "namespace",
     "numpy_rules",
     "product",
+    "rectangular",
     "result_dtype",
-    "solved",
     "undivided",
     "widest",
 ]
@@ -82,6 +82,13 @@ def undivided(caller: str, *values: object) -> None:
     if is_divided(*values):
         todo = "Call it on local tensors: inside local_map, or on x.to_local()."
         raise ArgumentError(mismatch(caller, "tensors of this process", "a DTensor", todo))
+
+
+def rectangular(caller: str, *values: Array) -> None:
+    """Raise for a nested tensor of torch, whose rows have lengths of their own."""
+    if any(is_torch(value) and value.is_nested for value in values):
+        todo = "Pass x.values() with cu_seqlens=x.offsets(), or a padded tensor."
+        raise ArgumentError(mismatch(caller, "rows of one length", "a nested tensor", todo))
 
 
 def is_jax(x: object) -> bool:
@@ -201,11 +208,15 @@ def concrete(x: Array) -> np.ndarray | None:
         torch = sys.modules["torch"]
         if torch.compiler.is_compiling() or type(x) is not torch.Tensor or x.device.type != "cpu":
             return None
-        wrapped = torch._C._functorch.is_functorch_wrapped_tensor(x)
-        return None if wrapped else x.detach().numpy()
+        if torch._C._functorch.is_functorch_wrapped_tensor(x):
+            return None
+        with torch._C._DisableFuncTorch():  # jvp would wrap a float that it does not concern
+            return x.detach().numpy()
     if is_jax(x):
         return None if isinstance(x, sys.modules["jax"].core.Tracer) else np.asarray(x)
-    return np.asarray(x)
+    values = np.asarray(x)
+    # What NumPy cannot read becomes one object: an array of ndonnx, which may have no values yet.
+    return None if values.dtype.kind == "O" else values
 
 
 def is_strict() -> bool:
@@ -287,6 +298,7 @@ def _numpy_dtype(name: str, caller: str) -> Any:
 
 def result_dtype(x: Array, caller: str) -> Any:
     """The dtype of `x`, which must be floating, as the result keeps it."""
+    rectangular(caller, x)
     name = dtype_name(x.dtype)
     if name not in FLOATS:
         todo = "Convert it to a floating dtype first."
@@ -317,24 +329,11 @@ def product(a: Array, b: Array, *, xp: Any) -> Array:
     """The matrix product in the dtype of the arrays, under autocast too."""
     if is_torch(a):
         torch = sys.modules["torch"]
+        if not torch.amp.is_autocast_available(a.device.type):
+            return torch.matmul(a, b)  # meta, for one, knows no autocast that could be left
         with torch.autocast(a.device.type, enabled=False):
             return torch.matmul(a, b)
     return xp.matmul(a, b)
-
-
-def solved(lower: Array, right: Array, *, xp: Any) -> Array:
-    """The x of lower @ x = right, where `lower` has ones on its diagonal and zeros above.
-
-    A row follows from those before it, to the bit where the library has such a solver.
-    """
-    if is_torch(lower):
-        torch = sys.modules["torch"]
-        return torch.linalg.solve_triangular(lower, right, upper=False, unitriangular=True)
-    if is_jax(lower):
-        from jax.scipy.linalg import solve_triangular
-
-        return solve_triangular(lower, right, lower=True, unit_diagonal=True)
-    return xp.linalg.solve(lower, right)
 
 
 def marked(x: Array, mask: Array, mark: float, *, xp: Any) -> Array:
@@ -358,6 +357,8 @@ def fixed(x: Array) -> Array:
 def arange(length: int, *, xp: Any, device: Any = None) -> Array:
     """0, 1, … as the widest integers of the library."""
     dtype = xp.int64 if has_int64(xp) else xp.int32
+    if device is None:
+        return xp.arange(length, dtype=dtype)  # MLX has no such keyword
     return xp.arange(length, dtype=dtype, device=device)
 
 

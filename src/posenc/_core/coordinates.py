@@ -84,7 +84,8 @@ def reals(value: Any, *, xp: Any, device: Any = None, caller: str) -> Array:
     except (ValueError, TypeError, OverflowError) as error:
         raise ArgumentError(mismatch(caller, "an array of numbers", f"{error}")) from None
     name = dtype_name(array.dtype)
-    if name.startswith(("int", "uint", "object")) or (not own and array.size == 0):
+    empty = not own and not isinstance(value, np.ndarray) and array.size == 0
+    if empty or name.startswith(("int", "uint", "object")):
         return integers(value, xp=xp, device=device, caller=caller)
     if name not in ("float32", "float64"):
         todo = "Form positions in float32 or as integers: half precision merges neighbours."

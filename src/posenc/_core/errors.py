@@ -7,6 +7,7 @@
     ├── DTypeError       (TypeError)    positions or arrays of a dtype that would give wrong numbers
     ├── PositionError    (IndexError)   a position outside what can be computed exactly
     ├── DependencyError  (ImportError)  an optional package that a call needs is absent
+    ├── EndedError       (RuntimeError) code of others that ended the process, or would have
     └── DataError        (ValueError)   a file whose contents are not what they claim
 
 Each is also the built-in error in parentheses, so code that catches that one catches ours.
@@ -22,6 +23,7 @@ __all__ = [
     "DTypeError",
     "DataError",
     "DependencyError",
+    "EndedError",
     "KeywordError",
     "PosencError",
     "PositionError",
@@ -29,6 +31,7 @@ __all__ = [
     "closest",
     "mismatch",
     "one_of",
+    "printed",
     "suggest",
 ]
 
@@ -61,6 +64,10 @@ class DependencyError(PosencError, ImportError):
     """An optional package that the call needs is not installed."""
 
 
+class EndedError(PosencError, RuntimeError):
+    """Code of others that was asked, and ended the process instead of answering."""
+
+
 class DataError(PosencError, ValueError):
     """A file or array whose contents are not what they claim to be."""
 
@@ -69,6 +76,11 @@ def mismatch(caller: str, expected: str, received: object, todo: str = "") -> st
     """One sentence in the house form: who, what was expected, what came, what to do."""
     text = f"{caller}: expected {expected}, got {received}"
     return f"{text}. {todo}" if todo else text
+
+
+def printed(text: str) -> str:
+    """The text with escapes of Python in place of what moves a cursor or cannot be printed."""
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
 def suggest(name: object, choices: Iterable[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import numbers
 import types
@@ -39,6 +40,7 @@ def _object_for(name: str, kinds: list[type]) -> str:
     return f"Give an object: {listed}." if names else ""
 
 
+@functools.cache
 def _options(hint: Any) -> tuple[Any, ...]:
     if typing.get_origin(hint) in (Union, types.UnionType):
         return typing.get_args(hint)

@@ -88,7 +88,7 @@ ARGUMENTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("downscale_freq_shift freq_shift", ("ladder",), ""),
     ("clip max_relative_position max_relative_positions clamp_len", ("clip", "clamp"), ""),
     (
-        "axis unsqueeze_dim seq_axis sequence_dim batch_first",
+        "dim axis unsqueeze_dim seq_axis sequence_dim batch_first",
         ("seq_dim",),
         "Any leading axes are taken as they are.",
     ),
@@ -139,6 +139,7 @@ NAMES: tuple[tuple[str, str], ...] = (
     (r"llama_?3.*(scal|rope)", "posenc.scaling.Llama3"),
     (r"linear_?scal|position_?interpolation", "posenc.scaling.Linear"),
     (r"rope_(scaling|parameters|init)", "posenc.from_hf, which reads the config of a model"),
+    (r"^sin_?cos$", "posenc.cos_sin: the cosine comes first"),
     (r"rotate_half", 'posenc.rotate with pairing="half"'),
     (r"rotate_every|rotate_interl", 'posenc.rotate with pairing="interleaved"'),
     (r"apply_(rope|rotary)", "posenc.rotate(spec, x), or posenc.apply_rotary(x, cos, sin, …)"),
@@ -177,7 +178,9 @@ NAMES: tuple[tuple[str, str], ...] = (
         r"^(jax|numpy|flax|mlx|np)$",
         "posenc.rotate and the other verbs, which take arrays of any library",
     ),
-    (r"^(doctor|cite|quiz|version|help)$", "the command: `posenc doctor`, `posenc --help`"),
+    (r"^(doctor|cite|quiz|study|explore)$", "a command: `posenc NAME`"),
+    (r"^version$", "posenc.__version__"),
+    (r"^help$", "help(posenc), or `posenc --help`"),
 )
 # The same, for what is a module in PyTorch.
 MODULES: tuple[tuple[str, str], ...] = (
@@ -223,7 +226,7 @@ def name_advice(name: str, choices: Collection[str]) -> str:
         return f"Did you mean {near!r}?"
     for part, answer in (*(MODULES if in_torch else ()), *NAMES):
         if re.search(part, snake(name)) or re.search(part, name.lower()):
-            return f"Here it is {answer}."
+            return f"Here it is {answer.replace('NAME', name)}."
     near = closest(name, choices, cutoff=0.7)
     return (
         f"Did you mean {near!r}?" if near else "dir() has its names, `posenc list` all encodings."
@@ -237,17 +240,27 @@ def meanings(name: str) -> tuple[list[str], str]:
     return [target for targets, _ in rows for target in targets], next(iter(sentences), "")
 
 
-def argument_advice(name: str, parameters: Mapping[str, inspect.Parameter]) -> str:
-    """What somebody means by a parameter that a function does not have; nothing if unknown."""
+def argument_advice(
+    name: str, parameters: Mapping[str, inspect.Parameter], present: Collection[str] = ()
+) -> str:
+    """What somebody means by a parameter that a function does not have; nothing if unknown.
+
+    What is `present` in the call already is not advised.
+    """
     targets, sentence = meanings(name)
     for target in targets:
-        if target in parameters:
+        if target in parameters and target not in present:
             if name in SHARES.split():
                 return SHARE_NOTE
             choices = re.findall(r"'(\w+)'", str(parameters[target].annotation))
             words = f": {' or '.join(choices)}" if choices else ""
             return f"Write {NOTES.get(target, f'`{target}`{words}')}."
-    near = closest(name, parameters)
+    stated = next((target for target in targets if target in present), "")
+    if stated == "spec":
+        return "The spec says that: make another by spec.replace(…)."
+    if stated:
+        return f"That is `{stated}`, which has a value already."
+    near = closest(name, [other for other in parameters if other not in present])
     return sentence or (f"Did you mean {near!r}?" if near else "")
 
 
@@ -332,10 +345,12 @@ def check_call(
         The names of the others.
     """
     strange = [name for name in names if name not in signature]
+    places = [p.name for p in signature.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    present = {*places[: len(args)], *names} - {*strange}
     if strange:
         advice: dict[str, list[str]] = {}
         for name in strange:
-            advice.setdefault(argument_advice(name, signature), []).append(name)
+            advice.setdefault(argument_advice(name, signature, present), []).append(name)
         everything = f"It has {', '.join(signature)}." if advice.pop("", None) else ""
         several = len(strange) > 1
         parts = [
@@ -344,7 +359,6 @@ def check_call(
         todo = " ".join([*parts, everything]).strip()
         received = " and ".join(f"{name}=" for name in strange)
         raise KeywordError(mismatch(caller, "known arguments", received, todo))
-    places = [p.name for p in signature.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     twice = [name for name in places[: len(args)] if name in names]
     if twice:
         raise KeywordError(mismatch(caller, f"one value for {twice[0]}", "two"))
@@ -352,7 +366,7 @@ def check_call(
         rest = [name for name in signature if name not in places]
         expected = f"{', '.join(places)} by place, and the others by name"
         todo = f"Those are {', '.join(rest)}." if rest else ""
-        if "x" in places:
+        if "x" in places and hasattr(args[len(places)], "shape"):
             todo = "Call it once for each array."
         raise KeywordError(mismatch(caller, expected, f"{len(args)} arguments by place", todo))
     missing = [

@@ -23,7 +23,9 @@ def gather(table: Array, rows: Array, *, xp: Any) -> Array:
 
 def lookup(table: Array, *indices: Array, xp: Any) -> Array:
     """`table[i, j, …]` for integers of shapes that broadcast; each index in range."""
-    if isinstance(table, np.ndarray) or is_torch(table) or is_jax(table):
+    if is_jax(table):
+        return _jax_lookup(table, indices, xp)
+    if isinstance(table, np.ndarray) or is_torch(table):
         return table[indices]
     number = indices[0]
     for axis in range(1, len(indices)):
@@ -31,6 +33,41 @@ def lookup(table: Array, *indices: Array, xp: Any) -> Array:
     tail = tuple(table.shape[len(indices) :])
     rows = xp.reshape(table, (-1, *tail))
     return xp.reshape(xp.take(rows, xp.reshape(number, (-1,)), axis=0), (*number.shape, *tail))
+
+
+def _jax_lookup(table: Array, indices: tuple[Array, ...], xp: Any) -> Array:
+    """`table[indices]`, and how it is divided where a mesh asks for that to be said.
+
+    What an axis of the table is divided along, the axis of the result is where its index varies.
+    """
+    given = _divisions(table)
+    if given is None:
+        return table[indices]
+    shape = xp.broadcast_shapes(*(index.shape for index in indices))
+    found: list[Any] = [None] * len(shape)
+    for index, axis in zip(indices, given, strict=False):
+        missing = len(shape) - len(index.shape)
+        own = _divisions(index) or (None,) * len(index.shape)
+        for place, name in enumerate(own, start=missing):
+            found[place] = name if name is not None else found[place]
+        wide = [place for place, n in enumerate(index.shape, start=missing) if n != 1]
+        # One that varies along several axes, as buckets do, needs the whole axis everywhere.
+        if axis is not None and axis not in found and len(wide) == 1:
+            found[wide[0]] = axis if shape[wide[0]] == table.shape[given.index(axis)] else None
+    jax = sys.modules["jax"]
+    spec = jax.sharding.PartitionSpec(*found, *given[len(indices) :])
+    # The mesh is named, as arrays carry theirs where none is set.
+    own = jax.sharding.NamedSharding(jax.typeof(table).sharding.mesh, spec)
+    return table.at[indices].get(out_sharding=own)
+
+
+def _divisions(x: Array) -> tuple[Any, ...] | None:
+    """The axis of an explicit mesh that each axis is divided along; None without such a mesh."""
+    sharding = getattr(getattr(x, "aval", None), "sharding", None)
+    mesh, spec = getattr(sharding, "mesh", None), getattr(sharding, "spec", None)
+    if spec is None or not getattr(mesh, "_any_axis_explicit", False):
+        return None
+    return (*spec, *(None,) * (len(x.shape) - len(spec)))
 
 
 def along(x: Array, index: Array, *, xp: Any) -> Array:
@@ -41,7 +78,8 @@ def along(x: Array, index: Array, *, xp: Any) -> Array:
         index = index.expand(*lead, index.shape[-1])
         return torch.gather(x.expand(*lead, x.shape[-1]), -1, index)
     if isinstance(x, np.ndarray) or is_jax(x):
-        shape = np.broadcast_shapes(x.shape[:-1], index.shape[:-1])
+        # Lengths that a program leaves open are known to the library alone.
+        shape = xp.broadcast_shapes(x.shape[:-1], index.shape[:-1])
         x = xp.broadcast_to(x, (*shape, x.shape[-1]))
         return xp.take_along_axis(x, xp.broadcast_to(index, (*shape, index.shape[-1])), axis=-1)
     shape = np.broadcast_shapes(x.shape[:-1], index.shape[:-1])

@@ -22,7 +22,7 @@ from posenc._core.spec import Spec, Value
 __all__ = ["Layer", "Note", "Reading", "Source"]
 
 Level = Literal["error", "warning", "remark"]
-Origin = Literal["config", "preset", "class", "format", "caller", "code"]
+Origin = Literal["config", "preset", "class", "format", "caller", "code", "file"]
 
 
 @final
@@ -34,11 +34,11 @@ class Source(Value):
     ----------
     field : str
         The field, in the words of the spec: `base`, `scaling.factor`.
-    origin : {"config", "preset", "class", "format", "caller", "code"}
+    origin : {"config", "preset", "class", "format", "caller", "code", "file"}
         `config`: the file says so. `preset`: the row of the family. `class`: the file leaves it
         out, and this is what the model's class in transformers takes for it. `format`: a documented
         default of the file format. `caller`: an argument of the reader. `code`: the encoding's own
-        default.
+        default. `file`: the code of its authors beside it, read as text.
     where : str
         The key, row or argument.
 
@@ -112,6 +112,10 @@ class Layer(Value):
     attention : str
         The name of an attention of its own inside the layer, such as `indexer`, which has queries
         and keys of its own and chooses what the main attention sees; empty for the main attention.
+    windows : tuple of pairs
+        What the layers see: a window, within which keys are less than so far from the query, or
+        None for the whole sequence, and the layers that have it, or None for all of `indices`.
+        Empty where nothing is known of it.
 
     Raises
     ------
@@ -138,6 +142,7 @@ class Layer(Value):
     positions: Positions | None = None
     sources: tuple[Source, ...] = ()
     attention: str = ""
+    windows: tuple[tuple[int | None, tuple[int, ...] | None], ...] = ()
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""

@@ -123,7 +123,7 @@ def _known(values: Any, caller: str) -> np.ndarray:
 def variable(layout: Sequence[int | tuple[int]], *, unit: str | int | Fraction) -> np.ndarray:
     """Positions of which visual tokens take a part each (V2PE, Ge et al. 2024, arXiv:2412.09616).
 
-        text     the next whole position
+        text     one position behind the token before it, rounded up to a whole one
         visual   one unit behind the token before it
 
     Parameters

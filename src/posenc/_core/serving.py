@@ -26,7 +26,9 @@ def _host(values: Any, caller: str) -> np.ndarray:
     known = concrete(values) if is_array(values) else values
     if known is None:
         raise ArgumentError(mismatch(caller, "values that are known", "traced ones"))
-    array: np.ndarray = integers(np.asarray(known), xp=library(np), caller=caller)
+    # NumPy makes floats of a list without entries.
+    entries = known if is_array(known) or len(known) else np.zeros(0, dtype=np.int64)
+    array: np.ndarray = integers(np.asarray(entries), xp=library(np), caller=caller)
     return array
 
 
@@ -312,7 +314,8 @@ def paged(pages: Any, size: int, *, length: int, pool: int) -> np.ndarray:
     Parameters
     ----------
     pages : array of integers
-        (used,), the block table: the page of each `size` positions, in order.
+        (used,), the block table: the page of each `size` positions, in order. What stands behind
+        those that the length uses is not looked at, as engines pad rows with -1 or 0.
     size : int
         Slots in a page.
     length : int
@@ -328,9 +331,9 @@ def paged(pages: Any, size: int, *, length: int, pool: int) -> np.ndarray:
     Raises
     ------
     ArgumentError
-        If pages repeat, or are too few for the length.
+        If used pages repeat, or are too few for the length.
     PositionError
-        If a page is outside of the pool.
+        If a used page is outside of the pool.
 
     Examples
     --------
@@ -342,7 +345,8 @@ def paged(pages: Any, size: int, *, length: int, pool: int) -> np.ndarray:
     """
     table = _host(pages, "positions.paged: pages")
     used = -(-length // size) if size > 0 else -1
-    if table.ndim != 1 or not 0 <= used <= len(table) or len(set(table.tolist())) != len(table):
+    table = table[: max(used, 0)] if table.ndim == 1 else table
+    if table.ndim != 1 or used != len(table) or len({*table.tolist()}) != len(table):
         expected = f"at least {used} pages, each once, for {length} tokens"
         raise ArgumentError(mismatch("positions.paged: pages", expected, table.tolist()))
     if len(table) and not 0 <= table.min() <= table.max() < pool:

@@ -95,7 +95,7 @@ class Value(Displayed):
         for key in changes:
             if key not in hints:
                 caller = f"{type(self).__name__}.replace"
-                todo = argument_advice(key, _signature(type(self)))
+                todo = argument_advice(key, _signature(type(self)))  # type: ignore[arg-type]
                 raise SpecError(mismatch(caller, "the name of a field", repr(key), todo))
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
@@ -129,6 +129,7 @@ def _usual_call(cls: type) -> _UsualCall:
     return _UsualCall(len(places), frozenset(needed), frozenset({*_signature(cls)} - {*places}))
 
 
+@functools.cache
 def _signature(cls: type) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(cls).parameters
 

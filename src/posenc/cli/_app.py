@@ -8,6 +8,7 @@ import importlib
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Iterator, Sequence
 from io import TextIOWrapper
 from typing import Any, NoReturn
@@ -15,10 +16,12 @@ from typing import Any, NoReturn
 import click
 
 import posenc
-from posenc._core.errors import ArgumentError, PosencError, suggest
+from posenc._core.errors import ArgumentError, EndedError, PosencError, printed, suggest
+from posenc._core.guard import Interrupted, ended
+from posenc.cli._child import watched
 from posenc.cli._flags import command_advice, in_flags, usage_advice
 
-__all__ = ["COMMANDS", "app", "main"]
+__all__ = ["COMMANDS", "RUNNING", "app", "main"]
 
 # Name -> (module, one line for the help), so that `posenc --help` imports no command.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -65,7 +68,9 @@ Every command has --json. Exit codes:
          a difference, or a law fails
   2      the command line: an unknown option or name, options that contradict
          each other or the data, a file that is not there, an output that exists
-  3      diff and check: nothing could be compared, for a reason of 1
+  3      diff and check: nothing could be compared, for a reason of 1; those and
+         infer: the code that was named ended the process, or did not end in
+         the seconds of --timeout
   128+n  ended by signal n; nothing partial is left
 
 POSENC_DEBUG=1 shows the traceback of an error.
@@ -73,16 +78,10 @@ POSENC_DEBUG=1 shows the traceback of an error.
 
 # Commands whose code 1 is a difference.
 _COMPARING = ("diff", "check")
+# Commands that run code which the command line names: those with --timeout.
+RUNNING = ("check", "diff", "infer")
 # Errors of the operating system that the command line can mend.
 _USAGE_ERRNOS = (errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
-
-
-class Interrupted(BaseException):
-    """A signal that asks the command to end; no `Exception`, so that nothing swallows it."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(number)
-        self.number = number
 
 
 class App(click.Group):
@@ -136,8 +135,7 @@ def _exit_code(
     group: App, args: Sequence[str] | None, prog_name: str | None, extra: dict[str, Any]
 ) -> int:
     extra["standalone_mode"] = False
-    words = sys.argv[1:] if args is None else args
-    failed = 3 if next((w for w in words if not w.startswith("-")), "") in _COMPARING else 1
+    failed = 3 if _name(args) in _COMPARING else 1
     try:
         result = click.Group.main(group, args, prog_name, **extra)
     except click.exceptions.Exit as error:
@@ -156,6 +154,8 @@ def _exit_code(
         return _ended_by(signal.SIGINT)
     except Interrupted as error:
         return _ended_by(error.number)
+    except EndedError as error:
+        return _fail(str(error), 3)
     except PosencError as error:
         message = in_flags(str(error), _command(group, args))
         return _fail(message, 2 if isinstance(error, ArgumentError) else failed)
@@ -169,7 +169,15 @@ def _exit_code(
     except Exception as error:  # noqa: BLE001
         what = f"{type(error).__name__}: {error}"
         return _fail(f"an error of posenc itself, {what}. POSENC_DEBUG=1 shows where", failed)
+    except BaseException as error:  # noqa: BLE001 - of code that a command runs
+        return _fail(str(ended(error)), 3)
     return result if isinstance(result, int) else 0
+
+
+def _name(args: Sequence[str] | None) -> str:
+    """The word that names the command."""
+    words = sys.argv[1:] if args is None else args
+    return next((word for word in words if not word.startswith("-")), "")
 
 
 def _command(group: click.Group, args: Sequence[str] | None) -> click.Command:
@@ -184,8 +192,12 @@ def _command(group: click.Group, args: Sequence[str] | None) -> click.Command:
 
 def _fail(message: str, code: int = 1) -> int:
     _debug()
-    click.echo(f"posenc: error: {message}", err=True)
+    _say(message)
     return code
+
+
+def _say(message: str) -> None:
+    click.echo(f"posenc: error: {printed(message)}", err=True)
 
 
 def _debug() -> None:
@@ -225,7 +237,15 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without Unicode gets question marks
-    app.main(prog_name="posenc")
+    usual = warnings.formatwarning
+    warnings.formatwarning = lambda *about, **more: printed(usual(*about, **more))
+    if _name(None) not in RUNNING:
+        app.main(prog_name="posenc")
+    try:
+        code = watched(lambda: _exit_code(app, None, "posenc", {}), _say)
+    except Interrupted as error:
+        code = _ended_by(error.number)
+    sys.exit(code)
 
 
 def _interrupt(number: int, frame: object) -> None:  # noqa: ARG001

@@ -14,10 +14,12 @@ import click
 
 from posenc._core.errors import DataError, mismatch
 from posenc._core.io import inputs
+from posenc._core.io.outputs import check_target
 
 __all__ = [
     "InputFile",
     "InputText",
+    "check_output",
     "file_there",
     "looks_like_a_file",
     "no_text",
@@ -71,6 +73,22 @@ def file_there(name: str) -> str:
     if not there:
         raise click.BadParameter(f"{name[:200]!r} is not there.")
     return name
+
+
+def check_output(name: str | os.PathLike[str], *, force: bool) -> None:
+    """Say of an output that it cannot be written, before the work that makes it.
+
+    Raises
+    ------
+    click.UsageError
+        If a file has the name, and `--force` is not given.
+    OSError
+        If it is a folder, or lies in one that is missing or may not be written to.
+    """
+    try:
+        check_target(name, existing="replace" if force else "refuse")
+    except FileExistsError:
+        raise click.UsageError(f"{name} exists: --force replaces it.") from None
 
 
 class InputFile(click.ParamType):

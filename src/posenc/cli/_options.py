@@ -12,6 +12,7 @@ from click.shell_completion import CompletionItem
 
 from posenc._core.errors import ArgumentError, PosencError, mismatch, suggest
 from posenc._core.io import inputs
+from posenc.cli._child import SECONDS, limit
 from posenc.cli._inputs import file_there
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ __all__ = [
     "of_options",
     "plan_names",
     "preset_names",
+    "runs_code",
     "spec_of",
     "spec_options",
     "table_width",
@@ -42,6 +44,24 @@ ORDERS = ("interleaved", "sin_cos", "cos_sin")
 ODDS = ("sin_extra", "zero_pad", "cut", "error")
 FIELDS = ("dim", "base", "heads", "order", "odd", "pairing")
 LARGEST_DIM = 2**19  # a spec works its frequencies out to 50 digits each
+
+
+def _limit(_ctx: click.Context, _param: click.Parameter, value: float) -> None:
+    if not value > 0:
+        raise click.BadParameter(f"{value:g} is not positive.")
+    limit[0] = value
+
+
+# Of every command that runs code which its arguments name, and of no other.
+runs_code = click.option(
+    "--timeout",
+    type=float,
+    default=SECONDS,
+    metavar="SECONDS",
+    callback=_limit,
+    expose_value=False,
+    help=f"For the import, and for each call, of code that is run. [default: {SECONDS:g}]",
+)
 
 
 class WordChoice(click.ParamType):

@@ -26,7 +26,7 @@ from posenc.cli._options import (
 )
 from posenc.cli._parameters import ParameterChoice, learnt_from
 from posenc.cli._places import grid_sides
-from posenc.plot.rows import PICTURES, POSITIONS, PictureOption, PictureRow, pictures_of
+from posenc.plot.rows import PICTURES, PictureOption, PictureRow, pictures_of
 
 __all__ = [
     "PlotSubject",
@@ -339,8 +339,6 @@ def arguments_of(row: PictureRow, options: dict[str, Any], spec: Any) -> dict[st
         text = options.pop(option.name or option.argument)
         if text is not None:
             arguments[option.argument] = _read(option, text, spec)
-    if POSITIONS in row.options and "length" in arguments and "grid" not in arguments:
-        arguments.setdefault("positions", arguments["length"])
     return arguments
 
 

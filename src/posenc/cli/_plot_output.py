@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from posenc._core.io import files
+from posenc.cli._inputs import check_output
 from posenc.cli._options import RenamedOption, WordChoice
 from posenc.cli._plot_options import PlotSubject, usage
 from posenc.cli._show import clean, print_json
@@ -84,8 +85,7 @@ def finish(
             raise click.UsageError(
                 f"{option} {path!r}: its name must end in {' or '.join(suffixes)}."
             )
-        if not force and Path(path).exists():
-            raise click.UsageError(f"{path} exists: --force replaces it.")
+        check_output(path, force=force)
     picture = usage(lambda: make(**look))
     existing: Any = "replace" if force else "refuse"
     if output is not None:
@@ -120,8 +120,7 @@ def _write_data(path: Path, picture: Any, existing: Any) -> None:
 
     name = picture.parameters["plot"]
     content = to_npz(picture.data) if path.suffix == ".npz" else to_csv(name, picture.data)
-    with files.replacing(path, existing=existing) as file:
-        file.write(content)
+    files.write_whole(path, content, existing=existing)
 
 
 def _finite(values: dict[str, Any]) -> dict[str, Any]:

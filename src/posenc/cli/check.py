@@ -9,7 +9,7 @@ import click
 
 from posenc._core.errors import DataError
 from posenc._core.io import inputs
-from posenc.cli._options import WordChoice, as_json, is_json, spec_of
+from posenc.cli._options import WordChoice, as_json, is_json, runs_code, spec_of
 from posenc.cli._show import clean, print_json, progress
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ __all__ = ["command"]
 @click.option("--spec", metavar="JSON|FILE", help="What it should compute.")
 @click.option("--laws", metavar="NAME,…", help="The laws to try. [default: all]")
 @click.option("--list", "listed", is_flag=True, help="List the laws and the wrapped packages.")
+@runs_code
 @as_json
 def command(
     target: str | None, laws: str | None, *, listed: bool, json_: bool, **options: Any
@@ -55,7 +56,8 @@ def command(
       table    (positions), (x, offset) or (x)
       bias     (q_positions, k_positions) or (q_len, k_len)
 
-    The exit code is 1 if a law fails, and 3 if TARGET could not be asked.
+    The exit code is 1 if a law fails, and 3 if TARGET could not be asked, no law could be tried,
+    or its code ended the process or took longer than --timeout.
     """  # noqa: D301 - click reads the character
     if listed:
         _list(json_)
@@ -82,8 +84,8 @@ def command(
     else:
         for line in card.lines():
             click.echo(clean(line))
-    if not card.passed:
-        raise click.exceptions.Exit(1)
+    if not card.passed or not card.count("pass"):
+        raise click.exceptions.Exit(3 if card.passed else 1)
 
 
 def _subject(
@@ -111,10 +113,6 @@ def _subject(
 
             raise click.UsageError(f"{name!r} is no wrapped package. {suggest(name, PEERS)}")
         return peer(name)
-    if not all(target.rpartition(":")):
-        raise click.UsageError(
-            f"{target[:200]!r} is no MODULE:NAME, such as mypackage.rope:rotate."
-        )
     # As for `python -m`: what lies in the working directory can be imported.
     if "" not in sys.path:
         sys.path.insert(0, "")

@@ -102,7 +102,8 @@ def command(
 
     SOURCE is a .safetensors file, an index of several, or a folder with one of these and its
     config.json; it is only read. OUTPUT is a new file, or a new folder where the source is one, and
-    appears when it is complete and a forward probe has found the scores unchanged.
+    appears when it is complete and a forward probe has found the scores unchanged. Weights that
+    contradict the pairing that the config states stop it, unless --stored says what is stored.
     """
     from posenc.detect.convert import convert
 
@@ -205,6 +206,4 @@ def _lines(conversion: Conversion, output: str | None) -> list[str]:
     left_out = [name for name, what in conversion.files.items() if what != "copied"]
     if left_out:
         lines.append(f"left out, as they may hold the weights as they were: {', '.join(left_out)}")
-    if conversion.probe is not None:
-        lines += conversion.probe.words()
-    return lines
+    return lines + conversion.checked()

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from posenc.cli._options import WordChoice, as_json
+from posenc.cli._options import WordChoice, as_json, runs_code
 from posenc.cli._show import clean, print_json
 
 __all__ = ["command"]
@@ -23,6 +23,7 @@ __all__ = ["command"]
     help="Of the arrays that MODULE:NAME takes. [default: numpy]",
 )
 @click.option("--markdown", is_flag=True, help="Print a table for an issue.")
+@runs_code
 @as_json
 def command(a: str, b: str, *, library: Any, markdown: bool, json_: bool) -> None:
     """Compare the positions of two models or implementations.
@@ -41,22 +42,23 @@ def command(a: str, b: str, *, library: Any, markdown: bool, json_: bool) -> Non
     It names the fields that differ, what explains the others first, and says what was compared and
     what was not. MODULE:NAME is imported and run.
 
-    The exit code is 0 if nothing differs in what was compared, 1 for a difference, 2 for a mistake
-    in the command line, and 3 if nothing could be compared.
+    The exit code is 0 if nothing differs in what was compared, which is counted, 1 for a
+    difference, 2 for a mistake in the command line, and 3 if nothing could be compared, or code
+    that was run ended the process or took longer than --timeout.
     """  # noqa: D301 - click reads the character
     if markdown and json_:
         raise click.UsageError("--markdown and --json: choose one.")
     from posenc.detect.contract import diff
 
-    found = diff(_side(a, library), _side(b, library))
+    comparison = diff(_side(a, library), _side(b, library))
     if json_:
-        print_json(found.to_dict())
+        print_json(comparison.to_dict())
     elif markdown:
-        click.echo("\n".join(clean(line) for line in found.markdown().split("\n")))
+        click.echo("\n".join(clean(line) for line in comparison.markdown().split("\n")))
     else:
-        for line in found.lines():
+        for line in comparison.lines():
             click.echo(clean(line))
-    raise click.exceptions.Exit(found.exit_code)
+    raise click.exceptions.Exit(comparison.exit_code)
 
 
 def _side(text: str, library: Any) -> Any:

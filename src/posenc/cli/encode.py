@@ -16,6 +16,7 @@ from posenc._core.random_vectors import random_vectors
 from posenc.cli import _show, _stream
 from posenc.cli._inputs import (
     InputFile,
+    check_output,
     file_there,
     looks_like_a_file,
 )
@@ -183,8 +184,7 @@ def _target(output: str, force: bool) -> _stream.Target:
     target = _stream.Target(Path(output), force)
     if target.path.suffix not in _stream.SUFFIXES:
         raise click.UsageError(f"-o {output!r}: its name must end in .npy or .safetensors.")
-    if not force and target.path.exists():
-        raise click.UsageError(f"{output} exists: --force replaces it.")
+    check_output(output, force=force)
     return target
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from posenc._core.guard import Interrupted
 from posenc._core.io import files, inputs
-from posenc.cli._app import Interrupted
-from posenc.cli._inputs import InputFile
+from posenc.cli._inputs import InputFile, check_output
 from posenc.cli._options import as_json
 from posenc.cli._show import print_json
 
@@ -148,13 +148,11 @@ def _freeze(
 
     if target.suffix not in (".html", ".htm"):
         raise click.UsageError(f"--freeze {str(target)!r}: its name must end in .html.")
-    if target.exists() and not force:
-        raise click.UsageError(f"{target} exists: --force replaces it.")
+    check_output(target, force=force)
     lines = [line for text in states for line in _lines(text)]
     asked = [state_of(line) for line in lines] or default_states(state_of(first) if first else None)
     page = frozen(asked, session)
-    with files.replacing(target, existing="replace" if force else "refuse") as file:
-        file.write(page)
+    files.write_whole(target, page, existing="replace" if force else "refuse")
     if json_:
         print_json({"output": str(target), "states": len(asked), "bytes": len(page)})
         return

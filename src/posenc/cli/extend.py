@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import click
 
 from posenc._core.io import inputs
-from posenc.cli._inputs import file_there, standard_input
+from posenc._core.io.outputs import write_whole
+from posenc.cli._inputs import check_output, file_there, standard_input
 from posenc.cli._options import as_json
 from posenc.cli._show import clean, print_json
 
@@ -28,7 +28,7 @@ Examples:
 @click.option("--to", type=int, metavar="LENGTH", help="The new length, in positions.")
 @click.option("--factor", type=float, help="The new length over the trained one, in place of --to.")
 @click.option("--trained", type=int, metavar="LENGTH", help="Where training ended.")
-@click.option("--rule", metavar="NAME", help="Write this rule, in place of the recommended one.")
+@click.option("--rule", metavar="NAME", help="Write this rule, in place of the first.")
 @click.option("-o", "--output", metavar="FILE", help="Write the config with the rule in it.")
 @click.option("--force", is_flag=True, help="Replace an output that exists.")
 @as_json
@@ -40,8 +40,9 @@ def command(
 
     CONFIG is a config.json of transformers, a folder that holds one, a GGUF file, or - for standard
     input. For each kind of layer the rules that extend a context are compared by what they do to
-    the angles that the model was trained on; one is recommended, with the lines that engines need.
-    With -o the config is written with the rule in it.
+    the angles that the model was trained on; the first of them by this arithmetic comes with the
+    lines that engines need. Quality is not predicted. With -o the config is written with the
+    rule in it.
     """
     from posenc.detect.extend import extend_context
     from posenc.detect.extend.report import described, lines
@@ -50,15 +51,15 @@ def command(
         raise click.UsageError("Give --to LENGTH or --factor F, and not both.")
     if force and output is None:
         raise click.UsageError("--force needs -o FILE.")
-    if output is not None and Path(output).exists() and not force:
-        raise click.UsageError(f"-o: {output} exists. --force replaces it.")
+    if output is not None:
+        check_output(output, force=force)
     source: Any = standard_input(CONFIG, inputs.CONFIG) if config == "-" else file_there(config)
     found = extend_context(source, to, factor=factor, trained=trained)
     if rule is not None:
         found.wanted(rule)  # an unknown rule is told before anything is printed
     if output is not None:
         written = json.dumps(found.config(rule), indent=2) + "\n"
-        Path(output).write_text(written, encoding="utf-8")
+        write_whole(output, written)
     if json_:
         print_json(described(found, rule))
         return

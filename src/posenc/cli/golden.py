@@ -10,7 +10,7 @@ import click
 
 from posenc._core.errors import DataError, mismatch
 from posenc._core.io import inputs
-from posenc.cli._inputs import file_there, standard_input
+from posenc.cli._inputs import check_output, file_there, standard_input
 from posenc.cli._options import WordChoice, as_json, is_json
 from posenc.cli._show import clean
 
@@ -57,19 +57,18 @@ def command(
     if output is None and (formats is not None or force):
         raise click.UsageError("-o is missing: --format and --force are of the file.")
     from posenc.detect.contract import golden
-    from posenc.detect.contract.files import text_of
+    from posenc.detect.contract.files import targets, text_of
 
+    formats = "both" if formats == "json,safetensors" else formats
+    for target in targets(output, formats).values() if output is not None else ():
+        check_output(target, force=force)
     contract = golden(source_of(source), pairing=pairing, base=base)
     if output is None:
         click.echo(text_of(contract), nl=False)
         _warn(contract)
         return
-    formats = "both" if formats == "json,safetensors" else formats
     existing: Any = "replace" if force else "refuse"
-    try:
-        names = contract.save(output, format=formats, existing=existing)
-    except FileExistsError as error:
-        raise click.UsageError(f"{error.filename} exists: --force replaces it.") from None
+    names = contract.save(output, format=formats, existing=existing)
     if json_:
         result = {"output": list(names), "fingerprint": contract.fingerprint}
         result |= {"settled": contract.settled, "parts": [part.name for part in contract.parts]}

@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc.cli._inputs import file_there
-from posenc.cli._options import RenamedOption, WordChoice, as_json
+from posenc.cli._options import RenamedOption, WordChoice, as_json, runs_code
 from posenc.cli._show import clean, print_json
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ Examples:
     type=WordChoice(("torch", "numpy", "jax")),
     help="Of its arrays; tried out by default.",
 )
+@runs_code
 @as_json
 def command(
     *,
@@ -64,7 +65,7 @@ def command(
     f(x, positions) for a rotation (--dim says how wide x is), f(positions) for a table,
     f(q_positions, k_positions) for a bias. A .npz holds arrays input, output and positions recorded
     from a rotation. The module is imported, so its code runs. The exit code is 1 where no spec says
-    what it does.
+    what it does, and 3 where the code ended the process or took longer than --timeout.
     """
     from posenc.detect.infer import infer_spec
 
@@ -97,9 +98,6 @@ def _recording(source: str) -> dict[str, np.ndarray]:
 def _function(source: str) -> Any:
     from posenc.testing import load
 
-    module, colon, name = source.partition(":")
-    if not colon or not module or not name:
-        raise click.UsageError(f"{source[:100]!r} is no MODULE:NAME, and no name of a .npz.")
     if "" not in sys.path:
         sys.path.insert(0, "")
     function = load(source)

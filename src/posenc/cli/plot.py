@@ -144,10 +144,7 @@ def _two(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
     words, view = words_of(options), options.pop("view")
     first = chosen(words, view)
     second = chosen(_second(words, options), view)
-    positions = options["positions"]
     keywords = arguments_of(row, options, first.spec)
-    if view == "wavelengths" and positions is None:
-        keywords.pop("positions", None)  # there the length is a mark
     learned = {"a_params": first.params, "b_params": second.params}
     return PictureRequest(first, (view, first.spec, second.spec), learned | keywords)
 

@@ -10,6 +10,7 @@ import click
 from posenc._core.brief import brief
 from posenc._core.errors import DataError, PositionError, mismatch
 from posenc.cli import _show, _stream
+from posenc.cli._inputs import check_output
 from posenc.cli._options import (
     SpecChoice,
     WordChoice,
@@ -135,6 +136,5 @@ def _target(output: str, force: bool) -> _stream.Target:
     target = _stream.Target(Path(output), force)
     if target.path.suffix not in SUFFIXES:
         raise click.UsageError(f"-o {output!r}: its name must end in {', '.join(SUFFIXES)}.")
-    if not force and target.path.exists():
-        raise click.UsageError(f"{output} exists: --force replaces it.")
+    check_output(output, force=force)
     return target

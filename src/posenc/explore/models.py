@@ -18,7 +18,7 @@ from posenc._core.io import inputs
 from posenc._core.plan import Plan
 from posenc._core.reading import Layer, Note, Reading
 from posenc._core.spec import Spec
-from posenc.detect.explain import COUNT_KEYS, WINDOWS, describe, from_gguf, from_hf, label_of
+from posenc.detect.explain import COUNT_KEYS, describe, from_gguf, from_hf, has_window, label_of
 from posenc.detect.files.gguf_header import read_header
 from posenc.explore.entry import CatalogueEntry, written
 from posenc.explore.text import whole
@@ -165,8 +165,7 @@ def _count(value: object) -> int:
 
 def _window(layer: Layer, keys: Mapping[str, Any]) -> str:
     """How far a layer with a window sees, by the config's own key."""
-    name = layer.layer.rpartition(".")[2].partition(",")[0]
-    if name not in WINDOWS:
+    if not has_window(layer):
         return ""
     size = next(((n, key) for key in WINDOW_KEYS if (n := _count(keys.get(key)))), None)
     return "a window; its size is not stated" if size is None else f"{whole(size[0])} ({size[1]})"

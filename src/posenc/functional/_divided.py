@@ -182,16 +182,17 @@ def apply(
     """
     refused = {"parameter": WHOLE_PARAMETERS, "axes": WHOLE_CHANNELS, **refused}
     divided = {n: p for n, p in parts.items() if isinstance(p.value, DTensor)}
+    for name, part in parts.items():
+        # An input that came alone among DTensors, as plain keys beside divided queries, is one too.
+        if (part.leads or not divided) and name not in divided:
+            todo = "Distribute it too, or pass the others as local tensors: t.to_local()."
+            raise ArgumentError(
+                mismatch(f"{caller}: {name}", "a DTensor as well", "a tensor", todo)
+            )
     mesh = next(iter(divided.values())).value.device_mesh
     along: list[str | None] = [None] * mesh.ndim
     for name, part in divided.items():
         note(f"{caller}: {name}", part, mesh, along, refused)
-    for name, part in parts.items():
-        if part.leads and name not in divided:
-            todo = "Distribute it too, or pass local parameters: parameter.to_local()."
-            raise ArgumentError(
-                mismatch(f"{caller}: {name}", "a DTensor as well", "a tensor", todo)
-            )
     check_sizes(parts, along, caller)
     if inplace and _first(parts).requires_grad and torch.is_grad_enabled():
         todo = "Leave `inplace` out."

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.array import concrete, constants, device_of, limits
+from posenc._core.array import concrete, constants, device_of, limits, rectangular
 from posenc._core.coordinates import integers
 from posenc._core.errors import ArgumentError, PositionError, mismatch
 from posenc._core.spec import Spec
@@ -45,6 +45,7 @@ def sides(
 def _side(axes: tuple[str, ...], positions: Any, *, xp: Any, device: Any, caller: str) -> Array:
     """The positions of queries or keys: (..., n, axes)."""
     if not is_number(positions):
+        rectangular(caller, positions)
         array = integers(positions, xp=xp, device=device, caller=caller)
     elif len(axes) > 1:
         expected = f"an array of coordinates {axes} in its last axis"

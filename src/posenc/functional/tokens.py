@@ -15,6 +15,7 @@ from posenc._core.array import (
     is_compiling,
     is_symbolic,
     namespace,
+    rectangular,
 )
 from posenc._core.coordinates import integers, reals
 from posenc._core.counting import offset as counted_from
@@ -164,6 +165,7 @@ def with_axes(names: tuple[str, ...], positions: Array, caller: str) -> Array:
 
 def check_tokens(arrays: Sequence[Array], seq_dim: Any, caller: str) -> None:
     """Raise unless arrays that are turned together, such as queries and keys, are equally long."""
+    rectangular(caller, *arrays)
     if len(arrays) < 2:
         return
     shapes = []

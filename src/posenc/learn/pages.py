@@ -15,6 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from posenc._core.io.outputs import write_whole
 from posenc.learn._prose import fill
 from posenc.learn._snippets import Transcript
 from posenc.learn.lessons import Lesson, See, lesson, load, topics
@@ -81,7 +82,7 @@ def write(folder: Path) -> list[Path]:
     written = []
     for name, text in texts.items():
         written.append(folder / f"{name}.md")
-        written[-1].write_text(text, encoding="utf-8")
+        write_whole(written[-1], text)
     return written
 
 

@@ -129,6 +129,8 @@ class TableSource:
         What a learned encoding has learned.
     sides : tuple of int
         Of the grid whose cells, row by row, are the positions; empty for one axis.
+    length : int or None
+        Of the sequence, if it was given: its positions are drawn unasked.
     """
 
     spec: Spec
@@ -136,6 +138,7 @@ class TableSource:
     waves: ColumnWaves | None
     params: Params
     sides: tuple[int, ...] = ()
+    length: int | None = None
 
     @property
     def turns(self) -> bool:
@@ -162,9 +165,9 @@ class TableSource:
         return low
 
     def usual(self, most: int = USUAL) -> int:
-        """Positions that are drawn unasked: a few, or all of a grid or of a table of fewer."""
-        if self.sides:
-            return math.prod(self.sides)
+        """Positions drawn unasked: those of the length, else a few, or all of a grid or table."""
+        if self.sides or self.length is not None:
+            return math.prod(self.sides) if self.sides else int(self.length or 0)
         return most if self.end is None else max(1, min(most, self.end))
 
     def positions(self, index: np.ndarray) -> np.ndarray:
@@ -278,7 +281,7 @@ def source(
     bare = TableSource(spec, 0, None, params, sides)
     first = bare.rows(np.zeros(1, dtype=np.int64))
     waves = None if sides else _waves(spec, params)
-    return TableSource(spec, first.shape[1], waves, params, sides)
+    return TableSource(spec, first.shape[1], waves, params, sides, length)
 
 
 def sides_of(spec: Any, grid: tuple[int, ...] | None, caller: str) -> tuple[int, ...]:

@@ -221,10 +221,13 @@ def placed(table: TableSource, positions: int | tuple[int, int] | None) -> tuple
 
 def span(extent: int | tuple[int, int], what: str) -> tuple[int, int]:
     """A range (from, to), or a number of things from 0 as one; raises where it is empty."""
-    start, stop = (0, extent) if isinstance(extent, (int, np.integer)) else extent
+    ends = (0, extent) if isinstance(extent, (int, np.integer)) else extent
+    two = isinstance(ends, (tuple, list)) and len(ends) == 2
+    whole = two and all(isinstance(end, (int, np.integer)) for end in ends)
+    start, stop = ends if whole else (0, 0)
     if isinstance(extent, bool) or stop <= start:
         expected = "a number of at least 1, or a range (from, to)"
-        raise ArgumentError(mismatch(f"plot: {what}", expected, repr(extent)))
+        raise ArgumentError(mismatch(f"plot: {what}", expected, repr(extent)[:60]))
     if max(abs(int(start)), abs(int(stop))) > 2**62:
         raise ArgumentError(mismatch(f"plot: {what}", "numbers up to 2**62", repr(extent)))
     if stop - start > 2**40:

@@ -51,13 +51,15 @@ and any rule but a rotary one may have
     length     expressions of the number of positions
     scale      a template of what scores are multiplied by, where that is no root of a width that
                the spec has
+    note       a sentence on this rule alone, such as where it was read; rotary rules have it too
     warn       a sentence that goes with the entry, such as one on other code
     own        for the first rule: the config has positions of its own beside those of its parts
 
 `posenc.detect` knows the further keys of rotary rules, and describes them there.
 
 `configs/classes.json` is written by `tools/class_defaults.py`: what the classes of transformers
-take for keys that a config leaves out.
+take for keys that a config leaves out. `configs/windows.json` is written by
+`tools/class_windows.py`: which of their layers have the window of `sliding_window`.
 """
 
 from __future__ import annotations
@@ -78,11 +80,14 @@ from posenc.presets._rows import read
 __all__ = [
     "ClassDefaults",
     "ClassParts",
+    "ClassWindows",
     "Family",
     "Reads",
     "class_defaults",
     "class_parts",
+    "class_windows",
     "convention",
+    "engines",
     "families",
     "family",
     "family_of_architectures",
@@ -170,6 +175,9 @@ class ClassDefaults(NamedTuple):
         Values of keys that count only where the file leaves a whole part to the class.
     reads : Reads, optional
         The keys that its rotary class reads; None where it has none of its own.
+    bases : str
+        What `layer_rope_theta` is: `each`, the base of each layer, or `switch`, which layers turn;
+        empty where the class does not read it.
     """
 
     version: str = ""
@@ -193,6 +201,7 @@ class ClassDefaults(NamedTuple):
     aliases: Mapping[str, str] = MappingProxyType({})
     sizes: Mapping[str, Any] = MappingProxyType({})
     reads: Reads | None = None
+    bases: str = ""
 
     def reaches(self, key: str, kind: str, form: str = "") -> bool:
         """Whether a key at the top reaches layers of a type, beside a dictionary of some form."""
@@ -244,6 +253,39 @@ class ClassParts(NamedTuple):
     values: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
 
+class ClassWindows(NamedTuple):
+    """How the class of a model type reads `sliding_window`.
+
+    Parameters
+    ----------
+    version : str
+        Of transformers, whose classes were read.
+    how : str
+        `all` layers have the window, or those that `layer_types` calls sliding, or `none`.
+    size : int, optional
+        The window that it takes where the file leaves the key out.
+    switch : bool, optional
+        What it takes for `use_sliding_window`, where that turns windows off.
+    start : int, optional
+        What it takes for `max_window_layers`, the first layer with a window, where it reads that.
+    type : str
+        The type of all layers, where it makes them of one.
+    unless : tuple of str
+        Keys that change what the window means.
+    listed : str
+        What `how` is where the file lists types, if it is another.
+    """
+
+    version: str
+    how: str
+    size: int | None = None
+    switch: bool | None = None
+    start: int | None = None
+    type: str = ""
+    unless: tuple[str, ...] = ()
+    listed: str = ""
+
+
 def stretched(repeat: list[str], period: int) -> list[str]:
     """A pattern of one layer of another type among those of one, at another period; else empty."""
     for place in (-1, 0):
@@ -257,6 +299,13 @@ def stretched(repeat: list[str], period: int) -> list[str]:
 @functools.lru_cache(maxsize=1)
 def _table() -> Mapping[str, Any]:
     file = resources.files("posenc.presets") / FOLDER / "classes.json"
+    return dict(json.loads(file.read_text(encoding="utf-8")))
+
+
+@functools.lru_cache(maxsize=1)
+def engines() -> Mapping[str, Any]:
+    """What engines make of rotary parameters: `configs/engines.json`, each row with its source."""
+    file = resources.files("posenc.presets") / FOLDER / "engines.json"
     return dict(json.loads(file.read_text(encoding="utf-8")))
 
 
@@ -283,6 +332,19 @@ def class_parts(model_type: object) -> ClassParts:
 def class_defaults(model_type: object) -> ClassDefaults | None:
     """What the class of a model type takes for what a config leaves out, or None."""
     return _classes().get(model_type) if isinstance(model_type, str) else None
+
+
+@functools.lru_cache(maxsize=1)
+def _windows() -> dict[str, ClassWindows]:
+    file = resources.files("posenc.presets") / FOLDER / "windows.json"
+    data = json.loads(file.read_text(encoding="utf-8"))
+    unread = dict.fromkeys(data["unread"], ClassWindows(data["version"], "none"))
+    return unread | {n: ClassWindows(data["version"], **row) for n, row in data["types"].items()}
+
+
+def class_windows(model_type: object) -> ClassWindows | None:
+    """How the class of a model type reads `sliding_window`, or None where that is not known."""
+    return _windows().get(model_type) if isinstance(model_type, str) else None
 
 
 @functools.lru_cache(maxsize=4)
@@ -319,7 +381,7 @@ def family_of_architectures(architectures: object) -> tuple[str, Family] | None:
     for architecture in architectures:
         if not isinstance(architecture, str):
             continue
-        stem = re.split(r"(For[A-Z]|Model|LMHead)", architecture)[0].lower()
+        stem = re.split(r"(For[A-Z]|Model|LMHead)", architecture)[0].lower().replace("_", "")
         if stem in known:
             name = known[stem]
             return name, _rows("transformers")[name]

@@ -78,7 +78,7 @@ def distinct(spec: Any, trained: int, length: int) -> tuple[tuple[TriedRule, ...
     >>> [rule.name for rule in rules], best
     (['none', 'linear', 'ntk', 'yarn', 'llama3', 'base'], 'llama3')
     """
-    layer = layer_extension("text", Baseline(spec, trained), length)
+    layer = layer_extension("text", Baseline(spec, trained), length, window=False)
     rules: list[TriedRule] = []
     for rule in layer.options:
         if not any(_same(rule.spec, other.spec) for other in rules):

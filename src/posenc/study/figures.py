@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from posenc._core.errors import DependencyError, mismatch
+from posenc._core.io.outputs import write_whole
 from posenc.plot import palette
 from posenc.study.encodings import ENCODINGS
 from posenc.study.statistics import ConfidenceInterval
@@ -81,7 +83,9 @@ def draw(
     _label(axes, curves)
     path.parent.mkdir(parents=True, exist_ok=True)
     # The version of matplotlib would change the bytes of an equal picture.
-    figure.savefig(path, metadata={"Software": None}, facecolor="white")
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="png", metadata={"Software": None}, facecolor="white")
+    write_whole(path, buffer.getvalue())
 
 
 def _style(encoding: str, number: int | None = None) -> tuple[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from posenc._core.io.outputs import write_whole
 from posenc.study.claims import Claim
 from posenc.study.document import (
     Block,
@@ -113,7 +114,7 @@ def write_report(
     for kind, text in texts.items():
         if kind in formats:
             path = folder / f"study.{kind}"
-            path.write_text(text, encoding="utf-8")
+            write_whole(path, text)
             written.append(path)
     if "png" in formats:
         written += _pictures(results, folder / "img")

@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from posenc._core.errors import DataError, mismatch
 from posenc._core.io import inputs
+from posenc._core.io.outputs import write_whole
 from posenc.study.cell import Cell
 
 __all__ = ["MOST_ROWS", "Record", "Results", "Row", "read_csv", "write_csv"]
@@ -217,7 +218,7 @@ def write_csv(results: Results, folder: Path) -> list[Path]:
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(columns)
         writer.writerows(lines)
-        (folder / name).write_text(text.getvalue(), encoding="utf-8")
+        write_whole(folder / name, text.getvalue())
     return [folder / name for name, _, _ in tables]
 
 

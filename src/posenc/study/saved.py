@@ -23,6 +23,7 @@ import torch
 import posenc
 from posenc._core.errors import DataError, DependencyError, mismatch
 from posenc._core.io import files, inputs
+from posenc._core.io.outputs import write_whole
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.study.cell import Cell
@@ -57,8 +58,8 @@ def save(run: Run, folder: Path) -> None:
         "decoder": posenc.to_json(scheme.decoder),
     }
     folder.mkdir(parents=True, exist_ok=True)
-    _safetensors().save_file(arrays, folder / WEIGHTS, metadata=metadata)
-    (folder / CONFIG).write_text(json.dumps(_config(run), indent=1) + "\n", encoding="utf-8")
+    write_whole(folder / WEIGHTS, _safetensors().save(arrays, metadata=metadata))
+    write_whole(folder / CONFIG, json.dumps(_config(run), indent=1) + "\n")
 
 
 def _follows(stack: Stack, run: Run) -> dict[str, np.ndarray]:

@@ -12,6 +12,7 @@ SQLite, which repairs what it opens, sees the file at all.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
 import os
@@ -24,7 +25,7 @@ from typing import IO, Self
 
 from posenc._core.errors import DataError, mismatch
 from posenc._core.io import inputs
-from posenc._core.io.outputs import replacing
+from posenc._core.io.outputs import write_whole
 from posenc.study.cell import PROTOCOL, Cell
 from posenc.study.results import MOST_ROWS, Record, Results, Row
 
@@ -35,6 +36,13 @@ VERSION = 1
 
 MAGIC = b"SQLite format 3\0"
 AT_VERSION, AT_APPLICATION = 60, 68  # bytes of the header, big-endian
+
+# What SQLite says of a disk, which is no damage of the store.
+DISK = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_IOERR: errno.EIO,
+    sqlite3.SQLITE_READONLY: errno.EACCES,
+}
 
 FILE = inputs.FileKind("a store of the study", 2**30)
 LONGEST_VALUE = 2**20  # bytes of a text in it
@@ -258,8 +266,8 @@ def _check_contents(path: Path, database: sqlite3.Connection) -> None:
 
 def _create(path: Path) -> None:
     """Make an empty store that appears under its name only when it is whole."""
-    with contextlib.closing(_empty()) as database, replacing(path, existing="refuse") as file:
-        file.write(database.serialize())
+    with contextlib.closing(_empty()) as database:
+        write_whole(path, database.serialize(), existing="refuse")
 
 
 def _empty() -> sqlite3.Connection:
@@ -305,16 +313,21 @@ def _transaction(database: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     try:
         yield database
     except BaseException:
-        database.execute("ROLLBACK")
+        if database.in_transaction:  # SQLite ends it itself where the disk is full
+            database.execute("ROLLBACK")
         raise
     database.execute("COMMIT")
 
 
 @contextlib.contextmanager
 def _as_data_errors(path: Path) -> Iterator[None]:
-    """What SQLite says of a damaged or full disk, in the words of this package."""
+    """What SQLite says of a damaged store or a full disk, in the words of this package."""
     try:
         yield
     except (sqlite3.Error, UnicodeDecodeError) as error:
+        code = DISK.get(getattr(error, "sqlite_errorcode", 0) & 255)
+        if code is not None:
+            reason = f"{os.strerror(code)} (SQLite: {error}); finished cells are kept"
+            raise OSError(code, reason, str(path)) from error
         todo = "Copy it aside, with the files -wal and -shm beside it, before anything else."
         raise DataError(mismatch(str(path), "a store that is whole", error, todo)) from error

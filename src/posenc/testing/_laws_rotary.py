@@ -211,10 +211,10 @@ def _turning(lab: Lab) -> int:
 def kept(lab: Lab) -> Found:
     """A buffer that the next call writes over is no answer."""
     x, y = (lab.subject.array(lab.x(6, seed=seed), "float32") for seed in (0, 1))
-    first = lab.subject.call(lab.target, x, np.arange(6))
+    first = lab.subject.answer(lab.target, x, np.arange(6))
     before = lab.subject.numpy(first).copy()
     lab.looked.at(np.arange(6), width=lab.subject.dim, heads=3, rows=2)
-    lab.subject.call(lab.target, y, np.arange(6))
+    lab.subject.answer(lab.target, y, np.arange(6))
     return lab.same(lab.subject.numpy(first), before, 0.0, calls="x, y")
 
 

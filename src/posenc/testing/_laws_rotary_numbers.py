@@ -84,7 +84,7 @@ def dtype_kept(lab: Lab) -> None:
     """float32 in, float32 out; and so for half precision."""
     for dtype in ("float32", "bfloat16", "float16"):
         x = lab.subject.array(lab.x(2), dtype)
-        y = lab.subject.call(lab.target, x, np.arange(2))
+        y = lab.subject.answer(lab.target, x, np.arange(2))
         if y.dtype != x.dtype:
             raise Broken(f"{dtype} becomes {y.dtype}", {"dtype": dtype}, None, None)
 
@@ -95,12 +95,12 @@ def input_kept(lab: Lab) -> Found:
     values = np.ascontiguousarray(lab.x(6).transpose(0, 2, 1, 3))
     inputs = lab.subject.array(values, "float32")
     swapped = inputs.swapaxes(1, 2)
-    received = lab.subject.numpy(lab.subject.call(lab.target, swapped, np.arange(6)))
+    received = lab.subject.numpy(lab.subject.answer(lab.target, swapped, np.arange(6)))
     kept = lab.subject.numpy(inputs)
     lab.same(kept, values.astype(np.float64), 0.0, view="(batch, seq, heads, dim) transposed")
     whole = lab.x(6)
     plain = lab.subject.array(whole, "float32")
-    lab.subject.call(lab.target, plain, np.arange(6))
+    lab.subject.answer(lab.target, plain, np.arange(6))
     lab.looked.at(np.arange(6), width=lab.subject.dim, heads=3, rows=2)
     lab.same(lab.subject.numpy(plain), whole.astype(np.float64), 0.0, view="no view")
     expected = lab.rotate(values.transpose(0, 2, 1, 3), np.arange(6))

@@ -6,6 +6,7 @@ import importlib
 from collections.abc import Callable, Iterable, Iterator
 
 from posenc._core.errors import ArgumentError, mismatch, suggest
+from posenc._core.guard import foreign
 from posenc.testing.card import Card, Result
 from posenc.testing.lab import LAWS, Law, run
 from posenc.testing.subject import KINDS, Kind, Subject
@@ -47,6 +48,7 @@ def laws(kind: Kind) -> tuple[Law, ...]:
     return tuple(law for law in LAWS if kind in law.kinds)
 
 
+@foreign("check", timed=False)
 def check(
     subject: Subject,
     *,

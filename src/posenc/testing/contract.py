@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from posenc._core.errors import ArgumentError, mismatch, suggest
+from posenc._core.guard import foreign
 from posenc.detect.contract import Comparison, Contract, read
 from posenc.detect.contract.compare import comparison
 from posenc.detect.contract.side import Implementation, Library
@@ -19,6 +20,7 @@ __all__ = ["assert_contract"]
 MOST_LINES = 12
 
 
+@foreign("assert_contract")
 def assert_contract(
     side: Any,
     contract: Contract | str | os.PathLike[str],
@@ -82,7 +84,7 @@ def assert_contract(
         contract = dataclasses.replace(contract, parts=parts)
     code = Implementation(side, library, dtype, strict=True)
     result = comparison(side_of(contract, name="the contract"), of_code(code))
-    lines = [row.text for row in result.differences]
+    lines = [row.text for row in result.rows]
     if lines:
         more = [f"… and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
         lines = [f"{code.name} differs from the contract:", *lines[:MOST_LINES], *more]

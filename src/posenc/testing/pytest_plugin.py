@@ -48,12 +48,12 @@ def assert_contract(request: pytest.FixtureRequest) -> Callable[..., Any]:
     """`posenc.testing.assert_contract`, with paths relative to the file of the test."""
     from posenc.testing.contract import assert_contract
 
-    def held(side: Any, contract: Any, **options: Any) -> Any:
+    def asserted(side: Any, contract: Any, **options: Any) -> Any:
         if isinstance(contract, (str, os.PathLike)):
             contract = request.path.parent / contract
         return assert_contract(side, contract, **options)
 
-    return held
+    return asserted
 
 
 class Battery(pytest.Collector):
@@ -62,14 +62,31 @@ class Battery(pytest.Collector):
     def collect(self) -> Iterator[pytest.Item]:
         """One test for each law."""
         from posenc._core.errors import PosencError
+        from posenc._core.guard import foreign
         from posenc.testing.battery import laws
 
         try:
-            subject = _subject(self.name)
+            with foreign(f"--posenc {self.name}"):
+                subject = _subject(self.name)
         except PosencError as error:
             raise pytest.UsageError(str(error)) from error
+        except (pytest.skip.Exception, pytest.fail.Exception) as error:
+            yield Withheld.from_parent(self, name="subject", outcome=error)
+            return
         for law in laws(subject.kind):
             yield LawItem.from_parent(self, name=law.name, law=law, subject=subject)
+
+
+class Withheld(pytest.Item):
+    """A subject whose code skips or fails by itself, as one test that does the same."""
+
+    def __init__(self, *, outcome: BaseException, **more: Any) -> None:
+        super().__init__(**more)
+        self.outcome = outcome
+
+    def runtest(self) -> None:
+        """Raise what the code raised."""
+        raise self.outcome
 
 
 class LawItem(pytest.Item):

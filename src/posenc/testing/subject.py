@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.errors import ArgumentError, DependencyError, SpecError, mismatch
+from posenc._core.guard import foreign
 from posenc._core.spec import Spec
 
 __all__ = ["Kind", "Library", "NotOffered", "Subject", "start_of", "tensor_of"]
@@ -114,7 +115,13 @@ class Subject:
             for name in changes:
                 if name not in names:
                     raise NotOffered(f"it has no {_WORDS.get(name, name)} to set")
-        return self.make(**changes)
+        with foreign(f"the making of {self.name}"):
+            return self.make(**changes)
+
+    def answer(self, made: Any, *arguments: Any) -> Any:
+        """What `call` returns, asked behind the guard."""
+        with foreign(f"a call of {self.name}"):
+            return self.call(made, *arguments)
 
     def resized(self, **changes: Any) -> Subject:
         """The same implementation at another `dim`, number of `heads`, or `base`."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from posenc import functional
 from posenc._core.errors import ArgumentError, DataError, DependencyError, mismatch, suggest
+from posenc._core.guard import foreign, why_no_code
 from posenc._core.spec import Spec
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.rotary.base import RotarySpec
@@ -341,6 +342,8 @@ def load(target: str) -> Any:
         If the module needs another that is absent.
     DataError
         If the module fails.
+    EndedError
+        If it ends the process, as `sys.exit` does.
 
     Examples
     --------
@@ -348,10 +351,14 @@ def load(target: str) -> Any:
     >>> load("posenc:RoPE").__name__
     'RoPE'
     """
-    module, colon, name = target.rpartition(":")
-    if not (colon and module and name):
-        todo = "Such as mypackage.rope:RotaryEmbedding or rope.py:rotate."
-        raise ArgumentError(f"{target!r} is no MODULE:NAME. {todo}")
+    if why := why_no_code(target):
+        raise ArgumentError(why)
+    module, _, name = target.rpartition(":")
+    with foreign(f"the import of {module}"):
+        return _found(module, name)
+
+
+def _found(module: str, name: str) -> Any:
     inner = _import(module)
     for part in name.split("."):
         if not hasattr(inner, part):
@@ -363,8 +370,6 @@ def load(target: str) -> Any:
 
 
 def _import(module: str) -> Any:
-    if module.endswith(".py") and not Path(module).is_file():
-        raise ArgumentError(f"{module!r} is not there.")
     try:
         return _of_file(module) if module.endswith(".py") else importlib.import_module(module)
     except ModuleNotFoundError as error:

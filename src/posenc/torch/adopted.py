@@ -8,17 +8,15 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
-from posenc import functional
 from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.spec import Spec
+from posenc._core.tracing import is_followed, unseen
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.kernels.torch_state import followed
 from posenc.torch.channels import ChannelCosSin, Columns
 
-__all__ = ["AdoptedRotary", "CosSinForm", "FormedCosSin", "FusedTurn", "LayerCosSin"]
+__all__ = ["AdoptedRotary", "CosSinForm", "FormedCosSin", "LayerCosSin"]
 
 Answer = tuple[Tensor, Tensor] | Tensor
-ORIGIN = "_posenc_origin"  # of cosines: what they stand for
 
 
 class CosSinForm(NamedTuple):
@@ -61,23 +59,15 @@ class CosSinForm(NamedTuple):
         return ids if self.order == tuple(range(count)) else ids[..., list(self.order)]
 
 
-class CosSinOrigin(NamedTuple):
-    """What cosines and sines stand for, as long as nobody writes to them."""
-
-    formed: FormedCosSin
-    positions: Tensor
-    sin: Tensor
-    versions: tuple[int, int]
-
-
 class FormedCosSin:
     """Cosines and sines of a form."""
 
     def __init__(self, form: CosSinForm) -> None:
         self.form = form
-        self.fused: dict[Callable[..., Any], int] = {}  # functions that turn so, and width of heads
         self.channels = ChannelCosSin(form.spec, form.columns)
         self.needs_length = form.spec.needs_length
+        first, last = form.spec.lengths or (1, None)
+        self.open_ended = self.needs_length and last != first + 1
         # One axis, and what the module returns is what comes out.
         self.plain = (
             len(form.order) == 1 and form.dtype is None and not form.is_complex
@@ -90,16 +80,17 @@ class FormedCosSin:
 
     def __call__(self, x: Tensor, ids: Tensor) -> Answer:
         """What the module that is replaced would return, with exact angles."""
+        # Each length has frequencies of its own: its value is needed, for which graphs end.
+        if self.open_ended and is_followed() and not torch.compiler.is_exporting():
+            return unseen(self._computed, x, ids)
+        return self._computed(x, ids)
+
+    def _computed(self, x: Tensor, ids: Tensor) -> Answer:
         channels = self.real if ids.dtype.is_floating_point else self.channels
         if ids.device != x.device:
             ids = ids.to(x.device)
         if self.plain:
-            cos, sin = channels(ids, x.dtype)
-            # For one token the steps on the way to the kernel cost as much as it saves.
-            more = bool(self.fused) and ids.shape[-1] > 1
-            if more and channels is self.channels and _counts_writes():
-                setattr(cos, ORIGIN, CosSinOrigin(self, ids, sin, (cos._version, sin._version)))
-            return cos, sin
+            return channels(ids, x.dtype)
         form = self.form
         dtype = form.dtype or x.dtype
         length = ids.max() + 1 if self.needs_length else None
@@ -107,58 +98,6 @@ class FormedCosSin:
         for _ in range(form.leading):
             cos, sin = cos[None], sin[None]
         return torch.complex(cos, sin) if form.is_complex else (cos, sin)
-
-
-def _counts_writes() -> bool:
-    """Whether a tensor that is made here knows how often it was written to."""
-    return not torch.compiler.is_compiling() and not torch.is_inference_mode_enabled()
-
-
-class FusedTurn:
-    """In place of the function by which a model's attention turns queries and keys.
-
-    Where cosines are those that a `FormedCosSin` has just given, and no gradients are needed, it
-    turns by their positions with the fused kernel; else the function of the model does it. The
-    result is new memory: what was turned may be the value too, or be looked at by a hook.
-
-    Parameters
-    ----------
-    own : callable
-        The function of the model: (q, k, cos, sin) to both turned.
-    """
-
-    def __init__(self, own: Callable[..., Any]) -> None:
-        self.own = own
-
-    def __call__(
-        self, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, *args: Any, **kwargs: Any
-    ) -> Any:
-        """Queries and keys, turned."""
-        if not torch.compiler.is_compiling() and not args and not kwargs:
-            origin: CosSinOrigin | None = getattr(cos, ORIGIN, None)
-            if origin is not None and self._stands(origin, q, k, cos, sin):
-                pair = ((q, "query"), (k, "key"))
-                spec, positions = origin.formed.form.spec, origin.positions
-                return functional.rotate_together(spec, pair, positions=positions)
-        return self.own(q, k, cos, sin, *args, **kwargs)
-
-    def _stands(self, origin: CosSinOrigin, q: Tensor, k: Tensor, cos: Tensor, sin: Tensor) -> bool:
-        """Whether a turn by positions is what is asked for."""
-        width, positions = origin.formed.fused.get(self.own), origin.positions
-        return (
-            sin is origin.sin
-            and type(q) is type(k) is Tensor
-            and q.ndim == k.ndim == 4
-            and q.shape[-1] == k.shape[-1] == width
-            and q.shape[-2] == k.shape[-2] == positions.shape[-1]
-            and positions.ndim == 2
-            and positions.shape[0] in (1, q.shape[0])
-            and q.dtype == k.dtype == cos.dtype
-            and q.device == cos.device == positions.device
-            and origin.versions == (cos._version, sin._version)
-            and not (torch.is_grad_enabled() and (q.requires_grad or k.requires_grad))
-            and not followed()
-        )
 
 
 class LayerCosSin:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from posenc import functional
-from posenc._core.array import undivided
+from posenc._core.array import rectangular, undivided
 from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc._core.plan import Entry
 from posenc._core.reading import Layer
@@ -95,6 +95,7 @@ def attend(
     torch.Size([1, 8, 1, 16])
     """
     undivided("attend", q, k, v)
+    rectangular("attend", q, k, v)
     parameters = dict(params or {})
     if isinstance(entry, LearnedModule):
         entry, parameters = _of_module(entry, parameters)

@@ -97,8 +97,15 @@ class ChannelCosSin:
         # Of one token every channel is computed. Of many each pair is, and written twice; the
         # second in a form in which the compiler does not see the first and copy it, element by
         # element.
-        twice = _known(self, "halves") and where.shape[-2] != 1
-        steps = _steps(self, where.device, twice)[...]
+        #
+        # A length that the compiler leaves open is no constant, nor is what follows from it, so
+        # that each branch asks for its own steps.
+        twice = False
+        if _known(self, "halves") and not _is_one(where.shape[-2]):
+            twice = True
+            steps = _steps(self, where.device, True)[...]
+        else:
+            steps = _steps(self, where.device, False)[...]
         high: Any = 0
         low: Any = 0
         a = 0
@@ -180,6 +187,13 @@ class ChannelCosSin:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
+
+
+def _is_one(count: int) -> bool:
+    """Whether the compiler knows that a number is 1; one that it leaves open stays so."""
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    return statically_known_true(count == 1)
 
 
 # What the compiler calls while it traces, in place of following it, leaves one guard: on the object

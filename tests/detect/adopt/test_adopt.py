@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import gc
-import inspect
 import io
 import pickle
 from pathlib import Path
@@ -355,109 +354,38 @@ def test_biases_that_models_make_in_code_are_the_exact_ones() -> None:
         assert 1e-3 < (falcon[:, 0] - exact).abs().max() / largest < 6e-3
 
 
-# --- attention that turns -----------------------------------------------------------------------
+# --- positions that change ------------------------------------------------------------------------
 
 
-def forwards(model: Any) -> list[Any]:
-    return [m for m in model.modules() if "forward" in vars(m)]
-
-
-@pytest.fixture
-def turns(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """The specs by which the fused kernel was asked to turn."""
-    from posenc import functional
-
-    seen: list[Any] = []
-    own = functional.rotate_together
-
-    def counted(spec: Any, inputs: Any, **more: Any) -> Any:
-        seen.append(spec)
-        return own(spec, inputs, **more)
-
-    monkeypatch.setattr(functional, "rotate_together", counted)
-    return seen
-
-
-def test_attention_turns_by_the_fused_kernel_where_no_gradients_are_needed(
-    turns: list[Any],
-) -> None:
-    model = llama()
-    before = logits(model)
-    report = adopt(model)
-    assert len(forwards(model)) == 2
-    assert "2 attention modules turn queries and keys by the fused kernel" in report.remarks[0]
-    turns.clear()
-    after = logits(model)
-    assert turns == [report.replaced[0].spec] * 2
-    assert 0 < off(after, before) < LOGITS
-    turns.clear()
-    with torch.inference_mode():
-        assert torch.equal(model(ids()).logits, after)  # the function of the model itself
-    assert off(model(ids()).logits.detach(), before) < LOGITS  # weights want gradients
-    assert not turns
-    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
-        assert off(logits(other), before) < LOGITS
-        assert all(m.forward.__self__ is m for m in forwards(other))
-        release(other)
-        assert not forwards(other)
-        assert torch.equal(logits(other), before)
-    release(model)
-    assert not forwards(model)
-    assert torch.equal(logits(model), before)
-    adopt(model, phase="float32")
-    assert not forwards(model)
-
-
-def test_what_was_turned_stays_as_it_was() -> None:
-    # A hook looks at keys before they turn; some models take them for values.
-    model = llama()
-    seen: list[Any] = []
-    model.model.layers[0].self_attn.k_proj.register_forward_hook(lambda *a: seen.append(a[-1]))
-    logits(model)
-    adopt(model)
-    logits(model)
-    assert torch.equal(seen[0], seen[1])
-
-
-@pytest.mark.parametrize("change", ["none", "written to", "another sine", "dtype", "several"])
-def test_cosines_that_are_no_longer_those_of_their_positions(change: str, turns: list[Any]) -> None:
-    from transformers.models.llama.modeling_llama import apply_rotary_pos_emb as theirs
-
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode, torch.enable_grad])
+def test_positions_that_change_between_cosines_and_attention(mode: Any) -> None:
+    # A static buffer that the next step fills while layers of this one still run.
     model = llama()
     adopt(model)
-    forward = inspect.unwrap(model.model.layers[0].self_attn.forward.__func__)
-    own = forward.__globals__["apply_rotary_pos_emb"]
-    turns.clear()
-    q, k = torch.randn(1, 4, 5, 16), torch.randn(1, 2, 5, 16)
-    cos, sin = model.model.rotary_emb(q, torch.arange(5)[None])
-    if change == "written to":
-        cos.mul_(2)
-    elif change == "another sine":
-        sin = -sin
-    elif change == "dtype":
-        q = q.double()
-    elif change == "several":
-        q, k = q.expand(3, 4, 5, 16), k.expand(3, 2, 5, 16)
-    expected = theirs(q, k, cos, sin)
-    received = own(q, k, cos, sin)
-    assert bool(turns) == (change in ("none", "several"))
-    for a, b in zip(received, expected, strict=True):
-        assert a.dtype == b.dtype
-        assert off(a, b) < 1e-6
+    with mode():
+        where = torch.arange(12)[None]
+        expected = model(ids(), position_ids=where).logits
+
+        def overwritten(*_: Any) -> None:
+            buffer.add_(1000)
+
+        for view in (False, True):
+            buffer = torch.arange(24)[None] if view else torch.arange(12)[None]
+            hooks = [layer.register_forward_pre_hook(overwritten) for layer in model.model.layers]
+            received = model(ids(), position_ids=buffer[:, :12]).logits
+            for hook in hooks:
+                hook.remove()
+            assert int(buffer[0, 0]) == 2000
+            assert torch.equal(received, expected)
 
 
-def test_in_half_precision_what_turns_is_rounded_once() -> None:
-    model = llama().to(torch.bfloat16)
-    (row,) = adopt(model).replaced
-    forward = inspect.unwrap(model.model.layers[0].self_attn.forward.__func__)
-    own = forward.__globals__["apply_rotary_pos_emb"]
-    q, k = (torch.randn(1, n, 64, 16).bfloat16() for n in (4, 2))
-    places = torch.arange(64)
-    cos, sin = model.model.rotary_emb(q, places[None])
-    exact = posenc.rotate(row.spec, q.double(), positions=places)
-    ours, theirs = own(q, k, cos, sin)[0], own.own(q, k, cos, sin)[0]
-    assert torch.equal(ours, exact.bfloat16())
-    assert off(theirs.double(), exact) > 2 * off(ours.double(), exact)
+def test_nothing_but_modules_is_exchanged() -> None:
+    model = llama()
+    adopt(model)
+    cos, sin = model.model.rotary_emb(torch.zeros(1, 12, 64), torch.arange(12)[None])
+    assert not vars(cos)
+    assert not vars(sin)
+    assert not [m for m in model.modules() if "forward" in vars(m)]
 
 
 # --- what people do with models -----------------------------------------------------------------

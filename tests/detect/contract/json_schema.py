@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from typing import Any
@@ -37,6 +38,8 @@ def _violation(value: Any, rule: Mapping[str, Any], root: Mapping[str, Any], at:
     known = [rule["const"]] if "const" in rule else rule.get("enum")
     if known is not None and value not in known:
         return mismatch(at, " or ".join(map(repr, known)), _shown(value))
+    if not re.search(rule.get("pattern", ""), value if isinstance(value, str) else ""):
+        return mismatch(at, f"a text of the form {rule['pattern']}", _shown(value))
     if isinstance(value, dict):
         return _in_object(value, rule, root, at)
     if isinstance(value, list) and "items" in rule:
@@ -54,6 +57,11 @@ def _violation(value: Any, rule: Mapping[str, Any], root: Mapping[str, Any], at:
 def _in_object(
     value: Mapping[str, Any], rule: Mapping[str, Any], root: Mapping[str, Any], at: str
 ) -> str | None:
+    if "if" in rule:
+        holds = _violation(value, rule["if"], root, at) is None
+        wrong = _violation(value, rule["then" if holds else "else"], root, at)
+        if wrong is not None:
+            return wrong
     properties, others = rule.get("properties", {}), rule.get("additionalProperties", True)
     for key in rule.get("required", ()):
         if key not in value:

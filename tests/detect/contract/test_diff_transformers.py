@@ -95,9 +95,7 @@ def test_biases_grids_and_vision_towers_are_asked_of_the_code_of_the_model(
     assert any(asked in line for line in found.compared), found.lines()
     if field:
         other = posenc.diff(config, built(**change)[1])
-        assert field in [row.field for row in other.differences] or not other.compared, (
-            other.lines()
-        )
+        assert field in [row.field for row in other.rows] or not other.compared, other.lines()
 
 
 def test_biases_that_code_rounds_are_named() -> None:
@@ -126,6 +124,54 @@ def test_a_folder_is_asked_without_its_weights(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(data))
     with pytest.raises(posenc.DataError, match="code of the model's own"):
         posenc.diff(posenc.RoPE(64, pairing="half"), f"hf:{tmp_path}")
+
+
+NAMED = {
+    "attn_implementation": "org/kernel",
+    "_attn_implementation_internal": "org/kernel",
+    "experts_implementation": "org/kernel",
+    "use_kernels": True,
+    "quantization_config": {"quant_method": "gptq", "bits": 4},
+    "auto_map": {"AutoModel": "a.B"},
+}
+
+
+@pytest.mark.parametrize("kind", ["llama", "gemma3", "qwen2_vl", "mixtral"])
+def test_a_folder_asks_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    data = transformers.CONFIG_MAPPING[kind]().to_dict()
+    data = {k: {**v, **NAMED} if k.endswith("_config") else v for k, v in data.items()} | NAMED
+    (tmp_path / "config.json").write_text(json.dumps(data))
+    asked: list[Any] = []
+    monkeypatch.setattr("socket.socket.connect", lambda *a: asked.append(a))
+    monkeypatch.setattr("socket.getaddrinfo", lambda *a, **k: asked.append(a))
+    for where in (
+        "transformers.integrations.hub_kernels.load_and_register_attn_kernel",
+        "transformers.dynamic_module_utils.get_class_from_dynamic_module",
+        "huggingface_hub.hf_hub_download",
+        "huggingface_hub.snapshot_download",
+    ):
+        monkeypatch.setattr(where, lambda *a, **k: asked.append((a, k)))
+    plain = {k: v for k, v in data.items() if k not in NAMED}
+    assert posenc.diff(plain, f"hf:{tmp_path}").verdict == "nothing differs"
+    assert asked == []
+
+
+@pytest.mark.parametrize("change", [{"num_hidden_layers": 10**6}, {"hidden_size": 2**40}])
+def test_a_folder_of_absurd_sizes_is_not_built(tmp_path: Path, change: dict[str, int]) -> None:
+    data = transformers.CONFIG_MAPPING["llama"]().to_dict() | {"head_dim": None} | change
+    (tmp_path / "config.json").write_text(json.dumps(data))
+    with pytest.raises(posenc.DataError, match="more than any model has"):
+        posenc.diff(posenc.RoPE(64, pairing="half"), f"hf:{tmp_path}")
+
+
+def test_what_is_built_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    transformers.CONFIG_MAPPING["llama"](num_hidden_layers=2).save_pretrained(tmp_path)
+    folder = f"hf:{tmp_path}"
+    monkeypatch.setattr("posenc.detect.contract.building.MOST_BUILT", 64)
+    assert posenc.diff(tmp_path, folder).verdict == "nothing differs"
+    monkeypatch.setattr("posenc.detect.contract.building.MOST_BUILT", 16)
+    with pytest.raises(posenc.DataError, match="more than 16 modules and tensors"):
+        posenc.diff(tmp_path, folder)
 
 
 @pytest.mark.slow("detect/contract", release=True)

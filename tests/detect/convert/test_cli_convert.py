@@ -40,7 +40,7 @@ def test_words(tmp_path: Path) -> None:
         "model.layers.0.self_attn.q_proj.weight  weight: 2 heads of queries, 8 wide",
         "4 tensors change, 5 are copied byte for byte",
         "config: the config of 'llama' cannot say it",
-        "verified: scores of 4 heads in 2 layers agree to",
+        "verified: scores of 4 heads in 2 layers, at random inputs, agree to",
     ):
         assert words in result.output
 

@@ -292,7 +292,7 @@ def test_layers_without_positions_and_other_attention_stay(tmp_path: Path) -> No
     for name in list(weights):
         if ".0.self_attn" in name:
             weights[name.replace("self_attn", "cross_attn")] = weights[name] + 1
-    config = config_of(2, 2, 8, 8, layer_rope_theta=[10000.0, 0.0])
+    config = config_of(2, 2, 8, 8, model_type="granite_swa", layer_rope_theta=[10000.0, 0.0])
     source = folder_of(tmp_path / "a", weights, config)
     layout = posenc.Projections(stored="half")
     made = posenc.convert(source, pairing="interleaved", layout=layout)

@@ -139,7 +139,12 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         "partial_rotary_factor=1e+300 is no width",
     ),
     "bases": (
-        {"model_type": "llama", "num_hidden_layers": 1, "layer_rope_theta": [[1]], "head_dim": 8},
+        {
+            "model_type": "granite_swa",
+            "num_hidden_layers": 1,
+            "layer_rope_theta": [[1]],
+            "head_dim": 8,
+        },
         "layer_rope_theta is not a list of numbers",
     ),
 }

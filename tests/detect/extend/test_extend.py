@@ -249,9 +249,17 @@ def test_one_rule_for_all_layers_reaches_those_with_a_window() -> None:
 
 def test_a_window_that_no_layer_of_the_plan_has_is_told() -> None:
     mistral = LLAMA | {"model_type": "mistral", "sliding_window": 4096}
-    assert any("sliding_window=4096" in note for note in extend_context(mistral, 65_536).notes)
+    assert extend_context(mistral, 65_536).layers[0].window
+    assert not extend_context(mistral | {"sliding_window": None}, 65_536).layers[0].window
     unused = LLAMA | {"model_type": "qwen2", "sliding_window": 4096, "use_sliding_window": False}
     assert not extend_context(unused, 65_536).notes
+    left_out = LLAMA | {"model_type": "qwen2", "sliding_window": 4096, "max_window_layers": 2}
+    assert not extend_context(left_out, 65_536).notes
+    some = unused | {"use_sliding_window": True, "max_window_layers": 2, "num_hidden_layers": 4}
+    assert any("Layers 2, 3 have a window of 4096" in n for n in extend_context(some, 65_536).notes)
+    assert not extend_context(LLAMA | {"sliding_window": 4096}, 65_536).notes  # never read
+    doubt = extend_context(LLAMA | {"model_type": "olmoe", "sliding_window": 4096}, 65_536).notes
+    assert any("whether the class reads it is not known here" in note for note in doubt)
     assert not any("sliding_window=" in note for note in found_for("gemma3_text").notes)
     chunks = LLAMA | {"model_type": "llama4_text", "head_dim": 128, "attention_chunk_size": 4096}
     assert any("attention_chunk_size" in note for note in extend_context(chunks, 65_536).notes)
@@ -489,7 +497,8 @@ def test_the_command(tmp_path: Path) -> None:
         "llama: trained on 8,192 positions, asked for 131,072, 16 times as many",
         "64 pairs; within 8,192 positions 29 finish no turn, 19 finish 32 or more",
         "unchanged                          1      29         0.93     0          1   0.00",
-        "recommended: Llama 3, factor 16",
+        "first by this order: Llama 3, factor 16",
+        "contradicted the claims",
         "Quality is not predicted",
         "--max-model-len 131072",
     ):
@@ -532,3 +541,22 @@ def test_the_picture(tmp_path: Path) -> None:
     told = json.loads(result.output)
     assert told["caption"][0].startswith("Trained on 131,072 positions, stretched ×2 to 262,144.")
     assert output.read_bytes()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize("value", ["131072", True, 131072.0, math.nan, [131072], b"131072"])
+@pytest.mark.parametrize("name", ["to", "factor", "trained"])
+def test_lengths_are_integers_and_factors_numbers(name: str, value: Any) -> None:
+    if name == "factor" and value == 131072.0:
+        value = 4 + 0j
+    options = {name: value} if name != "trained" else {"to": 131072, name: value}
+    with pytest.raises(ArgumentError, match=rf"extend_context: {name}: expected an? \w+"):
+        extend_context(LLAMA, **options)
+
+
+def test_lengths_of_numpy_are_written_as_integers() -> None:
+    plain = extend_context(LLAMA, 131072, trained=4096)
+    found = extend_context(LLAMA, np.int64(131072), trained=np.int32(4096))
+    assert described(found, None) == described(plain, None)
+    assert json.loads(json.dumps(found.config())) == plain.config()
+    scaled = extend_context(LLAMA, factor=np.float32(4))
+    assert described(scaled, None) == described(extend_context(LLAMA, factor=4), None)

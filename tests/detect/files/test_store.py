@@ -222,7 +222,12 @@ HOSTILE: dict[str, tuple[str, bytes, str]] = {
         struct.pack("<Q", 2**63) + b"{}",
         "another format",
     ),
-    "a header of 50 MB": ("a.safetensors", header(b" " * 50_000_000), "at most"),
+    "a header of 50 MB": ("a.safetensors", header(b" " * 50_000_000), "JSON object"),
+    "a header of 100 MB and more": (
+        "a.safetensors",
+        header(b"{" + b" " * 100_000_000),
+        "at most 100000000",
+    ),
     "not JSON": ("a.safetensors", header(b"\x00\x01"), "JSON"),
     "deep JSON": ("a.safetensors", header(b'{"a":' + b"[" * 100_000), "JSON"),
     "many braces": ("a.safetensors", header(b'{"a":[' + b"{}," * 1_300_000 + b"{}]}"), "values"),
@@ -308,7 +313,7 @@ def zip_cases(folder: Path) -> dict[str, tuple[Path, str]]:
         "a pickle without an end": zipped(
             folder / "h.pt", {"a/data.pkl": b"\x80\x02}" + b"0" * 99}
         ),
-        "a long pickle": zipped(folder / "i.pt", {"a/data.pkl": b"\x80\x02" + b"N" * (2**21 + 1)}),
+        "a long pickle": zipped(folder / "i.pt", {"a/data.pkl": b"\x80\x02" + b"N" * (2**23 + 1)}),
         "a text without end": zipped(
             folder / "j.pt", {"a/data.pkl": b"\x80\x02\x8d" + struct.pack("<Q", 2**62)}
         ),
@@ -323,7 +328,7 @@ def zip_cases(folder: Path) -> dict[str, tuple[Path, str]]:
         "a storage that is shorter": "truncated",
         "no storage": "no data/0",
         "a pickle without an end": "empty stack",
-        "a long pickle": "at most 2097152 bytes",
+        "a long pickle": "at most 8388608 bytes",
         "a text without end": "ends before",
         "two pickles": "one data.pkl",
     }

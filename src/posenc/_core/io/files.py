@@ -23,7 +23,7 @@ import numpy as np
 from posenc._core.errors import DataError, mismatch
 from posenc._core.io import inputs
 from posenc._core.io.npy import npy_header, npy_tensor
-from posenc._core.io.outputs import replacing
+from posenc._core.io.outputs import replacing, write_whole
 from posenc._core.io.safetensors import safetensors_header, safetensors_layout
 from posenc._core.io.tensor_layout import Layout, Tensor
 
@@ -43,6 +43,7 @@ __all__ = [
     "safetensors_header",
     "to_bfloat16",
     "write",
+    "write_whole",
 ]
 
 FLOATS = ("float64", "float32", "float16", "bfloat16")
@@ -131,13 +132,10 @@ def read(file: IO[bytes], at: int, count: int, stored: str) -> np.ndarray:
 
 
 def write(file: IO[bytes], at: int, data: bytes | np.ndarray) -> None:
-    """All of `data` at byte `at` of a file opened without a buffer."""
+    """All of `data` at byte `at` of a file of `replacing`, whose writes are whole."""
     plain: Any = data.reshape(-1).view(np.uint8) if isinstance(data, np.ndarray) else data
-    view = memoryview(plain)
     file.seek(at)
-    done = 0
-    while done < len(view):
-        done += file.write(view[done:])
+    file.write(plain)
 
 
 def copy(source: IO[bytes], begin: int, end: int, sink: IO[bytes], at: int) -> None:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import itertools
 import json
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
@@ -35,6 +37,7 @@ __all__ = [
     "State",
     "check_count",
     "content",
+    "named",
     "opened",
     "parse",
     "standard_input",
@@ -45,6 +48,8 @@ __all__ = [
 ]
 
 PIECE = 2**20
+MOST_MEMORY = 2**27  # bytes of a text in memory, where one wide letter makes all letters wide
+MARKS = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[,:\[{]', re.DOTALL)  # texts, and marks of JSON
 
 
 class FileKind(NamedTuple):
@@ -67,9 +72,8 @@ class FileKind(NamedTuple):
 
 CONFIG = FileKind("a config", 2**24, 2**18)
 SPEC = FileKind("the JSON of a spec", 2**23, 2**18)
-INDEX = FileKind(
-    "an index of files", 2**25, 2**19
-)  # the largest published ones have 150,000 tensors
+# Quantised experts: the largest published ones have 300,000 tensors.
+INDEX = FileKind("an index of files", 3 * 2**24, 2**20 + 2**10)
 RECORD = FileKind("the record of a conversion", 2**22, 2**18)
 TOKENIZER = FileKind("a tokenizer", 2**26, 2**22)
 VECTOR = FileKind("a text of numbers", 2**19)
@@ -124,6 +128,16 @@ def opened(path: str | os.PathLike[str], kind: FileKind | None = None) -> IO[byt
     except BaseException:
         os.close(descriptor)
         raise
+
+
+def named(path: object, caller: str) -> Path:
+    """A path that names something; `DataError` for what is blank, or no path at all.
+
+    An empty name would be the folder that the program runs in.
+    """
+    if not isinstance(path, (str, os.PathLike)) or not os.fsdecode(path).strip():
+        raise DataError(mismatch(caller, "the name of a file or a folder", repr(path)[:60]))
+    return Path(path)
 
 
 def _check_regular(name: str, mode: int) -> None:
@@ -232,11 +246,12 @@ def check_count(
 ) -> None:
     """Raise if a JSON text stands for too many values, before any is made."""
     # Each value but the first follows one of these marks, so the count is never too low.
-    count = sum(text.count(mark) for mark in ",:[{")
-    if count > kind.most:
-        raise error(
-            mismatch(caller, f"{kind.name} of at most {kind.most} values", f"about {count}")
-        )
+    if sum(text.count(mark) for mark in ",:[{") <= kind.most:
+        return
+    found = (mark.end() - mark.start() > 1 for mark in MARKS.finditer(text))  # without those inside
+    for count, texts in enumerate(itertools.accumulate(found), 1):
+        if max(count - texts, texts - 1) > kind.most:
+            raise error(mismatch(caller, f"{kind.name} of at most {kind.most} values", "more"))
 
 
 def parse(
@@ -280,7 +295,13 @@ def parse(
     if len(text) > kind.largest:
         raise error(str(_too_large(caller, kind, len(text))))
     try:
-        plain = text if isinstance(text, str) else bytes(text).decode("utf-8-sig")
+        if not isinstance(text, str):
+            wide = re.search(rb"[\xf0-\xff]", text), re.search(rb"[\xc4-\xef]", text)
+            size = len(text) * (4 if wide[0] else 2 if wide[1] else 1)
+            if size > MOST_MEMORY:
+                raise error(mismatch(caller, f"a text of {MOST_MEMORY} bytes in memory", size))
+            text = bytes(text).decode("utf-8-sig")
+        plain = text
         check_count(plain, caller, kind, error=error)
         return json.loads(plain, object_pairs_hook=once, parse_constant=constant)
     except PosencError:

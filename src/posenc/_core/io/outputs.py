@@ -4,6 +4,8 @@ They are written beside the target, under a hidden name that ends in `.part`, an
 process that writes holds a lock on what it writes, which the system lifts with the process however
 it ends: what has the hidden name and no lock is left over from a process that was killed, and the
 next writer of the same target clears it.
+
+No other file of this package writes in place: a disk that is full leaves the old file as it was.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import io
 import os
 import re
 import secrets
@@ -18,13 +21,70 @@ import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Any, Literal
 
-__all__ = ["replacing", "replacing_folder"]
+__all__ = ["check_target", "replacing", "replacing_folder", "write_whole"]
 
 PART, OLD = "part", "old"
+LONGEST = 50  # characters of a name that a hidden one repeats: 255 bytes hold all of it
+TRIES = 16  # hidden names that are tried: another process may clear one before it is open
+FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EBADF)
+STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
 NOREPLACE, EXCHANGE = 1, 2  # flags of renameat2
 AT_FDCWD = -100
+
+
+class _Unbroken(io.FileIO):
+    """A file without a buffer that takes all of what it is given, or raises."""
+
+    def write(self, data: Any) -> int:
+        """Go on after a short write, which is how a disk says first that it is full."""
+        view = memoryview(data).cast("B")
+        done = 0
+        while done < len(view):
+            done += super().write(view[done:]) or 0
+        return done
+
+
+def check_target(target: str | os.PathLike[str], *, existing: Literal["refuse", "replace"]) -> None:
+    """Raise what `replacing` would raise of a name, before work that takes long.
+
+    Parameters
+    ----------
+    target : path
+        Where a file is to be written.
+    existing : {"refuse", "replace"}
+        What happens to a regular file that has the name.
+
+    Raises
+    ------
+    FileExistsError
+        If the name is taken, and by something to keep.
+    OSError
+        If it is a folder, or lies in one that is missing or may not be written to.
+    """
+    if _is_special(target):
+        return
+    path = Path(os.path.realpath(target))
+    code = errno.EEXIST if path.exists() and existing == "refuse" else 0
+    if path.is_dir():
+        code = errno.EISDIR
+    if code:
+        raise OSError(code, os.strerror(code), os.fspath(target))
+    if not os.access(path.parent, os.W_OK):
+        os.scandir(path.parent).close()  # says that it is missing, or no folder
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path.parent))
+
+
+def write_whole(
+    target: str | os.PathLike[str],
+    data: str | bytes,
+    *,
+    existing: Literal["refuse", "replace"] = "replace",
+) -> None:
+    """Write a file that appears under its name only when it is complete; errors of `replacing`."""
+    with replacing(target, existing=existing) as file:
+        file.write(data.encode() if isinstance(data, str) else data)
 
 
 @contextlib.contextmanager
@@ -34,35 +94,47 @@ def replacing(
     """A file that appears under its name only when it is complete.
 
     It is written beside the target, synchronised to the disk and renamed. If the block raises, or
-    is interrupted, nothing is left; what a killed process left is cleared here.
+    is interrupted, nothing is left; what a killed process left is cleared here. A device, a pipe
+    and /dev/stdout hold no file to keep: they are written to when the block is done.
 
     Parameters
     ----------
     target : path
-        A new file, or a regular file to replace. A link is followed.
+        A new file, a regular file to replace, or a device or pipe. A link is followed.
     existing : {"refuse", "replace"}
         What happens to a file that has the name, or gets it in the meantime.
 
     Yields
     ------
     file
-        Open for reading and writing, without a buffer.
+        Open for reading and writing, without a buffer; a write is whole or raises.
 
     Raises
     ------
     FileExistsError
-        If the name is taken, and by something to keep or by no regular file.
-    FileNotFoundError
-        If the folder is missing.
+        If the name is taken, and by something to keep.
+    OSError
+        If it is a folder, or lies in one that is missing; or the disk is full, with its name.
     """
-    path = Path(target).resolve()
-    if path.exists() and (existing == "refuse" or not path.is_file()):
-        why = "File exists" if path.is_file() else "Not a regular file"
-        raise FileExistsError(errno.EEXIST, why, str(target))
+    check_target(target, existing=existing)
+    way = _through(target) if _is_special(target) else _beside(target, existing)
+    try:
+        with way as file:
+            yield file
+    except OSError as error:
+        if error.filename is None and error.errno in FULL:
+            error.filename = os.fspath(target)
+        raise
+
+
+@contextlib.contextmanager
+def _beside(target: str | os.PathLike[str], existing: str) -> Iterator[IO[bytes]]:
+    """A file beside a target, which gets its name at the end."""
+    path = Path(os.path.realpath(target))
     _clear(path)
     beside, descriptor = _begun(path, folder=False)
     try:
-        with os.fdopen(descriptor, "r+b", buffering=0) as file:
+        with _Unbroken(descriptor, "r+") as file:
             yield file
             if path.exists():
                 os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
@@ -74,6 +146,40 @@ def replacing(
             _sync(path.parent)
     finally:
         beside.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _through(target: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """A file without a name, whose bytes go to a device or pipe at the end."""
+    import tempfile
+
+    descriptor, name = tempfile.mkstemp()
+    os.unlink(name)  # noqa: PTH108
+    with _Unbroken(descriptor, "r+") as file:
+        yield file
+        file.seek(0)
+        number = _descriptor(target)
+        sink = os.open(target, os.O_WRONLY) if number is None else os.dup(number)
+        with _Unbroken(sink, "w") as device:
+            shutil.copyfileobj(file, device)
+
+
+def _descriptor(target: str | os.PathLike[str]) -> int | None:
+    """The number of the open file that a name stands for, such as /dev/stdout or /dev/fd/3."""
+    name = os.path.abspath(target)  # noqa: PTH100
+    found = re.fullmatch(r"/(?:dev|proc/self)/fd/([0-9]{1,6})", name)
+    return int(found[1]) if found else STREAMS.get(name)
+
+
+def _is_special(target: str | os.PathLike[str]) -> bool:
+    """Whether what has the name is there and neither a regular file nor a folder."""
+    if _descriptor(target) is not None:
+        return True
+    try:
+        mode = os.stat(target).st_mode  # noqa: PTH116
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 @contextlib.contextmanager
@@ -149,13 +255,15 @@ def _exchanged(beside: Path, path: Path) -> None:
 
 
 def _hidden(path: Path, ending: str) -> Path:
-    return path.with_name(f".{path.name[:100]}.{secrets.token_hex(4)}.{ending}")
+    return path.with_name(f".{path.name[:LONGEST]}.{secrets.token_hex(4)}.{ending}")
 
 
 def _begun(path: Path, *, folder: bool) -> tuple[Path, int]:
     """A new file or folder beside a path, and its open descriptor, which holds the lock."""
+    tries = TRIES
     while True:
         beside = _hidden(path, PART)
+        tries -= 1
         try:
             if folder:
                 beside.mkdir()
@@ -163,10 +271,12 @@ def _begun(path: Path, *, folder: bool) -> tuple[Path, int]:
             else:  # not `mkstemp`, whose files only their owner may read
                 descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         except (FileNotFoundError, NotADirectoryError) as error:
-            if path.parent.is_dir():  # cleared by another process before it was open
+            there = path.parent.is_dir()
+            if there and tries:  # cleared by another process before it was open
                 continue
-            # The user knows the folder, not the name beside.
-            raise type(error)(error.errno, error.strerror, str(path.parent)) from None
+            # The user knows the folder, not the name beside. /proc is one that takes no file.
+            name = str(path if there else path.parent)
+            raise type(error)(error.errno, error.strerror, name) from None
         if _locked(descriptor) is not False and _is(beside, descriptor):
             return beside, descriptor
         os.close(descriptor)  # another process took it for left over, between the two calls
@@ -194,7 +304,7 @@ def _is(path: Path, descriptor: int) -> bool:
 
 def _clear(path: Path) -> None:
     """Remove what killed processes left of earlier writings of this target."""
-    name = re.escape(path.name[:100])
+    name = re.escape(path.name[:LONGEST])
     try:
         beside = [
             p

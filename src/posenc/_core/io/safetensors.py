@@ -11,13 +11,13 @@ from typing import IO, Any
 
 from posenc._core.errors import DataError, mismatch, suggest
 from posenc._core.io import inputs
-from posenc._core.io.tensor_layout import Layout, Tensor, exactly, is_shape
+from posenc._core.io.tensor_layout import Layout, Tensor, are_sizes, exactly, is_shape
 
 __all__ = ["safetensors_header", "safetensors_layout"]
 
-MOST_TENSORS = 2**15  # of one file; published ones hold a few thousand
+MOST_TENSORS = 3 * 2**15  # of one file; quantised experts in few files are 74,000
 
-SAFETENSORS = inputs.FileKind("a .safetensors header", 2**24, 16 * MOST_TENSORS)
+SAFETENSORS = inputs.FileKind("a .safetensors header", 10**8, 16 * MOST_TENSORS)  # as the format
 
 # First bytes of formats that are neither of the two.
 OTHERS = {
@@ -55,6 +55,7 @@ CODES: dict[str, tuple[int, str, str | None]] = {
     "U64": (64, "uint64", "<u8"),
 }
 
+KEYS = {"data_offsets", "dtype", "shape"}
 _CODE_OF = {name: code for code, (_, name, _) in CODES.items()}
 
 
@@ -75,7 +76,7 @@ def safetensors_layout(path: Path, file: IO[bytes], state: inputs.State, start: 
     if length > SAFETENSORS.largest:
         expected = f"a header of at most {SAFETENSORS.largest} bytes"
         raise DataError(mismatch(caller, expected, f"one of {length} bytes"))
-    header = _safetensors_json(caller, exactly(file, length, caller))
+    header = _safetensors_json(caller, file, length)
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise DataError(
@@ -102,23 +103,26 @@ def safetensors_layout(path: Path, file: IO[bytes], state: inputs.State, start: 
     return Layout(path, "safetensors", size, tensors, metadata, state)
 
 
-def _safetensors_json(caller: str, text: bytes) -> dict[str, Any]:
-    header = inputs.parse(text, caller, SAFETENSORS)
-    if text[:1] != b"{" or not isinstance(header, dict):
-        received = f"a text that begins with {text[:20]!r}"
+def _safetensors_json(caller: str, file: IO[bytes], length: int) -> dict[str, Any]:
+    start = exactly(file, min(length, 20), caller)
+    if start[:1] != b"{":  # before the rest is read
+        received = f"a text that begins with {start!r}"
         raise DataError(mismatch(caller, "a JSON object as header", received))
-    return header
+    file.seek(8)
+    return dict(inputs.parse(exactly(file, length, caller), caller, SAFETENSORS))
 
 
 def _safetensors_tensor(caller: str, name: str, entry: Any, data: int) -> Tensor:
-    caller = f"{caller}: {name[:80]!r}"
-    if not isinstance(entry, dict) or sorted(entry) != ["data_offsets", "dtype", "shape"]:
+    if not isinstance(entry, dict) or entry.keys() != KEYS:
+        caller = f"{caller}: {name[:80]!r}"
         raise DataError(mismatch(caller, "dtype, shape and data_offsets", repr(entry)[:80]))
     code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(code, str) or code not in CODES:
+        caller = f"{caller}: {name[:80]!r}"
         todo = suggest(code, CODES) if isinstance(code, str) else ""
         raise DataError(mismatch(f"{caller}: dtype", "one of the format's", repr(code)[:80], todo))
-    if not is_shape(shape, list) or not is_shape(offsets, list) or len(offsets) != 2:
+    if not is_shape(shape, list) or not are_sizes(offsets, list) or len(offsets) != 2:
+        caller = f"{caller}: {name[:80]!r}"
         received = f"{repr(shape)[:80]} and {repr(offsets)[:80]}"
         raise DataError(
             mismatch(f"{caller}: shape, data_offsets", "lists of sizes, two offsets", received)
@@ -126,6 +130,7 @@ def _safetensors_tensor(caller: str, name: str, entry: Any, data: int) -> Tensor
     bits, dtype, stored = CODES[code]
     begin, end = offsets
     if 8 * (end - begin) != math.prod(shape) * bits:
+        caller = f"{caller}: {name[:80]!r}"
         expected = f"the {bits}-bit numbers of shape {repr(shape)[:80]}"
         raise DataError(mismatch(f"{caller}: data_offsets", expected, f"{end - begin} bytes"))
     return Tensor(name, dtype, tuple(shape), data + begin, data + end, stored)

@@ -6,18 +6,17 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, NamedTuple
 
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc._core.io import inputs
 
-__all__ = ["Layout", "Tensor", "exactly", "is_shape"]
+__all__ = ["Layout", "Tensor", "are_sizes", "exactly", "is_shape"]
 
 LARGEST_RANK = 64  # NumPy's
 
 
-@dataclass(frozen=True)
-class Tensor:
+class Tensor(NamedTuple):
     """Where one array lies in a file.
 
     Parameters
@@ -87,14 +86,19 @@ class Layout:
         return self.tensors[name]
 
 
-def is_shape(value: Any, kind: type[list[Any] | tuple[Any, ...]]) -> bool:
-    """Whether it lists sizes that fit 63 bits, few enough that their product is cheap."""
+def are_sizes(value: Any, kind: type[list[Any] | tuple[Any, ...]]) -> bool:
+    """Whether it lists whole numbers that fit 63 bits, no more of them than a shape has."""
     return (
         isinstance(value, kind)
         and len(value) <= LARGEST_RANK
         and all(type(n) is int and 0 <= n < 2**63 for n in value)
-        and math.prod(n for n in value if n) < 2**56  # NumPy's limit, also where a side is 0
     )
+
+
+def is_shape(value: Any, kind: type[list[Any] | tuple[Any, ...]]) -> bool:
+    """Whether it lists the sides of an array that NumPy can describe."""
+    # NumPy multiplies the sides, those beside a 0 too, and by the size of a number.
+    return are_sizes(value, kind) and math.prod(filter(None, value)) < 2**56
 
 
 def exactly(file: IO[bytes], count: int, caller: str) -> bytes:

@@ -8,10 +8,10 @@ from typing import Any, Literal, NamedTuple
 from torch import nn
 
 from posenc._core.errors import ArgumentError, DataError, mismatch
+from posenc._core.guard import foreign
 from posenc._core.plan import Plan
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec import Spec
-from posenc.detect.adopt.applying import put_turns_in, take_turns_out
 from posenc.detect.adopt.fitting import Silent, distance
 from posenc.detect.adopt.matching import (
     Answered,
@@ -20,6 +20,7 @@ from posenc.detect.adopt.matching import (
     candidates,
     entries_of,
     places_of,
+    unused,
     why_left,
 )
 from posenc.detect.adopt.refusals import CALLER, config_change, refuse_model
@@ -41,6 +42,7 @@ class _Swap(NamedTuple):
     new: AdoptedRotary
 
 
+@foreign("adopt")
 def adopt(
     model: Any,
     *,
@@ -135,11 +137,8 @@ def adopt(
     if not replaced:
         expected = "cosines and sines, or rows, that a module of the model computes by its plan"
         raise DataError(mismatch(CALLER, expected, f"none: {'; '.join(left) or 'no positions'}"))
-    remarks = [] if trial is None else [*trial.remarks]
-    turning = _exchange(model, swaps, tables, trial)
-    if turning:
-        text = "attention modules turn queries and keys by the fused kernel, without gradients"
-        remarks.append(f"{turning} {text}")
+    remarks = [] if trial is None else trial.remarks
+    _exchange(model, swaps, tables, trial)
     return Adoption(
         type(model).__name__, replaced=tuple(replaced), left=tuple(dict.fromkeys(left)),
         remarks=(*remarks, *reading.warnings),
@@ -189,7 +188,6 @@ def release(model: Any) -> None:
     for owner in rows:
         restore(owner)
     forget(model)
-    take_turns_out(model)
     if changed:
         warnings.warn(f"release: {changed}; the old modules go by the one before", stacklevel=2)
 
@@ -216,6 +214,10 @@ def _answered(
             modules.append(answered(path, places, module, entries))
         except Silent as reason:
             left.append(f"{path} ({type(module).__name__}): {reason}")
+        except DataError:
+            if path not in unused(model):  # asked where it matters: hooks of others see the run
+                raise
+            left.append(f"{path} ({type(module).__name__}): it stands unused: no forward calls it")
     return modules, left
 
 
@@ -257,8 +259,10 @@ def _replacement(
     )  # fmt: skip
 
 
-def _exchange(model: nn.Module, swaps: list[_Swap], tables: list[Rows], trial: Trial | None) -> int:
-    """Put everything in, or nothing; how many attention modules turn by the fused kernel."""
+def _exchange(
+    model: nn.Module, swaps: list[_Swap], tables: list[Rows], trial: Trial | None
+) -> None:
+    """Put everything in, or nothing."""
     done: list[tuple[Place, nn.Module]] = []
     try:
         for swap in swaps:
@@ -269,10 +273,8 @@ def _exchange(model: nn.Module, swaps: list[_Swap], tables: list[Rows], trial: T
             put_in(rows)
         if trial is not None:
             trial.put_in()
-        return put_turns_in(model, [formed for swap in swaps for formed in swap.new.formed])
     except BaseException:
         forget(model)
-        take_turns_out(model)
         for rows in tables:
             restore(rows.module)
         for place, old in done:

@@ -11,10 +11,14 @@ from posenc._core.errors import DataError, PosencError, mismatch
 from posenc._core.reading import Layer, Reading
 from posenc.detect.adopt.fitting import Silent, fits, labels, takes_positions, twin
 from posenc.detect.adopt.refusals import CALLER
+from posenc.detect.contract.forwards import unused_modules
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.adopted import CosSinForm
 
-__all__ = ["Answered", "Place", "answered", "candidates", "entries_of", "places_of", "why_left"]
+__all__ = [
+    "Answered", "Place",
+    "answered", "candidates", "entries_of", "places_of", "unused", "why_left",
+]  # fmt: skip
 
 
 class Place(NamedTuple):
@@ -50,6 +54,12 @@ def candidates(model: nn.Module) -> Iterator[tuple[str, list[Place], nn.Module]]
     for path, module in model.named_modules():
         if module in places and takes_positions(module):
             yield path, places[module], module
+
+
+def unused(model: nn.Module) -> frozenset[str]:
+    """Paths of the candidates that no forward calls."""
+    found = {module for _, _, module in candidates(model)}
+    return unused_modules(model, found.__contains__)
 
 
 def answered(path: str, places: list[Place], module: nn.Module, entries: list[Layer]) -> Answered:

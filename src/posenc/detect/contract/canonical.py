@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from decimal import Decimal
+from json.encoder import encode_basestring
 from typing import Any
 
 __all__ = ["canonical", "digest"]
@@ -29,7 +30,7 @@ def _pieces(value: Any) -> Iterator[str]:
     if isinstance(value, dict):
         mark = "{"
         for key in sorted(value, key=lambda key: key.encode("utf-16-be")):
-            yield f"{mark}{json.dumps(key, ensure_ascii=False)}:"
+            yield f"{mark}{encode_basestring(key)}:"
             yield from _pieces(value[key])
             mark = ","
         yield "{}" if mark == "{" else "}"
@@ -43,7 +44,7 @@ def _pieces(value: Any) -> Iterator[str]:
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         yield _number(float(value))  # beyond 2**53 they would not be the same in every language
     else:
-        yield json.dumps(value, ensure_ascii=False)
+        yield encode_basestring(value) if type(value) is str else json.dumps(value)
 
 
 def _number(value: float) -> str:

@@ -40,7 +40,8 @@ def comparison(a: Comparand, b: Comparand) -> Comparison:
         turned = [dataclasses.replace(row, a=row.b, b=row.a) for row in rows["differences"]]
         rows["differences"] = turned
     result = {name: tuple(dict.fromkeys(values)) for name, values in rows.items()}
-    return Comparison(a.name, b.name, **result, remarks=(*a.remarks, *b.remarks))
+    differences = result.pop("differences")
+    return Comparison(a.name, b.name, rows=differences, **result, remarks=(*a.remarks, *b.remarks))
 
 
 def _differ(label: str, field: str, a: str, b: str) -> Row:
@@ -82,6 +83,8 @@ def _two_parts(label: str, a: Part, b: Part) -> Iterator[Row]:
         yield "differences", Difference(name, words(mine), words(theirs), *size, label)
     for name in ("positions", "temperature", "window", "scale"):
         mine, theirs = getattr(a, name), getattr(b, name)
+        if name == "window":
+            mine, theirs = ("the whole sequence" if p.whole else p.window for p in (a, b))
         if mine == theirs:
             continue
         if name in ("temperature", "scale") or (mine is not None and theirs is not None):

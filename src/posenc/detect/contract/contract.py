@@ -25,8 +25,9 @@ from posenc.encodings.rotary.magnitude import Temperature
 
 __all__ = ["DTYPES", "FORMAT", "VERSION", "Check", "Contract", "Part"]
 
-FORMAT, VERSION = "posenc contract", 1
+FORMAT, VERSION = "posenc contract", 2
 MOST_LAYERS = 2**16
+UNTOLD = ("whole", False)
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 Kind = Literal["table", "rotary", "bias", "relative", "convolution", "none"]
 
@@ -58,6 +59,8 @@ class Part(Value):
         A factor on the scores that depends on the position, where `spec` does not hold it.
     window : int, optional
         The layers attend to keys less than this far from the query.
+    whole : bool
+        Whether it is known that they attend to the whole sequence.
     scale : float, optional
         What scores are multiplied by, where it is not 1 / sqrt(head width).
     convolution : str
@@ -79,6 +82,7 @@ class Part(Value):
     positions: Positions | None = None
     temperature: Temperature | None = None
     window: int | None = None
+    whole: bool = False
     scale: float | None = None
     convolution: str = ""
     states: tuple[str, ...] = ("any",)
@@ -99,6 +103,10 @@ class Part(Value):
         if self.spec is not None and self.spec.kind != self.kind:
             expected = f"{self.spec.kind!r}, the kind of its {type(self.spec).__name__}"
             raise SpecError(mismatch(f"Part {self.name!r}: kind", expected, repr(self.kind)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain JSON types; `whole` where it is so, as older files do not have it."""
+        return {key: value for key, value in super().to_dict().items() if (key, value) != UNTOLD}
 
 
 @final

@@ -7,6 +7,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 from posenc._core.display import Displayed
+from posenc._core.errors import DataError, mismatch
+from posenc._core.guard import foreign
 from posenc.detect.contract.side import Library
 
 __all__ = ["Comparison", "Difference", "diff"]
@@ -72,14 +74,20 @@ class Comparison(Displayed):
     ----------
     a, b : str
         Names of the sides.
-    differences : tuple of Difference
-        What explains the others first.
+    rows : tuple of Difference
+        What explains the others first; `differences` where something was compared.
     compared : tuple of str
         What was, with positions, lengths and dtypes.
     not_compared : tuple of str
         What was not, and why.
     remarks : tuple of str
         What else the sides say of themselves.
+
+    Raises
+    ------
+    DataError
+        By `differences` and by `bool(…)`, which tells whether there are any, where nothing was
+        compared: no differences would mean nothing then.
 
     Examples
     --------
@@ -92,15 +100,28 @@ class Comparison(Displayed):
     a: str
     b: str
     _: KW_ONLY
-    differences: tuple[Difference, ...] = ()
+    rows: tuple[Difference, ...] = ()
     compared: tuple[str, ...] = ()
     not_compared: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
     @property
+    def differences(self) -> tuple[Difference, ...]:
+        """Where the sides differ, in what was compared."""
+        if self.verdict == "not compared":
+            reasons = "; ".join((*self.not_compared, *self.remarks)[:4]) or "no reason is known"
+            todo = "`verdict`, `not_compared` and `lines()` can be read."
+            who, expected = f"diff of {self.a} and {self.b}", "something that was compared"
+            raise DataError(mismatch(who, expected, f"nothing ({reasons})", todo))
+        return self.rows
+
+    def __bool__(self) -> bool:
+        return bool(self.differences)
+
+    @property
     def verdict(self) -> Verdict:
         """`differs`; `nothing differs`, in what was compared; or `not compared`."""
-        if self.differences:
+        if self.rows:
             return "differs"
         return "nothing differs" if self.compared else "not compared"
 
@@ -111,35 +132,42 @@ class Comparison(Displayed):
 
     def lines(self) -> list[str]:
         """For people."""
-        sentences = [row.text for row in self.differences]
-        if not sentences:
-            sentences = [self.verdict + (", in what was compared" if self.compared else "")]
+        sentences = [row.text for row in self.rows] or [self._counted()]
         lines = [f"A: {self.a}", f"B: {self.b}", "", *sentences]
         for title in ("compared", "not_compared", "remarks"):
-            rows = [f"  {row}" for row in getattr(self, title)]
-            lines += ["", f"{title.replace('_', ' ')}:", *rows] if rows else []
+            texts = [f"  {row}" for row in getattr(self, title)]
+            lines += ["", f"{title.replace('_', ' ')}:", *texts] if texts else []
         return lines
+
+    def _counted(self) -> str:
+        """The verdict, with the number of things that it is about."""
+        count, left = len(self.compared), len(self.not_compared)
+        if not count:
+            return self.verdict
+        return f"{self.verdict} in {count} compared" + (f", {left} not compared" if left else "")
 
     def markdown(self) -> str:
         """For an issue."""
         rows = ["| layers | field | A | B | off by | from position |", "|---|---|---|---|---|---|"]
-        for d in self.differences:
+        for d in self.rows:
             size = "" if d.size is None else f"{d.size:.2g} ({d.what})"
             cells = (d.where, d.field, d.a, d.b, size, "" if d.position is None else d.position)
             rows.append(
                 f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in cells)} |"
             )
         text = [f"A: `{self.a}`  ", f"B: `{self.b}`", ""]
-        text += rows if self.differences else [f"**{self.verdict}**"]
+        text += rows if self.rows else [f"**{self._counted()}**"]
         for title, lines in (("Compared", self.compared), ("Not compared", self.not_compared)):
             text += ["", f"{title}:", "", *(f"- {line}" for line in lines)] if lines else []
         return "\n".join(text)
 
     def to_dict(self) -> dict[str, Any]:
         """In plain JSON types: the fields, and the verdict."""
-        return {"verdict": self.verdict, **dataclasses.asdict(self)}
+        fields = dataclasses.asdict(self)
+        return {"verdict": self.verdict, "differences": fields.pop("rows"), **fields}
 
 
+@foreign("diff", timed=False)
 def diff(a: Any, b: Any, *, library: Library = "numpy") -> Comparison:
     """In which field the positions of two models or implementations differ.
 
@@ -158,7 +186,8 @@ def diff(a: Any, b: Any, *, library: Library = "numpy") -> Comparison:
     Returns
     -------
     Comparison
-        Its `differences`, and what was and was not compared.
+        Its `differences`, and what was and was not compared. Where nothing was, `differences`
+        raises.
 
     Raises
     ------

@@ -1,16 +1,21 @@
 """A contract as a file, and back: JSON for people and any language, safetensors for long arrays.
 
-A file is somebody else's: what it states is believed if its fingerprint is that of its contents,
-and its numbers are those of its specs.
+A file is somebody else's: what it states is believed if it is whole, if its fingerprint is that of
+its contents, and its numbers are those of its specs. From version 2 on a text ends with the number
+of its records and the SHA-256 of every byte before that digest, and a file of tensors with one more
+SHA-256, its last tensor. So a program without posenc sees whether something was cut off or changed;
+the fingerprint stays that of the contents, whatever their layout.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
 import json
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -27,22 +32,26 @@ from posenc.detect.contract.canonical import digest
 from posenc.detect.contract.checks import alike, records
 from posenc.detect.contract.contract import FORMAT, VERSION, Check, Contract, Part
 
-__all__ = ["CONTRACT", "parsed", "read", "save", "text_of"]
+__all__ = ["CONTRACT", "parsed", "read", "save", "targets", "text_of"]
 
 CONTRACT = inputs.FileKind("a contract", 2**26, 2**22)
 FORMATS = ("json", "safetensors", "both")
 LONG = 8  # numbers from which a list becomes a tensor
 METADATA = "contract"
 HEAD = ("format", "version", "fingerprint")
+COUNT, DIGEST = "records", "sha256"
+END = re.compile(rb'"sha256": "([0-9a-f]{64})"\n}\n')
+ENDED = 79  # bytes that it matches
+WITHOUT = 1  # the version that has neither count nor digest
 CLOSE = 1e-9  # numbers of another machine, whose sines may end otherwise
 
 
 # --- writing --------------------------------------------------------------------------------------
 
 
-def _targets(path: str | os.PathLike[str], format: str | None) -> dict[str, Path]:  # noqa: A002
+def targets(path: str | os.PathLike[str], format: str | None) -> dict[str, Path]:  # noqa: A002
     """The files that a format stands for, by `json` and `safetensors`."""
-    path = Path(path)
+    path = inputs.named(path, "Contract.save")
     if format is None:
         format = "safetensors" if path.suffix == ".safetensors" else "json"  # noqa: A001
     if format not in FORMATS:
@@ -62,7 +71,7 @@ def save(
     existing: Literal["refuse", "replace"],
 ) -> tuple[str, ...]:  # fmt: skip
     """Write the files, or none of them; parameters as of `Contract.save`."""
-    paths = _targets(path, format)
+    paths = targets(path, format)
     with contextlib.ExitStack() as stack:
         for kind, file in [
             (kind, stack.enter_context(replacing(target, existing=existing)))
@@ -83,7 +92,8 @@ def text_of(contract: Contract, checks: Iterable[Mapping[str, Any]] | None = Non
             rows = ",\n".join(json.dumps(row, allow_nan=False) for row in data[key])
             text = f"[\n{rows}\n]"
         lines.append(f"{json.dumps(key)}: {text}")
-    return "{\n" + ",\n".join(lines) + "\n}\n"
+    text = "{\n" + ",\n".join([*lines, f'"{COUNT}": {len(data["checks"])}', ""])
+    return f'{text}"{DIGEST}": "{hashlib.sha256(text.encode()).hexdigest()}"\n}}\n'
 
 
 def _write(contract: Contract, kind: str, file: IO[bytes]) -> None:
@@ -98,13 +108,12 @@ def _write(contract: Contract, kind: str, file: IO[bytes]) -> None:
                 tensors[f"{i}.{name}"] = values
                 del rows[i][name]
     kinds = {name: (values.dtype.name, values.shape) for name, values in tensors.items()}
-    header = files.safetensors_header(kinds, {METADATA: text_of(contract, rows)})
+    header = files.safetensors_header(
+        {**kinds, DIGEST: ("uint8", (32,))}, {METADATA: text_of(contract, rows)}
+    )
     pieces = [values.astype(values.dtype.newbyteorder("<")) for values in tensors.values()]
-    files.write(file, 0, header)
-    begin = len(header)
-    for piece in pieces:
-        files.write(file, begin, piece)
-        begin += piece.nbytes
+    whole = b"".join([header, *(piece.tobytes() for piece in pieces)])
+    files.write(file, 0, whole + hashlib.sha256(whole).digest())
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -126,29 +135,62 @@ def read(path: str | os.PathLike[str]) -> Contract:
     Raises
     ------
     DataError
-        If it is no contract, of another version, changed after it was written, or if its numbers
-        are not those of its specs.
+        If it is no contract, of another version, cut or changed after it was written, or if its
+        numbers are not those of its specs.
     OSError
         If it cannot be opened.
     """
-    path = Path(path)
+    path = inputs.named(path, "a contract")
     if path.suffix == ".safetensors":
-        return parsed(_of_tensors(path), str(path))
-    return parsed(inputs.parse(inputs.text_of(path, CONTRACT), str(path), CONTRACT), str(path))
+        return _contract(_of_tensors(path), str(path))
+    return parsed(inputs.content(path, CONTRACT), str(path))
 
 
-def parsed(data: Any, caller: str) -> Contract:
-    """The contract of plain JSON types; errors as of `read`."""
+def parsed(text: bytes, caller: str) -> Contract:
+    """The contract of a JSON text; errors as of `read`."""
+    return _contract(_whole(text, caller), caller)
+
+
+def _whole(text: bytes, caller: str) -> Any:
+    """The values of a JSON text, but for its count and digest, which hold."""
+    data = inputs.parse(text, caller, CONTRACT)
+    if not _is_ended(data):
+        return data
+    end = END.fullmatch(text[-ENDED:])
+    _agree(f"{caller}: {DIGEST}", text[:-ENDED], end[1].decode() if end else "no such end")
+    with inputs.understood(caller, "a list of records, and how many"):
+        count, stated = len(data["checks"]), data.pop(COUNT, None)
+    if type(stated) is not int or stated != count:
+        raise DataError(mismatch(f"{caller}: {COUNT}", f"{count}, the number of them", stated))
+    return {key: value for key, value in data.items() if key != DIGEST}
+
+
+def _is_ended(data: Any) -> bool:
+    """Whether the version is one with a count and a digest."""
+    named = isinstance(data, dict) and data.get("format") == FORMAT
+    return named and data.get("version") == VERSION
+
+
+def _agree(caller: str, data: bytes, stated: str) -> None:
+    """Raise unless a digest is that of the bytes before it."""
+    own = hashlib.sha256(data).hexdigest()
+    if own != stated:
+        expected = f"{own}, the digest of all bytes before it, and nothing behind"
+        todo = "The file was cut or changed (an editor, or git's line ends); write it anew."
+        raise DataError(mismatch(caller, expected, stated, todo))
+
+
+def _contract(data: Any, caller: str) -> Contract:
+    """The contract of plain JSON types."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         keys = sorted(map(str, data))[:8] if isinstance(data, dict) else type(data).__name__
         todo = "`posenc golden` writes one."
         raise DataError(mismatch(caller, f"a contract, with the format {FORMAT!r}", keys, todo))
-    if data.get("version") != VERSION:
+    version = data.get("version")
+    if type(version) is not int or version not in (WITHOUT, VERSION):
         todo = "Write it anew by `posenc golden`, or use the posenc that wrote it."
-        received = repr(data.get("version"))[:40]
-        raise DataError(
-            mismatch(f"{caller}: version", f"{VERSION}, of this posenc", received, todo)
-        )
+        expected = f"{WITHOUT} or {VERSION}, of this posenc"
+        raise DataError(mismatch(f"{caller}: version", expected, repr(version)[:40], todo))
     with inputs.understood(caller, "numbers, texts and lists"):
         computed = digest({key: value for key, value in data.items() if key != "fingerprint"})
     if data.get("fingerprint") != computed:
@@ -231,9 +273,16 @@ def _of_tensors(path: Path) -> Any:
         if text is None:
             todo = "`posenc golden` writes one."
             raise DataError(mismatch(f"{caller}: metadata", f"the key {METADATA!r}", "none", todo))
-        data = inputs.parse(text, caller, CONTRACT)
+        data, tensors = _whole(text.encode(errors="surrogatepass"), caller), dict(layout.tensors)
+        if _is_ended(data):
+            last = tensors.pop(DIGEST, None)
+            ends = last is not None and last.shape == (32,) and last.end == layout.size
+            whole = files.read(file, 0, layout.size, "|u1").tobytes()
+            _agree(
+                f"{caller}: {DIGEST}", whole[:-32], whole[-32:].hex() if ends else "no such tensor"
+            )
         with inputs.understood(caller, "tensors named by the number of a record and a key"):
-            for name, tensor in layout.tensors.items():
+            for name, tensor in tensors.items():
                 index, _, key = name.partition(".")
                 row = data["checks"][int(index)]
                 if tensor.dtype not in ("float64", "int64") or len(tensor.shape) != 1 or key in row:

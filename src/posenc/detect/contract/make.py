@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +20,7 @@ from posenc.detect.contract.checks import records
 from posenc.detect.contract.contract import FORMAT, Contract, Part
 from posenc.detect.contract.files import CONTRACT, parsed, read
 from posenc.detect.explain import describe, from_gguf, from_hf
-from posenc.detect.explain.reader import NOTHING
+from posenc.detect.explain.nothing_said import NOTHING
 from posenc.encodings.rotary.rope import RoPE
 
 __all__ = ["PREFIXES", "described", "golden", "parts_of"]
@@ -92,8 +93,9 @@ def described(source: Any, caller: str, **settled: Any) -> Contract | Reading | 
         return _settled(source, caller)
     settled["on_error"] = "report"
     text = source if isinstance(source, str) and source.lstrip().startswith(("{", "[")) else None
+    path = None
     if text is None and isinstance(source, (str, Path)):
-        path = Path(source)
+        path = inputs.named(source, caller)
         if path.suffix == ".safetensors":
             return read(path)
         if path.suffix == ".gguf":
@@ -104,12 +106,14 @@ def described(source: Any, caller: str, **settled: Any) -> Contract | Reading | 
     if text is None:  # an object, or a path without a config, which is told so
         return _settled(from_hf(source, **settled), caller, source)
     data = inputs.parse(text, caller, CONTRACT)
+    if isinstance(data, dict) and "auto_map" in data and text is not source:
+        return _settled(from_hf(source, **settled), caller, data)  # code may lie beside it
     if not isinstance(data, dict):
         received = {"list": "a list", "str": "a text", "NoneType": "null"}
         kind = received.get(type(data).__name__, "a number")
         raise DataError(mismatch(caller, OBJECT, kind, NO_CONFIG))
     if data.get("format") == FORMAT:
-        return parsed(data, caller)
+        return parsed(text.encode(errors="surrogatepass"), caller) if path is None else read(path)
     name = "" if "model_type" in data else data.get("type", "")
     if name and suggest(name, (*registry.names(), *registry.VALUES)).startswith("Did"):
         return _value(data, caller)
@@ -124,9 +128,11 @@ def _settled(model: Reading, caller: str, data: Any = None) -> Reading:
         received = f"an object with the keys {keys}" if keys else "an empty object"
         raise DataError(mismatch(caller, OBJECT, f"{received}, which is no config", NO_CONFIG))
     if model.errors:
-        todo = "Settle it first, such as by `posenc golden --pairing half` or `--base`."
+        received = "; ".join(model.errors)
+        # An error that names an argument has said what to do.
+        todo = "" if re.search(r"\b(pairing|base)=", received) else "State it in the config."
         expected = "a config that leaves nothing open"
-        raise DataError(mismatch(caller, expected, "; ".join(model.errors), todo))
+        raise DataError(mismatch(caller, expected, received, todo))
     return model
 
 
@@ -170,7 +176,7 @@ def parts_of(model: Contract | Reading | Plan | Spec) -> tuple[Part, ...]:
     if isinstance(model, Spec):
         parts = [_part("spec", model)]
     elif isinstance(model, Reading):
-        parts = [_of_layer(entry) for entry in model]
+        parts = [part for entry in model for part in _of_layer(entry)]
     else:
         first = model.embeddings
         parts = [] if first is None else _of_entry(first, first.name)
@@ -187,12 +193,15 @@ def parts_of(model: Contract | Reading | Plan | Spec) -> tuple[Part, ...]:
     return tuple(named)
 
 
-def _of_layer(entry: Layer) -> Part:
-    name = entry.label
-    return _part(
-        name, entry.spec, layers=entry.indices, length=entry.length,
-        convolution=entry.convolution, temperature=entry.logit_scale, positions=entry.positions,
-    )  # fmt: skip
+def _of_layer(entry: Layer) -> Iterator[Part]:
+    """The part of an entry; one for each window where its layers have several."""
+    for size, layers in entry.windows or ((None, None),):
+        told = f", window {size}" if size is not None and len(entry.windows) > 1 else ""
+        yield _part(
+            f"{entry.label}{told}", entry.spec, layers=layers or entry.indices, window=size,
+            whole=bool(entry.windows) and size is None, length=entry.length,
+            convolution=entry.convolution, temperature=entry.logit_scale, positions=entry.positions,
+        )  # fmt: skip
 
 
 def _of_entry(entry: Entry, name: str, layers: tuple[int, ...] | None = None) -> list[Part]:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.errors import ArgumentError, DataError, DependencyError, mismatch
+from posenc._core.guard import foreign, offline
 from posenc.detect.contract.buffers import (
     COSINES,
     FREQUENCIES,
@@ -28,8 +29,10 @@ from posenc.detect.contract.buffers import (
     of_buffers,
     rows,
 )
+from posenc.detect.contract.building import counted, without_code
 from posenc.detect.contract.checks import ruled
 from posenc.detect.contract.contract import Part
+from posenc.detect.contract.forwards import unused_modules
 from posenc.detect.contract.make import parts_of
 from posenc.detect.contract.side import CannotSay, Comparand, Implementation
 from posenc.detect.explain import from_hf, to_hf
@@ -52,14 +55,23 @@ def of_model(model: Any, name: str) -> Comparand:
     """A loaded model, by its buffers and modules."""
     buffers: list[Buffer] = []
     mute: list[str] = []
+    unused = sorted(unused_modules(model, _turns))
     for path, module in model.named_modules():
-        for one in _tensors(module, path, name):
+        for one in () if path in unused else _tensors(module, path, name):
             (mute if isinstance(one, str) else buffers).append(one)  # type: ignore[arg-type]
         buffers += _biases(module, path or name)
     for path, tensor in {**dict(model.named_parameters()), **dict(model.named_buffers())}.items():
         if ROWS.search(path) and tensor.ndim >= 2:
             buffers.append(rows(path, tensor.reshape(-1, tensor.shape[-1])))
-    return of_buffers(name, [*buffers, *_slopes(model)], mute)
+    comparand = of_buffers(name, [*buffers, *_slopes(model)], mute)
+    remarks = tuple(f"{path} stands unused: no forward calls it" for path in unused)
+    return comparand._replace(remarks=remarks)
+
+
+def _turns(module: Any) -> bool:
+    """Whether a module holds frequencies, or cosines, under names that are known."""
+    names = (*vars(module), *module._buffers)
+    return any(kind.search(key) for key in names for kind in (FREQUENCIES, COSINES))
 
 
 def _tensors(module: Any, path: str, name: str) -> Iterator[Buffer | str]:
@@ -272,22 +284,29 @@ def of_folder(folder: str, name: str) -> Comparand:
     if not Path(folder).is_dir():
         raise ArgumentError(mismatch("diff", "hf: and a folder that is there", repr(folder)))
     data = load(Path(folder), f"diff: {name}")
-    if "auto_map" in data and data.get("model_type") not in transformers.CONFIG_MAPPING:
-        expected = "a class of transformers"
-        raise DataError(mismatch(f"diff: {name}", expected, "code of the model's own"))
-    trust = {"trust_remote_code": False}
-    with warnings.catch_warnings():
+    kind = data.get("model_type")
+    if not isinstance(kind, str) or kind not in transformers.CONFIG_MAPPING:
+        received = "code of the model's own" if "auto_map" in data else f"model_type {kind!r}"
+        raise DataError(mismatch(f"diff: {name}", "a class of transformers", received))
+    # It knows how many layers a model has; what a class builds of other sizes is counted below.
+    for error in from_hf(data, on_error="report").errors:
+        if "more than any model has" in error:
+            raise DataError(mismatch(f"diff: {name}", "a model that transformers builds", error))
+    with warnings.catch_warnings(), foreign(f"the building of {name}", timed=False), offline():
         warnings.simplefilter("ignore")
         try:
-            config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True, **trust)
-            with torch.device("meta"):
-                model = transformers.AutoModel.from_config(config, **trust)
+            config = transformers.CONFIG_MAPPING[kind].from_dict(without_code(data))
+            with torch.device("meta"), counted(torch):
+                model = transformers.AutoModel.from_config(
+                    config, attn_implementation="eager", trust_remote_code=False
+                )
+            materialise(model)
         except Exception as error:
             reason = f"{type(error).__name__}: {str(error)[:200]}"
             expected = "a model that transformers builds"
             raise DataError(mismatch(f"diff: {name}", expected, reason)) from error
-        materialise(model)
-    return of_model(model, name)._replace(remarks=(f"{name}: weights were not read",))
+    side = of_model(model, name)
+    return side._replace(remarks=(f"{name}: weights were not read", *side.remarks))
 
 
 def materialise(model: Any) -> None:
@@ -298,6 +317,8 @@ def materialise(model: Any) -> None:
         if "relative_position_index" in keys and index is not None:
             module.relative_position_index = index()
         if not any(kind.search(key) for key in keys for kind in (FREQUENCIES, COSINES)):
+            continue
+        if sum(buffer.numel() for buffer in module.buffers(recurse=False)) > MOST:
             continue
         try:
             fresh = type(module)(module.config)

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.guard import foreign
 from posenc.detect.contract.contract import Part
 
 __all__ = ["METHODS", "CannotSay", "Comparand", "Implementation", "Library"]
@@ -72,9 +73,10 @@ class Implementation:
         spoken = {"layer": part.name, "length": length}
         more = {k: v for k, v in spoken.items() if v is not None and self.takes(method, k)}
         try:
-            answer = self.methods[method](*map(self._array, arguments), **more)
-            several = isinstance(answer, (tuple, list)) and hasattr(answer[0], "shape")
-            numbers = [_numbers(each) for each in (answer if several else (answer,))]
+            with foreign(f"a call of {self.name}"):
+                answer = self.methods[method](*map(self._array, arguments), **more)
+                several = isinstance(answer, (tuple, list)) and hasattr(answer[0], "shape")
+                numbers = [_numbers(each) for each in (answer if several else (answer,))]
         except (CannotSay, MemoryError):
             raise
         except NotImplementedError as error:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.guard import why_no_code
 from posenc._core.io import inputs
 from posenc._core.plan import Plan
 from posenc._core.reading import Layer, Reading
@@ -70,10 +71,12 @@ def _description(source: Any, name: str) -> Comparand:
 
 def is_code(text: str) -> bool:
     """Whether a text is MODULE:NAME, code to import, and none of the other sides."""
-    module, _, attribute = text.rpartition(":")
-    if text.startswith((*PREFIXES, FOLDER, ENGINE)) or text.lstrip().startswith("{"):
+    if text.lower().startswith((*PREFIXES, FOLDER, ENGINE, "peer:")) or text.lstrip()[:1] == "{":
         return False
-    return bool(module and attribute) and not Path(text).exists()
+    why = "" if Path(text).exists() else why_no_code(text)
+    if why.endswith("is not there.") or "an address" in why:
+        raise ArgumentError(why)
+    return not why and not Path(text).exists()
 
 
 def _of_text(text: str, name: str) -> Comparand:

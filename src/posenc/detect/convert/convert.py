@@ -14,6 +14,8 @@ from posenc.detect.convert.completeness import check_whole, is_part
 from posenc.detect.convert.config_edits import changed_config
 from posenc.detect.convert.destination import Work, others, target_of
 from posenc.detect.convert.heads import Model, Projections, is_inside, read_model
+from posenc.detect.convert.pairing import THRESHOLD, PairingFinding, weighed
+from posenc.detect.convert.pairing_evidence import measured
 from posenc.detect.convert.projections import AttentionTensors, HeadTensor, find, order_of
 from posenc.detect.convert.table_edits import How, table_change
 from posenc.detect.convert.tensor_edits import Change, Move
@@ -52,6 +54,8 @@ class Conversion(Displayed):
         What becomes of each other file of a folder.
     probe : Probe or None
         What the forward probe saw.
+    evidence : PairingFinding or None
+        What states the pairing before, and what the weights say to that.
     """
 
     source: str
@@ -63,6 +67,7 @@ class Conversion(Displayed):
     config: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     probe: Probe | None = None
+    evidence: PairingFinding | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
@@ -76,7 +81,15 @@ class Conversion(Displayed):
             "config": list(self.config),
             "files": dict(self.files),
             "probe": None if self.probe is None else self.probe.to_dict(),
+            "evidence": None if self.evidence is None else self.evidence.to_dict(),
         }
+
+    def checked(self) -> list[str]:
+        """What was compared, and what the pairing before rests on, for people."""
+        lines = [] if self.probe is None else self.probe.words()
+        if self.evidence is not None:
+            lines.append(f"that the source is {self.evidence.stated}: {self.evidence.why}")
+        return lines
 
 
 def convert(
@@ -102,6 +115,11 @@ def convert(
     inputs go through both, and the scores of every head must agree; `probe` says which heads could
     be compared. Converting back gives every tensor bit for bit. What was done is recorded in the
     metadata of the file, and read by the next conversion.
+
+    The probe turns the source by the pairing that is stated, so it does not show that this is the
+    right one. The weights are asked first, as by `detect_pairing`: where they look otherwise,
+    nothing is written unless `layout=Projections(stored=)` states the pairing. `evidence` says what
+    it rests on, also where the weights are silent.
 
     A model must be there as a whole: queries with keys, and every layer that the config counts. An
     adapter, or one file of several (`…-00001-of-00002.safetensors`), may hold one side alone.
@@ -173,18 +191,16 @@ def convert(
         raise ArgumentError(mismatch("convert: dialect", "a folder with a config", "none", todo))
     changes: dict[str, Change] = {}
     attentions: tuple[AttentionTensors, ...] = ()
-    before, source_of_pairing, left = "", "", []
+    before, source_of_pairing, left, finding = "", "", [], None
     if pairing is not None:
         model = read_model(checkpoint, projections, caller)
         part = is_part(checkpoint)
         attentions = find(checkpoint, model, caller, alone=(*KEYS, *(GAINS if part else ())))
         if not part:
             check_whole(checkpoint, attentions, model, caller)
-        before, source_of_pairing, left = (
-            _before(attentions, pairing),
-            model.source,
-            _left(checkpoint, model),
-        )
+        source_of_pairing, left = model.source, _left(checkpoint, model)
+        finding = _examined(attentions, model, projections, every=target is not None)
+        before = _before(finding.stated, pairing)
         for attention in attentions:
             changes |= _moved(attention, pairing)
     for name, specs in (tables or {}).items():
@@ -216,6 +232,7 @@ def convert(
         tuple(remarks),
         rest,
         check,
+        finding,
     )
 
 
@@ -256,12 +273,25 @@ def _tensor(checkpoint: Checkpoint, name: str) -> Stored:
 # --- plan -----------------------------------------------------------------------------------------
 
 
-def _before(attentions: tuple[AttentionTensors, ...], pairing: str) -> str:
-    orders = {attention.heads.channels.order for attention in attentions}
+def _examined(
+    attentions: tuple[AttentionTensors, ...], model: Model, layout: Projections, *, every: bool
+) -> PairingFinding:
+    """The pairing that is stated; `DataError` where the weights contradict what others state."""
+    orders = sorted({attention.heads.channels.order for attention in attentions})
     if len(orders) > 1:
-        received = ", ".join(sorted(orders))
-        raise DataError(mismatch("convert", "one pairing in all layers", received))
-    order = next(iter(orders))
+        raise DataError(mismatch("convert", "one pairing in all layers", ", ".join(orders)))
+    finding = weighed(orders[0], model.source, "config", measured(attentions, every=every), {})
+    if finding.pairing == "unknown" and layout.stored is None:
+        todo = (
+            f"Weights are believed from |z| = {THRESHOLD} on. State what is stored: --stored half "
+            "or interleaved, `layout=Projections(stored=)`. Nothing was written."
+        )
+        expected = f"weights whose pairing is {orders[0]}"
+        raise DataError(mismatch("convert", expected, finding.why, todo))
+    return finding
+
+
+def _before(order: str, pairing: str) -> str:
     if order == pairing:
         todo = "If that is wrong, say `layout=Projections(stored=)`."
         received = f"{order}, which it is already"
@@ -339,7 +369,9 @@ def _recorded(
 
     record = dict(checkpoint.record)
     record["posenc"] = posenc.__version__
-    parts = dict(record.get("pairing_of", {}))
+    stated = record.get("pairing_of")
+    found = stated if isinstance(stated, dict) else {}  # what is not understood does not travel on
+    parts = {pattern: order for pattern, order in found.items() if order in PAIRINGS}
     if pairing is not None and layout.pattern == "*":
         record["pairing"] = pairing
         parts = {pattern: order for pattern, order in parts.items() if is_inside(pattern)}

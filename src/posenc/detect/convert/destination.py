@@ -127,7 +127,7 @@ class Work:
     def _fill(self, folder: Path) -> dict[str, Stored]:
         result: dict[str, Stored] = {}
         for name, layout in self.checkpoint.layouts.items():
-            with (folder / name).open("x+b", buffering=0) as sink:
+            with files.replacing(folder / name, existing="refuse") as sink:
                 write_file(layout, self.changes, self.record, sink, self.progress)
             copy = files.read_layout(folder / name)
             result |= {n: Stored(t, folder / name) for n, t in copy.tensors.items()}
@@ -140,10 +140,10 @@ class Work:
                 s.tensor.end - s.tensor.begin for s in result.values()
             )
             text = json.dumps(index, indent=2)
-            (folder / self.checkpoint.index_name).write_text(f"{text}\n", encoding="utf-8")
+            files.write_whole(folder / self.checkpoint.index_name, f"{text}\n")
         if self.config is not None:
             text = json.dumps(self.config, indent=2, ensure_ascii=False)
-            (folder / CONFIG).write_text(text + "\n", encoding="utf-8")
+            files.write_whole(folder / CONFIG, text + "\n")
         elif (source / CONFIG).is_file():
             _copy(source / CONFIG, folder / CONFIG)
         for name, what in others(self.checkpoint).items():
@@ -153,5 +153,5 @@ class Work:
 
 
 def _copy(source: Path, target: Path) -> None:
-    with inputs.opened(source) as file, target.open("xb") as sink:
+    with inputs.opened(source) as file, files.replacing(target, existing="refuse") as sink:
         shutil.copyfileobj(file, sink, files.PIECE)

@@ -241,11 +241,16 @@ def recorded_pairing(
 ) -> Literal["half", "interleaved"] | None:
     """The pairing that an earlier conversion recorded for the same tensors; None if it did not."""
     record = checkpoint.record
-    parts = record.get("pairing_of")
-    parts = parts if isinstance(parts, dict) else {}
+    parts, whole = record.get("pairing_of", {}), record.get("pairing")
+    stated = [*parts.values()] if isinstance(parts, dict) else [[parts]]
+    stated += [] if whole is None else [whole]
+    if strange := [value for value in stated if value not in PAIRINGS]:
+        todo = "Say what is stored: `layout=Projections(stored=)`."
+        expected = "a record of a conversion with half or interleaved"
+        raise DataError(mismatch(caller, expected, repr(strange[0])[:80], todo))
     only = layout.pattern
     if layout.attention:
-        return parts[only] if parts.get(only) in PAIRINGS else None
+        return parts.get(only)
     parts = {pattern: order for pattern, order in parts.items() if not is_inside(pattern)}
     if only not in parts and any(pattern != only for pattern in parts):
         listed = ", ".join(f"{pattern} {pairing}" for pattern, pairing in parts.items())
@@ -253,8 +258,7 @@ def recorded_pairing(
         raise DataError(
             mismatch(caller, "one conversion of all tensors", f"of parts: {listed}", todo)
         )
-    recorded = parts.get(only, record.get("pairing"))
-    return recorded if recorded in PAIRINGS else None
+    return parts.get(only, whole)
 
 
 def is_inside(name: str) -> bool:

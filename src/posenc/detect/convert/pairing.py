@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -14,19 +14,19 @@ import numpy as np
 from posenc._core.display import Displayed
 from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc.detect.convert.heads import Projections, read_model, recorded_pairing
-from posenc.detect.convert.pairing_evidence import Evidence, Group, evidence, groups
+from posenc.detect.convert.pairing_evidence import Evidence, Measure, measured, summed, total
 from posenc.detect.convert.projections import AttentionTensors, find
 from posenc.detect.explain import PAIRINGS
 from posenc.detect.files import open_checkpoint
 
-__all__ = ["THRESHOLD", "PairingFinding", "detect_pairing"]
+__all__ = ["THRESHOLD", "PairingFinding", "detect_pairing", "weighed"]
 
 THRESHOLD = 4.5  # z value from which weights are believed
 OPPOSED = 2.5  # z value of the other statistic that withdraws the claim
 DOUBT = 3.0  # z value of another width that withdraws it
 BLOCKS = 1.5  # z value of two blocks that withdraws interleaved
 GAP = 0.05  # nats by which the loss of one pairing must be lower
-MOST_LAYERS = 16
+MOST_SHOWN = 4  # layers
 Answer = Literal["half", "interleaved", "unknown"]
 
 
@@ -145,23 +145,13 @@ def detect_pairing(
             stated, source, origin = _order(find(opened, model, caller)), model.source, "config"
     assumed = projections._replace(stored=None if projections.rope is not None else "half")
     attentions = find(opened, read_model(opened, assumed, caller), caller)
-    weights = evidence(_read(attentions))
     losses = {} if probe is None else {name: _loss(probe(name), name) for name in PAIRINGS}
-    return _weighed(stated, source, origin, weights, losses)
+    return weighed(stated, source, origin, measured(attentions), losses)
 
 
 def _order(attentions: tuple[AttentionTensors, ...]) -> str:
     orders = {attention.heads.channels.order for attention in attentions}
     return next(iter(orders)) if len(orders) == 1 else ""
-
-
-def _read(attentions: tuple[AttentionTensors, ...]) -> Iterator[Group]:
-    """The groups of at most some layers, evenly spread; an adapter is no evidence of its model."""
-    attentions = tuple(a for a in attentions if not a.adapter)
-    count = min(MOST_LAYERS, len(attentions))
-    chosen = sorted({round(i) for i in np.linspace(0, len(attentions) - 1, count)})
-    for index in chosen:
-        yield from groups(attentions[index])
 
 
 def _loss(value: Any, name: str) -> float:
@@ -219,16 +209,51 @@ def doubted(weights: Evidence) -> str:
     return ""
 
 
-def _weighed(
-    stated: str, source: str, origin: Any, weights: Evidence, losses: dict[str, float]
+def _divided(measures: Mapping[str, list[Measure]], stated: str) -> str:
+    """A sentence, where layers, or queries and keys, say two things, or one says another thing.
+
+    Of more layers more are far from 0 by chance, so the threshold rises with their number.
+    """
+    bound = math.sqrt(THRESHOLD**2 + 2 * math.log(max(1, len(measures))))
+    everything = [m for own in measures.values() for m in own]
+    layers = {name: total([m.similarity for m in own]) for name, own in measures.items()}
+    sides = {name: total([getattr(m, name) for m in everything]) for name in ("queries", "keys")}
+    for parts in (layers, sides):
+        orders: dict[str, list[str]] = {}
+        for name, z in parts.items():
+            if abs(z) >= bound:
+                orders.setdefault("half" if z > 0 else "interleaved", []).append(f"{name} {z:.1f}")
+        if len(orders) == 2 or (stated and parts is layers and orders and stated not in orders):
+            sentences = (
+                f"{', '.join(names[:MOST_SHOWN])}{' …' if len(names) > MOST_SHOWN else ''}"
+                f" look {order}"
+                for order, names in orders.items()
+            )
+            return f"by their similarity z {', '.join(sentences)}"
+    return ""
+
+
+def weighed(
+    stated: str,
+    source: str,
+    origin: Any,
+    measures: Mapping[str, list[Measure]],
+    losses: dict[str, float],
 ) -> PairingFinding:
+    """What is stated, against what the weights say and what a probe has measured."""
+    weights = summed([m for own in measures.values() for m in own])
     claim = claimed(weights)
     figures = (
         f"similarity z = {weights.similarity:.1f}, balance z = {weights.balance:.1f} over "
         f"{weights.groups} groups of heads"
+        if weights.groups
+        else "no head of queries or keys could be measured"
     )
     if doubt := doubted(weights):
         figures += f"; {doubt}"
+    if divided := _divided(measures, stated):
+        figures += f"; {divided}"
+        claim = claim if claim != stated else "unknown"
 
     def answer(pairing: Any, by: Any, why: str) -> PairingFinding:
         return PairingFinding(pairing, by, stated, source, weights, claim, losses, why)
@@ -241,9 +266,13 @@ def _weighed(
             against = f", against what is {'stated' if best != stated else 'measured'}"
             why = f"the loss is {abs(gap):.2f} nats lower with {best}"
             return answer(best, "probe", why + (against if others else ""))
-    if stated and claim not in ("unknown", stated):
+    sign = -1 if stated == "interleaved" else 1
+    worst, best_z = sorted((sign * weights.similarity, sign * weights.balance))
+    if stated and (divided or (worst <= -THRESHOLD and best_z < -worst)):
+        against = "half" if sign < 0 else "interleaved"
+        say = "two things" if divided and claim != against else against
         why = (
-            f"{source} says {stated}, the weights say {claim} ({figures}): they may have been "
+            f"{source} says {stated}, the weights say {say} ({figures}): they may have been "
             "permuted, or the config is of another model; a loss probe settles it"
         )
         return answer("unknown", "nothing", why)

@@ -22,7 +22,7 @@ are alike in two blocks rather than gradually (`blocks`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,9 +30,11 @@ import numpy as np
 from posenc.detect.convert.projections import AttentionTensors, HeadTensor
 from posenc.detect.convert.segments import Segment
 
-__all__ = ["Evidence", "Group", "evidence", "groups"]
+__all__ = ["Evidence", "Group", "Measure", "evidence", "groups", "measured", "summed", "total"]
 
 FEWEST = 8  # channels that turn: fewer have too few orders to stand out from
+MOST_HEADS = 512  # heads of queries of a model, which its layers share
+MOST_INPUTS = 4096  # of a head: of more, columns that are evenly spread
 
 
 class Group(NamedTuple):
@@ -57,34 +59,88 @@ class Evidence(NamedTuple):
     groups: int
 
 
+class Measure(NamedTuple):
+    """The z values of one group of heads; those of what is absent are not finite."""
+
+    similarity: float
+    queries: float
+    keys: float
+    balance: float
+    blocks: float
+    narrower: tuple[tuple[tuple[int, int], float], ...]
+    wider: tuple[float, ...]
+
+
 def evidence(samples: Iterable[Group]) -> Evidence:
     """The evidence of some groups of heads."""
-    similarities, balances, wider, blocks = [], [], [], []
+    return summed([_measure(group) for group in samples if group.k.shape[0] >= FEWEST])
+
+
+def summed(measures: Sequence[Measure]) -> Evidence:
+    """The evidence of groups that were measured."""
     narrower: dict[tuple[int, int], list[float]] = {}
-    for group in samples:
-        if group.k.shape[0] < FEWEST:
-            continue
-        alike = _alike(group)
-        similarities.append(_similarity(alike))
-        blocks.append(_blocks(alike))
-        if group.charge is not None:
-            balances.append(_balance(group.charge))
-        for place, part in _parts(alike):
-            narrower.setdefault(place, []).append(_similarity(part))
-        for head in group.wider:
-            rows = _unit(head)
-            wider.append(_similarity((rows @ rows.T) ** 2))
+    for measure in measures:
+        for place, z in measure.narrower:
+            narrower.setdefault(place, []).append(z)
     return Evidence(
-        _total(similarities),
-        _total(balances),
-        max((_total(values) for values in narrower.values()), default=0.0),
-        _total(wider),
-        _total(blocks),
-        sum(map(math.isfinite, similarities)),
+        total([m.similarity for m in measures]),
+        total([m.balance for m in measures]),
+        max((total(values) for values in narrower.values()), default=0.0),
+        total([z for m in measures for z in m.wider]),
+        total([m.blocks for m in measures]),
+        sum(math.isfinite(m.similarity) for m in measures),
     )
 
 
-def _total(values: list[float]) -> float:
+def measured(
+    attentions: Sequence[AttentionTensors], *, every: bool = False
+) -> dict[str, list[Measure]]:
+    """Groups of layers by their names, with `every` of each; an adapter is no evidence.
+
+    Layers that hold nothing do not count among those that are read of a large model.
+    """
+    own = [attention for attention in attentions if not attention.adapter]
+    share = MOST_HEADS // max(1, len(own))  # heads of queries of a layer
+    largest = max((_queries_of_a_key(attention) for attention in own), default=1)
+    step = 1 if every else max(1, -(-largest // max(1, share)))
+    found: dict[str, list[Measure]] = {}
+    left = MOST_HEADS
+    for attention in (layer for start in range(step) for layer in own[start::step]):
+        if step > 1 and left < largest:
+            break
+        found[attention.name] = [
+            _measure(group)
+            for group in groups(attention, max(1, share // largest))
+            if group.k.shape[0] >= FEWEST and np.isfinite([group.q.sum(), group.k.sum()]).all()
+        ]
+        left -= largest * sum(math.isfinite(m.similarity) for m in found[attention.name])
+    return found
+
+
+def _queries_of_a_key(attention: AttentionTensors) -> int:
+    """How many heads of queries share a head of keys."""
+    q, k = (sum(len(t.of(part)) for t in attention.tensors if t.kind == "weight") for part in "qk")
+    return max(1, q // max(1, k))
+
+
+def _measure(group: Group) -> Measure:
+    alike, queries, keys = _alike(group)
+    wider = []
+    for head in filter(np.any, group.wider):
+        rows = _unit(head)
+        wider.append(_similarity((rows @ rows.T) ** 2))
+    return Measure(
+        _similarity(alike),
+        _similarity(queries),
+        _similarity(keys),
+        math.nan if group.charge is None else _balance(group.charge),
+        _blocks(alike),
+        tuple((place, _similarity(part)) for place, part in _parts(alike)),
+        tuple(wider),
+    )
+
+
+def total(values: list[float]) -> float:
     """The z value of independent ones; those of heads that hold nothing are not finite."""
     usable = [z for z in values if math.isfinite(z)]
     return sum(usable) / math.sqrt(len(usable)) if usable else 0.0
@@ -93,18 +149,21 @@ def _total(values: list[float]) -> float:
 # --- the two statistics ---------------------------------------------------------------------------
 
 
-def _alike(group: Group) -> np.ndarray:
-    """M, but for a factor."""
+def _alike(group: Group) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """M of the group, of its queries, and of its keys, but for factors."""
     rotated = group.k.shape[0]
+    if not (group.q.any() or group.k.any()):
+        return (np.zeros((rotated, rotated)),) * 3
     k = _unit(group.k)
-    alike = np.zeros((rotated, rotated))
+    keys = (k @ k.T) ** 2
+    queries, between = np.zeros((rotated, rotated)), np.zeros((rotated, rotated))
     for head in group.q:
         q = _unit(head)
-        alike += (q @ q.T) ** 2 + (k @ k.T) ** 2
+        queries += (q @ q.T) ** 2
         if q.shape[1] == k.shape[1]:  # latent queries and keys have inputs of their own
             across = q @ k.T
-            alike += across**2 + across.T**2
-    return alike
+            between += across**2 + across.T**2
+    return queries + len(group.q) * keys + between, queries, keys
 
 
 def _parts(alike: np.ndarray) -> Iterator[tuple[tuple[int, int], np.ndarray]]:
@@ -130,6 +189,8 @@ def _blocks(alike: np.ndarray) -> float:
 
 def _better(alike: np.ndarray, places: np.ndarray, others: np.ndarray) -> float:
     """The fall of M with the distance of one kind of places rather than another."""
+    if not np.ptp(alike):
+        return math.nan
     distances = [np.abs(place[:, None] - place[None, :]) for place in (others, places)]
     return _z(_ranks(alike), _ranks(distances[0]) - _ranks(distances[1]))
 
@@ -182,20 +243,37 @@ def _z(a: np.ndarray, b: np.ndarray) -> float:
 # --- reading --------------------------------------------------------------------------------------
 
 
-def groups(attention: AttentionTensors) -> Iterator[Group]:
-    """The groups of one layer, read one at a time; weights with their biases and gains."""
+def groups(attention: AttentionTensors, most: int | None = None) -> Iterator[Group]:
+    """Some groups of one layer, evenly spread and read singly; weights with biases and gains.
+
+    Where one side is missing, as in a file of several, each head of the other is a group.
+    """
     weights = [tensor for tensor in attention.tensors if tensor.kind == "weight"]
     q, k = ([(tensor, s) for tensor in weights for s in tensor.of(part)] for part in ("q", "k"))
-    if not q or not k or len(q) % len(k):
-        return
     if any(tensor.stored.tensor.stored is None for tensor in attention.tensors):
         return  # numbers of eight bits that NumPy cannot read
+    if not q or not k:
+        for number, (tensor, segment) in enumerate([*q, *k][:most]):
+            rows = _rows(attention, tensor, segment, "q" if q else "k", number)
+            yield Group(rows[None], rows, None, ())
+        return
+    if len(q) % len(k):
+        return
     each = len(q) // len(k)
     left: np.ndarray | None = None  # a head of queries that waits for its neighbour
+    step = -(-len(k) // most) if most else 1
+    beside = 1 + each % 2  # neighbours stay together, as they may be halves of one head
     for number, (tensor, segment) in enumerate(k):
+        if number // beside % step:
+            continue
         keys = _rows(attention, tensor, segment, "k", number)
         own = range(number * each, (number + 1) * each)
-        queries = np.stack([_rows(attention, *q[i], "q", i) for i in own])
+        first = _rows(attention, *q[own[0]], "q", own[0])
+        if not (keys.any() or first.any()):
+            continue
+        queries = np.empty((each, *first.shape))
+        for row, i in zip(queries, own, strict=True):
+            row[:] = first if i == own[0] else _rows(attention, *q[i], "q", i)
         wider = []
         for i, rows in zip(own, queries, strict=True):
             home, head = q[i]
@@ -207,6 +285,7 @@ def groups(attention: AttentionTensors) -> Iterator[Group]:
                 left = rows if left is None else None
         charge = _charge(attention, queries, keys, own, number)
         yield Group(queries, keys, charge, tuple(wider))
+        del queries, wider  # before the next ones are read
 
 
 def _doubled(attention: AttentionTensors, segment: Segment) -> tuple[int, int]:
@@ -264,11 +343,13 @@ def _rows(
 def _slice(tensor: HeadTensor, begin: int, count: int) -> np.ndarray:
     before, channels, behind = tensor.view
     if before == 1:
-        return tensor.stored.numbers(begin * behind, count * behind).reshape(count, behind)
+        every = -(-behind // MOST_INPUTS)
+        numbers = tensor.stored.numbers(begin * behind, count * behind, width=behind, every=every)
+        return numbers.reshape(count, -1)
     step = max(1, 2**19 // channels)
     pieces = []
     for start in range(0, before, step):
         rows = min(step, before - start)
         data = tensor.stored.numbers(start * channels, rows * channels).reshape(rows, channels)
         pieces.append(data[:, begin : begin + count].T)
-    return np.concatenate(pieces, axis=1)
+    return np.concatenate(pieces, axis=1)[:, :: -(-before // MOST_INPUTS)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import math
 import re
 from collections.abc import Iterator, Mapping
@@ -67,6 +68,7 @@ class AttentionTensors(NamedTuple):
     adapter: bool = False
 
 
+@functools.lru_cache(16)  # a model asks for one order thousands of times
 def order_of(source: Pairing, target: Pairing, rotated: int, width: int) -> np.ndarray:
     """The channel that each channel of a head takes: (width,), int64.
 
@@ -80,6 +82,7 @@ def order_of(source: Pairing, target: Pairing, rotated: int, width: int) -> np.n
     pairs = zip(source.channels(rotated), target.channels(rotated), strict=True)
     for old, new in pairs:
         order[[begin + c for c in new]] = [begin + c for c in old]
+    order.flags.writeable = False
     return order
 
 
@@ -147,15 +150,27 @@ def unknown_names(
         The least number of axes of what is looked for.
     """
     tensors = checkpoint.tensors
-    usual = {_anywhere(name) for name in tensors if layer_of(name) in complete}
-    return [
+    strange = [
         name
         for name, stored in tensors.items()
         if name.startswith(stem)
         and len(stored.tensor.shape) >= axes
-        and _anywhere(name) not in usual
         and _named(name, stored, model) is None
     ]
+    if not strange or not complete:
+        return strange
+    layers = _by_layer(tuple(tensors))
+    usual = set().union(*(layers.get(layer, ()) for layer in complete))
+    return [name for name in strange if _anywhere(name) not in usual]
+
+
+@functools.lru_cache(1)  # asked for each layer of one checkpoint
+def _by_layer(names: tuple[str, ...]) -> dict[int | None, set[str]]:
+    """The names of each layer, without its number."""
+    layers: dict[int | None, set[str]] = {}
+    for name in names:
+        layers.setdefault(layer_of(name), set()).add(_anywhere(name))
+    return layers
 
 
 def _anywhere(name: str) -> str:

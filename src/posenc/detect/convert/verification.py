@@ -57,8 +57,8 @@ class Probe(NamedTuple):
         lines = []
         if self.heads:
             lines.append(
-                f"verified: scores of {self.heads} heads in {self.layers} layers agree "
-                f"to {self.worst:.0e} of their size"
+                f"verified: scores of {self.heads} heads in {self.layers} layers, at random "
+                f"inputs, agree to {self.worst:.0e} of their size if the source is paired as stated"
             )
         for reason, layers in self.unverified.items():
             more = f", … ({len(layers)} in all)" if len(layers) > MOST_SHOWN else ""

@@ -5,26 +5,30 @@ from posenc.detect.explain.config_view import Keys
 from posenc.detect.explain.describe import describe, lines, plan_lines
 from posenc.detect.explain.dialects import DIALECTS, to_hf
 from posenc.detect.explain.gguf import from_gguf
-from posenc.detect.explain.layer_groups import MORE_LAYERS, WINDOWS
+from posenc.detect.explain.layer_groups import MORE_LAYERS
 from posenc.detect.explain.layer_types import COUNT_KEYS
 from posenc.detect.explain.reader import PAIRINGS, from_hf
 from posenc.detect.explain.rotary_entries import TRAINED
+from posenc.detect.explain.scaling_fields import ATTENTION_KEYS
 from posenc.detect.explain.sources import explain
+from posenc.detect.explain.windows import has_window, window_words
 
 __all__ = [
+    "ATTENTION_KEYS",
     "COUNT_KEYS",
     "DIALECTS",
     "MORE_LAYERS",
     "PAIRINGS",
     "TRAINED",
-    "WINDOWS",
     "Keys",
     "describe",
     "explain",
     "from_gguf",
     "from_hf",
+    "has_window",
     "label_of",
     "lines",
     "plan_lines",
     "to_hf",
+    "window_words",
 ]

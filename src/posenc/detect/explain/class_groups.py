@@ -207,8 +207,8 @@ def flat_group(
         return group._replace(base=(group.params.where(stated[0]), stated[1]))
     group = _with_base(keys, group, rule, label, form, notes)
     if stated is not None and group.base is not None and stated[1] != group.base[1]:
-        told = f"{group.params.where(stated[0])}={stated[1]:g} does not reach"
-        notes.warning(f"{told} layers of type {kind!r}, whose base is {group.base[0]}")
+        sentence = f"{group.params.where(stated[0])}={stated[1]:g} does not reach"
+        notes.warning(f"{sentence} layers of type {kind!r}, whose base is {group.base[0]}")
     if group.params.data and label in known.must_state_flat and group.of_class:
         notes.error(_no_base(params, known, own))
         return None

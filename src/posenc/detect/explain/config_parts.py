@@ -15,6 +15,7 @@ from posenc.presets.families import (
 )
 
 __all__ = [
+    "HEAD_COUNTS",
     "MAIN_PARTS",
     "NEEDED",
     "flat_part",
@@ -26,6 +27,7 @@ __all__ = [
     "label_of",
     "name_of_text",
     "parts_left_out",
+    "text_part",
     "with_older_parts",
 ]
 
@@ -33,7 +35,7 @@ __all__ = [
 MODELS, HEADS = ("n_heads", "num_heads", "n_head", "heads"), "attention_heads"
 SIZES = ("head_dim", "hidden_size", "d_model", "dim", "embed_dim", "width")
 # Keys of a config with attention of its own, beside its parts.
-OWN = ("num_attention_heads", "n_head", "n_heads", "num_heads")
+HEAD_COUNTS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
 # Sub-configs of the text, which may leave out their name, as the model's own says it.
 MAIN_PARTS = ("text_config", "language_config", "llm_config")
 # Those without which a plan is none; what is wrong with another is a warning.
@@ -97,10 +99,16 @@ def joined(name: str, key: str) -> str:
 
 def flat_part(keys: Keys, made: ClassParts) -> str:
     """The key of the part for text, where its keys stand in the config of the whole."""
-    if not any(key in keys for key in OWN) or (made.own and not made.flat):
+    if not any(key in keys for key in HEAD_COUNTS) or (made.own and not made.flat):
         return ""
     missing = [key for key in MAIN_PARTS if key in made.types and not keys.data.get(key)]
     return next((key for key in missing if family(made.types[key]) is not None), "")
+
+
+def text_part(made: ClassParts, inside: Mapping[str, Any]) -> str:
+    """The key of the part for text that a class reads, where the file has it."""
+    known = (key for key in MAIN_PARTS if key in made.types and key in inside)
+    return next((key for key in known if family(made.types[key]) is not None), "")
 
 
 def label_of(key: str) -> str:
@@ -117,4 +125,4 @@ def is_hollow(keys: Keys, row: Family | None, inside: Mapping[str, Any]) -> bool
     turning = row is not None and any("rotary" in rule for rule in row.entries)
     if turning and has_rotary(Keys(keys.data)) and not any(key in inside for key in NEEDED):
         return False
-    return not any(key in keys for key in OWN)
+    return not any(key in keys for key in HEAD_COUNTS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +16,7 @@ from posenc._core.reading import Layer, Reading
 from posenc._core.rungs import FLOAT
 from posenc._core.spec import Value, to_json
 from posenc.detect.explain.notes import is_open
+from posenc.detect.explain.windows import has_window, window_words
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.functional import wavelengths
@@ -29,12 +31,14 @@ ORIGINS = {
     "format": "the format's default",
     "caller": "the caller",
     "code": "posenc's default",
+    "file": "the modelling file beside it, read as text",
 }
 
 RESTS = {
     "config": "stated in the config",
     "preset": "known of the family",
     "format": "a default of the format",
+    "file": "said by the modelling file beside it, read as text",
     "class": "a default of the class in transformers",
 }
 
@@ -61,8 +65,6 @@ def describe(plan: Reading) -> dict[str, Any]:
     >>> describe(plan)["layers"][0]["pairs_with_a_turn"]
     {'within 4096 positions': 23, 'of': 32}
     """
-    import json
-
     return {
         "model": plan.model,
         "sure": _sure(plan),
@@ -88,11 +90,10 @@ def _sure(plan: Reading) -> str:
     if "caller" in origins:
         return "as far as the caller is right: not everything is stated or known"
     rests = [words for origin, words in RESTS.items() if origin in origins]
-    told = " and ".join(rests) if rests else "nothing of it needs a source"
     said = "settled, with warnings" if plan.warnings else "settled"
     assumed = sorted(field for origin, field in sources if origin == "class")
     more = f"; left out, so as its class has it: {', '.join(assumed)}" if assumed else ""
-    return f"{said}: {told}{more}"
+    return f"{said}: {' and '.join(rests) or 'nothing of it needs a source'}{more}"
 
 
 def _entry(entry: Layer) -> dict[str, Any]:
@@ -101,16 +102,11 @@ def _entry(entry: Layer) -> dict[str, Any]:
         found["attention"] = entry.attention
     if entry.indices is not None:
         found["indices"] = list(entry.indices)
-    if entry.length is not None:
-        found["length"] = entry.length
-    if entry.convolution:
-        found["convolution"] = entry.convolution
-    if entry.logit_scale is not None:
-        found["logit_scale"] = entry.logit_scale.to_dict()
-    if entry.scale is not None:
-        found["scale"] = entry.scale
-    if entry.positions is not None:
-        found["positions"] = entry.positions.to_dict()
+    for name in ("length", "convolution", "logit_scale", "scale", "positions"):
+        if (value := getattr(entry, name)) not in (None, ""):
+            found[name] = value.to_dict() if isinstance(value, Value) else value
+    if entry.windows:
+        found["windows"] = [{"size": size, "layers": layers} for size, layers in entry.windows]
     if isinstance(entry.spec, RotarySpec):
         found |= _rotary(entry.spec, entry.length)
     elif entry.spec is not None:
@@ -281,7 +277,7 @@ def _entry_lines(entry: Entry) -> list[str]:
     if warm is not None:
         made.append(f"scores of a query grow with its position: {_brief(warm)}")
     if entry.window is not None:
-        made.append(f"sees keys less than {entry.window} positions away")
+        made.append(f"sees {window_words(entry.window)}")
     if entry.scale is not None:
         made.append(_scale(entry.scale))
     if entry.share == "model":
@@ -322,6 +318,8 @@ def _told(entry: Layer, told: dict[str, Any]) -> list[str]:
         made.append(_scale(entry.scale))
     if entry.positions is not None:
         made.append(f"positions: {entry.positions}")
+    for size, own in entry.windows if has_window(entry) or len(entry.windows) > 1 else ():
+        made.append(f"sees {window_words(size)}{_where(entry.replace(indices=own))}")
     by_origin: dict[str, list[str]] = {}
     for source in entry.sources:
         by_origin.setdefault(source.origin, []).append(f"{source.field} ({source.where})")

@@ -41,6 +41,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from posenc._core.errors import DataError, suggest
+from posenc._core.io import inputs
 from posenc._core.reading import Layer, Reading
 from posenc.detect.explain.config_view import Keys
 from posenc.detect.explain.gguf_layers import WINDOW, LayerKind, kinds_of
@@ -127,7 +128,7 @@ def from_gguf(
     True
     """
     check_arguments("from_gguf", pairing, base, on_error)
-    file = Path(path)
+    file = inputs.named(path, "from_gguf")
     header = read_header(file)
     notes = Notes()
     entries, model = _entries(file, header, pairing, base, notes)

@@ -33,12 +33,12 @@ from posenc.detect.explain.non_rotary import applies
 from posenc.detect.explain.notes import Notes
 from posenc.presets.families import ClassDefaults
 
-__all__ = ["MORE_LAYERS", "WINDOWS", "layers_of"]
+__all__ = ["LIMITED", "MORE_LAYERS", "layers_of"]
 
 # Layers behind the counted ones, which predict further tokens.
 MORE_LAYERS = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers")
 MOST_LAYERS = 65_536  # a config that says more is no config of a model
-WINDOWS = (LOCAL, "chunked_attention", "local_attention")
+LIMITED = (LOCAL, "chunked_attention", "local_attention")  # types that see no whole sequence
 
 
 def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -> list[Layers]:
@@ -148,7 +148,7 @@ def _group(
         return flat_group(keys, params, rule, label, kind=kind, notes=notes)
     if known is None:
         asked = params.data.get("rope_type", params.data.get("type", "default"))
-        if kind in WINDOWS and asked != "default":
+        if kind in LIMITED and asked != "default":
             notes.warning(
                 f"{params.path}: partly, because layers differ, and whether the scaling reaches "
                 f"those of type {kind!r} is not known of this family; the plan scales them"

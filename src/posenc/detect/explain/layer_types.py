@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from posenc.detect.explain.config_view import Keys, is_number
+from posenc.detect.explain.config_view import Keys
+from posenc.detect.explain.layer_bases import BASES, bases_of, behind, numbers_of
 from posenc.detect.explain.non_rotary import applies
 from posenc.detect.explain.notes import Notes
 from posenc.presets.families import ClassDefaults, stretched
@@ -30,7 +31,6 @@ SHOWN = 12  # of a pattern
 LOCAL_BASE_KEYS = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta")
 PATTERN_KEYS = ("sliding_window_pattern", "_sliding_window_pattern")
 SHARE = "partial_rotary_factor"
-BASES = "layer_rope_theta"  # a base for each layer, 0 where it does not turn
 LOCAL, GLOBAL = "sliding_attention", "full_attention"
 # Layers that mix tokens without attention: no queries, no keys, no positions.
 OTHER = frozenset(
@@ -63,7 +63,7 @@ def types_of(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> list[str] | N
         if isinstance(listed, list) and listed and all(isinstance(t, str) for t in listed):
             count = layer_count(keys)
             if 0 < count < len(listed):
-                notes.remark(_behind(keys.where(key), listed, count))
+                notes.remark(behind(keys.where(key), listed, count))
                 return _with_last(keys, key, list(listed[:count]), rule, notes)
             if count not in (0, len(listed)):
                 notes.warning(f"{keys.where(key)} lists {len(listed)} of {count} layers")
@@ -121,15 +121,8 @@ def _types_by(keys: Keys, by: Mapping[str, Any], notes: Notes) -> list[str] | No
         notes.error(f"{keys.where(by['list'])} has {len(words)} entries for {count} layers")
         return None
     if len(words) > count:
-        notes.remark(_behind(keys.where(by["list"]), words, count))
+        notes.remark(behind(keys.where(by["list"]), words, count))
     return [by["values"][word] for word in words[:count]]
-
-
-def _behind(where: str, listed: list[Any], count: int) -> str:
-    return (
-        f"{where} has {len(listed)} entries for {count} layers: what is behind the last one is of "
-        "layers that predict further tokens, which are in no entry"
-    )
 
 
 def _listed(keys: Keys, path: str) -> list[Any] | None:
@@ -205,10 +198,12 @@ def _types_of_class(
     if asks == [every] and period and period > 0:
         pattern, asks = stretched(pattern, period), []
     if asks or not pattern:
-        told = " and ".join(f"{key}={keys.data.get(key)!r}" for key in asks) or "a rule of its own"
+        sentence = (
+            " and ".join(f"{key}={keys.data.get(key)!r}" for key in asks) or "a rule of its own"
+        )
         notes.error(
             f"{where} is missing, and layers differ: the class in transformers {known.version} "
-            f"makes it from {told}. State {TYPE_KEYS[0]}"
+            f"makes it from {sentence}. State {TYPE_KEYS[0]}"
         )
         return None
     if not count:
@@ -224,11 +219,11 @@ def _types_of_class(
         return None
     first, last = known.layers.get("first", []), known.layers.get("last")
     backwards = known.layers.get("from_last", False)
-    told = f"{where} is left out: layers are {' '.join(pattern[:SHOWN])}, repeated"
-    told += f" behind {' '.join(first)}" if first else ""
-    told += " from the last one" if backwards else ""
-    told += f", and the last one {last}" if last else ""
-    notes.remark(f"{told}, as the class in transformers {known.version} makes them")
+    sentence = f"{where} is left out: layers are {' '.join(pattern[:SHOWN])}, repeated"
+    sentence += f" behind {' '.join(first)}" if first else ""
+    sentence += " from the last one" if backwards else ""
+    sentence += f", and the last one {last}" if last else ""
+    notes.remark(f"{sentence}, as the class in transformers {known.version} makes them")
     types = [*first, *(pattern[i % len(pattern)] for i in range(count))][:count]
     types = types[::-1] if backwards else types
     return [*types[:-1], last] if last else types
@@ -258,17 +253,19 @@ def traits_of(
     if not count:
         return None
     turns = _turning(keys, rule, types, count, notes)
-    bases = _bases(keys, count, notes)
+    bases, switched = bases_of(keys, rule, count, notes)
+    if switched is not None:
+        turns = [one and other for one, other in zip(turns or switched, switched, strict=True)]
     scaled = _scaled(keys, rule, types, count)
     own = _overrides(keys)
-    shares = _each(keys, tuple(rule.get("share_lists", ())), count, notes)
+    shares = numbers_of(keys, tuple(rule.get("share_lists", ())), count, notes)
     alike = inner is None or len(set(inner)) == 1
     lists = (types, turns, bases, scaled, shares)
     if all(listed is None for listed in lists) and alike and not own:
         return None
     known: ClassDefaults | None = rule.get("class")
-    told = known is not None and known.kinds is not None  # which key is whose is known then
-    local = None if types is None or bases or told else keys.first(LOCAL_BASE_KEYS)
+    by_kind = known is not None and known.kinds is not None  # which key is whose is known then
+    local = None if types is None or bases or by_kind else keys.first(LOCAL_BASE_KEYS)
     traits = []
     for index in range(count):
         kind = types[index] if types else ""
@@ -334,11 +331,11 @@ def _turning(
     every = keys.integer(nope["interval"])
     if every is None and "every" in nope:
         every = nope["every"]
-        told = f"{keys.where(nope['list'])} is left out: one layer in {every} does not turn"
-        notes.remark(f"{told}, as the class in transformers makes them")
+        sentence = f"{keys.where(nope['list'])} is left out: one layer in {every} does not turn"
+        notes.remark(f"{sentence}, as the class in transformers makes them")
     if every is None:
-        told = f"{keys.where(nope['list'])} and {nope['interval']} are missing"
-        notes.error(f"{told}: they say which layers turn, and some do not")
+        sentence = f"{keys.where(nope['list'])} and {nope['interval']} are missing"
+        notes.error(f"{sentence}: they say which layers turn, and some do not")
     return None if not every else [(index + 1) % every != 0 for index in range(count)]
 
 
@@ -355,32 +352,6 @@ def _attending(keys: Keys, rule: Mapping[str, Any], count: int, notes: Notes) ->
         notes.error(f"{keys.where(rule['each'])} is not a list of {count} dictionaries of layers")
         return None
     return [not any(values.get(key) for key in rule["if"]) for values in inner]
-
-
-def _bases(keys: Keys, count: int, notes: Notes) -> list[tuple[str, float]] | None:
-    """A base for each layer; 0 or null for one that does not turn."""
-    found = _each(keys, (BASES, "rope_theta"), count, notes)
-    return None if found is None else [(found[0], float(value or 0)) for value in found[1]]
-
-
-def _each(
-    keys: Keys, names: tuple[str, ...], count: int, notes: Notes
-) -> tuple[str, list[float | None]] | None:
-    """The first of some keys that has a number for each layer, and its numbers."""
-    for name in names:
-        listed, where = keys.data.get(name, keys.defaults.get(name)), keys.where(name)
-        if not isinstance(listed, list) or not listed:
-            continue
-        keys.get(name)
-        if len(listed) < count:
-            notes.error(f"{where} has {len(listed)} entries for {count} layers")
-        elif not all(value is None or is_number(value) for value in listed):
-            notes.error(f"{where} is not a list of numbers")
-        else:
-            if len(listed) > count:
-                notes.remark(_behind(where, listed, count))
-            return where, listed[:count]
-    return None
 
 
 def _scaled(

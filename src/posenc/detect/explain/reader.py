@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
+from posenc._core.errors import DataError, suggest
 from posenc._core.reading import Layer, Note, Reading
+from posenc.detect.explain.arguments import PAIRINGS, check_arguments
 from posenc.detect.explain.config_parts import (
     MAIN_PARTS,
     NEEDED,
@@ -20,17 +22,23 @@ from posenc.detect.explain.config_parts import (
     label_of,
     name_of_text,
     parts_left_out,
+    text_part,
     with_older_parts,
 )
 from posenc.detect.explain.config_view import Keys
 from posenc.detect.explain.layer_types import COUNT_KEYS
+from posenc.detect.explain.modelling_file import modelling_of
 from posenc.detect.explain.non_rotary import applies, read_other, words
 from posenc.detect.explain.notes import Notes
-from posenc.detect.explain.rotary_entries import has_rotary, read_rotary
+from posenc.detect.explain.nothing_said import nothing_said
+from posenc.detect.explain.rotary_entries import TRAINED, has_rotary, read_rotary
 from posenc.detect.explain.rotary_fields import BASES, Given
 from posenc.detect.explain.rotary_widths import ABSOLUTE, FRACTIONS
-from posenc.detect.explain.unread_keys import MEANINGS, note_unread
-from posenc.detect.files import load
+from posenc.detect.explain.text_keys import note_flat, note_repeated
+from posenc.detect.explain.under_auto_map import by_file
+from posenc.detect.explain.unread_keys import MEANINGS, check_numbers, note_unread
+from posenc.detect.explain.windows import with_windows
+from posenc.detect.files import folder_of, load
 from posenc.presets.families import (
     ClassDefaults,
     ClassParts,
@@ -42,14 +50,11 @@ from posenc.presets.families import (
     family_of_architectures,
 )
 
-__all__ = ["check_arguments", "from_hf"]
+__all__ = ["PAIRINGS", "check_arguments", "from_hf"]
 
-PAIRINGS = ("half", "interleaved")
-ON_ERROR = ("raise", "report")
 # Words in the names of parts that are no models and concern positions.
 PART_WORDS = ("attention", "rope", "rotary", "position", "index")
 DEEPEST_PART = 8
-NOTHING = "nothing in the config says what the model does about positions"
 
 
 def from_hf(
@@ -105,7 +110,8 @@ def from_hf(
     """
     check_arguments("from_hf", pairing, base, on_error)
     data = load(config, "from_hf")
-    plan = _Reader(Given(pairing, None if base is None else float(base))).plan(data)
+    given = Given(pairing, None if base is None else float(base))
+    plan = _Reader(given, folder_of(config)).plan(data)
     if plan.errors and on_error == "raise":
         told = "; ".join(plan.errors)
         todo = 'on_error="report" returns what could be read.'
@@ -113,26 +119,12 @@ def from_hf(
     return plan
 
 
-def check_arguments(caller: str, pairing: object, base: object, on_error: object) -> None:
-    """Raise `ArgumentError` for arguments of a reader that are none of its choices."""
-    if pairing is not None and pairing not in PAIRINGS:
-        todo = suggest(pairing, PAIRINGS)
-        raise ArgumentError(mismatch(f"{caller}: pairing", "one of its names", repr(pairing), todo))
-    number = isinstance(base, (int, float)) and not isinstance(base, bool)
-    if base is not None and not (number and base > 0):  # type: ignore[operator]
-        raise ArgumentError(mismatch(f"{caller}: base", "a positive number", repr(base)))
-    if on_error not in ON_ERROR:
-        todo = suggest(on_error, ON_ERROR)
-        raise ArgumentError(
-            mismatch(f"{caller}: on_error", "one of its names", repr(on_error), todo)
-        )
-
-
 class _Reader:
     """One reading: parts of a config, and what is noted on the way."""
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: Given, folder: Path | None = None) -> None:
         self.given = given
+        self.folder = folder
         self.entries: list[Layer] = []
         self.notes: list[Note] = []
         self.model: object = None  # the type of the whole
@@ -145,11 +137,7 @@ class _Reader:
             model = ""
         self.part(data, "", "", depth=0)
         if not self.entries and not any(note.level == "error" for note in self.notes):
-            text = NOTHING
-            known = suggest(model, families()) if model and family(model) is None else ""
-            text += f", and {model!r} is no known family" if known else ""
-            text += f". {known}" if known.startswith("Did") else ""
-            self.notes.append(Note("error", text))
+            self.notes.append(Note("error", nothing_said(data, model)))
         return Reading(tuple(self.entries), notes=tuple(self.notes), model=model)
 
     def part(
@@ -170,25 +158,34 @@ class _Reader:
         of its class, if that is another. One without keys is as its class makes it, with `more`.
         """
         keys = Keys(data, path)
+        self.given = self.given._replace(file=modelling_of(data, self.folder))
         row, called = self._recognised(keys, name, called, fixed)
         made = class_parts(called)
         inside = {k: v for k, v in with_older_parts(data, made).items() if is_part(k, v, made)}
         flat = flat_part(keys, made)
         if flat:
             row = family(made.types[flat])
-            self._note_flat(keys, made, name, flat)
-        known = class_defaults(made.types[flat] if flat else of_class or called)
+            self.notes += note_flat(keys, made, name, flat)
+        of_class = made.types[flat] if flat else of_class or called
+        known = class_defaults(of_class)
         if known is not None:
             keys.defaults = known.left_out(data)
             keys.sizes = known.sizes if path else {}
         keys.defaults = {**parts_left_out(data, made), **keys.defaults, **more}
+        before = len(self.entries)
         without = {key: kind for key, kind in made.types.items() if key not in made.none}
         if row is not None and not is_hollow(keys, row, {**without, **inside}):
             self._known(keys, row, known, name)
+        elif row is None and (text := text_part(made, inside)):
+            self.notes += note_repeated(keys, text, inside[text], name)
         elif row is None and has_rotary(keys) and not is_hollow(keys, None, inside):
             self._unknown(keys, name)
         elif row is None and not inside and (data or not made.types):
             self._nothing(keys, name, called)
+        if len(self.entries) > before:
+            notes, made_so = Notes(name), self.entries[before:]
+            self.entries[before:] = with_windows(keys, of_class, known, made_so, notes)
+            self.notes += notes.notes
         if depth == DEEPEST_PART and (inside or made.types):
             where = keys.where(next(iter(inside or made.types)))
             notes = Notes(name)
@@ -234,19 +231,6 @@ class _Reader:
             notes.warning(f"{told}: {MEANINGS[key]}" if key in MEANINGS else told)
         else:
             notes.remark(told + hint)
-        self.notes += notes.notes
-
-    def _note_flat(self, keys: Keys, made: ClassParts, name: str, flat: str) -> None:
-        notes = Notes(name)
-        if made.flat == flat:
-            told = "keys of the text stand in the config of the whole, where its class reads them"
-            notes.remark(told)
-        else:
-            notes.warning(
-                "keys of the text stand in the config of the whole, while the class in "
-                f"transformers {made.version} reads {keys.where(flat)} alone: they are read as "
-                f"those of type {made.types[flat]!r}"
-            )
         self.notes += notes.notes
 
     def _left_out(
@@ -345,6 +329,7 @@ class _Reader:
             notes.remark(row.note)
         turning = any("rotary" in rule and applies(keys, rule) for rule in row.entries)
         stated = () if turning else (*BASES, *FRACTIONS, *ABSOLUTE)
+        before = len(self.entries)
         for rule in row.entries:
             if not applies(keys, rule):
                 for key in (*words(rule), *(stated if "rotary" in rule else ())):
@@ -352,6 +337,8 @@ class _Reader:
                 continue
             if "partly" in rule:
                 notes.warning(f"{rule.get('name', 'attention')}: partly, because {rule['partly']}")
+            if "note" in rule:
+                notes.remark(rule["note"])
             if "warn" in rule:
                 notes.warning(rule["warn"])
             if "rotary" in rule:
@@ -359,6 +346,9 @@ class _Reader:
                 self.entries += read_rotary(keys, rotary, name, self.given, notes)
             else:
                 self.entries += read_other(keys, rule, name, notes)
+        if known is not None and self.given.file is not None:
+            made = by_file(keys, row, self.entries[before:], self.given.file, notes)
+            self.entries[before:] = made
         for key, value in keys.defaulted.items() if keys.data else ():
             notes.remark(
                 f"{keys.where(key)} is left out: {repr(value)[:80]}, which the class in "
@@ -383,6 +373,8 @@ class _Reader:
                 f"{keys.where(count[0])}={count[1]:g} says that there are no layers: the plan is "
                 "that of layers as the rest of the config describes them"
             )
+        if not check_numbers(keys, TRAINED, notes):
+            self.entries = []  # nothing can be computed of such numbers
         note_unread(keys, notes)
         self._add(notes, keys.path)
 

@@ -13,6 +13,7 @@ from posenc._core.reading import Layer
 from posenc._core.spec import Spec, Value
 from posenc.detect.explain.class_groups import Layers
 from posenc.detect.explain.config_view import WIDEST, Keys
+from posenc.detect.explain.layer_bases import BASES as LISTED
 from posenc.detect.explain.layer_groups import layers_of
 from posenc.detect.explain.non_rotary import positions_of
 from posenc.detect.explain.notes import Notes
@@ -50,7 +51,7 @@ ORIGINAL = "original_max_position_embeddings"
 
 def has_rotary(keys: Keys) -> bool:
     """Whether a config says anything that only a rotary embedding needs."""
-    stated = (*DICTIONARIES, *BASES, *LOCAL_BASES, *FRACTIONS, *ABSOLUTE)
+    stated = (*DICTIONARIES, *BASES, LISTED, *LOCAL_BASES, *FRACTIONS, *ABSOLUTE)
     return any(key in keys for key in stated)
 
 
@@ -58,7 +59,7 @@ def trained_length(keys: Keys) -> tuple[str, int] | None:
     """The key and value of the longest position the model was made for."""
     for key in TRAINED:
         value = keys.integer(key)
-        if value:
+        if value and value > 0:
             return keys.where(key), value
     return None
 
@@ -78,8 +79,10 @@ def parameters(keys: Keys, notes: Notes) -> Keys:
     if new and old:
         for name in sorted(set(new) & set(old)):
             if new[name] != old[name]:
-                told = f"{keys.where('rope_parameters')}.{name}={new[name]!r}"
-                notes.error(f"{told} and rope_scaling.{name}={old[name]!r} contradict each other")
+                sentence = f"{keys.where('rope_parameters')}.{name}={new[name]!r}"
+                notes.error(
+                    f"{sentence} and rope_scaling.{name}={old[name]!r} contradict each other"
+                )
         # transformers 5 takes rope_scaling for the whole of rope_parameters where both are there.
         alone = [
             name
@@ -89,9 +92,9 @@ def parameters(keys: Keys, notes: Notes) -> Keys:
         ]
         if alone:
             where = keys.where("rope_parameters")
-            told = " and ".join(f"{where}.{name}={new[name]!r}" for name in alone)
+            sentence = " and ".join(f"{where}.{name}={new[name]!r}" for name in alone)
             notes.error(
-                f"{told} and a rope_scaling without {', '.join(alone)} contradict each other: "
+                f"{sentence} and a rope_scaling without {', '.join(alone)} contradict each other: "
                 "transformers takes rope_scaling alone where both are stated. Keep one of them"
             )
         merged = {**old, **new}
@@ -121,7 +124,7 @@ def read_rotary(
     notes : Notes
         Where remarks on the part go; those on an entry travel with its layer.
     """
-    keys = outside(keys, rule)
+    keys, rule = outside(keys, rule, notes)
     params = parameters(keys, notes)
     layers = layers_of(keys, params, rule, notes)
     if notes.failed:
@@ -168,12 +171,14 @@ def _inside(
     heads = next((key for key in rule["heads"] if keys.evaluate(key) is not None), None)
     if heads is not None:
         own.source("heads", keys.origin(heads), heads)
-    made = _entry(keys, params, layer, rule, notes=own, given=Given(None, given.base), sizes=[])
+    made = _entry(
+        keys, params, layer, rule, notes=own, given=given._replace(pairing=None), sizes=[]
+    )
     entry = None if wide is None else made
     turns = entry.spec if entry is not None and isinstance(entry.spec, RotarySpec) else None
     if turns is not None and wide is not None and turns.dim > wide:
-        told = f"{keys.where(head)}={wide:g}"
-        own.error(f"{told}: {turns.dim} channels of a head of the {rule['name']} turn")
+        sentence = f"{keys.where(head)}={wide:g}"
+        own.error(f"{sentence}: {turns.dim} channels of a head of the {rule['name']} turn")
         entry = None
     notes.notes += [note for note in own.notes if note not in notes.notes]
     return None if entry is None else dataclasses.replace(entry, attention=rule["name"])
@@ -212,8 +217,8 @@ def _entry(
     passed_over(own, rule, sizes[-1:], notes)
     dim, ladder = even(width, notes)
     if ladder is not None and kind in ("dynamic", "ntk", "proportional"):
-        told = f"which is {width} in the code and {dim} in the plan"
-        notes.warning(f"partly, because {kind!r} counts with the rotated width, {told}")
+        sentence = f"which is {width} in the code and {dim} in the plan"
+        notes.warning(f"partly, because {kind!r} counts with the rotated width, {sentence}")
     with_sections(keys, own, rule, template=template, pairs=dim // 2, notes=notes)
     temperature = temperature_of(keys, own, rule, "turning", notes)
     for key in rule.get("ignored", ()):

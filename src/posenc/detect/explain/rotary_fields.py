@@ -11,6 +11,8 @@ from posenc._core.errors import PosencError, suggest
 from posenc._core.spec import Value
 from posenc.detect.explain.class_groups import Layers
 from posenc.detect.explain.config_view import Keys, names_in
+from posenc.detect.explain.layer_bases import BASES as LISTED
+from posenc.detect.explain.modelling_file import Modelling
 from posenc.detect.explain.notes import Notes
 from posenc.detect.explain.rotary_widths import ABSOLUTE, FRACTIONS, even, head_of, width_of
 from posenc.detect.explain.scaling_rules import THETA_KEYS
@@ -50,6 +52,7 @@ class Given(NamedTuple):
 
     pairing: str | None = None
     base: float | None = None
+    file: Modelling | None = None  # the code that runs instead of the class
 
 
 def base_of(
@@ -65,6 +68,8 @@ def base_of(
         return None if layer.base is None else float(layer.base[1])
     if layer.base is not None:
         found[layer.base[0]] = layer.base[1]
+        if layer.base[0] == keys.where(LISTED):
+            params.first(THETA_KEYS)  # which the list stands before
     else:
         for key in THETA_KEYS:
             value = params.number(key)
@@ -147,6 +152,8 @@ def template_of(
         template["pairing"] = given.pairing
         notes.sources = [s for s in notes.sources if s.field != "pairing"]
         notes.source("pairing", "caller", "pairing")
+    elif given.file is not None and given.file.pairing:
+        _of_file(given.file, template, notes)
     elif "pairing" not in template:
         notes.error(
             "the pairing of channels is never stated in a config, and the family is not known: "
@@ -154,6 +161,22 @@ def template_of(
         )
         template["pairing"] = "half"
     return template
+
+
+def _of_file(file: Modelling, template: dict[str, Any], notes: Notes) -> None:
+    """Take the pairing from the code that runs."""
+    row = template.get("pairing")
+    known = row.get("order") if isinstance(row, Mapping) else row
+    if known not in (None, file.pairing):
+        notes.warning(
+            f"{file.name} pairs channels {file.pairing!r}, the row of the family {known!r}: the "
+            "plan follows the file, as auto_map names it"
+        )
+    if known != file.pairing:
+        whole = {**row, "order": file.pairing} if isinstance(row, Mapping) else file.pairing
+        template["pairing"] = whole
+        notes.sources = [s for s in notes.sources if s.field != "pairing"]
+        notes.source("pairing", "file", file.name)
 
 
 def _chosen(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -> str | None:

@@ -7,9 +7,10 @@ data, measured by `tools/class_reads.py`. A plan follows the class, and says whi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from posenc._core.errors import mismatch
 from posenc.detect.explain.config_view import NAMES, Keys, is_number
 from posenc.detect.explain.non_rotary import words
 from posenc.detect.explain.notes import Notes
@@ -21,18 +22,24 @@ from posenc.presets.families import ClassDefaults, Reads, class_parts
 __all__ = [
     "BESIDE",
     "MEANINGS",
+    "SPELLINGS",
     "Sizes",
+    "check_numbers",
     "inside",
     "note_unread",
     "outside",
     "passed_over",
     "reads_of",
+    "unread",
 ]
 
 BESIDE = "^"  # of keys outside a dictionary
 SHARE, THETA = FRACTIONS[0], BASES[0]
 DICTIONARIES = ("rope_scaling", "rope_parameters")
 HEADS = ("head_dim", "kv_channels")
+# Beyond these no key of a config means anything, and arithmetic overflows.
+SMALLEST, LARGEST = 1e-30, 1e30
+EXPECTED = f"0, or a number from {SMALLEST:g} to {LARGEST:g}, of either sign"
 SPELLINGS = (*BASES, *LOCAL_BASES, *FRACTIONS, *ABSOLUTE, *NAMES.findall(" ".join(WIDTHS)))
 
 # Words in the names of keys that concern positions: such a key is read, or reported.
@@ -100,15 +107,30 @@ def reads_of(rule: Mapping[str, Any]) -> Reads | None:
     return None if known is None else known.reads
 
 
-def outside(keys: Keys, rule: Mapping[str, Any]) -> Keys:
-    """A config without the keys that its class passes over, but for those that the row names."""
+def outside(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> tuple[Keys, Mapping[str, Any]]:
+    """A config without the keys that its class passes over, but for those that the row names.
+
+    A file that says in other words alone how wide a head is was written for other code: it is read
+    as a whole, by the rule without the class.
+    """
     known: ClassDefaults | None = rule.get("class")
     if known is None or known.reads is None:
-        return keys
+        return keys, rule
     named = {name for word in words(rule) for name in NAMES.findall(word)}
     named |= {THETA} if THETA in known.reach else set()
     hidden = {*SPELLINGS, *known.ignores} - known.reads.keys - named
-    return keys.without(hidden, hidden.intersection((*FRACTIONS, *ABSOLUTE)))
+    shown = keys.without(hidden, hidden.intersection((*FRACTIONS, *ABSOLUTE)))
+    if "width" in rule or any(shown.evaluate(one) is not None for one in WIDTHS):
+        return shown, rule
+    other = next((one for one in WIDTHS if keys.evaluate(one) is not None), None)
+    if other is None:
+        return shown, rule
+    notes.warning(
+        f"{keys.where(other)} is not read by the class in transformers {known.version}, and no key "
+        "that it reads says how wide a head is: the file was written for other code, and the plan "
+        "is that of all its keys"
+    )
+    return keys, {**rule, "class": None}
 
 
 def inside(
@@ -196,19 +218,46 @@ def note_unread(keys: Keys, notes: Notes) -> None:
                 f"{keys.where(key)}={keys.data[key][:80]!r} was not read: the tower that it "
                 "names has a file of its own, and is in no entry"
             )
-    for key in _left(keys, WORDS):
-        said = keys.data[key] is not False and keys.data[key] != "absolute"
-        if said and not any(word in key for word in SILENT):
-            told = f"{keys.where(key)}={repr(keys.data[key])[:200]} was not read"
-            notes.warning(f"{told}: {MEANINGS[key]}" if key in MEANINGS else told)
+    for key in unread(keys):
+        told = f"{keys.where(key)}={repr(keys.data[key])[:200]} was not read"
+        notes.warning(f"{told}: {MEANINGS[key]}" if key in MEANINGS else told)
 
 
-def _left(keys: Keys, words: Iterable[str]) -> list[str]:
+def _numbers(value: Any, where: str) -> Iterator[tuple[str, float]]:
+    """The numbers of a value and of what it holds, each with its place."""
+    if isinstance(value, (Mapping, list)):
+        pairs = value.items() if isinstance(value, Mapping) else enumerate(value)
+        for key, inner in pairs:
+            yield from _numbers(inner, f"{where}.{key}")
+    elif is_number(value):
+        yield where, value
+
+
+def check_numbers(keys: Keys, lengths: Iterable[str], notes: Notes) -> bool:
+    """Whether every number that was read lies where arithmetic has a meaning; notes where not."""
+    for key in lengths:
+        if key in keys.read and (keys.number(key) or 0) < 0:
+            notes.warning(f"{keys.where(key)}={keys.data[key]!r} is no length: it is not used")
+    wrong = [
+        mismatch(where, EXPECTED, repr(value)[:40])
+        for key in sorted(keys.read & keys.data.keys())
+        # Another dictionary is a part, which is read as one.
+        if key in DICTIONARIES or not isinstance(keys.data[key], Mapping)
+        for where, value in _numbers(keys.data[key], keys.where(key))
+        if value and not SMALLEST <= abs(value) <= LARGEST
+    ]
+    for text in wrong:
+        notes.error(text)
+    return not wrong
+
+
+def unread(keys: Keys) -> list[str]:
     """Keys of a part that sound as if they meant positions, and that nobody read."""
     found = []
     for key, value in keys.data.items():
         if key in keys.read or value in (None, False) or isinstance(value, Mapping):
             continue
-        if any(word in key.lower() for word in words):
+        said = value != "absolute" and any(word in key.lower() for word in WORDS)
+        if said and not any(word in key for word in SILENT):
             found.append(key)
     return found

@@ -9,27 +9,37 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from posenc._core.errors import PosencError
-from posenc.detect.explain import from_hf, to_hf
+from posenc.detect.explain import ATTENTION_KEYS, from_hf, to_hf
+from posenc.detect.extend.readings import (
+    DICTIONARY,
+    family_of,
+    read_by,
+    release_of,
+    warnings_of,
+)
 from posenc.detect.extend.rules import RULES, enlarged
+from posenc.presets.families import class_defaults
 from posenc.scaling.base import Scaling
 from posenc.scaling.dynamic_ntk import DynamicNTK
 from posenc.scaling.linear import Linear
 from posenc.scaling.llama3 import Llama3
 from posenc.scaling.yarn import YaRN
 
-__all__ = ["Wanted", "lines_of", "patched", "wanted_of"]
+__all__ = ["LAYERS", "Wanted", "lines_of", "patched", "wanted_of"]
 
 LENGTH_KEYS = ("max_position_embeddings", "n_positions", "seq_length", "max_sequence_length")
-# Read in vLLM 0.33.0, `rotary_embedding/__init__.py`.
+# What vLLM 0.33.0 and SGLang 0.5.23 make of it: `rotary_embedding`, class DynamicNTK….
 FIXED = "vLLM reads `dynamic` as one fixed base, so there is no such line for it, nor for SGLang."
-SECTIONS = (
-    "vLLM keeps M-RoPE's sections under no scaling and under YaRN alone, so there is no such line "
-    "for it, nor for SGLang."
-)
 NESTED = (
-    "SGLang replaces a part of a config, such as text_config, by what an override says of it: "
-    "write the config.json instead."
+    "SGLang merges an override of a part, such as text_config, in 0.5.23, and replaced the part "
+    "before: write the config.json instead."
 )
+READ_BACK = (
+    "Each line of a config was read back by posenc's own reader, after posenc's tables of what the "
+    "class in transformers, {} read of it: a rotation that differs is left out."
+)
+DRAFT = "A draft model (speculative decoding) has a config of its own: it needs the same rule."
+LAYERS = "llama.cpp's options do not reach layers with and without a window alike: no line for it."
 TENSOR = (
     "llama.cpp reads Llama 3's factors from a tensor of the GGUF file, which its converter writes."
 )
@@ -107,23 +117,27 @@ def _change(config: Mapping[str, Any], dialect: str, wanted: Wanted) -> dict[str
     # Dynamic scaling starts from the declared length, so that stays.
     lengths = {} if wanted.growing else {key: wanted.length}
     if dialect == "hf4":
-        said: dict[str, Any] = dict(config.get("rope_scaling") or {})
-        written = _parameters(said, wanted)
+        stated: dict[str, Any] = dict(config.get("rope_scaling") or {})
+        written = _parameters(stated, wanted)
         base = written.pop("rope_theta", None)
         scaled = None if written.get("rope_type") == "default" else written
-        told = {} if base is None else {"rope_theta": base}
-        return {**told, "rope_scaling": scaled, **lengths}
-    said = dict(config.get("rope_parameters") or {})
-    kinds = [name for name, value in said.items() if isinstance(value, dict)]
+        theta = {} if base is None else {"rope_theta": base}
+        return {**theta, "rope_scaling": scaled, **lengths}
+    stated = dict(config.get("rope_parameters") or {})
+    kinds = [name for name, value in stated.items() if isinstance(value, dict)]
     if kinds:
         ends = {name.rsplit(".", 1)[-1] for name in wanted.changed}
         for name in kinds:
             if name in ends:
-                said[name] = _parameters(said[name], wanted)
-        return {"rope_parameters": said, **lengths}
-    if "rope_theta" not in said and wanted.specs:
-        said["rope_theta"] = next(iter(wanted.specs.values())).base
-    return {"rope_parameters": _parameters(said, wanted), **lengths}
+                stated[name] = _parameters(stated[name], wanted)
+        return {"rope_parameters": stated, **lengths}
+    if "rope_theta" not in stated and wanted.specs:
+        stated["rope_theta"] = next(iter(wanted.specs.values())).base
+    defaults = class_defaults(config.get("model_type"))
+    if defaults is not None and defaults.share != 1 and "partial_rotary_factor" not in config:
+        # An engine that puts this over what it loaded does not ask the class again.
+        stated.setdefault("partial_rotary_factor", defaults.share)
+    return {"rope_parameters": _parameters(stated, wanted), **lengths}
 
 
 def _parameters(said: Mapping[str, Any], wanted: Wanted) -> dict[str, Any]:
@@ -139,6 +153,9 @@ def _parameters(said: Mapping[str, Any], wanted: Wanted) -> dict[str, Any]:
         name = "linear"
     elif isinstance(rule, YaRN):
         name, own["original_max_position_embeddings"] = "yarn", rule.original_length
+        stated = wanted.specs[min(wanted.changed)].magnitude.attention_factor
+        kept = {key: value for key, value in kept.items() if key not in ATTENTION_KEYS}
+        own |= {} if stated is None else {ATTENTION_KEYS[0]: stated}
     elif isinstance(rule, Llama3):
         name, own["original_max_position_embeddings"] = "llama3", rule.original_length
         own |= {"low_freq_factor": rule.low_freq_factor, "high_freq_factor": rule.high_freq_factor}
@@ -155,9 +172,15 @@ def _reads_as(config: Mapping[str, Any], wanted: Wanted) -> bool:
         return False
     read: dict[str, Any] = {layer.label: layer.spec for layer in plan if layer.kind == "rotary"}
     return all(
-        name in read and read[name].at(wanted.length) == spec.at(wanted.length)
+        name in read and _stated(read[name], wanted.length) == _stated(spec, wanted.length)
         for name, spec in wanted.specs.items()
     )
+
+
+def _stated(spec: Any, length: int) -> Any:
+    """A rotation at a length, with its attention factor as a number, stated or not."""
+    fixed = spec.at(length)
+    return fixed.replace(magnitude=fixed.magnitude.replace(attention_factor=fixed.attention_factor))
 
 
 def lines_of(
@@ -171,8 +194,8 @@ def lines_of(
     notes: list[str] = []
     if config is None:
         spec = next(iter(wanted.specs.values()))
-        told = _parameters({"rope_theta": spec.base}, wanted)
-        lines["transformers 5, rope_parameters"] = json.dumps(told)
+        parameters = _parameters({"rope_theta": spec.base}, wanted)
+        lines["transformers 5, rope_parameters"] = json.dumps(parameters)
     else:
         newest = patched(config, "hf5", wanted)
         for name, written in (
@@ -182,44 +205,83 @@ def lines_of(
             if written is None:
                 notes.append(f"A config of {name} cannot say it: read back, it is another plan.")
                 continue
+            if newest is not None and (differs := _differs("transformers", newest, wanted)):
+                notes += [differs] if name.endswith("5") else []
+                continue
             place = f", in place of {', '.join(written.gone)}" if written.gone else ""
             lines[f"{name}, in config.json{place}"] = json.dumps(written.change)
         if newest is not None:
-            more, missing = _servers(newest.change, wanted)
+            more, missing = _servers(newest, wanted)
             lines |= more
             notes += missing
-    options, why = _llama_cpp(wanted)
+            if lines:
+                notes.append(READ_BACK.format(" and ".join(map(release_of, ("vLLM", "SGLang")))))
+    options, why = _llama_cpp(wanted, config or {"model_type": architecture})
     if options:
         cap = f"--override-kv {architecture}.context_length=int:{wanted.length}"
         lines["llama.cpp"] = f"{options} --ctx-size {wanted.length} {cap}"
-    return lines, (*notes, *why)
+    return lines, (*notes, *why, *([DRAFT] if lines else []))
 
 
-def _servers(change: dict[str, Any], wanted: Wanted) -> tuple[dict[str, str], list[str]]:
+def _servers(written: Written, wanted: Wanted) -> tuple[dict[str, str], list[str]]:
     """The options of vLLM and SGLang, which put a change into the config that they loaded."""
     if wanted.growing:
         return {}, [FIXED]
-    if _several_axes(wanted):
-        return {}, [SECTIONS]
-    override = shlex.quote(json.dumps(change))
-    lines = {"vLLM": f"--hf-overrides {override} --max-model-len {wanted.length}"}
-    if any(isinstance(value, dict) and "rope_parameters" in value for value in change.values()):
-        return lines, [NESTED]
-    told = f"--json-model-override-args {override} --context-length {wanted.length}"
-    return {**lines, "SGLang": told}, []
+    part = _part(written)
+    override = shlex.quote(json.dumps(written.change))
+    lines: dict[str, str] = {}
+    notes = []
+    for engine, option, length in (
+        ("vLLM", "--hf-overrides", "--max-model-len"),
+        ("SGLang", "--json-model-override-args", "--context-length"),
+    ):
+        why = _differs(engine, written, wanted)
+        if why:
+            notes.append(why)
+        elif part and engine == "SGLang":
+            notes.append(NESTED)
+        else:
+            lines[engine] = f"{option} {override} {length} {wanted.length}"
+            notes += warnings_of(engine, written.config[part] if part else written.config)
+    return lines, notes
 
 
-def _several_axes(wanted: Wanted) -> bool:
-    """Whether a rotation has sections that vLLM would forget under the rule."""
-    kept = wanted.scaling is None or isinstance(wanted.scaling, YaRN)
-    return not kept and any(len(spec.arrangement.axes) > 1 for spec in wanted.specs.values())
+def _part(written: Written) -> str:
+    """The part of the config in which the rotary parameters stand, empty for the config itself."""
+    nested = (key for key, value in written.change.items() if isinstance(value, dict))
+    return next((key for key in nested if key != DICTIONARY), "")
 
 
-def _llama_cpp(wanted: Wanted) -> tuple[str, tuple[str, ...]]:
+def _differs(engine: str, written: Written, wanted: Wanted) -> str:
+    """Why there is no line for an engine: what it makes of one is not known, or something else."""
+    part = _part(written)
+    inner = written.config[part] if part else written.config
+    row, read = family_of(engine, inner), read_by(engine, inner)
+    axes = max((len(spec.arrangement.axes) for spec in wanted.specs.values()), default=1)
+    # The class in transformers knows its sections, an engine only those that are stated.
+    lost = (
+        engine != "transformers"
+        and axes > 1
+        and "mrope_section" not in (read or {}).get(DICTIONARY, {})
+    )
+    if read and not lost and _reads_as({**written.config, part: read} if part else read, wanted):
+        return ""
+    why = f"reads the rule otherwise: {row['source']}" if row else "was not read for it"
+    return (
+        f"{release_of(engine)}, type {inner.get('model_type')}: {why}. So there is no line for it."
+    )
+
+
+def _llama_cpp(wanted: Wanted, config: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     """The options of llama.cpp, if any, and what to know."""
     rule: Any = wanted.scaling
+    inner = next((v for k, v in config.items() if k.endswith("text_config") and v), config)
+    row = family_of("llama.cpp", inner)
+    if rule is not None and row is not None and row.get("kind") == "default":
+        reason = f"{release_of('llama.cpp')} reads a scaling otherwise for models of this class"
+        return "", (f"{reason} ({row['source']}), so there is no line for it.",)
     if len(wanted.changed) < len(wanted.specs) and wanted.changed:
-        return "", ("llama.cpp's options reach every layer, and some here stay as they are.",)
+        return "", (LAYERS,)
     if wanted.base is not None:
         return f"--rope-freq-base {wanted.base:.9g}", (CAP,)
     if isinstance(rule, Linear):
@@ -231,7 +293,7 @@ def _llama_cpp(wanted: Wanted) -> tuple[str, tuple[str, ...]]:
     fast, slow, length = rule.beta_fast, rule.beta_slow, rule.original_length
     if rule != YaRN(rule.factor, original_length=length, beta_fast=fast, beta_slow=slow):
         return "", ("llama.cpp's options cannot say this YaRN: its ramp or its magnitude.",)
-    told = f"--rope-scaling yarn --rope-scale {rule.factor:.9g} --yarn-orig-ctx {length}"
+    options = f"--rope-scaling yarn --rope-scale {rule.factor:.9g} --yarn-orig-ctx {length}"
     if (fast, slow) != (32.0, 1.0):
-        told += f" --yarn-beta-fast {fast:g} --yarn-beta-slow {slow:g}"
-    return told, (CAP,)
+        options += f" --yarn-beta-fast {fast:g} --yarn-beta-slow {slow:g}"
+    return options, (CAP,)

@@ -11,9 +11,14 @@ from typing import Any
 from posenc._core.display import Displayed
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc._core.reading import Layer, Reading
-from posenc.detect.explain import from_gguf, from_hf
-from posenc.detect.extend.engines import Wanted, lines_of, patched
-from posenc.detect.extend.lengths import new_length, trained_rotation
+from posenc.detect.explain import from_gguf, from_hf, has_window
+from posenc.detect.extend.engines import LAYERS, Wanted, lines_of, patched
+from posenc.detect.extend.lengths import (
+    check_numbers,
+    new_length,
+    stated_factor,
+    trained_rotation,
+)
 from posenc.detect.extend.options import LayerExtension, layer_extension, recommended
 from posenc.detect.files import load, read_header
 
@@ -27,6 +32,11 @@ SHARED = (
 UNKNOWN = (
     "Quality is not predicted: no config says what the weights learned. Measure it on texts of "
     "both lengths, the loss at each position and a task that needs the far text."
+)
+ORDER = (
+    "This order is arithmetic. A registered study of small models contradicted the claims that it "
+    "ranks rules by their loss and that its first rule reads long texts better than every other: "
+    "docs/extend.md has the table, --rule takes another."
 )
 
 
@@ -43,7 +53,7 @@ class Extension(Displayed):
     layers : tuple of LayerExtension
         The kinds of layers that rotate.
     rule : str
-        The recommended rule; "none" where none is needed, empty where none suffices.
+        The first rule by the order below; "none" where none is needed, empty where none suffices.
     reasons : tuple of str
         Why, and what a config cannot tell.
     notes : tuple of str
@@ -55,8 +65,8 @@ class Extension(Displayed):
 
     Notes
     -----
-    Methods take one of `rules`, by default the recommended one. They raise `ArgumentError` where
-    none is recommended and none is named, or the name is of none that applies; `config` also where
+    Methods take one of `rules`, by default `rule`. They raise `ArgumentError` where
+    that is empty and none is named, or the name is of none that applies; `config` also where
     no config was read, or no dialect of transformers can say the rule. What a line puts into a
     config is read back first.
 
@@ -139,6 +149,8 @@ class Extension(Displayed):
             return lines, remarks
         wanted = self.wanted(rule, everywhere=True)
         lines, remarks = lines_of(self.source, wanted, self.architecture)
+        if lines.pop("llama.cpp", None):  # it takes the numbers of such layers from the file
+            remarks = (*remarks, LAYERS)
         return lines, (SHARED.format(" and ".join(windows)), *remarks)
 
     def config(self, rule: str | None = None) -> dict[str, Any]:
@@ -167,9 +179,10 @@ def extend_context(
 
     Every rule that needs nothing but a factor and the trained length is tried on every kind of
     layer that rotates: how many pairs meet angles that training did not show, how many lose their
-    step between neighbours, what happens to short texts. The rule that is recommended leaves no
-    pair at an unseen angle, then has the fewest lost pairs, then the smallest change of scores
-    within the trained length, and is the same at every length.
+    step between neighbours, what happens to short texts. The first rule leaves no pair
+    at an unseen angle, then has the fewest lost pairs, then the smallest change of scores within
+    the trained length, and is the same at every length. A registered study of small models
+    contradicted the claim that this order ranks rules by their loss.
 
     Parameters
     ----------
@@ -185,7 +198,7 @@ def extend_context(
     Returns
     -------
     Extension
-        The numbers, the recommended rule, and the lines for engines.
+        The numbers, the first rule by that order, and the lines for engines.
 
     Raises
     ------
@@ -210,6 +223,8 @@ def extend_context(
     >>> unchanged.unseen, round(unchanged.arc, 2)
     (29, 0.93)
     """
+    check_numbers(to, factor, trained)
+    trained = None if trained is None else int(trained)
     plan, config, architecture = _read(source)
     rotary = [layer for layer in plan if layer.kind == "rotary"]
     rotary = [layer for layer in rotary if layer.layer.startswith("text.")] or [
@@ -217,25 +232,35 @@ def extend_context(
     ]
     if not rotary:
         raise DataError(_no_rotation(plan))
-    baselines = [trained_rotation(layer, trained) for layer in rotary]
+    doubts = "".join(f" ({note.text})" for note in plan.notes if "is no length" in note.text)
+    baselines = [trained_rotation(layer, trained, doubts) for layer in rotary]
     start = max(baseline.trained for baseline in baselines)
     length = new_length(start, to, factor)
     layers = tuple(
-        layer_extension(layer.label, baseline, length)
+        layer_extension(layer.label, baseline, length, window=has_window(layer))
         for layer, baseline in zip(rotary, baselines, strict=True)
     )
     rule, why = recommended(layers, start, length)
     notes = [note.text for note in plan.notes if note.level != "remark"]
     notes += _switching(rotary)
+    notes += {stated_factor(layer, length / start) for layer in rotary} - {""}
     if not any(layer.window for layer in layers):
-        notes += _windows(config or {})
+        notes += _windows(rotary, config or {})
     if any(baseline.own for baseline in baselines):
         notes.append(
             f"The config's own scaling is taken as trained, up to {start:,} positions. Where it "
             "was added afterwards, say where training ended: trained."
         )
     return Extension(
-        plan.model, start, length, layers, rule, (*why, UNKNOWN), tuple(notes), config, architecture
+        plan.model,
+        start,
+        length,
+        layers,
+        rule,
+        (*why, *([ORDER] if rule not in ("", "none") else []), UNKNOWN),
+        tuple(notes),
+        config,
+        architecture,
     )
 
 
@@ -253,15 +278,20 @@ def _switching(layers: list[Layer]) -> list[str]:
     return list(dict.fromkeys(sentences))
 
 
-def _windows(config: Mapping[str, Any]) -> list[str]:
-    """Windows that a config states, where the plan does not say which layers have them."""
+def _windows(layers: list[Layer], config: Mapping[str, Any]) -> list[str]:
+    """Windows of some of the layers of a rotation, and chunks that a config states."""
     parts = (config, *(value for value in config.values() if isinstance(value, Mapping)))
+    near = [(size, own) for layer in layers for size, own in layer.windows if size and own]
     return [
-        f"The config has {key}={part[key]}. Layers with that window need no rule: distances stay "
-        "within it. The plan does not say which layers have it."
+        f"Layers {', '.join(map(str, own))} have a window of {size}. They need no rule: distances "
+        "stay within it. The rule reaches them too, as they share the rotation of the others."
+        for size, own in near
+    ] + [
+        f"The config has attention_chunk_size={part['attention_chunk_size']}, a chunk and no "
+        "window. Which layers read it is not known here. Those that do need no rule: distances "
+        "stay within it."
         for part in parts
-        for key in ("sliding_window", "attention_chunk_size")
-        if isinstance(part.get(key), int) and part.get("use_sliding_window", True)
+        if isinstance(part.get("attention_chunk_size"), int)
     ]
 
 

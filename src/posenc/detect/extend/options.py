@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from posenc._core.errors import ArgumentError, PosencError, mismatch
-from posenc.detect.explain import WINDOWS
+from posenc.detect.extend.lengths import belongs
 from posenc.detect.extend.rules import RULES, Baseline, Effect, effect, enlarged, smallest_factor
 
 __all__ = ["LayerExtension", "TriedRule", "layer_extension", "recommended"]
@@ -72,9 +72,8 @@ class LayerExtension:
         return next((option for option in self.options if option.name == name), None)
 
 
-def layer_extension(name: str, baseline: Baseline, length: int) -> LayerExtension:
+def layer_extension(name: str, baseline: Baseline, length: int, *, window: bool) -> LayerExtension:
     """The rules for one kind of layer."""
-    kind = name.split(":", maxsplit=1)[0].rsplit(".", 1)[-1]
     rows: list[TriedRule] = []
     left_out: dict[str, str] = {}
     for maker in _makers(baseline, length):
@@ -85,7 +84,7 @@ def layer_extension(name: str, baseline: Baseline, length: int) -> LayerExtensio
     own = next((type(s).__name__ for s in baseline.spec.scalings if s.stretches), "")
     if own and len(rows) == 1:
         left_out["given"] = f"{own} has no factor that could grow: its divisors fit one length"
-    return LayerExtension(name, baseline, tuple(rows), left_out, kind in WINDOWS)
+    return LayerExtension(name, baseline, tuple(rows), left_out, window)
 
 
 def _option(maker: _Maker, baseline: Baseline, length: int) -> TriedRule:
@@ -125,7 +124,13 @@ def _makers(baseline: Baseline, length: int) -> list[_Maker]:
             changed = tuple(
                 s.replace(factor=own.factor * factor) if s is own else s for s in spec.scalings
             )
-            return spec.replace(scaling=changed)
+            magnitude = spec.magnitude
+            if belongs(
+                magnitude.attention_factor, own
+            ):  # stated for the trained factor, so it goes with it
+                asked = own.replace(factor=own.factor * factor).attention_factor()
+                magnitude = magnitude.replace(attention_factor=asked)
+            return spec.replace(scaling=changed, magnitude=magnitude)
 
         label = f"{type(own).__name__}, larger factor"
         return [unchanged, _Maker("given", label, grown, larger)]

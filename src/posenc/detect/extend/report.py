@@ -36,7 +36,7 @@ def lines(found: Extension, rule: str | None = None) -> Iterator[str]:
     yield ""
     chosen = found.rule if rule is None else rule
     if rule is None:
-        yield f"recommended: {_label(found, chosen) if chosen else 'no rule'}"
+        yield f"first by this order: {_label(found, chosen) if chosen else 'no rule'}"
     else:
         yield f"asked for: {_label(found, chosen)}"
     for sentence in found.reasons if rule is None else found.reasons[-1:]:

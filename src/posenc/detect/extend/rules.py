@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc import scaling
+from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.rungs import FLOAT
 from posenc.functional import frequencies
 from posenc.scaling.ntk import larger_base
@@ -217,5 +218,7 @@ def smallest_factor(baseline: Baseline, length: int, make: Callable[[float], Any
 def enlarged(spec: Any, factor: float) -> float:
     """The base by which the slowest pair is stretched by a factor, rounded up to six digits."""
     base = larger_base(spec.base, factor, 2 * spec.pairs, FLOAT, "NTK")
+    if not math.isfinite(base):
+        raise ArgumentError(mismatch("extend_context: base", "one below 1e308", spec.base))
     digits = 10.0 ** (math.floor(math.log10(base)) - 5)
     return float(f"{math.ceil(base / digits) * digits:.6g}")

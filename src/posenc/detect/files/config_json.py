@@ -11,10 +11,11 @@ from typing import Any
 from posenc._core.errors import DataError, mismatch
 from posenc._core.io import inputs
 
-__all__ = ["load"]
+__all__ = ["folder_of", "load"]
 
 DEEPEST = 64  # of a config; composite models nest four or five deep
 FILE = "config.json"
+ADAPTER = "adapter_config.json"  # which names the model that it adapts
 BLANK = "\ufeff \t\r\n"  # before the text, a byte order mark among them
 
 
@@ -39,7 +40,7 @@ def load(config: Any, caller: str) -> dict[str, Any]:
     if isinstance(config, str) and config.lstrip(BLANK)[:1] in ("{", "["):
         return _parsed(config.lstrip(BLANK), caller, "the text")
     if isinstance(config, (str, Path)):
-        return _read(Path(config), caller)
+        return _read(inputs.named(config, caller), caller)
     to_dict = getattr(config, "to_dict", None)
     if callable(to_dict):
         return load(to_dict(), caller)
@@ -47,10 +48,19 @@ def load(config: Any, caller: str) -> dict[str, Any]:
     raise DataError(mismatch(caller, "a config", type(config).__name__, todo))
 
 
+def folder_of(config: Any) -> Path | None:
+    """The folder that the file of a config lies in; None for what is no file."""
+    is_text = isinstance(config, str) and config.lstrip(BLANK)[:1] in ("{", "[")
+    if is_text or not isinstance(config, (str, Path)):
+        return None
+    return Path(config) if Path(config).is_dir() else Path(config).parent
+
+
 def _read(path: Path, caller: str) -> dict[str, Any]:
     if path.is_dir():
-        inside = path / FILE
-        if not inside.is_file():
+        files = [path / FILE, path / ADAPTER]
+        inside = next((file for file in files if file.is_file()), None)
+        if inside is None:
             raise DataError(mismatch(caller, f"a folder that holds {FILE}", repr(str(path))))
         path = inside
     if not path.exists():

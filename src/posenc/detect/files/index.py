@@ -18,7 +18,7 @@ __all__ = ["ENDING", "check_total", "read_index", "shards_of"]
 
 ENDING = ".index.json"
 MOST_SHARDS = 4096
-MOST_TENSORS = 2**18  # of all files together; the largest published model has 150,000
+MOST_TENSORS = 2**19  # of all files together; the largest published model has 300,000
 
 
 def read_index(path: Path, caller: str) -> dict[str, Any]:
@@ -29,7 +29,7 @@ def read_index(path: Path, caller: str) -> dict[str, Any]:
     DataError
         If it is no index, or names what is no file beside it.
     """
-    data = inputs.parse(inputs.content(path, inputs.INDEX), caller, inputs.INDEX)
+    data = inputs.parse(inputs.text_of(path, inputs.INDEX), caller, inputs.INDEX)
     names = data.get("weight_map") if isinstance(data, dict) else None
     if not isinstance(names, dict) or not all(isinstance(v, str) for v in names.values()):
         raise DataError(mismatch(caller, "a weight_map of names to files", repr(names)[:80]))

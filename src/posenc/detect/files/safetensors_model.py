@@ -10,6 +10,7 @@ Everything else works on `Checkpoint` and `Stored`: another format needs another
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -62,12 +63,16 @@ class Stored:
         with self.opened() as file:
             return files.read(file, self.tensor.begin + begin, count, "|u1")
 
-    def numbers(self, begin: int, count: int) -> np.ndarray:
-        """`count` numbers from number `begin`, float64; bytes where NumPy lacks the dtype."""
+    def numbers(self, begin: int, count: int, *, width: int = 1, every: int = 1) -> np.ndarray:
+        """`count` numbers from number `begin`, float64; bytes where NumPy lacks the dtype.
+
+        Of rows of a `width`, only the first of `every` so many columns are kept.
+        """
         size = self.itemsize
         data = self.raw(begin * size, count * size)
         kind = self.tensor.stored or f"<u{size}"
-        return files.decode(data.view(kind), self.tensor.dtype).astype(np.float64)
+        kept = data.view(kind).reshape(-1, width)[:, ::every].reshape(-1)
+        return files.decode(kept, self.tensor.dtype).astype(np.float64)
 
     def array(self) -> np.ndarray:
         """All of it, float64 in its shape."""
@@ -102,7 +107,7 @@ class Checkpoint:
     config: dict[str, Any] | None
     index_name: str = ""
 
-    @property
+    @functools.cached_property
     def tensors(self) -> dict[str, Stored]:
         """All tensors by name."""
         return {
@@ -141,7 +146,7 @@ def open_checkpoint(source: str | os.PathLike[str], *, config: Any, caller: str)
     caller : str
         The name of the caller, for messages.
     """
-    path = Path(source)
+    path = inputs.named(source, caller)
     if not path.exists():
         raise DataError(mismatch(caller, "a file or folder that exists", repr(str(path)[:200])))
     folder = path if path.is_dir() else None

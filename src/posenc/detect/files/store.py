@@ -13,7 +13,9 @@ checked against the file before anything of that size is read.
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
+import os
 import stat
 import struct
 from collections.abc import Callable, Iterator
@@ -32,6 +34,7 @@ from posenc.detect.files.zip_file import zip_store
 __all__ = ["open_store"]
 
 INDEX = "model.safetensors.index.json"
+Opener = Callable[[], contextlib.AbstractContextManager[IO[bytes]]]
 GGUF_TYPES = {
     0: ("float32", "<f4"),
     1: ("float16", "<f2"),
@@ -45,7 +48,7 @@ GGUF_TYPES = {
 
 
 @contextlib.contextmanager
-def open_store(path: str | Path) -> Iterator[ArrayStore]:
+def open_store(path: str | os.PathLike[str]) -> Iterator[ArrayStore]:
     """Open a file, or the folder of a model, and read its headers.
 
     Parameters
@@ -65,7 +68,7 @@ def open_store(path: str | Path) -> Iterator[ArrayStore]:
     OSError
         If it cannot be opened.
     """
-    path = _resolve(Path(path))
+    path = _resolve(inputs.named(path, "a file of arrays"))
     with contextlib.ExitStack() as stack:
         yield _opened(path, stack)
 
@@ -92,7 +95,7 @@ def _opened(path: Path, stack: contextlib.ExitStack) -> ArrayStore:
     if start[:6] == b"\x93NUMPY":
         return _plain_store(path, file)
     if path.name.endswith(ENDING):
-        return _index_store(path, stack)
+        return _index_store(path)
     length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
     bare = start[:1] == b"\x80" or path.suffix in (".bin", ".pt", ".pth", ".pkl")
     if bare and length > size - 8:
@@ -105,15 +108,18 @@ def _opened(path: Path, stack: contextlib.ExitStack) -> ArrayStore:
 
 
 def _plain_store(path: Path, file: IO[bytes]) -> ArrayStore:
-    layout = files.read_open_layout(path, file)
+    return _layout_store(files.read_open_layout(path, file), lambda: contextlib.nullcontext(file))
+
+
+def _layout_store(layout: files.Layout, opened: Opener) -> ArrayStore:
     arrays = {}
     for key, tensor in layout.tensors.items():
-        name = key or path.stem
-        arrays[name] = _plain_array(name, tensor, file)
-    return ArrayStore(path, layout.format, arrays, {})
+        name = key or layout.path.stem
+        arrays[name] = _plain_array(name, tensor, opened)
+    return ArrayStore(layout.path, layout.format, arrays, {})
 
 
-def _plain_array(name: str, tensor: files.Tensor, file: IO[bytes]) -> Array:
+def _plain_array(name: str, tensor: files.Tensor, opened: Opener) -> Array:
     stored = tensor.stored
     if stored is None:
         return Array(name, tensor.dtype, tensor.shape, None, f"{tensor.dtype} has no numbers here")
@@ -124,16 +130,18 @@ def _plain_array(name: str, tensor: files.Tensor, file: IO[bytes]) -> Array:
     width = np.dtype(stored).itemsize
 
     def fetch(begin: int, end: int) -> np.ndarray:
-        if tensor.order == "F":
-            whole = files.read(file, tensor.begin, count, stored).reshape(tensor.shape, order="F")
-            return files.decode(whole.reshape(-1)[begin:end], tensor.dtype)
-        numbers = files.read(file, tensor.begin + begin * width, end - begin, stored)
-        return files.decode(numbers, tensor.dtype)
+        with opened() as file:
+            if tensor.order == "F":
+                whole = files.read(file, tensor.begin, count, stored)
+                whole = whole.reshape(tensor.shape, order="F")
+                return files.decode(whole.reshape(-1)[begin:end], tensor.dtype)
+            numbers = files.read(file, tensor.begin + begin * width, end - begin, stored)
+            return files.decode(numbers, tensor.dtype)
 
     return Array(name, tensor.dtype, tensor.shape, fetch)
 
 
-def _index_store(path: Path, stack: contextlib.ExitStack) -> ArrayStore:
+def _index_store(path: Path) -> ArrayStore:
     """Several files, told by a JSON that maps names of tensors to names of files."""
     caller = str(path)
     index = read_index(path, caller)
@@ -143,11 +151,13 @@ def _index_store(path: Path, stack: contextlib.ExitStack) -> ArrayStore:
     for shard in shards_of(index):
         if not (path.parent / shard).exists():
             raise DataError(mismatch(caller, "the files it names beside it", f"no {shard[:80]!r}"))
-        part = _opened(_resolve(path.parent / shard), stack)
-        if part.format != "safetensors":
-            raise DataError(mismatch(f"{caller}: {shard[:80]}", "a .safetensors file", part.format))
-        count += len(part.arrays)
+        layout = files.read_layout(path.parent / shard)  # and closed: a system opens 256 files
+        if layout.format != "safetensors":
+            expected = "a .safetensors file"
+            raise DataError(mismatch(f"{caller}: {shard[:80]}", expected, layout.format))
+        count += len(layout.tensors)
         check_total(count, caller)
+        part = _layout_store(layout, functools.partial(inputs.unchanged, layout.path, layout.state))
         arrays.update({k: v for k, v in part.arrays.items() if names.get(k) == shard})
     missing = [name for name in names if name not in arrays]
     if missing:

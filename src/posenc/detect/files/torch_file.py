@@ -14,14 +14,16 @@ import zipfile
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from posenc._core.errors import DataError, mismatch
-from posenc._core.io.safetensors import MOST_TENSORS
+from posenc.detect.files.arrays import STORED
 
 __all__ = ["Foreign", "TensorWindow", "parts"]
 
-LARGEST_PICKLE = 2**21
-MOST_OPERATIONS = 500_000
-MOST_PARTS = MOST_TENSORS
+LARGEST_PICKLE = 2**23
+MOST_OPERATIONS = 2**20
+MOST_PARTS = 2**15
 LONGEST_NAME = 1000
 DEEPEST = 8
 LARGEST_RANK = 64
@@ -39,19 +41,10 @@ STORAGES = {
     "BoolStorage": "bool",
     "ComplexFloatStorage": "complex64",
 }
-SIZES = {
-    "float64": 8,
-    "float32": 4,
-    "float16": 2,
-    "bfloat16": 2,
-    "int64": 8,
-    "int32": 4,
-    "int16": 2,
-    "int8": 1,
-    "uint8": 1,
-    "bool": 1,
-    "complex64": 8,
-}
+SIZES = {name: np.dtype(stored).itemsize for name, stored in STORED.items()}
+# Those without a storage of their own: a tensor of untyped bytes says which it is.
+FLOAT8 = ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "e8m0fnu")
+UNTYPED = {**{f"float8_{n}": 1 for n in FLOAT8}, "uint16": 2, "uint32": 4, "uint64": 8}
 REBUILD = ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_parameter")
 
 
@@ -140,6 +133,8 @@ class _Machine:
     def name(self, module: str, name: str) -> Any:
         if module == "torch" and name in STORAGES:
             return _Storage("", STORAGES[name], 0)
+        if (module, name) == ("torch.storage", "UntypedStorage"):
+            return _Storage("", "", 0)
         if (module, name) == ("collections", "OrderedDict") or (
             module == "torch._utils" and name in REBUILD
         ):
@@ -166,7 +161,11 @@ class _Machine:
         numbers = (*shape, *strides, begin) if sizes else (None,)
         if not all(type(n) is int and 0 <= n < 2**62 for n in numbers):
             raise self.fail("describes a tensor whose sizes are none")
-        if not isinstance(storage, _Storage) or len(shape) != len(strides):
+        if isinstance(storage, _Storage) and not storage.dtype and len(arguments) > 6:
+            dtype = getattr(arguments[6], "name", "").removeprefix("torch.")
+            if dtype in UNTYPED:
+                storage = _Storage(storage.key, dtype, storage.entries // UNTYPED[dtype])
+        if not getattr(storage, "dtype", "") or len(shape) != len(strides):
             return Foreign("a tensor without a storage of numbers")
         count = math.prod(shape)
         if count and begin + 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) > (

@@ -204,7 +204,7 @@ def _torch_array(
 ) -> Array:
     if member is None:
         raise DataError(mismatch(caller, "its storage in the zip", f"no data/{part.storage[:80]}"))
-    width = torch_file.SIZES[part.dtype]
+    width = (torch_file.SIZES | torch_file.UNTYPED)[part.dtype]
     count = math.prod(part.shape)
     if (part.begin + count) * width > member.file_size:
         expected = f"{(part.begin + count) * width} bytes of storage"
@@ -213,7 +213,9 @@ def _torch_array(
         return Array(name, part.dtype, part.shape, None, "its entries are not side by side")
     if member.compress_type != zipfile.ZIP_STORED:
         return Array(name, part.dtype, part.shape, None, "its storage is compressed")
-    stored = STORED[part.dtype]
+    stored = STORED.get(part.dtype)
+    if stored is None:
+        return Array(name, part.dtype, part.shape, None, f"{part.dtype} has no numbers here")
 
     def fetch(begin: int, end: int) -> np.ndarray:
         file.seek(member.header_offset)

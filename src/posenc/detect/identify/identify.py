@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -98,7 +99,7 @@ def identify(
     'positions 0 to 127, a row each'
     """
     if isinstance(source, (str, os.PathLike)):
-        with open_store(Path(source)) as store:
+        with open_store(source) as store:
             return _identified(store, name, progress)
     if isinstance(source, Mapping):
         arrays = {str(key): in_memory(str(key), value) for key, value in source.items()}
@@ -133,6 +134,15 @@ def in_memory(name: str, value: Any) -> Array:
     return Array(name, dtype, tuple(array.shape), lambda begin, end: flat[begin:end])
 
 
+DIGITS = str.maketrans("123456789", "0" * 9)
+
+
+@functools.lru_cache(2**10)  # layers and experts differ in numbers
+def _called(name: str) -> str | None:
+    """What a name says, its digits as zeros."""
+    return next((kind for kind, pattern in NAMES if pattern.search(name)), None)
+
+
 def _identified(
     store: ArrayStore, name: str | None, progress: Callable[[int, int], object] | None
 ) -> Identification:
@@ -151,7 +161,7 @@ def _identified(
 
 def _judged(array: Array, store: ArrayStore, *, asked: bool) -> Finding | None:
     """The finding on one array; `asked` if it is to be looked at whatever it is called."""
-    kind = next((kind for kind, pattern in NAMES if pattern.search(array.name)), None)
+    kind = _called(array.name.translate(DIGITS))
     if array.dtype not in EPS:
         why = array.why_not or f"its numbers are {array.dtype}"
         return _unread(array, kind, why) if asked else None

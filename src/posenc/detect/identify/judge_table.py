@@ -11,7 +11,7 @@ from posenc.detect.files import MOST_ENTRIES, Array
 from posenc.detect.identify.description_length import MARGIN
 from posenc.detect.identify.fit_bands import fit_bands
 from posenc.detect.identify.fit_table import TableFit, fit_table, residual_of
-from posenc.detect.identify.layout import layouts
+from posenc.detect.identify.layout import circle_tolerance, layouts
 from posenc.detect.identify.result import Finding
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.functional import table as build
@@ -21,6 +21,8 @@ __all__ = ["EPS", "judge_table", "looks_sinusoidal", "precision"]
 # Half a unit of the last place at 1.0. Frequencies and phases of published code are float32.
 EPS = {"float64": 2.0**-24, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 GLANCE = 32  # rows that tell whether more are worth reading
+WIDE = 1024  # channels, of which one without a partner weighs little
+GLANCED = 2**17  # numbers of these rows, where two times the least number of rows are not more
 LIKENESSES = (0.003, 0.02, 0.08, 0.3)  # noise to look through for the nearest convention
 SAMPLE = 512  # rows and columns that the measures of learned tables look at
 APART = 10.0  # bits by which a start must be plainer than its rivals
@@ -51,12 +53,17 @@ def looks_sinusoidal(array: Array) -> bool:
         # Channels come first in convolutions too, and these are many: their names must say more.
         if turned and (array.shape[0] != 1 or array.size > MOST_ENTRIES):
             continue
-        values = _rows(array, shape, min(rows, GLANCE))
+        if width >= WIDE and not turned and _off_circles(_rows(array, shape, LEAST_ROWS), array):
+            continue
+        count = max(2 * LEAST_ROWS, min(GLANCE, GLANCED // width))
+        values = _rows(array, shape, min(rows, count))
         if not np.isfinite(values).all() or np.ptp(values) == 0:
             continue
         moving = values[:, np.ptp(values, axis=0) > 0]
         # Columns of an identity or of bits lie on circles too, but move in steps.
-        if not moving.size or len(np.unique(values)) < min(values.size, 64) // 4:
+        least = min(values.size, 64) // 4
+        start = values.reshape(-1)[:4096]  # nearly always enough
+        if not moving.size or (len(np.unique(start)) < least and len(np.unique(values)) < least):
             continue
         eps = precision(values, array.dtype)
         zeros = values.any(axis=1)
@@ -64,6 +71,14 @@ def looks_sinusoidal(array: Array) -> bool:
         if zeros.sum() >= 3 and next(layouts(values[zeros, : filled[-1] + 1], eps), None):
             return True
     return False
+
+
+def _off_circles(rows: np.ndarray, array: Array) -> bool:
+    """Whether the sums of squares of rows differ more than those of pairs on circles can."""
+    sums = np.square(rows, dtype=np.float64).sum(axis=1)
+    sums = sums[sums > 0]  # rows of zeros are reserved
+    most = 0.01 + 2 * circle_tolerance(precision(rows, array.dtype))
+    return len(sums) > 1 and bool(np.ptp(sums) > most * sums.max())
 
 
 def _shapes(shape: tuple[int, ...]) -> list[tuple[int, int, bool]]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from posenc._core.array import dtype_name, is_torch
 from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.guard import foreign
 
 __all__ = [
     "PositionProbe",
@@ -121,7 +122,8 @@ class RotationProbe:
         arguments = [_carried(tokens, style.framework)]
         if indices is not None:
             arguments.append(_carried(indices, style.framework))
-        out = self.function(*arguments)
+        with foreign(_a_call(self.function)):
+            out = self.function(*arguments)
         several = isinstance(out, (tuple, list))
         first = out[0] if several else out
         self.double = dtype_name(first.dtype) == "float64" if hasattr(first, "dtype") else False
@@ -141,6 +143,11 @@ def _back(turned: np.ndarray, shape: tuple[int, ...], *, inside: bool) -> np.nda
     if inside:
         return turned.reshape(shape)
     return np.swapaxes(turned.reshape(batch, seq, heads, width), 1, 2)
+
+
+def _a_call(function: Any) -> str:
+    """What is said of a call that does not end."""
+    return f"a call of {getattr(function, '__name__', type(function).__name__)}"
 
 
 def needed_arguments(function: Callable[..., Any]) -> int:
@@ -227,7 +234,8 @@ class PositionProbe:
                     else _carried(p[None] if form == "batch" else p, framework)
                     for p in both
                 ]
-                out = as_numpy(self.function(*arguments))
+                with foreign(_a_call(self.function)):
+                    out = as_numpy(self.function(*arguments))
             except Exception as failure:  # noqa: BLE001 - whatever other people's code raises
                 refusals.append(f"{type(failure).__name__}: {str(failure)[:120]}")
                 continue

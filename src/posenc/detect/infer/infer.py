@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.guard import foreign
 from posenc.detect.infer.agreement import (
     REACHES,
     Agreement,
@@ -49,6 +50,7 @@ WIDEST = 4096
 DECAYING = 2**12  # sizes that shrink leave nothing to compare beyond
 
 
+@foreign("infer_spec", timed=False)
 def infer_spec(
     source: Any,
     *,

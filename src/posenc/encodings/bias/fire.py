@@ -8,6 +8,7 @@ from typing import Any, ClassVar, final
 
 from posenc._core.array import astype, product
 from posenc._core.checks import positive
+from posenc._core.linear import moveaxis
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
 
@@ -107,4 +108,4 @@ class FIRE(BiasSpec):
         hidden = x[..., 0, :, :, None] * p["hidden_weight"] + p["hidden_bias"]
         hidden = xp.where(hidden > 0, hidden, xp.zeros_like(hidden))
         entries = product(hidden, xp.matrix_transpose(p["head_weight"]), xp=xp)
-        return xp.moveaxis(entries, -1, -3) + p["head_bias"][:, None, None]
+        return moveaxis(entries, -1, -3, xp=xp) + p["head_bias"][:, None, None]

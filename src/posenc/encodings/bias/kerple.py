@@ -97,4 +97,9 @@ class KERPLE(BiasSpec):
         """A kernel of the distance."""
         r1, r2 = (lookup(constants[name], head, xp=xp) for name in ("r1", "r2"))
         far = astype(xp.abs(distance(q, k)), dtype, xp)
-        return -r1 * (xp.log1p(r2 * far) if self.form == "log" else far**r2)
+        if self.form == "log":
+            return -r1 * xp.log1p(r2 * far)
+        # 0 ** r2 is 0 for every r2; torch's second derivative of it is NaN.
+        here = far == 0
+        power = xp.where(here, xp.ones_like(far), far) ** r2
+        return -r1 * xp.where(here, xp.zeros_like(power), power)

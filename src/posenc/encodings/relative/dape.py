@@ -12,6 +12,7 @@ from posenc._core.array import Array, astype, product
 from posenc._core.checks import at_least, positive
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.example import Example
+from posenc._core.linear import moveaxis
 from posenc._core.parameters import Init, Parameter
 from posenc._core.slopes import Recipe, slopes_of
 from posenc.encodings.relative.base import Places, RelativeSpec
@@ -120,8 +121,8 @@ class DAPE(RelativeSpec):
         rel = astype(at.rel, dtype, xp)
         slopes = astype(constants["slopes"], dtype, xp)[:, None, None]
         bias = slopes * xp.where(rel < 0, rel, xp.zeros_like(rel)) + xp.zeros_like(x)
-        both = xp.moveaxis(xp.concat([x, bias], axis=-3), -3, -1)
+        both = moveaxis(xp.concat([x, bias], axis=-3), -3, -1, xp=xp)
         hidden = product(both, xp.matrix_transpose(w["hidden_weight"]), xp=xp) + w["hidden_bias"]
         hidden = xp.where(hidden > 0, hidden, SLOPE * hidden)
         out = product(hidden, xp.matrix_transpose(w["head_weight"]), xp=xp) + w["head_bias"]
-        return bias + xp.moveaxis(out, -1, -3)
+        return bias + moveaxis(out, -1, -3, xp=xp)

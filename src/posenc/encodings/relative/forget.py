@@ -111,5 +111,7 @@ class ForgetGates(RelativeSpec):
         kept = (low - xp.log1p(xp.exp(-xp.abs(logits))))[..., None, :]
         kept = xp.where(at.rel <= 0, kept, xp.zeros_like(kept))
         # From the nearest key on, so that sums of neighbours are not differences of large sums.
-        summed = xp.flip(xp.cumulative_sum(xp.flip(kept, axis=-1), axis=-1), axis=-1)
-        return xp.concat([summed[..., 1:], xp.zeros_like(summed[..., :1])], axis=-1)
+        summed = xp.cumulative_sum(xp.flip(kept, axis=-1), axis=-1)
+        # One more and then cut: export would ask whether one less is a single one.
+        longer = xp.concat([xp.zeros_like(summed[..., :1]), summed], axis=-1)
+        return xp.flip(longer[..., :-1], axis=-1)

@@ -12,6 +12,7 @@ from posenc._core.array import Array, astype, product
 from posenc._core.buckets import bucket_of, check_buckets, direction_thresholds
 from posenc._core.checks import at_least
 from posenc._core.example import Example
+from posenc._core.linear import moveaxis
 from posenc._core.lookups import lookup
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
@@ -127,5 +128,5 @@ class GatedBuckets(RelativeSpec):
         size = self.texts["thresholds"][1][0]  # a traced constant does not tell its length
         rel, last = at.rel, self.buckets // 2
         bucket = bucket_of(rel, constants["thresholds"], size, last, xp=xp)
-        scalar = xp.moveaxis(lookup(w["weight"], bucket[..., 0, :, :], xp=xp), -1, -3)
+        scalar = moveaxis(lookup(w["weight"], bucket[..., 0, :, :], xp=xp), -1, -3, xp=xp)
         return gate * scalar

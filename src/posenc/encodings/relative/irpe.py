@@ -11,6 +11,7 @@ import numpy as np
 from posenc._core.array import Array, astype, product
 from posenc._core.checks import at_least
 from posenc._core.example import Example
+from posenc._core.linear import moveaxis
 from posenc._core.lookups import along, gather
 from posenc._core.parameters import Init, Parameter
 from posenc._core.piecewise import (
@@ -155,5 +156,5 @@ class IRPE(RelativeSpec):
             table = astype(constants[f"values{end}"], dtype, xp)
             found = gather(table, bucket[..., 0, :, :], xp=xp)
             vectors = found if vectors is None else vectors + found
-        turned = product(xp.moveaxis(weights, -3, -2), vectors, xp=xp)
-        return xp.moveaxis(turned, -2, -3)
+        turned = product(moveaxis(weights, -3, -2, xp=xp), vectors, xp=xp)
+        return moveaxis(turned, -2, -3, xp=xp)

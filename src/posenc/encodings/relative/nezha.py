@@ -12,6 +12,7 @@ from posenc._core.arrangement import Arrangement
 from posenc._core.array import Array, astype, product
 from posenc._core.checks import at_least, even_width, not_too_many, positive
 from posenc._core.ladder import Ladder
+from posenc._core.linear import moveaxis
 from posenc._core.lookups import along, gather
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.phase import cos_sin
@@ -113,5 +114,5 @@ class NEZHA(RelativeSpec):
         """Weighted vectors, sum_n weight[m, n] a[r]: one product for each query."""
         row = self._rows(at, xp)
         vectors = gather(astype(constants["vectors"], dtype, xp), row[..., 0, :, :], xp=xp)
-        turned = product(xp.moveaxis(weights, -3, -2), vectors, xp=xp)
-        return xp.moveaxis(turned, -2, -3)
+        turned = product(moveaxis(weights, -3, -2, xp=xp), vectors, xp=xp)
+        return moveaxis(turned, -2, -3, xp=xp)

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
-from posenc._core.array import Array, astype, device_of, product, solved
+from posenc._core.array import Array, astype, device_of, product
 from posenc._core.checks import at_least
 from posenc._core.example import Example
+from posenc._core.linear import solved
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec, in_order
 

@@ -13,6 +13,7 @@ from posenc._core.array import Array, astype, marked, product
 from posenc._core.checks import at_least
 from posenc._core.errors import PositionError, mismatch
 from posenc._core.example import Example
+from posenc._core.linear import moveaxis
 from posenc._core.lookups import along, gather
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
@@ -131,5 +132,5 @@ class PositionSensitive(RelativeSpec):
         row, outside = self._rows(at, xp)
         weights = marked(weights, outside, math.nan, xp=xp)
         vectors = gather(astype(constants["values"], dtype, xp), row[..., 0, :, :], xp=xp)
-        turned = product(xp.moveaxis(weights, -3, -2), vectors, xp=xp)
-        return xp.moveaxis(turned, -2, -3)
+        turned = product(moveaxis(weights, -3, -2, xp=xp), vectors, xp=xp)
+        return moveaxis(turned, -2, -3, xp=xp)

@@ -12,6 +12,7 @@ from posenc._core.array import arange, astype, device_of, product
 from posenc._core.checks import at_least, distinct, even_width, positive
 from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
+from posenc._core.linear import moveaxis
 from posenc._core.parameters import Init, Parameter
 from posenc.encodings.rotary.base import Array, Role, SpatialRotarySpec
 from posenc.encodings.rotary.mixed import mixed_angles
@@ -178,5 +179,5 @@ def _in_basis(x: Array, basis: Array, xp: Any) -> Array:
         return product(x, basis[:, 0, ...], xp=xp)
     if len(basis.shape) == 2:
         return product(x, basis, xp=xp)
-    swapped = product(xp.moveaxis(x, -2, -3), basis, xp=xp)
-    return xp.moveaxis(swapped, -3, -2)
+    swapped = product(moveaxis(x, -2, -3, xp=xp), basis, xp=xp)
+    return moveaxis(swapped, -3, -2, xp=xp)

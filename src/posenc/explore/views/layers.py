@@ -269,7 +269,7 @@ def _differences(a: Any, b: Any) -> Iterator[Panel]:
             "" if d.position is None else whole(d.position),
             d.where.partition(" (")[0],
         )
-        for d in answer.differences
+        for d in answer.rows
     )
     columns = ("field", "A", "B", "off by", "from position", "layers")
     if rows:

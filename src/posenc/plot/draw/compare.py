@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from typing import Any
 
 from posenc.plot.draw.beside import Beside
-from posenc.plot.draw.look import Frame, framed
+from posenc.plot.draw.look import Frame, check_settings, framed
 from posenc.plot.draw.picture import Picture
 from posenc.plot.draw.sheet import Sheet
 from posenc.plot.views import compare as _compare
@@ -58,10 +59,13 @@ def compare(
     2.0
     """
     arguments = {"view": view, "a": a, "b": b, **options}
+    _compare.check(view)
+    module = importlib.import_module(f"posenc.plot.draw.{view}")
+    names = [*inspect.signature(getattr(module, view)).parameters]
+    check_settings(view, options, [name for name in names if name not in ("look", "params", "ax")])
     frame = framed({key: options.pop(key) for key in Frame._fields if key in options})
     most = frame.width or SIDE
-    _compare.check(view)
-    beside: Beside = importlib.import_module(f"posenc.plot.draw.{view}").BESIDE
+    beside: Beside = module.BESIDE
     data = _compare.data(
         view,
         a,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypedDict
 
@@ -13,14 +13,42 @@ import numpy as np
 from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc.plot import palette
 from posenc.plot.draw.pixels import whole
+from posenc.plot.rows import PICTURES
 
-__all__ = ["DPI", "Frame", "Look", "asked", "changed", "colours_of", "framed", "lut_of", "theme_of"]
+__all__ = [
+    "DPI",
+    "Frame",
+    "Look",
+    "asked",
+    "changed",
+    "check_settings",
+    "colours_of",
+    "framed",
+    "lut_of",
+    "theme_of",
+    "worded",
+]
 
 DPI = 72  # of the layout: a pixel is a point, in a PNG as in an SVG
 PAPER_DPI = 300.0  # where a size in inches is asked for, and no resolution
 UNITS = {"in": 72.0, "cm": 72 / 2.54, "mm": 72 / 25.4, "pt": 1.0}
 LEAST_DPI, MOST_DPI = 18, 2400
 SIZE = "a width with its unit, or both sides: 3.3in, 84mm, 3.3in x 2.2in"
+
+
+def worded(text: str) -> str:
+    """The text, with dollar signs as such where what stands between them is no formula."""
+    if "$" not in text:
+        return text
+    from matplotlib.cbook import is_math_text
+    from matplotlib.mathtext import MathTextParser
+
+    try:
+        for line in filter(is_math_text, text.split("\n")):
+            MathTextParser("path").parse(line)
+    except Exception:  # noqa: BLE001 - of its parser, whose errors have no common kind
+        return re.sub(r"(?<!\\)\$", r"\\$", text)
+    return text
 
 
 class Look(TypedDict, total=False):
@@ -81,7 +109,7 @@ class Frame(NamedTuple):
 def framed(look: Mapping[str, Any]) -> Frame:
     """What the keywords say, checked, with `scale` as what `scale`, `dpi` and `size` come to."""
     frame = Frame(**look)
-    for name in ("width", "scale", "dpi"):
+    for name in ("scale", "dpi"):
         value = getattr(frame, name)
         real = isinstance(value, int | float | np.number) and math.isfinite(value)
         if value is not None and not real:
@@ -112,11 +140,74 @@ def asked(picture: str, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], F
     """What the function of a picture was asked for, its arrays left out; and its frame."""
     look = arguments["look"]
     settings = {k: v for k, v in arguments.items() if k not in ("ax", "params", "look")}
-    for name in look:
-        if name not in Frame._fields:
-            todo = suggest(name, [*arguments.keys() - {"look"}, *Frame._fields])
-            raise TypeError(f"posenc.plot.{picture} has no argument {name!r}. {todo}")
+    check_settings(picture, {**settings, **look}, arguments.keys() - {"look"})
     return settings | dict(look), framed(look)
+
+
+def check_settings(picture: str, settings: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Raise for an argument that a picture does not have, and for one of the wrong kind.
+
+    The kinds are those by which the command reads its options, and those of `MORE`.
+    """
+    choices = [*names, *Frame._fields]
+    options = {take.argument: take for take in PICTURES[picture].options}
+    for name, value in settings.items():
+        if name not in choices:
+            raise TypeError(
+                f"posenc.plot.{picture} has no argument {name!r}. {suggest(name, choices)}"
+            )
+        reads = options[name].reads if name in options else MORE.get(name, "")
+        if value is None or reads not in KINDS:
+            continue
+        fits, expected = KINDS[reads]
+        words = options[name].words if name in options else ()
+        if not fits(value) or (words and value not in words):
+            expected = ", ".join(words) or expected
+            raise ArgumentError(mismatch(f"plot {picture}: {name}", expected, repr(value)[:60]))
+
+
+def _is_count(value: Any) -> bool:
+    return _is_whole(value) and 0 < value < 2**62
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
+
+
+def _are_whole(value: Any) -> bool:
+    several = isinstance(value, (list, tuple, range, np.ndarray))
+    return several and all(_is_whole(each) for each in value)
+
+
+def _are_words(value: Any) -> bool:
+    several = isinstance(value, (str, list, tuple)) and len(value) > 0
+    return several and all(isinstance(each, str) for each in value)
+
+
+def _are_numbers(value: Any) -> bool:
+    try:
+        return bool(np.asarray(value, dtype=np.float64).size)
+    except (TypeError, ValueError):
+        return False
+
+
+# Whether a value is of a kind, and what is expected; `range` and `stretch` are checked where read.
+KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "count": (_is_count, "a whole number from 1 on"),
+    "pixels": (_is_count, "a whole number from 1 on"),
+    "integer": (_is_whole, "a whole number"),
+    "float": (lambda x: isinstance(x, float) or _is_whole(x), "a number"),
+    "flag": (lambda x: isinstance(x, bool | np.bool_), "True or False"),
+    "word": (lambda x: isinstance(x, str), "a word"),
+    "list": (_are_whole, "a list of whole numbers"),
+    "two": (lambda x: _are_whole(x) and len(x) == 2, "two whole numbers"),
+    "grid": (_are_whole, "a tuple of whole numbers"),
+    "names": (_are_words, "words"),
+    "numbers": (_are_numbers, "an array of numbers"),
+}
+MORE = {"width": "pixels", "labels": "names", "tokens": "names"} | dict.fromkeys(
+    ("embeddings", "query", "key"), "numbers"
+)
 
 
 # --- what matplotlib is set to --------------------------------------------------------------------

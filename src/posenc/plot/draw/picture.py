@@ -14,7 +14,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from posenc._core.errors import ArgumentError, DependencyError, mismatch
-from posenc._core.io import files
+from posenc._core.io import files, inputs
 from posenc._core.spec import Value
 
 __all__ = ["FORMATS", "Picture", "library", "own_settings", "plain"]
@@ -145,14 +145,13 @@ class Picture:
         Path
             The path.
         """
-        target = Path(path)
+        target = inputs.named(path, "plot: path")
         kind = target.suffix.removeprefix(".")
         if kind not in FORMATS:
             expected = "a name in .png, .svg or .pdf"
             raise ArgumentError(mismatch("plot: path", expected, repr(str(path))))
         data = self.to_bytes(kind)  # type: ignore[arg-type]
-        with files.replacing(target, existing=existing) as file:
-            file.write(data)
+        files.write_whole(target, data, existing=existing)
         return target
 
     def _repr_png_(self) -> bytes:

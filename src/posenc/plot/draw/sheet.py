@@ -9,7 +9,7 @@ from typing import Any, Literal
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.plot import palette
 from posenc.plot.draw.layout import Keep, SheetPanel, along, stretched
-from posenc.plot.draw.look import DPI, Frame, changed, colours_of, lut_of, theme_of
+from posenc.plot.draw.look import DPI, Frame, changed, colours_of, lut_of, theme_of, worded
 from posenc.plot.draw.picture import Picture, library, own_settings, plain
 from posenc.plot.draw.pixels import drawable
 
@@ -130,20 +130,20 @@ class Sheet:
         """A line above a panel, at its left."""
         size = self.points(9.5, "axes.titlesize")
         style = {"fontsize": size, "pad": 4, "color": self.theme.ink, **style}
-        axes.set_title(text, loc="left", **style)
+        axes.set_title(worded(text), loc="left", **style)
 
     def note(self, axes: Any, text: str, at: tuple[float, float], **style: Any) -> Any:
         """A few words at a place of a panel, shares of it unless `xycoords` says otherwise."""
         usual = {"xycoords": "axes fraction", "textcoords": "offset points"}
         look = {"fontsize": self.points(9), "color": self.theme.ink}
-        return axes.annotate(text, at, **{**usual, **look, **style})
+        return axes.annotate(worded(text), at, **{**usual, **look, **style})
 
     def inside(self, axes: Any, first: float, texts: Sequence[str], size: float) -> None:
         """A text in each cell of a row, from a first cell on, if all have room there."""
         style: dict[str, Any] = {"ha": "center", "va": "center_baseline", "color": self.theme.ink}
         style["fontsize"] = self.points(size)
         places = (first + k + 0.5 for k in range(len(texts)))
-        shown = [axes.text(x, 0.5, t, **style) for x, t in zip(places, texts, strict=True)]
+        shown = [axes.text(x, 0.5, worded(t), **style) for x, t in zip(places, texts, strict=True)]
         self.inner.append((axes, shown))
 
     def folded(self, text: str) -> str:
@@ -166,7 +166,7 @@ class Sheet:
         """What the curve of a number is called: by the caller, else as usual."""
         label, self.naming = self.frame.label, True
         several = [label] if isinstance(label, str) else list(label or ())
-        return str(several[index]) if index < len(several) else usual
+        return worded(str(several[index])) if index < len(several) else usual
 
     def key(self, axes: Any, curves: Iterable[tuple[str, dict[str, Any]]], **place: Any) -> Any:
         """A legend of curves by their names and styles."""
@@ -341,12 +341,12 @@ class Sheet:
                 lines.append([])
                 left = width - wide
             lines[-1].append(word)
-        return [" ".join(line) for line in lines]
+        return [worded(" ".join(line)) for line in lines]
 
     def _wide(self, text: str, size: float, weight: str) -> float:
         key = (text, size, weight)
         if key not in self.widths:
-            shown = self.figure.text(0, 0, text, fontsize=size, weight=weight)
+            shown = self.figure.text(0, 0, worded(text), fontsize=size, weight=weight)
             self.widths[key] = float(shown.get_window_extent().width * 72 / self.figure.dpi)
             shown.remove()
         return self.widths[key]

@@ -10,7 +10,7 @@ import numpy as np
 from posenc.plot.columns import Params
 from posenc.plot.draw.beside import GAP, matrices
 from posenc.plot.draw.heat import bar, heat
-from posenc.plot.draw.look import Look, asked
+from posenc.plot.draw.look import Look, asked, worded
 from posenc.plot.draw.picture import Picture
 from posenc.plot.draw.sheet import Sheet, cells
 from posenc.plot.draw.ticks import place_ticks
@@ -96,7 +96,7 @@ def _tokens(axes: Any, tokens: Sequence[str], offset: int, row: int) -> None:
     shown = range(0, len(tokens), every)
     axes.set(
         yticks=[i + 0.5 for i in shown],
-        yticklabels=[f"{tokens[i][:10]} {offset + i}" for i in shown],
+        yticklabels=[worded(f"{tokens[i][:10]} {offset + i}") for i in shown],
     )
 
 
@@ -109,7 +109,8 @@ def _paint(sheet: Sheet, axes: Any, side: Any, difference: Any, limit: float) ->
     rows, columns = values.shape
     heat(sheet, axes, values, limit=limit, x=(0, columns), y=(0, rows))
     axes.set(
-        yticks=[i + 0.5 for i in range(rows)], yticklabels=[token[:8] for token in side.tokens]
+        yticks=[i + 0.5 for i in range(rows)],
+        yticklabels=[worded(token[:8]) for token in side.tokens],
     )
     place_ticks(axes.xaxis, 0, columns)
     axes.set_xlabel("input, dimension")

@@ -17,6 +17,7 @@ from posenc.encodings.rotary.pairing import Pairing
 from posenc.functional import cos_sin, rotate
 from posenc.plot.columns import Params, settled
 from posenc.plot.export import Table, matrix
+from posenc.plot.raster import span
 from posenc.plot.rows import refuse
 from posenc.plot.words import brief, number, whole
 
@@ -159,7 +160,7 @@ def data(
     """
     spec = settled(spec, length)
     _check(spec, params)
-    first, last = (0, offsets) if isinstance(offsets, int) else offsets
+    first, last = span(offsets, "offsets")
     if not 1 <= last - first <= MOST_OFFSETS:
         raise ArgumentError(
             mismatch("plot rotation: offsets", f"1 to {MOST_OFFSETS}", last - first)

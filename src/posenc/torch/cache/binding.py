@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import itertools
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from posenc._core.errors import ArgumentError, DataError, SpecError, mismatch
+from posenc import functional
+from posenc._core.errors import ArgumentError, DataError, PosencError, SpecError, mismatch
 from posenc._core.plan import Plan
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec import Spec
 from posenc.encodings.rotary.base import RotarySpec
+from posenc.encodings.rotary.rope import RoPE
+from posenc.scaling import Multipliers
 from posenc.torch.cache.layers import LayerForm
 from posenc.torch.cache.turning import as_stored, turned
 
@@ -173,22 +178,28 @@ def asked(
     # Rising, as a rule that remembers the longest sequence goes by it in a shorter one.
     with _unchanged(model):
         singles = [_single(model, place, axes, caller) for place in sorted(places)]
-    result = []
+    result: list[LayerForm] = []
+    rounded: list[int] = []
     for index, (row, form) in enumerate(zip(rows, forms, strict=True)):
         pairs = [single.pairs[index] if index < len(single.pairs) else None for single in singles]
         if row.fixed or pairs[0] is None:
             result.append(form)
             continue
-        sides, worst = [], []
-        for side in (0, 1):
-            alike, turning = _compare(row.spec, singles, [pair[side] for pair in pairs])  # type: ignore[index]
-            worst.append(turning)
-            sides.append("still" if alike else "turns" if turning <= 1 else "other")
+        worst: list[float] = []
+        for spec in itertools.chain((row.spec,), _rounded(row.spec)):
+            sides = []
+            for side in (0, 1):
+                alike, turning = _compare(spec, singles, [pair[side] for pair in pairs])  # type: ignore[index]
+                worst.append(turning)
+                sides.append("still" if alike else "turns" if turning <= 1 else "other")
+            if "other" not in sides:
+                break
         what = "other than the plan" if row.spec is None else f"other than by {row.spec!r}"
         if sides == ["still", "still"] and row.spec is None:
             result.append(form)
         elif sorted(sides) == ["still", "turns"]:
-            result.append(form._replace(side=sides.index("turns")))
+            result.append(form._replace(spec=spec, side=sides.index("turns")))
+            rounded += [] if spec == row.spec else [index]
         else:
             expected = (
                 f"keys of one token that move with its position as the plan says, layer {index}"
@@ -200,7 +211,25 @@ def asked(
                 "prompt puts exact ones; if it does not do what its config says, pass plan=."
             )
             raise DataError(mismatch(caller, expected, received, todo))
+    if rounded:
+        text = (
+            f"{caller}: layers {rounded} turn by frequencies of their config that were rounded to "
+            f"half precision, as keys of one token show at positions {sorted(places)}; the cache "
+            "is moved by these. posenc.torch.adopt(model) before the prompt puts exact ones."
+        )
+        warnings.warn(text, stacklevel=3)
     return result
+
+
+def _rounded(spec: RotarySpec | None) -> Iterator[RotarySpec]:
+    """The same with frequencies as a model has them that was cast to half precision."""
+    if not isinstance(spec, RoPE) or spec.needs_length or spec.attention_factor != 1:
+        return
+    ladder, ours = (functional.frequencies(s) for s in (spec.replace(scaling=()), spec))
+    for dtype in (torch.bfloat16, torch.float16):
+        cast = torch.from_numpy(ours).float().to(dtype).double().numpy()
+        with contextlib.suppress(PosencError):
+            yield spec.replace(scaling=Multipliers(tuple((cast / ladder).tolist())))
 
 
 def _compare(

@@ -7,7 +7,8 @@ from typing import Any, NamedTuple, Protocol, Self
 import torch
 from torch import Tensor
 
-from posenc._core.errors import DataError, mismatch
+from posenc._core.errors import ArgumentError, DataError, mismatch
+from posenc._core.tracing import is_followed, unseen
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.cache.ledger import Ledger
 from posenc.torch.cache.turning import turned
@@ -156,8 +157,22 @@ class MovableLayer:
     def update(
         self, keys: Tensor, values: Tensor, *_: object, **__: object
     ) -> tuple[Tensor, Tensor]:
-        """Store new keys and values, and return all, as attention is to see them."""
+        """Store new keys and values, and return all, as attention is to see them.
+
+        Where keys stand decides what is computed, so that graphs of a compiler end here, once for
+        each layer.
+        """
+        return unseen(self._updated, keys, values) if is_followed() else self._updated(keys, values)
+
+    def _updated(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         self.check("posenc.torch.cache")
+        for new, old in ((keys, self.keys), (values, self.values)):
+            shapes = [(*t.shape[:2], *t.shape[3:]) for t in (old, new)]
+            if new.ndim != 4 or shapes[0] != shapes[1]:
+                expected = f"(batch, heads, channels) {shapes[0]} in layer {self.index}"
+                todo = "Beams need a row each: cache.batch_repeat_interleave(beams)."
+                todo = todo if shapes[1][0] > shapes[0][0] else ""
+                raise ArgumentError(mismatch("posenc.torch.cache", expected, shapes[1], todo))
         count = int(keys.shape[-2])
         self.owner.enter(self, count)
         self.seen += count

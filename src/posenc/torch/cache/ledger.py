@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
-from posenc._core.errors import ArgumentError, DTypeError, mismatch
+from posenc._core.array import is_divided
+from posenc._core.errors import ArgumentError, DTypeError, PositionError, mismatch
 
-__all__ = ["Ledger", "whole_numbers"]
+__all__ = ["MOST", "Ledger", "on_host", "places", "whole_numbers"]
+
+MOST = 2**62  # of positions in a cache
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,7 +169,8 @@ class Ledger:
     def shifted(self, by: Tensor) -> Ledger:
         """At other positions, by (rows, tokens, axes) or what broadcasts to it."""
         before = self.following()
-        current = self.current + by
+        # A sum beyond int64 comes out beyond these bounds too.
+        current = places(self.current + by, "shift: by")
         moved = self.replace(current=current)
         steps = moved.following() - before
         more = int(steps[0])  # by which the model's own count can go on too
@@ -199,13 +203,37 @@ def _closed(before: Tensor, real: Tensor, kept: Tensor, kept_real: Tensor) -> Te
     return torch.stack(closed)
 
 
+def on_host(values: Any, caller: str, expected: str) -> Tensor:
+    """What came in place of an array, as a tensor on the host."""
+    source = values
+    try:
+        if isinstance(values, Iterable) and not hasattr(values, "shape"):
+            values = None if isinstance(values, (bytes, Mapping)) else list(values)
+            values = (
+                torch.empty(0, dtype=torch.int64) if values == [] else values
+            )  # of floats, to torch
+        array: Any = torch.as_tensor(values)
+        array = array.full_tensor() if is_divided(array) else array
+        host: Tensor = array.detach().cpu()
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise ArgumentError(mismatch(caller, expected, f"{source!r:.60}")) from error
+    return host
+
+
 def whole_numbers(values: object, caller: str) -> Tensor:
     """Integers as int64 on the host."""
-    numbers = values if isinstance(values, Tensor) else torch.as_tensor(values)
+    numbers = on_host(values, caller, "integers below 2**63")
     if numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool:
-        empty = numbers.numel() == 0 and isinstance(values, Sequence)
-        if not empty:
-            raise DTypeError(
-                mismatch(caller, "integers", str(numbers.dtype).removeprefix("torch."))
-            )
-    return numbers.detach().to("cpu", torch.int64)
+        raise DTypeError(mismatch(caller, "integers", str(numbers.dtype).removeprefix("torch.")))
+    whole = numbers.to(torch.int64)
+    if numbers.dtype == torch.uint64 and bool((whole < 0).any()):
+        raise ArgumentError(mismatch(caller, "integers below 2**63", "larger ones"))
+    return whole
+
+
+def places(positions: Tensor, caller: str) -> Tensor:
+    """Positions behind which there is room to count on, and between which differences fit."""
+    if bool(((positions > MOST) | (positions < -MOST)).any()):
+        received = [int(number) for number in (positions.min(), positions.max())]
+        raise PositionError(mismatch(caller, "positions from -2**62 to 2**62", received))
+    return positions

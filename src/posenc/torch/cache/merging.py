@@ -49,6 +49,8 @@ def merge(caches: Iterable[C]) -> C:
     >>> cache.ledger.current.flatten().tolist()
     [0, 1, 2, 3, 4, 5]
     """
+    if not isinstance(caches, Iterable):
+        raise ArgumentError(mismatch("merge", "a sequence of caches", type(caches).__name__))
     listed = list(caches)
     if not listed:
         raise ArgumentError(mismatch("merge", "at least one cache", "none"))

@@ -12,7 +12,7 @@ from torch import Tensor
 from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.cache.layers import LayerForm, MovableLayer
-from posenc.torch.cache.ledger import Ledger, whole_numbers
+from posenc.torch.cache.ledger import Ledger, places, whole_numbers
 
 __all__ = ["MovableCache", "checked", "refuse_fixed"]
 
@@ -122,6 +122,9 @@ class MovableCache:
         Tensor of int64
             (rows, count); of several axes (axes, rows, count), as models take them.
         """
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            expected = "an integer of at least 0"
+            raise ArgumentError(mismatch("next_positions: count", expected, repr(count)))
         coming = self.ledger.coming(count)
         return coming[..., 0] if coming.shape[-1] == 1 else coming.movedim(-1, 0)
 
@@ -164,7 +167,7 @@ class MovableCache:
         if numbers.shape[0] not in (1, self.movable[0].batch_size):
             expected = f"1 or {self.movable[0].batch_size} rows"
             raise ArgumentError(mismatch("expect: position_ids", expected, f"shape {shape}"))
-        self._expected = numbers
+        self._expected = places(numbers, "expect: position_ids")
 
     def enter(self, layer: MovableLayer, count: int) -> None:
         """Note that a layer gets `count` new tokens; the first of a step says where they stand."""
@@ -177,7 +180,7 @@ class MovableCache:
         coming = self.ledger.coming(count) if self._expected is None else self._expected
         if coming.shape[1] != count:
             raise ArgumentError(mismatch("posenc.torch.cache", f"{coming.shape[1]} tokens", count))
-        if count:
+        if count and any(rule is not None and rule.needs_length for rule in self.rules):
             self.turn_to(self.rules, int(coming.max()))
         self.ledger = self.ledger.extended(coming, len(self.eras) - 1)
         self._expected = None
@@ -246,15 +249,29 @@ class MovableCache:
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Reorder the sequences, for beam search."""
-        self.of_rows(lambda t: t.index_select(0, beam_idx.to(t.device)))
+        rows = self._rows(beam_idx, "reorder_cache")
+        self.of_rows(lambda t: t.index_select(0, rows.to(t.device)))
 
     def batch_repeat_interleave(self, repeats: int) -> None:
         """Repeat each sequence."""
+        if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
+            expected = "an integer of at least 1"
+            raise ArgumentError(mismatch("batch_repeat_interleave", expected, repr(repeats)))
         self.of_rows(lambda t: t.repeat_interleave(repeats, dim=0))
 
     def batch_select_indices(self, indices: Tensor) -> None:
         """Keep some of the sequences."""
-        self.of_rows(lambda t: t[indices.to(t.device)])
+        rows = self._rows(indices, "batch_select_indices")
+        self.of_rows(lambda t: t.index_select(0, rows.to(t.device)))
+
+    def _rows(self, indices: Any, caller: str) -> Tensor:
+        """Numbers of sequences, each of which there is."""
+        rows, batch = whole_numbers(indices, caller), self.movable[0].batch_size
+        if rows.ndim != 1 or not bool(((rows >= -batch) & (rows < batch)).all()):
+            todo = "`batch_repeat_interleave` repeats sequences."
+            expected = f"numbers of {batch} sequences, of shape (rows,)"
+            raise ArgumentError(mismatch(caller, expected, f"{rows.tolist()!s:.60}", todo))
+        return rows % batch
 
 
 def checked(cache: Any, caller: str) -> None:

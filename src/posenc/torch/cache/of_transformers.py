@@ -60,7 +60,8 @@ class TransformersCache(MovableCache, Cache):  # type: ignore[misc]
         """
         from posenc.torch.cache.operations import evict
 
-        count = -tokens_to_remove
+        number = tokens_to_remove
+        count = -number if isinstance(number, int) and not isinstance(number, bool) else -1
         if not 0 <= count <= len(self.ledger):
             expected = f"an integer from {-len(self.ledger)} to 0"
             raise ArgumentError(mismatch("crop", expected, tokens_to_remove))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, Literal, TypeVar
 
 import torch
@@ -10,8 +11,9 @@ from torch import Tensor
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.functional.moves import check_alike
 from posenc.torch.cache.binding import rules_of
-from posenc.torch.cache.ledger import whole_numbers
+from posenc.torch.cache.ledger import MOST, on_host, whole_numbers
 from posenc.torch.cache.movable import MovableCache, checked, refuse_fixed
+from posenc.torch.cache.turning import of_heads
 
 __all__ = ["evict", "reuse", "shift", "stream", "switch"]
 
@@ -85,7 +87,8 @@ def evict(cache: C, keep: Any, *, gaps: Literal["close", "keep"] = "close") -> C
             todo = "Close the gaps: gaps='close'."
             raise ArgumentError(mismatch("evict: keep", expected, "one", todo))
         layer.seen = kept
-        layer.put(*(_chosen(t, mine) for t in (layer.keys, layer.values)))
+        chosen = partial(_chosen, places=mine)
+        layer.put(*(of_heads(t, chosen) for t in (layer.keys, layer.values)))
     return other
 
 
@@ -171,8 +174,8 @@ def reuse(cache: C, at: int) -> C:
     103
     """
     checked(cache, "reuse")
-    if isinstance(at, bool) or not isinstance(at, int) or at < 0:
-        raise ArgumentError(mismatch("reuse: at", "a position of at least 0", repr(at)))
+    if isinstance(at, bool) or not isinstance(at, int) or not 0 <= at <= MOST:
+        raise ArgumentError(mismatch("reuse: at", "at least 0, and 2**62 at most", repr(at)))
     steps = at - cache.ledger.first()
     return shift(cache, steps[:, None].expand(-1, len(cache.ledger)))
 
@@ -225,8 +228,8 @@ def switch(cache: C, new: Any) -> C:
             todo = "Pass the spec, plan or model that rotates from here on."
             expected = "a rotation that depends on the length"
             raise ArgumentError(mismatch("switch", expected, "none", todo))
-        if new < 1:
-            raise ArgumentError(mismatch("switch", "a length of at least 1", new))
+        if not 1 <= new <= MOST:
+            raise ArgumentError(mismatch("switch", "a length from 1 to 2**62", new))
         other.turn_to(cache.rules, new - 1)
         return other
     rules = rules_of(new, [rule is not None for rule in cache.rules], "switch")
@@ -292,10 +295,7 @@ def stream(cache: C, sinks: int, window: int) -> C:
 def _places(cache: MovableCache, keep: Any) -> Tensor:
     """The indices of tokens that stay: (1 or rows, kept), rising."""
     count, batch = len(cache.ledger), cache.movable[0].batch_size
-    if not isinstance(keep, Tensor):
-        listed = list(keep)  # an empty list is of floats, to torch
-        keep = torch.as_tensor(listed) if listed else torch.empty(0, dtype=torch.int64)
-    given = keep.detach().cpu()
+    given = on_host(keep, "evict: keep", "a mask of tokens, or indices of tokens")
     rows = given[None] if given.ndim == 1 else given
     if rows.ndim != 2 or rows.shape[0] not in (1, batch):
         expected = f"shape ({count},) or ({batch}, {count}), or indices of tokens"

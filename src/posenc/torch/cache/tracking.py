@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from posenc._core.counting import from_mask
 from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc.torch.cache.binding import asked, decoder_plan, encodings_of, forms_of
-from posenc.torch.cache.ledger import Ledger, whole_numbers
+from posenc.torch.cache.ledger import MOST, Ledger, on_host, places, whole_numbers
 from posenc.torch.cache.movable import MovableCache
 
 __all__ = ["track"]
@@ -100,6 +100,8 @@ def track(
     if model is None and plan is None:
         todo = "Pass the model, or plan=."
         raise ArgumentError(mismatch(CALLER, "what the keys were rotated by", "nothing", todo))
+    if length is not None and (type(length) is not int or not 1 <= length <= MOST):
+        raise ArgumentError(mismatch(f"{CALLER}: length", "a length from 1 to 2**62", repr(length)))
     layers, theirs = _layers_of(cache)
     stored = [None if layer is None else _stored(i, layer) for i, layer in enumerate(layers)]
     full = [one for one in stored if one is not None]
@@ -251,14 +253,20 @@ def _ledger(batch: int, count: int, rules: tuple[Any, ...], positions: Any, mask
     width = axes.pop() if axes else 1
     real = torch.ones(1, count, dtype=torch.bool)
     if mask is not None:
-        real = torch.as_tensor(mask).detach().cpu() != 0
+        entries = on_host(mask, f"{CALLER}: mask", "true or 1 for real tokens")
+        real = entries == 1
+        if not bool((real | (entries == 0)).all()):
+            todo = "A mask that is added to scores is another: pass `attention_mask`."
+            expected = "true or 1 for real tokens, false or 0 for padding"
+            raise ArgumentError(mismatch(f"{CALLER}: mask", expected, "other numbers", todo))
         if tuple(real.shape) not in ((batch, count), (1, count)):
             expected = f"shape ({batch}, {count}), as the cache has tokens"
             raise ArgumentError(mismatch(f"{CALLER}: mask", expected, tuple(real.shape)))
     if positions is None:
         where = from_mask(real)[..., None].expand(-1, -1, width)
     else:
-        numbers = whole_numbers(positions, f"{CALLER}: positions")
+        caller = f"{CALLER}: positions"
+        numbers = places(whole_numbers(positions, caller), caller)
         if width > 1 and numbers.ndim == 3 and numbers.shape[0] == width:
             numbers = numbers.movedim(0, -1)
         elif numbers.ndim in (1, 2):
@@ -270,7 +278,7 @@ def _ledger(batch: int, count: int, rules: tuple[Any, ...], positions: Any, mask
         ):
             expected = f"shape ({count},) or ({batch}, {count})"
             expected += f", or ({width}, {batch}, {count})" if width > 1 else ""
-            received = f"shape {tuple(torch.as_tensor(positions).shape)}"
+            received = f"shape {tuple(numbers.shape)}"
             raise ArgumentError(mismatch(f"{CALLER}: positions", expected, received))
         where = numbers
     ledger = Ledger.of(where.contiguous(), real, 0, count)

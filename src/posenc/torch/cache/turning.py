@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from posenc._core.array import namespace
+from posenc._core.array import is_divided, namespace
+from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.functional.moves import difference, moved
 from posenc.kernels.native import native
 from posenc.kernels.torch_state import PLAIN, traced
 
-__all__ = ["as_stored", "turned"]
+__all__ = ["as_stored", "of_heads", "turned"]
 
 NARROW = (torch.float32, torch.bfloat16, torch.float16)  # what the compiled kernel takes
 
@@ -41,6 +43,8 @@ def turned(keys: Tensor, before: RotarySpec, after: RotarySpec, old: Tensor, new
     old, new : Tensor of int64
         (1 or batch, tokens, axes), on the host.
     """
+    if is_divided(keys):
+        return of_heads(keys, lambda part: turned(part, before, after, old, new))
     kernel = _kernel(before, after) if _plain(keys) else None
     if kernel is not None:
         result = torch.empty_like(keys, memory_format=torch.contiguous_format)
@@ -50,6 +54,25 @@ def turned(keys: Tensor, before: RotarySpec, after: RotarySpec, old: Tensor, new
     xp = namespace(keys, "posenc.torch.cache")
     old, new = (t[:, None].to(keys.device) for t in (old, new))
     return moved(before, after, keys, old, new, xp=xp)
+
+
+def of_heads(t: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
+    """What changes all heads alike, where processes may have divided them among each other."""
+    if not is_divided(t):
+        return change(t)
+    whole: Any = t
+    if not all(place.is_replicate() or place.is_shard(1) for place in whole.placements):
+        todo = "Redistribute them, or track the part of each process."
+        expected = "keys and values that are whole, or divided over heads (axis 1)"
+        received = f"placements {whole.placements}"
+        raise ArgumentError(mismatch("posenc.torch.cache", expected, received, todo))
+    part = change(whole.to_local()).contiguous()
+    shape = torch.Size((*t.shape[:2], *part.shape[2:]))
+    sizes = {"shape": shape, "stride": torch.empty(shape, device="meta").stride()}
+    result: Tensor = type(whole).from_local(
+        part, whole.device_mesh, whole.placements, run_check=False, **sizes
+    )
+    return result
 
 
 def _plain(keys: Tensor) -> bool:

@@ -1,0 +1,161 @@
+"""Commands that run other people's code do so in a process of their own, which this one watches."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import io
+import math
+import mmap
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from posenc._core import guard
+from posenc._core.errors import mismatch
+
+__all__ = ["SECONDS", "limit", "watched"]
+
+SECONDS = 60.0  # of an import or a call, where the command line does not say
+GRACE = 1.0  # for the end of a process that has said how it ends
+NONE = -1  # instead of an exit code
+limit = [SECONDS]
+
+# Options of prctl, which Linux alone has.
+DIES_WITH_PARENT, ADOPTS_ORPHANS = 1, 36
+
+
+class Shared(ctypes.Structure):
+    """What both processes see: what runs, until when it may, and the exit code."""
+
+    _fields_ = (
+        ("until", ctypes.c_double),
+        ("seconds", ctypes.c_double),
+        ("code", ctypes.c_int),
+        ("what", ctypes.c_char * 256),
+    )
+
+
+class Stream(io.TextIOWrapper):
+    """A stream that keeps nothing back and that nobody closes: its process may end at any word."""
+
+    def close(self) -> None:
+        """Stay open, for the answer."""
+
+    def write(self, text: str) -> int:
+        """Write and flush."""
+        written = super().write(text)
+        self.flush()
+        return written
+
+
+def watched(work: Callable[[], int], say: Callable[[str], None]) -> int:
+    """Run `work` in a child process, and return its exit code; 3 where it has none to give.
+
+    What the child started, in sessions of their own too where the system is Linux, ends with it.
+    `say` is told why there is no code.
+    """
+    if not hasattr(os, "fork"):
+        return work()
+    page = Shared.from_buffer(mmap.mmap(-1, mmap.PAGESIZE))
+    page.until, page.code = math.inf, NONE
+    _prctl(ADOPTS_ORPHANS, 1)
+    others = _children()
+    child = os.fork()  # nothing heavy is imported yet, and there is one thread
+    if child == 0:
+        _work(work, page)
+    status: list[int] = []
+    waiter = threading.Thread(target=lambda: status.append(os.waitpid(child, 0)[1]), daemon=True)
+    waiter.start()
+    try:
+        late = False
+        while waiter.is_alive() and not late:
+            waiter.join(0.25)
+            late = time.monotonic() > page.until
+    except (KeyboardInterrupt, guard.Interrupted) as error:
+        # The child may have a message of its own; then it has an exit code.
+        os.kill(child, getattr(error, "number", signal.SIGINT))
+        waiter.join(GRACE)
+        if page.code == NONE:
+            raise
+    finally:
+        _end(child, waiter, others)
+    if page.code != NONE:
+        return int(page.code)
+    what = page.what.decode(errors="replace") or "the command"
+    if late:
+        todo = "Nothing of it is left running; --timeout SECONDS gives it longer."
+        say(mismatch(what, f"an end within {page.seconds:g} s", "none", todo))
+    else:
+        number = os.waitstatus_to_exitcode(status[0])
+        how = f"exit code {number}" if number >= 0 else signal.Signals(-number).name
+        say(mismatch(what, "code that returns", f"{how}: it ended the process"))
+    return 3
+
+
+def _work(work: Callable[[], int], page: Shared) -> None:
+    """What the child does: work, say how it ends, and end."""
+    os.setsid()
+    _prctl(DIES_WITH_PARENT, signal.SIGKILL)
+    own, handler = os.getpid(), signal.getsignal(signal.SIGTERM)
+
+    def unhandled() -> None:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            if signal.getsignal(number) is handler:
+                signal.signal(number, signal.SIG_DFL)
+
+    # What the code forks ends as its own code says: a pool by SIGTERM, without a traceback.
+    os.register_at_fork(after_in_child=unhandled)
+
+    def report(what: str, timed: bool) -> None:
+        if os.getpid() != own:
+            return  # another process of the code, which asks posenc something
+        page.what, page.seconds = what.encode()[:255], limit[0]
+        page.until = time.monotonic() + limit[0] if timed else math.inf
+
+    guard.report[0] = report
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if isinstance(stream, io.TextIOWrapper):
+            # A descriptor of its own, as the code may close the others.
+            copy = os.fdopen(os.dup(stream.fileno()), "wb")
+            setattr(sys, name, Stream(copy, stream.encoding, "replace"))
+    code = work()
+    page.code, page.until = code, time.monotonic() + GRACE
+    sys.exit(code)
+
+
+def _end(child: int, waiter: threading.Thread, others: set[int]) -> None:
+    """Kill the child, and all that it started and that is still there."""
+    for kill in (os.killpg, os.kill):
+        if kill is os.killpg or waiter.is_alive():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                kill(child, signal.SIGKILL)
+    waiter.join()
+    # Whose parent ends becomes a child of this process, until there is none.
+    while left := _children() - others:
+        for orphan in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(orphan, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(orphan, 0)
+
+
+def _children() -> set[int]:
+    """Processes whose parent this one is; none where the system does not tell."""
+    children = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parent = stat.read_bytes().rpartition(b")")[2].split()[1]
+            if int(parent) == os.getpid():
+                children.add(int(stat.parent.name))
+    return children
+
+
+def _prctl(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)

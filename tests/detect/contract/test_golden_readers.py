@@ -1,0 +1,317 @@
+"""The readers without posenc in `docs/examples`: what they accept, refuse, and survive."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import posenc
+from posenc.detect.contract import read
+from posenc.detect.contract.files import text_of
+from posenc.scaling import YaRN
+from tests.configs import VERSION_4
+from tests.detect.contract.test_contract import first_version, resealed
+
+EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"
+LANGUAGES = ("py", "cpp", "mjs")
+PAIRING = posenc.Pairing("interleaved", output="half", direction="backward")
+SPEC = posenc.RoPE(64, pairing=PAIRING, base=150_000, scaling=YaRN(32, original_length=4096))
+SMALL = posenc.Reading(
+    (
+        posenc.Layer("a", spec=posenc.RoPE(4, pairing="half")),
+        posenc.Layer("b", spec=posenc.T5(2)),
+        posenc.Layer("c", spec=posenc.RoPE(4, pairing="interleaved", base=500.0)),
+    )
+)
+
+
+def built(folder: Path, *options: str) -> str:
+    if shutil.which("g++") is None:
+        pytest.skip("g++ is not installed")
+    target, source = folder / "golden_reader", EXAMPLES / "golden_reader.cpp"
+    warnings = ["-std=c++17", "-Wall", "-Wextra", "-Werror"]
+    subprocess.run(["g++", *warnings, *options, str(source), "-o", str(target)], check=True)
+    return str(target)
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return built(tmp_path_factory.mktemp("reader"), "-O1")
+
+
+@pytest.fixture
+def reader(request: pytest.FixtureRequest) -> Callable[[Path], subprocess.CompletedProcess[str]]:
+    """A reader of the language that the test is of, as a process."""
+    language = request.param
+    if language == "mjs" and shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    command = {
+        "py": lambda: [sys.executable, "-S", "-P", str(EXAMPLES / "golden_reader.py")],
+        "cpp": lambda: [request.getfixturevalue("compiled")],
+        "mjs": lambda: ["node", str(EXAMPLES / "golden_reader.mjs")],
+    }[language]()
+    # -S leaves out site-packages, and the path of NumPy alone comes back in.
+    env = {**os.environ, "PYTHONPATH": str(Path(np.__file__).parents[1])}
+
+    def run(file: Path) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*command, str(file)], capture_output=True, text=True, check=False, env=env
+        )
+
+    return run
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("reader", LANGUAGES, indirect=True)
+def test_readers_without_posenc(reader: Any, tmp_path: Path) -> None:
+    layers = (posenc.Layer("a", spec=SPEC), posenc.Layer("b", spec=posenc.RoPE(8, pairing="half")))
+    grid = posenc.from_hf(VERSION_4["qwen2-vl"])["attention"].spec
+    more = (posenc.Layer("c", spec=grid), posenc.Layer("d", spec=posenc.T5(2)))
+    contract = posenc.golden(posenc.Reading((*layers, *more)))
+    rows = sum(check.check == "angles" for check in contract.checks)
+    file = tmp_path / "model.golden.json"
+    for text in (text_of(contract), first_version(contract)):
+        file.write_text(text)
+        assert read(file) == contract
+        done = reader(file)
+        assert (done.returncode, done.stdout) == (0, f"{3 * rows} arrays compared, 0 differ\n"), (
+            done
+        )
+    # The first frequency of the second part, off by a thousandth.
+    wrong = text_of(contract).replace(
+        '"frequencies_float32": [1.0, 0.1', '"frequencies_float32": [1.001, 0.1'
+    )
+    assert wrong != text_of(contract)
+    file.write_bytes(resealed(wrong.encode()))
+    done = reader(file)
+    assert done.returncode == 1
+    assert "at position" in done.stdout
+
+
+def repeated(text: bytes) -> bytes:
+    """The text with a record of angles twice, and the count and digest of that."""
+    line = next(line for line in text.split(b"\n") if b'"angles"' in line)
+    count = int(re.findall(rb'"records": ([0-9]+)', text)[0])
+    twice = text.replace(line, line + b"\n" + line, 1)
+    return resealed(twice.replace(b'"records": %d' % count, b'"records": %d' % (count + 1)))
+
+
+def between(text: bytes, end: bytes) -> bytes:
+    """The text cut between two records, with an end behind it."""
+    lines = text.split(b"\n")
+    return b"\n".join(lines[: len(lines) // 2]).rstrip(b",") + end
+
+
+def at(text: bytes, where: int) -> bytes:
+    """The text with one bit of one byte changed."""
+    return text[:where] + bytes([text[where] ^ 1]) + text[where + 1 :]
+
+
+OLD = first_version(posenc.golden(SMALL)).encode()
+NEW = text_of(posenc.golden(SMALL)).encode()
+UNREAD = NEW.index(b".", NEW.index(b'"scores": [')) + 1
+REFUSED: dict[str, tuple[bytes, str]] = {
+    "cut between two records": (between(NEW, b"\n"), ""),
+    "cut between two records, with the end": (
+        resealed(between(NEW, b"\n],\n") + NEW[-79 - len(b'"records": 00,\n') :]), "records"
+    ),
+    "version 1 cut between two records": (between(OLD, b"\n"), ""),
+    "without the last byte": (NEW[:-1], "cut|digest"),
+    "one byte more": (NEW + b"\n", "cut|digest"),
+    "garbage behind": (NEW + b"{}", ""),
+    "a byte of a text": (at(NEW, NEW.index(b"settled: ")), "cut|digest"),
+    "a byte of a number that nobody reads": (at(NEW, UNREAD), "cut|digest"),
+    "a byte of the digest": (at(NEW, len(NEW) - 20), "cut|digest"),
+    "a byte order mark": (b"\xef\xbb\xbf" + NEW, ""),
+    "line ends of another system": (NEW.replace(b"\n", b"\r\n"), ""),
+    "another count": (
+        resealed(re.sub(rb'"records": [0-9]+', b'"records": 7', NEW)), "records"
+    ),
+    "a record twice": (repeated(NEW), "twice"),
+    "a wide tolerance": (
+        resealed(re.sub(rb'"tolerance_float32": [0-9.e-]+', b'"tolerance_float32": 0.3', NEW)),
+        "tolerance",
+    ),
+    "an index outside": (
+        resealed(NEW.replace(b'"axis": [0, 0]', b'"axis": [0, 99]')), ""
+    ),
+    "an empty file": (b"", ""),
+}  # fmt: skip
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("reader", LANGUAGES, indirect=True)
+def test_what_is_not_whole_is_refused(reader: Any, tmp_path: Path) -> None:
+    file = tmp_path / "model.golden.json"
+    file.write_bytes(NEW)
+    assert reader(file).returncode == 0
+    for what, (text, words) in REFUSED.items():
+        assert text != NEW, what
+        file.write_bytes(text)
+        done = reader(file)
+        assert done.returncode == 1, what
+        assert "whole" in done.stderr, (what, done)
+        assert "Traceback" not in done.stderr, what
+        assert re.search(words, done.stderr), (what, done)
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_posenc_refuses_what_is_not_whole(what: str, tmp_path: Path) -> None:
+    text, _ = REFUSED[what]
+    file = tmp_path / "model.golden.json"
+    file.write_bytes(text)
+    for read_it in (read, posenc.golden):
+        with pytest.raises(posenc.DataError):
+            read_it(file)
+
+
+@pytest.mark.parametrize("name", ["m.json", "m.safetensors"])
+def test_every_cut_and_every_byte_is_seen(name: str, tmp_path: Path) -> None:
+    file = tmp_path / name
+    posenc.golden(SMALL).save(file)
+    whole = file.read_bytes()
+    places = np.random.default_rng(0).integers(0, len(whole), 60)
+    for place in (*places.tolist(), len(whole) - 1, len(whole) - 33, len(whole) - 80):
+        for text in (whole[:place], at(whole, place), whole + whole[place:]):
+            file.write_bytes(text)
+            with pytest.raises(posenc.DataError):
+                read(file)
+    file.write_bytes(whole)
+    assert read(file) == posenc.golden(SMALL)
+
+
+# --- mutations ------------------------------------------------------------------------------------
+
+MANY = 2000
+MARKS = b'0123456789.-+eE[]{},: "\\\n\0\xff'
+
+
+def mutations(text: bytes, count: int, seed: int) -> Iterator[bytes]:
+    """Texts that differ from one in cut, moved, repeated, inserted and changed bytes."""
+    random = np.random.default_rng(seed)
+    while count:
+        made = bytearray(text)
+        for _ in range(random.integers(1, 4)):
+            begin, length = int(random.integers(len(made))), int(random.integers(1, 200))
+            piece = made[begin : begin + length]
+            match random.integers(6):
+                case 0:
+                    del made[begin:]
+                case 1:
+                    del made[begin : begin + length]
+                case 2:
+                    made[begin:begin] = piece
+                case 3:
+                    made[begin : begin + 1] = bytes(random.choice(list(MARKS), 4).tolist())
+                case 4:
+                    made[begin] = int(random.choice(list(MARKS)))
+                case _:  # numbers, which are indices, sizes and tolerances
+                    wild = random.choice(["-1", "1e300", "9" * 400, "0.5", "4294967296", "nan"])
+                    numbers = list(re.finditer(rb"(?<=[ \[])-?[0-9][0-9.e+-]*", bytes(made)))
+                    if numbers:
+                        one = numbers[int(random.integers(len(numbers)))]
+                        made[one.start() : one.end()] = str(wild).encode()
+            if not made:
+                break
+        if bytes(made) != text:
+            count -= 1
+            yield bytes(made)
+
+
+def damaged() -> Iterator[tuple[bytes, bool]]:
+    """What readers are given, and whether they must refuse it: not what its digest is mended of."""
+    yield from ((text, True) for text in mutations(NEW, MANY, 0))
+    body = NEW[:-79]
+    for text in mutations(body, MANY // 2, 1):
+        sha = hashlib.sha256(text).hexdigest().encode()
+        yield text + b'"sha256": "%s"\n}\n' % sha, False
+    yield from ((text, False) for text in mutations(OLD, MANY // 2, 2))
+
+
+@pytest.mark.slow("detect/contract")
+def test_the_reader_in_cpp_reads_nothing_outside_memory(tmp_path: Path) -> None:
+    checks = "-fsanitize=address,undefined,float-cast-overflow"
+    program = built(tmp_path, "-O1", "-g", checks, "-fno-sanitize-recover=all")
+    file = tmp_path / "m.json"
+    for text, must_refuse in damaged():
+        file.write_bytes(text)
+        done = subprocess.run([program, str(file)], capture_output=True, check=False)
+        assert done.returncode in (0, 1), (text, done.stderr)
+        assert b"Sanitizer" not in done.stderr, (text, done.stderr)
+        assert b"runtime error" not in done.stderr, (text, done.stderr)
+        assert done.returncode or not must_refuse, text
+
+
+@pytest.mark.slow("detect/contract")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_the_reader_in_python_refuses_every_mutation() -> None:
+    place = importlib.util.spec_from_file_location("reader", EXAMPLES / "golden_reader.py")
+    assert place is not None
+    assert place.loader is not None
+    module = importlib.util.module_from_spec(place)
+    place.loader.exec_module(module)
+    for text, must_refuse in damaged():
+        try:
+            list(module.differences(module.contract_of(text)))
+        except module.UNREADABLE:
+            continue
+        assert not must_refuse, text
+
+
+DRIVER = """
+import { readFileSync, writeFileSync } from "node:fs";
+const [reader, folder, count] = process.argv.slice(2);
+const codes = [];
+process.exit = (code) => { throw { code }; };
+console.log = console.error = () => {};
+for (let i = 0; i < Number(count); ++i) {
+  process.argv[2] = `${folder}/${i}.json`;
+  try {
+    await import(`${reader}?${i}`);
+  } catch (error) {
+    codes.push(error.code ?? String(error));
+  }
+}
+writeFileSync(`${folder}/codes.json`, JSON.stringify(codes));
+"""
+
+
+@pytest.mark.slow("detect/contract")
+def test_the_reader_in_javascript_refuses_every_mutation(tmp_path: Path) -> None:
+    if shutil.which("node") is None:
+        pytest.skip("node is not installed")
+    (tmp_path / "driver.mjs").write_text(DRIVER)
+    refuse = []
+    for i, (text, must_refuse) in enumerate(damaged()):
+        (tmp_path / f"{i}.json").write_bytes(text)
+        refuse.append(must_refuse)
+    reader = (EXAMPLES / "golden_reader.mjs").as_uri()
+    command = ["node", str(tmp_path / "driver.mjs"), reader, str(tmp_path), str(len(refuse))]
+    subprocess.run(command, check=True)
+    codes = json.loads((tmp_path / "codes.json").read_text())
+    assert len(codes) == len(refuse)
+    assert set(codes) <= {0, 1}
+    assert all(code == 1 for code, must in zip(codes, refuse, strict=True) if must)
+
+
+@pytest.mark.slow("detect/contract")
+@pytest.mark.parametrize("name", ["m.json", "m.safetensors"])
+def test_posenc_refuses_every_mutation(name: str, tmp_path: Path) -> None:
+    file = tmp_path / name
+    posenc.golden(SMALL).save(file)
+    for text in mutations(file.read_bytes(), MANY, 3):
+        file.write_bytes(text)
+        with pytest.raises(posenc.DataError):
+            read(file)

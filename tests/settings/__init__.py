@@ -1,0 +1,1 @@
+"""The floor of settings: every encoding in every setting that an array library has."""
