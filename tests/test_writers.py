@@ -223,8 +223,9 @@ def test_links_are_followed_and_circles_are_told(tmp_path: Path) -> None:
 # --- no other way ---------------------------------------------------------------------------------
 
 WRITING = ("write_text", "write_bytes", "tofile", "save_file", "savetxt", "savez", "copyfile")
-# What the writer itself calls, and the lock beside a store.
+# What the writer itself calls, the lock beside a store, and a descriptor of standard output.
 OTHERS = {
+    "src/posenc/cli/_child.py": "os.fdopen(os.dup(stream.fileno()), 'wb')",
     "src/posenc/study/store.py": "beside.open('a+', encoding='utf-8')",
     "src/posenc/_core/io/outputs.py": "",
 }

@@ -23,10 +23,10 @@ def gather(table: Array, rows: Array, *, xp: Any) -> Array:
 
 def lookup(table: Array, *indices: Array, xp: Any) -> Array:
     """`table[i, j, …]` for integers of shapes that broadcast; each index in range."""
-    if is_jax(table):
-        return _jax_lookup(table, indices, xp)
     if isinstance(table, np.ndarray) or is_torch(table):
         return table[indices]
+    if is_jax(table):
+        return _jax_lookup(table, indices, xp)
     number = indices[0]
     for axis in range(1, len(indices)):
         number = number * table.shape[axis] + indices[axis]
