@@ -10,15 +10,7 @@ __all__ = ["brief"]
 
 
 def brief(value: Any, write: Callable[[Any], str] = repr) -> str:
-    """The call that makes a value, without the fields that have their defaults.
-
-    Parameters
-    ----------
-    value : Value
-        A spec or value.
-    write : callable
-        Makes the text of a field.
-    """
+    """The call that makes a value, without the fields that have their defaults."""
     shown, by_place = [], True
     for field in dataclasses.fields(value):
         argument = getattr(value, field.name)

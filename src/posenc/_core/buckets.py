@@ -43,24 +43,7 @@ def root(value: int, degree: int) -> int:
 
 
 def log_thresholds(exact: int, limit: int, steps: int, count: int, *, strict: bool) -> list[int]:
-    """The least n that pass limit ** j * exact ** (steps - j) for j = 0 to count - 1.
-
-    Parameters
-    ----------
-    exact, limit : int
-        The ends of the logarithmic part.
-    steps : int
-        Buckets between them.
-    count : int
-        Number of thresholds.
-    strict : bool
-        Whether n ** steps must be greater, as for rules that round up, rather than at least equal.
-
-    Returns
-    -------
-    list of int
-        Rising.
-    """
+    """The least n that pass limit ** j * exact ** (steps - j) for j = 0 to count - 1."""
     thresholds = []
     for j in range(count):
         # For j > steps that is a fraction: both sides are multiplied by exact ** (j - steps).

@@ -24,27 +24,7 @@ Array = Any
 
 
 def integers(value: Any, *, xp: Any, device: Any = None, caller: str) -> Array:
-    """Positions as an array of int64 (int32 in JAX without x64) of the library `xp`.
-
-    Parameters
-    ----------
-    value : int, sequence of int, or array of integers
-        What the user passed. NumPy arrays and lists are carried over to any library.
-    xp : namespace
-        The library of the result.
-    device : device, optional
-        The device of the result.
-    caller : str
-        The name to begin an error with.
-
-    Raises
-    ------
-    DTypeError
-        If the positions are not integers: a float position has already lost what it stood for
-        (float16 knows no odd number above 2048, bfloat16 none above 256).
-    PositionError
-        If a position does not fit the integers of the library.
-    """
+    """Positions as an array of int64 (int32 in JAX without x64) of the library `xp`."""
     if is_foreign(value):
         return _own_integers(value, xp, device, caller)
     array = _numpy_integers(value, caller)
@@ -57,27 +37,7 @@ def integers(value: Any, *, xp: Any, device: Any = None, caller: str) -> Array:
 
 
 def reals(value: Any, *, xp: Any, device: Any = None, caller: str) -> Array:
-    """Positions of a spec that takes real ones: integers as `integers` has them, else floats.
-
-    Parameters
-    ----------
-    value : number, sequence of numbers, or array
-        What the user passed: integers, float32 or float64. Python floats become float64, or float32
-        in JAX without x64.
-    xp : namespace
-        The library of the result.
-    device : device, optional
-        The device of the result.
-    caller : str
-        The name to begin an error with.
-
-    Raises
-    ------
-    DTypeError
-        If the positions are floats in half precision, or no numbers.
-    PositionError
-        If a position that can be looked at is not finite or does not fit the integers.
-    """
+    """Positions of a spec that takes real ones: integers as `integers` has them, else floats."""
     own = is_foreign(value)
     try:
         array = value if own else np.asarray(value)

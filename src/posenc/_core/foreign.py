@@ -203,15 +203,7 @@ def letters(name: object) -> str:
 
 
 def name_advice(name: str, choices: Collection[str]) -> str:
-    """What somebody means by a name that a package does not have.
-
-    Parameters
-    ----------
-    name : str
-        The name.
-    choices : collection of str
-        The names of the package.
-    """
+    """What somebody means by a name that a package does not have."""
     by_letters = {letters(choice): choice for choice in choices}
     if letters(name) in by_letters:
         return f"Did you mean {by_letters[letters(name)]!r}?"
@@ -265,17 +257,7 @@ def argument_advice(
 
 
 def value_advice(value: object, words: Collection[Any], kinds: Collection[Any]) -> str:
-    """What somebody means by a value that a field does not take; nothing where nobody knows.
-
-    Parameters
-    ----------
-    value : object
-        The value.
-    words : collection
-        The words that the field takes.
-    kinds : collection of type
-        The classes of objects that the field takes.
-    """
+    """What somebody means by a value that a field does not take; nothing where nobody knows."""
     word = letters(value) if isinstance(value, str) else ""
     if {"half", "interleaved"} <= set(words) and word:
         if word in HALF.split():
@@ -302,17 +284,7 @@ def value_advice(value: object, words: Collection[Any], kinds: Collection[Any]) 
 
 
 def refuse(verb: Callable[..., Any], args: tuple[Any, ...], names: Collection[str]) -> None:
-    """Raise for a call whose arguments do not fit a function; nothing where they do.
-
-    Parameters
-    ----------
-    verb : callable
-        The function.
-    args : tuple
-        Arguments by their places.
-    names : collection of str
-        The names of the others.
-    """
+    """Raise for a call whose arguments do not fit a function; nothing where they do."""
     check_call(verb.__name__, inspect.signature(verb).parameters, args, names)
 
 
@@ -331,19 +303,7 @@ def check_call(
     args: tuple[Any, ...],
     names: Collection[str],
 ) -> None:
-    """Raise for arguments that are no parameters, too many, or too few.
-
-    Parameters
-    ----------
-    caller : str
-        The class.
-    signature : mapping
-        Its parameters.
-    args : tuple
-        Arguments by their places.
-    names : collection of str
-        The names of the others.
-    """
+    """Raise for arguments that are no parameters, too many, or too few."""
     strange = [name for name in names if name not in signature]
     places = [p.name for p in signature.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
     present = {*places[: len(args)], *names} - {*strange}

@@ -19,22 +19,7 @@ Array = Any
 
 
 def overwrite(x: Array, value: Array, caller: str) -> Array:
-    """Replace the contents of `x` by `value`, which was computed from it, and return `x`.
-
-    Parameters
-    ----------
-    x : array
-        A NumPy array or torch tensor that may be written to.
-    value : array
-        As `x`; a linear function of it, so that gradients do not need its old contents.
-    caller : str
-        The name to begin an error with.
-
-    Raises
-    ------
-    ArgumentError
-        If the array cannot be written to, or writing would spoil a gradient.
-    """
+    """Replace the contents of `x` by `value`, which was computed from it, and return `x`."""
     check_writable(x, caller)
     if is_torch(x):
         # A copy that autograd sees; writing behind its back would give wrong gradients in silence.

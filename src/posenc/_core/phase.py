@@ -123,22 +123,7 @@ def words(x: Array) -> Words:
 
 
 def turns(positions: Array, step: Array | Halves | Words, origin: Any = None) -> Any:
-    """The phase matrix, summed over axes, modulo one turn.
-
-    Parameters
-    ----------
-    positions : array of int64, or of int32 beside `Halves`
-        (..., axes).
-    step : array of int64, Halves, or Words
-        (axes, pairs).
-    origin : like `step`, optional
-        (pairs,), the phase of position 0.
-
-    Returns
-    -------
-    array of int64, or Halves
-        (..., pairs), 2**64 to the turn.
-    """
+    """The phase matrix, summed over axes, modulo one turn."""
     axes = positions.shape[-1]
     if isinstance(step, Words):
         return _turns_without_overflow(positions, step, origin)
@@ -277,20 +262,6 @@ def classic(positions: Array, frequencies: Array, *, xp: Any) -> tuple[Array, Ar
 
     For people who must continue a checkpoint exactly. The error is about half an ulp of the angle:
     1e-4 at position 2**11, 0.06 at 2**20.
-
-    Parameters
-    ----------
-    positions : array of integers
-        (..., axes).
-    frequencies : array of float32
-        (axes, pairs).
-    xp : namespace
-        An array-API namespace.
-
-    Returns
-    -------
-    tuple of arrays
-        cos, sin: (..., pairs) in float32, by the library's own functions.
     """
     real = xp.astype(positions, xp.float32)
     angles = real[..., 0, None] * frequencies[0, :]

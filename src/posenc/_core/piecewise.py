@@ -78,26 +78,7 @@ def buckets_2d(
     last: int,
     xp: Any,
 ) -> Mapping[str, Any]:
-    """The buckets of offsets, query - key along rows and columns, by the table they belong to.
-
-    Parameters
-    ----------
-    rows, columns : array of integers
-        Offsets of shapes that broadcast.
-    method : str
-        How two offsets become one bucket.
-    thresholds : array of int32
-        What `piecewise_thresholds` gives; of `size` entries, which a tracer does not tell.
-    size, last : int
-        Number of thresholds, and the last bucket of one direction.
-    xp : namespace
-        An array-API namespace.
-
-    Returns
-    -------
-    mapping
-        {"weight": buckets}, or {"rows": buckets, "columns": buckets} for `cross`.
-    """
+    """The buckets of offsets, query - key along rows and columns, by the table they belong to."""
     rows, columns = (_within(x, xp) for x in (rows, columns))
 
     def signed(x: Any) -> Any:

@@ -13,20 +13,6 @@ def random_vectors(tokens: list[str], dim: int, seed: int) -> np.ndarray:
     """Vectors for words: the same word and seed give the same numbers, on any machine, for ever.
 
     Multiples of 2**-23, uniform in [-1, 1): so no library's random generator takes part.
-
-    Parameters
-    ----------
-    tokens : list of str
-        Words.
-    dim : int
-        Width.
-    seed : int
-        Any integer.
-
-    Returns
-    -------
-    numpy.ndarray
-        (tokens, dim), float32.
     """
     vectors: dict[str, np.ndarray] = {}
     for token in tokens:

@@ -62,30 +62,7 @@ def cos_sin(
     dtype: Any,
     xp: Any,
 ) -> tuple[Array, Array]:
-    """Cosine and sine of the phases of real positions.
-
-    Parameters
-    ----------
-    positions : array of float32 or float64
-        (..., axes). What is not finite, or beyond the integers of the library, gives NaN.
-    step : array of int64, Halves, or Words
-        (axes, pairs), turns per position as bit patterns.
-    whole : array of int64, Halves, Words, or None
-        (axes, pairs), whole turns per position; None where all are 0.
-    slope : array of float32
-        (axes, pairs), radians per position; only derivatives use it.
-    origin : array of int64, Halves, or Words, optional
-        (pairs,), the phase of position 0.
-    dtype : dtype
-        `xp.float32` or `xp.float64`.
-    xp : namespace
-        An array-API namespace.
-
-    Returns
-    -------
-    tuple of arrays
-        cos, sin: (..., pairs) in `dtype`.
-    """
+    """Cosine and sine of the phases of real positions."""
     within = xp.abs(positions) < float(limits(xp)[1] + 1)
 
     def exact(x: Array) -> tuple[Array, Array]:

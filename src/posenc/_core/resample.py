@@ -36,20 +36,7 @@ SHARP, SOFT = -0.75, -0.5  # the parameter a of Keys, plain and antialiased
 
 
 def taps(source: int, target: int, method: Method) -> tuple[np.ndarray, np.ndarray]:
-    """Which rows each new row is made of, and how much of each.
-
-    Parameters
-    ----------
-    source, target : int
-        Lengths before and after.
-    method : str
-        One of `METHODS`. With `corners`, the first and last rows stay where they are.
-
-    Returns
-    -------
-    tuple of numpy.ndarray
-        int64 rows and float32 weights, each (target, taps).
-    """
+    """Which rows each new row is made of, and how much of each."""
     kernel, _, variant = method.partition("_")
     if variant == "antialias":
         return _antialiased(source, target, kernel)

@@ -41,26 +41,7 @@ def first_collision(
     limit: int,
     scale: float = 1.0,
 ) -> tuple[int, int] | None:
-    """The pair p < q < limit of smallest q whose rows round alike, or None.
-
-    Parameters
-    ----------
-    rows : callable
-        Positions (n,) -> float64 rows (n, dim).
-    step : numpy.ndarray
-        (pairs,) int64 steps of pairs that have both a sine and a cosine in the row.
-    dtype : str
-        A name of `DTYPES`.
-    limit : int
-        Positions below it are searched.
-    scale : float
-        The factor on the sines and cosines in the rows.
-
-    Returns
-    -------
-    tuple of int, or None
-        (p, q).
-    """
+    """The pair p < q < limit of smallest q whose rows round alike, or None."""
     if dtype not in DTYPES:
         raise DTypeError(mismatch("resolution: dtype", " or ".join(DTYPES), repr(dtype)))
     if len(step) == 0:

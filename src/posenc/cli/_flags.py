@@ -80,15 +80,7 @@ def command_advice(name: str) -> str:
 
 
 def usage_advice(error: click.UsageError, command: click.Command) -> str:
-    """What to write for an option or word that a command does not have, in place of click's guess.
-
-    Parameters
-    ----------
-    error : click.UsageError
-        As click raised it.
-    command : click.Command
-        The one that was asked for.
-    """
+    """What to write for an option or word that a command does not have, in place of click's guess."""
     flags = flags_of(command)
     if isinstance(error, click.NoSuchOption):
         text = f"No such option '{error.option_name}'."
@@ -113,15 +105,7 @@ def usage_advice(error: click.UsageError, command: click.Command) -> str:
 
 
 def in_flags(message: str, command: click.Command) -> str:
-    """A message with the flags of a command in place of arguments of functions.
-
-    Parameters
-    ----------
-    message : str
-        As raised by the library.
-    command : click.Command
-        The one that was asked for.
-    """
+    """A message with the flags of a command in place of arguments of functions."""
     flags = flags_of(command)
     for name, several in ALIASES.items():
         there = [flag for flag in several.split(", ") if flag in flags.values()]

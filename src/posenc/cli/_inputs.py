@@ -57,13 +57,7 @@ def no_text(text: str) -> str:
 
 
 def file_there(name: str) -> str:
-    """The name of a file or folder that exists.
-
-    Raises
-    ------
-    click.BadParameter
-        If it is empty, which would name the current folder, or if nothing has the name.
-    """
+    """The name of a file or folder that exists."""
     if not name:
         raise click.BadParameter("the name is empty.")
     try:
@@ -76,15 +70,7 @@ def file_there(name: str) -> str:
 
 
 def check_output(name: str | os.PathLike[str], *, force: bool) -> None:
-    """Say of an output that it cannot be written, before the work that makes it.
-
-    Raises
-    ------
-    click.UsageError
-        If a file has the name, and `--force` is not given.
-    OSError
-        If it is a folder, or lies in one that is missing or may not be written to.
-    """
+    """Say of an output that it cannot be written, before the work that makes it."""
     try:
         check_target(name, existing="replace" if force else "refuse")
     except FileExistsError:
@@ -92,15 +78,7 @@ def check_output(name: str | os.PathLike[str], *, force: bool) -> None:
 
 
 class InputFile(click.ParamType):
-    """The name of a file or folder that exists.
-
-    Parameters
-    ----------
-    stream : bool
-        Whether `-` may stand for standard input.
-    advice : str
-        What else to do, where nothing has the name.
-    """
+    """The name of a file or folder that exists."""
 
     name = "file"
 
@@ -130,20 +108,7 @@ class InputText(click.ParamType):
 
 
 def standard_input(expected: str, kind: inputs.FileKind) -> str:
-    """The text that comes on standard input.
-
-    Parameters
-    ----------
-    expected : str
-        What it should be, in the words of the error.
-    kind : FileKind
-        Limits its length.
-
-    Raises
-    ------
-    DataError
-        If nothing comes, too much, or what is no UTF-8.
-    """
+    """The text that comes on standard input."""
     text = inputs.standard_input(kind)
     if not text.strip():
         raise DataError(mismatch("standard input", expected, "nothing"))

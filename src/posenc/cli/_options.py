@@ -94,17 +94,7 @@ class WordChoice(click.ParamType):
 
 
 class RenamedOption(click.Option):
-    """An option that has older spellings, which still work and are not shown.
-
-    Parameters
-    ----------
-    names : list of str
-        As of `click.Option`, without the older ones.
-    old : sequence of str
-        The older spellings.
-    **settings : Any
-        As of `click.Option`.
-    """
+    """An option that has older spellings, which still work and are not shown."""
 
     def __init__(self, names: list[str], old: Sequence[str] = (), **settings: Any) -> None:
         super().__init__([*names, *old], **settings)
@@ -132,17 +122,7 @@ class RenamedOption(click.Option):
 def grouped(
     kind: type[Any], name: str, *options: Callable[[Any], Any]
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add options to a command, which gets their values as one value.
-
-    Parameters
-    ----------
-    kind : type
-        What holds the values, a field for each option.
-    name : str
-        The parameter of the command.
-    *options : callable
-        Decorators as of `click.option`.
-    """
+    """Add options to a command, which gets their values as one value."""
 
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
@@ -214,17 +194,7 @@ def as_json(command: F) -> F:
 
 
 def make_spec(choice: SpecChoice, *, width: int | None = None, default: int) -> TableSpec:
-    """The table that the options describe.
-
-    Parameters
-    ----------
-    choice : SpecChoice
-        The options.
-    width : int, optional
-        Width of the data, which a `--dim` must equal and stands in for.
-    default : int
-        Width where neither says.
-    """
+    """The table that the options describe."""
     fields = {key: getattr(choice, key) for key in ("base", "order", "odd")}
     options = [f"--{key}" for key, value in fields.items() if value is not None]
     _refuse_contradictions(choice, options)
@@ -243,15 +213,7 @@ def make_spec(choice: SpecChoice, *, width: int | None = None, default: int) -> 
 
 
 def any_spec(choice: SpecChoice, *, width: int | None = None) -> Any:
-    """The encoding that the options describe, of any kind.
-
-    Parameters
-    ----------
-    choice : SpecChoice
-        The options.
-    width : int, optional
-        Width of the data, for specs of which no width is given.
-    """
+    """The encoding that the options describe, of any kind."""
     fields = {key: getattr(choice, key) for key in ("base", "order", "odd")}
     _refuse_contradictions(choice, [f"--{k}" for k, v in fields.items() if v is not None])
     if choice.spec is not None:
@@ -283,15 +245,7 @@ def is_json(text: str) -> bool:
 
 
 def spec_of(text: str, option: str) -> Any:
-    """What the JSON of an option says, or the file that it names.
-
-    Raises
-    ------
-    click.UsageError
-        If the JSON stands in the option itself and is that of no spec.
-    PosencError
-        If that is in the file.
-    """
+    """What the JSON of an option says, or the file that it names."""
     from posenc.registry import from_json
 
     if not text:

@@ -60,17 +60,7 @@ parameter_options = grouped(
 
 
 def learnt_from(choice: ParameterChoice, spec: TableSpec, *, finite: bool = True) -> Learnt:
-    """The parameters that the options describe.
-
-    Parameters
-    ----------
-    choice : ParameterChoice
-        The options.
-    spec : TableSpec
-        Names the parameters and their shapes.
-    finite : bool
-        Whether NaN and infinity in a file are errors.
-    """
+    """The parameters that the options describe."""
     options = [f"--{k.replace('_', '-')}" for k, v in choice._asdict().items() if v is not None]
     name, shapes = type(spec).__name__, spec.shapes
     if len(options) > 1:

@@ -102,13 +102,7 @@ class PositionSequence(ABC):
 
 
 class Listed(PositionSequence):
-    """Positions that were written down, or that count.
-
-    Parameters
-    ----------
-    values : range, list of int, or numpy.ndarray
-        Of each token.
-    """
+    """Positions that were written down, or that count."""
 
     def __init__(self, values: Sequence[int] | np.ndarray) -> None:
         self.values = values
@@ -129,19 +123,7 @@ class Listed(PositionSequence):
 
 
 class Grid(PositionSequence):
-    """Tokens of a grid: each coordinate depends on the place along its own axis alone.
-
-    Parameters
-    ----------
-    lines : sequence of numpy.ndarray
-        The coordinates along each axis of the position, in the order of the spec.
-    names : sequence of str
-        The axes of those lines.
-    sides : mapping of str to int
-        Tokens along each axis, the slowest first.
-    order : {"row_major", "column_major"}
-        Whether tokens run along the last of `sides` first, or along the first.
-    """
+    """Tokens of a grid: each coordinate depends on the place along its own axis alone."""
 
     def __init__(
         self,
@@ -179,19 +161,7 @@ class Grid(PositionSequence):
 def places_from(
     choice: PlaceChoice, spec: TableSpec, length: int | None, *, preset: str | None = None
 ) -> PositionSequence:
-    """The positions that the options describe.
-
-    Parameters
-    ----------
-    choice : PlaceChoice
-        The options.
-    spec : TableSpec
-        Says how many axes a position has, and whether they are real.
-    length : int, optional
-        Number of tokens, where data settle it.
-    preset : str, optional
-        The family that the spec is of: its own rule turns a grid into coordinates.
-    """
+    """The positions that the options describe."""
     options = [f"--{key}" for key, value in choice._asdict().items() if value is not None]
     if len(options) > 1:
         todo = ": add it to the positions" if "--offset" in options else ""

@@ -72,15 +72,7 @@ def projection_options(command: F) -> F:
 def given(
     options: dict[str, Any], *, stored: Literal["half", "interleaved"] | None = None
 ) -> tuple[Projections, Any]:
-    """What the options say, and the config.
-
-    Parameters
-    ----------
-    options : dict
-        The values of the options.
-    stored : {"half", "interleaved"}, optional
-        A pairing that stands for the one that a command is to find.
-    """
+    """What the options say, and the config."""
     from posenc.detect.convert import Projections
     from posenc.encodings.rotary.pairing import Pairing
     from posenc.encodings.rotary.rope import RoPE

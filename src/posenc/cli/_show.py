@@ -88,17 +88,7 @@ def shade(value: float, largest: float) -> str:
 
 
 class AlignedRows:
-    """Rows of numbers under one heading, aligned with those of other headings.
-
-    Parameters
-    ----------
-    names : sequence of str or None
-        What stands in front of each row, beside its position.
-    places : PositionSequence
-        Of each row.
-    width : int
-        Columns of the screen.
-    """
+    """Rows of numbers under one heading, aligned with those of other headings."""
 
     def __init__(self, names: Sequence[str] | None, places: PositionSequence, width: int) -> None:
         self.rows = elide(len(places), MOST_ROWS)

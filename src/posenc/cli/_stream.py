@@ -107,28 +107,7 @@ def add_to_file(
     progress: Callable[[int], object],
     size: int = TILE,
 ) -> None:
-    """Add an encoding to a tensor of a file, or append it, and write the file anew.
-
-    Parameters
-    ----------
-    spec : TableSpec
-        A table for embeddings as wide as the tensor.
-    layout, tensor : Layout, Tensor
-        The source, which `check_source` has passed.
-    target : Target
-        In the format of the source everything else is copied byte by byte; otherwise the tensor
-        stands alone.
-    places : PositionSequence
-        The position of each token of the sequence.
-    params : mapping of str to numpy.ndarray, optional
-        The parameters of a learned table.
-    finite : bool
-        Whether NaN and infinity in the source are errors.
-    progress : callable
-        Is told how many elements are done since the last call.
-    size : int
-        Elements of a tile.
-    """
+    """Add an encoding to a tensor of a file, or append it, and write the file anew."""
     stored = tensor.stored
     if stored is None:
         raise DataError(mismatch(str(layout.path), "a dtype that NumPy can hold", tensor.dtype))

@@ -21,17 +21,7 @@ MOST_NUMBERS = 2**24  # of a row, or of an array that has to be turned
 
 
 def vector_from(source: str, row: int | None, name: str | None) -> Any:
-    """The vector that a file (or `-`, standard input) holds; bfloat16 as float32.
-
-    Parameters
-    ----------
-    source : str
-        A .npy or .safetensors file, a text of numbers, or `-`.
-    row : int, optional
-        Which row, counted over all leading axes; needed where there are several.
-    name : str, optional
-        The tensor, where the file holds several.
-    """
+    """The vector that a file (or `-`, standard input) holds; bfloat16 as float32."""
     if source == "-":
         return _picked(_numbers(standard_input("numbers", inputs.VECTOR), STDIN), row, STDIN)
     path = Path(source)

@@ -41,30 +41,7 @@ def load(
     embeddings: str | None = None,
     heads: str | None = None,
 ) -> Session:
-    """What the files of a command line offer.
-
-    Parameters
-    ----------
-    configs : iterable of str
-        Configs of models (`config.json`, a folder that holds one, GGUF), and JSON of specs.
-    tables : iterable of str
-        Tables of positions: .npy, .npz, .safetensors.
-    embeddings : str, optional
-        Vectors for the words of the sentence, in the same formats.
-    heads : str, optional
-        Queries `q` and keys `k` of heads, (heads, words, dim) each, before any position; values `v`
-        if it has them, and in the metadata of a safetensors file a JSON list of `tokens`.
-
-    Returns
-    -------
-    Session
-        An entry for each encoding.
-
-    Raises
-    ------
-    DataError
-        If a file holds nothing that can be shown; the message names it.
-    """
+    """What the files of a command line offer."""
     entries: list[CatalogueEntry] = []
     for path in configs:
         entries += _of_config(Path(path))

@@ -75,11 +75,6 @@ class Steps:
 
     The headers of the last pictures are kept, without their arrays. A client whose picture is
     among them gets a step; any other, and one that names none, the whole picture.
-
-    Parameters
-    ----------
-    session : Session
-        The encodings and embeddings of files.
     """
 
     def __init__(self, session: Session) -> None:

@@ -46,24 +46,7 @@ FIXED: dict[str, Any] = {"zoom": None, "tour": None, "save": [], "data_table": F
 
 
 def state_of(text: str) -> dict[str, str]:
-    """The state of an address, or of what stands behind its `#` or `?`.
-
-    Parameters
-    ----------
-    text : str
-        An address that `Copy link` gave, or a part of one such as `v=table&d=64`.
-
-    Returns
-    -------
-    dict of str to str
-        The state.
-
-    Examples
-    --------
-    >>> from posenc.explore.freeze import state_of
-    >>> state_of("http://127.0.0.1:8000/#k=1&v=waves&d=64")
-    {'v': 'waves', 'd': '64'}
-    """
+    """The state of an address, or of what stands behind its `#` or `?`."""
     parts = urlsplit(text.strip())
     query = parts.fragment or parts.query or ("" if parts.scheme else parts.path)
     try:
@@ -87,32 +70,6 @@ def frozen(
     """The page with the pictures of some states, in both themes, whose cursor moves.
 
     Within a frame of another page it is the picture and its readout alone.
-
-    Parameters
-    ----------
-    states : iterable of mapping
-        What the page can show; the first is what it opens with.
-    session : Session, optional
-        The encodings and embeddings of files.
-    stops : int
-        At how many places of each state the cursor may stop at most; each takes some milliseconds.
-
-    Returns
-    -------
-    bytes
-        HTML that loads nothing.
-
-    Raises
-    ------
-    ArgumentError
-        If there are no states, too many, or states of too many bytes.
-
-    Examples
-    --------
-    >>> from posenc.explore.freeze import frozen
-    >>> page = frozen([{"v": "table", "d": "8", "L": "8"}])
-    >>> b"https://" in page
-    False
     """
     stored = _stored(list(states), Session() if session is None else session, stops)
     files = whole()

@@ -55,27 +55,7 @@ class LayerType(NamedTuple):
 
 @dataclass(frozen=True)
 class ModelLayers:
-    """A model, as its config or a published plan has it.
-
-    Parameters
-    ----------
-    name : str
-        What people call it.
-    plan : Reading or Plan
-        What `posenc.diff` takes.
-    sure : str
-        How far the plan is settled, and by what.
-    types : tuple of LayerType
-        Its types of layer; none where the config was refused.
-    notes : tuple of Note
-        What its reader has to say.
-    counts : mapping of str to int
-        The layers of each part, where the config counts them.
-    source : str
-        What commands read it from.
-    python : str
-        The code that reads it.
-    """
+    """A model, as its config or a published plan has it."""
 
     name: str
     plan: Reading | Plan

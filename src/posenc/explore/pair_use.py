@@ -20,27 +20,6 @@ def use_of_pairs(q: np.ndarray, k: np.ndarray, spec: Any) -> np.ndarray | None:
 
     A score is the sum over pairs of |q| |k| cos(angle between them + frequency x distance), so a
     pair with a small product hardly tells distances, however fast it turns.
-
-    Parameters
-    ----------
-    q, k : numpy.ndarray
-        (heads, words, dim), before any rotation.
-    spec : RotarySpec
-        Its pairing says which channels are a pair.
-
-    Returns
-    -------
-    numpy.ndarray or None
-        (heads, pairs); None where the heads are narrower than what turns.
-
-    Examples
-    --------
-    >>> import numpy as np, posenc
-    >>> from posenc.explore.pair_use import use_of_pairs
-    >>> rope = posenc.RoPE(4, pairing="half")
-    >>> q = np.array([[[3.0, 0.0, 4.0, 1.0]]])                # pairs (3, 4) and (0, 1)
-    >>> use_of_pairs(q, q, rope)
-    array([[25.,  1.]])
     """
     layout = pairs_of(spec)
     assert layout is not None  # noqa: S101 - a rotation has pairs

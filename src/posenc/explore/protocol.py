@@ -58,13 +58,7 @@ class Head(NamedTuple):
 
 
 class Envelope:
-    """A header as JSON, with the arrays it names.
-
-    Parameters
-    ----------
-    header : mapping
-        Dataclasses become objects of their fields, and arrays the names they are found by.
-    """
+    """A header as JSON, with the arrays it names."""
 
     def __init__(self, header: Mapping[str, Any]) -> None:
         self.arrays: dict[str, np.ndarray] = {}

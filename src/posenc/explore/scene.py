@@ -57,31 +57,7 @@ COMMON = ("k", "v", "enc", "find", "tour", "reveal")
 
 @dataclass(frozen=True)
 class ViewShape:
-    """What a view is: its name, its question, its keys, and what it starts with.
-
-    Parameters
-    ----------
-    id, label, title : str
-        The name in the address, on the tab, and the question it answers.
-    encoding : str
-        The entry that is shown at first.
-    fields : tuple of Field
-        Its own keys.
-    defaults : mapping of str to str
-        Defaults of keys of encodings that differ here.
-    cursor : tuple of str
-        Which of `p` and `j` it has.
-    zoom : tuple of str
-        Along which of them the picture can be narrowed.
-    usual : callable, optional
-        Defaults of its own keys that follow from the encoding.
-    most : mapping of str to int
-        How far keys of encodings go here, where that is less than elsewhere.
-    compares : bool
-        Whether a second encoding can stand beside the first; one that is pinned elsewhere waits.
-    learns : bool
-        Whether it draws what an encoding learns, for which random numbers may have to stand in.
-    """
+    """What a view is: its name, its question, its keys, and what it starts with."""
 
     id: str
     label: str

@@ -18,17 +18,7 @@ CONTROL = 64  # columns whose rows are shuffled
 
 @dataclass(frozen=True)
 class Nearest:
-    """The sinusoid nearest to each column, by least squares: c + a cos(ω p) + b sin(ω p).
-
-    Parameters
-    ----------
-    fits : numpy.ndarray
-        (4, columns) ω, a, b, and the squares that they explain.
-    means, variances : numpy.ndarray
-        (columns,) of the table, the variances times the rows; 0 of constant columns.
-    count : int
-        The rows.
-    """
+    """The sinusoid nearest to each column, by least squares: c + a cos(ω p) + b sin(ω p)."""
 
     fits: np.ndarray
     means: np.ndarray
@@ -60,23 +50,7 @@ class Nearest:
 
 @dataclass(frozen=True)
 class LearnedRows:
-    """A table and what it is made of.
-
-    Parameters
-    ----------
-    rows : numpy.ndarray
-        (positions, columns) float64.
-    norms : numpy.ndarray
-        (positions,) length of each row.
-    wavelengths, power : numpy.ndarray
-        Of the discrete Fourier transform over positions: the share of the variance at each.
-    components : numpy.ndarray
-        The share of the variance in the first principal components, cumulated.
-    nearest : Nearest
-        The nearest sinusoids.
-    by_chance : float
-        What they would explain of up to 64 columns whose rows are shuffled (seed 0).
-    """
+    """A table and what it is made of."""
 
     rows: np.ndarray
     norms: np.ndarray
@@ -88,23 +62,7 @@ class LearnedRows:
 
 
 def analysis(rows: np.ndarray) -> LearnedRows:
-    """Take a table apart.
-
-    Parameters
-    ----------
-    rows : numpy.ndarray
-        (positions, columns), of at least 4 positions.
-
-    Examples
-    --------
-    A sinusoidal table is its own nearest sinusoid:
-
-    >>> import posenc
-    >>> from posenc.explore.spectra import analysis
-    >>> table = posenc.table(posenc.Sinusoidal(8, base=100), 256, dtype="float64")
-    >>> round(analysis(table).nearest.explained, 6)
-    1.0
-    """
+    """Take a table apart."""
     rows = np.asarray(rows, dtype=np.float64)
     count, columns = rows.shape
     power = np.zeros(count // 2)

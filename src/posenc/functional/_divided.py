@@ -158,28 +158,7 @@ def apply(
     *,
     inplace: bool = False,
 ) -> Any:
-    """`call(**local)` on the parts of this process, with DTensors for its results.
-
-    Parameters
-    ----------
-    call : callable
-        Takes the arguments by name, and gives one array or a tuple of them.
-    parts : mapping
-        The arguments; None and numbers are handed on as they are.
-    out : sequence of str
-        The labels of the axes of each result.
-    caller : str
-        The name to begin an error with.
-    refused : mapping
-        Label -> what was expected in place of a shard along it, and what to do.
-    inplace : bool
-        Whether the first argument is written to, and is the result.
-
-    Returns
-    -------
-    DTensor or tuple of DTensor
-        Divided along the labels of the arguments.
-    """
+    """`call(**local)` on the parts of this process, with DTensors for its results."""
     refused = {"parameter": WHOLE_PARAMETERS, "axes": WHOLE_CHANNELS, **refused}
     divided = {n: p for n, p in parts.items() if isinstance(p.value, DTensor)}
     for name, part in parts.items():

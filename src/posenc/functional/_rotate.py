@@ -116,22 +116,7 @@ def rotate_together(
     params: Any = None,
     kernel: Kernel = "auto",
 ) -> tuple[Array, ...]:
-    """`rotate` for several arrays at the same positions; cosines and sines are computed once.
-
-    Parameters
-    ----------
-    spec : RotarySpec
-        An encoding of the second kind.
-    inputs : sequence of (array, role)
-        Arrays of one sequence length and any numbers of heads.
-    positions, offset, cu_seqlens, seq_dim, inverse, length, inplace, params, kernel
-        As for `rotate`.
-
-    Returns
-    -------
-    tuple of arrays
-        The arrays turned, in order.
-    """
+    """`rotate` for several arrays at the same positions; cosines and sines are computed once."""
     options = positions, offset, cu_seqlens, seq_dim, inverse, length, inplace, params, kernel
     turned = at_once(spec, inputs, options)
     return run(read(Rotation(spec, inputs, *options)), kernel) if turned is None else turned

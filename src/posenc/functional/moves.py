@@ -62,24 +62,7 @@ def difference(old: RotarySpec, new: RotarySpec) -> PhaseDifference:
 def moved(
     spec: RotarySpec, target: RotarySpec, k: Array, old: Array, new: Array, *, xp: Any
 ) -> Array:
-    """Keys turned from where `spec` put them to where `target` does, rounded once.
-
-    Parameters
-    ----------
-    spec, target : RotarySpec
-        Alike, as `check_alike` has it, and without a length that is open.
-    k : array
-        (..., channels).
-    old, new : array
-        (..., axes), which broadcast to the leading shape of `k`.
-    xp : namespace
-        An array-API namespace.
-
-    Returns
-    -------
-    array
-        As `k`.
-    """
+    """Keys turned from where `spec` put them to where `target` does, rounded once."""
     inner = compute_dtype(k.dtype, xp)
     cos, sin = _cos_sin(spec, target, old, new, inner=inner, xp=xp)
     before = spec.sizes(old, "key", constants(spec, old, xp=xp), dtype=inner, xp=xp)

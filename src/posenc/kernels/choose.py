@@ -51,13 +51,7 @@ KERNELS = ("auto", "reference", *(candidate.name for candidate in CANDIDATES))
 
 
 def run(request: Request, kernel: str) -> Any:
-    """The result of the kernel of that name, or of the first that can.
-
-    Raises
-    ------
-    ArgumentError
-        If there is no kernel of that name, or it cannot do what is asked; with the reason.
-    """
+    """The result of the kernel of that name, or of the first that can."""
     kind = type(request)
     asked = kernel != "reference" and not (kernel == "auto" and _left_to_tracer(request))
     reason = "nothing"

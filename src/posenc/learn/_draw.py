@@ -15,17 +15,6 @@ class Draw:
     """A stream of choices that its key alone decides.
 
         word[i] = SHA-256(key, i)
-
-    Parameters
-    ----------
-    *key : object
-        Texts and integers; equal keys give equal streams.
-
-    Examples
-    --------
-    >>> from posenc.learn._draw import Draw
-    >>> [Draw("seed", 1).below(100), Draw("seed", 1).below(100)] == [Draw("seed", 1).below(100)] * 2
-    True
     """
 
     def __init__(self, *key: object) -> None:

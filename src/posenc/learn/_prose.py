@@ -44,29 +44,7 @@ def fill(
     caller: str,
     signs: Literal["typeset", "plain"] = "typeset",
 ) -> str:
-    """The sentences with the values in them.
-
-    Parameters
-    ----------
-    template : str
-        With `{name}` or `{name:format}`.
-    values : mapping
-        The facts.
-    caller : str
-        Whose sentences they are, for the message of an error.
-    signs : {"typeset", "plain"}
-        Negative numbers with a minus sign, or with the hyphen of a keyboard.
-
-    Returns
-    -------
-    str
-        The text.
-
-    Raises
-    ------
-    DataError
-        If a name is unknown or does not fit its format.
-    """
+    """The sentences with the values in them."""
     try:
         return _Filler(values, signs, caller).vformat(template, (), {}).strip("\n")
     except ValueError as error:

@@ -51,27 +51,7 @@ def fresh() -> dict[str, Any]:
 
 
 def run(source: str, namespace: dict[str, Any], caller: str) -> Transcript:
-    """Run statements one by one, and keep what each would print at a prompt.
-
-    Parameters
-    ----------
-    source : str
-        Statements; the modules that they use are imported first, visibly.
-    namespace : dict
-        What earlier statements defined; changed in place.
-    caller : str
-        Whose code it is, for the message of an error.
-
-    Returns
-    -------
-    Transcript
-        The statements with their output.
-
-    Raises
-    ------
-    DataError
-        If the code fails.
-    """
+    """Run statements one by one, and keep what each would print at a prompt."""
     source = source.strip("\n")
     try:
         tree = ast.parse(source)
@@ -94,27 +74,7 @@ def run(source: str, namespace: dict[str, Any], caller: str) -> Transcript:
 
 
 def evaluate(expression: str, namespace: dict[str, Any], caller: str) -> Any:
-    """The value of an expression, plain where it is a NumPy scalar.
-
-    Parameters
-    ----------
-    expression : str
-        An expression; every module that snippets may import is at hand.
-    namespace : dict
-        What the snippets before it defined; left as it is.
-    caller : str
-        Whose expression it is, for the message of an error.
-
-    Returns
-    -------
-    object
-        Its value.
-
-    Raises
-    ------
-    DataError
-        If it fails.
-    """
+    """The value of an expression, plain where it is a NumPy scalar."""
     names = {name: module for name, (module, _) in MODULES.items()} | namespace
     try:
         # The expressions are those of this package's own files.

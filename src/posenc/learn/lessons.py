@@ -233,27 +233,7 @@ def _sources(data: Mapping[str, Any]) -> Iterator[str]:
 
 
 def facts_of(part: Mapping[str, Any], namespace: dict[str, Any], caller: str) -> dict[str, Any]:
-    """The facts of a part of a content file, once its claims have been found to hold.
-
-    Parameters
-    ----------
-    part : mapping
-        With `facts` and `claims`, both names and expressions.
-    namespace : dict
-        What its code defined.
-    caller : str
-        Whose part it is, for the message of an error.
-
-    Returns
-    -------
-    dict
-        The value of each fact.
-
-    Raises
-    ------
-    DataError
-        If a claim does not hold.
-    """
+    """The facts of a part of a content file, once its claims have been found to hold."""
     facts: dict[str, Any] = {}
     # A fact may be called as a variable of the code is; expressions mean the variable.
     for name, expression in part.get("facts", {}).items():

@@ -151,18 +151,7 @@ def _folded(prompt: str, asked: Question, imported: set[str]) -> list[str]:
 
 
 def drawn(picture: Sketch) -> str:
-    """The picture of a question as HTML, its numbers folded away for readers who do not see it.
-
-    Parameters
-    ----------
-    picture : Sketch
-        What is drawn.
-
-    Returns
-    -------
-    str
-        A figure and a list of its numbers.
-    """
+    """The picture of a question as HTML, its numbers folded away for readers who do not see it."""
     rows = "".join(
         f"<li>{escape(label)}: {', '.join(f'{value:.3g}' for value in values)}</li>"
         for label, values in picture.rows

@@ -235,27 +235,7 @@ def _templates(topic: str) -> dict[str, Mapping[str, Any]]:
 
 
 def make(topic: str, template: Mapping[str, Any], seed: int) -> Question:
-    """The question of a template, for the first draw whose answer is proven.
-
-    Parameters
-    ----------
-    topic : str
-        Where it stands.
-    template : mapping
-        What the content says.
-    seed : int
-        Decides the draw.
-
-    Returns
-    -------
-    Question
-        With a proven answer.
-
-    Raises
-    ------
-    DataError
-        If no draw has one.
-    """
+    """The question of a template, for the first draw whose answer is proven."""
     caller = f"learn: {topic}, question {template['id']}"
     draw = Draw("question", topic, template["id"], seed)
     for _ in range(TRIES):
@@ -330,31 +310,7 @@ def choice_of(
     caller: str,
     signs: Literal["typeset", "plain"],
 ) -> Choice:
-    """The options with their texts, and the one that holds.
-
-    Parameters
-    ----------
-    options : list of mapping
-        `id`, `text`, and the expression `holds`.
-    namespace : dict
-        What the expressions may name.
-    facts : mapping
-        What the texts may name.
-    caller : str
-        Whose options they are, for the message of an error.
-    signs : {"typeset", "plain"}
-        How negative numbers are written.
-
-    Returns
-    -------
-    Choice
-        In the order given.
-
-    Raises
-    ------
-    DataError
-        Unless exactly one option holds, and no two read alike.
-    """
+    """The options with their texts, and the one that holds."""
     texts = [(option["id"], fill(option["text"], facts, caller, signs)) for option in options]
     true = [option["id"] for option in options if evaluate(option["holds"], namespace, caller)]
     if len(true) != 1:

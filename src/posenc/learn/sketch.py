@@ -38,27 +38,7 @@ class Sketch(NamedTuple):
 
 
 def sketch_of(title: str, rows: Mapping[str, Sequence[float]], caller: str) -> Sketch:
-    """The picture of rows that were computed.
-
-    Parameters
-    ----------
-    title : str
-        What is drawn.
-    rows : mapping of str to sequence of float
-        Labels and numbers.
-    caller : str
-        Whose picture it is, for the message of an error.
-
-    Returns
-    -------
-    Sketch
-        With plain numbers.
-
-    Raises
-    ------
-    DataError
-        If there is no row, or one has fewer than 2 or more than 64 numbers.
-    """
+    """The picture of rows that were computed."""
     picture = Sketch(title, tuple((k, tuple(map(float, v))) for k, v in rows.items()))
     if not picture.rows or any(not 2 <= len(values) <= MOST for _, values in picture.rows):
         expected = f"rows of 2 to {MOST} numbers"

@@ -126,23 +126,7 @@ def state_of(n: int) -> dict[str, str]:
 
 
 def compute(part: Mapping[str, Any]) -> Stop:
-    """The stop of a part of the content.
-
-    Parameters
-    ----------
-    part : mapping
-        What the content says of it.
-
-    Returns
-    -------
-    Stop
-        With numbers, and an answer that was proven to be the only one.
-
-    Raises
-    ------
-    DataError
-        If a claim does not hold, or not exactly one option does.
-    """
+    """The stop of a part of the content."""
     caller = f"learn: tour, {part['id']}"
     namespace = fresh()
     transcript = run(part["code"], namespace, caller)

@@ -42,25 +42,7 @@ TEXT = "white-space:pre-wrap;margin:4px 0;font-size:12px;line-height:1.4;backgro
 
 
 def html(value: Any) -> str:
-    """A value as HTML.
-
-    Parameters
-    ----------
-    value : Value or finding
-        A spec, a plan, what a command of the detective returns.
-
-    Returns
-    -------
-    str
-        At most 20,000 bytes.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> page = posenc.RoPE(64, pairing="half")._repr_html_()
-    >>> "<strong>RoPE</strong>" in page, "<script" in page
-    (True, False)
-    """
+    """A value as HTML."""
     spec = value if isinstance(value, Spec) else _spec_of(value)
     picture = ""
     with contextlib.suppress(PosencError):  # words do for what has none

@@ -16,19 +16,7 @@ QUARTER = 2**62
 
 @dataclass(frozen=True)
 class ColumnWaves:
-    """Columns that are sines and cosines: amplitude * sin(position * step + origin).
-
-    Parameters
-    ----------
-    pair : numpy.ndarray
-        (dim,) the pair of each column; -1 where the column is zero.
-    function : numpy.ndarray
-        (dim,) 0 for a sine, 1 for a cosine.
-    step, origin : numpy.ndarray
-        (dim,) int64, 2**64 to the turn; a cosine's origin is a quarter further.
-    amplitude : float
-        The size of every wave.
-    """
+    """Columns that are sines and cosines: amplitude * sin(position * step + origin)."""
 
     pair: np.ndarray
     function: np.ndarray
@@ -48,22 +36,7 @@ class ColumnWaves:
             return 2 * math.pi / np.abs(self.frequency)
 
     def at(self, whole: np.ndarray, part: np.ndarray | None, dims: np.ndarray) -> np.ndarray:
-        """Values between positions too.
-
-        Parameters
-        ----------
-        whole : numpy.ndarray
-            (n,) int64 positions.
-        part : numpy.ndarray or None
-            (n,) what is added to them, at most 1 in size; None for nothing.
-        dims : numpy.ndarray
-            (m,) which columns.
-
-        Returns
-        -------
-        numpy.ndarray
-            (n, m), float64, right to 1e-15 of the amplitude at every position.
-        """
+        """Values between positions too."""
         step = self.step[dims]
         phase = whole[:, None] * step + self.origin[dims]
         if part is not None:

@@ -63,25 +63,6 @@ def pairs_of(spec: Any) -> Pairs | None:
     A dimension of a rotation is a channel of its layout, counted within the channels that turn.
     Where the first channel of a pair stands, the sine of its angle stands in a table, and where
     the second, the cosine.
-
-    Parameters
-    ----------
-    spec : Spec
-        A rotation, or a table.
-
-    Returns
-    -------
-    Pairs or None
-        None for tables that are not made of sines and cosines.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> from posenc.plot.columns import pairs_of
-    >>> pairs_of(posenc.RoPE(8, pairing="half")).pair.tolist()
-    [0, 1, 2, 3, 0, 1, 2, 3]
-    >>> pairs_of(posenc.RoPE(8, pairing="interleaved")).pair.tolist()
-    [0, 0, 1, 1, 2, 2, 3, 3]
     """
     if not isinstance(spec, RotarySpec):
         table = inner(spec)
@@ -115,23 +96,7 @@ def width_of(spec: Any) -> int:
 
 @dataclass(frozen=True)
 class TableSource:
-    """An encoding as a table of numbers, whatever it is.
-
-    Parameters
-    ----------
-    spec : Spec
-        The encoding.
-    width : int
-        Number of columns.
-    waves : ColumnWaves or None
-        The columns, where they are waves.
-    params : mapping or None
-        What a learned encoding has learned.
-    sides : tuple of int
-        Of the grid whose cells, row by row, are the positions; empty for one axis.
-    length : int or None
-        Of the sequence, if it was given: its positions are drawn unasked.
-    """
+    """An encoding as a table of numbers, whatever it is."""
 
     spec: Spec
     width: int
@@ -235,42 +200,7 @@ def source(
     grid: tuple[int, ...] | None = None,
     caller: str = "table",
 ) -> TableSource:
-    """An encoding as a table of numbers.
-
-    Parameters
-    ----------
-    spec : Spec
-        A table or a rotation; of a rotation the columns are the sines and cosines of its angles.
-    params : mapping, optional
-        What a learned encoding has learned.
-    length : int, optional
-        Length of the sequence, for scalings that depend on it.
-    grid : tuple of int, optional
-        Sides of a grid, in the order of the axes of the spec; its cells, the last side fastest,
-        are the positions. Specs of several axes need it.
-    caller : str
-        The picture, for messages.
-
-    Returns
-    -------
-    TableSource
-        With `waves` where every column is one.
-
-    Raises
-    ------
-    SpecError
-        If the encoding has no rows; the message says which pictures it has.
-    ArgumentError
-        If the length, the grid or the parameters are missing or do not fit.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> from posenc.plot.columns import source
-    >>> found = source(posenc.Sinusoidal(8))
-    >>> found.name(3), found.waves.wavelength.round(1)[[0, 7]].tolist()
-    ('cos of pair 1', [6.3, 6283.2])
-    """
+    """An encoding as a table of numbers."""
     spec = settled(spec, length)
     if not isinstance(spec, TableSpec | RotarySpec):
         refuse(caller, spec, "a table or a rotation")

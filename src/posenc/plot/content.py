@@ -33,25 +33,7 @@ Weights = tuple[np.ndarray, ...]
 
 @dataclass(frozen=True)
 class Content:
-    """What the words of a sentence bring to one head, whatever their order.
-
-    Parameters
-    ----------
-    words : tuple of str
-        As typed.
-    inputs : numpy.ndarray
-        (words, width): what the projections read.
-    q, k, v : numpy.ndarray
-        (words, dim): queries, keys and values before any position, float64.
-    weights : tuple of numpy.ndarray
-        (width, dim) each: the projections of queries, keys and values, through which a table goes.
-    origin : str
-        A sentence that says where the numbers are from.
-    head, heads : int
-        Which head of how many: what an encoding with numbers for each head is asked for.
-    causal : bool
-        Whether the head was trained to see no later word.
-    """
+    """What the words of a sentence bring to one head, whatever their order."""
 
     words: tuple[str, ...]
     inputs: np.ndarray
@@ -75,13 +57,7 @@ class Content:
         return len(self.weights[0])
 
     def beside(self, width: int) -> Weights:
-        """Random projections for columns that are appended, of the size of the others.
-
-        Parameters
-        ----------
-        width : int
-            How many columns.
-        """
+        """Random projections for columns that are appended, of the size of the others."""
         random = _projections(width, self.dim, "appended")
         sizes = [float((w**2).mean()) * width for w in self.weights]
         return tuple(w * math.sqrt(size) for w, size in zip(random, sizes, strict=True))
@@ -98,30 +74,7 @@ def _projections(width: int, dim: int, name: str) -> Weights:
 def random_content(
     words: Sequence[str], dim: int, *, width: int | None = None, head: int = 0
 ) -> Content:
-    """Random vectors for words, and random projections, of seed 0.
-
-    Parameters
-    ----------
-    words : sequence of str
-        The same word brings the same numbers.
-    dim : int
-        Width of the head.
-    width : int, optional
-        Width of the vectors; that of the head by default.
-    head : int
-        Which of the projections.
-
-    Returns
-    -------
-    Content
-        Entries of variance about 1.
-
-    Examples
-    --------
-    >>> from posenc.plot.content import random_content
-    >>> random_content(["John", "likes", "Jane"], 16).q.shape
-    (3, 16)
-    """
+    """Random vectors for words, and random projections, of seed 0."""
     width = dim if width is None else width
     inputs = random_vectors(list(words), width, 0).astype(np.float64) * UNIT
     weights = _projections(width, dim, f"head {head}")
@@ -142,17 +95,6 @@ def from_arrays(
     """Queries, keys and values that somebody saved, before any position.
 
     There are no projections, so a table is added to queries and keys as it is, and not to values.
-
-    Parameters
-    ----------
-    words : sequence of str
-        Their tokens.
-    q, k, v : numpy.ndarray
-        (words, dim) of one head.
-    name : str
-        Of the file.
-    head : (int, int)
-        Which head, of how many.
     """
     weights = (np.eye(q.shape[1]), np.eye(q.shape[1]), np.zeros((q.shape[1], v.shape[1])))
     origin = f"Queries and keys are those of head {head[0]} of {head[1]} in {name}."
@@ -181,30 +123,6 @@ def trained_content(words: Sequence[str], name: str) -> Content:
     The model copies lists of symbols that mean nothing, so the words of a sentence stand for its
     symbols, in the order in which they first come; `[`, `→` and `]` are its own marks. Words bring
     what they have in the sentence as typed, with the rotation that the model was trained with.
-
-    Parameters
-    ----------
-    words : sequence of str
-        At most as many different ones as the model has symbols.
-    name : {"previous", "content"}
-        The head whose attention is on the word before, or the one whose attention is on the word
-        that followed the same word earlier.
-
-    Returns
-    -------
-    Content
-        In float64, from weights that are stored in float16.
-
-    Raises
-    ------
-    ArgumentError
-        If there is no such head, or there are too many words.
-
-    Examples
-    --------
-    >>> from posenc.plot.content import trained_content
-    >>> trained_content("John likes Jane".split(), "previous").q.shape
-    (3, 16)
     """
     about, weights = _about(), _weights()
     chosen = next((row for row in about["chosen"] if row["name"] == name), None)

@@ -23,31 +23,7 @@ GOLDEN = 0.6180339887498949  # multiples of it, without their whole parts, sprea
 
 @dataclass(frozen=True)
 class Curve:
-    """One column over positions, a point for each pixel.
-
-    Parameters
-    ----------
-    dim : int
-        The dimension.
-    label : str
-        What it is, in words.
-    edges, middle : numpy.ndarray
-        Of the pixels, in positions: (pixels + 1,), (pixels,).
-    mean : numpy.ndarray
-        (pixels,) what the response of a pixel leaves of the column: of a wave its value times
-        `gain`, as in the picture of the table. Where each position has a pixel, the values.
-    low, high : numpy.ndarray
-        (pixels,) a band for what was taken away. Of a wave of less than 8 pixels it goes from the
-        least to the largest value of the range, of others it is empty. Of a column that is no
-        wave, it holds the pixel and two to either side.
-    wavelength : float
-        Positions per wave; NaN where the column is no wave.
-    per_pixel : float
-        Positions to a pixel.
-    shape : {"line", "band"}
-        A line where a wave has 8 pixels or more, or each position a pixel, so that nothing was
-        taken away; else a band around one.
-    """
+    """One column over positions, a point for each pixel."""
 
     dim: int
     label: str
@@ -71,35 +47,7 @@ def curve(
     length: int | None = None,
     grid: tuple[int, ...] | None = None,
 ) -> Curve:
-    """One column over positions, in at most so many pixels.
-
-    Parameters
-    ----------
-    spec : Spec
-        A table, or a rotation.
-    dim : int
-        The dimension, as the table stores it.
-    positions : int or (int, int), optional
-        A number of positions from 0, or from and to (excluded); 128 by default, or all there are.
-    pixels : int
-        Points of the curve.
-    params, length, grid
-        See `posenc.plot.columns.source`.
-
-    Returns
-    -------
-    Curve
-        A line where the picture can show one, else a band from the least to the largest value
-        under each pixel, and the mean.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> from posenc.plot.curves import curve
-    >>> found = curve(posenc.Sinusoidal(50), 0, 45_000, pixels=670)
-    >>> found.shape, float(found.low.max().round(2)), float(abs(found.mean).max())
-    ('band', -1.0, 0.0)
-    """
+    """One column over positions, in at most so many pixels."""
     return curve_of(
         source(spec, params=params, length=length, grid=grid, caller="waves"),
         dim,

@@ -28,39 +28,7 @@ class TableFile(NamedTuple):
 
 
 def read_table(path: str | Path, name: str | None = None) -> TableFile:
-    """The table of a file as a learned encoding with its parameters.
-
-    Parameters
-    ----------
-    path : str or path
-        A `.npy`, `.npz`, `.safetensors`, its index or folder, a `.gguf`, or a `.bin` or `.pt` of
-        torch.save, whose pickle is read without running it.
-    name : str, optional
-        Which array; the only one of two axes by default. Leading axes of length 1 are dropped.
-
-    Returns
-    -------
-    TableFile
-        The spec, its parameters and where they come from.
-
-    Raises
-    ------
-    DataError
-        If the array is no table of finite floating numbers.
-    ArgumentError
-        If there are several, or none of that name.
-
-    Examples
-    --------
-    >>> import numpy as np, tempfile, pathlib
-    >>> from posenc.plot.given import read_table
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "table.npy")
-    ...     np.save(path, np.zeros((6, 4), "float32"))
-    ...     spec = read_table(path).spec
-    >>> spec.dim, spec.length
-    (4, 6)
-    """
+    """The table of a file as a learned encoding with its parameters."""
     with open_store(path) as store:
         array = store.pick(name) if name is not None else _only(store.arrays, str(path))
         caller = f"{path}: {array.name[:80]!r}"

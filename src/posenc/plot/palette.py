@@ -72,17 +72,7 @@ _LMS_TO_RGB = np.array(
 
 @dataclass(frozen=True)
 class Theme:
-    """The colours of everything that is no data, as `#rrggbb`.
-
-    Parameters
-    ----------
-    name : {"light", "dark", "print"}
-        Which.
-    page, neutral : str
-        Behind everything; behind data, which is the colour of zero.
-    ink, muted, rule : str
-        Text; text that steps back; lines of axes and grids.
-    """
+    """The colours of everything that is no data, as `#rrggbb`."""
 
     name: ThemeName
     page: str
@@ -123,24 +113,7 @@ def check_theme(name: str) -> ThemeName:
 
 @functools.lru_cache(maxsize=8)
 def theme(name: str = "light") -> Theme:
-    """The colours around the data.
-
-    Parameters
-    ----------
-    name : {"light", "dark", "print"}
-        The theme.
-
-    Returns
-    -------
-    Theme
-        Colours as `#rrggbb`; `neutral` is the entry 128 of `diverging`.
-
-    Examples
-    --------
-    >>> from posenc.plot import palette
-    >>> palette.theme("print").neutral
-    '#ffffff'
-    """
+    """The colours around the data."""
     theme_name = check_theme(name)
     neutral = colour(diverging(theme_name)[ZERO])
     if theme_name == "dark":
@@ -152,24 +125,7 @@ def theme(name: str = "light") -> Theme:
 
 @functools.lru_cache(maxsize=8)
 def diverging(name: str = "light") -> np.ndarray:
-    """The map of signed values.
-
-    Parameters
-    ----------
-    name : {"light", "dark", "print"}
-        The theme.
-
-    Returns
-    -------
-    numpy.ndarray
-        (256, 3) uint8, sRGB. Entry 128 is zero, 1 and 255 are the ends, 0 is no value.
-
-    Examples
-    --------
-    >>> from posenc.plot import palette
-    >>> palette.diverging("light")[[1, 128, 255]].tolist()
-    [[11, 88, 187], [245, 245, 245], [162, 50, 3]]
-    """
+    """The map of signed values."""
     theme_name = check_theme(name)
     t = (np.arange(256) - ZERO) / 127.0
     t[0] = 0.0  # no value
@@ -181,24 +137,7 @@ def diverging(name: str = "light") -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def sequential(name: str = "light") -> np.ndarray:
-    """The map of values without a sign: one hue, from the page's neutral.
-
-    Parameters
-    ----------
-    name : {"light", "dark", "print"}
-        The theme.
-
-    Returns
-    -------
-    numpy.ndarray
-        (256, 3) uint8, sRGB; entry 0 is the least value.
-
-    Examples
-    --------
-    >>> from posenc.plot import palette
-    >>> palette.sequential("print")[[0, 255]].tolist()
-    [[255, 255, 255], [11, 58, 122]]
-    """
+    """The map of values without a sign: one hue, from the page's neutral."""
     theme_name = check_theme(name)
     t, neutral = np.linspace(0.0, 1.0, 256), NEUTRAL[theme_name]
     light, chroma, hue = SINGLE[theme_name]
@@ -207,24 +146,7 @@ def sequential(name: str = "light") -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def cyclic(name: str = "light") -> np.ndarray:
-    """The map of angles: entry k is k/256 of a turn, and the last meets the first.
-
-    Parameters
-    ----------
-    name : {"light", "dark", "print"}
-        The theme.
-
-    Returns
-    -------
-    numpy.ndarray
-        (256, 3) uint8, sRGB.
-
-    Examples
-    --------
-    >>> from posenc.plot import palette
-    >>> palette.cyclic("light").shape
-    (256, 3)
-    """
+    """The map of angles: entry k is k/256 of a turn, and the last meets the first."""
     theme_name = check_theme(name)
     light, swing, chroma = CIRCLE[theme_name]
     turn = np.linspace(0.0, 2 * np.pi, 4097)
@@ -242,24 +164,7 @@ def cyclic(name: str = "light") -> np.ndarray:
 
 @functools.lru_cache(maxsize=8)
 def series(name: str = "light") -> tuple[SeriesStyle, ...]:
-    """How the curves of a chart are drawn, in order: a colour and a pattern of dashes each.
-
-    Parameters
-    ----------
-    name : {"light", "dark", "print"}
-        The theme.
-
-    Returns
-    -------
-    tuple of SeriesStyle
-        Eight; the first is solid.
-
-    Examples
-    --------
-    >>> from posenc.plot import palette
-    >>> palette.series("light")[1]
-    SeriesStyle(colour='#c75015', dash=(5.0, 2.0))
-    """
+    """How the curves of a chart are drawn, in order: a colour and a pattern of dashes each."""
     more = _CURVE_LIGHTNESS[check_theme(name)]
     return tuple(
         SeriesStyle(colour(_bytes(np.array([l + more]), np.array([c]), np.array([h]))[0]), dash)
@@ -268,54 +173,14 @@ def series(name: str = "light") -> tuple[SeriesStyle, ...]:
 
 
 def style(number: int, name: str = "light") -> SeriesStyle:
-    """How the curve of any number is drawn, in plots, the explorer and the study.
-
-    Parameters
-    ----------
-    number : int
-        From 0. The first eight are those of `series`; further ones repeat its colours with other
-        dashes.
-    name : {"light", "dark", "print"}
-        The theme.
-
-    Returns
-    -------
-    SeriesStyle
-        A colour and a pattern of dashes, another for each number below 64.
-
-    Examples
-    --------
-    >>> from posenc.plot import palette
-    >>> palette.style(9).colour == palette.style(1).colour, palette.style(9).dash
-    (True, (9.0, 2.5))
-    """
+    """How the curve of any number is drawn, in plots, the explorer and the study."""
     styles = series(name)
     again, place = divmod(number, len(styles))
     return SeriesStyle(styles[place].colour, styles[(place + 3 * again) % len(styles)].dash)
 
 
 def indices(values: np.ndarray, limit: float = 1.0) -> np.ndarray:
-    """The entries of a diverging map for values from -limit to limit.
-
-    Parameters
-    ----------
-    values : numpy.ndarray
-        Numbers; what lies beyond the limit takes the end, NaN and -infinity take "no value".
-    limit : float
-        The size of value that takes the ends; positive.
-
-    Returns
-    -------
-    numpy.ndarray
-        uint8, of the same shape: 0 for no value, else 1 to 255 with 128 for zero.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from posenc.plot import palette
-    >>> palette.indices(np.array([-2.0, -1, 0, 0.5, 1, np.nan])).tolist()
-    [1, 1, 128, 192, 255, 0]
-    """
+    """The entries of a diverging map for values from -limit to limit."""
     values = np.asarray(values)
     finite = np.isfinite(values)
     scaled = np.where(finite, values, 0) * (127.0 / limit)

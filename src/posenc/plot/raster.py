@@ -36,39 +36,7 @@ Method = Literal["exact", "gain", "filter", "sample"]
 
 @dataclass(frozen=True)
 class Tile:
-    """A table drawn in pixels.
-
-    Parameters
-    ----------
-    values : numpy.ndarray
-        (rows, columns) float64.
-    positions : tuple of int
-        From, to (excluded).
-    dims : tuple of int
-        From, to (excluded), in the order drawn.
-    edges : numpy.ndarray
-        (rows + 1,) where pixels begin and end; position p covers p to p + 1.
-    places : numpy.ndarray
-        (rows,) int64, the position nearest to the middle of each row of pixels.
-    columns : numpy.ndarray
-        (columns,) int64, the dimension of the table nearest to the middle of each column.
-    order : str
-        `stored`, `interleaved`, `sin_cos`, `cos_sin`: how columns stand in the picture.
-    gain : numpy.ndarray
-        (columns,) the share of each column that is shown.
-    blank : int
-        Columns of the table that are blank, below 2 pixels per wave.
-    per_pixel : tuple of float
-        Positions, dimensions to a pixel.
-    boundaries : tuple of float
-        Where 2 pixels per wave are crossed, in columns of the picture: between k - 1 and k.
-    method : {"exact", "gain", "filter", "sample"}
-        Each number a pixel; one gain per wave; a filter over rows; some of the rows, an illusion.
-    limit : float
-        Value at the ends of the colour scale.
-    caption : tuple of str
-        What a reader has to know, in sentences.
-    """
+    """A table drawn in pixels."""
 
     values: np.ndarray
     positions: tuple[int, int]
@@ -105,41 +73,7 @@ def tile(
     grid: tuple[int, ...] | None = None,
     **pixels: Unpack[TilePixels],
 ) -> Tile:
-    """A table drawn in at most `rows` x `columns` pixels.
-
-    Parameters
-    ----------
-    spec : Spec
-        A table, or a rotation, of which the sines and cosines are drawn.
-    positions : int or (int, int), optional
-        A number of positions from 0, or from and to (excluded); 128 by default, or all there are.
-    params, length, grid
-        See `posenc.plot.columns.source`.
-    **pixels
-        See `tile_of`.
-
-    Returns
-    -------
-    Tile
-        The pixels with everything that a caption needs.
-
-    Raises
-    ------
-    ArgumentError
-        If a range is empty or the sizes are beyond what is drawn.
-    SpecError
-        If the encoding has no rows.
-
-    Examples
-    --------
-    Of 50 dimensions the first 18 turn too fast for 45,000 positions in 670 pixels:
-
-    >>> import posenc
-    >>> from posenc.plot.raster import tile
-    >>> found = tile(posenc.Sinusoidal(50), 45_000, rows=670)
-    >>> found.values.shape, found.blank
-    ((670, 50), 18)
-    """
+    """A table drawn in at most `rows` x `columns` pixels."""
     return tile_of(source(spec, params=params, length=length, grid=grid), positions, **pixels)
 
 
@@ -153,25 +87,7 @@ def tile_of(
     order: str | None = None,
     sample: bool = False,
 ) -> Tile:
-    """Draw a table as `tile` does, from a source that is at hand.
-
-    Parameters
-    ----------
-    table : TableSource
-        The columns.
-    positions : int or (int, int), optional
-        As of `tile`.
-    rows, columns : int
-        Pixels at hand; a table that needs fewer gets one pixel to a number.
-    dims : (int, int), optional
-        From, to (excluded): dimensions in the order drawn; all by default.
-    order : {"stored", "interleaved", "sin_cos", "cos_sin"}, optional
-        How the columns stand. By default as stored, but sines first where columns are narrower
-        than a pixel.
-    sample : bool
-        Whether to draw the row at which each pixel begins and no other: patterns that are not in
-        the table then appear, as in many published figures.
-    """
+    """Draw a table as `tile` does, from a source that is at hand."""
     start, stop = placed(table, positions)
     first, last = (0, table.width) if dims is None else span(dims, "dims")
     if last > table.width or first < 0:

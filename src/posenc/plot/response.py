@@ -27,24 +27,7 @@ ONE_THREAD = 1 << 18  # multiplications that libraries do not share out
 
 
 def gain(pixels_per_wave: np.ndarray | float) -> np.ndarray:
-    """The share of a wave that is shown, from its length in pixels.
-
-    Parameters
-    ----------
-    pixels_per_wave : numpy.ndarray or float
-        Positive lengths; infinite for what does not turn.
-
-    Returns
-    -------
-    numpy.ndarray
-        0 to 1, of the same shape.
-
-    Examples
-    --------
-    >>> from posenc.plot.response import gain
-    >>> gain([1.0, 2.0, 4.0, 8.0, float("inf")]).tolist()
-    [0.0, 0.0, 0.5, 1.0, 1.0]
-    """
+    """The share of a wave that is shown, from its length in pixels."""
     x = np.maximum(np.asarray(pixels_per_wave, dtype=np.float64), FADE)
     u = np.minimum(np.log(x / FADE) / np.log(FULL / FADE), 1.0)
     return u * u * (3 - 2 * u)
@@ -96,32 +79,6 @@ def reduced(
     """Rows 0 to count - 1, filtered and drawn in fewer pixels; each row is fetched once.
 
     Beyond its ends the table is taken to be mirrored, unless there are rows `around` it.
-
-    Parameters
-    ----------
-    fetch : callable
-        Gives the rows from `begin` to `end`: (end - begin, others).
-    count : int
-        Number of rows.
-    pixels : int
-        Number of pixels, at most `count`.
-    others : int
-        Numbers in a row, for the size of chunks.
-    around : (int, int)
-        Rows before the first and after the last that `fetch` can give too.
-
-    Returns
-    -------
-    numpy.ndarray
-        (pixels, others), float64.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from posenc.plot.response import reduced
-    >>> ramp = np.linspace(0.0, 1.0, 1000)[:, None]
-    >>> reduced(lambda begin, end: ramp[begin:end], 1000, 10, 1)[4:6].round(2).ravel().tolist()
-    [0.45, 0.55]
     """
     ratio = count / pixels
     middle = (np.arange(pixels) + 0.5) * ratio - 0.5

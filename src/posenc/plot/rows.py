@@ -64,31 +64,7 @@ ALIBI = {"type": "ALiBi", "heads": 8}
 
 
 class PictureRow(NamedTuple):
-    """A picture.
-
-    Parameters
-    ----------
-    name, about : str
-        Of its function, its command and its two modules; the help of its command.
-    kinds : tuple of str
-        Kinds of encodings that it shows; empty where it is about another picture.
-    shows : callable
-        Which encodings of these kinds, by their fields.
-    options : tuple of PictureOption
-        What it takes beside the encoding.
-    learned : bool
-        Whether it takes what an encoding has learned, as `params`.
-    difference : str, optional
-        Of two encodings: the array of its data of which A - B is drawn; empty where curves are laid
-        over each other, None where two cannot be compared.
-    example : mapping
-        The JSON of the encoding that the command draws where none is named.
-    view, subjects : str
-        The view of the explorer with the same numbers, `posenc.explore.views.VIEW`, empty where
-        there is none; and what it shows, in words.
-    grids : bool
-        Whether that view draws encodings of several axes, as the cells of a grid.
-    """
+    """A picture."""
 
     name: str
     about: str
@@ -277,27 +253,7 @@ PICTURES: Mapping[str, PictureRow] = MappingProxyType({row.name: row for row in 
 
 
 def pictures_of(spec: Any) -> tuple[str, ...]:
-    """The pictures that can show an encoding, by its kind and fields.
-
-    Parameters
-    ----------
-    spec : Spec
-        An encoding of any kind.
-
-    Returns
-    -------
-    tuple of str
-        Names of pictures; empty for encodings that need the contents of queries and keys.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> from posenc.plot.rows import pictures_of
-    >>> pictures_of(posenc.ALiBi(heads=8))
-    ('bias',)
-    >>> "stretch" in pictures_of(posenc.RoPE(64, pairing="half"))
-    True
-    """
+    """The pictures that can show an encoding, by its kind and fields."""
     if not isinstance(spec, Spec):
         return ()
     return tuple(row.name for row in ROWS if spec.kind in row.kinds and row.shows(spec))

@@ -39,11 +39,6 @@ def rows(what: str, folder: str, make: Callable[..., Row]) -> dict[str, Row]:
     """Rows by name, in the order of the data; `make` takes the keys of one.
 
     Lists of hints and sources become tuples.
-
-    Raises
-    ------
-    SpecError
-        If a name stands twice.
     """
     found: dict[str, Row] = {}
     for file, data in read(folder):
@@ -56,13 +51,7 @@ def rows(what: str, folder: str, make: Callable[..., Row]) -> dict[str, Row]:
 
 
 def find(what: str, name: str, known: Mapping[str, Row]) -> Row:
-    """The row of a name.
-
-    Raises
-    ------
-    ArgumentError
-        If the name is unknown; the message suggests the nearest one.
-    """
+    """The row of a name."""
     if name not in known:
         todo = _advice(str(name), known)
         raise ArgumentError(mismatch(what, f"the name of a {what}", repr(name), todo))

@@ -108,77 +108,14 @@ class Family(NamedTuple):
 
 
 class Reads(NamedTuple):
-    """Which keys the rotary class of a model type reads.
-
-    Parameters
-    ----------
-    keys : frozenset of str
-        Keys of the config, beside its dictionary of rotary parameters.
-    rules : mapping
-        Keys of that dictionary, by the rule of scaling: none where the class passes the rule over,
-        and no rule that it refuses. `^key` stands outside the dictionary, or beside those of each
-        type of layer.
-    """
+    """Which keys the rotary class of a model type reads."""
 
     keys: frozenset[str]
     rules: Mapping[str, frozenset[str]]
 
 
 class ClassDefaults(NamedTuple):
-    """What the class of a model type takes for what a config leaves out.
-
-    Parameters
-    ----------
-    version : str
-        Of transformers, whose classes were asked.
-    base, share : float, optional
-        The base, and the share of a head that turns, where all layers have one dictionary.
-    share_alone : float, optional
-        The share where the config has no dictionary of rotary parameters, if it is another.
-    share_scaled : float, optional
-        The share where a dictionary without one asks for a scaling, if it is another.
-    rope_type : str
-        The scaling where the config has no dictionary.
-    kinds : mapping, optional
-        The same for each type of layer, where each has a dictionary; None for one that never turns.
-    reach : mapping
-        The types of layers that a key at the top of the config reaches, or a flat dictionary.
-    beside : mapping
-        The same of keys at the top where a dictionary is there, if it is not the same: under `flat`
-        beside one for all, under `nested` beside one for each type of layer.
-    must_state_base : tuple of str
-        Types of layers whose dictionary has another base, or none, where it is there without one;
-        the empty name is that of a dictionary for all.
-    must_state_flat : tuple of str
-        The same where one dictionary is for all types.
-    flat_base_unread : tuple of str
-        Types of layers that such a dictionary reaches, but for the base in it.
-    ignores : tuple of str
-        Dictionaries of scaling that it does not read at all.
-    base_given : float, optional
-        The base of a dictionary for all that is there without one, if it is another.
-    parameters : mapping
-        The dictionary that it takes where the config has none, but for the base, where it scales.
-    adds : mapping
-        Keys that it adds to a flat dictionary, by the rule of scaling.
-    layers : mapping
-        `repeat`, the types of layers as a pattern (empty where there is none), `first`, those
-        before it, `last`, the type of the last layer, `sets_last`, that type where the class has it
-        whatever a file lists, `still`, types of layers that do not turn where `layer_rope_theta`
-        is left out, `from_last`, whether the pattern is told
-        backwards, `every`, the key of its period, and `asks`, keys that change it.
-    fields : mapping
-        Values of other keys.
-    aliases : mapping
-        Other names of those keys; a file that states one states the key.
-    sizes : mapping
-        Values of keys that count only where the file leaves a whole part to the class.
-    reads : Reads, optional
-        The keys that its rotary class reads; None where it has none of its own.
-    bases : str
-        What `layer_rope_theta` is: `each`, the base of each layer, or `switch`, which layers turn;
-        empty where the class does not read it.
-    """
+    """What the class of a model type takes for what a config leaves out."""
 
     version: str = ""
     base: float | None = None
@@ -223,26 +160,7 @@ class ClassDefaults(NamedTuple):
 
 
 class ClassParts(NamedTuple):
-    """What the class of a model type makes of its sub-configs.
-
-    Parameters
-    ----------
-    version : str
-        Of transformers, whose classes were asked.
-    types : mapping
-        The type of each part, by its key: of one that states none, and of any but those in `open`.
-        A part whose class has no type is called by the model and its key, with a dot between them.
-    open : tuple of str
-        Parts that may be of any type.
-    none : tuple of str
-        Parts that are not made where the file leaves them out.
-    flat : str
-        The part whose keys may stand in the config of the whole.
-    own : bool
-        Whether keys of heads in the config of the whole are not those of its text.
-    values : mapping
-        Of a part that the file leaves out, what is not as its own class has it.
-    """
+    """What the class of a model type makes of its sub-configs."""
 
     version: str = ""
     types: Mapping[str, str] = MappingProxyType({})
@@ -254,27 +172,7 @@ class ClassParts(NamedTuple):
 
 
 class ClassWindows(NamedTuple):
-    """How the class of a model type reads `sliding_window`.
-
-    Parameters
-    ----------
-    version : str
-        Of transformers, whose classes were read.
-    how : str
-        `all` layers have the window, or those that `layer_types` calls sliding, or `none`.
-    size : int, optional
-        The window that it takes where the file leaves the key out.
-    switch : bool, optional
-        What it takes for `use_sliding_window`, where that turns windows off.
-    start : int, optional
-        What it takes for `max_window_layers`, the first layer with a window, where it reads that.
-    type : str
-        The type of all layers, where it makes them of one.
-    unless : tuple of str
-        Keys that change what the window means.
-    listed : str
-        What `how` is where the file lists types, if it is another.
-    """
+    """How the class of a model type reads `sliding_window`."""
 
     version: str
     how: str

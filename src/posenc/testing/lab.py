@@ -86,13 +86,7 @@ def law(
 
 
 class Lab:
-    """An implementation on the bench.
-
-    Parameters
-    ----------
-    subject : Subject
-        What is tried.
-    """
+    """An implementation on the bench."""
 
     def __init__(self, subject: Subject, looked: Looked | None = None) -> None:
         self.subject = subject
@@ -209,13 +203,7 @@ class Lab:
     def same(
         self, received: np.ndarray, expected: np.ndarray, bound: float, **case: Any
     ) -> tuple[float, float]:
-        """The largest difference, which must not exceed `bound`.
-
-        Raises
-        ------
-        Broken
-            If it does, naming the entry.
-        """
+        """The largest difference, which must not exceed `bound`."""
         if received.shape != expected.shape:
             raise Broken(f"shape {received.shape}, expected {expected.shape}", case, None, None)
         if not received.size:
@@ -235,20 +223,7 @@ class Lab:
 
 @foreign("check")
 def run(law: Law, subject: Subject) -> Result:
-    """Try one law, on a fresh implementation: what one law breaks is not held against the next.
-
-    Parameters
-    ----------
-    law : Law
-        Which one.
-    subject : Subject
-        On what.
-
-    Returns
-    -------
-    Result
-        Never an exception of the implementation.
-    """
+    """Try one law, on a fresh implementation: what one law breaks is not held against the next."""
     lab = Lab(subject)
 
     def result(status: Any, **more: Any) -> Result:

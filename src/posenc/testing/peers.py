@@ -38,31 +38,7 @@ class Peer(NamedTuple):
 
 
 def peer(name: str) -> Subject:
-    """A wrapped implementation of another package.
-
-    Parameters
-    ----------
-    name : str
-        A key of `PEERS`.
-
-    Returns
-    -------
-    Subject
-        To be given to `check`.
-
-    Raises
-    ------
-    ArgumentError
-        If there is no such row.
-    DependencyError
-        If its package is not installed.
-
-    Examples
-    --------
-    >>> from posenc.testing.peers import PEERS
-    >>> PEERS["torchtune-rotary"].package
-    'torchtune'
-    """
+    """A wrapped implementation of another package."""
     if name not in PEERS:
         todo = suggest(name, PEERS)
         raise ArgumentError(mismatch("check: peer", "a wrapped implementation", repr(name), todo))

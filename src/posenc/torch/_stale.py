@@ -35,20 +35,7 @@ def drop(
     module: Any,
     expected: Callable[[Spec, Tensor], np.ndarray | None],
 ) -> None:
-    """Remove stale positions from a state dict, and warn where their values are not the spec's.
-
-    Parameters
-    ----------
-    state : mapping
-        The state dict that is being loaded; keys below the prefix are removed.
-    prefix : str
-        Of the module.
-    module : Module
-        With its `spec`; names of its own are kept.
-    expected : callable
-        (spec, stored tensor) -> how far each entry is from the spec's; None for what cannot be
-        compared.
-    """
+    """Remove stale positions from a state dict, and warn where their values are not the spec's."""
     own: Collection[str] = {name for name, _ in module.named_parameters(recurse=False)}
     for name in NAMES - set(own):
         stored = state.pop(prefix + name, None)

@@ -125,15 +125,6 @@ class AdoptedRotary(nn.Module):
     It has no parameters and no buffers. The module that it replaces is kept outside of the tree of
     modules, follows what is done to this one (devices, dtypes, copies), and answers for attributes
     that code of the model asks for, such as `config`.
-
-    Parameters
-    ----------
-    old : nn.Module
-        The module that is replaced.
-    forms : mapping
-        What is computed, for each type of layer that the caller may name; None for no name.
-    encodings : sequence of Spec
-        What the config of the model says.
     """
 
     def __init__(

@@ -35,14 +35,6 @@ class ChannelCosSin:
     """Cosines and sines of positions, an entry for each channel.
 
         cos[..., c] = m * cos(positions * f[columns[c]]),   sin likewise
-
-    Parameters
-    ----------
-    spec : RotarySpec
-        The encoding.
-    columns : {"halves", "twice"} or sequence of int
-        The pair of each channel: "halves" is cat([cos, cos]), "twice" each entry twice in a row.
-        The number of pairs stands for a channel that does not turn: cosine 1, sine 0.
     """
 
     def __init__(self, spec: RotarySpec, columns: Columns | Sequence[int]) -> None:

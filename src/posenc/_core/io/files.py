@@ -54,15 +54,7 @@ PIECE = 2**22  # bytes per read when copying
 
 
 def read_layout(path: str | os.PathLike[str]) -> Layout:
-    """The layout of a `.npy` or `.safetensors` file, told apart by its first bytes.
-
-    Raises
-    ------
-    DataError
-        If it is no regular file, or neither format, or its header contradicts its size.
-    OSError
-        If it cannot be opened.
-    """
+    """The layout of a `.npy` or `.safetensors` file, told apart by its first bytes."""
     path = Path(path)
     with inputs.opened(path) as file:
         return read_open_layout(path, file)

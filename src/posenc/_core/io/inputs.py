@@ -53,17 +53,7 @@ MARKS = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[,:\[{]', re.DOTALL)  # text
 
 
 class FileKind(NamedTuple):
-    """What a file is for.
-
-    Parameters
-    ----------
-    name : str
-        In words, for errors.
-    largest : int
-        Its size at most, in bytes.
-    most : int
-        Of JSON: how many values it may hold, keys included.
-    """
+    """What a file is for."""
 
     name: str
     largest: int
@@ -99,22 +89,7 @@ def state_of(file: IO[bytes]) -> State:
 
 
 def opened(path: str | os.PathLike[str], kind: FileKind | None = None) -> IO[bytes]:
-    """A file open for reading, without a buffer.
-
-    Parameters
-    ----------
-    path : path
-        Links are followed.
-    kind : FileKind, optional
-        Limits its size; without one the file is one that is read in parts.
-
-    Raises
-    ------
-    DataError
-        If it is no regular file, or is too large.
-    OSError
-        If it cannot be opened.
-    """
+    """A file open for reading, without a buffer."""
     name = os.fspath(path)
     if "\0" in name:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name.replace("\0", "?"))
@@ -173,13 +148,7 @@ def text_of(path: str | os.PathLike[str], kind: FileKind) -> str:
 
 
 def standard_input(kind: FileKind) -> str:
-    """The text that comes on standard input.
-
-    Raises
-    ------
-    DataError
-        If it is too long, or no UTF-8.
-    """
+    """The text that comes on standard input."""
     caller = "standard input"
     return _decoded(b"" if sys.stdin is None else _bounded(sys.stdin.buffer, caller, kind), caller)
 
@@ -210,21 +179,7 @@ def _decoded(data: bytes, caller: str) -> str:
 
 @contextlib.contextmanager
 def unchanged(path: str | os.PathLike[str], state: State) -> Iterator[IO[bytes]]:
-    """A file open for reading, which nobody may write to until the block ends.
-
-    Parameters
-    ----------
-    path : path
-        The file.
-    state : State
-        As its header was read.
-
-    Raises
-    ------
-    DataError
-        At the start or at the end, if it is another file now or was written to. What was read is
-        then a mixture.
-    """
+    """A file open for reading, which nobody may write to until the block ends."""
     with opened(path) as file:
         _check_state(path, file, state)
         yield file
@@ -262,27 +217,7 @@ def parse(
     error: type[PosencError] = DataError,
     constant: Any = None,
 ) -> Any:
-    """The value of a JSON text.
-
-    Parameters
-    ----------
-    text : str or bytes
-        Bytes are UTF-8.
-    caller : str
-        What the text is, for errors.
-    kind : FileKind
-        Limits its length and the number of its values.
-    error : type
-        What is raised.
-    constant : callable, optional
-        What becomes of NaN, Infinity and -Infinity; floats by default.
-
-    Raises
-    ------
-    PosencError
-        Of the type `error`, if it is no JSON, is too large or too deep, has a key twice in one
-        object or a number of thousands of digits.
-    """
+    """The value of a JSON text."""
 
     def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         data = dict(pairs)
@@ -331,15 +266,7 @@ _MISREADINGS = (
 
 @contextlib.contextmanager
 def understood(caller: str, expected: str) -> Iterator[None]:
-    """A block that reads values of a file: what it stumbles over is told as an error of the file.
-
-    Parameters
-    ----------
-    caller : str
-        The file.
-    expected : str
-        What it should hold, in words.
-    """
+    """A block that reads values of a file: what it stumbles over is told as an error of the file."""
     try:
         yield
     except PosencError as error:

@@ -19,13 +19,7 @@ LARGEST_NPY_HEADER = 10_000  # NumPy's; `ast.literal_eval` is safe on a short te
 
 
 def parse_npy(caller: str, file: IO[bytes], size: int) -> Tensor:
-    """Where the array of a `.npy` lies, from a stream of its first bytes and the size of the whole.
-
-    Raises
-    ------
-    DataError
-        If the header does not hold together, or contradicts the size.
-    """
+    """Where the array of a `.npy` lies, from a stream of its first bytes and the size of the whole."""
     return npy_tensor(caller, file, size, file.read(8))
 
 
@@ -85,13 +79,7 @@ def _npy_dtype(caller: str, descr: Any) -> np.dtype[Any]:
 
 
 def npy_header(dtype: str, shape: tuple[int, ...]) -> bytes:
-    """The header of a `.npy` file of little-endian numbers, in front of their bytes.
-
-    Raises
-    ------
-    DataError
-        If the format has no name for the dtype.
-    """
+    """The header of a `.npy` file of little-endian numbers, in front of their bytes."""
     if dtype == "bfloat16":
         todo = "Write .safetensors, or choose another dtype."
         raise DataError(mismatch(".npy", "a dtype that NumPy has", dtype, todo))

@@ -47,22 +47,7 @@ class _Unbroken(io.FileIO):
 
 
 def check_target(target: str | os.PathLike[str], *, existing: Literal["refuse", "replace"]) -> None:
-    """Raise what `replacing` would raise of a name, before work that takes long.
-
-    Parameters
-    ----------
-    target : path
-        Where a file is to be written.
-    existing : {"refuse", "replace"}
-        What happens to a regular file that has the name.
-
-    Raises
-    ------
-    FileExistsError
-        If the name is taken, and by something to keep.
-    OSError
-        If it is a folder, or lies in one that is missing or may not be written to.
-    """
+    """Raise what `replacing` would raise of a name, before work that takes long."""
     if _is_special(target):
         return
     path = Path(os.path.realpath(target))
@@ -96,25 +81,6 @@ def replacing(
     It is written beside the target, synchronised to the disk and renamed. If the block raises, or
     is interrupted, nothing is left; what a killed process left is cleared here. A device, a pipe
     and /dev/stdout hold no file to keep: they are written to when the block is done.
-
-    Parameters
-    ----------
-    target : path
-        A new file, a regular file to replace, or a device or pipe. A link is followed.
-    existing : {"refuse", "replace"}
-        What happens to a file that has the name, or gets it in the meantime.
-
-    Yields
-    ------
-    file
-        Open for reading and writing, without a buffer; a write is whole or raises.
-
-    Raises
-    ------
-    FileExistsError
-        If the name is taken, and by something to keep.
-    OSError
-        If it is a folder, or lies in one that is missing; or the disk is full, with its name.
     """
     check_target(target, existing=existing)
     way = _through(target) if _is_special(target) else _beside(target, existing)
@@ -190,23 +156,6 @@ def replacing_folder(target: str | os.PathLike[str], *, old: Path | None = None)
     here. Where the system can exchange two names, there is no moment without a target. Elsewhere
     the old folder is put aside under a hidden name that ends in `.old`; if the process is killed
     just then, the next one gives it its name back.
-
-    Parameters
-    ----------
-    target : path
-        The folder to be.
-    old : Path, optional
-        A folder of that name which is to be replaced: it is removed last.
-
-    Yields
-    ------
-    Path
-        The empty folder to fill.
-
-    Raises
-    ------
-    FileExistsError
-        If the name is taken, and not by `old`.
     """
     path = Path(target).resolve()
     _clear(path)

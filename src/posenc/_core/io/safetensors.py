@@ -139,20 +139,7 @@ def _safetensors_tensor(caller: str, name: str, entry: Any, data: int) -> Tensor
 def safetensors_header(
     tensors: Mapping[str, tuple[str, tuple[int, ...]]], metadata: Mapping[str, str] | None = None
 ) -> bytes:
-    """The header of a `.safetensors` file whose tensors follow in the order given.
-
-    Parameters
-    ----------
-    tensors : mapping of str to (dtype, shape)
-        Names of dtypes such as `float32` and `bfloat16`.
-    metadata : mapping of str to str, optional
-        Kept under `__metadata__`.
-
-    Returns
-    -------
-    bytes
-        A multiple of 8 bytes, so that the numbers behind it are aligned.
-    """
+    """The header of a `.safetensors` file whose tensors follow in the order given."""
     header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     at = 0
     for name, (dtype, shape) in tensors.items():

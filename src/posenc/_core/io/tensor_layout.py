@@ -17,23 +17,7 @@ LARGEST_RANK = 64  # NumPy's
 
 
 class Tensor(NamedTuple):
-    """Where one array lies in a file.
-
-    Parameters
-    ----------
-    name : str
-        Its name in the file; empty in a `.npy`.
-    dtype : str
-        What its numbers are: `float32`, `bfloat16`, `int64`, …
-    shape : tuple of int
-        Outermost axis first.
-    begin, end : int
-        Its bytes, counted from the start of the file.
-    stored : str or None
-        The NumPy dtype of its bytes, with the byte order; None where NumPy has none.
-    order : {"C", "F"}
-        Whether the last or the first axis lies together in the file.
-    """
+    """Where one array lies in a file."""
 
     name: str
     dtype: str
@@ -56,15 +40,7 @@ class Layout:
     state: inputs.State
 
     def pick(self, name: str | None = None) -> Tensor:
-        """The tensor of that name, or the only one.
-
-        Raises
-        ------
-        ArgumentError
-            If the name is unknown, or none is given and there are several; the message lists them.
-        DataError
-            If there is none at all.
-        """
+        """The tensor of that name, or the only one."""
         if name is None and len(self.tensors) == 1:
             return next(iter(self.tensors.values()))
         if name is None:

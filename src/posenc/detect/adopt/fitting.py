@@ -70,13 +70,7 @@ def _answers(module: nn.Module, label: str | None) -> bool:
 def answers(
     module: nn.Module, ids: torch.Tensor, label: str | None, dtype: Any = torch.float32
 ) -> Any:
-    """What a copy of a module returns, so that the module itself remembers nothing of it.
-
-    Raises
-    ------
-    Silent
-        If it raises, or returns no cosines and sines.
-    """
+    """What a copy of a module returns, so that the module itself remembers nothing of it."""
     copied = copy.deepcopy(module)
     devices = {buffer.device for buffer in copied.buffers()} or {torch.device("cpu")}
     device = next(iter(devices))
@@ -153,13 +147,7 @@ def _shaped(
 
 
 def fits(module: nn.Module, label: str | None, spec: RotarySpec) -> Fit:
-    """The form in which a module has the numbers of a spec; or in which it comes nearest.
-
-    Raises
-    ------
-    Silent
-        If it answers no positions of as many axes.
-    """
+    """The form in which a module has the numbers of a spec; or in which it comes nearest."""
     count = len(spec.axes)
     best: Fit | None = None
     why: Silent | None = None

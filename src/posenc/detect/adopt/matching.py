@@ -63,15 +63,7 @@ def unused(model: nn.Module) -> frozenset[str]:
 
 
 def answered(path: str, places: list[Place], module: nn.Module, entries: list[Layer]) -> Answered:
-    """What a module answers for.
-
-    Raises
-    ------
-    Silent
-        If it cannot be asked, or not be replaced.
-    DataError
-        If its numbers are not those that the plan states.
-    """
+    """What a module answers for."""
     if any(True for _ in module.parameters()) or module.state_dict():
         raise Silent("it has weights of its own, which are never replaced")
     if "forward" in vars(module) or module._forward_hooks or module._forward_pre_hooks:
@@ -127,15 +119,7 @@ def _parts(config: Any, name: str) -> Iterator[tuple[str, Any]]:
 def _fit(
     path: str, module: nn.Module, label: str | None, entries: list[Layer]
 ) -> tuple[Layer, CosSinForm]:
-    """The entry whose numbers a module has.
-
-    Raises
-    ------
-    Silent
-        If it cannot be asked.
-    DataError
-        If its numbers are those of no entry.
-    """
+    """The entry whose numbers a module has."""
     reason: Silent | None = None
     nearest: tuple[float, Layer] | None = None
     for entry in entries:

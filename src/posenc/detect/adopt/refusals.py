@@ -21,15 +21,7 @@ QUANTISED = ("quantization_config", "hf_quantizer", "is_quantized")
 
 
 def refuse_model(model: Any) -> None:
-    """Raise for what cannot be adopted as a whole, before anything is read.
-
-    Raises
-    ------
-    ArgumentError
-        If it is no loaded model of transformers, or was adopted before.
-    DataError
-        If its code or its weights are not what transformers makes of its config alone.
-    """
+    """Raise for what cannot be adopted as a whole, before anything is read."""
     if isinstance(model, type) or not isinstance(model, nn.Module):
         todo = "Load it: AutoModelForCausalLM.from_pretrained(...)."
         raise ArgumentError(mismatch(CALLER, "a loaded model", _named(model), todo))

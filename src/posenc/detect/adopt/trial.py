@@ -35,13 +35,7 @@ class _Wish(NamedTuple):
 
 
 class Trial:
-    """What is put into a model beside, or in place of, what its config says.
-
-    Raises
-    ------
-    ArgumentError
-        If the model cannot compute it.
-    """
+    """What is put into a model beside, or in place of, what its config says."""
 
     def __init__(
         self,

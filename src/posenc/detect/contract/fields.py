@@ -129,14 +129,7 @@ def effect(a: Spec, b: Spec) -> tuple[float | None, int | None, str]:
 
 
 def changed(a: Spec, b: Spec) -> list[tuple[str, Any, Any, Spec | None]]:
-    """The fields in which two encodings differ and that change a number.
-
-    Returns
-    -------
-    list of tuple
-        The field, its value in `a` and in `b`, and `b` with the field of `a` alone; None where that
-        cannot be. Empty where both do the same.
-    """
+    """The fields in which two encodings differ and that change a number."""
     theirs = _effects(b)
     if a.kind == b.kind and _same(a, theirs):
         return []

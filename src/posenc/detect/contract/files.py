@@ -120,26 +120,7 @@ def _write(contract: Contract, kind: str, file: IO[bytes]) -> None:
 
 
 def read(path: str | os.PathLike[str]) -> Contract:
-    """Read a contract that was saved.
-
-    Parameters
-    ----------
-    path : path
-        A JSON or safetensors file.
-
-    Returns
-    -------
-    Contract
-        As it was written.
-
-    Raises
-    ------
-    DataError
-        If it is no contract, of another version, cut or changed after it was written, or if its
-        numbers are not those of its specs.
-    OSError
-        If it cannot be opened.
-    """
+    """Read a contract that was saved."""
     path = inputs.named(path, "a contract")
     if path.suffix == ".safetensors":
         return _contract(_of_tensors(path), str(path))

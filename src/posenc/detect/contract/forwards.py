@@ -15,13 +15,6 @@ def unused_modules(model: Any, holds: Callable[[Any], bool]) -> frozenset[str]:
 
     Two tokens go through the model on the meta device, which computes shapes alone. Nothing is said
     of a model that does not run so, nor of parts that these tokens do not reach.
-
-    Parameters
-    ----------
-    model : torch.nn.Module
-        The model; it is as it was afterwards.
-    holds : callable
-        Which modules are meant.
     """
     import torch
     from torch.nn.modules.module import register_module_forward_pre_hook

@@ -35,19 +35,7 @@ def is_part(checkpoint: Checkpoint) -> bool:
 def check_whole(
     checkpoint: Checkpoint, attentions: tuple[AttentionTensors, ...], model: Model, caller: str
 ) -> None:
-    """Raise `DataError` where queries have no keys, keys no queries, or a layer neither.
-
-    Parameters
-    ----------
-    checkpoint : Checkpoint
-        The tensors.
-    attentions : tuple of AttentionTensors
-        Those that were understood.
-    model : Model
-        What the config says of layers.
-    caller : str
-        The caller, for messages.
-    """
+    """Raise `DataError` where queries have no keys, keys no queries, or a layer neither."""
     own = [a for a in attentions if not a.adapter]
     for attention in own:
         _check_sides(checkpoint, attention, own, model, caller)

@@ -118,13 +118,7 @@ class Model(NamedTuple):
         return None not in (shared, count, layer) and layer >= count - shared  # type: ignore[operator]
 
     def heads(self, layer: int | None) -> Heads | None:
-        """The heads of a layer; None if it does not turn. Those behind the last are like it.
-
-        Raises
-        ------
-        DataError
-            If the config leaves them open.
-        """
+        """The heads of a layer; None if it does not turn. Those behind the last are like it."""
         if layer is not None and self.counted is not None:
             layer = min(layer, self.counted - 1)
         spec = self.layout.rope or self._spec(layer)

@@ -92,25 +92,7 @@ def order_of(source: Pairing, target: Pairing, rotated: int, width: int) -> np.n
 def find(
     checkpoint: Checkpoint, model: Model, caller: str, *, alone: tuple[str, ...] = ()
 ) -> tuple[AttentionTensors, ...]:
-    """The attention layers that turn, in the order of their names' numbers.
-
-    Parameters
-    ----------
-    checkpoint : Checkpoint
-        The tensors.
-    model : Model
-        What is known of their heads.
-    caller : str
-        The caller, for messages.
-    alone : tuple of str
-        Roles that count without queries: else keys or norms alone are of another module.
-
-    Raises
-    ------
-    DataError
-        If no name is understood, with the candidates; if a name is understood in part; if widths
-        do not fit the heads.
-    """
+    """The attention layers that turn, in the order of their names' numbers."""
     groups: dict[str, list[NamedTensor]] = {}
     for name, stored in checkpoint.tensors.items():
         named = _named(name, stored, model)
@@ -134,21 +116,7 @@ def find(
 def unknown_names(
     checkpoint: Checkpoint, model: Model, stem: str, complete: set[int], axes: int
 ) -> list[str]:
-    """Tensors below a stem whose names are not understood and which other layers do not have.
-
-    Parameters
-    ----------
-    checkpoint : Checkpoint
-        The tensors.
-    model : Model
-        What the caller says of names.
-    stem : str
-        What their names begin with.
-    complete : set of int
-        Layers with queries and keys: what these have besides is something else.
-    axes : int
-        The least number of axes of what is looked for.
-    """
+    """Tensors below a stem whose names are not understood and which other layers do not have."""
     tensors = checkpoint.tensors
     strange = [
         name

@@ -28,27 +28,7 @@ NEAR = 0.05
 def table_change(
     name: str, stored: Stored, source: TableSpec, target: TableSpec, how: How
 ) -> Change:
-    """What turns a stored table of one spec into that of another.
-
-    Parameters
-    ----------
-    name : str
-        The tensor.
-    stored : Stored
-        (rows, dim), or with axes of length 1 in front.
-    source, target : TableSpec
-        Two learned tables, or two of the same sines and cosines.
-    how : str
-        For learned tables of another length: a method of `posenc.resize`, or `tile` or
-        `sinusoidal` as in `posenc.extend`.
-
-    Raises
-    ------
-    DataError
-        If the tensor is not a table of the source.
-    ArgumentError
-        If one is learned and the other is not.
-    """
+    """What turns a stored table of one spec into that of another."""
     for spec in (source, target):
         if not isinstance(spec, TableSpec):
             received = type(spec).__name__

@@ -19,17 +19,7 @@ Progress = Callable[[int], object]
 
 @dataclass(frozen=True, eq=False)
 class Move:
-    """A tensor whose channels change places.
-
-    Parameters
-    ----------
-    name, what : str
-        The tensor, and in words what happens to it.
-    view : tuple of int
-        Its shape as (before, channels, behind).
-    order : numpy.ndarray
-        (channels,), int64: the channel that each takes.
-    """
+    """A tensor whose channels change places."""
 
     name: str
     what: str
@@ -70,17 +60,7 @@ class Move:
 
 @dataclass(frozen=True, eq=False)
 class New:
-    """A tensor that is written anew, of another shape or of other rows.
-
-    Parameters
-    ----------
-    name, what : str
-        The tensor, and in words what happens to it.
-    shape : tuple of int
-        Its new shape.
-    make : callable
-        Its numbers, as they are stored, from the tensor as it was.
-    """
+    """A tensor that is written anew, of another shape or of other rows."""
 
     name: str
     what: str

@@ -77,22 +77,6 @@ def probe(
 
     Where one side is missing, random vectors stand for it: a mistake in the order shows, but no
     head counts as compared. Nor does one whose scores are not finite, or all 0.
-
-    Parameters
-    ----------
-    attentions : tuple of AttentionTensors
-        The layers of the source that were converted.
-    converted : mapping of str to Stored
-        The tensors of the result.
-    target : callable
-        The new pairing, from the old one.
-    seed : int
-        Of the random inputs and angles.
-
-    Raises
-    ------
-    DataError
-        If a score differs: the conversion is wrong and must not be used.
     """
     rng = np.random.default_rng(seed)
     layers, count, worst = 0, 0, 0.0

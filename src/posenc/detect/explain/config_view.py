@@ -48,17 +48,7 @@ LARGEST_POWER = 64  # of two, the only base: halvings from stage to stage
 
 
 class Keys:
-    """A dictionary of a config, and the keys of it that were read.
-
-    Parameters
-    ----------
-    data : mapping
-        The config.
-    path : str
-        Where it stands in the whole.
-    defaults : mapping, optional
-        What its class takes for keys that it leaves out; those that were needed are `defaulted`.
-    """
+    """A dictionary of a config, and the keys of it that were read."""
 
     # Sizes that its class takes where nothing else says them.
     sizes: Mapping[str, Any] = MappingProxyType({})

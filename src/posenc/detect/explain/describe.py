@@ -44,27 +44,7 @@ RESTS = {
 
 
 def describe(plan: Reading) -> dict[str, Any]:
-    """The plan as plain JSON types, with the numbers that follow from it.
-
-    Parameters
-    ----------
-    plan : Reading
-        What a reader returned.
-
-    Returns
-    -------
-    dict
-        `model`, `layers`, `notes`, and `plan`, the JSON that `posenc.from_json` reads.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> from posenc.detect.explain.describe import describe
-    >>> plan = posenc.from_hf({"model_type": "llama", "head_dim": 64, "rope_theta": 10000.0,
-    ...                        "max_position_embeddings": 4096})
-    >>> describe(plan)["layers"][0]["pairs_with_a_turn"]
-    {'within 4096 positions': 23, 'of': 32}
-    """
+    """The plan as plain JSON types, with the numbers that follow from it."""
     return {
         "model": plan.model,
         "sure": _sure(plan),
@@ -193,18 +173,7 @@ def _ramp(spec: RoPE) -> dict[str, Any] | None:
 
 
 def lines(plan: Reading) -> list[str]:
-    """The plan as lines of text.
-
-    Parameters
-    ----------
-    plan : Reading
-        What a reader returned.
-
-    Returns
-    -------
-    list of str
-        Lines of at most about a hundred columns, but for texts quoted from the config.
-    """
+    """The plan as lines of text."""
     found = describe(plan)
     text = [f"{found['model'] or 'a model without a name'}: {found['sure']}"]
     for entry, told in zip(plan, found["layers"], strict=True):
@@ -220,25 +189,7 @@ def lines(plan: Reading) -> list[str]:
 
 
 def plan_lines(plan: Plan) -> list[str]:
-    """What each layer of a plan does, as lines of text.
-
-    Parameters
-    ----------
-    plan : Plan
-        A plan, such as one of `posenc.presets.plan`.
-
-    Returns
-    -------
-    list of str
-        The schedule, and then each entry with its layers.
-
-    Examples
-    --------
-    >>> from posenc.detect.explain.describe import plan_lines
-    >>> from posenc.presets import plan
-    >>> plan_lines(plan("smollm3", layers=6))[0]
-    '6 layers: 3 rope, 1 nope, 2 rope'
-    """
+    """What each layer of a plan does, as lines of text."""
     text = [f"{len(plan)} layer{'' if len(plan) == 1 else 's'}: {_schedule(plan)}"]
     if plan.embeddings is not None:
         text += ["", f"{plan.embeddings.name} (before the first layer)"]

@@ -42,19 +42,7 @@ LIMITED = (LOCAL, "chunked_attention", "local_attention")  # types that see no w
 
 
 def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -> list[Layers]:
-    """The groups of layers, in the order of their first layer.
-
-    Parameters
-    ----------
-    keys : Keys
-        The config of the part.
-    params : Keys
-        Its rotary parameters, flat or one dictionary for each type of layer.
-    rule : mapping
-        The row of the family.
-    notes : Notes
-        Where remarks go.
-    """
+    """The groups of layers, in the order of their first layer."""
     if layer_count(keys) > MOST_LAYERS:
         notes.error(
             f"{layer_count(keys)} layers are more than any model has ({MOST_LAYERS} at most)"

@@ -25,19 +25,7 @@ TABLE = re.compile(r"pos(ition|itional)?_?emb|embed_pos|wpe|pos_embed", re.IGNOR
 
 
 class Modelling(NamedTuple):
-    """A file that `auto_map` names, and what it says.
-
-    Parameters
-    ----------
-    name : str
-        The file, behind its repository where that is another.
-    says : tuple of str
-        What its code has, of `ALiBi`, `a table` and `a rotation`; empty where it is not read.
-    pairing : str
-        The one pairing that its functions of rotations have, or nothing.
-    why_not : str
-        Why it was not read.
-    """
+    """A file that `auto_map` names, and what it says."""
 
     name: str
     says: tuple[str, ...] = ()
@@ -53,15 +41,7 @@ class Modelling(NamedTuple):
 
 
 def modelling_of(data: Mapping[str, Any], folder: Path | None) -> Modelling | None:
-    """The file whose model runs; None where `auto_map` names no model.
-
-    Parameters
-    ----------
-    data : mapping
-        A config.
-    folder : Path, optional
-        Where its file lies.
-    """
+    """The file whose model runs; None where `auto_map` names no model."""
     named = data.get("auto_map")
     named = named if isinstance(named, Mapping) else {}
     values = [value for key, value in named.items() if str(key).startswith("AutoModel")]

@@ -63,19 +63,7 @@ def _holds(keys: Keys, when: Mapping[str, Any]) -> bool:
 
 
 def read_other(keys: Keys, rule: Mapping[str, Any], name: str, notes: Notes) -> list[Layer]:
-    """The entries of a rule that is not rotary; none, with a note, where it cannot be said.
-
-    Parameters
-    ----------
-    keys : Keys
-        The config, or the sub-config of the part.
-    rule : mapping
-        A rule of the family.
-    name : str
-        Name of the part; empty for the whole model.
-    notes : Notes
-        Where remarks go.
-    """
+    """The entries of a rule that is not rotary; none, with a note, where it cannot be said."""
     made: list[Layer] = []
     for stage, layers in _stages(keys, rule, notes):
         said = str(rule.get("name", "")).replace("{i}", str(stage))

@@ -20,15 +20,7 @@ MOST, DEEPEST = 6, 4  # keys that are speaks, levels that are searched
 
 
 def nothing_said(data: Mapping[str, Any], model: str) -> str:
-    """The sentences of a refusal.
-
-    Parameters
-    ----------
-    data : mapping
-        The config.
-    model : str
-        Its type, if it states one.
-    """
+    """The sentences of a refusal."""
     base, class_name = data.get("base_model_name_or_path"), data.get("_class_name")
     if isinstance(base, str) and base and ("peft_type" in data or not model):
         return (

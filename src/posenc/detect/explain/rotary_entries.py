@@ -109,21 +109,7 @@ def parameters(keys: Keys, notes: Notes) -> Keys:
 def read_rotary(
     keys: Keys, rule: Mapping[str, Any], name: str, given: Given, notes: Notes
 ) -> list[Layer]:
-    """The entries of a part whose layers turn queries and keys.
-
-    Parameters
-    ----------
-    keys : Keys
-        The config, or the sub-config of the part.
-    rule : mapping
-        What the row of the family says beyond the config.
-    name : str
-        Name of the part; empty for the whole model.
-    given : Given
-        What the caller says.
-    notes : Notes
-        Where remarks on the part go; those on an entry travel with its layer.
-    """
+    """The entries of a part whose layers turn queries and keys."""
     keys, rule = outside(keys, rule, notes)
     params = parameters(keys, notes)
     layers = layers_of(keys, params, rule, notes)

@@ -104,21 +104,7 @@ def _word(text: str) -> str:
 
 
 def read_scaling(params: Keys, rule: str, lengths: Lengths, pairs: int, notes: Notes) -> Asked:
-    """The scalings of `rule`, with notes on every key.
-
-    Parameters
-    ----------
-    params : Keys
-        The rotary parameters.
-    rule : str
-        A canonical name.
-    lengths : Lengths
-        What the rest of the config says.
-    pairs : int
-        Pairs of the rotation, which lists of factors must match.
-    notes : Notes
-        Where remarks go.
-    """
+    """The scalings of `rule`, with notes on every key."""
     asked = RULES[rule](Case(params, lengths, pairs, notes))
     _report_unread(params, rule, notes)
     return asked

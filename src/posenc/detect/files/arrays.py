@@ -70,13 +70,7 @@ class ArrayStore(NamedTuple):
     remarks: tuple[str, ...] = ()
 
     def pick(self, name: str) -> Array:
-        """The array of that name.
-
-        Raises
-        ------
-        ArgumentError
-            If there is none; the message suggests the nearest one.
-        """
+        """The array of that name."""
         if name not in self.arrays:
             todo = suggest(name, sorted(self.arrays)[:1000])
             raise ArgumentError(mismatch(str(self.path), "the name of a tensor", repr(name), todo))

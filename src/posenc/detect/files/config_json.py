@@ -20,21 +20,7 @@ BLANK = "\ufeff \t\r\n"  # before the text, a byte order mark among them
 
 
 def load(config: Any, caller: str) -> dict[str, Any]:
-    """The config as a dictionary of plain JSON types.
-
-    Parameters
-    ----------
-    config : mapping, str, path, or object with `to_dict`
-        A dictionary, JSON text, the path of a JSON file or of a folder that holds a `config.json`,
-        or a config object.
-    caller : str
-        The name of the caller, for messages.
-
-    Returns
-    -------
-    dict
-        A copy; the caller's object is left as it was.
-    """
+    """The config as a dictionary of plain JSON types."""
     if isinstance(config, Mapping):
         return _checked(dict(config), caller)
     if isinstance(config, str) and config.lstrip(BLANK)[:1] in ("{", "["):

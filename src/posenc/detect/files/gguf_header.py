@@ -167,13 +167,7 @@ class _Cursor:
 
 
 def read_header(path: Path) -> Header:
-    """The header of the file at `path`.
-
-    Raises
-    ------
-    DataError
-        If the file is no GGUF file, or its header does not hold together.
-    """
+    """The header of the file at `path`."""
     with inputs.opened(path) as file:
         return read_open_header(path, file)
 

@@ -22,13 +22,7 @@ MOST_TENSORS = 2**19  # of all files together; the largest published model has 3
 
 
 def read_index(path: Path, caller: str) -> dict[str, Any]:
-    """The index, its `weight_map` checked.
-
-    Raises
-    ------
-    DataError
-        If it is no index, or names what is no file beside it.
-    """
+    """The index, its `weight_map` checked."""
     data = inputs.parse(inputs.text_of(path, inputs.INDEX), caller, inputs.INDEX)
     names = data.get("weight_map") if isinstance(data, dict) else None
     if not isinstance(names, dict) or not all(isinstance(v, str) for v in names.values()):

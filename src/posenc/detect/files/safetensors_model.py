@@ -82,23 +82,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Tensors by name, the files they are in, and the config beside them.
-
-    Parameters
-    ----------
-    path : Path
-        What was opened.
-    folder : Path or None
-        The folder, where one was opened or an index names several files.
-    layouts : mapping of str to Layout
-        By the name of the file, in the order in which they are written.
-    index : dict or None
-        The index, where there is one.
-    config : dict or None
-        The config beside the weights.
-    index_name : str
-        The name of the file of the index; empty where there is none.
-    """
+    """Tensors by name, the files they are in, and the config beside them."""
 
     path: Path
     folder: Path | None
@@ -135,17 +119,7 @@ def record_of(metadata: Mapping[str, str]) -> dict[str, Any]:
 
 
 def open_checkpoint(source: str | os.PathLike[str], *, config: Any, caller: str) -> Checkpoint:
-    """The layout of a checkpoint; no tensor is read.
-
-    Parameters
-    ----------
-    source : path
-        A `.safetensors` file, an index, or a folder.
-    config : mapping, path or None
-        The config; the one in the folder of the weights by default.
-    caller : str
-        The name of the caller, for messages.
-    """
+    """The layout of a checkpoint; no tensor is read."""
     path = inputs.named(source, caller)
     if not path.exists():
         raise DataError(mismatch(caller, "a file or folder that exists", repr(str(path)[:200])))

@@ -49,25 +49,7 @@ GGUF_TYPES = {
 
 @contextlib.contextmanager
 def open_store(path: str | os.PathLike[str]) -> Iterator[ArrayStore]:
-    """Open a file, or the folder of a model, and read its headers.
-
-    Parameters
-    ----------
-    path : str or path
-        A file of one of the formats, or a folder that holds `model.safetensors` or its index.
-
-    Yields
-    ------
-    ArrayStore
-        Its arrays can be read while the context lasts.
-
-    Raises
-    ------
-    DataError
-        If it is no regular file, of no known format, or its headers contradict it.
-    OSError
-        If it cannot be opened.
-    """
+    """Open a file, or the folder of a model, and read its headers."""
     path = _resolve(inputs.named(path, "a file of arrays"))
     with contextlib.ExitStack() as stack:
         yield _opened(path, stack)

@@ -343,21 +343,7 @@ _ACTIONS: dict[int, Callable[[_Machine], object]] = {
 def parts(
     archive: zipfile.ZipFile, caller: str
 ) -> tuple[str, dict[str, TensorWindow], tuple[str, ...]]:
-    """The tensors that a PyTorch file describes.
-
-    Parameters
-    ----------
-    archive : zipfile.ZipFile
-        The open file.
-    caller : str
-        Its name, for errors.
-
-    Returns
-    -------
-    tuple
-        The folder inside the archive; its tensors by name, in order; and the names of functions
-        and classes that it asks for and that were not run.
-    """
+    """The tensors that a PyTorch file describes."""
     pickles = [n for n in archive.namelist() if n == "data.pkl" or n.endswith("/data.pkl")]
     if len(pickles) != 1:
         raise DataError(mismatch(caller, "one data.pkl inside", len(pickles)))

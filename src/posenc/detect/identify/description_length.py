@@ -32,20 +32,7 @@ def real_bits(error: float) -> float:
 
 
 def roundest(value: float, error: float) -> float | None:
-    """The cheapest number within a relative error, unless its roundness may be an accident.
-
-    Parameters
-    ----------
-    value : float
-        What was measured; positive.
-    error : float
-        By how much of itself it may be wrong.
-
-    Returns
-    -------
-    float or None
-        None where nothing within the error is cheaper to write than the digits themselves.
-    """
+    """The cheapest number within a relative error, unless its roundness may be an accident."""
     return roundest_within(value * (1 - error), value * (1 + error))
 
 

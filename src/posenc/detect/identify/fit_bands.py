@@ -52,15 +52,7 @@ class _PlacedAxis(NamedTuple):
 
 
 def fit_bands(rows: np.ndarray, *, eps: float) -> tuple[TableFit, ...]:
-    """The first Fourier features that rebuild all entries; empty if there are none.
-
-    Parameters
-    ----------
-    rows : numpy.ndarray
-        (rows, width), real.
-    eps : float
-        Half a unit of the last place at 1.0 of the dtype that the numbers were rounded to.
-    """
+    """The first Fourier features that rebuild all entries; empty if there are none."""
     table = np.asarray(rows, dtype=np.float64)
     if table.shape[0] < LEAST_BANDS or np.abs(table).max() > 2:
         return ()

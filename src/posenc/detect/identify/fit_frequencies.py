@@ -48,22 +48,7 @@ class FrequencyFit(NamedTuple):
 
 
 def tolerance_of(frequencies: np.ndarray, eps: float, arithmetic: float = 2.0**-24) -> np.ndarray:
-    """The relative error to expect of frequencies that code computed and stored.
-
-    Parameters
-    ----------
-    frequencies : numpy.ndarray
-        (pairs,), radians per position.
-    eps : float
-        Half a unit of the last place at 1.0 of the dtype they are stored in.
-    arithmetic : float
-        The same of the dtype they are computed in.
-
-    Returns
-    -------
-    numpy.ndarray
-        (pairs,): the rounding of an exponent weighs with the logarithm of its power.
-    """
+    """The relative error to expect of frequencies that code computed and stored."""
     size = np.abs(np.log(np.where(frequencies > 0, frequencies, 1.0)))
     return 1.01 * eps + arithmetic * (3 + size)
 
@@ -74,22 +59,7 @@ def fit_frequencies(
     *,
     scalings: Literal["all", "none"] = "all",
 ) -> tuple[FrequencyFit, ...]:
-    """Every explanation that rebuilds all frequencies, the cheapest to state first.
-
-    Parameters
-    ----------
-    frequencies : numpy.ndarray
-        (pairs,), float64, radians per position; zeros for pairs that do not turn.
-    tolerance : float or numpy.ndarray
-        By how much of itself each may be wrong.
-    scalings : {"all", "none"}
-        Whether rules that extend a context are tried, or ladders alone.
-
-    Returns
-    -------
-    tuple of FrequencyFit
-        None is to be believed unless its `margin` is at least 20 bits.
-    """
+    """Every explanation that rebuilds all frequencies, the cheapest to state first."""
     f = np.asarray(frequencies, dtype=np.float64)
     if f.ndim != 1 or not len(f) or not np.isfinite(f).all() or (f < 0).any() or not f[0] > 0:
         return ()

@@ -37,18 +37,7 @@ class Line(NamedTuple):
 
 
 def turning(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Frequency, phase at the middle row, and the largest residual of each pair.
-
-    Parameters
-    ----------
-    z : numpy.ndarray
-        (rows, pairs), complex; zero where a row is missing.
-
-    Returns
-    -------
-    tuple of numpy.ndarray
-        Radians per row, radians, radians.
-    """
+    """Frequency, phase at the middle row, and the largest residual of each pair."""
     count = len(z)
     per_row = np.angle((z[1:] * z[:-1].conj()).sum(axis=0))
     lag = 2
@@ -74,17 +63,7 @@ def _wrap(angle: np.ndarray) -> np.ndarray:
 
 
 def fit_line(z: np.ndarray, eps: float, blur: float = 0.0) -> tuple[Line, ...]:
-    """The lines that may be behind (rows, pairs) phases, the likeliest first.
-
-    Parameters
-    ----------
-    z : numpy.ndarray
-        (rows, pairs), complex of size 1; zero where a row is missing.
-    eps : float
-        By how much of itself an entry may be wrong, as rounding leaves it.
-    blur : float
-        By how much an angle may be wrong besides, in radians.
-    """
+    """The lines that may be behind (rows, pairs) phases, the likeliest first."""
     count, pairs = z.shape
     if count < 2 or pairs < 1:
         return ()

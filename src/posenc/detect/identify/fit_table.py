@@ -69,24 +69,7 @@ class TableFit(NamedTuple):
 
 
 def fit_table(rows: np.ndarray, *, eps: float, noise: float = 0.0) -> tuple[TableFit, ...]:
-    """Every spec that rebuilds all entries, the cheapest to state first.
-
-    Parameters
-    ----------
-    rows : numpy.ndarray
-        (rows, width), real.
-    eps : float
-        Half a unit of the last place at 1.0 of the dtype that the numbers were rounded to: 2**-24
-        for float32, 2**-11 for float16, 2**-8 for bfloat16.
-    noise : float
-        What besides may have been added to each entry, in units of the table's scale. Fits to
-        noise are likenesses, no claims.
-
-    Returns
-    -------
-    tuple of TableFit
-        None is to be believed unless its `margin` is at least 20 bits.
-    """
+    """Every spec that rebuilds all entries, the cheapest to state first."""
     table = np.asarray(rows, dtype=np.float64)
     if table.ndim != 2 or table.shape[0] < LEAST_ROWS or not np.isfinite(table).all():
         return ()
@@ -245,28 +228,7 @@ def residual_of(
     begin: int = 0,
     noise: float = 0.0,
 ) -> Residual | None:
-    """The largest difference to the rows that a spec gives, and what was allowed there.
-
-    Parameters
-    ----------
-    table : numpy.ndarray
-        (rows, dim).
-    spec : TableSpec
-        What they may be.
-    placement : Placement
-        The positions of the rows.
-    eps : float
-        Half a unit of the last place at 1.0.
-    begin : int
-        The number of the first row of `table`.
-    noise : float
-        What besides is allowed, in units of the scale.
-
-    Returns
-    -------
-    Residual or None
-        None where an entry differs by more than rounding and float32 phases explain.
-    """
+    """The largest difference to the rows that a spec gives, and what was allowed there."""
     scale = _scale_of(spec)
     worst, allowed, loosest = 0.0, 0.0, 0.0
     rows = max(1, PIECE // table.shape[1])

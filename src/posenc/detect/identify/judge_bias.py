@@ -204,13 +204,6 @@ def buckets_of(by_distance: np.ndarray, distances: np.ndarray) -> list[Buckets]:
         n ** S >= D ** j * E ** (S - j)
 
     so each edge bounds the largest distance D from both sides, once E and S are assumed.
-
-    Parameters
-    ----------
-    by_distance : numpy.ndarray
-        (heads, distances).
-    distances : numpy.ndarray
-        Key minus query, rising by 1 through 0.
     """
     edges = (by_distance[:, 1:] != by_distance[:, :-1]).any(axis=0)
     # The distance into the past at which a bucket begins: between -n and -n + 1 lies an edge.

@@ -35,22 +35,7 @@ class Likeness(NamedTuple):
 
 
 def judge_example(array: Array, kind: Kind, eps: float) -> Finding | None:
-    """The encoding of another package that gives an array, if there is one.
-
-    Parameters
-    ----------
-    array : Array
-        (rows, dim) of a table, (heads, n, n) of a bias, or frequencies; axes of length 1 aside.
-    kind : {"table", "bias", "frequencies"}
-        What it is looked at as.
-    eps : float
-        Half a unit of the last place at 1.0 of its numbers.
-
-    Returns
-    -------
-    Finding or None
-        A claim; `unclear` where the entries are too few for one, or several encodings give them.
-    """
+    """The encoding of another package that gives an array, if there is one."""
     shape = tuple(n for n in array.shape if n != 1)
     if array.size > MOST_ENTRIES or len(shape) != {"table": 2, "bias": 3}.get(kind, 1):
         return None

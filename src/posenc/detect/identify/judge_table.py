@@ -254,19 +254,7 @@ def _close(array: Array, values: np.ndarray, fit: TableFit, about: dict[str, Any
 
 
 def measures_of(values: np.ndarray) -> dict[str, float]:
-    """What learned tables look like.
-
-    Parameters
-    ----------
-    values : numpy.ndarray
-        (rows, width), float64.
-
-    Returns
-    -------
-    dict
-        `smoothness`: the mean cosine between neighbouring rows, less that between all rows.
-        `effective_rank`: the exponential of the entropy of the shares of singular values' squares.
-    """
+    """What learned tables look like."""
     part = values[:SAMPLE, :SAMPLE]
     norms = np.linalg.norm(part, axis=1, keepdims=True)
     unit = part / np.where(norms > 0, norms, 1)

@@ -32,17 +32,7 @@ PAIRING = "frequencies do not say which channels form a pair; 'half' stands here
 
 
 def judge_vector(array: Array, *, called: str | None, facts: Mapping[str, Any]) -> Finding | None:
-    """What a vector is; None where neither its name nor its numbers make it one of positions.
-
-    Parameters
-    ----------
-    array : Array
-        One-dimensional, but for axes of length 1.
-    called : {"frequencies", "divisors", "slopes"} or None
-        What its name says.
-    facts : mapping
-        What the header of its file says besides.
-    """
+    """What a vector is; None where neither its name nor its numbers make it one of positions."""
     values = np.asarray(array.read(), dtype=np.float64).reshape(-1)
     about: dict[str, Any] = {"shape": array.shape, "dtype": array.dtype}
     kind: Any = "slopes" if called == "slopes" else "frequencies"

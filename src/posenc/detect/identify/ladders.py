@@ -104,14 +104,7 @@ class Base(NamedTuple):
 
 
 def bases(ladders: list[tuple[tuple[float, float], int, int]]) -> list[Base]:
-    """What the base may be, for each denominator; round ones first, then the plainest.
-
-    Parameters
-    ----------
-    ladders : list of (slopes, count, width)
-        Of one ladder, or of several that share a base: the slopes that log f[j] may have, from and
-        to; the number of rungs; and the channels they serve.
-    """
+    """What the base may be, for each denominator; round ones first, then the plainest."""
     options = []
     for name, bits in DENOMINATORS:
         low, high = 0.0, math.inf

@@ -47,15 +47,7 @@ def circle_tolerance(eps: float) -> float:
 
 
 def layouts(table: np.ndarray, eps: float) -> Iterator[TableLayout]:
-    """The layouts under which every pair lies on one circle, plain ones first.
-
-    Parameters
-    ----------
-    table : numpy.ndarray
-        (rows, columns), float64, without columns and rows of zeros.
-    eps : float
-        Half a unit of the last place at 1.0.
-    """
+    """The layouts under which every pair lies on one circle, plain ones first."""
     rows = np.unique(np.linspace(0, len(table) - 1, min(len(table), SAMPLE)).astype(int))
     squares = table[rows] ** 2
     columns = table.shape[1]
@@ -194,20 +186,7 @@ def _on_circle(squares: np.ndarray, a: np.ndarray, b: np.ndarray, eps: float) ->
 
 
 def grid_of(z: np.ndarray, eps: float) -> AxisGrid | None:
-    """How the rows of one axis repeat: each place `stride` times, all places over and over.
-
-    Parameters
-    ----------
-    z : numpy.ndarray
-        (rows, pairs), complex, of size 1.
-    eps : float
-        Half a unit of the last place at 1.0.
-
-    Returns
-    -------
-    AxisGrid or None
-        None where the rows do not repeat in such a way.
-    """
+    """How the rows of one axis repeat: each place `stride` times, all places over and over."""
     count = len(z)
     alike = np.abs(z - z[0]).max(axis=1) <= 2 * eps + 8 * FLOAT32
     if alike.all():

@@ -111,23 +111,7 @@ def calls(
     counted: bool,
     farthest: int,
 ) -> tuple[list[Call], list[str]]:
-    """What an implementation does in calls of every kind, and what it refused.
-
-    Parameters
-    ----------
-    probe : RotationProbe
-        The implementation, after its first call.
-    width, axes : int
-        Channels of a head, and coordinates of a position.
-    last : int
-        The farthest position of the first call.
-    unit : float
-        What one step is in coordinates.
-    counted : bool
-        Whether it counts positions itself.
-    farthest : int
-        The farthest position to ask for.
-    """
+    """What an implementation does in calls of every kind, and what it refused."""
     rng = np.random.default_rng(SEED)
     answers: list[Call] = []
     notes: list[str] = []
@@ -183,19 +167,7 @@ def in_units(steps: np.ndarray, unit: float) -> np.ndarray:
 
 
 def agreement(fit: RotationFit, turns: MeasuredTurns, asked: list[Call], unit: float) -> Agreement:
-    """Compare all calls with an encoding.
-
-    Parameters
-    ----------
-    fit : RotationFit
-        The encoding.
-    turns : MeasuredTurns
-        What is allowed for the arithmetic of the implementation.
-    asked : list of Call
-        Calls that were answered.
-    unit : float
-        What one step is in coordinates.
-    """
+    """Compare all calls with an encoding."""
     tally = Tally()
     roles: Any = ("query", "key") if fit.role == "query" else ("key", "query")
     for x, steps, outputs, double in asked:

@@ -50,17 +50,7 @@ class RefusedError(Exception):
 
 
 class RotationProbe:
-    """An implementation of a rotation, called with arrays of NumPy.
-
-    Parameters
-    ----------
-    function : callable
-        `function(x, positions)`, or `function(x)` where positions are 0, 1, ...
-    framework : str, optional
-        Which arrays it takes; tried out by default.
-    axes : int
-        Coordinates of a position.
-    """
+    """An implementation of a rotation, called with arrays of NumPy."""
 
     def __init__(self, function: Callable[..., Any], framework: str | None, axes: int) -> None:
         self.function = function
@@ -196,17 +186,7 @@ def as_numpy(out: Any) -> np.ndarray:
 
 
 class PositionProbe:
-    """A table or a bias as a function of positions, called in the form that it takes.
-
-    Parameters
-    ----------
-    function : callable
-        `rows = f(positions)`, or `bias = f(q_positions, k_positions)`.
-    arguments : int
-        1 or 2.
-    framework : str, optional
-        Which arrays it takes; tried out by default.
-    """
+    """A table or a bias as a function of positions, called in the form that it takes."""
 
     def __init__(self, function: Callable[..., Any], arguments: int, framework: str | None) -> None:
         self.function = function

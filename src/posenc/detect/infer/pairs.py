@@ -41,15 +41,7 @@ class Turns(NamedTuple):
 
 
 def from_matrices(matrices: np.ndarray, positions: np.ndarray) -> Turns:
-    """The pairs of linear maps.
-
-    Parameters
-    ----------
-    matrices : numpy.ndarray
-        (positions, inputs, outputs): what becomes of each basis vector.
-    positions : numpy.ndarray
-        (positions, axes).
-    """
+    """The pairs of linear maps."""
     width = matrices.shape[-1]
     if not np.isfinite(matrices).all():
         raise NotARotationError("it returns NaN or infinity")
@@ -131,13 +123,6 @@ def from_recording(x: np.ndarray, y: np.ndarray, positions: np.ndarray) -> Turns
 
     A pair keeps its length, so what one of its channels loses of its square the other gains, token
     for token. Channels are matched by that alone, wherever they stand.
-
-    Parameters
-    ----------
-    x, y : numpy.ndarray
-        (tokens, channels).
-    positions : numpy.ndarray
-        (tokens, axes).
     """
     if not (np.isfinite(x).all() and np.isfinite(y).all()):
         raise NotARotationError("it holds NaN or infinity")

@@ -45,19 +45,7 @@ def _looked(
     first: np.ndarray,
     ends: tuple[int, ...],
 ) -> Agreement:
-    """Compare a function of positions with a spec: the first call, far ones, the first again.
-
-    Parameters
-    ----------
-    ask : PositionProbe
-        The function.
-    expected, allowed : callable
-        What the spec gives at positions, and by how much it may differ.
-    first : numpy.ndarray
-        What the first call gave.
-    ends : tuple of int
-        Positions up to which it is asked, the farthest first.
-    """
+    """Compare a function of positions with a spec: the first call, far ones, the first again."""
     tally = Tally()
 
     def compare(positions: np.ndarray, out: np.ndarray) -> None:

@@ -59,15 +59,6 @@ class MeasuredTurns(NamedTuple):
         """The difference that the arithmetic of the implementation explains.
 
         Frequencies and angles are rounded, so what is allowed grows with the angle.
-
-        Parameters
-        ----------
-        x, y : numpy.ndarray
-            (..., positions, channels), inputs and outputs.
-        positions : numpy.ndarray
-            (positions, axes), in steps.
-        eps : float
-            Half a unit of the last place of the outputs.
         """
         inner = np.hypot(*(x[..., c] for c in self.inputs))
         outer = np.hypot(*(y[..., c] for c in self.outputs))
@@ -104,19 +95,7 @@ def _many_digits(values: np.ndarray) -> bool:
 def rotations_of(
     turns: Turns, axes: tuple[str, ...], base: float | None, unit: float
 ) -> list[RotationFit]:
-    """The encodings that some turns may be of, the likeliest first.
-
-    Parameters
-    ----------
-    turns : Turns
-        Pairs with their angles at some positions.
-    axes : tuple of str
-        Names of the coordinates.
-    base : float, optional
-        The base, for frequencies that follow no rule.
-    unit : float
-        What one step of the positions is in coordinates; not 1 where those are real.
-    """
+    """The encodings that some turns may be of, the likeliest first."""
     if not turns.pairs:
         raise NotARotationError("nothing turns: every channel passes through")
     lines = lines_of(turns, axes)

@@ -69,15 +69,7 @@ class Sibling(NamedTuple):
 
 
 def siblings(spec: Any, *, of: Literal["values", "vectors"]) -> list[Sibling]:
-    """The stated convention, then those that differ from it in one and in two ways.
-
-    Parameters
-    ----------
-    spec : TableSpec
-        The stated encoding.
-    of : {"values", "vectors"}
-        What is at hand. In a whole vector dimensions need not be counted, and its scale is seen.
-    """
+    """The stated convention, then those that differ from it in one and in two ways."""
     groups: list[list[dict[str, Any]]] = [_ladders(spec), _orders(spec)]
     if isinstance(spec, Sinusoidal | Timestep):
         groups.append([{"words": (SWAPPED,), "roles": "swapped"}])

@@ -23,15 +23,7 @@ SLACK = 1 << 13
 
 
 def first(step: int, modulus: int, low: int, high: int) -> int | None:
-    """The least x >= 0 with low <= step * x mod modulus <= high, or None.
-
-    Parameters
-    ----------
-    step, modulus : int
-        0 <= step < modulus.
-    low, high : int
-        0 <= low <= high < modulus.
-    """
+    """The least x >= 0 with low <= step * x mod modulus <= high, or None."""
     if low == 0:
         return 0
     if step == 0:
@@ -60,22 +52,7 @@ def _next(step: int, arc: Arc, begin: int) -> int | None:
 
 
 def hits(step: int, arcs: Iterable[Arc], low: int, high: int) -> Iterator[int]:
-    """Positions from `low` to `high` whose phase lies in one of the arcs.
-
-    Parameters
-    ----------
-    step : int
-        The phase of position 1.
-    arcs : iterable of (int, int)
-        Arcs that do not overlap.
-    low, high : int
-        The range, both ends included.
-
-    Yields
-    ------
-    int
-        In order of distance from 0: 0, then 1 or -1, and so on.
-    """
+    """Positions from `low` to `high` whose phase lies in one of the arcs."""
     heads: list[tuple[int, int, int, Arc]] = []  # (size, sign, step, arc) of the next hit of each
     for arc in arcs:
         mirrored = (-arc[0] - arc[1]) % TURN, arc[1]
@@ -106,18 +83,7 @@ def _advanced(
 
 
 def arcs_of(function: str, low: Decimal, high: Decimal, reach: int) -> tuple[Arc, ...]:
-    """The phases at which a sine or cosine lies between two values.
-
-    Parameters
-    ----------
-    function : {"sin", "cos"}
-        Which.
-    low, high : Decimal
-        The values; what lies beyond -1 and 1 is cut off.
-    reach : int
-        The largest position that matters: `step` is rounded, so the phases there are off by half as
-        many units.
-    """
+    """The phases at which a sine or cosine lies between two values."""
     if high < -1 or low > 1 or low > high:
         return ()
     slack = SLACK + reach // 2

@@ -59,22 +59,7 @@ def solve(
     drift: float = 0.0,
     most: int = MOST,
 ) -> Candidates | None:
-    """The coordinates between two bounds that explain angles, or None where they are too many.
-
-    Parameters
-    ----------
-    angles : list of Angle
-        In any order.
-    low, high : float
-        The range.
-    of : {"integers", "reals"}
-        What coordinates are.
-    drift : float
-        Noise of an angle that grows with it, in radians for each radian: 1e-7 for angles that were
-        formed in float32.
-    most : int
-        Candidates at a time.
-    """
+    """The coordinates between two bounds that explain angles, or None where they are too many."""
     usable = [a for a in angles if a.frequency and a.sigma < NOISIEST]
     usable.sort(key=lambda a: abs(a.frequency))
     if not usable:

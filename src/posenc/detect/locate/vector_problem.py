@@ -177,19 +177,6 @@ def evidence(
     Angles that have nothing to do with a position are uniform, so what they leave lies in a ball
     of this radius as often as the ball's share of the cube of all angles. `count` coordinates are
     drawn; where they are real, a ball is swept along them instead.
-
-    Parameters
-    ----------
-    squares : float
-        The sum of the squares of what is left of the angles.
-    n, lone : int
-        Number of angles, and of those that have two options.
-    count : float
-        Number of coordinates tried, or the length of their range where they are real.
-    pace : float
-        How fast the angles move together with a real coordinate.
-    real : bool
-        Whether coordinates are real.
     """
     if not n:
         return 0.0

@@ -131,25 +131,6 @@ def turn(
 
         a' = a cos - b sin
         b' = b cos + a sin
-
-    Parameters
-    ----------
-    x : array
-        (..., dim), float32 or float64.
-    cos, sin : array
-        (..., pairs), which broadcast to the leading shape of `x`.
-    pairing : Pairing
-        Where pairs stand and which way they turn.
-    transposed : bool
-        Whether to apply the transpose: the rotation by the opposite angle, from the output order
-        back to the input order.
-    xp : namespace
-        An array-API namespace.
-
-    Returns
-    -------
-    array
-        (..., dim).
     """
     source = pairing.order
     target = "half" if pairing.output == "half" else pairing.order
@@ -183,22 +164,6 @@ def lift(x: Array, cos: Array, sin: Array, pairing: Pairing, *, xp: Any) -> Arra
 
         a' = a cos
         b' = a sin
-
-    Parameters
-    ----------
-    x : array
-        (..., dim), float32 or float64.
-    cos, sin : array
-        (..., dim), which broadcast to the leading shape of `x`.
-    pairing : Pairing
-        Where pairs stand in the result, in one block, and which way they turn.
-    xp : namespace
-        An array-API namespace.
-
-    Returns
-    -------
-    array
-        (..., 2 dim).
     """
     first, second = x * cos, x * (-sin if pairing.direction == "backward" else sin)
     if "half" in (pairing.order, pairing.output):

@@ -67,13 +67,7 @@ def columns_of(spec: Any) -> ColumnFunctions:
 
 
 def phases_of(spec: Any) -> Phases:
-    """The phases of a spec whose pairs read one axis each.
-
-    Raises
-    ------
-    ArgumentError
-        If pairs mix axes: no coordinate can then be found by itself.
-    """
+    """The phases of a spec whose pairs read one axis each."""
     matrix = spec.matrix
     if not isinstance(matrix, PhaseMatrix):
         expected = "pairs that read one axis each"

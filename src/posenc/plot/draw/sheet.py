@@ -26,25 +26,7 @@ WIDE = 0.38  # of the width: the most that the names of curves take beside them
 
 
 class Sheet:
-    """Panels of one picture, in a figure of their own or within given axes.
-
-    Parameters
-    ----------
-    ax : matplotlib.axes.Axes or None
-        Where to draw instead of a new figure.
-    frame : Frame
-        Its size and look.
-    question : str
-        What the picture answers.
-    data : object
-        What it shows, with its `title` and its `caption`.
-    title : str
-        In place of that of the data.
-    lines : {"joined", "apart"}
-        Whether the sentences of the caption follow each other or begin a line each.
-    alone : bool
-        Whether there is one panel, which takes the place of given axes.
-    """
+    """Panels of one picture, in a figure of their own or within given axes."""
 
     def __init__(
         self,

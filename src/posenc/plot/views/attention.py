@@ -29,25 +29,7 @@ EQUAL: Mapping[str, float] = {"float64": 1e-12, "float32": 1e-5}
 
 @dataclass(frozen=True)
 class AttentionView:
-    """A head at work on a sentence.
-
-    Parameters
-    ----------
-    order : tuple of int
-        The words as they stand: places in the sentence as it was typed.
-    scores, weights : numpy.ndarray
-        (words, words), queries down: what enters the softmax, and what comes out of it. -inf and 0
-        where a key is not seen.
-    outputs, before : numpy.ndarray
-        (words, dim), by the word as it was typed: of this order, and of the typed one, both from
-        position 0.
-    equal : numpy.ndarray
-        (words,): whether the word has the same output in both orders, to within `EQUAL`.
-    change : float
-        The largest change of a score between positions from 0 and positions from the shift.
-    moved : float
-        The largest difference between `outputs` and `before`.
-    """
+    """A head at work on a sentence."""
 
     order: tuple[int, ...]
     scores: np.ndarray
@@ -60,17 +42,7 @@ class AttentionView:
 
 
 class ScoreParts(NamedTuple):
-    """What one score consists of.
-
-    Parameters
-    ----------
-    terms : tuple of (str, float)
-        Names and numbers; their sum is the score.
-    pairs : numpy.ndarray or None
-        Of a rotation, what each pair adds.
-    slope : float or None
-        Of a bias with slopes, that of the head.
-    """
+    """What one score consists of."""
 
     terms: tuple[tuple[str, float], ...]
     pairs: np.ndarray | None = None
@@ -175,50 +147,7 @@ def data(
     params: Params = None,
     join: Join = "add",
 ) -> AttentionView:
-    """Scores, weights and outputs of a head.
-
-    Parameters
-    ----------
-    spec : Spec or None
-        An encoding of one axis; None for no positions.
-    content : Content
-        Queries, keys and values of the words.
-    order : sequence of int, optional
-        The words as they are to stand: a permutation of their places; as typed by default.
-    shift : int
-        The position of the first word.
-    causal : bool
-        Whether a word sees only itself and the words before it.
-    dtype : {"float64", "float32"}
-        Of the whole computation.
-    params : mapping, optional
-        What the encoding has learned.
-    join : {"add", "append"}
-        Of a table: added to what the words bring, or appended with weights of its own.
-
-    Returns
-    -------
-    AttentionView
-        All its numbers.
-
-    Raises
-    ------
-    ArgumentError
-        If the order is no permutation, or the encoding does not fit the head.
-    PositionError
-        If the encoding has not learned these positions.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> from posenc.plot.content import random_content
-    >>> from posenc.plot.views import attention
-    >>> words = random_content("John likes Jane".split(), 16)
-    >>> attention.data(None, words, order=(2, 1, 0)).equal.tolist()
-    [True, True, True]
-    >>> attention.data(posenc.Sinusoidal(16), words, order=(2, 1, 0)).equal.tolist()
-    [False, False, False]
-    """
+    """Scores, weights and outputs of a head."""
     typed = np.arange(len(content.words))
     now = typed if order is None else np.array(order)
     if sorted(now.tolist()) != typed.tolist():
@@ -259,27 +188,6 @@ def parts(
     A table gives four products, a rotation one for each pair, a bias stands beside q · k. Of a
     relative encoding, the parts are what stays with the query, the key or both set to 0, and the
     rest.
-
-    Parameters
-    ----------
-    spec, content, order, shift, params, join
-        As for `data`.
-    cell : (int, int)
-        The places of the query and of the key, in the order in which the words stand.
-
-    Returns
-    -------
-    ScoreParts
-        Its terms.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> from posenc.plot.content import random_content
-    >>> from posenc.plot.views import attention
-    >>> words = random_content("John likes Jane".split(), 16)
-    >>> [name for name, _ in attention.parts(posenc.Sinusoidal(16), words, (2, 0)).terms]
-    ['word · word', 'word · place', 'place · word', 'place · place']
     """
     i, j = cell
     head = _ShippedHead(spec, content, params, join)
@@ -337,29 +245,6 @@ def joined(
     """One query made in two ways: adding is appending with tied weights.
 
         (x + p) W = [x, p] [W; W]
-
-    Parameters
-    ----------
-    spec : TableSpec
-        A table as wide as what the words bring.
-    content, params
-        As for `data`.
-    word, at : int
-        Which word, and the position where it stands.
-
-    Returns
-    -------
-    tuple of numpy.ndarray
-        (dim,) in float64: the left side and the right one.
-
-    Examples
-    --------
-    >>> import numpy as np, posenc
-    >>> from posenc.plot.content import random_content
-    >>> from posenc.plot.views import attention
-    >>> words = random_content(["John"], 16)
-    >>> np.allclose(*attention.joined(posenc.Sinusoidal(16), words, 0, 7), atol=1e-14)
-    True
     """
     row = np.asarray(table(spec, [at], params=params, dtype="float64"))[0]
     x, weight = content.inputs[word], content.weights[0]

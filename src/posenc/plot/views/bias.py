@@ -31,37 +31,7 @@ NEVER = 2**31 - 1  # fills up lists of thresholds
 
 @dataclass(frozen=True)
 class BiasView:
-    """Biases of some heads.
-
-    Parameters
-    ----------
-    heads : tuple of int
-        Which heads.
-    values : numpy.ndarray
-        (heads, rows, columns); NaN where no number is: masked, or minus infinity.
-    masked : numpy.ndarray
-        (rows, columns) of bool: masked by the caller's choice.
-    positions : tuple of int
-        From, to (excluded), of queries and keys.
-    per_pixel : float
-        Positions to a pixel.
-    offsets : numpy.ndarray
-        Key - query.
-    curves : numpy.ndarray
-        (heads, offsets): NaN where no number is.
-    by_offset : bool
-        Whether a bias depends on the offset alone, in these positions.
-    edges : numpy.ndarray
-        Offsets at which a bucket begins, where the encoding has buckets.
-    slopes : numpy.ndarray or None
-        Of the heads, where the encoding has them.
-    softmax : {"none", "rows"}
-        Whether values are the attention that the bias alone would give.
-    limit : float
-        Value at the ends of the colour scale, the same for all heads.
-    title, caption : str, tuple of str
-        The words.
-    """
+    """Biases of some heads."""
 
     heads: tuple[int, ...]
     values: np.ndarray
@@ -90,40 +60,7 @@ def data(
     params: Params = None,
     grid: tuple[int, ...] | None = None,
 ) -> BiasView:
-    """The bias of each head as a matrix and against the offset.
-
-    Parameters
-    ----------
-    spec : BiasSpec
-        A bias.
-    positions : int or (int, int)
-        Of queries and keys.
-    heads : sequence of int, optional
-        Which; the first 16 by default.
-    mask : {"none", "causal"}
-        `causal`: keys after the query are masked.
-    softmax : {"none", "rows"}
-        `rows`: the attention that the bias alone gives each query.
-    pixels : int
-        Along each side of a matrix.
-    params : mapping, optional
-        What a learned bias has learned.
-    grid : tuple of int, optional
-        Sides of a grid, whose cells row by row are the positions, for biases of several axes.
-
-    Returns
-    -------
-    BiasView
-        Matrices, curves and edges of buckets.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> from posenc.plot.views import bias
-    >>> found = bias.data(posenc.ALiBi(heads=8), 101, heads=[0])
-    >>> float(found.curves[0, found.offsets == -100][0]), found.by_offset
-    (-50.0, True)
-    """
+    """The bias of each head as a matrix and against the offset."""
     spec = settled(spec)
     if not isinstance(spec, BiasSpec):
         refuse("bias", spec, "a bias on attention scores")

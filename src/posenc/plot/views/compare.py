@@ -23,25 +23,7 @@ VIEWS = {row.name: row.difference for row in PICTURES.values() if row.difference
 
 @dataclass(frozen=True)
 class Compare:
-    """A picture of two encodings.
-
-    Parameters
-    ----------
-    view : str
-        A key of `VIEWS`.
-    a, b : object
-        What `data` of that view gives for each.
-    difference : numpy.ndarray or None
-        A - B, where both have the same shape.
-    why : str
-        Why there is no difference.
-    limit : float
-        Value at the ends of the colour scale of all three.
-    largest : float
-        The largest size of the difference; NaN without one.
-    title, caption : str, tuple of str
-        The words.
-    """
+    """A picture of two encodings."""
 
     view: str
     a: Any
@@ -73,32 +55,7 @@ def data(
     b_options: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Compare:
-    """One view of two encodings with one scale, and A - B.
-
-    Parameters
-    ----------
-    view : str
-        A key of `VIEWS`.
-    a, b : Spec
-        The encodings.
-    *arguments, **options
-        For `data` of the view, the same for both.
-    a_options, b_options : mapping, optional
-        What holds for one of them alone, such as its `params`.
-
-    Returns
-    -------
-    Compare
-        Both, and their difference.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> from posenc.plot.views import compare
-    >>> found = compare.data("table", posenc.Sinusoidal(8), posenc.Sinusoidal(8, base=100), 16)
-    >>> found.difference.shape, round(found.largest, 3)
-    ((16, 8), 1.997)
-    """
+    """One view of two encodings with one scale, and A - B."""
     check(view)
     build = _module(view).data
     first = build(a, *arguments, **{**options, **(a_options or {})})

@@ -25,21 +25,7 @@ FINE = 8  # points of a wave to a position
 
 @dataclass(frozen=True)
 class Partner:
-    """The wave that goes with a bit.
-
-    Parameters
-    ----------
-    bit : int
-        Counted from 0, the fastest.
-    period : int
-        Positions after which the bit repeats.
-    pair : int or None
-        The pair whose wavelength is nearest, None where none is within half an octave.
-    wavelength : float
-        Of the nearest pair.
-    why : str
-        Where there is no partner, the reason.
-    """
+    """The wave that goes with a bit."""
 
     bit: int
     period: int
@@ -50,29 +36,7 @@ class Partner:
 
 @dataclass(frozen=True)
 class Counter:
-    """The bits of positions and the waves that go with them.
-
-    Parameters
-    ----------
-    bits : numpy.ndarray
-        (bits, positions) of 0 and 1, the slowest bit first.
-    partners : tuple of Partner
-        One for each row of `bits`.
-    places, waves : numpy.ndarray
-        (points,) positions and fractions; (bits, points) sines of the partners, NaN without one.
-    right : int
-        Bits that are set exactly in the second half of each turn of their partner.
-    positions : tuple of int
-        From, to (excluded).
-    at : int or None
-        One position to look at.
-    digits : str
-        Its binary digits.
-    row : numpy.ndarray or None
-        Its row of the table.
-    title, caption : str, tuple of str
-        The words.
-    """
+    """The bits of positions and the waves that go with them."""
 
     bits: np.ndarray
     partners: tuple[Partner, ...]
@@ -99,32 +63,6 @@ def data(
     """The bits of positions above the waves with the nearest wavelengths.
 
     Periods 2 and 4 have no partner: the shortest wavelength of the usual ladder is 2 pi.
-
-    Parameters
-    ----------
-    spec : Spec
-        A table of waves, or a rotation.
-    positions : int or (int, int), optional
-        Of at least 0; 256 by default, or 32 around `at`.
-    at : int, optional
-        A position whose digits and row are shown.
-    bits : int, optional
-        How many bits; as many as the last position has by default.
-    params, length
-        See `posenc.plot.columns.source`.
-
-    Returns
-    -------
-    Counter
-        Bits, partners and waves.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> from posenc.plot.views import counter
-    >>> found = counter.data(posenc.Sinusoidal(8), at=150)
-    >>> found.digits, found.row.round(3)[:2].tolist()
-    ('10010110', [-0.715, 0.699])
     """
     if isinstance(spec, Spec) and "counter" not in pictures_of(spec):
         refuse("counter", spec, "a table of sines and cosines, or a rotation")

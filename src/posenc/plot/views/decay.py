@@ -20,21 +20,7 @@ EACH = 64  # distances that are computed for a point of the curves
 
 @dataclass(frozen=True)
 class RotaryDecay:
-    """Scores by distance, over the expected score of a key that is the query, at distance 0.
-
-    Parameters
-    ----------
-    distances : numpy.ndarray
-        (points,) from 1, the middle of what each point stands for.
-    same, same_spread : numpy.ndarray
-        (points,): mean and standard deviation where the key is the query, a normal random vector.
-    other_spread : float
-        Standard deviation where query and key are independent; their mean is 0 at any distance.
-    bound : numpy.ndarray
-        (points,): the bound of Su et al. 2021, over its value at distance 0.
-    trained, declared : int or None
-        The length before any scaling, as the scaling names it, and the one that a config declares.
-    """
+    """Scores by distance, over the expected score of a key that is the query, at distance 0."""
 
     distances: np.ndarray
     same: np.ndarray
@@ -61,37 +47,6 @@ def data(
 
     for P pairs of frequencies f. The last is the factor that bounds a score in Su et al. 2021,
     arXiv:2104.09864, section 3.4.3; it says how large a score can be, not how large one is.
-
-    Parameters
-    ----------
-    spec : RotarySpec
-        A rotation with frequencies, under any scaling.
-    farthest : int
-        The last distance.
-    points : int
-        Of the curves, at most; each is the mean of up to 64 distances that lie around it.
-    length : int, optional
-        Length of the sequence, for scalings that depend on it; `farthest` by default.
-    declared : int, optional
-        The length that a config declares.
-
-    Returns
-    -------
-    RotaryDecay
-        Its curves.
-
-    Raises
-    ------
-    SpecError
-        If the rotation has no frequencies, or turns keys in another way than queries.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> from posenc.plot.views import decay
-    >>> curves = decay.data(posenc.RoPE(128, pairing="half"))
-    >>> curves.same[0] > curves.same[-1], curves.bound[0] > curves.bound[-1]
-    (np.True_, np.True_)
     """
     if farthest < 2 or points < 2:
         received = f"{farthest} and {points}"

@@ -24,27 +24,7 @@ MOST_SHOWN = 40  # positions of a convention
 
 @dataclass(frozen=True)
 class CandidatePositions:
-    """The positions of one convention.
-
-    Parameters
-    ----------
-    label : str
-        The convention in words.
-    positions : tuple of int
-        Nearest to 0 first.
-    errors : numpy.ndarray
-        (positions, 2): how far the place may lie below and above, by the digits given.
-    residual : float
-        The difference between the numbers and the encoding.
-    expected : float
-        Hits by chance in the range.
-    bits : float
-        How unlikely the first hit is by chance.
-    stated : bool
-        Whether this is the convention as stated.
-    complete : bool
-        Whether these are all that fit.
-    """
+    """The positions of one convention."""
 
     label: str
     positions: tuple[int, ...]
@@ -58,21 +38,7 @@ class CandidatePositions:
 
 @dataclass(frozen=True)
 class Find:
-    """Where values come from, convention by convention.
-
-    Parameters
-    ----------
-    asked : str
-        The question in words.
-    candidates : tuple of CandidatePositions
-        The least accidental first.
-    location : Location
-        What `posenc.locate` said.
-    within : tuple of float
-        The range.
-    title, caption : str, tuple of str
-        The words.
-    """
+    """Where values come from, convention by convention."""
 
     asked: str
     candidates: tuple[CandidatePositions, ...]
@@ -90,34 +56,7 @@ def data(
     conventions: str = "siblings",
     params: Params = None,
 ) -> Find:
-    """The positions that values with their digits, or a whole row, may come from.
-
-    Parameters
-    ----------
-    spec : Spec
-        A sinusoidal or learned table.
-    values : mapping of int to str, or array
-        Values by dimension, as printed; or a row.
-    within : (number, number), optional
-        The range of positions.
-    conventions : {"siblings", "stated"}
-        Whether siblings of the stated convention are tried.
-    params : mapping, optional
-        What a learned table has learned.
-
-    Returns
-    -------
-    Find
-        Positions with how far off they may be.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> from posenc.plot.views import find
-    >>> found = find.data(posenc.Sinusoidal(5120), {1088: "0.488814"})
-    >>> found.candidates[0].positions[:2], found.candidates[0].label
-    ((7, 60676), 'the exponent is i/d, the digits are cut, not rounded')
-    """
+    """The positions that values with their digits, or a whole row, may come from."""
     if "find" not in pictures_of(spec):
         refuse("find", spec, "a table whose rows can be inverted")
     located = locate(

@@ -30,30 +30,7 @@ BLOCK = 1 << 19
 
 @dataclass(frozen=True)
 class Offset:
-    """Products of two rows by their distance.
-
-    Parameters
-    ----------
-    offsets : numpy.ndarray
-        (n,) distances, int64.
-    mean, low, high : numpy.ndarray
-        (n,) the product; alike where it depends on the distance alone and each distance is shown.
-    kind : {"dot", "cosine"}
-        The product of the rows, or of rows of length 1.
-    scale : {"linear", "log"}
-        How the distances are spaced.
-    band : {"none", "positions", "offsets"}
-        What lies between low and high: nothing, other positions, other offsets under a pixel.
-    defect : float
-        The share of the products that the distance does not explain, 0 to 1; see `defect`.
-    rises : float or None
-        The share of steps to the next offset that go up; None unless the product is a function
-        of the offset and every offset is shown.
-    first_rise : int or None
-        The first offset after which the product grows.
-    title, caption : str, tuple of str
-        The words.
-    """
+    """Products of two rows by their distance."""
 
     offsets: np.ndarray
     mean: np.ndarray
@@ -80,38 +57,7 @@ def data(
     length: int | None = None,
     grid: tuple[int, ...] | None = None,
 ) -> Offset:
-    """The dot product or cosine of two rows against their distance.
-
-    Parameters
-    ----------
-    spec : Spec
-        A table, or a rotation, of which rows of sines and cosines are taken.
-    offsets : int or (int, int)
-        A number of distances from 0, or from and to (excluded).
-    kind : {"dot", "cosine"}
-        The product.
-    scale : {"linear", "log"}
-        Every distance, or as many as there are pixels, evenly apart in their logarithms from 1 on.
-    pixels : int
-        Points of the curve.
-    params, length, grid
-        See `posenc.plot.columns.source`.
-
-    Returns
-    -------
-    Offset
-        Exact where every sine has its cosine, else over 64 positions.
-
-    Examples
-    --------
-    The product does not fall all the way:
-
-    >>> import posenc
-    >>> from posenc.plot.views import offset
-    >>> found = offset.data(posenc.Sinusoidal(512), 513)
-    >>> found.first_rise, round(found.rises, 2), found.defect
-    (43, 0.39, 0.0)
-    """
+    """The dot product or cosine of two rows against their distance."""
     for name, value, choices in (("kind", kind, KINDS), ("scale", scale, SCALES)):
         if value not in choices:
             todo = suggest(value, choices)
@@ -270,18 +216,6 @@ def defect(table: TableSource, kind: str = "dot") -> float:
 
     0 for a table of whole pairs, whose products know the distance alone; 1 where the distance
     explains nothing. Taken over the first 256 positions.
-
-    Parameters
-    ----------
-    table : TableSource
-        What `posenc.plot.columns.source` gives.
-    kind : {"dot", "cosine"}
-        The product.
-
-    Returns
-    -------
-    float
-        0 to 1.
     """
     if whole_pairs(table.waves) is not None:
         return 0.0

@@ -32,23 +32,7 @@ SHIFT = 1000  # by which both positions are moved to show that nothing changes
 
 @dataclass(frozen=True)
 class PairDial:
-    """One pair at two positions, as points of the plane: (cosine, sine).
-
-    Parameters
-    ----------
-    pair : int
-        Which.
-    wavelength : float
-        Positions per turn; NaN where it is not known.
-    query, key : tuple of float
-        The points of the query's position and of the key's.
-    between : float
-        The angle from key to query within a turn, in radians.
-    trail : numpy.ndarray
-        (points, 2): the way from position 0 to the larger of both, sampled.
-    term : float
-        What this pair adds to the score.
-    """
+    """One pair at two positions, as points of the plane: (cosine, sine)."""
 
     pair: int
     wavelength: float
@@ -61,17 +45,7 @@ class PairDial:
 
 @dataclass(frozen=True)
 class Scores:
-    """Scores of one query and key against their distance.
-
-    Parameters
-    ----------
-    label : str
-        Which layout of pairs.
-    base : int
-        Position of the key.
-    values : numpy.ndarray
-        (offsets,).
-    """
+    """Scores of one query and key against their distance."""
 
     label: str
     base: int
@@ -80,27 +54,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class RotationView:
-    """A query and a key turned.
-
-    Parameters
-    ----------
-    positions : tuple of int
-        Of the query and of the key.
-    dials : tuple of PairDial
-        Some of the pairs.
-    terms : numpy.ndarray
-        (pairs,): what each pair adds to the score.
-    score, moved : float
-        The sum of the terms; the same with both positions moved by `shift`.
-    shift : int
-        By how much.
-    offsets : numpy.ndarray
-        Query - key.
-    scores : tuple of Scores
-        Of this layout, of the other one, and of a query in one with a key in the other.
-    title, caption : str, tuple of str
-        The words.
-    """
+    """A query and a key turned."""
 
     positions: tuple[int, int]
     dials: tuple[PairDial, ...]
@@ -126,38 +80,7 @@ def data(
     params: Params = None,
     length: int | None = None,
 ) -> RotationView:
-    """Dials of some pairs, the score as a sum over pairs, and the score against the distance.
-
-    Parameters
-    ----------
-    spec : RotarySpec
-        A rotation of one axis.
-    positions : (int, int)
-        Of the query and the key.
-    pairs : sequence of int, optional
-        Whose dials are shown; six from the fastest to the slowest by default.
-    offsets : int or (int, int)
-        Distances of the curve: a number from 0, or from and to (excluded).
-    seed : int
-        Of the random query and key.
-    query, key : numpy.ndarray, optional
-        (dim,); random by default.
-    params, length
-        See `posenc.plot.columns.source`.
-
-    Returns
-    -------
-    RotationView
-        Numbers of the library's own `rotate`, in float64.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> from posenc.plot.views import rotation
-    >>> found = rotation.data(posenc.RoPE(16, pairing="half"), (7, 3))
-    >>> abs(found.score - found.moved) < 1e-12, len(found.terms)
-    (True, 8)
-    """
+    """Dials of some pairs, the score as a sum over pairs, and the score against the distance."""
     spec = settled(spec, length)
     _check(spec, params)
     first, last = span(offsets, "offsets")

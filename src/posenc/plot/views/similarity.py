@@ -22,25 +22,7 @@ MOST_COLUMNS = 1 << 22
 
 @dataclass(frozen=True)
 class Similarity:
-    """Products of rows, position by position.
-
-    Parameters
-    ----------
-    values : numpy.ndarray
-        (pixels, pixels).
-    positions : tuple of int
-        From, to (excluded), of both sides.
-    per_pixel : float
-        Positions to a pixel.
-    kind : {"dot", "cosine"}
-        The product.
-    defect : float
-        See `posenc.plot.views.offset.defect`.
-    limit : float
-        Value at the ends of the colour scale.
-    title, caption : str, tuple of str
-        The words.
-    """
+    """Products of rows, position by position."""
 
     values: np.ndarray
     positions: tuple[int, int]
@@ -66,32 +48,6 @@ def data(
 
     Where a pixel covers several positions, the rows are filtered first (`posenc.plot.raster`): a
     filter over both sides of the matrix is the product of filtered rows.
-
-    Parameters
-    ----------
-    spec : Spec
-        A table, or a rotation.
-    positions : int or (int, int), optional
-        A number of positions from 0, or from and to (excluded); 128 by default, or all there are.
-    kind : {"dot", "cosine"}
-        The product of rows, or of rows of length 1.
-    pixels : int
-        Along each side.
-    params, length, grid
-        See `posenc.plot.columns.source`.
-
-    Returns
-    -------
-    Similarity
-        The matrix and the shift-invariance defect.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> from posenc.plot.views import similarity
-    >>> found = similarity.data(posenc.Sinusoidal(64), 100)
-    >>> found.values.shape, float(found.values[3, 13].round(3)), found.defect
-    ((100, 100), 21.052, 0.0)
     """
     if kind not in KINDS:
         raise ArgumentError(mismatch("plot similarity: kind", "one", kind, suggest(kind, KINDS)))

@@ -39,27 +39,7 @@ class Extent(NamedTuple):
 
 
 def extent(spec: Any, declared: int | None = None) -> Extent:
-    """The trained length and the growth of a rotation, where nobody names others.
-
-    Parameters
-    ----------
-    spec : RoPE
-        The rotation. The rule that stretches it says both, as far as it has them.
-    declared : int, optional
-        The length that a config declares. It is the trained one where no rule stretches it.
-
-    Returns
-    -------
-    Extent
-        4096 positions and a factor of 8 where neither says more.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> from posenc.plot.views.stretch import extent
-    >>> extent(posenc.preset("llama3", 128))
-    Extent(original_length=8192, factor=8.0)
-    """
+    """The trained length and the growth of a rotation, where nobody names others."""
     own = next((s for s in spec.scalings if s.stretches), None)
     trained = getattr(own, "original_length", None) or (declared if own is None else None)
     factor = getattr(own, "factor", None)
@@ -69,17 +49,7 @@ def extent(spec: Any, declared: int | None = None) -> Extent:
 
 @dataclass(frozen=True)
 class Rule:
-    """What one rule does to the pairs.
-
-    Parameters
-    ----------
-    name, label : str
-        A key of `RULES`, and what it is called.
-    wavelengths, stretch : numpy.ndarray
-        (pairs,) in positions, and over those without a rule.
-    effect : Effect
-        Pairs that meet unseen angles or lose their step, and what happens to short texts.
-    """
+    """What one rule does to the pairs."""
 
     name: str
     label: str
@@ -95,27 +65,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Rules that extend a context, side by side.
-
-    Parameters
-    ----------
-    rules : tuple of Rule
-        In order.
-    original_length, length : int
-        Trained, and new.
-    factor : float
-        The new over the trained.
-    slow, fast : int
-        Pairs that finish no turn in training; pairs that finish 32 or more.
-    first_slow : int
-        The first slow pair; the number of pairs where there is none.
-    left_out : mapping of str to str
-        Rules that cannot be, and why.
-    title, caption : str, tuple of str
-        The words.
-    plain : RoPE
-        The rotation without a rule.
-    """
+    """Rules that extend a context, side by side."""
 
     rules: tuple[Rule, ...]
     original_length: int
@@ -137,33 +87,7 @@ def data(
     factor: float | None = None,
     rules: tuple[str, ...] | None = None,
 ) -> Stretch:
-    """Wavelengths and stretch of each pair under the rules that extend a context.
-
-    Parameters
-    ----------
-    spec : RoPE
-        The rotation; its own scaling, if it has one, is shown as `given`.
-    original_length : int, optional
-        The trained length; by default as `extent` says.
-    factor : float, optional
-        By which it grows; by default as `extent` says.
-    rules : tuple of str, optional
-        Keys of `RULES`; all by default.
-
-    Returns
-    -------
-    Stretch
-        The rules with their counts.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> from posenc.plot.views import stretch
-    >>> found = stretch.data(posenc.RoPE(128, pairing="half"), original_length=4096, factor=8)
-    >>> ntk = found.rules[2].effect
-    >>> found.slow, found.fast, ntk.unseen, ntk.lost
-    (18, 21, 17, 20)
-    """
+    """Wavelengths and stretch of each pair under the rules that extend a context."""
     if not isinstance(spec, RoPE):
         refuse("stretch", spec, "a RoPE")
     scalings = spec.scalings

@@ -25,26 +25,7 @@ MOST_NUMBERS = 1 << 20
 
 @dataclass(frozen=True)
 class SumView:
-    """Embeddings, encodings, and what is added of them.
-
-    Parameters
-    ----------
-    tokens : tuple of str
-        The words.
-    embedding, scaled, encoding, total : numpy.ndarray
-        (tokens, dim) float64: as given; times the embedding scale; the table; the sum. Of a table
-        that is appended, `total` is wider.
-    scale : float
-        Factor on the embeddings.
-    origin : str
-        Where the embeddings come from.
-    limit : float
-        Value at the ends of the colour scale of all strips.
-    ratio : float
-        Length of the encodings over that of the scaled embeddings, both as root mean squares.
-    title, caption : str, tuple of str
-        The words.
-    """
+    """Embeddings, encodings, and what is added of them."""
 
     tokens: tuple[str, ...]
     embedding: np.ndarray
@@ -68,38 +49,7 @@ def data(
     offset: int = 0,
     params: Params = None,
 ) -> SumView:
-    """Embedding + encoding = input, token by token.
-
-    Parameters
-    ----------
-    spec : TableSpec
-        A table of one axis.
-    tokens : str or sequence of str
-        A sentence, split at spaces, or the tokens.
-    embeddings : numpy.ndarray, optional
-        (tokens, dim); random vectors from a hash of each token by default, and said to be so.
-    seed : int
-        Of the random vectors.
-    offset : int
-        Position of the first token.
-    params : mapping, optional
-        What a learned table has learned.
-
-    Returns
-    -------
-    SumView
-        The strips.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> from posenc.plot.views import sum as total
-    >>> found = total.data(posenc.Sinusoidal(8), "the book the")
-    >>> bool((found.embedding[0] == found.embedding[2]).all())
-    True
-    >>> bool((found.total[0] == found.total[2]).any())
-    False
-    """
+    """Embedding + encoding = input, token by token."""
     if not isinstance(spec, TableSpec) or len(spec.axes) != 1:
         refuse("sum", spec, "a table of one axis, which is added")
     if spec.shapes and params is None:

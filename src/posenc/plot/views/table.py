@@ -32,17 +32,7 @@ LATER = 0.005  # the same for a pair: the distance of two points of the unit cir
 
 @dataclass(frozen=True)
 class TableView:
-    """The picture of a table.
-
-    Parameters
-    ----------
-    tile : Tile
-        The pixels.
-    source : TableSource
-        What they come from.
-    title, caption : str, tuple of str
-        The words.
-    """
+    """The picture of a table."""
 
     tile: Tile
     source: TableSource
@@ -52,33 +42,7 @@ class TableView:
 
 @dataclass(frozen=True)
 class TableCell:
-    """One number of a table and where it comes from.
-
-    Parameters
-    ----------
-    position, dim : int
-        Which.
-    value : float
-        The number.
-    pair : int or None
-        Its pair, None where the column is no wave.
-    function : {"sin", "cos"} or None
-        Of the angle.
-    frequency, wavelength : float or None
-        Radians per position; positions per wave.
-    angle, turns : float or None
-        The whole angle in radians; the same in turns.
-    turned : float or None
-        The angle within its turn, -pi to pi, from exact phases.
-    formula : str
-        How the number is made, as plain text.
-    same, same_pair : int or None
-        Positions of the range with the same value to two digits; with the same point on the circle.
-    among : int
-        Positions in that range.
-    again : tuple of int
-        The others where the same point stands, nearest first, at most `AGAIN`.
-    """
+    """One number of a table and where it comes from."""
 
     position: int
     dim: int
@@ -115,33 +79,7 @@ def data(
 def cell(
     table: TableSource, position: int, dim: int, positions: int | tuple[int, int] | None = None
 ) -> TableCell:
-    """One number with its formula, and how often it comes again.
-
-    Parameters
-    ----------
-    table : TableSource
-        What `posenc.plot.columns.source` gives.
-    position, dim : int
-        Which number.
-    positions : int or (int, int), optional
-        The range in which equal ones are counted.
-
-    Returns
-    -------
-    TableCell
-        Everything that there is to say about it.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> from posenc.plot.columns import source
-    >>> from posenc.plot.views import table
-    >>> found = table.cell(source(posenc.Sinusoidal(128)), 40, 21)
-    >>> found.formula, round(found.value, 6), round(found.wavelength, 2)
-    ('cos(40 / 10000^(20/128))', -0.998157, 26.5)
-    >>> found.same, found.same_pair, found.among, found.again
-    (5, 2, 128, (93,))
-    """
+    """One number with its formula, and how often it comes again."""
     if not 0 <= dim < table.width:
         raise ArgumentError(mismatch("plot: dim", f"0 to {table.width - 1}", dim))
     start, stop = placed(table, positions)

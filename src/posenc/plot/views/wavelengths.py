@@ -25,23 +25,7 @@ MOST_SPECS = 8
 
 @dataclass(frozen=True)
 class SpecWavelengths:
-    """The wavelengths of one encoding.
-
-    Parameters
-    ----------
-    label : str
-        The encoding in words.
-    wavelengths : numpy.ndarray
-        (pairs,) in positions; infinite for pairs that do not turn.
-    share : numpy.ndarray
-        (pairs,) how far along the encoding a pair stands, 0 to 1: to compare widths.
-    last : float
-        The longest that is finite.
-    often_said : float or None
-        2 pi times the base, which the longest does not reach; None where there is no such rule.
-    finished : int or None
-        Pairs that finish a turn within the length; None without a length.
-    """
+    """The wavelengths of one encoding."""
 
     label: str
     wavelengths: np.ndarray
@@ -53,17 +37,7 @@ class SpecWavelengths:
 
 @dataclass(frozen=True)
 class Wavelengths:
-    """The wavelengths of some encodings.
-
-    Parameters
-    ----------
-    ladders : tuple of SpecWavelengths
-        One for each encoding.
-    length : int or None
-        A length that is marked.
-    title, caption : str, tuple of str
-        The words.
-    """
+    """The wavelengths of some encodings."""
 
     ladders: tuple[SpecWavelengths, ...]
     length: int | None
@@ -74,35 +48,7 @@ class Wavelengths:
 def data(
     specs: Any, *, length: int | None = None, labels: Sequence[str] | None = None
 ) -> Wavelengths:
-    """The wavelength of each pair of one or several encodings.
-
-    Parameters
-    ----------
-    specs : Spec or sequence of Spec
-        Encodings with sinusoidal phases.
-    length : int, optional
-        A length of sequences to mark; it also settles scalings that depend on it.
-    labels : sequence of str, optional
-        What the encodings are called.
-
-    Returns
-    -------
-    Wavelengths
-        A ladder for each.
-
-    Raises
-    ------
-    SpecError
-        If an encoding has no frequencies.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> from posenc.plot.views import wavelengths
-    >>> found = wavelengths.data(posenc.Sinusoidal(512), length=1000)
-    >>> round(found.ladders[0].last), round(found.ladders[0].often_said)
-    (60611, 62832)
-    """
+    """The wavelength of each pair of one or several encodings."""
     several = [specs] if isinstance(specs, Spec) else list(specs)
     if not 1 <= len(several) <= MOST_SPECS:
         raise ArgumentError(mismatch("plot wavelengths", f"1 to {MOST_SPECS} specs", len(several)))

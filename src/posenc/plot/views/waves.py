@@ -24,19 +24,7 @@ USUAL = 5  # curves where none are named
 
 @dataclass(frozen=True)
 class WavesView:
-    """Some columns over positions.
-
-    Parameters
-    ----------
-    curves : tuple of Curve
-        One for each dimension.
-    positions : tuple of int
-        From, to (excluded).
-    limit : float
-        The largest size of a value.
-    title, caption : str, tuple of str
-        The words.
-    """
+    """Some columns over positions."""
 
     curves: tuple[Curve, ...]
     positions: tuple[int, int]
@@ -55,34 +43,7 @@ def data(
     length: int | None = None,
     grid: tuple[int, ...] | None = None,
 ) -> WavesView:
-    """Curves of some dimensions; a band where a wave has less than 8 pixels.
-
-    Parameters
-    ----------
-    spec : Spec
-        A table, or a rotation.
-    dims : sequence of int, optional
-        Dimensions; by default five, from the fastest pair to the slowest.
-    positions : int or (int, int), optional
-        A number of positions from 0, or from and to (excluded); 128 by default, or all there are.
-    pixels : int
-        Points of a curve.
-    params, length, grid
-        See `posenc.plot.columns.source`.
-
-    Returns
-    -------
-    WavesView
-        The curves.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> from posenc.plot.views import waves
-    >>> found = waves.data(posenc.Sinusoidal(64), [0, 20], 1000, pixels=200)
-    >>> [(c.label, c.shape) for c in found.curves]
-    [('sin of pair 0', 'band'), ('sin of pair 10', 'line')]
-    """
+    """Curves of some dimensions; a band where a wave has less than 8 pixels."""
     table = source(spec, params=params, length=length, grid=grid, caller="waves")
     chosen = _usual(table) if dims is None else [int(d) for d in dims]
     if not 1 <= len(chosen) <= MOST_CURVES:

@@ -162,11 +162,6 @@ def asked(
 
     One token alone attends to itself, wherever it stands. So between two positions the tensors of a
     layer may differ by a rotation alone, and one of them must, by that of the plan.
-
-    Raises
-    ------
-    DataError
-        If a tensor differs otherwise, or not at all where the plan has a rotation.
     """
     axes = max((len(row.spec.axes) for row in rows if row.spec is not None), default=1)
     lengths = [row.spec.lengths for row in rows if row.spec is not None]

@@ -46,18 +46,7 @@ class TransformersCache(MovableCache, Cache):  # type: ignore[misc]
         return all(layer.stored == layer.seen for layer in self.movable)
 
     def crop(self, tokens_to_remove: int) -> None:
-        """Take back the last tokens.
-
-        Parameters
-        ----------
-        tokens_to_remove : int
-            Their number, as a negative integer, as transformers has it.
-
-        Raises
-        ------
-        ArgumentError
-            If it is positive, or a window has lost the tokens that would be seen again.
-        """
+        """Take back the last tokens."""
         from posenc.torch.cache.operations import evict
 
         number = tokens_to_remove

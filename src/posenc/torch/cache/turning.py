@@ -32,17 +32,7 @@ def as_stored(spec: RotarySpec) -> RotarySpec:
 
 
 def turned(keys: Tensor, before: RotarySpec, after: RotarySpec, old: Tensor, new: Tensor) -> Tensor:
-    """A copy of keys, rotated by `before` at `old`, as `after` would have them at `new`.
-
-    Parameters
-    ----------
-    keys : Tensor
-        (batch, heads, tokens, channels), as stored.
-    before, after : RotarySpec
-        Alike, for keys in the order that they are stored in.
-    old, new : Tensor of int64
-        (1 or batch, tokens, axes), on the host.
-    """
+    """A copy of keys, rotated by `before` at `old`, as `after` would have them at `new`."""
     if is_divided(keys):
         return of_heads(keys, lambda part: turned(part, before, after, old, new))
     kernel = _kernel(before, after) if _plain(keys) else None
