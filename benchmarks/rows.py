@@ -10,8 +10,6 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-__all__ = ["RESULTS", "append", "circumstances", "latest"]
-
 RESULTS = Path(__file__).parent / "results"
 
 

@@ -15,8 +15,6 @@ from collections.abc import Mapping
 
 from benchmarks.rows import append, circumstances
 
-__all__ = ["main"]
-
 
 def milliseconds(statement: str) -> float:
     """The time of a statement in a fresh process."""

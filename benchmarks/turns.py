@@ -7,8 +7,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["Way", "in_turns"]
-
 Way = Callable[[], Any]
 WARM = 2  # calls before the clock runs
 TICK = 2e-4  # seconds beside which reading the clock is nothing

@@ -11,8 +11,6 @@ import numpy as np
 from posenc import init
 from posenc._core.spec import Spec
 
-__all__ = ["POSITIONS", "Case", "learned"]
-
 POSITIONS = (0, 1, 2, 17, -5, 12_345, 2**31 - 1, -(2**31) + 1)
 
 

@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
-__all__ = ["config_of", "folder_of", "interleaved_from_half", "loaded", "weights_of"]
-
 HIDDEN = 12
 
 

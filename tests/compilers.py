@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-__all__ = ["each_compiler"]
-
 
 def each_compiler(*subjects: str) -> pytest.MarkDecorator:
     """By Dynamo and AOT autograd, which say whether a graph is whole; and by Inductor, if slow.

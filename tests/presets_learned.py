@@ -11,8 +11,6 @@ from typing import Any
 
 from tests.presets_originals import Original, hf, of_hf, torch
 
-__all__ = ["LEARNED"]
-
 Made = tuple[Any, Any, dict[str, Any]]
 
 

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 import posenc
-from posenc.registry import SPECS, from_json, to_json
+from posenc._core.spec import to_json
+from posenc._names import SPECS
+from posenc.registry import from_json
 from tests.backends import Backend, each_backend_and_dtype
 from tests.cases import CASES, TABLES, Case, RotaryCase
 from tests.tolerances import ABSOLUTE, PER_POSITION, assert_close

@@ -21,7 +21,8 @@ import pytest
 import posenc
 from posenc._core.json_classes import values_inside
 from posenc._core.spec import Value
-from posenc.registry import SPECS, VALUES, lookup
+from posenc._names import SPECS, VALUES
+from posenc.registry import lookup
 from tests.cases import CASES, Case, RotaryCase, ScoreCase
 from tests.tolerances import assert_close
 

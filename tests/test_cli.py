@@ -21,11 +21,11 @@ from safetensors.numpy import load_file, save_file
 
 import posenc
 from posenc import presets
+from posenc._core.random_vectors import random_vectors
+from posenc._names import SPECS
 from posenc.cli import _app, _show, _stream, app
 from posenc.cli.doctor import probe
-from posenc.cli.encode import random_vectors
 from posenc.kernels import KERNELS, native
-from posenc.registry import SPECS
 
 Run = Callable[..., Result]
 

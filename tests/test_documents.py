@@ -19,7 +19,7 @@ from sybil import Document, Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
 import posenc
-from posenc.registry import SPECS
+from posenc._names import SPECS
 
 ROOT = Path(__file__).resolve().parents[1]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS

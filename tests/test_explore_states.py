@@ -277,7 +277,7 @@ def test_an_encoding_that_a_view_cannot_show_says_which_can():
 
 
 def test_every_encoding_of_the_registry_is_shown_or_says_why_not():
-    from posenc.registry import SPECS
+    from posenc._names import SPECS
 
     offered = {entry.id for view in SHAPES for entry in catalogue.offered(view)}
     for name in SPECS:

@@ -17,17 +17,17 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from posenc import ArgumentError, DataError
-from posenc._core.io import files
+from posenc._core.io import files, npy, outputs, safetensors, tensor_layout
 
 DTYPES = ["float64", "float32", "float16", ">f4", ">f8", "int64", "uint8", "bool", "complex64"]
 
 
-def npy(header: bytes, data: bytes = b"", version: bytes = b"\x01\x00") -> bytes:
+def npy_bytes(header: bytes, data: bytes = b"", version: bytes = b"\x01\x00") -> bytes:
     width = "<H" if version == b"\x01\x00" else "<I"
     return b"\x93NUMPY" + version + struct.pack(width, len(header)) + header + data
 
 
-def safetensors(header: Any, data: bytes = b"") -> bytes:
+def safetensors_bytes(header: Any, data: bytes = b"") -> bytes:
     text = header if isinstance(header, bytes) else json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + data
 
@@ -36,13 +36,13 @@ def f32(shape: Any, begin: int, end: int) -> dict[str, Any]:
     return {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
 
 
-def layout_of(tmp_path: Path, content: bytes) -> files.Layout:
+def layout_of(tmp_path: Path, content: bytes) -> tensor_layout.Layout:
     path = tmp_path / "x.bin"
     path.write_bytes(content)
     return files.read_layout(path)
 
 
-def read_all(layout: files.Layout, tensor: files.Tensor) -> np.ndarray:
+def read_all(layout: tensor_layout.Layout, tensor: tensor_layout.Tensor) -> np.ndarray:
     assert tensor.stored is not None
     with layout.path.open("rb", buffering=0) as file:
         count = int(np.prod(tensor.shape, dtype=np.int64))
@@ -56,7 +56,9 @@ def read_all(layout: files.Layout, tensor: files.Tensor) -> np.ndarray:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3, 4), (0, 4)])
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
-def test_npy(tmp_path: Path, dtype: str, shape: tuple[int, ...], version: tuple[int, int]) -> None:
+def test_npy_bytes(
+    tmp_path: Path, dtype: str, shape: tuple[int, ...], version: tuple[int, int]
+) -> None:
     array = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)
     buffer = io.BytesIO()
     np.lib.format.write_array(buffer, array, version=version)
@@ -74,7 +76,7 @@ def test_fortran_order_is_told(tmp_path: Path) -> None:
     assert files.read_layout(tmp_path / "f.npy").pick().order == "F"
 
 
-def test_safetensors(tmp_path: Path) -> None:
+def test_safetensors_bytes(tmp_path: Path) -> None:
     arrays = {
         "a": np.arange(6, dtype=np.float32).reshape(2, 3),
         "é b": np.arange(4, dtype=ml_dtypes.bfloat16),
@@ -111,29 +113,29 @@ GOOD = b"{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }"
 BAD_NPY = {
     "no version": b"\x93NUMPY",
     "version 9": b"\x93NUMPY\x09\x00" + b"\x00" * 20,
-    "header cut": npy(GOOD, bytes(8))[:30],
+    "header cut": npy_bytes(GOOD, bytes(8))[:30],
     "header beyond the file": b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + GOOD,
-    "data cut": npy(GOOD, bytes(7)),
-    "data left over": npy(GOOD, bytes(9)),
-    "not a dict": npy(b"[1, 2]"),
-    "no text": npy(b"\xff\xfe\x00"),
-    "not utf-8": npy(b"\xff\xfe\x00", version=b"\x03\x00"),
-    "a call": npy(b"__import__('os').system('true')"),
-    "deep": npy(b"(" * 9000),
-    "wide": npy(b"-" * 60000 + b"1"),
-    "key missing": npy(b"{'descr': '<f4', 'shape': (2,)}", bytes(8)),
-    "key too many": npy(GOOD[:-1] + b"'x': 1}", bytes(8)),
-    "order 1": npy(GOOD.replace(b"False", b"1"), bytes(8)),
-    "negative": npy(GOOD.replace(b"(2,)", b"(-2,)"), bytes(8)),
-    "bool size": npy(GOOD.replace(b"(2,)", b"(True, 2)"), bytes(8)),
-    "float size": npy(GOOD.replace(b"(2,)", b"(2.0,)"), bytes(8)),
-    "list": npy(GOOD.replace(b"(2,)", b"[2]"), bytes(8)),
-    "huge": npy(GOOD.replace(b"(2,)", b"(9" + b"9" * 17 + b", 10)"), bytes(8)),
-    "rank": npy(GOOD.replace(b"(2,)", b"(" + b"1," * 65 + b")"), bytes(4)),
-    "dtype unknown": npy(GOOD.replace(b"<f4", b"<zz"), bytes(8)),
-    "dtype number": npy(GOOD.replace(b"'<f4'", b"7"), bytes(8)),
-    "structured": npy(GOOD.replace(b"'<f4'", b"[('a', '<f4')]"), bytes(8)),
-    "raw": npy(GOOD.replace(b"<f4", b"|V4"), bytes(8)),
+    "data cut": npy_bytes(GOOD, bytes(7)),
+    "data left over": npy_bytes(GOOD, bytes(9)),
+    "not a dict": npy_bytes(b"[1, 2]"),
+    "no text": npy_bytes(b"\xff\xfe\x00"),
+    "not utf-8": npy_bytes(b"\xff\xfe\x00", version=b"\x03\x00"),
+    "a call": npy_bytes(b"__import__('os').system('true')"),
+    "deep": npy_bytes(b"(" * 9000),
+    "wide": npy_bytes(b"-" * 60000 + b"1"),
+    "key missing": npy_bytes(b"{'descr': '<f4', 'shape': (2,)}", bytes(8)),
+    "key too many": npy_bytes(GOOD[:-1] + b"'x': 1}", bytes(8)),
+    "order 1": npy_bytes(GOOD.replace(b"False", b"1"), bytes(8)),
+    "negative": npy_bytes(GOOD.replace(b"(2,)", b"(-2,)"), bytes(8)),
+    "bool size": npy_bytes(GOOD.replace(b"(2,)", b"(True, 2)"), bytes(8)),
+    "float size": npy_bytes(GOOD.replace(b"(2,)", b"(2.0,)"), bytes(8)),
+    "list": npy_bytes(GOOD.replace(b"(2,)", b"[2]"), bytes(8)),
+    "huge": npy_bytes(GOOD.replace(b"(2,)", b"(9" + b"9" * 17 + b", 10)"), bytes(8)),
+    "rank": npy_bytes(GOOD.replace(b"(2,)", b"(" + b"1," * 65 + b")"), bytes(4)),
+    "dtype unknown": npy_bytes(GOOD.replace(b"<f4", b"<zz"), bytes(8)),
+    "dtype number": npy_bytes(GOOD.replace(b"'<f4'", b"7"), bytes(8)),
+    "structured": npy_bytes(GOOD.replace(b"'<f4'", b"[('a', '<f4')]"), bytes(8)),
+    "raw": npy_bytes(GOOD.replace(b"<f4", b"|V4"), bytes(8)),
 }
 
 
@@ -148,7 +150,7 @@ def test_bad_npy_is_refused(tmp_path: Path, what: str) -> None:
 def test_a_long_npy_header_is_refused_before_it_is_read(tmp_path: Path) -> None:
     header = GOOD + b" " * 2**16
     with pytest.raises(DataError, match="a header of at most 10000 bytes"):
-        layout_of(tmp_path, npy(header, bytes(8), version=b"\x02\x00"))
+        layout_of(tmp_path, npy_bytes(header, bytes(8), version=b"\x02\x00"))
     with pytest.raises(DataError, match="a header of at most 69 bytes, got 4294967295"):
         layout_of(tmp_path, BAD_NPY["header beyond the file"])
 
@@ -176,43 +178,45 @@ BAD_SAFETENSORS = {
     "length beyond the file": struct.pack("<Q", 1000) + b"{}",
     "length enormous": struct.pack("<Q", 2**63) + b"{}",
     "text": b"this is no array at all",
-    "not JSON": safetensors(b"{nope}"),
-    "not UTF-8": safetensors(b'{"\xff": 1}'),
-    "a list": safetensors(b"[]"),
-    "a space in front": safetensors(b" {}"),
-    "NaN": safetensors(b'{"__metadata__": NaN}'),
-    "Infinity": safetensors(b'{"a": {"dtype":"F32","shape":[Infinity],"data_offsets":[0,0]}}'),
-    "deep": safetensors(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
-    "twice": safetensors(b'{"a": 1, "a": 2}'),
-    "twice inside": safetensors(
+    "not JSON": safetensors_bytes(b"{nope}"),
+    "not UTF-8": safetensors_bytes(b'{"\xff": 1}'),
+    "a list": safetensors_bytes(b"[]"),
+    "a space in front": safetensors_bytes(b" {}"),
+    "NaN": safetensors_bytes(b'{"__metadata__": NaN}'),
+    "Infinity": safetensors_bytes(
+        b'{"a": {"dtype":"F32","shape":[Infinity],"data_offsets":[0,0]}}'
+    ),
+    "deep": safetensors_bytes(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}"),
+    "twice": safetensors_bytes(b'{"a": 1, "a": 2}'),
+    "twice inside": safetensors_bytes(
         b'{"a":{"dtype":"F32","shape":[2],"shape":[1],"data_offsets":[0,4]}}', bytes(4)
     ),
-    "digits": safetensors(b'{"a":{"dtype":"F32","shape":[' + b"9" * 9000 + b"]}}"),
-    "no entry": safetensors({"a": 3}),
-    "key missing": safetensors({"a": {"dtype": "F32", "shape": [2]}}, bytes(8)),
-    "key too many": safetensors({"a": {**f32([2], 0, 8), "x": 1}}, bytes(8)),
-    "dtype unknown": safetensors({"a": {**f32([2], 0, 8), "dtype": "F33"}}, bytes(8)),
-    "dtype list": safetensors({"a": {**f32([2], 0, 8), "dtype": []}}, bytes(8)),
-    "negative size": safetensors({"a": f32([-2], 0, 8)}, bytes(8)),
-    "two negatives": safetensors({"a": f32([-1, -2], 0, 8)}, bytes(8)),
-    "float size": safetensors({"a": f32([2.0], 0, 8)}, bytes(8)),
-    "bool size": safetensors({"a": f32([True, 2], 0, 8)}, bytes(8)),
-    "shape text": safetensors({"a": f32("2", 0, 8)}, bytes(8)),
-    "rank": safetensors({"a": f32([1] * 65, 0, 4)}, bytes(4)),
-    "a product of giants": safetensors({"a": f32([2**62] * 60, 0, 8)}, bytes(8)),
-    "size of another": safetensors({"a": f32([3], 0, 8)}, bytes(8)),
-    "offsets swapped": safetensors({"a": f32([2], 8, 0)}, bytes(8)),
-    "offsets negative": safetensors({"a": f32([2], -8, 0)}, bytes(8)),
-    "three offsets": safetensors({"a": {**ONE["a"], "data_offsets": [0, 8, 8]}}, bytes(8)),
-    "beyond the file": safetensors(ONE, bytes(7)),
-    "left over": safetensors(ONE, bytes(9)),
-    "overlap": safetensors({"a": f32([2], 0, 8), "b": f32([2], 4, 12)}, bytes(12)),
-    "same bytes": safetensors({"a": f32([2], 0, 8), "b": f32([2], 0, 8)}, bytes(8)),
-    "gap": safetensors({"a": f32([1], 0, 4), "b": f32([1], 8, 12)}, bytes(12)),
-    "gap in front": safetensors({"a": f32([1], 4, 8)}, bytes(8)),
-    "metadata a list": safetensors({"__metadata__": []}),
-    "metadata a number": safetensors({"__metadata__": {"a": 1}}),
-    "half a byte": safetensors({"a": {**f32([3], 0, 2), "dtype": "F4"}}, bytes(2)),
+    "digits": safetensors_bytes(b'{"a":{"dtype":"F32","shape":[' + b"9" * 9000 + b"]}}"),
+    "no entry": safetensors_bytes({"a": 3}),
+    "key missing": safetensors_bytes({"a": {"dtype": "F32", "shape": [2]}}, bytes(8)),
+    "key too many": safetensors_bytes({"a": {**f32([2], 0, 8), "x": 1}}, bytes(8)),
+    "dtype unknown": safetensors_bytes({"a": {**f32([2], 0, 8), "dtype": "F33"}}, bytes(8)),
+    "dtype list": safetensors_bytes({"a": {**f32([2], 0, 8), "dtype": []}}, bytes(8)),
+    "negative size": safetensors_bytes({"a": f32([-2], 0, 8)}, bytes(8)),
+    "two negatives": safetensors_bytes({"a": f32([-1, -2], 0, 8)}, bytes(8)),
+    "float size": safetensors_bytes({"a": f32([2.0], 0, 8)}, bytes(8)),
+    "bool size": safetensors_bytes({"a": f32([True, 2], 0, 8)}, bytes(8)),
+    "shape text": safetensors_bytes({"a": f32("2", 0, 8)}, bytes(8)),
+    "rank": safetensors_bytes({"a": f32([1] * 65, 0, 4)}, bytes(4)),
+    "a product of giants": safetensors_bytes({"a": f32([2**62] * 60, 0, 8)}, bytes(8)),
+    "size of another": safetensors_bytes({"a": f32([3], 0, 8)}, bytes(8)),
+    "offsets swapped": safetensors_bytes({"a": f32([2], 8, 0)}, bytes(8)),
+    "offsets negative": safetensors_bytes({"a": f32([2], -8, 0)}, bytes(8)),
+    "three offsets": safetensors_bytes({"a": {**ONE["a"], "data_offsets": [0, 8, 8]}}, bytes(8)),
+    "beyond the file": safetensors_bytes(ONE, bytes(7)),
+    "left over": safetensors_bytes(ONE, bytes(9)),
+    "overlap": safetensors_bytes({"a": f32([2], 0, 8), "b": f32([2], 4, 12)}, bytes(12)),
+    "same bytes": safetensors_bytes({"a": f32([2], 0, 8), "b": f32([2], 0, 8)}, bytes(8)),
+    "gap": safetensors_bytes({"a": f32([1], 0, 4), "b": f32([1], 8, 12)}, bytes(12)),
+    "gap in front": safetensors_bytes({"a": f32([1], 4, 8)}, bytes(8)),
+    "metadata a list": safetensors_bytes({"__metadata__": []}),
+    "metadata a number": safetensors_bytes({"__metadata__": {"a": 1}}),
+    "half a byte": safetensors_bytes({"a": {**f32([3], 0, 2), "dtype": "F4"}}, bytes(2)),
 }
 
 
@@ -254,7 +258,7 @@ def test_reading_past_the_end_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int32"])
 @pytest.mark.parametrize("shape", [(2,), (2, 3), (0, 5), (10**6, 10**6)])
 def test_npy_header_is_numpys(dtype: str, shape: tuple[int, ...]) -> None:
-    ours = io.BytesIO(files.npy_header(dtype, shape))
+    ours = io.BytesIO(npy.npy_header(dtype, shape))
     assert np.lib.format.read_magic(ours) == (1, 0)
     found = np.lib.format.read_array_header_1_0(ours)
     assert found == (shape, False, np.dtype(dtype))
@@ -264,11 +268,11 @@ def test_npy_header_is_numpys(dtype: str, shape: tuple[int, ...]) -> None:
 
 def test_npy_header_has_no_bfloat16() -> None:
     with pytest.raises(DataError, match="bfloat16"):
-        files.npy_header("bfloat16", (2,))
+        npy.npy_header("bfloat16", (2,))
 
 
 def test_safetensors_header_is_read_by_the_library(tmp_path: Path) -> None:
-    header = files.safetensors_header(
+    header = safetensors.safetensors_header(
         {"x": ("float32", (2, 2)), "y": ("bfloat16", (3,))}, {"note": "ü"}
     )
     assert len(header) % 8 == 0
@@ -317,7 +321,7 @@ def test_rounding_to_bfloat16_is_to_nearest_even() -> None:
 
 def test_replacing_writes_beside_and_renames(tmp_path: Path) -> None:
     target = tmp_path / "out"
-    with files.replacing(target, existing="refuse") as file:
+    with outputs.replacing(target, existing="refuse") as file:
         files.write(file, 0, b"abc")
         assert not target.exists()
         assert len(list(tmp_path.iterdir())) == 1
@@ -327,11 +331,11 @@ def test_replacing_writes_beside_and_renames(tmp_path: Path) -> None:
 
 def test_permissions_are_those_of_a_new_file_or_of_the_old_one(tmp_path: Path) -> None:
     (tmp_path / "plain").write_bytes(b"")
-    with files.replacing(tmp_path / "new", existing="refuse"):
+    with outputs.replacing(tmp_path / "new", existing="refuse"):
         pass
     assert (tmp_path / "new").stat().st_mode == (tmp_path / "plain").stat().st_mode
     (tmp_path / "plain").chmod(0o640)
-    with files.replacing(tmp_path / "plain", existing="replace"):
+    with outputs.replacing(tmp_path / "plain", existing="replace"):
         pass
     assert stat.S_IMODE((tmp_path / "plain").stat().st_mode) == 0o640
 
@@ -346,7 +350,7 @@ def test_nothing_is_left_of_a_failure(
         target.write_bytes(b"old")
 
     def fail() -> None:
-        with files.replacing(target, existing=existing) as file:
+        with outputs.replacing(target, existing=existing) as file:
             file.write(b"new")
             raise error
 
@@ -361,7 +365,7 @@ def test_a_name_taken_is_refused_even_if_it_is_taken_meanwhile(tmp_path: Path) -
     target = tmp_path / "out"
 
     def collide() -> None:
-        with files.replacing(target, existing="refuse") as file:
+        with outputs.replacing(target, existing="refuse") as file:
             file.write(b"new")
             target.write_bytes(b"other")
 
@@ -370,7 +374,7 @@ def test_a_name_taken_is_refused_even_if_it_is_taken_meanwhile(tmp_path: Path) -
     assert list(tmp_path.iterdir()) == [target]
     assert target.read_bytes() == b"other"
     with pytest.raises(FileExistsError):
-        with files.replacing(target, existing="refuse"):
+        with outputs.replacing(target, existing="refuse"):
             pytest.fail("it was opened")
 
 
@@ -378,7 +382,7 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     missing = tmp_path / "none"
     with (
         pytest.raises(FileNotFoundError, match="No such file") as told,
-        files.replacing(missing / "x", existing="refuse"),
+        outputs.replacing(missing / "x", existing="refuse"),
     ):
         pass
     assert told.value.filename == str(missing)
@@ -387,14 +391,14 @@ def test_a_missing_folder_is_named(tmp_path: Path) -> None:
 def test_a_folder_is_not_replaced(tmp_path: Path) -> None:
     for existing in ("refuse", "replace"):
         with pytest.raises(IsADirectoryError):
-            with files.replacing(tmp_path, existing=existing):  # type: ignore[arg-type]
+            with outputs.replacing(tmp_path, existing=existing):  # type: ignore[arg-type]
                 pytest.fail("it was opened")
 
 
 def test_a_link_is_followed(tmp_path: Path) -> None:
     (tmp_path / "real").write_bytes(b"old")
     (tmp_path / "link").symlink_to("real")
-    with files.replacing(tmp_path / "link", existing="replace") as file:
+    with outputs.replacing(tmp_path / "link", existing="replace") as file:
         file.write(b"new")
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "real").read_bytes() == b"new"
@@ -404,7 +408,7 @@ def test_write_and_copy_go_to_their_places(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(files, "PIECE", 3)
     (tmp_path / "a").write_bytes(b"0123456789")
     with (tmp_path / "a").open("rb", buffering=0) as source:
-        with files.replacing(tmp_path / "b", existing="refuse") as sink:
+        with outputs.replacing(tmp_path / "b", existing="refuse") as sink:
             files.copy(source, 2, 10, sink, 4)
             files.write(sink, 0, np.array([[1, 2], [3, 4]], dtype="u1"))
     assert (tmp_path / "b").read_bytes() == b"\x01\x02\x03\x0423456789"

@@ -21,8 +21,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import posenc
 from posenc import Arrangement, Pairing, RoPE, Sinusoidal
 from posenc import scaling as s
+from posenc._core.spec import to_json
 from posenc.kernels.cpu import Cpu
-from posenc.registry import to_json
 from posenc.torch import AttentionBias, PositionTable, RotaryEmbedding
 
 ABSENT = Cpu().absent()

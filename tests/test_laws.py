@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import posenc
 from posenc import Arrangement, Ladder, Magnitude, Sinusoidal
-from posenc.registry import from_json, to_json
+from posenc._core.spec import to_json
+from posenc.registry import from_json
 from tests.backends import BACKENDS, Backend, each_backend
 from tests.oracles import table as oracle
 from tests.tolerances import ABSOLUTE, FLOAT64, PER_POSITION, assert_close

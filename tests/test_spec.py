@@ -12,7 +12,9 @@ import pytest
 
 import posenc
 from posenc import Arrangement, Ladder, Magnitude, Sinusoidal, SpecError
-from posenc.registry import SPECS, VALUES, from_json, lookup, to_json
+from posenc._core.spec import to_json
+from posenc._names import SPECS, VALUES
+from posenc.registry import from_json, lookup
 
 
 def refused(match: str, *args: Any, **kwargs: Any) -> None:

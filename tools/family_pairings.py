@@ -8,8 +8,6 @@ from typing import Any
 from posenc import presets
 from posenc.presets.families import families
 
-__all__ = ["LEAD", "rows", "table"]
-
 LEAD = (
     "**Which pairing do I have?** Llama, Mistral, Qwen, Gemma, GPT-NeoX and most other models of "
     'transformers pair channel j with j + d/2: `pairing="half"`, also called NeoX style or '

@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["fit"]
-
 
 def fit() -> tuple[tuple[float, ...], tuple[float, ...]]:
     """The coefficients (sine with its first one split, cosine)."""

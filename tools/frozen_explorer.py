@@ -18,8 +18,6 @@ from pathlib import Path
 from posenc import learn
 from posenc.explore.freeze import default_states, frozen
 
-__all__ = ["PAGE", "SEEN", "write"]
-
 PAGE = "explorer-frozen.html"
 SEEN = "seen"  # the folder with a page for each lesson
 STOPS = 128  # of each cursor: the pages are to be built in seconds

@@ -16,8 +16,6 @@ from posenc import learn
 from posenc.cli import app
 from posenc.learn.pages import drawn
 
-__all__ = ["write"]
-
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 

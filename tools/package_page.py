@@ -13,8 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["dynamic_metadata", "page"]
-
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 RELATIVE = r"\((?!https?:|#)(?P<target>[^)\s]+)\)"

@@ -24,8 +24,6 @@ from posenc._core.brief import brief
 from posenc._core.example import small
 from posenc._core.spec import Spec, field_help
 
-__all__ = ["missing", "page_of", "with_literal_blocks", "write"]
-
 SECTION = set("-=")
 SIDE = 64  # positions and channels of the pictures
 # What people come to a page for, above all else.

@@ -19,8 +19,6 @@ from posenc.plot.draw.sheet import Sheet
 from posenc.plot.draw.ticks import place_ticks
 from posenc.plot.words import brief
 
-__all__ = ["draw", "draw_table"]
-
 
 def draw_table(spec: Any, length: int, path: Path, *, cell: int = 4, title: str = "") -> Path:
     """Write a PNG of rows 0 to length - 1, `cell` x `cell` pixels to a number."""

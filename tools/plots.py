@@ -18,8 +18,6 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "plots.md"
 FOLDER = ROOT / "docs" / "img" / "plots"
 
-__all__ = ["commands", "draw", "main"]
-
 
 def commands(page: Path = PAGE) -> dict[str, list[str]]:
     """File names of pictures, and the arguments of `posenc` that make them."""

@@ -11,8 +11,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.rows import latest
 
-__all__ = ["reasons"]
-
 Parts = dict[str, dict[str, Any]]
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-__all__ = ["ALIASES", "HOMES", "PACKAGES", "SPECS", "VALUES", "has_part"]
-
 SPECS: dict[str, str] = {
     "Sinusoidal": "posenc.encodings.table.sinusoidal",
     "Learned": "posenc.encodings.table.learned",
@@ -116,6 +114,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
         "PositionError",
         "SpecError",
     ),
+    "posenc._core.spec": ("to_json",),
     "posenc.detect.contract": ("Comparison", "Contract", "Difference", "diff", "golden"),
     "posenc.detect.convert": ("Projections", "convert", "detect_pairing"),
     "posenc.detect.explain": ("explain", "from_gguf", "from_hf", "to_hf"),
@@ -146,7 +145,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
         "wavelengths",
     ),
     "posenc.presets": ("preset",),
-    "posenc.registry": ("from_json", "register", "to_json"),
+    "posenc.registry": ("from_json", "register"),
 }
 
 MODULES = ("positions", "presets", "scaling")

@@ -11,25 +11,12 @@ from posenc._core import spec as _spec
 from posenc._core.errors import SpecError, mismatch, printed, suggest
 from posenc._core.guard import foreign
 from posenc._core.json_classes import values_inside, why_no_json
-from posenc._core.spec import Spec, Value, to_json
+from posenc._core.spec import Spec, Value
 from posenc._core.tracing import compile_time
 from posenc._names import SPECS, VALUES
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
-
-__all__ = [
-    "SPECS",
-    "VALUES",
-    "from_json",
-    "lookup",
-    "names",
-    "others",
-    "register",
-    "registered",
-    "specs",
-    "to_json",
-]
 
 V = TypeVar("V", bound=Value)
 

@@ -16,8 +16,6 @@ from pathlib import Path
 
 from tests.browser.serving import ROOT
 
-__all__ = ["jupyterlab", "marimo", "missing"]
-
 MADE = """import posenc
 from posenc.explore import Widget
 widget = Widget(posenc.RoPE(64, pairing='half'))

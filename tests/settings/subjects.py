@@ -10,7 +10,8 @@ import numpy as np
 
 import posenc
 from posenc._core.example import small
-from posenc.registry import SPECS, lookup
+from posenc._names import SPECS
+from posenc.registry import lookup
 
 Floats = dict[str, Any]
 

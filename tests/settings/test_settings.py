@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from posenc.registry import SPECS
+from posenc._names import SPECS
 from tests.settings.subjects import subjects
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["SCALES", "make_bin", "make_gguf"]
-
 STORAGES = {"float16": "HalfStorage", "float32": "FloatStorage", "bfloat16": "BFloat16Storage"}
 WIDTHS = {"float16": 2, "float32": 4, "bfloat16": 2}
 # Llama 3.1: what `rope_freqs.weight` holds, the divisors of the frequencies of 64 pairs.

@@ -18,8 +18,6 @@ import numpy as np
 
 from posenc._core.io.files import encode
 
-__all__ = ["MODELS", "Made", "Model", "headers_of", "make", "tensors_of"]
-
 INPUTS = 48  # columns that are filled, from the first on
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float8_e4m3": 1, "int8": 1}
 CODES = {

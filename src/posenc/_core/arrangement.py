@@ -10,8 +10,6 @@ from posenc._core.errors import SpecError, mismatch
 from posenc._core.ladder import MOST_FREQUENCIES
 from posenc._core.spec import Value
 
-__all__ = ["Arrangement", "RungLayout"]
-
 
 class RungLayout(NamedTuple):
     """Which rung each pair uses: pair j turns with axis `axis[j]` at rung `index[j]`.

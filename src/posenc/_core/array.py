@@ -21,37 +21,6 @@ from posenc._core.foreign import refuse
 from posenc._core.phase import Halves, halves
 from posenc._core.tracing import is_compiling
 
-__all__ = [
-    "Array",
-    "arange",
-    "astype",
-    "carried",
-    "compute_dtype",
-    "concrete",
-    "constants",
-    "device_of",
-    "dtype_name",
-    "dtype_named",
-    "fixed",
-    "is_array",
-    "is_compiling",
-    "is_divided",
-    "is_foreign",
-    "is_strict",
-    "is_symbolic",
-    "is_torch",
-    "library",
-    "limits",
-    "marked",
-    "namespace",
-    "numpy_rules",
-    "product",
-    "rectangular",
-    "result_dtype",
-    "undivided",
-    "widest",
-]
-
 Array = Any
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -19,8 +19,6 @@ from torch import Tensor
 from posenc._core.phase import words
 from posenc._core.tracing import outside
 
-__all__ = ["constants", "holds_tensors"]
-
 
 def constants(spec: Any, beside: Tensor) -> dict[str, Any]:
     """The constants of `spec` on the device of `beside`."""

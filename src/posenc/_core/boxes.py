@@ -20,8 +20,6 @@ from posenc._core.array import (
 from posenc._core.coordinates import integers
 from posenc._core.errors import ArgumentError, mismatch, one_of
 
-__all__ = ["boxes", "descending"]
-
 Array = Any
 
 

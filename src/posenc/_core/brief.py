@@ -6,8 +6,6 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["brief"]
-
 
 def brief(value: Any, write: Callable[[Any], str] = repr) -> str:
     """The call that makes a value, without the fields that have their defaults."""

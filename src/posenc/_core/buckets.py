@@ -18,15 +18,6 @@ import numpy as np
 from posenc._core.errors import SpecError, mismatch
 from posenc._core.lookups import rank
 
-__all__ = [
-    "bucket_of",
-    "check_buckets",
-    "direction_thresholds",
-    "log_thresholds",
-    "padded",
-    "root",
-]
-
 LARGEST = 2**31 - 1
 
 

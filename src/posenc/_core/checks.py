@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from posenc._core.errors import SpecError, mismatch
 
-__all__ = ["at_least", "distinct", "even_width", "not_too_many", "positive", "width_of"]
-
 MOST_NUMBERS = 2**22
 
 

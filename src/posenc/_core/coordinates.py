@@ -18,8 +18,6 @@ from posenc._core.array import (
 )
 from posenc._core.errors import ArgumentError, DTypeError, PositionError, mismatch
 
-__all__ = ["integers", "reals"]
-
 Array = Any
 
 

@@ -24,8 +24,6 @@ from posenc._core.array import (
 from posenc._core.coordinates import integers
 from posenc._core.errors import ArgumentError, PositionError, mismatch
 
-__all__ = ["arange", "check_direction", "from_mask", "offset", "padding_mask"]
-
 Array = Any
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 
-__all__ = ["Displayed"]
-
 
 class Displayed:
     """Base of specs, plans and findings: notebooks show them by name, with a small picture."""

@@ -18,23 +18,6 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = [
-    "ArgumentError",
-    "DTypeError",
-    "DataError",
-    "DependencyError",
-    "EndedError",
-    "KeywordError",
-    "PosencError",
-    "PositionError",
-    "SpecError",
-    "closest",
-    "mismatch",
-    "one_of",
-    "printed",
-    "suggest",
-]
-
 
 class PosencError(Exception):
     """Base of every error raised on purpose by posenc."""

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["AROUND", "USUAL", "Example", "around", "small"]
-
 AROUND = "a way once around the world"
 USUAL: dict[str, dict[str, Any]] = {
     "table": {"dim": 64},

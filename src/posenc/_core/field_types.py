@@ -13,8 +13,6 @@ from typing import Any, Literal, Union
 from posenc._core.errors import SpecError, closest, mismatch, suggest
 from posenc._core.foreign import value_advice
 
-__all__ = ["coerce", "show", "words_of"]
-
 
 def coerce(value: Any, hint: Any, caller: str) -> Any:
     """The value as an annotation asks for it, or an error that says what was expected."""

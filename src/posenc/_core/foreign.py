@@ -13,17 +13,6 @@ from typing import Any, TypeVar
 from posenc._core.errors import KeywordError, closest, mismatch
 from posenc._names import HOMES, VALUES
 
-__all__ = [
-    "argument_advice",
-    "check_call",
-    "letters",
-    "meanings",
-    "name_advice",
-    "own_arguments",
-    "refuse",
-    "value_advice",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 WIDTHS = """dim d_model d_head dim_head dim_model dims embed_dim embed_size emb_dim embedding_dim

@@ -19,8 +19,6 @@ from posenc._core.array import (
 )
 from posenc._core.errors import ArgumentError, mismatch, one_of
 
-__all__ = ["from_grid_mask", "grid"]
-
 Array = Any
 Normalise = Literal["none", "unit", "centred", "reference"]
 

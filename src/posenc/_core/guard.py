@@ -18,8 +18,6 @@ from typing import Any
 
 from posenc._core.errors import EndedError, mismatch
 
-__all__ = ["Interrupted", "ended", "foreign", "of_pytest", "offline", "report", "why_no_code"]
-
 SCHEMES = ("http", "https", "ftp", "s3", "gs", "ssh")
 DATA = re.compile(
     r"\.(bin|ckpt|csv|gguf|h5|ipynb|json|md|np[yz]|onnx|pickle|pkl|pth?|py[cd]|safetensors|so|toml|"

@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.array import is_compiling, is_symbolic, is_torch
+from posenc._core.array import is_symbolic, is_torch
 from posenc._core.errors import ArgumentError, mismatch
-
-__all__ = ["check_apart", "check_writable", "overwrite"]
+from posenc._core.tracing import is_compiling
 
 Array = Any
 

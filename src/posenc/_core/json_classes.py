@@ -10,8 +10,6 @@ from typing import Any, Literal
 
 from posenc._core.spec import Spec, Value
 
-__all__ = ["values_inside", "why_no_json"]
-
 # What a kind reads of a spec, beside its methods.
 SIZES = {
     "table": ("dim",),

@@ -28,8 +28,6 @@ from posenc._core.checks import not_too_many
 from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec import Value
 
-__all__ = ["LADDERS", "Ladder", "context", "pi"]
-
 DIGITS = 50  # 2**64 needs 20; the rest covers positions, large frequencies and long recurrences
 LARGEST_FREQUENCY = 2**40  # radians per position; beyond it no integer position tells them apart
 MOST_OCTAVES = 1200  # from the smallest float to the largest frequency

@@ -7,8 +7,6 @@ from typing import Any
 
 from posenc._core.array import is_jax, is_torch
 
-__all__ = ["moveaxis", "solved"]
-
 Array = Any
 
 

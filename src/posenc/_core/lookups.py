@@ -10,8 +10,6 @@ import numpy as np
 
 from posenc._core.array import is_jax, is_torch
 
-__all__ = ["along", "gather", "lookup", "rank"]
-
 Array = Any
 
 

@@ -8,10 +8,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 from posenc._core.array import Array, astype
-from posenc._core.parameters import Init, Parameter
-from posenc._core.spec import Value
-
-__all__ = ["Magnitude"]
+from posenc._core.parameters import Init
+from posenc._core.spec import Parameter, Value
 
 
 @final

@@ -20,8 +20,6 @@ from posenc._core.ladder import Ladder, context
 from posenc._core.phase import Array, classic, evaluate, steps, turns
 from posenc._core.rungs import DECIMAL, FLOAT, Float32Rungs, Rescaling, Rungs
 
-__all__ = ["PhaseMatrix"]
-
 
 class PhaseMatrix(NamedTuple):
     """Which frequencies turn which pairs, and with which arithmetic.

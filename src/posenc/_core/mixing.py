@@ -23,8 +23,6 @@ from posenc._core.ladder import LARGEST_FREQUENCY, MOST_FREQUENCIES, context, pi
 from posenc._core.phase import Array, classic, cos_sin, steps
 from posenc._core.spec import Value
 
-__all__ = ["DenseMatrix", "FrequencyMatrix", "Gaussian"]
-
 
 @final
 @dataclass(frozen=True)

@@ -8,9 +8,7 @@ from typing import Literal, final
 import numpy as np
 
 from posenc._core.checks import at_least
-from posenc._core.spec import Parameter, Value
-
-__all__ = ["Init", "Parameter"]
+from posenc._core.spec import Value
 
 
 @final

@@ -34,24 +34,6 @@ import numpy as np
 
 from posenc._core.ladder import context, pi
 
-__all__ = [
-    "Halves",
-    "Words",
-    "add",
-    "classic",
-    "cos_sin",
-    "evaluate",
-    "from_residual",
-    "halves",
-    "joined",
-    "multiply",
-    "quadrants",
-    "steps",
-    "turns",
-    "whole_turns",
-    "words",
-]
-
 MASK = 0xFFFFFFFF
 Array = Any  # an array of NumPy, torch, JAX or another library of the array API standard
 

@@ -19,8 +19,6 @@ from posenc._core.buckets import padded
 from posenc._core.errors import SpecError, mismatch
 from posenc._core.lookups import rank
 
-__all__ = ["Method", "bucket_count", "buckets_2d", "check_piecewise", "piecewise_thresholds"]
-
 Method = Literal["euclidean", "quantised", "cross", "product"]
 FARTHEST = 2**15 - 1  # offsets beyond it share the last bucket, and their squares fit 32 bits
 

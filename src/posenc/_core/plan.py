@@ -16,8 +16,6 @@ from posenc._core.checks import at_least, positive
 from posenc._core.errors import PositionError, SpecError, mismatch, suggest
 from posenc._core.spec import Spec, Value
 
-__all__ = ["Entry", "Plan", "of_part", "of_type"]
-
 
 @final
 @dataclass(frozen=True)

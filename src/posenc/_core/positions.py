@@ -18,8 +18,6 @@ from posenc._core.grid import from_grid_mask, grid
 from posenc._core.sequences import multimodal
 from posenc._core.spec import Value
 
-__all__ = ["Positions"]
-
 
 class _Builder(NamedTuple):
     call: Callable[..., Any]

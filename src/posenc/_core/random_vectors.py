@@ -6,8 +6,6 @@ import hashlib
 
 import numpy as np
 
-__all__ = ["random_vectors"]
-
 
 def random_vectors(tokens: list[str], dim: int, seed: int) -> np.ndarray:
     """Vectors for words: the same word and seed give the same numbers, on any machine, for ever.

@@ -19,8 +19,6 @@ from posenc._core.plan import of_part, of_type
 from posenc._core.positions import Positions
 from posenc._core.spec import Spec, Value
 
-__all__ = ["Layer", "Note", "Reading", "Source"]
-
 Level = Literal["error", "warning", "remark"]
 Origin = Literal["config", "preset", "class", "format", "caller", "code", "file"]
 

@@ -42,8 +42,6 @@ from posenc._core.phase import (
 )
 from posenc._core.phase import words as split
 
-__all__ = ["constants", "cos_sin", "differentiable", "turns"]
-
 
 def constants(frequencies: np.ndarray) -> dict[str, np.ndarray]:
     """What `cos_sin` needs besides the steps, from `Decimal` frequencies of shape (axes, pairs)."""

@@ -19,8 +19,6 @@ import numpy as np
 
 from posenc._core.array import Array, device_of
 
-__all__ = ["METHODS", "Method", "resample", "taps"]
-
 Method = Literal[
     "cubic_antialias", "linear_antialias", "cubic", "linear", "cubic_corners", "linear_corners"
 ]

@@ -8,8 +8,6 @@ import numpy as np
 
 from posenc._core.errors import DTypeError, mismatch
 
-__all__ = ["first_collision", "rounded"]
-
 # Stored bits of the significand, smallest step near zero, largest number.
 DTYPES = {
     "float64": (52, 2.0**-1074, 2.0**1023),

@@ -14,8 +14,6 @@ from typing import Any, NamedTuple, Protocol
 
 from posenc._core.ladder import pi
 
-__all__ = ["DECIMAL", "FLOAT", "Float32Rungs", "Rescaling", "RungArithmetic", "Rungs"]
-
 Array = Any
 Number = Any  # Decimal, float, or a test's own
 

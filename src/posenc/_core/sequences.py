@@ -16,8 +16,6 @@ from posenc._core.array import arange, library, numpy_rules
 from posenc._core.coordinates import integers
 from posenc._core.errors import ArgumentError, mismatch
 
-__all__ = ["multimodal", "shard", "variable"]
-
 Array = Any
 LAYOUTS = ("contiguous", "head_tail", "zigzag", "striped")
 

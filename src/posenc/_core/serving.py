@@ -16,8 +16,6 @@ from posenc._core.counting import offset
 from posenc._core.errors import ArgumentError, PositionError, mismatch
 from posenc._core.sequences import multimodal
 
-__all__ = ["delta", "following", "from_token_types", "paged", "path", "tree"]
-
 Array = Any
 
 

@@ -8,8 +8,6 @@ import numpy as np
 
 from posenc._core.checks import not_too_many
 
-__all__ = ["MOST_HEADS", "Recipe", "slopes_of"]
-
 MOST_HEADS = 2**16
 
 Recipe = Literal["paper", "geometric"]

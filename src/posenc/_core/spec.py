@@ -27,17 +27,6 @@ from posenc._core.foreign import argument_advice, check_call
 from posenc._core.io import inputs
 from posenc._core.tracing import compile_time, is_followed, unseen
 
-__all__ = [
-    "Parameter",
-    "Spec",
-    "Value",
-    "field_help",
-    "from_dict",
-    "from_json",
-    "texts_of",
-    "to_json",
-]
-
 Self = TypeVar("Self", bound="Value")
 
 DEEPEST_NESTING = 32  # of a JSON text; specs nest three or four deep

@@ -15,8 +15,6 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from posenc._core.foreign import refuse
 
-__all__ = ["compile_time", "is_compiling", "is_followed", "outside", "unseen"]
-
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -21,8 +21,6 @@ from posenc._core.guard import Interrupted, ended
 from posenc.cli._child import watched
 from posenc.cli._flags import command_advice, in_flags, usage_advice
 
-__all__ = ["COMMANDS", "RUNNING", "app", "main"]
-
 # Name -> (module, one line for the help), so that `posenc --help` imports no command.
 COMMANDS: dict[str, tuple[str, str]] = {
     "encode": ("posenc.cli.encode", "Add an encoding to the tokens of a text or to an array."),

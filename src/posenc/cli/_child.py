@@ -18,8 +18,6 @@ from pathlib import Path
 from posenc._core import guard
 from posenc._core.errors import mismatch
 
-__all__ = ["SECONDS", "limit", "watched"]
-
 SECONDS = 60.0  # of an import or a call, where the command line does not say
 GRACE = 1.0  # for the end of a process that has said how it ends
 NONE = -1  # instead of an exit code

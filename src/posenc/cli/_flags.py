@@ -13,8 +13,6 @@ import click
 from posenc._core.errors import closest
 from posenc._core.foreign import meanings
 
-__all__ = ["command_advice", "in_flags", "usage_advice"]
-
 # What people call a command -> what to write.
 COMMAND_WORDS = {
     "list": "ls presets preset encodings names models plans search find show info",
@@ -80,7 +78,7 @@ def command_advice(name: str) -> str:
 
 
 def usage_advice(error: click.UsageError, command: click.Command) -> str:
-    """What to write for an option or word that a command does not have, in place of click's guess."""
+    """What to write for an option or word that a command lacks, instead of click's guess."""
     flags = flags_of(command)
     if isinstance(error, click.NoSuchOption):
         text = f"No such option '{error.option_name}'."

@@ -16,16 +16,6 @@ from posenc._core.errors import DataError, mismatch
 from posenc._core.io import inputs
 from posenc._core.io.outputs import check_target
 
-__all__ = [
-    "InputFile",
-    "InputText",
-    "check_output",
-    "file_there",
-    "looks_like_a_file",
-    "no_text",
-    "standard_input",
-]
-
 # Endings of files that hold numbers, models or texts.
 ENDINGS = """
 .bin .ckpt .csv .feather .gguf .ggml .gz .h5 .hdf5 .ipynb .json .jsonl .log .mat .md .msgpack .npy

@@ -18,26 +18,6 @@ from posenc.cli._inputs import file_there
 if TYPE_CHECKING:
     from posenc.encodings.table.base import TableSpec
 
-__all__ = [
-    "RenamedOption",
-    "SpecChoice",
-    "WordChoice",
-    "any_spec",
-    "as_json",
-    "count_of",
-    "encoding_names",
-    "grouped",
-    "is_json",
-    "make_spec",
-    "of_options",
-    "plan_names",
-    "preset_names",
-    "runs_code",
-    "spec_of",
-    "spec_options",
-    "table_width",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 ORDERS = ("interleaved", "sin_cos", "cos_sin")

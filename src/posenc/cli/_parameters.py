@@ -11,14 +11,12 @@ import click
 import numpy as np
 
 from posenc._core.errors import DataError, mismatch, suggest
-from posenc._core.io import files, inputs
+from posenc._core.io import files, inputs, tensor_layout
 from posenc.cli._inputs import InputFile
 from posenc.cli._options import grouped
 
 if TYPE_CHECKING:
     from posenc.encodings.table.base import TableSpec
-
-__all__ = ["Learnt", "ParameterChoice", "learnt_from", "parameter_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -108,7 +106,7 @@ def _read(
 
 
 def _tensor(
-    path: Path, tensor: files.Tensor, shape: tuple[int, ...], caller: str, *, finite: bool
+    path: Path, tensor: tensor_layout.Tensor, shape: tuple[int, ...], caller: str, *, finite: bool
 ) -> np.ndarray:
     # The shape comes first: a file of the wrong one is never read, however large.
     if tensor.shape != shape:

@@ -20,16 +20,6 @@ from posenc.cli._options import count_of, grouped
 if TYPE_CHECKING:
     from posenc.encodings.table.base import TableSpec
 
-__all__ = [
-    "Grid",
-    "Listed",
-    "PlaceChoice",
-    "PositionSequence",
-    "grid_sides",
-    "place_options",
-    "places_from",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 MOST_POSITIONS = 2**24

@@ -28,19 +28,6 @@ from posenc.cli._parameters import ParameterChoice, learnt_from
 from posenc.cli._places import grid_sides
 from posenc.plot.rows import PICTURES, PictureOption, PictureRow, pictures_of
 
-__all__ = [
-    "PlotSubject",
-    "SpecWords",
-    "arguments_of",
-    "chosen",
-    "other_spec_words",
-    "row_option",
-    "spec_words",
-    "usage",
-    "whole_numbers",
-    "words_of",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 
 PAIRINGS = ("half", "interleaved")

@@ -8,15 +8,13 @@ from typing import Any, TypeVar
 
 import click
 
-from posenc._core.io import files
+from posenc._core.io import outputs
 from posenc.cli._inputs import check_output
 from posenc.cli._options import RenamedOption, WordChoice
 from posenc.cli._plot_options import PlotSubject, usage
 from posenc.cli._show import clean, print_json
 from posenc.plot.draw.picture import FORMATS
 from posenc.plot.palette import THEMES
-
-__all__ = ["finish", "output_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -120,7 +118,7 @@ def _write_data(path: Path, picture: Any, existing: Any) -> None:
 
     name = picture.parameters["plot"]
     content = to_npz(picture.data) if path.suffix == ".npz" else to_csv(name, picture.data)
-    files.write_whole(path, content, existing=existing)
+    outputs.write_whole(path, content, existing=existing)
 
 
 def _finite(values: dict[str, Any]) -> dict[str, Any]:

@@ -13,8 +13,6 @@ from posenc.cli._options import WordChoice
 if TYPE_CHECKING:
     from posenc.detect.convert import Projections
 
-__all__ = ["given", "projection_options", "stored_option"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_BASE = 10_000.0  # of a rotation whose angles do not matter
 

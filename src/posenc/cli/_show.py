@@ -19,16 +19,6 @@ from posenc._core.errors import DataError, mismatch
 if TYPE_CHECKING:
     from posenc.cli._places import PositionSequence
 
-__all__ = [
-    "AlignedRows",
-    "clean",
-    "elide",
-    "print_json",
-    "progress",
-    "shade",
-    "width_of_screen",
-]
-
 BARS = "▁▂▃▄▅▆▇█"
 MOST_BARS = 16
 NAME_WIDTH = 12

@@ -11,23 +11,12 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from posenc._core.errors import DataError, mismatch
-from posenc._core.io import files, inputs
+from posenc._core.io import files, inputs, npy, outputs, safetensors, tensor_layout
 from posenc.cli._options import table_width
 
 if TYPE_CHECKING:
     from posenc.cli._places import PositionSequence
     from posenc.encodings.table.base import TableSpec
-
-__all__ = [
-    "TILE",
-    "Target",
-    "add_to_file",
-    "check_source",
-    "rows_as",
-    "tiles",
-    "write_array",
-    "write_rows",
-]
 
 TILE = 2**20  # elements worked on at a time; about 30 bytes each while they are
 RUN = 2**17  # elements of one sequence in a tile, so that many sequences share their rows
@@ -53,10 +42,10 @@ class Target(NamedTuple):
 
     def open(self) -> contextlib.AbstractContextManager[IO[bytes]]:
         """The file, which appears when it is complete."""
-        return files.replacing(self.path, existing="replace" if self.force else "refuse")
+        return outputs.replacing(self.path, existing="replace" if self.force else "refuse")
 
 
-def check_source(layout: files.Layout, tensor: files.Tensor) -> None:
+def check_source(layout: tensor_layout.Layout, tensor: tensor_layout.Tensor) -> None:
     """Raise unless the tensor holds embeddings: floating, (..., seq, dim), in C order."""
     caller = f"{layout.path}" + (f": {tensor.name!r}" if tensor.name else "")
     if tensor.dtype not in files.FLOATS:
@@ -97,8 +86,8 @@ def tiles(rows: int, seq: int, dim: int, size: int = TILE) -> Iterator[RowBlock]
 
 def add_to_file(
     spec: TableSpec,
-    layout: files.Layout,
-    tensor: files.Tensor,
+    layout: tensor_layout.Layout,
+    tensor: tensor_layout.Tensor,
     target: Target,
     *,
     places: PositionSequence,
@@ -138,8 +127,8 @@ def add_to_file(
 
 
 def _front(
-    layout: files.Layout,
-    tensor: files.Tensor,
+    layout: tensor_layout.Layout,
+    tensor: tensor_layout.Tensor,
     target: Target,
     width: int,
     streams: tuple[IO[bytes], IO[bytes]],
@@ -160,8 +149,8 @@ def _front(
 
 
 def _moved(
-    layout: files.Layout,
-    tensor: files.Tensor,
+    layout: tensor_layout.Layout,
+    tensor: tensor_layout.Tensor,
     shape: tuple[int, ...],
     source: IO[bytes],
     sink: IO[bytes],
@@ -169,7 +158,7 @@ def _moved(
     """Copy the other tensors to where a wider one leaves room; where its bytes begin."""
     in_order = sorted(layout.tensors.values(), key=lambda t: (t.begin, t.end))
     shapes = {t.name: (t.dtype, shape if t is tensor else t.shape) for t in in_order}
-    header = files.safetensors_header(shapes, layout.metadata)
+    header = safetensors.safetensors_header(shapes, layout.metadata)
     files.write(sink, 0, header)
     at = first = len(header)
     for other in in_order:
@@ -186,8 +175,8 @@ def _header(
     target: Target, name: str, dtype: str, shape: tuple[int, ...], metadata: Mapping[str, str]
 ) -> bytes:
     if target.format == "npy":
-        return files.npy_header(dtype, shape)
-    return files.safetensors_header({name: (dtype, shape)}, metadata)
+        return npy.npy_header(dtype, shape)
+    return safetensors.safetensors_header({name: (dtype, shape)}, metadata)
 
 
 def _range(part: slice) -> range:
@@ -204,7 +193,7 @@ def _result(
 
 
 def _check_finite(
-    caller: str, x: np.ndarray, y: np.ndarray, tensor: files.Tensor, tile: RowBlock
+    caller: str, x: np.ndarray, y: np.ndarray, tensor: tensor_layout.Tensor, tile: RowBlock
 ) -> None:
     # NaN and infinity survive the sum, so one look at the result covers both.
     if np.isfinite(files.decode(y, tensor.dtype)).all():

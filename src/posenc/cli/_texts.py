@@ -19,8 +19,6 @@ from posenc.cli._inputs import (
 )
 from posenc.cli._options import count_of
 
-__all__ = ["MOST_NUMBERS", "TextPieces", "rows_of_file", "tokens_of"]
-
 WORDS = inputs.FileKind("a text", 2**23)
 
 MOST_NUMBERS = 2**23  # of the sum of a text

@@ -13,8 +13,6 @@ from posenc._core.errors import DataError, mismatch
 from posenc._core.io import files, inputs
 from posenc.cli._inputs import standard_input
 
-__all__ = ["vector_from"]
-
 STDIN = "standard input"
 FORMATS = (".npy", ".safetensors")
 MOST_NUMBERS = 2**24  # of a row, or of an array that has to be turned

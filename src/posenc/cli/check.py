@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from posenc._core.spec import Spec
     from posenc.testing import Subject
 
-__all__ = ["command"]
-
 
 @click.command()
 @click.argument("target", metavar="TARGET", required=False)

@@ -9,8 +9,6 @@ from posenc._core.spec import Spec
 from posenc.cli._options import as_json, encoding_names, preset_names
 from posenc.cli._show import print_json
 
-__all__ = ["command"]
-
 
 @click.command()
 @click.argument(

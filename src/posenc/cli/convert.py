@@ -16,8 +16,6 @@ from posenc.cli._show import clean, print_json, progress
 if TYPE_CHECKING:
     from posenc.detect.convert import Conversion
 
-__all__ = ["command"]
-
 METHODS = (
     "cubic_antialias",
     "linear_antialias",

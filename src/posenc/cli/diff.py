@@ -10,8 +10,6 @@ import click
 from posenc.cli._options import WordChoice, as_json, runs_code
 from posenc.cli._show import clean, print_json
 
-__all__ = ["command"]
-
 
 @click.command()
 @click.argument("a", metavar="A")

@@ -18,8 +18,6 @@ import posenc
 from posenc.cli._options import as_json
 from posenc.cli._show import print_json
 
-__all__ = ["command", "kernels", "probe"]
-
 # Package -> what it is for. The first three are needed, the rest optional.
 PACKAGES = {
     "numpy": "arrays (needed)",

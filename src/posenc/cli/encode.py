@@ -11,7 +11,7 @@ import numpy as np
 
 from posenc._core.brief import brief
 from posenc._core.errors import DataError, mismatch
-from posenc._core.io import files
+from posenc._core.io import files, tensor_layout
 from posenc._core.random_vectors import random_vectors
 from posenc.cli import _show, _stream
 from posenc.cli._inputs import (
@@ -27,8 +27,6 @@ from posenc.cli._texts import MOST_NUMBERS, TextPieces, rows_of_file, tokens_of
 
 if TYPE_CHECKING:
     from posenc.encodings.table.base import TableSpec
-
-__all__ = ["command", "random_vectors"]
 
 DEFAULT_DIM = 8  # fits a screen of 80 columns
 
@@ -190,8 +188,8 @@ def _target(output: str, force: bool) -> _stream.Target:
 
 def _report(
     encoding: EncodeChoices,
-    layout: files.Layout,
-    picked: files.Tensor,
+    layout: tensor_layout.Layout,
+    picked: tensor_layout.Tensor,
     target: _stream.Target,
     *,
     json_: bool,

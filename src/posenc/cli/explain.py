@@ -14,8 +14,6 @@ from posenc.cli._inputs import InputFile, standard_input
 from posenc.cli._options import RenamedOption, WordChoice, as_json, is_json, plan_names
 from posenc.cli._show import clean, print_json
 
-__all__ = ["command"]
-
 CONFIG = "the JSON of a config, which begins with {"
 
 

@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from posenc._core.guard import Interrupted
-from posenc._core.io import files, inputs
+from posenc._core.io import inputs, outputs
 from posenc.cli._inputs import InputFile, check_output
 from posenc.cli._options import as_json
 from posenc.cli._show import print_json
 
 if TYPE_CHECKING:
     from posenc.explore.session import Session
-
-__all__ = ["command"]
 
 EXAMPLES = """\b
 Examples:
@@ -152,7 +150,7 @@ def _freeze(
     lines = [line for text in states for line in _lines(text)]
     asked = [state_of(line) for line in lines] or default_states(state_of(first) if first else None)
     page = frozen(asked, session)
-    files.write_whole(target, page, existing="replace" if force else "refuse")
+    outputs.write_whole(target, page, existing="replace" if force else "refuse")
     if json_:
         print_json({"output": str(target), "states": len(asked), "bytes": len(page)})
         return

@@ -13,8 +13,6 @@ from posenc.cli._inputs import check_output, file_there, standard_input
 from posenc.cli._options import as_json
 from posenc.cli._show import clean, print_json
 
-__all__ = ["command"]
-
 CONFIG = "the JSON of a config, which begins with {"
 EXAMPLES = """\b
 Examples:

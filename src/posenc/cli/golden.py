@@ -17,8 +17,6 @@ from posenc.cli._show import clean
 if TYPE_CHECKING:
     from posenc.detect.contract import Contract
 
-__all__ = ["command", "source_of"]
-
 EXPECTED = "the JSON of a config, a plan or a spec, which begins with {"
 EXAMPLES = """\b
 Examples:

@@ -10,8 +10,6 @@ from posenc.cli._inputs import InputFile
 from posenc.cli._options import RenamedOption, as_json
 from posenc.cli._show import clean, print_json, progress
 
-__all__ = ["command"]
-
 IN_FULL = 6
 
 
@@ -35,8 +33,8 @@ def command(file: str, tensor: str | None, as_spec: bool, json_: bool) -> None:
     their first rows look like. A convention is claimed after every entry was rebuilt from it; the
     exit code is 0 also where nothing can be claimed.
     """
+    from posenc._core.spec import to_json
     from posenc.detect.identify import identify, lines
-    from posenc.registry import to_json
 
     with progress("reading", 100) as advance:
         shown = [0]

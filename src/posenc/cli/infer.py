@@ -16,8 +16,6 @@ from posenc.cli._show import clean, print_json
 if TYPE_CHECKING:
     from posenc.detect.infer import Inferred
 
-__all__ = ["command"]
-
 NAMES = ("input", "output", "positions")
 
 EXAMPLES = """\b

@@ -11,8 +11,6 @@ from posenc._core.errors import suggest
 from posenc.cli._options import as_json
 from posenc.cli._show import print_json
 
-__all__ = ["command", "summary"]
-
 KINDS = {
     "table": "added to the embeddings",
     "rotary": "turns queries and keys",

@@ -25,8 +25,6 @@ from posenc.cli._vectors import vector_from
 if TYPE_CHECKING:
     from posenc.detect.locate import Location
 
-__all__ = ["command"]
-
 EXAMPLES = """\b
 Examples:
   posenc locate --dim 5120 --value 0.488814 --at 1088

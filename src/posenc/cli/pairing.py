@@ -14,9 +14,6 @@ from posenc.cli._show import clean, print_json
 if TYPE_CHECKING:
     from posenc.detect.convert import PairingFinding
 
-__all__ = ["command"]
-
-
 EXAMPLES = """\b
 Examples:
   posenc pairing llama/

@@ -27,8 +27,6 @@ from posenc.cli._show import print_json
 from posenc.cli.locate import unpaired
 from posenc.plot.rows import PICTURES, PictureRow
 
-__all__ = ["command"]
-
 HELP = """Draw an encoding.
 
 \b

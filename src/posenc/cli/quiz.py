@@ -16,8 +16,6 @@ from posenc.cli._show import clean, print_json
 if TYPE_CHECKING:
     from posenc.learn import Question
 
-__all__ = ["command"]
-
 MOST = 200
 LONGEST_LINE = 4096  # of which one character too many is enough to refuse it
 PATIENCE = 5  # lines that are no answer, before a question is given up: `yes '' | posenc quiz` ends

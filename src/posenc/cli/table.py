@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from posenc.encodings.table.base import TableSpec
 
-__all__ = ["command"]
-
 DEFAULT_DIM = 8
 DEFAULT_LENGTH = 16
 MOST_NUMBERS = 2**23  # of JSON on the screen

@@ -24,11 +24,11 @@ from posenc._core.lookups import along, gather, lookup
 from posenc._core.magnitude import Magnitude
 from posenc._core.matrix import PhaseMatrix
 from posenc._core.mixing import DenseMatrix
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
 from posenc._core.phase import cos_sin, steps
 from posenc._core.rungs import Float32Rungs, Rungs
 from posenc._core.slopes import Recipe, slopes_of
-from posenc._core.spec import Spec, Value
+from posenc._core.spec import Parameter, Spec, Value
 from posenc.encodings.bias.base import BiasSpec, distance
 from posenc.encodings.relative.base import Places, RelativeSpec, in_order
 from posenc.encodings.rotary.base import Role, RotarySpec, SpatialRotarySpec

@@ -33,18 +33,6 @@ from posenc.plot.content import Content
 from posenc.plot.views import attention
 from posenc.plot.views.attention import AttentionView, ScoreParts
 
-__all__ = [
-    "EncodingColumn",
-    "TypedSentence",
-    "UnfitColumn",
-    "chips",
-    "grids",
-    "joined",
-    "readout",
-    "terms",
-    "written",
-]
-
 NUMBERS = 16  # of an output that are drawn
 
 

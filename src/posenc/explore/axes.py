@@ -9,8 +9,6 @@ import numpy as np
 from posenc.explore.panels import Axis, Series, Tick
 from posenc.explore.text import log_ticks, number, ticks, whole
 
-__all__ = ["banded", "cells", "float32", "logarithmic", "stops", "values"]
-
 
 def cells(
     label: str,

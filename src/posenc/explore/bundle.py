@@ -11,8 +11,6 @@ import json
 import re
 from collections.abc import Mapping
 
-__all__ = ["SCRIPT", "STYLE", "bundle", "is_fresh", "styled"]
-
 SCRIPT, STYLE = "explore.js", "explore.css"
 IMPORT = re.compile(r"^import\s*\{([^}]*)\}\s*from\s*\"\./([\w.]+)\";[ \t]*\n?", re.MULTILINE)
 EXPORT = re.compile(

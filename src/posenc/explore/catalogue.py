@@ -17,8 +17,6 @@ from posenc.explore.models import published
 from posenc.explore.rows import entries
 from posenc.plot.rows import PICTURES, PictureRow
 
-__all__ = ["by_id", "entries", "grid_of", "home_of", "offered", "published_models", "why_not"]
-
 # The first view and the last have no plot: what attention does with several encodings, and models.
 ATTENTION = PictureRow(
     "",

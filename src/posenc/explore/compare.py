@@ -20,8 +20,6 @@ from posenc.explore.text import log_ticks, number, ticks
 from posenc.plot import palette
 from posenc.plot.columns import width_of
 
-__all__ = ["beside", "words"]
-
 A, B = 0, 1  # the styles of two curves, as in `posenc.plot.compare`
 OTHER = 6  # the style of B beside several curves of A
 LONGEST = 80

@@ -16,8 +16,6 @@ from posenc.explore.fields import Field
 from posenc.functional import init
 from posenc.scaling.base import Scaling
 
-__all__ = ["CatalogueEntry", "Chosen", "Values", "call", "initial", "made", "samples", "written"]
-
 LARGEST_PARAMETERS = 2**22  # 32 MiB, and as much again while they are drawn
 
 Values = Mapping[str, Any]

@@ -16,19 +16,6 @@ from typing import Any, Literal, NamedTuple
 from posenc._core.errors import suggest
 from posenc.explore.text import number, plural, whole
 
-__all__ = [
-    "Control",
-    "Field",
-    "Option",
-    "Parsed",
-    "choice",
-    "integer",
-    "real",
-    "short",
-    "switch",
-    "text",
-]
-
 Kind = Literal["integer", "real", "choice", "text", "switch"]
 # Controls of the section `page` stand in the picture itself.
 Section = Literal["encoding", "view", "cursor", "b", "find", "zoom", "page"]

@@ -22,8 +22,6 @@ from posenc.explore.fields import shown
 from posenc.explore.models import entries_of, read_model
 from posenc.explore.session import Embeddings, HeadsFile, Session
 
-__all__ = ["given", "load"]
-
 LARGEST = 2**27  # bytes of one table; the largest published one has 25 million numbers
 MOST_ENTRIES = 64
 MOST_WORDS = 4096

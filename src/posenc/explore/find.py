@@ -23,8 +23,6 @@ from posenc.explore.scene import Scene
 from posenc.explore.text import number, plural, signed, thin, whole
 from posenc.plot.columns import source
 
-__all__ = ["Answer", "answer", "answers"]
-
 MOST_VALUES = 64
 LEAST_BITS = 4  # of a fit that tells anything, as `Fit` has it
 MOST_TYPED = 16  # of the first numbers of a row

@@ -24,8 +24,6 @@ from posenc.explore.text import whole
 from posenc.explore.views import SHAPES
 from posenc.plot import palette
 
-__all__ = ["Steps", "frame", "page_of"]
-
 KEPT = 32  # headers, of a few dozen readers
 LONGEST_KEPT = 200  # characters of a key that belongs to another view
 

@@ -30,8 +30,6 @@ from posenc.explore.session import Session
 from posenc.explore.text import whole as whole_number
 from posenc.explore.views import SHAPES
 
-__all__ = ["default_states", "frozen", "state_of"]
-
 MOST_STATES = 400
 MOST_BYTES = 64 * 2**20
 STOPS = (512, 256, 128, 64, 32)  # of the cursor: as many as fit in the bytes of a state

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from html import escape
 
-__all__ = ["apply", "formula", "fraction", "identifier", "literal", "operator", "power", "row"]
-
 
 def literal(text: str) -> str:
     """A number."""

@@ -23,17 +23,6 @@ from posenc.detect.files.gguf_header import read_header
 from posenc.explore.entry import CatalogueEntry, written
 from posenc.explore.text import whole
 
-__all__ = [
-    "LayerType",
-    "ModelLayers",
-    "entries_of",
-    "of_plan",
-    "of_reading",
-    "published",
-    "read_model",
-    "trained_length",
-]
-
 WINDOW_KEYS = ("sliding_window", "attention_chunk_size", "local_attention")
 MOST_CELLS = 1024
 LONGEST = 160  # characters of an encoding in a sentence

@@ -10,8 +10,6 @@ from posenc.explore.scene import Page, Scene, read
 from posenc.explore.session import Session
 from posenc.explore.views import SHAPES, SHOW
 
-__all__ = ["page_of"]
-
 
 def page_of(state: Mapping[str, str], session: Session) -> tuple[Scene, Page]:
     """What a state means, and what its view makes of it."""

@@ -12,8 +12,6 @@ from posenc.explore.session import HeadsFile
 from posenc.explore.text import number, plural, whole
 from posenc.plot.columns import channels_of, pairs_of
 
-__all__ = ["panel", "use_of_pairs"]
-
 
 def use_of_pairs(q: np.ndarray, k: np.ndarray, spec: Any) -> np.ndarray | None:
     """The mean of |q| |k| over all words, of each head and pair: the most that a score can get.

@@ -12,34 +12,6 @@ from typing import Literal
 
 import numpy as np
 
-__all__ = [
-    "AttentionCell",
-    "AttentionPanel",
-    "Axis",
-    "Block",
-    "Chart",
-    "Chips",
-    "Dial",
-    "DialBlock",
-    "Dials",
-    "Fact",
-    "Heading",
-    "Heatmap",
-    "Link",
-    "Links",
-    "Mark",
-    "Math",
-    "Matrix",
-    "Panel",
-    "Paragraphs",
-    "Prose",
-    "Series",
-    "Strip",
-    "Strips",
-    "TableOfText",
-    "Tick",
-]
-
 Place = Literal["main", "right", "below", "full"]
 HERE = {"here": True}  # of fields that are not sent
 

@@ -15,8 +15,6 @@ from posenc.explore.scene import Scene
 from posenc.explore.views import ON_PAPER
 from posenc.plot.rows import PICTURES, PictureOption
 
-__all__ = ["PictureCall", "command_of", "picture_of"]
-
 
 class PictureCall(NamedTuple):
     """A picture by its name, with what it takes beside the spec."""

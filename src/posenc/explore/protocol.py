@@ -23,8 +23,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["Envelope", "Head", "Message", "changes", "pack", "unpack"]
-
 DTYPES = ("u1", "i4", "f4", "f8")
 
 

@@ -11,8 +11,6 @@ import asyncio
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-__all__ = ["punctual"]
-
 
 def punctual(seconds: float) -> type[asyncio.Protocol]:
     """A protocol for uvicorn whose connections are closed where a client is late.

@@ -17,8 +17,6 @@ from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.explore.entry import CatalogueEntry, Values, call, samples
 from posenc.explore.fields import Field, Option, choice, integer, real
 
-__all__ = ["LARGEST_LENGTH", "entries"]
-
 LARGEST_DIM = 65_536
 LARGEST_HEAD = 4096
 LARGEST_LENGTH = 2**24

@@ -20,8 +20,6 @@ from posenc.explore.views import ON_PAPER
 from posenc.plot.export import archive
 from posenc.plot.rows import PICTURES
 
-__all__ = ["Download", "formats", "save"]
-
 LABELS = {"png": "PNG", "svg": "SVG", "csv": "CSV", "npz": "NPZ"}
 MEDIA = {
     "png": "image/png",

@@ -26,13 +26,11 @@ from posenc.explore.fields import (
     switch,
     text,
 )
-from posenc.explore.rows import LARGEST_LENGTH
+from posenc.explore.rows import LARGEST_LENGTH, entries
 from posenc.explore.session import Session
 from posenc.explore.state_reader import MOST_KEYS, StateReader, plain
 from posenc.explore.text import plural
 from posenc.plot.columns import width_of
-
-__all__ = ["LONGEST_FIND", "REVEAL", "TOUR", "Page", "Scene", "ViewShape", "read"]
 
 MOST_CELLS = 4_000_000
 LONGEST_FIND = 40_000  # characters: a vector of some thousand numbers
@@ -326,7 +324,7 @@ def _narrowed(reader: StateReader, key: str, low: int, high: int) -> None:
 @functools.cache
 def _known(own: frozenset[str]) -> frozenset[str]:
     """Every key that some view understands, its own keys and those of all."""
-    keys = {*own, *(f.key for entry in catalogue.entries() for f in entry.fields)}
+    keys = {*own, *(f.key for entry in entries() for f in entry.fields)}
     keys |= {"p", "j", "p0", "p1", "j0", "j1", "emb", *COMMON}
     return frozenset(keys | {PIN + key for key in keys})
 

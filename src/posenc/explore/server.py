@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-__all__ = ["app", "bound", "serve", "whole"]
-
 ADDRESS = "127.0.0.1"
 HOSTS = ("127.0.0.1", "localhost", "[::1]")
 PATIENCE = 5  # seconds for a request to arrive and for an answer to be taken

@@ -12,8 +12,6 @@ import numpy as np
 
 from posenc.explore.entry import CatalogueEntry
 
-__all__ = ["Embeddings", "HeadsFile", "Session"]
-
 
 class Embeddings(NamedTuple):
     """Embeddings of a file for the sentence: a row for each word, and the words if it has them."""

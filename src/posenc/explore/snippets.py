@@ -9,18 +9,6 @@ from posenc.explore.catalogue import grid_of
 from posenc.explore.fields import short
 from posenc.explore.scene import Scene
 
-__all__ = [
-    "attention",
-    "bias",
-    "distance",
-    "rotate",
-    "sentence",
-    "spec_lines",
-    "stretch",
-    "table",
-    "waves",
-]
-
 
 def spec_lines(scene: Scene, name: str = "pe") -> list[str]:
     """The lines that make the encoding, and what stands in for what it has learned."""

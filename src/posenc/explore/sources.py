@@ -12,8 +12,6 @@ from posenc.explore.entry import Chosen, initial
 from posenc.explore.scene import Scene
 from posenc.plot.columns import TableSource, source
 
-__all__ = ["held", "held_of", "learnt", "visible", "window"]
-
 
 def held(chosen: Chosen, length: int | None = None) -> TableSource:
     """The rows and waves of an encoding; raises `PosencError` where it has none."""

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["MOST_ROWS", "LearnedRows", "Nearest", "analysis", "nearest"]
-
 MOST_ROWS = 2048
 PADDING = 8, 4  # of the transform, for tables up to `SHORT` rows and longer ones
 SHORT = 1024

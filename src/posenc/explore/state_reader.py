@@ -11,8 +11,6 @@ from posenc.explore.fields import (
     shown,
 )
 
-__all__ = ["ASKED", "MOST_KEYS", "StateReader", "plain"]
-
 MOST_KEYS = 80
 FARTHEST = 10**15  # places of a cursor
 ASKED = ("w", "h", "theme", "since", "numbers")  # of one request, no part of the state

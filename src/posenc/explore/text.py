@@ -8,19 +8,6 @@ from collections.abc import Iterable
 
 from posenc.explore.panels import Tick
 
-__all__ = [
-    "THIN",
-    "count",
-    "log_ticks",
-    "number",
-    "plural",
-    "signed",
-    "spread",
-    "thin",
-    "ticks",
-    "whole",
-]
-
 THIN = "\u202f"  # narrow and unbroken
 MINUS = "\u2212"
 NEARLY = 1e-12  # what sums of float64 leave of a whole number

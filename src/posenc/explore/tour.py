@@ -11,8 +11,6 @@ from posenc.explore.session import Session
 from posenc.explore.views import SHAPES
 from posenc.learn.tour import stop
 
-__all__ = ["header", "opened"]
-
 ELSEWHERE = "The picture is not the one that this stop explains; its question waits."
 # Moving the cursor or the window, or a search, leaves the picture what it is.
 LIGHT = ("cursor", "zoom", "find")

@@ -27,8 +27,6 @@ try:
 except ImportError:
     raise DependencyError("Widget needs anywidget: pip install 'posenc[notebook]'") from None
 
-__all__ = ["Widget"]
-
 HEIGHT = 700
 NOTEBOOK = "notebook.js"
 

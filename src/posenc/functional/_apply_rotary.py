@@ -19,8 +19,6 @@ from posenc.functional.arguments import X
 from posenc.functional.tokens import align, place_of
 from posenc.kernels.reference import turned_by
 
-__all__ = ["apply_rotary"]
-
 Array = Any
 
 
@@ -118,7 +116,7 @@ def _half_width(full: Array, pairing: Pairing) -> Array:
 
 
 def _divided_rotary(x: Array, cos: Array, sin: Array, options: dict[str, Any]) -> Array:
-    from posenc.functional import _divided
+    from posenc.functional import _divided, _shards
 
     tokens, refused = _divided.of_tokens(x, options["seq_dim"], cos, "apply_rotary")
 
@@ -126,7 +124,7 @@ def _divided_rotary(x: Array, cos: Array, sin: Array, options: dict[str, Any]) -
         return apply_rotary(x, cos, sin, **options)
 
     parts = {
-        "x": _divided.Part(x, tokens, leads=True),
+        "x": _shards.Part(x, tokens, leads=True),
         "cos": _divided.of_positions(cos, tokens, 1, x),
         "sin": _divided.of_positions(sin, tokens, 1, x),
     }

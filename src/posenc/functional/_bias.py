@@ -20,8 +20,6 @@ from posenc.encodings.bias.base import BiasSpec
 from posenc.functional.arguments import Kernel, library_of, name_of, require
 from posenc.functional.scores import check_sides, head_range, known, sides
 
-__all__ = ["bias"]
-
 Array = Any
 
 
@@ -117,7 +115,7 @@ def _divided_bias(spec: BiasSpec, q: Any, k: Any, params: Any, options: dict[str
     """The bias where positions or parameters are divided between processes."""
     import torch
 
-    from posenc.functional import _divided
+    from posenc.functional import _divided, _shards
 
     caller = f"bias({name_of(spec)})"
     axes = ("axes",) if len(spec.axes) > 1 else ()
@@ -125,11 +123,11 @@ def _divided_bias(spec: BiasSpec, q: Any, k: Any, params: Any, options: dict[str
     lead = max((part.labels[: -1 - len(axes)] for part in (rows, columns)), key=len)
     first, end = head_range(options.pop("heads"), spec.heads, caller)
     learned = _divided.of_parameters(spec, _divided.of_heads(spec, params, first, end, caller))
-    numbers = _divided.Part(torch.arange(first, end), (_divided.HEADS,))
+    numbers = _shards.Part(torch.arange(first, end), (_shards.HEADS,))
 
     def entries(q: Any, k: Any, numbers: Any, **params: Array) -> Array:
         some = _divided.range_of(numbers)
         return bias(spec, q, k, params=_divided.params_of(params), heads=some, xp=torch, **options)
 
     parts = {"q": rows, "k": columns, "numbers": numbers, **learned}
-    return _divided.apply(entries, parts, (*lead, _divided.HEADS, "q", "k"), caller, {})
+    return _divided.apply(entries, parts, (*lead, _shards.HEADS, "q", "k"), caller, {})

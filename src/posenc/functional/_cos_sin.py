@@ -24,8 +24,6 @@ from posenc.functional._rotation import check_role
 from posenc.functional.arguments import Kernel, home, name_of
 from posenc.functional.tokens import asked_positions, check_length
 
-__all__ = ["cos_sin"]
-
 Array = Any
 
 

@@ -32,21 +32,6 @@ from posenc.functional._shards import (
 )
 from posenc.functional.tokens import place_of
 
-__all__ = [
-    "HEADS",
-    "WHOLE_CHANNELS",
-    "Part",
-    "apply",
-    "numbered",
-    "of_heads",
-    "of_offset",
-    "of_parameters",
-    "of_positions",
-    "of_tokens",
-    "params_of",
-    "range_of",
-]
-
 # --- labels ---------------------------------------------------------------------------------------
 
 WHOLE_CHANNELS = (

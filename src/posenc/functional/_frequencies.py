@@ -16,8 +16,6 @@ from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.functional._table import table
 from posenc.functional.arguments import name_of
 
-__all__ = ["frequencies", "resolution", "wavelengths"]
-
 
 @compile_time
 def frequencies(spec: Spec) -> np.ndarray:

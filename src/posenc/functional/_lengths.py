@@ -16,8 +16,6 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.functional.arguments import name_of, require
 from posenc.kernels import Choice
 
-__all__ = ["at_length"]
-
 Array = Any
 
 

@@ -31,8 +31,6 @@ from posenc.functional.arguments import name_of
 from posenc.functional.tokens import check_length, with_axes
 from posenc.kernels.reference import turned_by
 
-__all__ = ["logit_scale", "relative_score"]
-
 Array = Any
 
 

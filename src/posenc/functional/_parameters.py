@@ -13,8 +13,6 @@ from posenc._core.spec import Spec
 from posenc._core.tracing import compile_time
 from posenc.functional.arguments import name_of
 
-__all__ = ["init", "parameters"]
-
 Array = Any
 
 

@@ -21,8 +21,6 @@ from posenc.encodings.relative.base import Places, RelativeSpec
 from posenc.functional.arguments import name_of, require
 from posenc.functional.scores import head_range, known, sides_of_content
 
-__all__ = ["relative", "relative_values"]
-
 Array = Any
 
 
@@ -200,17 +198,17 @@ def _divided_scores(
     """A verb where its inputs are divided between processes, by batch or by heads."""
     import torch
 
-    from posenc.functional import _divided
+    from posenc.functional import _divided, _shards
 
     caller = f"{run.__name__}({name_of(spec)})"
     rank = next(iter(inputs.values())).ndim
     lead = tuple(str(axis) for axis in range(rank - 3))
-    labels = (*lead, _divided.HEADS, "q", "k")
+    labels = (*lead, _shards.HEADS, "q", "k")
     axes = ("axes",) if len(spec.axes) > 1 else ()
     parts = {
-        name: _divided.Part(x, labels, leads=True)
+        name: _shards.Part(x, labels, leads=True)
         if name == "weights"
-        else _divided.Part(x, (*labels[:-2], name, "channels"), leads=True)
+        else _shards.Part(x, (*labels[:-2], name, "channels"), leads=True)
         for name, x in inputs.items()
     }
     parts["q_positions"] = _divided.numbered(positions[0], "q", axes)
@@ -220,7 +218,7 @@ def _divided_scores(
     else:
         first, end = head_range(heads, spec.heads, caller)
         learned = _divided.of_heads(spec, params, first, end, caller)
-        parts["numbers"] = _divided.Part(torch.arange(first, end), (_divided.HEADS,))
+        parts["numbers"] = _shards.Part(torch.arange(first, end), (_shards.HEADS,))
 
     def scores(*, q_positions: Any, k_positions: Any, numbers: Any = None, **more: Array) -> Array:
         some = heads if numbers is None else _divided.range_of(numbers)

@@ -16,8 +16,6 @@ from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.encodings.table.timestep import Timestep
 from posenc.functional.arguments import name_of
 
-__all__ = ["reorder"]
-
 
 @compile_time
 def reorder(source: TableSpec, target: TableSpec) -> np.ndarray:

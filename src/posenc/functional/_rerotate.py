@@ -13,8 +13,6 @@ from posenc.functional.arguments import X, name_of
 from posenc.functional.moves import check_alike, moved, warn_of_small_moves
 from posenc.functional.tokens import token_positions
 
-__all__ = ["rerotate"]
-
 Array = Any
 
 
@@ -101,7 +99,7 @@ def rerotate(
 def _divided_move(
     spec: RotarySpec, k: Array, old: Any, new: Any, *, target: RotarySpec | None, seq_dim: int
 ) -> Array:
-    from posenc.functional import _divided
+    from posenc.functional import _divided, _shards
 
     caller = f"rerotate({name_of(spec)})"
     tokens, refused = _divided.of_tokens(k, seq_dim, old, caller)
@@ -111,7 +109,7 @@ def _divided_move(
         return rerotate(spec, k, old, new, target, seq_dim=seq_dim)
 
     parts = {
-        "k": _divided.Part(k, tokens, leads=True),
+        "k": _shards.Part(k, tokens, leads=True),
         "old": _divided.of_positions(old, tokens, last, k),
         "new": _divided.of_positions(new, tokens, last, k),
     }

@@ -18,8 +18,6 @@ from posenc.functional._parameters import parameters
 from posenc.functional._resize_scores import interpolated, offsets_of, resized, sinusoid
 from posenc.functional.arguments import name_of
 
-__all__ = ["extend", "resize"]
-
 Array = Any
 T = TypeVar("T", bound=TableSpec)
 S = TypeVar("S", bound=Spec)

@@ -15,8 +15,6 @@ from posenc.encodings.bias.window import WindowTable
 from posenc.encodings.relative.decomposed import Decomposed
 from posenc.encodings.table.sinusoidal import Sinusoidal
 
-__all__ = ["Offsets", "interpolated", "offsets_of", "resized", "sinusoid"]
-
 Array = Any
 
 

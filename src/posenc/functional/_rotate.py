@@ -11,8 +11,6 @@ from posenc.functional._rotation import Rotation, at_once, read
 from posenc.functional.arguments import Kernel, X
 from posenc.kernels import run
 
-__all__ = ["rotate", "rotate_together"]
-
 Array = Any
 
 

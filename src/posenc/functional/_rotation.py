@@ -8,18 +8,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from posenc import kernels
-from posenc._core.array import (
-    device_of,
-    is_compiling,
-    is_divided,
-    is_torch,
-    namespace,
-    numpy_rules,
-    result_dtype,
-)
+from posenc._core.array import device_of, is_divided, is_torch, namespace, numpy_rules, result_dtype
 from posenc._core.coordinates import integers
 from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.inplace import check_apart
+from posenc._core.tracing import is_compiling
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.functional._lengths import at_length
 from posenc.functional._parameters import parameters
@@ -32,8 +25,6 @@ from posenc.functional.tokens import (
     token_positions,
 )
 from posenc.positions import packed
-
-__all__ = ["Rotation", "at_once", "check_role", "checked", "read", "require_plain"]
 
 Array = Any
 DIRECT = ("auto", "cpu")
@@ -104,7 +95,7 @@ def _tokens(inputs: Sequence[tuple[Array, Role]], seq_dim: Any) -> int | None:
 
 def _divided_turn(asked: Rotation, x: Array, role: Role) -> Array:
     """The turn of an array that is divided between processes."""
-    from posenc.functional import _divided
+    from posenc.functional import _divided, _shards
 
     spec, seq_dim, positions = asked.spec, asked.seq_dim, asked.positions
     require(spec, RotarySpec, "rotate")
@@ -127,10 +118,10 @@ def _divided_turn(asked: Rotation, x: Array, role: Role) -> Array:
         return result
 
     parts = {
-        "x": _divided.Part(x, tokens, leads=True),
+        "x": _shards.Part(x, tokens, leads=True),
         "positions": _divided.of_positions(positions, tokens, last, x),
         "offset": _divided.of_offset(asked.offset),
-        "ends": _divided.Part(asked.cu_seqlens, ("axes",)),
+        "ends": _shards.Part(asked.cu_seqlens, ("axes",)),
         **_divided.of_parameters(spec, asked.params),
     }
     return _divided.apply(turned, parts, tokens, caller, refused, inplace=asked.inplace)

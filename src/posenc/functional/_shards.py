@@ -11,18 +11,6 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 
 from posenc._core.errors import ArgumentError, mismatch
 
-__all__ = [
-    "HEADS",
-    "Part",
-    "Refused",
-    "check_sizes",
-    "joined",
-    "note",
-    "padded",
-    "shard_of",
-    "sizes_of",
-]
-
 HEADS = "heads"
 
 

@@ -17,8 +17,6 @@ from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.functional.arguments import name_of
 from posenc.functional.tokens import with_axes
 
-__all__ = ["shift", "similarity"]
-
 
 @compile_time
 def shift(spec: Sinusoidal, k: int | Sequence[int]) -> np.ndarray:

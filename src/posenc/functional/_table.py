@@ -9,19 +9,17 @@ from posenc import kernels
 from posenc._core.array import (
     device_of,
     dtype_named,
-    is_compiling,
     is_divided,
     namespace,
     numpy_rules,
     result_dtype,
 )
 from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.tracing import is_compiling
 from posenc.encodings.table.base import TableSpec
 from posenc.functional._parameters import parameters
 from posenc.functional.arguments import Kernel, X, home, name_of, require
 from posenc.functional.tokens import asked_positions, is_start, place_of, token_positions
-
-__all__ = ["add", "table"]
 
 Array = Any
 
@@ -227,7 +225,7 @@ def _divided_sum(
     seq_dim: int,
     kernel: Kernel,
 ) -> Array:
-    from posenc.functional import _divided
+    from posenc.functional import _divided, _shards
 
     caller = f"add({name_of(spec)})"
     tokens, refused = _divided.of_tokens(x, seq_dim, positions, caller)
@@ -240,7 +238,7 @@ def _divided_sum(
         )
 
     parts = {
-        "x": _divided.Part(x, tokens, leads=True),
+        "x": _shards.Part(x, tokens, leads=True),
         "positions": _divided.of_positions(positions, tokens, last, x),
         "offset": _divided.of_offset(offset),
         **_divided.of_parameters(spec, params),

@@ -10,9 +10,6 @@ import numpy as np
 from posenc._core.array import device_of, is_foreign, library, namespace
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.spec import Spec
-from posenc.kernels import check_kernel
-
-__all__ = ["Kernel", "X", "check_kernel", "home", "library_of", "name_of", "require"]
 
 Array = Any
 Kernel = Literal["auto", "reference", "cpu", "triton"]

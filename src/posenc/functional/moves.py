@@ -9,16 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.array import compute_dtype, concrete, constants, dtype_name, is_compiling
+from posenc._core.array import compute_dtype, concrete, constants, dtype_name
 from posenc._core.errors import SpecError, mismatch
 from posenc._core.phase import cos_sin as phase_cos_sin
 from posenc._core.spec import texts_of
-from posenc._core.tracing import compile_time
+from posenc._core.tracing import compile_time, is_compiling
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import turn
 from posenc.kernels.reference import turned_by
-
-__all__ = ["PhaseDifference", "check_alike", "difference", "moved", "warn_of_small_moves"]
 
 Array = Any
 

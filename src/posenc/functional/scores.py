@@ -16,8 +16,6 @@ from posenc.functional._parameters import parameters
 from posenc.functional.tokens import counted, is_number, with_axes
 from posenc.kernels import Sides
 
-__all__ = ["check_sides", "head_range", "known", "part_shapes", "sides", "sides_of_content"]
-
 Array = Any
 
 

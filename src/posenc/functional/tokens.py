@@ -12,7 +12,6 @@ from posenc._core.array import (
     concrete,
     device_of,
     is_array,
-    is_compiling,
     is_symbolic,
     namespace,
     rectangular,
@@ -20,19 +19,7 @@ from posenc._core.array import (
 from posenc._core.coordinates import integers, reals
 from posenc._core.counting import offset as counted_from
 from posenc._core.errors import ArgumentError, mismatch
-
-__all__ = [
-    "align",
-    "asked_positions",
-    "check_length",
-    "check_tokens",
-    "counted",
-    "is_number",
-    "is_start",
-    "place_of",
-    "token_positions",
-    "with_axes",
-]
+from posenc._core.tracing import is_compiling
 
 Array = Any
 

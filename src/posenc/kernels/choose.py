@@ -10,14 +10,13 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from posenc._core.array import is_compiling, is_strict, numpy_rules
+from posenc._core.array import is_strict, numpy_rules
 from posenc._core.errors import ArgumentError, mismatch, suggest
+from posenc._core.tracing import is_compiling
 from posenc.kernels import reference
 from posenc.kernels.cpu import Cpu
 from posenc.kernels.gpu import Gpu
 from posenc.kernels.requests import Add, Bias, CosSin, Request, Rotate, Table
-
-__all__ = ["KERNELS", "OPERATIONS", "Candidate", "check_kernel", "report", "run"]
 
 OPERATIONS: dict[str, type[Request]] = {
     "table": Table,

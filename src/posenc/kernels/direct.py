@@ -16,8 +16,6 @@ from torch import Tensor
 
 from posenc.kernels.torch_state import PLAIN, followed
 
-__all__ = ["rotated"]
-
 _version = torch.autograd.graph.increment_version
 
 

@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from posenc._core.array import is_compiling, is_torch
+from posenc._core.array import is_torch
+from posenc._core.tracing import is_compiling
 from posenc.kernels import plans
 from posenc.kernels.places import Positions
 from posenc.kernels.requests import Add, Refusal, Request, Rotate
-
-__all__ = ["Gpu", "gpu_device"]
 
 Array = Any
 

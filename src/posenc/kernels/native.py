@@ -12,8 +12,6 @@ from posenc.kernels import plans
 from posenc.kernels.places import Packed, Positions
 from posenc.positions import packed
 
-__all__ = ["flat", "native", "phases", "rotation", "sinusoids", "threads"]
-
 MISSING = Path(__file__).with_name("_native_missing.txt")
 # The cache of pip keeps what it built without a compiler, and would install it once more.
 AGAIN = "install posenc again by pip install --force-reinstall --no-cache-dir --no-deps"

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from posenc import registry
+from posenc._core.spec import to_json
 from posenc._core.tracing import outside
 from posenc.kernels import torch_launch
 from posenc.kernels.places import Packed, Positions
@@ -24,8 +25,6 @@ from posenc.kernels.plans import Way
 from posenc.kernels.requests import Rotate
 from posenc.kernels.torch_state import transformed
 from posenc.positions import packed
-
-__all__ = ["added", "rotated", "turned"]
 
 SIGNATURE = "Tensor x, Tensor positions, str spec, int seq_dim, bool inverse, bool transposed"
 library = torch.library.Library("posenc", "DEF")
@@ -41,7 +40,7 @@ def _spec(text: str) -> Any:
 
 @outside
 def _text(spec: Any) -> str:
-    return registry.to_json(spec)
+    return to_json(spec)
 
 
 def _kernel(x: Tensor) -> str:

@@ -10,8 +10,6 @@ from posenc._core.array import arange, device_of, limits
 from posenc._core.counting import offset
 from posenc.positions import packed
 
-__all__ = ["Counted", "Packed", "Positions", "Sides", "beside"]
-
 Array = Any
 
 

@@ -14,19 +14,6 @@ from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.kernels.places import Packed, Positions
 from posenc.kernels.requests import CosSin, Rotate
 
-__all__ = [
-    "Columns",
-    "Turning",
-    "Way",
-    "column_phases",
-    "padding",
-    "turning",
-    "why_no_columns",
-    "why_no_turning",
-    "why_not_dtype",
-    "why_not_positions",
-]
-
 DTYPES = ("float32", "float16", "bfloat16")
 QUARTER = np.int64(2**62)  # of a turn, by which a cosine is ahead of a sine
 

@@ -32,8 +32,6 @@ from posenc.encodings.table.base import TableSpec
 from posenc.kernels.places import Counted, beside
 from posenc.kernels.requests import Add, Bias, CosSin, Request, Rotate, Table
 
-__all__ = ["OPERATIONS", "turned_by"]
-
 Array = Any
 
 

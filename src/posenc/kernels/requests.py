@@ -11,17 +11,6 @@ from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.table.base import TableSpec
 from posenc.kernels.places import Counted, Positions, Sides
 
-__all__ = [
-    "Add",
-    "Bias",
-    "Choice",
-    "CosSin",
-    "Refusal",
-    "Request",
-    "Rotate",
-    "Table",
-]
-
 Array = Any
 
 

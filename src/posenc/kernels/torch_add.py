@@ -13,8 +13,6 @@ from posenc.kernels.places import Positions
 from posenc.kernels.requests import Add, Refusal
 from posenc.kernels.torch_state import traced
 
-__all__ = ["added"]
-
 
 def added(request: Add, kernel: str) -> Tensor:
     """The sum of a request, by the kernel of that name."""

@@ -10,8 +10,6 @@ from posenc.kernels.native import flat, rotation, sinusoids
 from posenc.kernels.places import Positions
 from posenc.kernels.plans import Way
 
-__all__ = ["add", "scaled", "turn"]
-
 
 def turn(
     way: Way,

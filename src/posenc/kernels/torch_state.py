@@ -10,8 +10,6 @@ from torch.autograd import forward_ad
 
 from posenc._core.tracing import outside
 
-__all__ = ["absent_here", "followed", "has_memory", "traced", "transformed", "why_not_memory"]
-
 PLAIN = (Tensor, nn.Parameter)
 _functorch = torch._C._functorch
 _modes = torch._C._len_torch_dispatch_stack

@@ -24,8 +24,6 @@ from posenc.kernels.plans import Way
 from posenc.kernels.requests import Refusal, Rotate
 from posenc.kernels.torch_state import has_memory, traced
 
-__all__ = ["Turn", "turned"]
-
 
 def turned(request: Rotate, kernel: str) -> tuple[Tensor, ...]:
     """The arrays of a request, turned by the kernel of that name."""

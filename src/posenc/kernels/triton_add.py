@@ -15,8 +15,6 @@ from torch import Tensor
 
 from posenc.kernels.triton_phase import cos_sin, turns
 
-__all__ = ["Columns", "add"]
-
 REPEATS = 4  # rows of one position per program
 COLUMNS = 256
 WARPS = 4

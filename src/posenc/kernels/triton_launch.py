@@ -14,8 +14,6 @@ from posenc.kernels import plans, triton_add, triton_rotate
 from posenc.kernels.places import Packed, Positions
 from posenc.kernels.plans import Way
 
-__all__ = ["add", "turn"]
-
 
 def turn(
     way: Way,

@@ -13,8 +13,6 @@ import triton.language as tl
 
 from posenc._core.phase import COS, SIN
 
-__all__ = ["cos_sin", "position_in_sequence", "quadrant_and_residual", "turns"]
-
 # Triton takes no other globals than these, and no tuples.
 S0, S1, S2, S3, S4 = (tl.constexpr(value) for value in SIN)
 C0, C1, C2, C3 = (tl.constexpr(value) for value in COS)

@@ -15,8 +15,6 @@ from torch import Tensor
 
 from posenc.kernels.triton_phase import cos_sin, position_in_sequence, turns
 
-__all__ = ["Angles", "rotate"]
-
 HEADS = 8  # per program
 WARPS = 4
 

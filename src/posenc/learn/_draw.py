@@ -6,15 +6,13 @@ import hashlib
 from collections.abc import Sequence
 from typing import TypeVar
 
-__all__ = ["Draw"]
-
 T = TypeVar("T")
 
 
 class Draw:
     """A stream of choices that its key alone decides.
 
-        word[i] = SHA-256(key, i)
+    word[i] = SHA-256(key, i)
     """
 
     def __init__(self, *key: object) -> None:

@@ -10,8 +10,6 @@ from typing import Any, Literal
 
 from posenc._core.errors import DataError, mismatch, suggest
 
-__all__ = ["digits_typed", "fields", "fill"]
-
 MINUS = "\N{MINUS SIGN}"
 FIELD = re.compile(r"\{[^{}]*\}")
 # Links and file names are addresses, not numbers.

@@ -13,8 +13,6 @@ import numpy as np
 import posenc
 from posenc._core.errors import DataError, mismatch
 
-__all__ = ["Transcript", "evaluate", "fresh", "run"]
-
 # What snippets may import, and how they write it.
 MODULES: dict[str, tuple[ModuleType, str]] = {
     "itertools": (itertools, "import itertools"),

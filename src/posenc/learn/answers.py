@@ -8,8 +8,6 @@ from typing import Literal, NamedTuple
 
 from posenc.learn.questions import Choice, Number, Question
 
-__all__ = ["Verdict", "judge", "letters"]
-
 LONGEST = 80
 SIGNS = str.maketrans(
     {"\N{MINUS SIGN}": "-", "\N{EN DASH}": "-", "_": "", "\N{NO-BREAK SPACE}": ""}

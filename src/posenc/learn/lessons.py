@@ -13,8 +13,6 @@ from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc.learn._prose import fill
 from posenc.learn._snippets import Transcript, evaluate, fresh, run
 
-__all__ = ["Lesson", "Section", "See", "lesson", "load", "topics"]
-
 # In the order in which they are best read.
 TOPICS = (
     "attention",

@@ -23,8 +23,6 @@ from posenc.learn.questions import Choice, Question, question, question_ids
 from posenc.learn.sketch import Sketch, svg
 from posenc.learn.tour import stops
 
-__all__ = ["drawn", "index", "page", "quiz_page", "tour", "write"]
-
 FENCE = "```"
 SEEDS = range(1, 5)  # draws of each question of the quiz in the browser; 0 is that of the lessons
 

@@ -31,8 +31,6 @@ from posenc.learn._snippets import Transcript, evaluate, fresh, run
 from posenc.learn.lessons import TOPICS, facts_of, load
 from posenc.learn.sketch import Sketch, sketch_of
 
-__all__ = ["Choice", "Number", "Question", "question", "question_ids", "quiz"]
-
 TRIES = 200  # draws, until one has an answer that is the only one
 
 

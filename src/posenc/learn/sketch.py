@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 from posenc._core.errors import DataError, mismatch
 
-__all__ = ["Sketch", "blocks", "sketch_of", "svg"]
-
 MOST = 64  # points of a row: as many as a line of a terminal has room for
 BLOCKS = "▁▂▃▄▅▆▇█"
 WIDTH, HEIGHT, GAP, LEFT = 480, 56, 14, 64

@@ -13,8 +13,6 @@ from posenc.learn._snippets import Transcript, fresh, run
 from posenc.learn.lessons import facts_of, load
 from posenc.learn.questions import Choice, choice_of
 
-__all__ = ["Stop", "stop", "stops"]
-
 
 class Stop(NamedTuple):
     """A stop, its answer included.

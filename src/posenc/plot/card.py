@@ -31,8 +31,6 @@ from posenc.plot import palette
 from posenc.plot.raster import tile
 from posenc.plot.words import counted, number
 
-__all__ = ["LARGEST", "html"]
-
 LARGEST = 20_000  # bytes
 MOST_LINES, LONGEST_LINE, LONGEST_CALL = 60, 2000, 300
 SIZE = (48, 96)  # pixels of a picture

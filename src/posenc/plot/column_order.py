@@ -7,8 +7,6 @@ import numpy as np
 from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc.plot.columns import ORDERS, TableSource
 
-__all__ = ["arranged", "order_of", "runs_of", "shares"]
-
 
 def order_of(table: TableSource, order: str | None, wide: bool) -> str:
     """The order asked for, or the usual one; raises where a table or a picture has no such."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["QUARTER", "ColumnWaves"]
-
 TURN = 2.0**-64 * 2 * math.pi  # radians in one unit of phase
 
 QUARTER = 2**62

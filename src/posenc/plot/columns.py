@@ -27,18 +27,6 @@ from posenc.functional import cos_sin, table
 from posenc.plot.column_waves import QUARTER, ColumnWaves
 from posenc.plot.rows import refuse
 
-__all__ = [
-    "ORDERS",
-    "Pairs",
-    "TableSource",
-    "channels_of",
-    "pairs_of",
-    "settled",
-    "sides_of",
-    "source",
-    "width_of",
-]
-
 Params = Mapping[str, np.ndarray] | None
 Order = Literal["stored", "interleaved", "sin_cos", "cos_sin"]
 ORDERS: tuple[str, ...] = ("stored", "interleaved", "sin_cos", "cos_sin")

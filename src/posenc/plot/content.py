@@ -21,8 +21,6 @@ from posenc._core.random_vectors import random_vectors
 from posenc.encodings.rotary.rope import RoPE
 from posenc.functional import rotate
 
-__all__ = ["Content", "from_arrays", "random_content", "trained_content"]
-
 FOLDER = Path(__file__).parent / "data"
 UNIT = math.sqrt(3.0)  # makes numbers that are uniform in [-1, 1) of variance 1
 BEGIN, FIRST = 1, 4  # tokens of the trained model; its symbols follow

@@ -13,8 +13,6 @@ from posenc.plot.columns import Params, TableSource, source
 from posenc.plot.raster import BLOCK, MOST_PIXELS, around, placed
 from posenc.plot.response import centres, edges, gain, reduced
 
-__all__ = ["GOLDEN", "Curve", "around_each", "curve", "curve_of"]
-
 DENSE = 1 << 21  # positions up to which the extremes of a curve come from every one of them
 DRAWN = 256  # positions looked at per pixel of a longer curve
 LOOKED_AT = 1 << 14  # positions of a wave whose extremes are looked for

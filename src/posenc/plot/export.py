@@ -15,8 +15,6 @@ import numpy as np
 from posenc._core.spec import Value
 from posenc.plot.columns import TableSource
 
-__all__ = ["Table", "archive", "arrays", "facts", "matrix", "to_csv", "to_npz"]
-
 
 def arrays(data: Any) -> dict[str, np.ndarray]:
     """Every array of a picture's data by its name: `tile.values`, `curves.0.mean`."""

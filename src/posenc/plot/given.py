@@ -13,8 +13,6 @@ from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc.detect.files import MOST_ENTRIES, Array, open_store
 from posenc.encodings.table.learned import Learned
 
-__all__ = ["TableFile", "read_table"]
-
 MOST_NUMBERS = 1 << 25  # the largest published table has 25 million
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 

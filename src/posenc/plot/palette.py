@@ -15,21 +15,6 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch, suggest
 
-__all__ = [
-    "THEMES",
-    "SeriesStyle",
-    "Theme",
-    "colour",
-    "cyclic",
-    "diverging",
-    "indices",
-    "sequential",
-    "series",
-    "style",
-    "theme",
-    "to_oklab",
-]
-
 ThemeName = Literal["light", "dark", "print"]
 THEMES: tuple[str, ...] = get_args(ThemeName)
 

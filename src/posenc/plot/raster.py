@@ -24,8 +24,6 @@ from posenc.plot.columns import Params, TableSource, source
 from posenc.plot.response import FADE, FULL, centres, edges, gain, reduced
 from posenc.plot.words import counted, number, whole
 
-__all__ = ["MOST_PIXELS", "Tile", "TilePixels", "around", "limit_of", "span", "tile", "tile_of"]
-
 MOST_PIXELS = 1 << 22  # of one picture
 MOST_NUMBERS = 1 << 28  # of real rows that are computed and filtered for one picture
 BLOCK = 1 << 20  # numbers at a time

@@ -16,8 +16,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-__all__ = ["FADE", "FULL", "centres", "edges", "gain", "reduced"]
-
 FADE = 2.0  # pixels per wave up to which nothing is shown
 FULL = 8.0  # and from which all is
 REACH = 8.0  # pixels to either side that a filtered pixel looks at

@@ -16,8 +16,6 @@ from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.column_phases import inner, sinusoids
 from posenc.encodings.table.learned import Learned
 
-__all__ = ["PICTURES", "POSITIONS", "PictureOption", "PictureRow", "pictures_of", "refuse"]
-
 # How the command reads an argument: `range` is a number or FROM:TO, `stretch` FROM:TO alone, `two`
 # M,N and `names` a,b; a `stranger` is refused, with the help as the reason.
 Plain = Literal["word", "count", "integer", "float", "flag", "pixels"]

@@ -7,8 +7,6 @@ import math
 from posenc._core.brief import brief as written
 from posenc._core.spec import Value
 
-__all__ = ["brief", "counted", "number", "plural", "whole"]
-
 LONGEST = 90
 
 

@@ -10,8 +10,6 @@ from typing import Any, Protocol, TypeVar
 from posenc._core.errors import ArgumentError, SpecError, closest, mismatch, suggest
 from posenc._core.foreign import letters
 
-__all__ = ["find", "read", "rows"]
-
 
 class _Named(Protocol):
     @property

@@ -9,8 +9,6 @@ from typing import Any
 
 from posenc._core.errors import SpecError, mismatch
 
-__all__ = ["fill"]
-
 _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,

@@ -77,23 +77,6 @@ from posenc._core.errors import SpecError, mismatch
 from posenc.presets import Preset, row
 from posenc.presets._rows import read
 
-__all__ = [
-    "ClassDefaults",
-    "ClassParts",
-    "ClassWindows",
-    "Family",
-    "Reads",
-    "class_defaults",
-    "class_parts",
-    "class_windows",
-    "convention",
-    "engines",
-    "families",
-    "family",
-    "family_of_architectures",
-    "stretched",
-]
-
 FOLDER = "configs"
 MISSPELLED = 0.9  # how much alike a key of a config and one that is missing are, at least
 

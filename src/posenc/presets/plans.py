@@ -25,8 +25,6 @@ from posenc._core.plan import Entry, Plan
 from posenc.presets._rows import find, rows
 from posenc.presets._templates import fill
 
-__all__ = ["PlanRow", "plan", "plan_names", "plan_row"]
-
 FOLDER = "layers"
 
 

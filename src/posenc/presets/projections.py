@@ -21,8 +21,6 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import NamedTuple
 
-__all__ = ["Names", "Packing", "names", "packing"]
-
 
 class Packing(NamedTuple):
     """Parts of a projection in their order, and how often that order repeats."""

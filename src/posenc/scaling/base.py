@@ -9,8 +9,6 @@ from posenc._core.errors import SpecError, mismatch
 from posenc._core.rungs import Array, Float32Rungs, Number, RungArithmetic, Rungs
 from posenc._core.spec import Value
 
-__all__ = ["Scaling", "contradiction", "require_factor", "require_length", "stretch"]
-
 
 class Scaling(Value, ABC):
     """A rule that changes the frequencies of a ladder, and nothing else.

@@ -10,8 +10,6 @@ from posenc._core.rungs import Number, RungArithmetic
 from posenc.scaling.base import Scaling, require_factor, require_length
 from posenc.scaling.ntk import larger_base
 
-__all__ = ["DynamicNTK"]
-
 
 @final
 @dataclass(frozen=True)

@@ -8,8 +8,6 @@ from typing import Any, final
 from posenc._core.rungs import Array, Float32Rungs, Rungs
 from posenc.scaling.base import Scaling, require_factor, stretch
 
-__all__ = ["Linear"]
-
 
 @final
 @dataclass(frozen=True)

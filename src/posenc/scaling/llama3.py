@@ -10,8 +10,6 @@ from posenc._core.errors import SpecError, mismatch
 from posenc._core.rungs import Array, Float32Rungs, Rungs
 from posenc.scaling.base import Scaling, require_factor, require_length
 
-__all__ = ["Llama3"]
-
 
 @final
 @dataclass(frozen=True)

@@ -11,8 +11,6 @@ from posenc._core.rungs import Array, Float32Rungs, Rungs
 from posenc.scaling.base import Scaling, require_factor, require_length
 from posenc.scaling.multipliers import beside, require_count
 
-__all__ = ["LongRoPE"]
-
 
 @final
 @dataclass(frozen=True)

@@ -10,8 +10,6 @@ from posenc._core.checks import positive
 from posenc._core.rungs import Array, Float32Rungs, Number, RungArithmetic, Rungs
 from posenc.scaling.base import Scaling, require_factor
 
-__all__ = ["MixedNTK"]
-
 
 @final
 @dataclass(frozen=True)

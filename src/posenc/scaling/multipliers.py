@@ -10,8 +10,6 @@ from posenc._core.errors import SpecError, mismatch
 from posenc._core.rungs import Array, Float32Rungs, Rungs
 from posenc.scaling.base import Scaling
 
-__all__ = ["Multipliers", "beside"]
-
 
 @final
 @dataclass(frozen=True)

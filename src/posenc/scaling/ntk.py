@@ -9,8 +9,6 @@ from posenc._core.errors import SpecError, mismatch
 from posenc._core.rungs import Number, RungArithmetic
 from posenc.scaling.base import Scaling, require_factor, stretch
 
-__all__ = ["NTK", "larger_base"]
-
 
 @final
 @dataclass(frozen=True)

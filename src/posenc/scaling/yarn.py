@@ -10,8 +10,6 @@ from posenc._core.errors import SpecError, mismatch
 from posenc._core.rungs import FLOAT, Array, Float32Rungs, Number, RungArithmetic, Rungs
 from posenc.scaling.base import Scaling, require_factor, require_length
 
-__all__ = ["YaRN"]
-
 APART = 0.001  # between bounds of the ramp that fall together: it becomes a step
 
 

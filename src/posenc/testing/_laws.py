@@ -8,8 +8,6 @@ import numpy as np
 
 from posenc.testing.lab import Lab
 
-__all__: list[str] = []
-
 Found = tuple[float, float]
 PLACES = (0, 1, 2, 3, 17, 100, 255, 256, 257, 1000)
 # A factor on all lengths is an attention factor, but none is this near 1.

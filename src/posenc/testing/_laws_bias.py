@@ -10,8 +10,6 @@ from posenc.testing._laws import (
 )
 from posenc.testing.lab import LONG, Lab, law
 
-__all__: list[str] = []
-
 
 @law("shift", "a bias depends on the distance alone", "bias")
 def shift_bias(lab: Lab) -> Found:

@@ -11,8 +11,6 @@ from posenc.testing._laws import (
 )
 from posenc.testing.lab import Broken, Lab, law
 
-__all__: list[str] = []
-
 
 @law("settings", "implementations of other bases do not share answers", "rotary", "table")
 def settings(lab: Lab) -> Found:

@@ -15,8 +15,6 @@ from posenc.testing._laws import (
 from posenc.testing.lab import FAR, LONG, NEAR, Broken, Lab, law
 from posenc.testing.subject import NotOffered
 
-__all__: list[str] = []
-
 
 @law("norm", "every position turns: lengths change by one factor, or not at all", "rotary")
 def norm(lab: Lab) -> Found:

@@ -14,8 +14,6 @@ from posenc.testing._laws import (
 from posenc.testing.lab import EPSILONS, FAR, NEAR, Broken, Lab, law
 from posenc.testing.subject import NotOffered
 
-__all__: list[str] = []
-
 
 @law("negative", "a negative position turns back", "rotary", refusable=True)
 def negative(lab: Lab) -> Found:

@@ -15,8 +15,6 @@ from posenc.testing._laws import (
 from posenc.testing.lab import EPSILONS, FAR, LONG, NEAR, Broken, Lab, law
 from posenc.testing.subject import NotOffered
 
-__all__: list[str] = []
-
 
 @law("distinct", "no two positions below 256 share a row", "table")
 def distinct(lab: Lab) -> Found:

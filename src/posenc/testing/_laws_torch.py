@@ -12,8 +12,6 @@ from posenc.testing._laws import answer, largest
 from posenc.testing.lab import EPSILONS, NEAR, Broken, Lab, law
 from posenc.testing.subject import NotOffered
 
-__all__: list[str] = []
-
 Found = tuple[float, float]
 # What modules and loaders call to set values that no checkpoint holds.
 HOOKS = ("reset_parameters", "init_non_persistent_buffers")

@@ -10,8 +10,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-__all__ = ["Card", "Looked", "Result", "Status"]
-
 Status = Literal["pass", "fail", "refused", "not offered"]
 
 

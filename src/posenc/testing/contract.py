@@ -15,8 +15,6 @@ from posenc.detect.contract.side import Implementation, Library
 from posenc.detect.contract.sides import of_code, side_of
 from posenc.detect.contract.tolerances import ROUNDING
 
-__all__ = ["assert_contract"]
-
 MOST_LINES = 12
 
 

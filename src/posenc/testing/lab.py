@@ -21,8 +21,6 @@ from posenc.encodings.table.base import TableSpec
 from posenc.testing.card import Looked, Result
 from posenc.testing.subject import Kind, NotOffered, Subject
 
-__all__ = ["EPSILONS", "FAR", "LAWS", "LONG", "NEAR", "Broken", "Lab", "Law", "law", "run"]
-
 # A unit in the last place of a number just above 1.
 EPSILONS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 

@@ -24,8 +24,6 @@ from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.testing.subject import NotOffered, Subject, start_of, tensor_of
 
-__all__ = ["PEERS", "peer"]
-
 Wrap = Callable[[], dict[str, Any]]
 
 

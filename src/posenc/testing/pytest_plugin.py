@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from posenc.testing.lab import Law
     from posenc.testing.subject import Subject
 
-__all__ = ["assert_contract", "pytest_addoption", "pytest_collection"]
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add `--posenc`."""

@@ -14,8 +14,6 @@ from posenc._core.errors import ArgumentError, DependencyError, SpecError, misma
 from posenc._core.guard import foreign
 from posenc._core.spec import Spec
 
-__all__ = ["Kind", "Library", "NotOffered", "Subject", "start_of", "tensor_of"]
-
 Kind = Literal["table", "rotary", "bias"]
 Library = Literal["numpy", "torch", "jax"]
 Array = Any

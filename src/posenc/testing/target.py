@@ -23,8 +23,6 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.table.base import TableSpec
 from posenc.testing.subject import Kind, Library, NotOffered, Subject, start_of, tensor_of
 
-__all__ = ["Layout", "adapt", "load", "of_spec"]
-
 Layout = Literal["bhsd", "bshd"]
 
 # Names by which implementations take what a battery asks for.

@@ -12,8 +12,6 @@ from torch import Tensor
 from posenc import functional
 from posenc._core.spec import Spec
 
-__all__ = ["StalePositionsWarning", "drop", "frequencies", "rows"]
-
 # Names under which published modules keep tables and frequencies that follow from their spec.
 NAMES = frozenset(
     (

@@ -14,8 +14,6 @@ from posenc._core.tracing import is_followed, unseen
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.channels import ChannelCosSin, Columns
 
-__all__ = ["AdoptedRotary", "CosSinForm", "FormedCosSin", "LayerCosSin"]
-
 Answer = tuple[Tensor, Tensor] | Tensor
 
 

@@ -21,8 +21,6 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.magnitude import Temperature
 from posenc.torch.learned import LearnedModule
 
-__all__ = ["attend"]
-
 
 def attend(
     q: Tensor,

@@ -25,8 +25,6 @@ from posenc.torch.bias import AttentionBias
 from posenc.torch.registration import RegisteredNames
 from posenc.torch.relative import RelativeAttention
 
-__all__ = ["ModelAttention", "attention"]
-
 Encoding = BiasSpec | RelativeSpec | AttentionBias | RelativeAttention
 # An entry of the mask: 31 bits for the position of its query and as many for that of its key, where
 # position 0 is written as ZERO.

@@ -9,11 +9,10 @@ from torch import Tensor
 
 from posenc import functional
 from posenc.encodings.bias.base import BiasSpec
-from posenc.functional.arguments import Kernel, check_kernel, require
+from posenc.functional.arguments import Kernel, require
+from posenc.kernels import check_kernel
 from posenc.torch.flex import ScoreMod, score_mod, slopes
 from posenc.torch.learned import LearnedModule
-
-__all__ = ["AttentionBias"]
 
 
 class AttentionBias(LearnedModule):

@@ -25,8 +25,6 @@ from posenc.encodings.rotary.rope import RoPE
 from posenc.kernels import native
 from posenc.kernels.torch_state import followed
 
-__all__ = ["ChannelCosSin", "Columns"]
-
 Columns = Literal["halves", "twice"] | tuple[int, ...]
 NARROW = (torch.float32, torch.bfloat16, torch.float16)  # what the compiled kernel writes
 
@@ -34,7 +32,7 @@ NARROW = (torch.float32, torch.bfloat16, torch.float16)  # what the compiled ker
 class ChannelCosSin:
     """Cosines and sines of positions, an entry for each channel.
 
-        cos[..., c] = m * cos(positions * f[columns[c]]),   sin likewise
+    cos[..., c] = m * cos(positions * f[columns[c]]),   sin likewise
     """
 
     def __init__(self, spec: RotarySpec, columns: Columns | Sequence[int]) -> None:

@@ -12,8 +12,6 @@ from posenc._core.ladder import Ladder
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling.linear import Linear
 
-__all__ = ["get_1d_rotary_pos_embed"]
-
 
 def get_1d_rotary_pos_embed(
     dim: int,

@@ -17,15 +17,6 @@ from posenc.encodings.bias.base import BiasSpec
 from posenc.functional.arguments import name_of, require
 from posenc.functional.scores import head_range, known, sides
 
-__all__ = [
-    "ScoreMod",
-    "alibi_mask_mod",
-    "alibi_reach",
-    "packed_mask_mod",
-    "score_mod",
-    "slopes",
-]
-
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 

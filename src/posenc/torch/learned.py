@@ -16,8 +16,6 @@ from posenc._core.errors import mismatch
 from posenc._core.foreign import check_call
 from posenc.functional.scores import head_range, part_shapes
 
-__all__ = ["LearnedModule"]
-
 
 class LearnedModule(nn.Module):
     """A module with the parameters of a spec, or of some of its heads.

@@ -7,8 +7,6 @@ from typing import Any, Self
 
 from posenc._core.errors import ArgumentError, mismatch
 
-__all__ = ["RegisteredNames"]
-
 Row = tuple[MutableMapping[str, Any] | type, str, Any]  # a dictionary or class, a name, its value
 
 

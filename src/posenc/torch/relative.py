@@ -11,8 +11,6 @@ from posenc.encodings.relative.base import RelativeSpec
 from posenc.functional.arguments import require
 from posenc.torch.learned import LearnedModule
 
-__all__ = ["RelativeAttention"]
-
 
 class RelativeAttention(LearnedModule):
     """What positions add to scores and values, as a module.

@@ -18,8 +18,6 @@ from posenc.scaling.base import Scaling, contradiction
 from posenc.scaling.yarn import YaRN
 from posenc.torch.registration import RegisteredNames
 
-__all__ = ["rope_parameters", "rope_types"]
-
 # transformers asks for new frequencies where the name holds "dynamic", and only there.
 STATIC, DYNAMIC = "posenc", "posenc_dynamic"
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from posenc._core.errors import mismatch, suggest
 
-__all__ = ["violation"]
-
 TYPES: Mapping[str, tuple[type, ...]] = {
     "object": (dict,),
     "array": (list,),

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from safetensors.numpy import save_file
 
 import posenc
-from posenc._core.io import files
+from posenc._core.io import safetensors
 from posenc.cli import app
 from tests.checkpoints import config_of, folder_of, loaded, weights_of
 from tests.test_cli_process import COMMAND, environment
@@ -180,7 +180,7 @@ def large(tmp_path: Path, *, shards: int) -> Path:
             f"model.layers.{shard}.self_attn.{n}_proj.weight": ("float32", (16, 12)) for n in "qk"
         }
         tensors |= {f"model.layers.{shard}.mlp.weight": ("float32", (2**28, 1))}
-        header = files.safetensors_header(tensors)
+        header = safetensors.safetensors_header(tensors)
         name = f"model-{shard}.safetensors" if shards > 1 else "model.safetensors"
         with (source / name).open("wb") as file:
             file.write(header)
@@ -276,7 +276,7 @@ def test_memory_is_that_of_pieces(tmp_path: Path) -> None:
 
     rows = 2**13
     tensors = {f"layers.0.attn.{n}_proj.weight": ("bfloat16", (rows, rows)) for n in "qk"}
-    header = files.safetensors_header(tensors)
+    header = safetensors.safetensors_header(tensors)
     with (tmp_path / "a.safetensors").open("wb") as file:
         file.write(header)
         file.truncate(len(header) + 4 * rows**2)

@@ -15,15 +15,6 @@ import pytest
 
 from tests.oracles.originals.tables import transformers
 
-__all__ = [
-    "timm_definition",
-    "timm_layer",
-    "timm_resample",
-    "tiny",
-    "torchtune_file",
-    "transformers",
-]
-
 
 def timm_resample() -> Any:
     """timm's `resample_abs_pos_embed`."""

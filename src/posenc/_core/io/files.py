@@ -22,29 +22,9 @@ import numpy as np
 
 from posenc._core.errors import DataError, mismatch
 from posenc._core.io import inputs
-from posenc._core.io.npy import npy_header, npy_tensor
-from posenc._core.io.outputs import replacing, write_whole
-from posenc._core.io.safetensors import safetensors_header, safetensors_layout
-from posenc._core.io.tensor_layout import Layout, Tensor
-
-__all__ = [
-    "FLOATS",
-    "Layout",
-    "Tensor",
-    "copy",
-    "decode",
-    "encode",
-    "from_bfloat16",
-    "npy_header",
-    "read",
-    "read_layout",
-    "read_open_layout",
-    "replacing",
-    "safetensors_header",
-    "to_bfloat16",
-    "write",
-    "write_whole",
-]
+from posenc._core.io.npy import npy_tensor
+from posenc._core.io.safetensors import safetensors_layout
+from posenc._core.io.tensor_layout import Layout
 
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 PIECE = 2**22  # bytes per read when copying

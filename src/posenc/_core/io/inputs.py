@@ -22,31 +22,6 @@ from typing import IO, Any, NamedTuple
 
 from posenc._core.errors import DataError, PosencError, mismatch
 
-__all__ = [
-    "CONFIG",
-    "INDEX",
-    "PAGE",
-    "RECORD",
-    "SCHEDULER",
-    "SPEC",
-    "TABLE",
-    "TEXT",
-    "TOKENIZER",
-    "VECTOR",
-    "FileKind",
-    "State",
-    "check_count",
-    "content",
-    "named",
-    "opened",
-    "parse",
-    "standard_input",
-    "state_of",
-    "text_of",
-    "unchanged",
-    "understood",
-]
-
 PIECE = 2**20
 MOST_MEMORY = 2**27  # bytes of a text in memory, where one wide letter makes all letters wide
 MARKS = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[,:\[{]', re.DOTALL)  # texts, and marks of JSON
@@ -266,7 +241,7 @@ _MISREADINGS = (
 
 @contextlib.contextmanager
 def understood(caller: str, expected: str) -> Iterator[None]:
-    """A block that reads values of a file: what it stumbles over is told as an error of the file."""
+    """A block that reads values of a file, whose failures become errors of the file."""
     try:
         yield
     except PosencError as error:

@@ -13,13 +13,11 @@ import numpy as np
 from posenc._core.errors import DataError, mismatch
 from posenc._core.io.tensor_layout import Tensor, exactly, is_shape
 
-__all__ = ["npy_header", "npy_tensor", "parse_npy"]
-
 LARGEST_NPY_HEADER = 10_000  # NumPy's; `ast.literal_eval` is safe on a short text only
 
 
 def parse_npy(caller: str, file: IO[bytes], size: int) -> Tensor:
-    """Where the array of a `.npy` lies, from a stream of its first bytes and the size of the whole."""
+    """Where the array of a `.npy` lies, from its first bytes and the size of the whole."""
     return npy_tensor(caller, file, size, file.read(8))
 
 

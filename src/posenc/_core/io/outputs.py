@@ -23,8 +23,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, Literal
 
-__all__ = ["check_target", "replacing", "replacing_folder", "write_whole"]
-
 PART, OLD = "part", "old"
 LONGEST = 50  # characters of a name that a hidden one repeats: 255 bytes hold all of it
 TRIES = 16  # hidden names that are tried: another process may clear one before it is open

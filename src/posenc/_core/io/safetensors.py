@@ -13,8 +13,6 @@ from posenc._core.errors import DataError, mismatch, suggest
 from posenc._core.io import inputs
 from posenc._core.io.tensor_layout import Layout, Tensor, are_sizes, exactly, is_shape
 
-__all__ = ["safetensors_header", "safetensors_layout"]
-
 MOST_TENSORS = 3 * 2**15  # of one file; quantised experts in few files are 74,000
 
 SAFETENSORS = inputs.FileKind("a .safetensors header", 10**8, 16 * MOST_TENSORS)  # as the format

@@ -11,8 +11,6 @@ from typing import IO, Any, Literal, NamedTuple
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc._core.io import inputs
 
-__all__ = ["Layout", "Tensor", "are_sizes", "exactly", "is_shape"]
-
 LARGEST_RANK = 64  # NumPy's
 
 

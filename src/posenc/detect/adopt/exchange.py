@@ -33,8 +33,6 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.torch.adopted import AdoptedRotary, CosSinForm
 
-__all__ = ["adopt", "release"]
-
 
 class _Swap(NamedTuple):
     places: list[Place]

@@ -14,11 +14,10 @@ import torch
 from torch import nn
 
 from posenc.detect.adopt.report import Distance
-from posenc.detect.contract.turns import CONSIDERABLE, NEAR, PairTurns, allowed, expected
+from posenc.detect.contract.calls import NEAR
+from posenc.detect.contract.turns import CONSIDERABLE, PairTurns, allowed, expected
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.adopted import CosSinForm, FormedCosSin
-
-__all__ = ["Fit", "Silent", "distance", "fits", "labels", "parameters", "takes_positions", "twin"]
 
 FAR = (1023, 4095)  # beside the near positions: slow pairs look alike there
 DENSE, STRIDED = 2**16, 2**20  # positions that are all compared, and up to where each 64th is

@@ -15,11 +15,6 @@ from posenc.detect.contract.forwards import unused_modules
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.adopted import CosSinForm
 
-__all__ = [
-    "Answered", "Place",
-    "answered", "candidates", "entries_of", "places_of", "unused", "why_left",
-]  # fmt: skip
-
 
 class Place(NamedTuple):
     """Where a module stands in its parent."""

@@ -13,8 +13,6 @@ from posenc.detect.adopt.tables import has_rows
 from posenc.detect.explain import from_hf
 from posenc.torch.adopted import AdoptedRotary
 
-__all__ = ["CALLER", "config_change", "refuse_model"]
-
 CALLER = "adopt"
 LIBRARIES = ("transformers", "torch", "posenc")
 QUANTISED = ("quantization_config", "hf_quantizer", "is_quantized")

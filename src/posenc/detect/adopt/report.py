@@ -9,8 +9,6 @@ from posenc._core.display import Displayed
 from posenc._core.spec import Spec
 from posenc.detect.contract.turns import CONSIDERABLE
 
-__all__ = ["Adoption", "Distance", "Replacement"]
-
 
 class Distance(NamedTuple):
     """How far a module, or stored rows, are from exact angles."""

@@ -20,8 +20,6 @@ from posenc.detect.contract.tolerances import ROUNDING
 from posenc.detect.contract.turns import CONSIDERABLE
 from posenc.encodings.rotary.base import RotarySpec
 
-__all__ = ["Rows", "exact_rows", "has_rows", "put_in", "restore", "row_tensors"]
-
 KEPT = "_posenc_rows"  # of a module: name of a tensor -> Kept
 FEWEST = 8  # rows that say which table it is
 ROOM = 8 * 2.0**-24  # of angles in float32, for each radian

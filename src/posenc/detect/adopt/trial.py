@@ -22,8 +22,6 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.adopted import CosSinForm, LayerCosSin
 from posenc.torch.registration import RegisteredNames
 
-__all__ = ["Trial", "forget"]
-
 KEPT = "_posenc_attention"  # of a model: its use of another attention
 
 

@@ -25,8 +25,6 @@ from posenc.detect.contract.why import HALVES, rounded_to, why
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.xpos import XPos
 
-__all__ = ["MANY", "looks"]
-
 Told = tuple[list[Difference], str]  # the differences, and how far it was looked; and not
 Look = tuple[str, Callable[[], Told]]  # a method, and what asks it
 HEADS, MANY = 4, 33  # in the first call, and where few positions are asked

@@ -16,19 +16,6 @@ from posenc.detect.contract.contract import Part
 from posenc.detect.contract.side import CannotSay, Comparand, Implementation
 from posenc.encodings.rotary.base import RotarySpec
 
-__all__ = [
-    "COSINES",
-    "FREQUENCIES",
-    "ROWS",
-    "SINES",
-    "Buffer",
-    "complex_of",
-    "cosines",
-    "digest_of",
-    "of_buffers",
-    "rows",
-]
-
 # Buffers of other people's modules, by the last words of their names.
 FREQUENCIES = re.compile(
     r"(?:^|[._])(?:(?P<layer>\w*?)_)?(inv_freq|inv_freqs|inv_timescales)$|(?:^|\.)rope\.freqs$"

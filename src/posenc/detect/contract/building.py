@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["counted", "without_code"]
-
 MOST_BUILT = 2**18  # modules and tensors: twice those of 61 layers with 384 experts each
 # Keys by which a config has a class load code or kernels, or weights from elsewhere.
 ELSEWHERE = re.compile(

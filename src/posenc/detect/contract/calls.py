@@ -11,8 +11,6 @@ from posenc.detect.contract.contract import Part
 from posenc.detect.contract.diff import Difference
 from posenc.detect.contract.side import CannotSay
 
-__all__ = ["AGAIN", "DENSE", "FAR", "FIRST", "NEAR", "called", "scattered"]
-
 NEAR = np.array([0, 1, 2, 3, 5, 17, 64, 255, 257, 511])  # by which changes are told apart
 FIRST = 512  # a sequence short enough for every model
 DENSE = 4096  # every position up to it is asked for

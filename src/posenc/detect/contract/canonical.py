@@ -13,8 +13,6 @@ from decimal import Decimal
 from json.encoder import encode_basestring
 from typing import Any
 
-__all__ = ["canonical", "digest"]
-
 
 def canonical(value: Any) -> str:
     """The text of a value of plain JSON types; floats are finite."""

@@ -25,8 +25,6 @@ from posenc.encodings.rotary.xpos import XPos
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.learned import Learned
 
-__all__ = ["KEY", "QUERY", "alike", "factors_of", "records", "row_bounds", "ruled", "sequences"]
-
 PLACES = (0, 1, 2, 257, 4095, 4096, 4097, 131_071, 2**20)
 NEAR = np.arange(6, dtype=np.int64)
 MOST = 2**18  # numbers in one record

@@ -17,8 +17,6 @@ from posenc.detect.contract.side import METHODS, CannotSay, Comparand, Implement
 from posenc.detect.contract.turns import probes
 from posenc.encodings.rotary.base import RotarySpec
 
-__all__ = ["comparison"]
-
 # A field of `Comparison`, and what is added to it.
 Row = tuple[str, Any]
 SHARED = "it takes no `layer`, and several parts have one; choose one by `layers`"

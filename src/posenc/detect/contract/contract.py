@@ -23,8 +23,6 @@ from posenc._core.spec import Spec, Value
 from posenc.detect.contract.canonical import digest
 from posenc.encodings.rotary.magnitude import Temperature
 
-__all__ = ["DTYPES", "FORMAT", "VERSION", "Check", "Contract", "Part"]
-
 FORMAT, VERSION = "posenc contract", 2
 MOST_LAYERS = 2**16
 UNTOLD = ("whole", False)

@@ -11,8 +11,6 @@ from posenc._core.errors import DataError, mismatch
 from posenc._core.guard import foreign
 from posenc.detect.contract.side import Library
 
-__all__ = ["Comparison", "Difference", "diff"]
-
 Verdict = Literal["differs", "nothing differs", "not compared"]
 EXIT_CODES = {"nothing differs": 0, "differs": 1, "not compared": 3}
 

@@ -28,8 +28,6 @@ from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.base import TableSpec
 from posenc.scaling import NTK, Linear
 
-__all__ = ["changed", "effect", "looked_at", "value_of", "variants", "words"]
-
 # What explains the others comes first.
 ORDER = (
     "kind", "layers", "type", "dim", "heads", "base", "pairing", "ladder", "scaling", "arrangement",

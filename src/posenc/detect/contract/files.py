@@ -24,15 +24,13 @@ import numpy as np
 
 from posenc import registry
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
-from posenc._core.io import files, inputs
+from posenc._core.io import files, inputs, safetensors
 from posenc._core.io.outputs import replacing
 from posenc._core.reading import Note
 from posenc._core.spec import from_dict
 from posenc.detect.contract.canonical import digest
 from posenc.detect.contract.checks import alike, records
 from posenc.detect.contract.contract import FORMAT, VERSION, Check, Contract, Part
-
-__all__ = ["CONTRACT", "parsed", "read", "save", "targets", "text_of"]
 
 CONTRACT = inputs.FileKind("a contract", 2**26, 2**22)
 FORMATS = ("json", "safetensors", "both")
@@ -108,7 +106,7 @@ def _write(contract: Contract, kind: str, file: IO[bytes]) -> None:
                 tensors[f"{i}.{name}"] = values
                 del rows[i][name]
     kinds = {name: (values.dtype.name, values.shape) for name, values in tensors.items()}
-    header = files.safetensors_header(
+    header = safetensors.safetensors_header(
         {**kinds, DIGEST: ("uint8", (32,))}, {METADATA: text_of(contract, rows)}
     )
     pieces = [values.astype(values.dtype.newbyteorder("<")) for values in tensors.values()]

@@ -16,14 +16,13 @@ from posenc._core.plan import Entry, Plan
 from posenc._core.positions import Positions
 from posenc._core.reading import Layer, Reading, Source
 from posenc._core.spec import Spec, from_dict
+from posenc._names import VALUES
 from posenc.detect.contract.checks import records
 from posenc.detect.contract.contract import FORMAT, Contract, Part
 from posenc.detect.contract.files import CONTRACT, parsed, read
 from posenc.detect.explain import describe, from_gguf, from_hf
 from posenc.detect.explain.nothing_said import NOTHING
 from posenc.encodings.rotary.rope import RoPE
-
-__all__ = ["PREFIXES", "described", "golden", "parts_of"]
 
 PREFIXES = ("preset:", "plan:")
 OBJECT = "a config, a spec, a plan or a contract, as a JSON object"
@@ -115,7 +114,7 @@ def described(source: Any, caller: str, **settled: Any) -> Contract | Reading | 
     if data.get("format") == FORMAT:
         return parsed(text.encode(errors="surrogatepass"), caller) if path is None else read(path)
     name = "" if "model_type" in data else data.get("type", "")
-    if name and suggest(name, (*registry.names(), *registry.VALUES)).startswith("Did"):
+    if name and suggest(name, (*registry.names(), *VALUES)).startswith("Did"):
         return _value(data, caller)
     inputs.check_count(text, caller, inputs.CONFIG)
     return _settled(from_hf(data, **settled), caller, data)

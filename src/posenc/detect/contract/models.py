@@ -40,8 +40,6 @@ from posenc.detect.files import open_store
 from posenc.detect.files.config_json import load
 from posenc.encodings.rotary.base import RotarySpec
 
-__all__ = ["materialise", "of_checkpoint", "of_engine", "of_folder", "of_model"]
-
 SLOPED = re.compile(r"build_\w*alibi\w*$")  # functions that make biases of slopes
 LARGEST = 2**22  # numbers of a buffer
 MOST = 2**26  # biases that a module is asked for at once

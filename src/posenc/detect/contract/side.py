@@ -16,8 +16,6 @@ from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.guard import foreign
 from posenc.detect.contract.contract import Part
 
-__all__ = ["METHODS", "CannotSay", "Comparand", "Implementation", "Library"]
-
 METHODS = ("frequencies", "cos_sin", "rotate", "logit_scale", "table", "bias", "position_ids")
 Library = Literal["numpy", "torch", "jax"]
 

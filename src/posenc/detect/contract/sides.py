@@ -21,8 +21,6 @@ from posenc.detect.contract.make import PREFIXES, described, parts_of
 from posenc.detect.contract.models import of_checkpoint, of_engine, of_folder, of_model
 from posenc.detect.contract.side import METHODS, Comparand, Implementation, Library
 
-__all__ = ["is_code", "of_code", "side_of"]
-
 ENGINE, FOLDER = "engine:", "hf:"
 ENDINGS = (".safetensors", ".bin", ".pt", ".pth", ".npz", ".npy", ".index.json")
 

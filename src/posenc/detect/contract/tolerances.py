@@ -13,8 +13,6 @@ from collections.abc import Mapping
 
 import numpy as np
 
-__all__ = ["ANGLES", "ROUNDING", "of_angles", "of_scores", "of_turned"]
-
 ROUNDING: Mapping[str, float] = {
     "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8,
 }  # fmt: skip

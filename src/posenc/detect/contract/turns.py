@@ -19,12 +19,6 @@ from posenc.detect.contract import tolerances
 from posenc.detect.contract.calls import DENSE, FAR, NEAR
 from posenc.encodings.rotary.base import RotarySpec
 
-__all__ = [
-    "CONSIDERABLE", "NEAR", "ROOM", "PairTurns",
-    "allowed", "attempt", "begins", "estimated", "expected",
-    "frequencies_of", "of_frequencies", "of_rotations", "off_by", "probes", "same_turns", "unit_of",
-]  # fmt: skip
-
 CONSIDERABLE = 1e-3  # a difference that is called one where it begins
 ROOM = 2.0  # on the bounds of a contract: thousands of positions, and code that rounds once more
 ROUNDED = 1e-5  # of rotated vectors, that float32 leaves

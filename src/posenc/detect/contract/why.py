@@ -22,8 +22,6 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling import Llama3, YaRN
 
-__all__ = ["HALVES", "rounded_to", "why"]
-
 FARTHEST_SHIFT = 64
 FARTHEST_COUNT = 2**17  # positions that are looked for among all others
 HALVES = {"bfloat16": 8, "float16": 11}  # bits of their numbers

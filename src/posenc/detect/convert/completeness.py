@@ -14,8 +14,6 @@ from posenc.detect.convert.heads import Model, layer_of
 from posenc.detect.convert.projections import WORDS, AttentionTensors, unknown_names
 from posenc.detect.files import Checkpoint
 
-__all__ = ["check_whole", "is_part"]
-
 SHARD = re.compile(r"-(\d+)-of-(\d+)\.safetensors$")
 MOST_SHOWN = 8
 THEIRS = {"q", "k", "qk", "qkv", "query", "key", "queries", "keys"}  # words of names

@@ -11,8 +11,6 @@ from posenc.detect.explain import TRAINED, to_hf
 from posenc.encodings.table.learned import Learned
 from posenc.presets.families import convention, family
 
-__all__ = ["changed_config"]
-
 
 def changed_config(
     config: Mapping[str, Any] | None,

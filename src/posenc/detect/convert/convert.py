@@ -27,8 +27,6 @@ from posenc.encodings.rotary.pairing import Pairing
 from posenc.encodings.table.base import TableSpec
 from posenc.presets.projections import names
 
-__all__ = ["Conversion", "Projections", "convert"]
-
 KEYS, GAINS = ("k", "one_k"), ("q_gain", "k_gain")
 
 

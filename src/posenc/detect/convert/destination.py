@@ -12,12 +12,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from posenc._core.errors import ArgumentError, DataError, mismatch
-from posenc._core.io import files, inputs
+from posenc._core.io import files, inputs, outputs
 from posenc._core.io.outputs import replacing_folder
 from posenc.detect.convert.tensor_edits import Change, write_file
 from posenc.detect.files import CONFIG, Checkpoint, Stored, open_checkpoint
-
-__all__ = ["Work", "others", "target_of"]
 
 # Weights in other formats: they hold the old convention, so they do not travel along.
 OTHER_WEIGHTS = (
@@ -115,7 +113,7 @@ class Work:
         """The tensors of the result before it gets its name, which it does if nothing raises."""
         if self.checkpoint.folder is None:
             (layout,) = self.checkpoint.layouts.values()
-            with files.replacing(target, existing=existing) as sink:
+            with outputs.replacing(target, existing=existing) as sink:
                 write_file(layout, self.changes, self.record, sink, self.progress)
                 copy = files.read_open_layout(target, sink)
                 yield {name: Stored(tensor, sink) for name, tensor in copy.tensors.items()}
@@ -127,7 +125,7 @@ class Work:
     def _fill(self, folder: Path) -> dict[str, Stored]:
         result: dict[str, Stored] = {}
         for name, layout in self.checkpoint.layouts.items():
-            with files.replacing(folder / name, existing="refuse") as sink:
+            with outputs.replacing(folder / name, existing="refuse") as sink:
                 write_file(layout, self.changes, self.record, sink, self.progress)
             copy = files.read_layout(folder / name)
             result |= {n: Stored(t, folder / name) for n, t in copy.tensors.items()}
@@ -140,10 +138,10 @@ class Work:
                 s.tensor.end - s.tensor.begin for s in result.values()
             )
             text = json.dumps(index, indent=2)
-            files.write_whole(folder / self.checkpoint.index_name, f"{text}\n")
+            outputs.write_whole(folder / self.checkpoint.index_name, f"{text}\n")
         if self.config is not None:
             text = json.dumps(self.config, indent=2, ensure_ascii=False)
-            files.write_whole(folder / CONFIG, text + "\n")
+            outputs.write_whole(folder / CONFIG, text + "\n")
         elif (source / CONFIG).is_file():
             _copy(source / CONFIG, folder / CONFIG)
         for name, what in others(self.checkpoint).items():
@@ -153,5 +151,5 @@ class Work:
 
 
 def _copy(source: Path, target: Path) -> None:
-    with inputs.opened(source) as file, files.replacing(target, existing="refuse") as sink:
+    with inputs.opened(source) as file, outputs.replacing(target, existing="refuse") as sink:
         shutil.copyfileobj(file, sink, files.PIECE)

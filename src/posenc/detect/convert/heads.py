@@ -14,8 +14,6 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.presets.projections import names
 
-__all__ = ["Heads", "Model", "Projections", "layer_of", "read_model", "recorded_pairing"]
-
 FUSED = ("blocks", "groups")
 BASE = 10_000.0
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads")

@@ -19,8 +19,6 @@ from posenc.detect.convert.projections import AttentionTensors, find
 from posenc.detect.explain import PAIRINGS
 from posenc.detect.files import open_checkpoint
 
-__all__ = ["THRESHOLD", "PairingFinding", "detect_pairing", "weighed"]
-
 THRESHOLD = 4.5  # z value from which weights are believed
 OPPOSED = 2.5  # z value of the other statistic that withdraws the claim
 DOUBT = 3.0  # z value of another width that withdraws it

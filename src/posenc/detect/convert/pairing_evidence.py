@@ -30,8 +30,6 @@ import numpy as np
 from posenc.detect.convert.projections import AttentionTensors, HeadTensor
 from posenc.detect.convert.segments import Segment
 
-__all__ = ["Evidence", "Group", "Measure", "evidence", "groups", "measured", "summed", "total"]
-
 FEWEST = 8  # channels that turn: fewer have too few orders to stand out from
 MOST_HEADS = 512  # heads of queries of a model, which its layers share
 MOST_INPUTS = 4096  # of a head: of more, columns that are evenly spread

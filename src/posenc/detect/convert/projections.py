@@ -18,8 +18,6 @@ from posenc.detect.files import Checkpoint, Stored
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.presets.projections import names
 
-__all__ = ["AttentionTensors", "HeadTensor", "find", "order_of", "unknown_names"]
-
 # The last parts of a name, behind the module: what they are, and the axis that holds the channels.
 PARAMETERS: dict[tuple[str, ...], tuple[str, int]] = {
     ("weight",): ("weight", 0),

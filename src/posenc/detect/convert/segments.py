@@ -10,8 +10,6 @@ from posenc.detect.convert.heads import Heads, Model
 from posenc.detect.files import Stored
 from posenc.presets.projections import Packing, packing
 
-__all__ = ["NamedTensor", "Segment", "channels_of", "segments_of", "view"]
-
 
 class Segment(NamedTuple):
     """One head, or another stretch of channels of a tensor."""

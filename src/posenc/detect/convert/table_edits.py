@@ -16,8 +16,6 @@ from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.learned import Learned
 from posenc.functional import extend, reorder, resize, table
 
-__all__ = ["How", "table_change"]
-
 How = Method | Literal["tile", "sinusoidal"]
 EXTENSIONS = ("tile", "sinusoidal")
 # A table in bfloat16, or of float32 phases at some thousand positions, is nearer than this to its

@@ -9,10 +9,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from posenc._core.io import files, inputs
+from posenc._core.io import files, inputs, safetensors, tensor_layout
 from posenc.detect.files import RECORD, Stored
-
-__all__ = ["Move", "New", "header", "write_file"]
 
 Progress = Callable[[int], object]
 
@@ -77,7 +75,9 @@ class New:
 Change = Move | New
 
 
-def header(layout: files.Layout, changes: Mapping[str, Change], record: Mapping[str, Any]) -> bytes:
+def header(
+    layout: tensor_layout.Layout, changes: Mapping[str, Change], record: Mapping[str, Any]
+) -> bytes:
     """The header of the new file: names, dtypes and metadata as they were, and the record."""
     tensors = {}
     for tensor in sorted(layout.tensors.values(), key=lambda t: (t.begin, t.end, t.name)):
@@ -85,11 +85,11 @@ def header(layout: files.Layout, changes: Mapping[str, Change], record: Mapping[
         shape = change.shape if isinstance(change, New) else tensor.shape
         tensors[tensor.name] = (tensor.dtype, shape)
     metadata = {**layout.metadata, RECORD: json.dumps(record)}
-    return files.safetensors_header(tensors, metadata)
+    return safetensors.safetensors_header(tensors, metadata)
 
 
 def write_file(
-    layout: files.Layout,
+    layout: tensor_layout.Layout,
     changes: Mapping[str, Change],
     record: Mapping[str, Any],
     sink: IO[bytes],

@@ -22,8 +22,6 @@ from posenc.detect.files import Stored
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.functional import apply_rotary
 
-__all__ = ["Probe", "probe"]
-
 POSITIONS = 3
 # Both sides add the same products in another order.
 AGREE = 1e-9

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from posenc._core.errors import ArgumentError, mismatch, suggest
 
-__all__ = ["PAIRINGS", "check_arguments"]
-
 PAIRINGS = ("half", "interleaved")
 ON_ERROR = ("raise", "report")
 

@@ -14,18 +14,6 @@ from posenc.detect.explain.layer_types import (
 from posenc.detect.explain.notes import Notes
 from posenc.presets.families import ClassDefaults
 
-__all__ = [
-    "NO_BASES",
-    "Layers",
-    "flat_group",
-    "has_top_share",
-    "parameters_left_out",
-    "told_base",
-    "warn_of_theta",
-    "with_additions",
-    "with_class",
-]
-
 DICTIONARIES = ("rope_scaling", "rope_parameters")
 NO_BASES = (*DICTIONARIES, "partial_rotary_factor")
 

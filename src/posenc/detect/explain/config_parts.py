@@ -14,23 +14,6 @@ from posenc.presets.families import (
     family,
 )
 
-__all__ = [
-    "HEAD_COUNTS",
-    "MAIN_PARTS",
-    "NEEDED",
-    "flat_part",
-    "has_heads",
-    "is_hollow",
-    "is_options",
-    "is_part",
-    "joined",
-    "label_of",
-    "name_of_text",
-    "parts_left_out",
-    "text_part",
-    "with_older_parts",
-]
-
 # Keys of parts that are models.
 MODELS, HEADS = ("n_heads", "num_heads", "n_head", "heads"), "attention_heads"
 SIZES = ("head_dim", "hidden_size", "d_model", "dim", "embed_dim", "width")

@@ -13,8 +13,6 @@ from typing import Any
 
 from posenc._core.reading import Origin
 
-__all__ = ["WIDEST", "Keys", "is_number", "names_in"]
-
 NAMES = re.compile(r"[A-Za-z_]\w*")
 WIDEST = 65_536  # of whatever has constants to compute: a width, a number of heads
 

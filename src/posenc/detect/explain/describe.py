@@ -22,8 +22,6 @@ from posenc.encodings.rotary.rope import RoPE
 from posenc.functional import wavelengths
 from posenc.scaling import YaRN
 
-__all__ = ["describe", "lines", "plan_lines"]
-
 ORIGINS = {
     "config": "the config",
     "preset": "the family's row",

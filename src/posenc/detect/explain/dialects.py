@@ -25,8 +25,6 @@ from posenc.detect.explain.rotary_widths import FRACTIONS
 from posenc.detect.files import load
 from posenc.presets.families import ClassDefaults, class_defaults
 
-__all__ = ["DIALECTS", "Translation", "to_hf"]
-
 DIALECTS = ("hf4", "hf5")
 LOCAL_KEY = "rope_local_base_freq"
 # What no dialect states, and a reader must know of the family or be told.

@@ -43,19 +43,17 @@ from typing import Any, Literal
 from posenc._core.errors import DataError, suggest
 from posenc._core.io import inputs
 from posenc._core.reading import Layer, Reading
+from posenc.detect.explain.arguments import check_arguments
 from posenc.detect.explain.config_view import Keys
 from posenc.detect.explain.gguf_layers import WINDOW, LayerKind, kinds_of
 from posenc.detect.explain.gguf_rotation import rotation_of, temperature_of
 from posenc.detect.explain.gguf_scaling import HeaderFile
 from posenc.detect.explain.non_rotary import applies, read_other
 from posenc.detect.explain.notes import Notes
-from posenc.detect.explain.reader import check_arguments
 from posenc.detect.files import Header, read_header
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.encodings.rotary.rope import RoPE
 from posenc.presets.families import families, family
-
-__all__ = ["from_gguf"]
 
 FORMAT = "gguf"
 NUMBERS = (

@@ -8,8 +8,6 @@ from typing import Any, NamedTuple
 from posenc.detect.explain.config_view import Keys
 from posenc.detect.explain.notes import Notes
 
-__all__ = ["WINDOW", "LayerKind", "kinds_of"]
-
 WINDOW = "attention.sliding_window"
 PATTERN = "attention.sliding_window_pattern"
 MOST_LAYERS = 4096

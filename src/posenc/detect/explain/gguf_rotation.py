@@ -18,8 +18,6 @@ from posenc.encodings.rotary.magnitude import Temperature
 from posenc.presets import fill
 from posenc.presets.families import convention
 
-__all__ = ["rotation_of", "temperature_of"]
-
 DEFAULT_BASE = 10_000.0  # of the format: files leave the key out for it
 
 

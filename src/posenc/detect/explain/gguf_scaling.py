@@ -16,8 +16,6 @@ from posenc.detect.explain.config_view import Keys
 from posenc.detect.explain.notes import Notes
 from posenc.detect.files import Header, read_tensor
 
-__all__ = ["HeaderFile", "scaling_of", "short_number"]
-
 LONG_CONTEXT = 131_072  # from which models of rules `llama3` usually have a scaling
 YARN = {"yarn_ext_factor": 1.0, "yarn_beta_fast": 32.0, "yarn_beta_slow": 1.0}
 FACTORS = "rope_freqs.weight"

@@ -9,8 +9,6 @@ from posenc.detect.explain.config_view import Keys, is_number
 from posenc.detect.explain.notes import Notes
 from posenc.presets.families import ClassDefaults
 
-__all__ = ["BASES", "bases_of", "behind", "numbers_of"]
-
 BASES = "layer_rope_theta"  # of each layer, 0 where it does not turn; a class may read that alone
 
 

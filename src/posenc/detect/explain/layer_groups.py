@@ -33,8 +33,6 @@ from posenc.detect.explain.non_rotary import applies
 from posenc.detect.explain.notes import Notes
 from posenc.presets.families import ClassDefaults
 
-__all__ = ["LIMITED", "MORE_LAYERS", "layers_of"]
-
 # Layers behind the counted ones, which predict further tokens.
 MORE_LAYERS = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers")
 MOST_LAYERS = 65_536  # a config that says more is no config of a model

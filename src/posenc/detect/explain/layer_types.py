@@ -11,20 +11,6 @@ from posenc.detect.explain.non_rotary import applies
 from posenc.detect.explain.notes import Notes
 from posenc.presets.families import ClassDefaults, stretched
 
-__all__ = [
-    "COUNT_KEYS",
-    "GLOBAL",
-    "LOCAL",
-    "LOCAL_BASE_KEYS",
-    "OTHER",
-    "SHARE",
-    "TYPE_KEYS",
-    "attentions_of",
-    "layer_count",
-    "traits_of",
-    "types_of",
-]
-
 TYPE_KEYS = ("layer_types", "layers_block_type")
 COUNT_KEYS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers", "depth")
 SHOWN = 12  # of a pattern

@@ -15,8 +15,6 @@ from typing import Any, NamedTuple
 from posenc._core.errors import PosencError
 from posenc._core.io import inputs
 
-__all__ = ["Modelling", "modelling_of"]
-
 CODE = inputs.FileKind("a file of Python", 2**21)
 CLASS = re.compile(r"(?:(.*)--)?((?:[A-Za-z_]\w*\.)+)[A-Za-z_]\w*")  # no path leaves a folder
 TURN = re.compile(r"rotary|rope(?![a-z])|rotate_half|rotate_every_two", re.IGNORECASE)

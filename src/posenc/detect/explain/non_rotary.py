@@ -19,8 +19,6 @@ from posenc._core.spec import Spec
 from posenc.detect.explain.config_view import WIDEST, Keys, is_number
 from posenc.detect.explain.notes import Notes
 
-__all__ = ["applies", "positions_of", "read_other", "words"]
-
 MOST_STAGES = 64  # of a pyramid; a list of more is no list of stages
 MOST_LAYERS = 4096
 WORD = re.compile(r"(?<![.\w])[A-Za-z_]{2,}\w*(?!\w|\()")  # of a key in an expression

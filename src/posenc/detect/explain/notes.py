@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from posenc._core.reading import Level, Note, Origin, Source
 
-__all__ = ["Notes", "is_open"]
-
 # Words of warnings that leave something of the model out of the plan.
 OPEN = ("unknown, because", "partly, because", "was not read")
 

@@ -11,8 +11,6 @@ from posenc._core.errors import closest
 from posenc.detect.explain.unread_keys import WORDS
 from posenc.presets.families import families, family
 
-__all__ = ["NOTHING", "nothing_said"]
-
 NOTHING = "nothing in the config says what the model does about positions"
 MORE_WORDS = (*WORDS, "rot", "axes_dim", "position", "qk_rope", "fourier", "pos_enc", "posenc")
 SILENT = ("pad", "type_vocab")

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from posenc._core.errors import DataError, suggest
 from posenc._core.reading import Layer, Note, Reading
-from posenc.detect.explain.arguments import PAIRINGS, check_arguments
+from posenc.detect.explain.arguments import check_arguments
 from posenc.detect.explain.config_parts import (
     MAIN_PARTS,
     NEEDED,
@@ -49,8 +49,6 @@ from posenc.presets.families import (
     family,
     family_of_architectures,
 )
-
-__all__ = ["PAIRINGS", "check_arguments", "from_hf"]
 
 # Words in the names of parts that are no models and concern positions.
 PART_WORDS = ("attention", "rope", "rotary", "position", "index")

@@ -33,8 +33,6 @@ from posenc.detect.explain.unread_keys import BESIDE, Sizes, inside, outside, pa
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.presets import fill
 
-__all__ = ["has_rotary", "parameters", "read_rotary", "trained_length"]
-
 TRAINED = (
     "max_position_embeddings",
     "n_positions",

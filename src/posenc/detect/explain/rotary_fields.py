@@ -14,24 +14,8 @@ from posenc.detect.explain.config_view import Keys, names_in
 from posenc.detect.explain.layer_bases import BASES as LISTED
 from posenc.detect.explain.modelling_file import Modelling
 from posenc.detect.explain.notes import Notes
-from posenc.detect.explain.rotary_widths import ABSOLUTE, FRACTIONS, even, head_of, width_of
 from posenc.detect.explain.scaling_rules import THETA_KEYS
 from posenc.presets.families import ClassDefaults, convention
-
-__all__ = [
-    "ABSOLUTE",
-    "BASES",
-    "FRACTIONS",
-    "LOCAL_BASES",
-    "Given",
-    "base_of",
-    "even",
-    "head_of",
-    "temperature_of",
-    "template_of",
-    "width_of",
-    "with_sections",
-]
 
 # How configs spell one quantity. The first that is there counts; two that differ contradict.
 BASES = (

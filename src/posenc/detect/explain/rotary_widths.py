@@ -11,8 +11,6 @@ from posenc.detect.explain.notes import Notes
 from posenc.detect.explain.scaling_rules import FRACTION_KEYS
 from posenc.presets.families import ClassDefaults
 
-__all__ = ["ABSOLUTE", "FRACTIONS", "WIDTHS", "even", "head_of", "width_of"]
-
 FRACTIONS = (
     "partial_rotary_factor",
     "rotary_pct",

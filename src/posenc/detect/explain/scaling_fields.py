@@ -8,18 +8,6 @@ from typing import Any, NamedTuple
 from posenc.detect.explain.config_view import Keys
 from posenc.detect.explain.notes import Notes
 
-__all__ = [
-    "ATTENTION_KEYS",
-    "ORIGINAL_KEYS",
-    "Lengths",
-    "attention_of",
-    "compare_lengths",
-    "factor_list",
-    "factor_of",
-    "original_length",
-    "shortened",
-]
-
 ORIGINAL_KEYS = ("original_max_position_embeddings",)
 ATTENTION_KEYS = ("attention_factor", "attn_factor")
 

@@ -25,8 +25,6 @@ from posenc.detect.explain.scaling_fields import (
 )
 from posenc.scaling.base import Scaling
 
-__all__ = ["READ", "Asked", "Lengths", "read_scaling", "rope_type"]
-
 TYPE_KEYS = ("rope_type", "type")
 THETA_KEYS = ("rope_theta", "theta", "base")
 FRACTION_KEYS = ("partial_rotary_factor",)

@@ -10,8 +10,6 @@ from posenc._core.reading import Reading
 from posenc.detect.explain.gguf import from_gguf
 from posenc.detect.explain.reader import from_hf
 
-__all__ = ["explain"]
-
 
 def explain(
     source: Any,

@@ -12,8 +12,6 @@ from posenc.detect.explain.rotary_entries import TRAINED
 from posenc.detect.explain.unread_keys import DICTIONARIES, SPELLINGS
 from posenc.presets.families import ClassParts, class_parts
 
-__all__ = ["note_flat", "note_repeated"]
-
 
 def note_repeated(keys: Keys, text: str, inner: Mapping[str, Any], name: str) -> list[Note]:
     """Notes on keys beside the part for text, which its class reads alone, that say otherwise."""

@@ -16,8 +16,6 @@ from posenc.detect.explain.unread_keys import unread
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.presets.families import Family, class_parts
 
-__all__ = ["by_file"]
-
 KINDS = {"rotary": "a rotation", "table": "a table"}
 # Words of keys that ask for a kind by themselves.
 WORDS = {"ALiBi": "alibi", "bias": "relative", "relative": "relative"}

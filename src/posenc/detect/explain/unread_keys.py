@@ -19,20 +19,6 @@ from posenc.detect.explain.rotary_widths import ABSOLUTE, FRACTIONS, WIDTHS
 from posenc.detect.explain.scaling_rules import READ, THETA_KEYS
 from posenc.presets.families import ClassDefaults, Reads, class_parts
 
-__all__ = [
-    "BESIDE",
-    "MEANINGS",
-    "SPELLINGS",
-    "Sizes",
-    "check_numbers",
-    "inside",
-    "note_unread",
-    "outside",
-    "passed_over",
-    "reads_of",
-    "unread",
-]
-
 BESIDE = "^"  # of keys outside a dictionary
 SHARE, THETA = FRACTIONS[0], BASES[0]
 DICTIONARIES = ("rope_scaling", "rope_parameters")

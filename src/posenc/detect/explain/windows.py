@@ -11,8 +11,6 @@ from posenc.detect.explain.layer_types import GLOBAL, LOCAL, OTHER, TYPE_KEYS, l
 from posenc.detect.explain.notes import Notes
 from posenc.presets.families import ClassDefaults, ClassWindows, class_windows
 
-__all__ = ["has_window", "type_of", "window_words", "with_windows"]
-
 KEY, SWITCH, START = "sliding_window", "use_sliding_window", "max_window_layers"
 Windows = tuple[tuple[int | None, tuple[int, ...] | None], ...]
 

@@ -25,8 +25,6 @@ from posenc.scaling.linear import Linear
 from posenc.scaling.llama3 import Llama3
 from posenc.scaling.yarn import YaRN
 
-__all__ = ["LAYERS", "Wanted", "lines_of", "patched", "wanted_of"]
-
 LENGTH_KEYS = ("max_position_embeddings", "n_positions", "seq_length", "max_sequence_length")
 # What vLLM 0.33.0 and SGLang 0.5.23 make of it: `rotary_embedding`, class DynamicNTK….
 FIXED = "vLLM reads `dynamic` as one fixed base, so there is no such line for it, nor for SGLang."
@@ -90,14 +88,14 @@ def patched(config: Mapping[str, Any], dialect: str, wanted: Wanted) -> Written 
     """
     translated = to_hf(config, dialect).config  # type: ignore[arg-type]
     for path in _places(translated):
-        made = copy.deepcopy(translated)
-        inner = made if not path else made[path]
+        rewritten = copy.deepcopy(translated)
+        inner = rewritten if not path else rewritten[path]
         change = _change(inner, dialect, wanted)
         inner.update(change)
-        if _reads_as(made, wanted):
+        if _reads_as(rewritten, wanted):
             before = config if not path else config[path]
             gone = tuple(key for key in before if key not in inner)
-            return Written(made, change if not path else {path: change}, gone)
+            return Written(rewritten, change if not path else {path: change}, gone)
     return None
 
 
@@ -140,14 +138,14 @@ def _change(config: Mapping[str, Any], dialect: str, wanted: Wanted) -> dict[str
     return {"rope_parameters": _parameters(stated, wanted), **lengths}
 
 
-def _parameters(said: Mapping[str, Any], wanted: Wanted) -> dict[str, Any]:
+def _parameters(stated: Mapping[str, Any], wanted: Wanted) -> dict[str, Any]:
     """The rotary parameters of a config under the rule."""
-    kept = {key: value for key, value in said.items() if key not in ("type", "rope_type")}
+    kept = {key: value for key, value in stated.items() if key not in ("type", "rope_type")}
     if wanted.base is not None:
         return {**kept, "rope_theta": wanted.base, "rope_type": "default"}
     rule = wanted.scaling
     if rule is None:
-        return {**kept, "rope_type": said.get("rope_type", said.get("type", "default"))}
+        return {**kept, "rope_type": stated.get("rope_type", stated.get("type", "default"))}
     own: dict[str, Any] = {"factor": rule.factor}  # type: ignore[attr-defined]
     if isinstance(rule, Linear):
         name = "linear"

@@ -22,8 +22,6 @@ from posenc.detect.extend.lengths import (
 from posenc.detect.extend.options import LayerExtension, layer_extension, recommended
 from posenc.detect.files import load, read_header
 
-__all__ = ["Extension", "extend_context"]
-
 TOWERS = ("vision", "audio", "encoder")  # their positions are cells and frames
 SHARED = (
     "The config has one rule for all layers, so it reaches {} too, which do not need it: their "

@@ -11,8 +11,6 @@ from posenc._core.reading import Layer
 from posenc.detect.extend.rules import Baseline
 from posenc.scaling.yarn import YaRN
 
-__all__ = ["belongs", "check_numbers", "new_length", "stated_factor", "trained_rotation"]
-
 
 def trained_rotation(layer: Layer, trained: int | None, doubts: str = "") -> Baseline:
     """What a layer was trained with, by the lengths of its config, or as the caller says.

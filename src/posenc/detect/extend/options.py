@@ -9,8 +9,6 @@ from posenc._core.errors import ArgumentError, PosencError, mismatch
 from posenc.detect.extend.lengths import belongs
 from posenc.detect.extend.rules import RULES, Baseline, Effect, effect, enlarged, smallest_factor
 
-__all__ = ["LayerExtension", "TriedRule", "layer_extension", "recommended"]
-
 OFFERED = ("none", "linear", "ntk", "dynamic", "yarn", "llama3")
 
 

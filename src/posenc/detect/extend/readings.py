@@ -7,8 +7,6 @@ from typing import Any
 
 from posenc.presets.families import class_defaults, engines
 
-__all__ = ["DICTIONARY", "family_of", "read_by", "release_of", "warnings_of"]
-
 DICTIONARY = "rope_parameters"
 TOGETHER = ("mscale", "mscale_all_dim")  # engines take one alone, transformers takes both or none
 OUTSIDE = ("mrope_section", "mrope_interleaved", "partial_rotary_factor")  # no part of a rule

@@ -9,8 +9,6 @@ from typing import Any
 from posenc.detect.extend.extension import Extension
 from posenc.detect.extend.options import LayerExtension, TriedRule
 
-__all__ = ["described", "lines"]
-
 COLUMNS = ("rule", "factor", "unseen", "of a circle", "lost", "attention", "short", "smallest")
 LEGEND = (
     "unseen: slow pairs that meet angles which training did not show, and the largest share of its "
@@ -21,51 +19,51 @@ LEGEND = (
 )
 
 
-def lines(found: Extension, rule: str | None = None) -> Iterator[str]:
+def lines(extension: Extension, rule: str | None = None) -> Iterator[str]:
     """The report, a line at a time."""
-    name = found.model or "a model without a name"
+    name = extension.model or "a model without a name"
     yield (
-        f"{name}: trained on {found.trained:,} positions, asked for {found.length:,}, "
-        f"{_number(found.factor)} times as many"
+        f"{name}: trained on {extension.trained:,} positions, asked for {extension.length:,}, "
+        f"{_number(extension.factor)} times as many"
     )
-    for layer in found.layers:
+    for layer in extension.layers:
         yield ""
-        yield from _layer(layer, found.length)
+        yield from _layer(layer, extension.length)
     yield ""
     yield LEGEND
     yield ""
-    chosen = found.rule if rule is None else rule
+    chosen = extension.rule if rule is None else rule
     if rule is None:
-        yield f"first by this order: {_label(found, chosen) if chosen else 'no rule'}"
+        yield f"first by this order: {_label(extension, chosen) if chosen else 'no rule'}"
     else:
-        yield f"asked for: {_label(found, chosen)}"
-    for sentence in found.reasons if rule is None else found.reasons[-1:]:
+        yield f"asked for: {_label(extension, chosen)}"
+    for sentence in extension.reasons if rule is None else extension.reasons[-1:]:
         yield f"  {sentence}"
     if chosen:
-        yield f"  {found.switches(chosen)}"
-        yield from _written(found, chosen)
-    for note in found.notes:
+        yield f"  {extension.switches(chosen)}"
+        yield from _written(extension, chosen)
+    for note in extension.notes:
         yield f"note: {note}"
 
 
-def _written(found: Extension, rule: str) -> Iterator[str]:
+def _written(extension: Extension, rule: str) -> Iterator[str]:
     if rule != "none":
-        told, remarks = found.written(rule)
+        words, remarks = extension.written(rule)
         yield ""
         yield "what to write"
-        for engine, line in told.items():
+        for engine, line in words.items():
             yield f"  {engine}"
             yield f"    {line}"
         for remark in remarks:
             yield f"  {remark}"
 
 
-def _label(found: Extension, rule: str) -> str:
-    option = next((o for e in found.layers if not e.window and (o := e.option(rule))), None)
+def _label(extension: Extension, rule: str) -> str:
+    option = next((o for e in extension.layers if not e.window and (o := e.option(rule))), None)
     if option is None or rule == "none":
         return "nothing to write"
-    told = f"base {option.base:.9g}" if option.base else f"factor {_number(option.factor)}"
-    return f"{option.label}, {told}"
+    words = f"base {option.base:.9g}" if option.base else f"factor {_number(option.factor)}"
+    return f"{option.label}, {words}"
 
 
 def _layer(layer: LayerExtension, length: int) -> Iterator[str]:
@@ -87,10 +85,10 @@ def _layer(layer: LayerExtension, length: int) -> Iterator[str]:
     none = layer.option("none")
     worst = min(layer.options, key=lambda option: option.effect.resolved)
     if none is not None:
-        told = f"{none.effect.resolved} of {pairs} pairs turn by 2**-8 radian or more a position"
+        words = f"{none.effect.resolved} of {pairs} pairs turn by 2**-8 radian or more a position"
         if worst.effect.resolved < none.effect.resolved:
-            told += f" ({worst.label}: {worst.effect.resolved})"
-        yield f"  keys in bfloat16: {told}; smaller steps are within its last place"
+            words += f" ({worst.label}: {worst.effect.resolved})"
+        yield f"  keys in bfloat16: {words}; smaller steps are within its last place"
     for name, why in layer.left_out.items():
         yield f"  {name} is left out: {why}"
 
@@ -113,10 +111,10 @@ def _number(x: float) -> str:
     return f"{x:.4g}"
 
 
-def described(found: Extension, rule: str | None = None) -> dict[str, Any]:
+def described(extension: Extension, rule: str | None = None) -> dict[str, Any]:
     """The same as plain JSON types."""
-    chosen = found.rule if rule is None else rule
-    told, remarks = found.written(chosen) if chosen else ({}, ())
+    chosen = extension.rule if rule is None else rule
+    words, remarks = extension.written(chosen) if chosen else ({}, ())
     layers = [
         {
             "layer": layer.name,
@@ -134,16 +132,16 @@ def described(found: Extension, rule: str | None = None) -> dict[str, Any]:
             "window": layer.window,
             "left_out": layer.left_out,
         }
-        for layer in found.layers
+        for layer in extension.layers
     ]
     return {
-        **{key: getattr(found, key) for key in ("model", "trained", "length")},
+        **{key: getattr(extension, key) for key in ("model", "trained", "length")},
         "layers": layers,
-        "recommended": found.rule or None,
-        "reasons": list(found.reasons),
+        "recommended": extension.rule or None,
+        "reasons": list(extension.reasons),
         "rule": chosen or None,
-        "switches": found.switches(chosen) if chosen else None,
-        "lines": told,
+        "switches": extension.switches(chosen) if chosen else None,
+        "lines": words,
         "remarks": list(remarks),
-        "notes": list(found.notes),
+        "notes": list(extension.notes),
     }

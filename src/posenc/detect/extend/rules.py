@@ -16,17 +16,6 @@ from posenc._core.rungs import FLOAT
 from posenc.functional import frequencies
 from posenc.scaling.ntk import larger_base
 
-__all__ = [
-    "FAST",
-    "RULES",
-    "Baseline",
-    "Effect",
-    "ExtendingRule",
-    "effect",
-    "enlarged",
-    "smallest_factor",
-]
-
 FAST = 32.0  # turns within the trained length from which a pair counts as fast
 LOST = 1.01  # stretch from which a fast pair has lost its step
 LARGEST = 2.0**20  # factors are tried up to it

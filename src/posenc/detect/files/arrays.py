@@ -11,8 +11,6 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 
-__all__ = ["MOST_ENTRIES", "STORED", "Array", "ArrayStore"]
-
 MOST_ENTRIES = 2**22  # numbers that are read at a time
 STORED = {
     "float64": "<f8",

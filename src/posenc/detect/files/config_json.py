@@ -11,8 +11,6 @@ from typing import Any
 from posenc._core.errors import DataError, mismatch
 from posenc._core.io import inputs
 
-__all__ = ["folder_of", "load"]
-
 DEEPEST = 64  # of a config; composite models nest four or five deep
 FILE = "config.json"
 ADAPTER = "adapter_config.json"  # which names the model that it adapts

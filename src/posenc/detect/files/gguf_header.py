@@ -18,8 +18,6 @@ from posenc._core.errors import DataError, mismatch
 from posenc._core.io import files, inputs
 from posenc._core.io.safetensors import MOST_TENSORS
 
-__all__ = ["GgufTensor", "Header", "read_header", "read_open_header", "read_tensor"]
-
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 LONGEST_LIST = 4096

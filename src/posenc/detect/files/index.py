@@ -14,8 +14,6 @@ from typing import Any
 from posenc._core.errors import DataError, mismatch
 from posenc._core.io import inputs
 
-__all__ = ["ENDING", "check_total", "read_index", "shards_of"]
-
 ENDING = ".index.json"
 MOST_SHARDS = 4096
 MOST_TENSORS = 2**19  # of all files together; the largest published model has 300,000

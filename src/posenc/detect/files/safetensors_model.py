@@ -20,13 +20,11 @@ from typing import IO, Any
 import numpy as np
 
 from posenc._core.errors import DataError, mismatch, suggest
-from posenc._core.io import files, inputs
+from posenc._core.io import files, inputs, tensor_layout
 from posenc._core.io.safetensors import CODES
 from posenc.detect.files.config_json import FILE as CONFIG
 from posenc.detect.files.config_json import load
 from posenc.detect.files.index import check_total, read_index, shards_of
-
-__all__ = ["RECORD", "SINGLE", "Checkpoint", "Stored", "open_checkpoint", "record_of"]
 
 SINGLE = "model.safetensors"
 INDEX = ".safetensors.index.json"
@@ -37,7 +35,7 @@ RECORD = "posenc.conversion"  # the key of the metadata under which a conversion
 class Stored:
     """A tensor and where its bytes are: a path, or a file that is open."""
 
-    tensor: files.Tensor
+    tensor: tensor_layout.Tensor
     file: Path | IO[bytes]
 
     @contextlib.contextmanager
@@ -86,7 +84,7 @@ class Checkpoint:
 
     path: Path
     folder: Path | None
-    layouts: Mapping[str, files.Layout]
+    layouts: Mapping[str, tensor_layout.Layout]
     index: dict[str, Any] | None
     config: dict[str, Any] | None
     index_name: str = ""
@@ -160,7 +158,7 @@ def _inside(folder: Path, caller: str) -> Path:
     raise DataError(mismatch(caller, "a folder with .safetensors files", repr(str(folder)), todo))
 
 
-def _layout(path: Path, caller: str) -> files.Layout:
+def _layout(path: Path, caller: str) -> tensor_layout.Layout:
     if not path.exists():
         raise DataError(mismatch(caller, "a file of the index that exists", repr(str(path))))
     layout = files.read_layout(path)
@@ -182,7 +180,7 @@ def _index(path: Path, caller: str) -> dict[str, Any]:
 
 
 def _check_index(
-    path: Path, places: Mapping[str, str], layouts: Mapping[str, files.Layout]
+    path: Path, places: Mapping[str, str], layouts: Mapping[str, tensor_layout.Layout]
 ) -> None:
     homes = {name: file for file, layout in layouts.items() for name in layout.tensors}
     count = sum(len(layout.tensors) for layout in layouts.values())

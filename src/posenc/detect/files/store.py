@@ -25,13 +25,11 @@ from typing import IO
 import numpy as np
 
 from posenc._core.errors import DataError, mismatch
-from posenc._core.io import files, inputs
+from posenc._core.io import files, inputs, tensor_layout
 from posenc.detect.files import gguf_header
 from posenc.detect.files.arrays import MOST_ENTRIES, Array, ArrayStore
 from posenc.detect.files.index import ENDING, check_total, read_index, shards_of
 from posenc.detect.files.zip_file import zip_store
-
-__all__ = ["open_store"]
 
 INDEX = "model.safetensors.index.json"
 Opener = Callable[[], contextlib.AbstractContextManager[IO[bytes]]]
@@ -93,7 +91,7 @@ def _plain_store(path: Path, file: IO[bytes]) -> ArrayStore:
     return _layout_store(files.read_open_layout(path, file), lambda: contextlib.nullcontext(file))
 
 
-def _layout_store(layout: files.Layout, opened: Opener) -> ArrayStore:
+def _layout_store(layout: tensor_layout.Layout, opened: Opener) -> ArrayStore:
     arrays = {}
     for key, tensor in layout.tensors.items():
         name = key or layout.path.stem
@@ -101,7 +99,7 @@ def _layout_store(layout: files.Layout, opened: Opener) -> ArrayStore:
     return ArrayStore(layout.path, layout.format, arrays, {})
 
 
-def _plain_array(name: str, tensor: files.Tensor, opened: Opener) -> Array:
+def _plain_array(name: str, tensor: tensor_layout.Tensor, opened: Opener) -> Array:
     stored = tensor.stored
     if stored is None:
         return Array(name, tensor.dtype, tensor.shape, None, f"{tensor.dtype} has no numbers here")

@@ -19,8 +19,6 @@ import numpy as np
 from posenc._core.errors import DataError, mismatch
 from posenc.detect.files.arrays import STORED
 
-__all__ = ["Foreign", "TensorWindow", "parts"]
-
 LARGEST_PICKLE = 2**23
 MOST_OPERATIONS = 2**20
 MOST_PARTS = 2**15

@@ -21,8 +21,6 @@ from posenc._core.io.npy import LARGEST_NPY_HEADER, parse_npy
 from posenc.detect.files import torch_file
 from posenc.detect.files.arrays import STORED, Array, ArrayStore
 
-__all__ = ["zip_store"]
-
 LARGEST_DIRECTORY = 2**22  # bytes of a zip's list of members
 
 MOST_MEMBERS = 2**13  # of a .npz, whose headers lie in its members

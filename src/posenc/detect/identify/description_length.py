@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["MARGIN", "bits_of", "real_bits", "roundest", "roundest_within"]
-
 MARGIN = 20.0  # bits by which evidence must exceed description: one accident in a million tables
 GUARD = 4.0  # bits by which a round number must be cheaper than the digits it stands for
 LARGEST_ODD = 63

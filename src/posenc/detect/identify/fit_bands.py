@@ -24,8 +24,6 @@ from posenc.detect.identify.layout import AxisGrid, circle_tolerance, grid_of
 from posenc.detect.identify.placement import AXES, Placement
 from posenc.encodings.table.fourier import Fourier
 
-__all__ = ["fit_bands"]
-
 LEAST_BANDS = 3
 MOST_AXES = 3
 MOST_OCTAVES = 24

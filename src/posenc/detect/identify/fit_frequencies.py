@@ -26,8 +26,6 @@ from posenc.detect.identify.ramps import pieces, searched
 from posenc.scaling.base import Scaling
 from posenc.scaling.proportional import Proportional
 
-__all__ = ["FrequencyFit", "fit_frequencies", "nearest_ladder", "tolerance_of"]
-
 
 class FrequencyFit(NamedTuple):
     """One explanation of a list of frequencies."""

@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Line", "fit_line", "turning"]
-
 FLOAT32 = 2.0**-24
 FARTHEST = 2.0**22  # positions beyond it are not looked for
 # Turns of the slowest pair, each a candidate for the first position. Coarse phases exclude few of

@@ -23,8 +23,6 @@ from posenc.encodings.table.base import TableSpec, columns
 from posenc.encodings.table.fourier import Fourier
 from posenc.functional import table as build
 
-__all__ = ["Placement", "TableFit", "fit_table", "residual_of"]
-
 FLOAT32, FLOAT16 = 2.0**-24, 2.0**-11
 LEAST_ROWS, LEAST_COLUMNS = 3, 2
 PIECE = 2**20  # entries that are rebuilt at a time

@@ -20,8 +20,6 @@ from posenc.detect.identify.judge_table import EPS, judge_table, looks_sinusoida
 from posenc.detect.identify.judge_vector import LONGEST, judge_vector
 from posenc.detect.identify.result import Finding, Identification
 
-__all__ = ["identify", "in_memory"]
-
 LEAST_VECTOR = 3
 ALONE = ("array", "npy")  # what holds one array, which somebody wants to know about
 # What names of tensors say, the most telling first. A name is a hint: the numbers decide.

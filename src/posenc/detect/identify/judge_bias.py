@@ -16,8 +16,6 @@ from posenc.encodings.bias.decay import Decay
 from posenc.encodings.bias.t5 import T5
 from posenc.encodings.bias.window import WindowTable
 
-__all__ = ["Buckets", "buckets_of", "judge_bias"]
-
 LEAST_REACH = 12  # distances that a matrix must cover before its buckets can be told
 LEAST_EDGES = 8
 MOST_FITS = 6

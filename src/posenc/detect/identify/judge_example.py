@@ -20,8 +20,6 @@ from posenc.detect.identify.placement import Placement
 from posenc.detect.identify.result import Finding, Kind
 from posenc.functional import bias, frequencies, table
 
-__all__ = ["judge_example"]
-
 SLACK = 4.0  # roundings of an entry, as stored and as computed
 
 

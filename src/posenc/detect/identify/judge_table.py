@@ -16,8 +16,6 @@ from posenc.detect.identify.result import Finding
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.functional import table as build
 
-__all__ = ["EPS", "judge_table", "looks_sinusoidal", "precision"]
-
 # Half a unit of the last place at 1.0. Frequencies and phases of published code are float32.
 EPS = {"float64": 2.0**-24, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 GLANCE = 32  # rows that tell whether more are worth reading

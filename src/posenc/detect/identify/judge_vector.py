@@ -23,8 +23,6 @@ from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling.multipliers import Multipliers
 
-__all__ = ["LONGEST", "judge_vector"]
-
 LONGEST = 2**13
 LEAST = 3
 TINIEST = 2.0**-24  # of float16

@@ -19,20 +19,6 @@ from posenc.scaling.linear import Linear
 from posenc.scaling.mixed_ntk import MixedNTK
 from posenc.scaling.ntk import NTK
 
-__all__ = [
-    "BASES",
-    "MOST_PAIRS",
-    "RULE",
-    "Base",
-    "Guess",
-    "bases",
-    "line",
-    "other_spacings",
-    "plain",
-    "same_ladder",
-    "through_one",
-]
-
 # Denominators in the order in which they are believed: (as written, bits).
 DENOMINATORS = (("d/2", 1.0), ("n-1", 2.0), ("d", 6.0), ("d/4", 6.0), ("d/2-0.5", 6.0))
 # Bases of models, for rules whose numbers fix only a product of base and factor.

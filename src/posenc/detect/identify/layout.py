@@ -11,8 +11,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-__all__ = ["AxisGrid", "TableLayout", "circle_tolerance", "grid_of", "layouts"]
-
 SAMPLE = 96  # rows that the first test looks at
 MOST_PARTNERS = 6
 MOST_TRIED = 48  # constant columns would let every cut pass

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["AXES", "Placement"]
-
 # Names of axes from the slowest to the fastest along the rows.
 AXES = {1: ("position",), 2: ("h", "w"), 3: ("t", "h", "w"), 4: ("a", "b", "c", "d")}
 

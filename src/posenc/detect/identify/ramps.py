@@ -20,8 +20,6 @@ from posenc.scaling.llama3 import Llama3
 from posenc.scaling.multipliers import Multipliers
 from posenc.scaling.yarn import YaRN
 
-__all__ = ["pieces", "searched"]
-
 LARGEST_LENGTH = 2**31
 LEAST_SEARCHED = 8  # numbers of few digits divide into each other by accident
 

@@ -14,8 +14,6 @@ from posenc._core.spec import Spec
 from posenc.detect.identify.placement import Placement
 from posenc.functional import bias, frequencies, table
 
-__all__ = ["Finding", "Identification", "Kind", "Verdict"]
-
 Kind = Literal["table", "frequencies", "slopes", "bias", "other"]
 Verdict = Literal["claimed", "close", "unknown", "by_name", "unclear", "unread"]
 

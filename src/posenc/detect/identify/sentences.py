@@ -10,8 +10,6 @@ from posenc._core.spec import Value
 from posenc.detect.identify.description_length import MARGIN
 from posenc.detect.identify.result import Finding, Identification
 
-__all__ = ["headline", "lines"]
-
 KINDS = {
     "table": "table of positions",
     "frequencies": "rotary frequencies",

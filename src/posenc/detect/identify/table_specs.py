@@ -23,8 +23,6 @@ from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.fourier import Fourier
 from posenc.encodings.table.sinusoidal import Sinusoidal
 
-__all__ = ["Sighting", "SpecGuess", "TableAxis", "specs"]
-
 FLOAT32 = 2.0**-24
 Rungs = list[tuple[tuple[float, float], int, int]]  # slopes, count and channels of each ladder
 

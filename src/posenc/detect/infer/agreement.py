@@ -19,19 +19,6 @@ from posenc.detect.infer.rotation import MeasuredTurns
 from posenc.detect.infer.rotation_specs import RotationFit
 from posenc.functional import rotate
 
-__all__ = [
-    "DENSE",
-    "REACHES",
-    "Agreement",
-    "Tally",
-    "agreement",
-    "called",
-    "calls",
-    "far_positions",
-    "in_units",
-    "made_by",
-]
-
 REACHES = (2**20, 2**17, 2**14, 2**12, 2**11, 2**10)
 DENSE = 2**12  # every position up to it is asked for
 ENTRIES = 2**21  # numbers of one call at most

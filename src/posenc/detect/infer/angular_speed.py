@@ -9,8 +9,6 @@ import numpy as np
 
 from posenc.detect.infer.pairs import FLOAT32, NotARotationError, Turns
 
-__all__ = ["Lines", "lines_of", "wrapped"]
-
 TURN = 2 * math.pi
 LAPS = 8  # whole turns to the first of some real coordinates
 

@@ -10,8 +10,6 @@ from posenc.detect.infer.angular_speed import Lines
 from posenc.detect.infer.pairs import NotARotationError, Turns
 from posenc.encodings.rotary.pairing import Order, Pairing
 
-__all__ = ["PairChannels", "channels_of", "placed"]
-
 
 class PairChannels(NamedTuple):
     """Where pairs stand."""

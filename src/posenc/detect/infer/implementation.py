@@ -13,15 +13,6 @@ from posenc._core.array import dtype_name, is_torch
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.guard import foreign
 
-__all__ = [
-    "PositionProbe",
-    "RefusedError",
-    "RotationProbe",
-    "Style",
-    "as_numpy",
-    "needed_arguments",
-]
-
 Array = Any
 FRAMEWORKS = ("torch", "numpy", "jax")
 

@@ -39,8 +39,6 @@ from posenc.detect.infer.rotation import measured, rotations_of
 from posenc.detect.infer.rotation_specs import RotationFit
 from posenc.encodings.rotary.xpos import XPos
 
-__all__ = ["infer_spec"]
-
 Kind = Literal["rotary", "table", "bias"]
 KINDS = ("rotary", "table", "bias")
 # Near positions count turns, far ones measure frequencies.

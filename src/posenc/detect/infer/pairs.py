@@ -15,8 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["FLOAT32", "FLOAT64", "NotARotationError", "Turns", "from_matrices", "from_recording"]
-
 CLOSE = 1e-5  # relative to the size of a block
 FLOAT32, FLOAT64 = 2.0**-24, 2.0**-53  # half a unit of the last place
 STEADY = 2.0**-48  # sizes of float64 code differ by less

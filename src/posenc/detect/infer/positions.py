@@ -19,8 +19,6 @@ from posenc.encodings.bias.t5 import T5
 from posenc.functional import bias as bias_of
 from posenc.functional import frequencies, table
 
-__all__ = ["of_bias", "of_table"]
-
 SHARED = 40  # distances in one bucket with another: fewer may be an accident
 TABLE_ROWS = (512, 128, 64, 32)
 BIAS_REACH = (256, 64, 32)

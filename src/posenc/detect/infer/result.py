@@ -14,8 +14,6 @@ from posenc._core.brief import brief
 from posenc._core.display import Displayed
 from posenc._core.spec import Spec, Value, to_json
 
-__all__ = ["Inferred", "Reach"]
-
 
 @dataclass(frozen=True)
 class Reach:

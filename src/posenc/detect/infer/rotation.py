@@ -36,8 +36,6 @@ from posenc.functional import frequencies as frequencies_of
 from posenc.scaling.base import Scaling
 from posenc.scaling.ntk import NTK
 
-__all__ = ["MeasuredTurns", "measured", "rotations_of"]
-
 LARGEST_START = 2**16
 MOST_OPTIONS = 6
 OURS = 2.0**-61  # radians per position by which the phases of this library may be wrong

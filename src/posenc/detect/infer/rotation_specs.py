@@ -22,8 +22,6 @@ from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.rotary.xpos import XPos
 from posenc.scaling.multipliers import Multipliers
 
-__all__ = ["RotationFit", "arrangements", "decaying", "listed", "mixed", "multiples", "tidy"]
-
 RULES = ("axial", "axial_cyclic", "sections", "cyclic", "alternate", "parity")
 
 

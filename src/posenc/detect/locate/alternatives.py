@@ -10,8 +10,6 @@ from posenc._core.ladder import LADDERS, Ladder
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.encodings.table.timestep import Timestep
 
-__all__ = ["CUT", "EXPLANATIONS", "Sibling", "siblings"]
-
 DEPTH = 2  # deviations at once, the way of reading digits not counted
 CUT = "the digits are cut, not rounded"
 FROM_ONE = "dimensions are counted from 1"

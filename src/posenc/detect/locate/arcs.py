@@ -14,8 +14,6 @@ from decimal import Decimal
 
 from posenc._core.ladder import context
 
-__all__ = ["Arc", "arcs_of", "both", "density", "first", "hits"]
-
 TURN = 1 << 64
 Arc = tuple[int, int]  # from, length: of phases, 2**64 to the turn
 # What float64 may lose on the way from a value to its phase, in those units.

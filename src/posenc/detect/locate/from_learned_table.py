@@ -15,8 +15,6 @@ from posenc.detect.locate.result import Fit
 from posenc.detect.locate.vector_problem import Sample
 from posenc.functional import table
 
-__all__ = ["search"]
-
 MOST_ROWS = 1 << 20
 BLOCK = 1 << 22  # numbers at a time
 

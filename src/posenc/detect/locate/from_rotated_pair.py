@@ -18,8 +18,6 @@ from posenc.encodings.rotary.pairing import turn
 from posenc.encodings.table.column_phases import Phases, phases_of
 from posenc.functional import cos_sin
 
-__all__ = ["search"]
-
 
 def search(
     spec: Any,

@@ -15,8 +15,6 @@ from posenc.detect.locate.intervals import Interval
 from posenc.detect.locate.result import Fit
 from posenc.encodings.table.column_phases import FUNCTIONS, ColumnFunctions, columns_of
 
-__all__ = ["Constraint", "Interpretation", "joined", "on_axis", "readings", "search", "up_to"]
-
 MOST = 1000  # positions that are listed
 PATIENCE = 20_000  # hits of the most telling value that are tried against the others
 ACCIDENTS = 4.0

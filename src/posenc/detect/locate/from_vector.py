@@ -31,8 +31,6 @@ from posenc.detect.locate.vector_problem import (
 from posenc.encodings.table.column_phases import FUNCTIONS
 from posenc.functional import table
 
-__all__ = ["CLAIM", "DRIFT", "at_noise", "explains", "near", "search"]
-
 DRIFT = 1.2e-7  # of angles that were formed in float32, in radians for each radian
 DROWNED = 2**25  # the position at which the fast half of angles formed in float32 is noise
 NOISES = (2e-3, 6e-3, 0.02, 0.06, 0.15, 0.3, 0.6)

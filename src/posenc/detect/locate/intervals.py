@@ -11,8 +11,6 @@ import numpy as np
 from posenc._core.array import dtype_name
 from posenc._core.errors import ArgumentError, mismatch
 
-__all__ = ["Interval", "read_value"]
-
 _NUMBER = re.compile(r"\s*([+-]?(?:\d{1,40}\.?\d{0,40}|\.\d{1,40}))(?:[eE]([+-]?\d{1,3}))?\s*")
 # Bits of the significand, the hidden one included.
 BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}

@@ -18,8 +18,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-__all__ = ["Angle", "Candidates", "solve"]
-
 TURN = 2 * math.pi
 MOST = 1 << 22  # candidates at a time
 KEPT = 1 << 17  # of them, once it is said which integers they are

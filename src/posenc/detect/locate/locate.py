@@ -30,8 +30,6 @@ from posenc.encodings.table.learned import Learned
 from posenc.functional import table as rows_of
 from posenc.functional import wavelengths
 
-__all__ = ["locate"]
-
 FARTHEST = 2**31 - 1
 CONVENTIONS = ("siblings", "stated")
 

@@ -9,8 +9,6 @@ from typing import Any, Literal
 from posenc._core.display import Displayed
 from posenc._core.spec import Spec
 
-__all__ = ["Fit", "Location"]
-
 
 @dataclass(frozen=True)
 class Fit(Displayed):

@@ -13,8 +13,6 @@ from posenc.detect.locate.from_values import Interpretation, predictions, readin
 from posenc.detect.locate.intervals import Interval
 from posenc.detect.locate.result import Fit, Location
 
-__all__ = ["of_values", "of_vector"]
-
 
 def of_values(result: Location, values: Mapping[int, Interval]) -> tuple[str, ...]:
     """The story of values at dimensions."""

@@ -15,21 +15,6 @@ from posenc.detect.locate.inverse import MOST, Angle, Candidates, solve
 from posenc.encodings.table.column_phases import ColumnFunctions, Phases, columns_of, phases_of
 from posenc.functional import table
 
-__all__ = [
-    "FLOOR",
-    "Attempt",
-    "MeasuredAngles",
-    "PhaseModel",
-    "Problem",
-    "Sample",
-    "attempt",
-    "evidence",
-    "known_of",
-    "measure",
-    "problem_of",
-    "rebuilt",
-]
-
 # Unit roundoff below 1, and the noise to assume of angles that were rounded so: too little noise
 # loses positions, too much only costs time.
 ROUNDOFF = {"float64": 1e-9, "float32": 2.0**-25, "float16": 2.0**-12, "bfloat16": 2.0**-9}

@@ -12,11 +12,10 @@ from posenc._core.array import astype
 from posenc._core.checks import positive
 from posenc._core.errors import SpecError, mismatch
 from posenc._core.lookups import lookup
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
 from posenc._core.slopes import Recipe, slopes_of
+from posenc._core.spec import Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
-
-__all__ = ["ALiBi"]
 
 
 @final

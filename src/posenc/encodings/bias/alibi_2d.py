@@ -15,8 +15,6 @@ from posenc._core.lookups import lookup
 from posenc._core.slopes import Recipe, slopes_of
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
 
-__all__ = ["ALiBi2D"]
-
 
 @final
 @dataclass(frozen=True)

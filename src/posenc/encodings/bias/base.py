@@ -9,8 +9,6 @@ from typing import Any, ClassVar, Literal
 from posenc._core.checks import at_least
 from posenc._core.spec import Spec
 
-__all__ = ["Axes", "BiasSpec", "distance"]
-
 Array = Any
 Axes = tuple[Array, ...]  # the coordinates of a position, an array for each axis
 

@@ -10,10 +10,9 @@ from posenc._core.array import astype
 from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.lookups import lookup
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
+from posenc._core.spec import Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
-
-__all__ = ["ClippedTable"]
 
 
 @final

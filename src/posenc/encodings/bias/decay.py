@@ -16,8 +16,6 @@ from posenc._core.lookups import lookup
 from posenc._core.slopes import MOST_HEADS
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
 
-__all__ = ["Decay"]
-
 
 @final
 @dataclass(frozen=True)

@@ -11,11 +11,10 @@ import numpy as np
 from posenc._core.array import astype, product
 from posenc._core.checks import at_least
 from posenc._core.example import Example
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
+from posenc._core.spec import Parameter
 from posenc.encodings.bias.base import Array
 from posenc.encodings.bias.window import WindowSpec
-
-__all__ = ["DynamicBias"]
 
 EPSILON = 1e-5  # of the normalisations
 

@@ -9,10 +9,9 @@ from typing import Any, ClassVar, final
 from posenc._core.array import astype, product
 from posenc._core.checks import positive
 from posenc._core.linear import moveaxis
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
+from posenc._core.spec import Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
-
-__all__ = ["FIRE"]
 
 
 @final

@@ -11,7 +11,7 @@ import numpy as np
 from posenc._core.array import astype
 from posenc._core.example import Example
 from posenc._core.lookups import lookup
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
 from posenc._core.piecewise import (
     Method,
     bucket_count,
@@ -19,9 +19,8 @@ from posenc._core.piecewise import (
     check_piecewise,
     piecewise_thresholds,
 )
+from posenc._core.spec import Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
-
-__all__ = ["IRPEBias"]
 
 
 @final

@@ -11,11 +11,10 @@ from posenc._core.array import astype, marked
 from posenc._core.axes import AXES
 from posenc._core.example import Example
 from posenc._core.lookups import lookup
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
+from posenc._core.spec import Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
 from posenc.encodings.bias.window import check_window, outside_window
-
-__all__ = ["OffsetTable"]
 
 
 @final

@@ -14,11 +14,10 @@ from posenc._core.checks import even_width, positive
 from posenc._core.example import Example
 from posenc._core.ladder import Ladder
 from posenc._core.matrix import PhaseMatrix
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
 from posenc._core.phase import cos_sin
+from posenc._core.spec import Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
-
-__all__ = ["RotaryBias"]
 
 AT_ONCE = 8  # pairs whose phases are held at the same time
 

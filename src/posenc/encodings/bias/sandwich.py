@@ -18,8 +18,6 @@ from posenc._core.phase import cos_sin
 from posenc._core.slopes import MOST_HEADS
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
 
-__all__ = ["Sandwich"]
-
 AT_ONCE = 8  # pairs whose phases are held at the same time
 
 

@@ -11,10 +11,9 @@ from posenc._core.array import astype, marked, product, widest
 from posenc._core.errors import PositionError, SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.lookups import lookup
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
+from posenc._core.spec import Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
-
-__all__ = ["TUPE"]
 
 EPSILON = 1e-5  # of the normalisation of the position vectors
 

@@ -16,10 +16,9 @@ from posenc._core.checks import not_too_many
 from posenc._core.errors import PositionError, SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.lookups import lookup
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
+from posenc._core.spec import Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
-
-__all__ = ["WindowSpec", "WindowTable", "cells", "check_window", "outside_window"]
 
 
 def check_window(caller: str, window: tuple[int, ...], *, of: str = "window") -> None:

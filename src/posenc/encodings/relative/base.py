@@ -11,8 +11,6 @@ import numpy as np
 from posenc._core.errors import PositionError, mismatch
 from posenc._core.spec import Spec
 
-__all__ = ["Places", "RelativeSpec", "in_order"]
-
 Array = Any
 
 

@@ -13,11 +13,10 @@ from posenc._core.checks import at_least, positive
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.example import Example
 from posenc._core.linear import moveaxis
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
 from posenc._core.slopes import Recipe, slopes_of
+from posenc._core.spec import Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
-
-__all__ = ["DAPE"]
 
 SLOPE = 0.01  # of the rectifier, for negative numbers
 

@@ -14,10 +14,9 @@ from posenc._core.checks import at_least
 from posenc._core.example import Example
 from posenc._core.linear import moveaxis
 from posenc._core.lookups import lookup
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
+from posenc._core.spec import Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
-
-__all__ = ["GatedBuckets"]
 
 COPIES = 4  # of each gate in published parameters, which are summed
 

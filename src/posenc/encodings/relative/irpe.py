@@ -13,7 +13,7 @@ from posenc._core.checks import at_least
 from posenc._core.example import Example
 from posenc._core.linear import moveaxis
 from posenc._core.lookups import along, gather
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
 from posenc._core.piecewise import (
     Method,
     bucket_count,
@@ -21,9 +21,8 @@ from posenc._core.piecewise import (
     check_piecewise,
     piecewise_thresholds,
 )
+from posenc._core.spec import Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
-
-__all__ = ["IRPE"]
 
 
 @final

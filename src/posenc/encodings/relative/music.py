@@ -12,10 +12,9 @@ from posenc._core.checks import at_least
 from posenc._core.errors import PositionError, mismatch
 from posenc._core.example import Example
 from posenc._core.lookups import along
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
+from posenc._core.spec import Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
-
-__all__ = ["MusicTransformer"]
 
 
 @final

@@ -18,8 +18,6 @@ from posenc._core.matrix import PhaseMatrix
 from posenc._core.phase import cos_sin
 from posenc.encodings.relative.base import Places, RelativeSpec
 
-__all__ = ["NEZHA"]
-
 
 @final
 @dataclass(frozen=True)

@@ -10,10 +10,9 @@ from posenc._core.array import Array, astype, device_of, product
 from posenc._core.checks import at_least
 from posenc._core.example import Example
 from posenc._core.linear import solved
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
+from posenc._core.spec import Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec, in_order
-
-__all__ = ["PaTH"]
 
 TINY = 1e-6  # below the root of the squared length, as in the authors' code
 

@@ -15,10 +15,9 @@ from posenc._core.errors import PositionError, mismatch
 from posenc._core.example import Example
 from posenc._core.linear import moveaxis
 from posenc._core.lookups import along, gather
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
+from posenc._core.spec import Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
-
-__all__ = ["PositionSensitive"]
 
 
 @final

@@ -9,10 +9,9 @@ from typing import Any, ClassVar, final
 from posenc._core.array import Array, astype, product
 from posenc._core.checks import at_least
 from posenc._core.example import Example
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
+from posenc._core.spec import Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
-
-__all__ = ["RelativeSegments"]
 
 
 @final

@@ -16,11 +16,10 @@ from posenc._core.example import Example
 from posenc._core.ladder import Ladder
 from posenc._core.lookups import along
 from posenc._core.matrix import PhaseMatrix
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
 from posenc._core.phase import cos_sin
+from posenc._core.spec import Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
-
-__all__ = ["TransformerXL"]
 
 
 @final

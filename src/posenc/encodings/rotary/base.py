@@ -10,8 +10,6 @@ from posenc._core.spec import Spec
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
 from posenc.encodings.rotary.pairing import MYPY, PAIRINGS, Pairing, PairingField, turn
 
-__all__ = ["RotarySpec", "SpatialRotarySpec"]
-
 Array = Any
 Role = Literal["query", "key"]
 

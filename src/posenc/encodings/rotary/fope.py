@@ -16,12 +16,11 @@ from posenc._core.checks import at_least, positive
 from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.ladder import Ladder, context, pi
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
 from posenc._core.phase import cos_sin, steps
+from posenc._core.spec import Parameter
 from posenc.encodings.rotary.base import Array, Role, RotarySpec
 from posenc.encodings.rotary.pairing import PairingField
-
-__all__ = ["FoPE"]
 
 
 @final

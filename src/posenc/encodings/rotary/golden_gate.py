@@ -20,8 +20,6 @@ from posenc._core.mixing import DenseMatrix
 from posenc.encodings.rotary.base import Array, SpatialRotarySpec
 from posenc.encodings.rotary.pairing import PairingField
 
-__all__ = ["GoldenGateRoPE"]
-
 
 @final
 @dataclass(frozen=True)

@@ -14,8 +14,6 @@ from posenc.encodings.rotary.base import Array, RotarySpec
 from posenc.encodings.rotary.pairing import PairingField
 from posenc.encodings.rotary.rope import RoPE
 
-__all__ = ["ImaginaryRoPE"]
-
 
 @final
 @dataclass(frozen=True)

@@ -10,8 +10,6 @@ from posenc._core.checks import positive
 from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec import Value
 
-__all__ = ["RotaryMagnitude", "Temperature"]
-
 Array = Any
 
 

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, Literal, final, get_args
 from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec import Value
 
-__all__ = ["PAIRINGS", "Pairing", "PairingField", "advanced", "lift", "turn"]
-
 Array = Any
 Order = Literal["half", "interleaved"]
 
@@ -129,8 +127,8 @@ def turn(
 ) -> Array:
     """Turn the pairs of `x` by angles given as cosines and sines.
 
-        a' = a cos - b sin
-        b' = b cos + a sin
+    a' = a cos - b sin
+    b' = b cos + a sin
     """
     source = pairing.order
     target = "half" if pairing.output == "half" else pairing.order
@@ -162,8 +160,8 @@ def turn(
 def lift(x: Array, cos: Array, sin: Array, pairing: Pairing, *, xp: Any) -> Array:
     """Turn pairs whose first channel is given and whose second is 0: (..., dim) -> (..., 2 dim).
 
-        a' = a cos
-        b' = a sin
+    a' = a cos
+    b' = a sin
     """
     first, second = x * cos, x * (-sin if pairing.direction == "backward" else sin)
     if "half" in (pairing.order, pairing.output):

@@ -16,11 +16,10 @@ from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.ladder import Ladder
 from posenc._core.matrix import PhaseMatrix
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
+from posenc._core.spec import Parameter
 from posenc.encodings.rotary.base import Array, Role, RotarySpec
 from posenc.encodings.rotary.pairing import PairingField, lift
-
-__all__ = ["PoPE"]
 
 SINGLE = Arrangement()
 LADDER = Ladder(denominator="n")

@@ -19,8 +19,6 @@ import numpy as np
 
 from posenc._core.phase import Halves, turns
 
-__all__ = ["constants", "power"]
-
 Array = Any
 FRACTION = 55  # bits below the unit; exponents up to 2**8 in size
 KEPT = 17  # of them in the high part, which has 7 bits above the unit

@@ -21,8 +21,6 @@ from posenc.encodings.rotary.magnitude import RotaryMagnitude
 from posenc.encodings.rotary.pairing import PairingField
 from posenc.scaling.base import Scaling, contradiction
 
-__all__ = ["RoPE"]
-
 
 @final
 @dataclass(frozen=True)

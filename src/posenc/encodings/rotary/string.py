@@ -13,12 +13,11 @@ from posenc._core.checks import at_least, distinct, even_width, positive
 from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.linear import moveaxis
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
+from posenc._core.spec import Parameter
 from posenc.encodings.rotary.base import Array, Role, SpatialRotarySpec
 from posenc.encodings.rotary.mixed import mixed_angles
 from posenc.encodings.rotary.pairing import PairingField
-
-__all__ = ["STRING"]
 
 
 @final

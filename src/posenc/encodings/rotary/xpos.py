@@ -19,8 +19,6 @@ from posenc.encodings.rotary import powers
 from posenc.encodings.rotary.base import Array, Role, RotarySpec
 from posenc.encodings.rotary.pairing import PairingField
 
-__all__ = ["XPos"]
-
 SINGLE = Arrangement()
 # ln of the largest and of the least normal number.
 RANGE = {

@@ -9,8 +9,6 @@ from typing import Any, ClassVar, Literal
 from posenc._core.array import device_of
 from posenc._core.spec import Spec
 
-__all__ = ["TableSpec", "columns"]
-
 Array = Any
 
 

@@ -17,8 +17,6 @@ from posenc.encodings.table.fourier import Fourier
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.encodings.table.timestep import Timestep
 
-__all__ = ["FUNCTIONS", "ColumnFunctions", "Phases", "columns_of", "phases_of", "sinusoids"]
-
 FUNCTIONS = ("sin", "cos")
 
 

@@ -12,11 +12,9 @@ from posenc._core.checks import width_of
 from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.magnitude import Magnitude
-from posenc._core.parameters import Parameter
+from posenc._core.spec import Parameter
 from posenc.encodings.table.base import Array, TableSpec
 from posenc.encodings.table.sinusoidal import Sinusoidal
-
-__all__ = ["Concatenated"]
 
 
 @final

@@ -17,8 +17,6 @@ from posenc._core.matrix import PhaseMatrix
 from posenc._core.mixing import DenseMatrix, FrequencyMatrix, Gaussian
 from posenc.encodings.table.base import Array, TableSpec, columns
 
-__all__ = ["Fourier"]
-
 
 @final
 @dataclass(frozen=True)

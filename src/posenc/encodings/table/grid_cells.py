@@ -17,8 +17,6 @@ from posenc._core.ladder import Ladder, context
 from posenc._core.mixing import DenseMatrix
 from posenc.encodings.table.base import Array, TableSpec, columns
 
-__all__ = ["GridCells"]
-
 
 @final
 @dataclass(frozen=True)

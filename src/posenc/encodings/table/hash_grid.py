@@ -14,10 +14,9 @@ from posenc._core.array import astype, concrete, has_int64, marked
 from posenc._core.errors import PositionError, SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.lookups import gather
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
+from posenc._core.spec import Parameter
 from posenc.encodings.table.base import Array, TableSpec
-
-__all__ = ["HashGrid"]
 
 # One for each axis; the first is 1 for the sake of caches (section 3 of the paper).
 PRIMES = (1, 2654435761, 805459861, 3674653429, 2097192037, 1434869437, 2165219737)

@@ -18,8 +18,6 @@ from posenc._core.ladder import Ladder
 from posenc._core.mixing import DenseMatrix
 from posenc.encodings.table.base import Array, TableSpec, columns
 
-__all__ = ["IntegratedFourier"]
-
 
 @final
 @dataclass(frozen=True)

@@ -17,11 +17,10 @@ from posenc._core.errors import PositionError, SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.lookups import gather
 from posenc._core.magnitude import Magnitude
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
+from posenc._core.spec import Parameter
 from posenc.encodings.table.base import Array, TableSpec
 from posenc.encodings.table.lookup import Lookup
-
-__all__ = ["Learned"]
 
 
 @final

@@ -13,11 +13,10 @@ from posenc._core.array import astype, product
 from posenc._core.checks import at_least, not_too_many, positive
 from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
+from posenc._core.spec import Parameter
 from posenc.encodings.table.base import Array, TableSpec
 from posenc.encodings.table.special import gelu
-
-__all__ = ["LearnedFourier"]
 
 
 @final

@@ -14,10 +14,8 @@ from posenc._core.errors import SpecError, mismatch
 from posenc._core.ladder import Ladder
 from posenc._core.magnitude import Magnitude
 from posenc._core.matrix import PhaseMatrix
-from posenc._core.parameters import Parameter
+from posenc._core.spec import Parameter
 from posenc.encodings.table.base import Array, TableSpec, columns
-
-__all__ = ["Sinusoidal"]
 
 
 @final

@@ -11,10 +11,9 @@ import numpy as np
 from posenc._core.array import astype
 from posenc._core.checks import distinct, width_of
 from posenc._core.example import Example
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
+from posenc._core.spec import Parameter
 from posenc.encodings.table.base import Array, TableSpec
-
-__all__ = ["SoftPosition"]
 
 
 @final

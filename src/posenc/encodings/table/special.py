@@ -8,8 +8,6 @@ from typing import Any
 
 from posenc._core.array import is_jax, is_torch
 
-__all__ = ["erf", "gelu"]
-
 Array = Any
 
 END = 6.0  # beyond it the error function is 1 to the last bit of float64

@@ -17,8 +17,6 @@ from posenc._core.ladder import Ladder, context, pi
 from posenc._core.mixing import DenseMatrix
 from posenc.encodings.table.base import Array, TableSpec
 
-__all__ = ["Sphere2Vec"]
-
 WIDTHS = {"sphereC": 3, "sphereC+": 6, "sphereM": 5, "sphereM+": 8}
 
 

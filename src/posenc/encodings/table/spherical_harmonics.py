@@ -17,8 +17,6 @@ from posenc._core.ladder import context, pi
 from posenc._core.mixing import DenseMatrix
 from posenc.encodings.table.base import Array, TableSpec
 
-__all__ = ["SphericalHarmonics"]
-
 
 @final
 @dataclass(frozen=True)

@@ -11,12 +11,10 @@ import numpy as np
 from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.magnitude import Magnitude
-from posenc._core.parameters import Parameter
+from posenc._core.spec import Parameter
 from posenc.encodings.table.base import Array, TableSpec
 from posenc.encodings.table.concatenated import Concatenated
 from posenc.encodings.table.sinusoidal import Sinusoidal
-
-__all__ = ["Summed"]
 
 
 @final

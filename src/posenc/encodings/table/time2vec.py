@@ -13,10 +13,9 @@ from posenc._core.checks import positive, width_of
 from posenc._core.errors import SpecError, mismatch
 from posenc._core.example import Example
 from posenc._core.ladder import Ladder
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
+from posenc._core.spec import Parameter
 from posenc.encodings.table.base import Array, TableSpec
-
-__all__ = ["Time2Vec"]
 
 
 @final

@@ -14,8 +14,6 @@ from posenc._core.ladder import Ladder
 from posenc._core.matrix import PhaseMatrix
 from posenc.encodings.table.base import Array, TableSpec, columns
 
-__all__ = ["Timestep"]
-
 TIME = Arrangement(axes=("time",))  # made here, as tracers do not make values
 
 

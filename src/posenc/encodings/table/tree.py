@@ -11,10 +11,9 @@ from posenc._core.array import astype, concrete, device_of, marked
 from posenc._core.checks import at_least
 from posenc._core.errors import PositionError, SpecError, mismatch
 from posenc._core.example import Example
-from posenc._core.parameters import Init, Parameter
+from posenc._core.parameters import Init
+from posenc._core.spec import Parameter
 from posenc.encodings.table.base import Array, TableSpec
-
-__all__ = ["TreePositions"]
 
 
 @final

@@ -27,8 +27,6 @@ from posenc.explore.text import number, signed, whole
 from posenc.plot.content import Content, from_arrays, random_content, trained_content
 from posenc.plot.views import attention
 
-__all__ = ["SHAPE", "show"]
-
 FARTHEST = 4096
 ROWS = 512  # of a learned table
 MOST_WORDS, LEAST_WORDS = 12, 2

@@ -31,8 +31,6 @@ from posenc.plot import palette
 from posenc.plot.views import bias
 from posenc.plot.views.bias import BiasView
 
-__all__ = ["SHAPE", "on_paper", "show"]
-
 LONGEST = 2048
 LONGEST_LEARNED = 512  # of biases that a small network or many terms make, entry by entry
 LENGTH = integer("L", "Positions", 128, 1, LONGEST, scale="log")

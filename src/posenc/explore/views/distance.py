@@ -32,8 +32,6 @@ from posenc.plot.views import decay, offset, similarity
 from posenc.plot.views.offset import Offset, sized
 from posenc.plot.views.similarity import Similarity
 
-__all__ = ["SHAPE", "on_paper", "show"]
-
 METRIC = choice(
     "metric",
     "Product",

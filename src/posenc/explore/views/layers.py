@@ -35,8 +35,6 @@ from posenc.explore.scene import Page, Scene, ViewShape
 from posenc.explore.text import number, plural, whole
 from posenc.functional import wavelengths
 
-__all__ = ["SHAPE", "show"]
-
 SHAPE = ViewShape(
     "layers",
     "Layers",

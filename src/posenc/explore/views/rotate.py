@@ -31,8 +31,6 @@ from posenc.plot.columns import channels_of, pairs_of, width_of
 from posenc.plot.views import rotation
 from posenc.plot.views.rotation import RotationView
 
-__all__ = ["SHAPE", "on_paper", "show"]
-
 FARTHEST = 2**31
 NEAR, FAR = 64, 256  # distances of a curve, and the most
 SHAPE = ViewShape(

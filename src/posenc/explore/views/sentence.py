@@ -17,8 +17,6 @@ from posenc.explore.text import number, plural, signed, whole
 from posenc.functional import add, table
 from posenc.plot import palette
 
-__all__ = ["SHAPE", "embedded", "on_paper", "show"]
-
 MOST_WORDS = 48
 LONGEST = 400
 TEXT = text("text", "Sentence", "the dog chased the cat", LONGEST)

@@ -19,8 +19,6 @@ from posenc.explore.text import number, plural, spread, whole
 from posenc.plot import palette
 from posenc.plot.views import similarity
 
-__all__ = ["SHAPE", "on_paper", "show"]
-
 FEWEST, USUAL = 8, 128  # rows
 SHAPE = ViewShape(
     "spectrum", "Spectrum", "What is a table made of?", "sinusoidal", most={"d": 4096}

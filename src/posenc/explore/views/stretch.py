@@ -32,8 +32,6 @@ from posenc.explore.views.waves import pair_axis
 from posenc.plot.views import stretch
 from posenc.plot.views.stretch import LARGEST_FACTOR, RULES, Rule, Stretch
 
-__all__ = ["SHAPE", "on_paper", "show"]
-
 TRAINED = integer(
     "Lt",
     "Trained length",

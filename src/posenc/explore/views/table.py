@@ -40,8 +40,6 @@ from posenc.plot.raster import Tile, tile_of
 from posenc.plot.response import reduced
 from posenc.plot.views.table import TableCell, cell
 
-__all__ = ["SHAPE", "on_paper", "show"]
-
 SHAPE = ViewShape(
     "table",
     "Table",

@@ -32,8 +32,6 @@ from posenc.plot.columns import TableSource, channels_of
 from posenc.plot.curves import curve_of
 from posenc.plot.views import counter, wavelengths, waves
 
-__all__ = ["SHAPE", "on_paper", "show"]
-
 SHAPE = ViewShape(
     "waves",
     "Waves",

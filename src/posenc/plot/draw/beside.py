@@ -9,8 +9,6 @@ from posenc.plot.draw.heat import bar
 from posenc.plot.draw.sheet import Sheet, cells
 from posenc.plot.raster import span
 
-__all__ = ["GAP", "Beside", "legend", "matrices", "over", "pixels_along"]
-
 GAP = 10  # between panels, beside what their labels need
 
 Options = Mapping[str, Any]

@@ -14,8 +14,6 @@ from posenc.plot.draw.sheet import Sheet, cells
 from posenc.plot.draw.ticks import place_ticks, thousands
 from posenc.plot.views import bias as _bias
 
-__all__ = ["BESIDE", "bias"]
-
 ACROSS = 4  # matrices side by side
 MOST_EDGES = 64
 

@@ -12,8 +12,6 @@ from posenc.plot.draw.picture import Picture
 from posenc.plot.draw.sheet import Sheet
 from posenc.plot.views import compare as _compare
 
-__all__ = ["compare"]
-
 SIDE = 280  # pixels of a panel, at most
 
 

@@ -16,8 +16,6 @@ from posenc.plot.draw.ticks import decades, place_ticks
 from posenc.plot.views import counter as _counter
 from posenc.plot.words import number, whole
 
-__all__ = ["BESIDE", "counter"]
-
 MOST_DIGITS = 64  # cells that may have a text
 
 

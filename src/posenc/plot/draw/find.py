@@ -13,8 +13,6 @@ from posenc.plot.draw.sheet import Sheet
 from posenc.plot.draw.ticks import decades
 from posenc.plot.views import find as _find
 
-__all__ = ["find"]
-
 MOST_LINES = 8
 
 

@@ -11,8 +11,6 @@ from posenc.plot.draw.pixels import fill, hatched, spread
 from posenc.plot.draw.sheet import Sheet
 from posenc.plot.words import number
 
-__all__ = ["bar", "heat"]
-
 
 def heat(
     sheet: Sheet,

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from itertools import pairwise, permutations
 from typing import Any, Literal
 
-__all__ = ["Keep", "SheetPanel", "along", "stretched"]
-
 PAD = 9.0  # points between the labels of neighbours
 Keep = Literal["", "cells", "square", "still"]
 

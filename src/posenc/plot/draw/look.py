@@ -15,20 +15,6 @@ from posenc.plot import palette
 from posenc.plot.draw.pixels import whole
 from posenc.plot.rows import PICTURES
 
-__all__ = [
-    "DPI",
-    "Frame",
-    "Look",
-    "asked",
-    "changed",
-    "check_settings",
-    "colours_of",
-    "framed",
-    "lut_of",
-    "theme_of",
-    "worded",
-]
-
 DPI = 72  # of the layout: a pixel is a point, in a PNG as in an SVG
 PAPER_DPI = 300.0  # where a size in inches is asked for, and no resolution
 UNITS = {"in": 72.0, "cm": 72 / 2.54, "mm": 72 / 25.4, "pt": 1.0}

@@ -8,8 +8,6 @@ import numpy as np
 
 from posenc.plot.draw.sheet import Sheet
 
-__all__ = ["BAND", "label_ends", "mark_line"]
-
 BAND = 0.28  # opacity of a band around a curve
 
 

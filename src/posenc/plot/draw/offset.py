@@ -14,8 +14,6 @@ from posenc.plot.draw.ticks import decades, thousands
 from posenc.plot.raster import span
 from posenc.plot.views import offset as _offset
 
-__all__ = ["BESIDE", "offset"]
-
 
 def offset(
     spec: Any,

@@ -14,10 +14,8 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from posenc._core.errors import ArgumentError, DependencyError, mismatch
-from posenc._core.io import files, inputs
+from posenc._core.io import inputs, outputs
 from posenc._core.spec import Value
-
-__all__ = ["FORMATS", "Picture", "library", "own_settings", "plain"]
 
 # Settings of files; those of `FIXED` hold whatever a style sheet says, as equal pictures are equal
 # files of the size that was asked for.
@@ -151,7 +149,7 @@ class Picture:
             expected = "a name in .png, .svg or .pdf"
             raise ArgumentError(mismatch("plot: path", expected, repr(str(path))))
         data = self.to_bytes(kind)  # type: ignore[arg-type]
-        files.write_whole(target, data, existing=existing)
+        outputs.write_whole(target, data, existing=existing)
         return target
 
     def _repr_png_(self) -> bytes:

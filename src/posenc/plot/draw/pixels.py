@@ -11,8 +11,6 @@ import numpy as np
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.plot import palette
 
-__all__ = ["device", "drawable", "fill", "hatched", "spread", "whole"]
-
 
 def drawable(axes: Any) -> Any:
     """The axes that a caller gave; `ArgumentError` if they are none, such as positions."""

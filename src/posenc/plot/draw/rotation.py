@@ -18,8 +18,6 @@ from posenc.plot.draw.ticks import thousands
 from posenc.plot.views import rotation as _rotation
 from posenc.plot.words import number, whole
 
-__all__ = ["BESIDE", "rotation"]
-
 NARROW = 360  # points of a picture in which dials stand in two lines
 
 

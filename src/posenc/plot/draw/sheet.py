@@ -13,8 +13,6 @@ from posenc.plot.draw.look import DPI, Frame, changed, colours_of, lut_of, theme
 from posenc.plot.draw.picture import Picture, library, own_settings, plain
 from posenc.plot.draw.pixels import drawable
 
-__all__ = ["Sheet", "cells"]
-
 MARGIN, THIN = 18, 4  # points around everything; around a picture of a size that is asked for
 LARGEST = 1 << 14  # pixels of a side
 MOST_PIXELS = 1 << 26

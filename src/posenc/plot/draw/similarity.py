@@ -15,8 +15,6 @@ from posenc.plot.draw.ticks import place_ticks
 from posenc.plot.raster import placed
 from posenc.plot.views import similarity as _similarity
 
-__all__ = ["BESIDE", "similarity"]
-
 
 def paint_similarity(
     sheet: Sheet, axes: Any, data: Any, values: Any = None, limit: Any = None

@@ -15,8 +15,6 @@ from posenc.plot.draw.ticks import decades, thousands
 from posenc.plot.views import stretch as _stretch
 from posenc.plot.words import counted, whole
 
-__all__ = ["BESIDE", "stretch"]
-
 
 def paint_stretch(sheet: Sheet, above: Any, below: Any, data: Any) -> None:
     """Wavelengths above, stretch below, on one axis of pairs."""

@@ -16,8 +16,6 @@ from posenc.plot.draw.sheet import Sheet, cells
 from posenc.plot.draw.ticks import place_ticks
 from posenc.plot.views import sum as _sum
 
-__all__ = ["BESIDE", "sum"]
-
 
 def sum(  # noqa: A001 - the name of the picture
     spec: Any,

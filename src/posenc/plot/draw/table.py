@@ -16,8 +16,6 @@ from posenc.plot.draw.ticks import place_ticks
 from posenc.plot.raster import Tile, placed, span
 from posenc.plot.views import table as _table
 
-__all__ = ["BESIDE", "table"]
-
 MOST_WIDE, MOST_HIGH = 720, 560
 
 

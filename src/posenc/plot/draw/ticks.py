@@ -7,8 +7,6 @@ from typing import Any
 
 from posenc.plot.words import number, whole
 
-__all__ = ["decades", "place_ticks", "thousands"]
-
 MOST = 6  # ticks of an axis
 
 

@@ -16,8 +16,6 @@ from posenc.plot.draw.ticks import decades
 from posenc.plot.views import wavelengths as _wavelengths
 from posenc.plot.words import whole
 
-__all__ = ["BESIDE", "wavelengths"]
-
 
 def wavelengths(
     spec: Any,

@@ -17,8 +17,6 @@ from posenc.plot.draw.ticks import thousands
 from posenc.plot.views import waves as _waves
 from posenc.plot.words import number
 
-__all__ = ["BESIDE", "waves"]
-
 
 def waves(
     spec: Any,

@@ -18,8 +18,6 @@ from posenc.functional import bias, logit_scale, relative, relative_values, rota
 from posenc.plot.columns import Params, settled
 from posenc.plot.content import Content
 
-__all__ = ["EQUAL", "AttentionView", "ScoreParts", "data", "joined", "parts"]
-
 Dtype = Literal["float64", "float32"]
 Join = Literal["add", "append"]
 
@@ -244,7 +242,7 @@ def joined(
 ) -> tuple[np.ndarray, np.ndarray]:
     """One query made in two ways: adding is appending with tied weights.
 
-        (x + p) W = [x, p] [W; W]
+    (x + p) W = [x, p] [W; W]
     """
     row = np.asarray(table(spec, [at], params=params, dtype="float64"))[0]
     x, weight = content.inputs[word], content.weights[0]

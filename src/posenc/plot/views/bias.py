@@ -18,8 +18,6 @@ from posenc.plot.response import reduced
 from posenc.plot.rows import refuse
 from posenc.plot.words import brief, counted, number, whole
 
-__all__ = ["MASKS", "BiasView", "data", "rows"]
-
 MASKS: tuple[str, ...] = ("none", "causal")
 SOFTMAX: tuple[str, ...] = ("none", "rows")
 MOST_HEADS = 64

@@ -15,8 +15,6 @@ from posenc.plot.export import Table
 from posenc.plot.rows import PICTURES
 from posenc.plot.words import brief, number
 
-__all__ = ["VIEWS", "Compare", "check", "data", "rows"]
-
 # The pictures of one encoding that are drawn for two, and the array of which A - B is taken.
 VIEWS = {row.name: row.difference for row in PICTURES.values() if row.difference is not None}
 

@@ -16,8 +16,6 @@ from posenc.plot.raster import span
 from posenc.plot.rows import pictures_of, refuse
 from posenc.plot.words import brief, number
 
-__all__ = ["Counter", "Partner", "data", "rows"]
-
 MOST_POSITIONS = 4096
 NEAR = 0.5  # octaves between the period of a bit and the wavelength of its partner
 FINE = 8  # points of a wave to a position

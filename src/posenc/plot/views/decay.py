@@ -12,8 +12,6 @@ from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc.functional import frequencies
 from posenc.plot.columns import settled
 
-__all__ = ["FARTHEST", "RotaryDecay", "data"]
-
 FARTHEST = 131_072
 EACH = 64  # distances that are computed for a point of the curves
 

@@ -17,8 +17,6 @@ from posenc.plot.export import Table
 from posenc.plot.rows import pictures_of, refuse
 from posenc.plot.words import brief, whole
 
-__all__ = ["CandidatePositions", "Find", "data", "rows"]
-
 MOST_SHOWN = 40  # positions of a convention
 
 

@@ -16,8 +16,6 @@ from posenc.plot.raster import span
 from posenc.plot.response import gain
 from posenc.plot.words import brief, counted, number, whole
 
-__all__ = ["KINDS", "Offset", "data", "defect", "rows", "sized", "whole_pairs"]
-
 Kind = Literal["dot", "cosine"]
 KINDS: tuple[str, ...] = ("dot", "cosine")
 SCALES = ("linear", "log")

@@ -21,8 +21,6 @@ from posenc.plot.raster import span
 from posenc.plot.rows import refuse
 from posenc.plot.words import brief, number, whole
 
-__all__ = ["PairDial", "RotationView", "Scores", "data", "rows"]
-
 MOST_DIALS = 12
 USUAL = 6
 MOST_OFFSETS = 1 << 16

@@ -15,8 +15,6 @@ from posenc.plot.response import reduced
 from posenc.plot.views.offset import KINDS, defect, sized
 from posenc.plot.words import brief, number
 
-__all__ = ["Similarity", "data", "rows"]
-
 MOST_COLUMNS = 1 << 22
 
 

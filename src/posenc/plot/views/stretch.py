@@ -17,8 +17,6 @@ from posenc.plot.export import Table
 from posenc.plot.rows import refuse
 from posenc.plot.words import brief, counted, number, whole
 
-__all__ = ["LARGEST_FACTOR", "RULES", "Extent", "Rule", "Stretch", "data", "extent", "rows"]
-
 LARGEST_FACTOR = 2**20
 USUAL_LENGTH, USUAL_FACTOR = 4096, 8.0
 

@@ -17,8 +17,6 @@ from posenc.plot.export import Table
 from posenc.plot.rows import refuse
 from posenc.plot.words import brief, number
 
-__all__ = ["SumView", "data", "rows"]
-
 MOST_TOKENS = 256
 MOST_NUMBERS = 1 << 20
 

@@ -21,8 +21,6 @@ from posenc.plot.export import Table, matrix
 from posenc.plot.raster import Tile, TilePixels, placed, tile_of
 from posenc.plot.words import brief, counted, number
 
-__all__ = ["TableCell", "TableView", "cell", "data", "rows"]
-
 CYCLE = 1 << 64
 MOST_COUNTED = 1 << 24  # numbers of a table without waves that are looked through
 NEAR = 0.005  # values that agree to two digits

@@ -18,8 +18,6 @@ from posenc.plot.export import Table
 from posenc.plot.rows import refuse
 from posenc.plot.words import brief, counted, number, whole
 
-__all__ = ["SpecWavelengths", "Wavelengths", "data", "rows"]
-
 MOST_SPECS = 8
 
 

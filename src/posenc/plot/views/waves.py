@@ -16,8 +16,6 @@ from posenc.plot.raster import placed
 from posenc.plot.response import FADE, FULL
 from posenc.plot.words import brief, counted, number
 
-__all__ = ["WavesView", "data", "rows"]
-
 MOST_CURVES = 16
 USUAL = 5  # curves where none are named
 

@@ -23,8 +23,6 @@ from posenc.scaling import Multipliers
 from posenc.torch.cache.layers import LayerForm
 from posenc.torch.cache.turning import as_stored, turned
 
-__all__ = ["Encodings", "asked", "forms_of", "rules_of"]
-
 # Relative to the largest key: what angles in the model's own arithmetic, and one rounding, may be
 # off at the positions that are asked for.
 ROOM = {torch.float64: 1e-3, torch.float32: 1e-3, torch.bfloat16: 0.04, torch.float16: 0.01}

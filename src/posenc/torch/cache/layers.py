@@ -13,8 +13,6 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.cache.ledger import Ledger
 from posenc.torch.cache.turning import turned
 
-__all__ = ["LayerForm", "MovableLayer", "Owner"]
-
 
 class LayerForm(NamedTuple):
     """What a layer stores.

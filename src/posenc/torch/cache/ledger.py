@@ -13,8 +13,6 @@ from torch import Tensor
 from posenc._core.array import is_divided
 from posenc._core.errors import ArgumentError, DTypeError, PositionError, mismatch
 
-__all__ = ["MOST", "Ledger", "on_host", "places", "whole_numbers"]
-
 MOST = 2**62  # of positions in a cache
 
 

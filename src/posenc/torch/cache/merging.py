@@ -11,8 +11,6 @@ from posenc._core.errors import ArgumentError, mismatch
 from posenc.torch.cache.layers import MovableLayer
 from posenc.torch.cache.movable import MovableCache, checked, refuse_fixed
 
-__all__ = ["merge"]
-
 C = TypeVar("C", bound=MovableCache)
 
 

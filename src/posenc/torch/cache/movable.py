@@ -14,8 +14,6 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.cache.layers import LayerForm, MovableLayer
 from posenc.torch.cache.ledger import Ledger, places, whole_numbers
 
-__all__ = ["MovableCache", "checked", "refuse_fixed"]
-
 # Of one rounding, relative to a key of normal entries: 0.0016 in bfloat16, as 8 bits are kept.
 PER_UNIT = 0.0016 / 2.0**-8
 

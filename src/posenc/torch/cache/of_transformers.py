@@ -8,8 +8,6 @@ from posenc._core.errors import ArgumentError, mismatch
 from posenc.torch.cache.layers import MovableLayer
 from posenc.torch.cache.movable import MovableCache
 
-__all__ = ["TransformersCache"]
-
 
 class TransformersCache(MovableCache, Cache):  # type: ignore[misc]
     """A `MovableCache` that is a `transformers.Cache`."""

@@ -15,8 +15,6 @@ from posenc.torch.cache.ledger import MOST, on_host, whole_numbers
 from posenc.torch.cache.movable import MovableCache, checked, refuse_fixed
 from posenc.torch.cache.turning import of_heads
 
-__all__ = ["evict", "reuse", "shift", "stream", "switch"]
-
 C = TypeVar("C", bound=MovableCache)
 
 

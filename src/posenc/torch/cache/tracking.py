@@ -15,8 +15,6 @@ from posenc.torch.cache.binding import asked, decoder_plan, encodings_of, forms_
 from posenc.torch.cache.ledger import MOST, Ledger, on_host, places, whole_numbers
 from posenc.torch.cache.movable import MovableCache
 
-__all__ = ["track"]
-
 CALLER = "track"
 CLASSES = ("DynamicCache", "StaticCache", "QuantizedCache", "Cache")
 QUANTISED = (

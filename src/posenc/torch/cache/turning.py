@@ -17,8 +17,6 @@ from posenc.functional.moves import difference, moved
 from posenc.kernels.native import native
 from posenc.kernels.torch_state import PLAIN, traced
 
-__all__ = ["as_stored", "of_heads", "turned"]
-
 NARROW = (torch.float32, torch.bfloat16, torch.float16)  # what the compiled kernel takes
 
 

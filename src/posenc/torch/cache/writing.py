@@ -12,8 +12,6 @@ from posenc.functional.moves import warn_of_small_moves
 from posenc.torch.cache.layers import MovableLayer
 from posenc.torch.cache.movable import MovableCache, checked
 
-__all__ = ["write"]
-
 
 def write(cache: MovableCache, into: Any = None) -> Any:
     """Rotate stored keys to where they stand: one rounding of each that moved.
