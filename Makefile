@@ -52,7 +52,7 @@ $(READY): pyproject.toml constraints/versions.txt constraints/peers.txt | $(BIN)
 .PHONY: build
 build: $(KERNELS) $(BUNDLE) ## compile the kernels in the tree; where that fails, all else runs without them
 
-$(BUNDLE): tools/bundle.py src/posenc/explore/bundle.py $(wildcard src/posenc/explore/static/*.*)
+$(BUNDLE): tools/bundle.py src/posenc/explore/server/bundle.py $(wildcard src/posenc/explore/static/*.*)
 	@$(PYTHON) tools/bundle.py
 
 MISSING := src/posenc/kernels/_native_missing.txt

@@ -124,7 +124,8 @@ def tools() -> None:
     assert (finding.verdict, type(finding.spec).__name__) == ("claimed", "Ramp")
     [finding] = posenc.identify(np.random.default_rng(0).normal(size=(48, 16)))
     assert finding.verdict == "unknown"
-    from posenc.explore import catalogue, frame, unpack
+    from posenc.explore import frame, unpack
+    from posenc.explore.state import catalogue
 
     for view, name in (("table", "Clockwork"), ("rotate", "Harmonic"), ("bias", "Ramp")):
         header = unpack(frame({"v": view, "enc": name.lower(), "L": "16"})).header

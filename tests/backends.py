@@ -69,7 +69,7 @@ each_eager_backend: Callable[..., Any] = pytest.mark.parametrize(
     "backend",
     [
         pytest.param(
-            b, id=b.name, marks=pytest.mark.slow("_core/array.py") if b.name == "jax" else ()
+            b, id=b.name, marks=pytest.mark.slow("_core/arrays/array.py") if b.name == "jax" else ()
         )
         for b in BACKENDS
     ],
@@ -79,7 +79,7 @@ each_eager_backend: Callable[..., Any] = pytest.mark.parametrize(
 def _row(backend: Backend, dtype: str) -> Any:
     """JAX compiles each operation for each dtype; float16 is rounded by the code of bfloat16."""
     rare = backend.name == "jax" and dtype == "float16"
-    marks = pytest.mark.slow("_core/array.py") if rare else ()
+    marks = pytest.mark.slow("_core/arrays/array.py") if rare else ()
     return pytest.param(backend, dtype, id=f"{backend.name}-{dtype}", marks=marks)
 
 

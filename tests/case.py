@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from posenc import init
-from posenc._core.spec import Spec
+from posenc._core.spec.spec import Spec
 
 POSITIONS = (0, 1, 2, 17, -5, 12_345, 2**31 - 1, -(2**31) + 1)
 

@@ -49,7 +49,7 @@ from posenc import (
     WindowTable,
     init,
 )
-from posenc._core.spec import Spec
+from posenc._core.spec.spec import Spec
 from tests.oracles import bias as oracle
 from tests.oracles import relative
 

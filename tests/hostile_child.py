@@ -22,11 +22,13 @@ def readers() -> dict[str, Callable[[Path], object]]:
     """Every way by which posenc reads a file, by name."""
     import posenc
     from posenc._core.io import files, inputs
-    from posenc.cli import _texts, _vectors, infer
-    from posenc.cli._options import spec_of
-    from posenc.cli._parameters import ParameterChoice, learnt_from
+    from posenc.cli.detective import infer
+    from posenc.cli.options import texts as _texts
+    from posenc.cli.options import vectors as _vectors
+    from posenc.cli.options.common import spec_of
+    from posenc.cli.options.parameters import ParameterChoice, learnt_from
     from posenc.detect.explain import from_gguf, from_hf, to_hf
-    from posenc.explore.files import load
+    from posenc.explore.state.files import load
     from posenc.plot.given import read_table
     from posenc.study import claims, engine, results, store
     from posenc.study.saved import _read

@@ -29,7 +29,7 @@ from posenc import (
     init,
 )
 from posenc import scaling as s
-from posenc._core.spec import Spec
+from posenc._core.spec.spec import Spec
 from tests.oracles import heads
 from tests.oracles import rotary as oracle
 

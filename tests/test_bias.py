@@ -276,7 +276,7 @@ def test_t5_buckets_are_exact(buckets: int, limit: int, direction: str) -> None:
     np.testing.assert_array_equal(spec.bucket(n[1:]), later[1:])
 
 
-@pytest.mark.slow("_core/buckets.py")
+@pytest.mark.slow("_core/numeric/buckets.py")
 @pytest.mark.parametrize(
     ("buckets", "limit", "direction"),
     [*GRID, (32, 2**20, "causal"), (128, 99_991, "bidirectional")],

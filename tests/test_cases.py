@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import posenc
-from posenc._core.spec import to_json
+from posenc._core.spec.spec import to_json
 from posenc._names import SPECS
 from posenc.registry import from_json
 from tests.backends import Backend, each_backend_and_dtype

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 import posenc
-from posenc._core.json_classes import values_inside
-from posenc._core.spec import Value
+from posenc._core.spec.json_classes import values_inside
+from posenc._core.spec.spec import Value
 from posenc._names import SPECS, VALUES
 from posenc.registry import lookup
 from tests.cases import CASES, Case, RotaryCase, ScoreCase

@@ -21,10 +21,12 @@ from safetensors.numpy import load_file, save_file
 
 import posenc
 from posenc import presets
-from posenc._core.random_vectors import random_vectors
+from posenc._core.numeric.random_vectors import random_vectors
 from posenc._names import SPECS
-from posenc.cli import _app, _show, _stream, app
-from posenc.cli.doctor import probe
+from posenc.cli import _app, app
+from posenc.cli.commands.doctor import probe
+from posenc.cli.output import show as _show
+from posenc.cli.output import stream as _stream
 from posenc.kernels import KERNELS, native
 
 Run = Callable[..., Result]
@@ -748,7 +750,7 @@ def test_what_installs_again_goes_round_the_cache_of_pip() -> None:
 
 @pytest.mark.costly
 def test_doctor(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    from posenc.cli import doctor
+    from posenc.cli.commands import doctor
 
     answers = {"jax": "broken", "torch": "absent"}
 
@@ -782,7 +784,7 @@ def test_doctor(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_doctor_outlives_kernels_that_do_not(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from posenc.cli import doctor
+    from posenc.cli.commands import doctor
 
     here = Path(posenc.__file__).parent.parent
     shaky = tmp_path / "sitecustomize.py"
@@ -803,7 +805,7 @@ def test_doctor_outlives_kernels_that_do_not(
 
 
 def test_doctor_asks_about_the_gpu_as_torch_sees_it() -> None:
-    from posenc.cli.doctor import kernels
+    from posenc.cli.commands.doctor import kernels
 
     rows, reason = kernels(with_torch=True)
     assert reason is None

@@ -53,7 +53,7 @@ def zeros(path: Path, shape: tuple[int, ...]) -> None:
 # anything measured here; Linux resets `VmHWM` when a program starts.
 MEASURE = """
 import resource, sys
-import posenc.cli.encode, posenc.functional, posenc.encodings.table.sinusoidal
+import posenc.cli.commands.encode, posenc.functional, posenc.encodings.table.sinusoidal
 from posenc.cli import app
 
 def peak():
@@ -257,7 +257,7 @@ def test_a_progress_bar_on_a_screen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "absent"),
     [
-        (["--help"], ["numpy", "posenc.cli.encode", "posenc.functional", "torch", "jax"]),
+        (["--help"], ["numpy", "posenc.cli.commands.encode", "posenc.functional", "torch", "jax"]),
         (["encode", "a"], ["torch", "jax", "tokenizers", "matplotlib", "scipy", "ml_dtypes"]),
         (["doctor", "--json"], ["jax", "tokenizers", "matplotlib", "triton"]),
     ],

@@ -30,7 +30,8 @@ from posenc import (
     positions,
     presets,
 )
-from posenc.cli import _stream, app
+from posenc.cli import app
+from posenc.cli.output import stream as _stream
 from tests.test_cli_process import MEASURE, environment, zeros
 
 Run = Callable[..., Result]

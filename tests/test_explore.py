@@ -13,13 +13,14 @@ import numpy as np
 import pytest
 
 import posenc
-from posenc.explore import Session, catalogue, frame, unpack
-from posenc.explore import text as words
-from posenc.explore.catalogue import why_not
-from posenc.explore.entry import CatalogueEntry, samples
-from posenc.explore.files import load
+from posenc.explore import Session, frame, unpack
 from posenc.explore.frame import KEPT, Steps
-from posenc.explore.protocol import pack
+from posenc.explore.panels import text as words
+from posenc.explore.server.protocol import pack
+from posenc.explore.state import catalogue
+from posenc.explore.state.catalogue import why_not
+from posenc.explore.state.entry import CatalogueEntry, samples
+from posenc.explore.state.files import load
 from posenc.explore.views import ON_PAPER, SHAPES
 from posenc.plot import palette
 from posenc.plot.columns import channels_of

@@ -12,9 +12,10 @@ import pytest
 
 import posenc
 from posenc._core.errors import ArgumentError, DataError, PosencError, PositionError
-from posenc.explore import Session, catalogue, frame, unpack
-from posenc.explore.entry import made, samples
-from posenc.explore.files import load
+from posenc.explore import Session, frame, unpack
+from posenc.explore.state import catalogue
+from posenc.explore.state.entry import made, samples
+from posenc.explore.state.files import load
 from posenc.plot import content
 from posenc.plot.content import from_arrays, random_content, trained_content
 from posenc.plot.views import attention, decay

@@ -19,9 +19,10 @@ import numpy as np
 import pytest
 
 import posenc
-from posenc.explore import Session, bundle, frame, freeze, server, unpack
-from posenc.explore.files import load
-from posenc.explore.freeze import default_states, frozen, state_of
+from posenc.explore import Session, frame, unpack
+from posenc.explore.server import bundle, freeze, server
+from posenc.explore.server.freeze import default_states, frozen, state_of
+from posenc.explore.state.files import load
 from posenc.explore.views import SHAPES
 from tests.cases import CASES
 

@@ -12,11 +12,11 @@ from click.testing import CliRunner
 import posenc
 from posenc.cli import app
 from posenc.explore import frame, unpack
-from posenc.explore.catalogue import VIEWS_OF, offered
-from posenc.explore.files import load
-from posenc.explore.pair_use import use_of_pairs
-from posenc.explore.spectra import analysis, nearest
-from posenc.explore.text import whole
+from posenc.explore.panels.text import whole
+from posenc.explore.state.catalogue import VIEWS_OF, offered
+from posenc.explore.state.files import load
+from posenc.explore.views.pair_use import use_of_pairs
+from posenc.explore.views.spectra import analysis, nearest
 
 ROWS = Path(__file__).parent / "golden" / "configs" / "rows.jsonl"
 GEMMA = {
@@ -142,7 +142,7 @@ def test_two_configs_are_compared_as_diff_does(tmp_path):
 
 def test_the_command_compares_two_configs(tmp_path, monkeypatch):
     opened = []
-    monkeypatch.setattr("posenc.explore.server.serve", lambda *_: None)
+    monkeypatch.setattr("posenc.explore.server.server.serve", lambda *_: None)
     a, b = written(tmp_path / "a.json", GEMMA), written(tmp_path / "b.json", LLAMA)
     run = CliRunner().invoke(app, ["explore", a, "--compare", b, "--no-browser", "--json"])
     opened.append(json.loads(run.output)["address"])

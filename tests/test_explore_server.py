@@ -15,7 +15,8 @@ import httpx
 import pytest
 import uvicorn
 
-from posenc.explore import Session, app, server, unpack
+from posenc.explore import Session, app, unpack
+from posenc.explore.server import server
 from tests.asynchronous import finished
 
 PORT = 8123

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from posenc.explore import Session, app, catalogue, frame, unpack
-from posenc.explore.entry import CatalogueEntry
-from posenc.explore.scene import read
+from posenc.explore import Session, app, frame, unpack
+from posenc.explore.state import catalogue
+from posenc.explore.state.entry import CatalogueEntry
+from posenc.explore.state.scene import read
 from posenc.explore.views import SHAPES
 from tests.asynchronous import finished
 from tests.cases import CASES

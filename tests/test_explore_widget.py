@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import posenc
-from posenc._core.spec import Value
+from posenc._core.spec.spec import Value
 from posenc.explore import unpack
 from posenc.plot import card, palette
 from posenc.presets import plan
@@ -178,7 +178,7 @@ def test_long_texts_are_cut_and_said_to_be():
 
 def test_without_anywidget_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "anywidget", None)
-    monkeypatch.delitem(sys.modules, "posenc.explore.widget", raising=False)
+    monkeypatch.delitem(sys.modules, "posenc.explore.server.widget", raising=False)
     explore = importlib.import_module("posenc.explore")
     with pytest.raises(posenc.DependencyError, match=re.escape("pip install 'posenc[notebook]'")):
         _ = explore.Widget

@@ -20,7 +20,7 @@ import numpy as np
 import pytest
 
 import posenc
-from posenc._core.array import numpy_rules
+from posenc._core.arrays.array import numpy_rules
 from posenc._names import OTHERS, SPECS, VALUES
 
 GUESSES = [

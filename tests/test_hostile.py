@@ -58,7 +58,7 @@ def costs(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     return measured(craft(tmp_path_factory.mktemp("crafted")))
 
 
-@pytest.mark.slow("_core/io/inputs.py", "detect/files")
+@pytest.mark.slow("_core/io/inputs.py", "_core/io/checkpoints")
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("ending", READERS)
 def test_a_crafted_file_is_read_or_refused_in_words_at_a_small_cost(

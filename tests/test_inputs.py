@@ -146,7 +146,7 @@ def test_deep_json_and_long_numbers_are_refused_in_words() -> None:
 
 
 def test_each_json_that_is_read_has_each_key_once(tmp_path: Path) -> None:
-    from posenc.detect.files import open_checkpoint
+    from posenc._core.io.checkpoints import open_checkpoint
     from posenc.study.cell import Cell
 
     (tmp_path / "config.json").write_text('{"rope_scaling": {"factor": 2, "factor": 4}}')
@@ -206,17 +206,17 @@ ALLOWED = {
     "_core/io/inputs.py": {"os.open", "os.fdopen", "json.loads"},
     "_core/io/outputs.py": {"os.open"},
     "cli/_app.py": {"os.open"},
-    "cli/_stream.py": {"target.open"},
-    "cli/doctor.py": {"json.loads"},
-    "cli/explain.py": {"json.loads"},
+    "cli/output/stream.py": {"target.open"},
+    "cli/commands/doctor.py": {"json.loads"},
+    "cli/detective/explain.py": {"json.loads"},
     "detect/convert/config_edits.py": {"json.loads"},
     "detect/explain/describe.py": {"json.loads"},
-    "detect/files/zip_file.py": {"archive.open", "zipfile.ZipFile"},
-    "detect/files/torch_file.py": {"archive.open"},
+    "_core/io/checkpoints/zip_file.py": {"archive.open", "zipfile.ZipFile"},
+    "_core/io/checkpoints/torch_file.py": {"archive.open"},
     "detect/infer/result.py": {"json.loads"},
-    "explore/protocol.py": {"json.loads"},
-    "explore/server.py": {"file.read_text"},
-    "explore/freeze.py": {"json.loads"},
+    "explore/server/protocol.py": {"json.loads"},
+    "explore/server/server.py": {"file.read_text"},
+    "explore/server/freeze.py": {"json.loads"},
     "kernels/native.py": {"MISSING.read_text"},
     "learn/pages.py": {"(resources.files('posenc.learn') / 'quiz.html').read_text"},
     "learn/lessons.py": {"tomllib.loads", "file.read_text"},

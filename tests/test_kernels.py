@@ -16,7 +16,7 @@ import pytest
 import posenc
 from posenc import ArgumentError, Arrangement, Ladder, Pairing, RoPE, Sinusoidal, kernels
 from posenc.encodings.rotary import rope
-from posenc.functional.arguments import Kernel
+from posenc.functional.arguments.common import Kernel
 from posenc.kernels import KERNELS, choose, cpu, native
 from posenc.kernels.cpu import Cpu
 from posenc.kernels.requests import Refusal
@@ -295,7 +295,7 @@ def test_read_only_arrays_stay() -> None:
 @pytest.mark.parametrize("base", [10_000.0, 5e5, 1.5])
 def test_integers_of_the_compiled_code(base: float) -> None:
     """Quadrants and residuals are those of the array engine, before any sine is taken."""
-    from posenc._core.phase import quadrants, turns
+    from posenc._core.numeric.phase import quadrants, turns
 
     spec = RoPE(128, pairing="half", base=base, arrangement=Arrangement(start=-7))
     positions = np.concatenate(
@@ -362,7 +362,7 @@ def test_a_kernel_that_can_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_names_of_kernels_are_checked() -> None:
-    assert get_args(Kernel) == KERNELS, "functional/arguments.py: Kernel"
+    assert get_args(Kernel) == KERNELS, "functional/arguments/common.py: Kernel"
     x = np.ones((3, 8), np.float32)
     for call in (
         lambda kernel: posenc.rotate(ROPE, x, kernel=kernel),

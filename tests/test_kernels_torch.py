@@ -21,7 +21,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import posenc
 from posenc import Arrangement, Pairing, RoPE, Sinusoidal
 from posenc import scaling as s
-from posenc._core.spec import to_json
+from posenc._core.spec.spec import to_json
 from posenc.kernels.cpu import Cpu
 from posenc.torch import AttentionBias, PositionTable, RotaryEmbedding
 
@@ -50,7 +50,7 @@ ADD = (IDS[:, :, None], to_json(TABLE), -2)
 
 
 def operators() -> Any:
-    importlib.import_module("posenc.kernels.operators")
+    importlib.import_module("posenc.kernels.torch.operators")
     return torch.ops.posenc
 
 

@@ -10,7 +10,7 @@ from mpmath import mp, mpf
 
 import posenc
 from posenc import Arrangement, Ladder, Sinusoidal
-from posenc._core.ladder import LADDERS
+from posenc._core.numeric.ladder import LADDERS
 from tests.oracles import table as oracle
 from tests.tolerances import assert_close
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import posenc
 from posenc import Arrangement, Ladder, Magnitude, Sinusoidal
-from posenc._core.spec import to_json
+from posenc._core.spec.spec import to_json
 from posenc.registry import from_json
 from tests.backends import BACKENDS, Backend, each_backend
 from tests.oracles import table as oracle
@@ -301,7 +301,7 @@ def test_resolution_goes_far() -> None:
 def test_rounding_to_bfloat16(value: float) -> None:
     import ml_dtypes
 
-    from posenc._core.resolution import rounded
+    from posenc._core.numeric.resolution import rounded
 
     mine = rounded(np.array([value]), "bfloat16")
     below, above = (mine.astype(np.int64) + step for step in (-1, 1))
@@ -312,7 +312,7 @@ def test_rounding_to_bfloat16(value: float) -> None:
 
 def test_rounding_to_bfloat16_happens_once() -> None:
     """Beside a tie, float32 lands on it; the side that the number came from decides."""
-    from posenc._core.resolution import rounded
+    from posenc._core.numeric.resolution import rounded
 
     values = np.array([1 + 2**-8 + 2**-40, 1 + 3 * 2**-8 - 2**-40, -1 - 2**-8 - 2**-40])
     assert rounded(values, "bfloat16").tolist() == [0x3F81, 0x3F81, 0xBF81]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import posenc
 from posenc import Concatenated, Init, Learned, Lookup, Magnitude, Sinusoidal
-from posenc._core.spec import Spec
+from posenc._core.spec.spec import Spec
 from tests.backends import Backend, each_backend
 from tests.oracles import table as oracle
 

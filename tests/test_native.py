@@ -16,8 +16,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import posenc
-from posenc._core import phase
-from posenc._core.array import library
+from posenc._core.arrays.array import library
+from posenc._core.numeric import phase
 from tests.tolerances import ABSOLUTE, PER_POSITION, assert_close
 
 if importlib.util.find_spec("posenc.kernels._native") is None:

@@ -103,7 +103,7 @@ def exported(module: Any, args: Any, path: Path, **options: Any) -> Any:
     return session(path)
 
 
-@pytest.mark.slow("torch", "kernels", "functional/_rotate.py", "_core/phase.py")
+@pytest.mark.slow("torch", "kernels", "functional/_rotate.py", "_core/numeric/phase.py")
 @pytest.mark.parametrize(
     "spec",
     [
@@ -145,7 +145,7 @@ def test_exported_rotations_are_right_at_any_position(spec: RoPE, tmp_path: Path
                 assert_close(y, exact, 8 * ABSOLUTE["float32"])
 
 
-@pytest.mark.slow("torch", "kernels", "functional/_table.py", "_core/phase.py")
+@pytest.mark.slow("torch", "kernels", "functional/_table.py", "_core/numeric/phase.py")
 def test_exported_tables_are_right_at_any_position(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     from posenc.torch import PositionTable

@@ -216,8 +216,8 @@ def test_encode_refuses_a_source_that_is_written_meanwhile(
 ) -> None:
     from click.testing import CliRunner
 
-    from posenc.cli import _stream
     from posenc.cli._app import app
+    from posenc.cli.output import stream as _stream
 
     source = tmp_path / "x.npy"
     np.save(source, np.zeros((64, 8), "float32"))

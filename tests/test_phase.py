@@ -14,9 +14,10 @@ from tools import fit_cos_sin
 
 import posenc
 from posenc import Ladder, Sinusoidal
-from posenc._core import phase
-from posenc._core.array import library
-from posenc._core.ladder import pi
+from posenc._core.arrays.array import library
+from posenc._core.arrays.words import Halves, halves
+from posenc._core.numeric import phase
+from posenc._core.numeric.ladder import pi
 from tests.backends import BACKENDS, Backend, each_backend
 from tests.oracles import exact
 from tests.tolerances import ABSOLUTE, PER_POSITION, RELATIVE, assert_close
@@ -153,12 +154,12 @@ def test_pi_is_right() -> None:
 
 @given(int64s)
 def test_halves_are_the_words_of_a_step(step: int) -> None:
-    words = phase.halves(np.array([step]))
+    words = halves(np.array([step]))
     joined = (int(words.high[0]) << 32) + (int(words.low[0]) & 0xFFFFFFFF)
     assert joined == step
 
 
-def joined(words: phase.Halves) -> np.ndarray:
+def joined(words: Halves) -> np.ndarray:
     return (words.high.astype(np.int64) << 32) + (words.low.astype(np.int64) & 0xFFFFFFFF)
 
 
@@ -183,7 +184,7 @@ def test_both_formulations_give_the_same_integers(
         for row in p.tolist()
     ]
     np.testing.assert_array_equal(wide, np.array(exactly))
-    narrow = phase.turns(p.astype(np.int32), phase.halves(step), phase.halves(start))
+    narrow = phase.turns(p.astype(np.int32), halves(step), halves(start))
     np.testing.assert_array_equal(joined(narrow), wide)
     quadrant, residual = phase.quadrants(wide)
     narrow_quadrant, narrow_residual = phase.quadrants(narrow)
@@ -201,7 +202,7 @@ def test_a_residual_is_rounded_once(residuals: list[int]) -> None:
     u = phase.from_residual(values, xp.float32, xp)
     exactly = np.array([float(np.float32(r / 2**61)) for r in residuals], dtype=np.float32)
     assert_close(u, exactly, 2.0**-24 * np.abs(exactly))
-    narrow = phase.from_residual(phase.halves(values), xp.float32, xp)
+    narrow = phase.from_residual(halves(values), xp.float32, xp)
     assert_close(narrow, exactly, 2.0**-23 * np.abs(exactly))
 
 

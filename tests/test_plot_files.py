@@ -32,8 +32,8 @@ import posenc
 import posenc.plot
 from posenc import registry
 from posenc._core.errors import ArgumentError
-from posenc._core.example import small
-from posenc.cli.plot import command
+from posenc._core.spec.example import small
+from posenc.cli.commands.plot import command
 from posenc.plot import export, palette, rows
 from posenc.plot.draw.sheet import cells
 from posenc.plot.raster import tile
@@ -462,7 +462,7 @@ def test_themes_colour_the_page(theme: str) -> None:
 def test_matplotlib_is_loaded_by_drawing_alone() -> None:
     script = (
         "import sys, posenc, posenc.plot\n"
-        "import posenc.plot.views.table, posenc.plot.views.compare, posenc.cli.plot\n"
+        "import posenc.plot.views.table, posenc.plot.views.compare, posenc.cli.commands.plot\n"
         "posenc.plot.views.table.data(posenc.Sinusoidal(8), 8)\n"
         "assert 'matplotlib' not in sys.modules and 'torch' not in sys.modules\n"
         "sys.modules['matplotlib'] = None\n"

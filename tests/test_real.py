@@ -13,7 +13,7 @@ from mpmath import mp, mpf
 
 import posenc
 from posenc import Arrangement, Fourier, FrequencyMatrix, Ladder, Sinusoidal, Timestep
-from posenc._core.real import turns as real_turns
+from posenc._core.numeric.real import turns as real_turns
 from tests.backends import Backend, each_backend
 from tests.tolerances import ABSOLUTE, PER_POSITION, assert_close
 
@@ -79,7 +79,7 @@ def test_words_are_those_of_64_bit_integers(backend: Backend) -> None:
 
     want = real_turns(x, arrays["step"], arrays["whole"], xp=xp)
     there = backend.asarray(x)
-    from posenc._core.array import constants, numpy_rules
+    from posenc._core.arrays.array import constants, numpy_rules
 
     there_xp = array_namespace(there)
     made = constants(PLAIN, there, xp=there_xp)
@@ -95,7 +95,7 @@ def test_words_are_those_of_64_bit_integers(backend: Backend) -> None:
 def test_the_form_without_overflow_gives_the_same_integers() -> None:
     import array_api_compat.numpy as xp
 
-    from posenc._core.phase import words
+    from posenc._core.arrays.words import words
 
     x = np.concatenate([swept(np.float64), [2.0**40 + 0.25, -(2.0**52) + 1, 2.0**62]])[:, None]
     step, whole = PLAIN.arrays["step"], PLAIN.arrays["whole"]

@@ -21,7 +21,7 @@ import pytest
 
 import posenc
 from posenc import SpecError, registry
-from posenc._core import json_classes
+from posenc._core.spec.spec import json_classes
 from posenc.encodings import api
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -555,7 +555,7 @@ def insert(path: Path, before: str, lines: str) -> None:
     path.write_text(text.replace(before, lines + before), encoding="utf-8")
 
 
-@pytest.mark.slow("_names.py", "encodings/api.py", "_core/example.py", release=True)
+@pytest.mark.slow("_names.py", "encodings/api.py", "_core/spec/example.py", release=True)
 def test_the_recipe_inside_is_enough(tmp_path: Path) -> None:
     """Four files, five edits, on a copy; the tests of the encoding and those that miss one pass."""
     kept = ["src", "tests", "tools", "docs", "benchmarks", "pyproject.toml", "*.md"]

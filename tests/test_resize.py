@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import posenc
 from posenc import Concatenated, Init, Learned, Lookup
-from posenc._core.resample import METHODS, taps
+from posenc._core.arrays.resample import METHODS, taps
 from tests.backends import Backend, each_backend
 from tests.oracles import resample as oracle
 from tests.oracles import table as tables

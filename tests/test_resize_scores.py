@@ -10,7 +10,7 @@ import pytest
 
 import posenc
 from posenc import Decomposed, Init, OffsetTable, WindowTable
-from posenc._core.resample import METHODS
+from posenc._core.arrays.resample import METHODS
 from tests.backends import Backend, each_backend
 from tests.oracles import resample as oracle
 from tests.tolerances import RESAMPLED, assert_close

@@ -12,7 +12,7 @@ import pytest
 
 import posenc
 from posenc import Arrangement, Ladder, Magnitude, Sinusoidal, SpecError
-from posenc._core.spec import to_json
+from posenc._core.spec.spec import to_json
 from posenc._names import SPECS, VALUES
 from posenc.registry import from_json, lookup
 
@@ -244,7 +244,7 @@ def test_registry_resolves_every_name() -> None:
 def test_no_spec_has_more_than_eight_fields() -> None:
     import dataclasses
 
-    from posenc._core.positions import BUILDERS
+    from posenc._core.positions.builder import BUILDERS
 
     # These record what was read: a layer, and the arguments of one of several functions.
     records = {"Layer", "Positions"}

@@ -27,7 +27,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import posenc
 from posenc import Arrangement, Ladder, Magnitude, Sinusoidal
-from posenc._core import array_torch, phase
+from posenc._core.arrays import array_torch
+from posenc._core.arrays.words import words
+from posenc._core.numeric import phase
 from posenc.torch import PositionTable
 from tests.oracles import table as oracle
 from tests.tolerances import ABSOLUTE, PER_POSITION, assert_close
@@ -620,7 +622,7 @@ def test_compiled_phases_never_overflow(axes: int) -> None:
         return np.vectorize(lambda i: Int64(some[i]), otypes=[object])(rng.integers(0, 32, shape))
 
     positions, step, origin = draw(200, axes), draw(axes, 40), draw(40)
-    got = phase.turns(positions, phase.words(step), phase.words(origin))
+    got = phase.turns(positions, words(step), words(origin))
     p, s, o = (x.astype(np.int64).view(np.uint64) for x in (positions, step, origin))
     wide = (p @ s + o).view(np.int64)  # unsigned integers wrap around
     np.testing.assert_array_equal(got.astype(np.int64), wide)

@@ -74,7 +74,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_full_disk_leaves_what_was_there(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posenc.explore.freeze.frozen", lambda *_, **__: b"page" * 100)
+    monkeypatch.setattr("posenc.explore.server.freeze.frozen", lambda *_, **__: b"page" * 100)
     arguments = COMMANDS[name]
     target = folder / arguments[-1]
     target.write_bytes(b"precious")
@@ -97,7 +97,7 @@ def test_a_full_disk_leaves_what_was_there(
 def test_where_nothing_can_be_written_no_work_is_done(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for work in ("posenc.explore.freeze.frozen", "posenc.detect.contract.golden"):
+    for work in ("posenc.explore.server.freeze.frozen", "posenc.detect.contract.golden"):
         monkeypatch.setattr(work, lambda *_, **__: pytest.fail("it worked"))
     *arguments, target = COMMANDS[name]
     (folder / f"a{target}").mkdir()

@@ -19,9 +19,9 @@ from torch import Tensor
 
 import posenc
 from posenc import Arrangement, Pairing, RoPE, Sinusoidal
-from posenc._core.phase import cos_sin, quadrants, turns
+from posenc._core.numeric.phase import cos_sin, quadrants, turns
 from posenc.functional import rotate_together
-from posenc.kernels import triton_phase
+from posenc.kernels.triton import phase as triton_phase
 from tests.cases import TABLES, Case, RotaryCase
 from tests.rotary_cases import ROTARY
 from tests.test_kernels import layouts, refusal, why_not_rows, why_not_turned
@@ -202,7 +202,7 @@ def test_backward(inplace: bool, inverse: bool) -> None:
 
 def test_operator() -> None:
     """A tracer is given the operator, and its CUDA form is this kernel."""
-    import posenc.kernels.operators as operators
+    import posenc.kernels.torch.operators as operators
 
     assert operators._kernel(torch.empty(1, device="meta")) == "triton"
 

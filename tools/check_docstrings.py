@@ -20,7 +20,7 @@ from typing import Any, Literal
 
 from numpydoc.validate import validate
 
-from posenc._core.spec import Value
+from posenc._core.spec.spec import Value
 
 MODULES = (
     "posenc",

@@ -26,11 +26,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tools.class_reads import listed, made, parameters, reads, shares, value
 
-from posenc.detect.explain.config_parts import MAIN_PARTS
-from posenc.detect.explain.layer_types import COUNT_KEYS
-from posenc.detect.explain.rotary_entries import TRAINED
-from posenc.detect.explain.rotary_fields import BASES
-from posenc.detect.explain.rotary_widths import WIDTHS as EXPRESSIONS
+from posenc.detect.explain.config.parts import MAIN_PARTS
+from posenc.detect.explain.layers.types import COUNT_KEYS
+from posenc.detect.explain.rotary.entries import TRAINED
+from posenc.detect.explain.rotary.fields import BASES
+from posenc.detect.explain.rotary.widths import WIDTHS as EXPRESSIONS
 from posenc.presets.families import families, stretched
 
 ROOT = Path(__file__).resolve().parents[1]

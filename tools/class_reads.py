@@ -19,10 +19,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from posenc.detect.explain.config_view import NAMES
-from posenc.detect.explain.layer_bases import BASES as LISTED
-from posenc.detect.explain.rotary_fields import BASES, LOCAL_BASES
-from posenc.detect.explain.rotary_widths import ABSOLUTE, FRACTIONS, WIDTHS
+from posenc.detect.explain.config.view import NAMES
+from posenc.detect.explain.rotary.bases import BASES as LISTED
+from posenc.detect.explain.rotary.fields import BASES, LOCAL_BASES
+from posenc.detect.explain.rotary.widths import ABSOLUTE, FRACTIONS, WIDTHS
 
 CLASS = re.compile(r"Rotary|Rope|RoPE")
 THETA, PLAIN, SHARE, FACTOR = 54_321.0, 10_000.0, 0.75, 3.0

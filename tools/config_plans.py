@@ -21,8 +21,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import posenc
-from posenc._core.brief import brief
-from posenc._core.spec import Value
+from posenc._core.spec.brief import brief
+from posenc._core.spec.spec import Value
 
 FOLDER = Path(__file__).resolve().parents[1] / "tests" / "golden" / "configs"
 PLANS = FOLDER / "plans.jsonl"

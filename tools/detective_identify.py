@@ -30,7 +30,7 @@ import numpy as np
 import posenc
 from posenc._core.io.files import from_bfloat16, to_bfloat16
 from posenc.detect.identify.identify import in_memory
-from posenc.detect.identify.judge_table import judge_table
+from posenc.detect.identify.verdicts.table import judge_table
 from posenc.presets import names, row
 
 ROOT = Path(__file__).resolve().parents[1]

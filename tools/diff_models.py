@@ -33,7 +33,7 @@ def row(model_type: str) -> dict[str, Any] | None:
     import transformers
 
     import posenc
-    from posenc.detect.contract.models import materialise
+    from posenc.detect.contract.sides.models import materialise
 
     try:
         config = transformers.CONFIG_MAPPING[model_type]()

@@ -1,4 +1,4 @@
-"""Regenerate the polynomial coefficients of `_core/phase.py`: `python tools/fit_cos_sin.py`.
+"""The polynomial coefficients of `_core/numeric/phase.py`, anew: `python tools/fit_cos_sin.py`.
 
 Least squares on Chebyshev nodes, which is within a few percent of the minimax polynomial:
 

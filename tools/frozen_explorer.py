@@ -16,7 +16,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from posenc import learn
-from posenc.explore.freeze import default_states, frozen
+from posenc.explore.server.freeze import default_states, frozen
 
 PAGE = "explorer-frozen.html"
 SEEN = "seen"  # the folder with a page for each lesson

@@ -20,9 +20,9 @@ import picture
 
 import posenc
 from posenc import presets, registry
-from posenc._core.brief import brief
-from posenc._core.example import small
-from posenc._core.spec import Spec, field_help
+from posenc._core.spec.brief import brief
+from posenc._core.spec.example import small
+from posenc._core.spec.spec import Spec, field_help
 
 SECTION = set("-=")
 SIDE = 64  # positions and channels of the pictures

@@ -16,15 +16,15 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.array import arange as _arange
-from posenc._core.array import concrete, device_of, is_array, library, namespace, numpy_rules
-from posenc._core.boxes import boxes, descending
-from posenc._core.coordinates import integers
-from posenc._core.counting import arange, check_direction, from_mask, offset, padding_mask
+from posenc._core.arrays.array import arange as _arange
+from posenc._core.arrays.array import concrete, device_of, is_array, library, namespace, numpy_rules
+from posenc._core.arrays.coordinates import integers
 from posenc._core.errors import ArgumentError, mismatch
-from posenc._core.grid import from_grid_mask, grid
-from posenc._core.sequences import multimodal, shard, variable
-from posenc._core.serving import delta, following, from_token_types, paged, path, tree
+from posenc._core.positions.boxes import boxes, descending
+from posenc._core.positions.counting import arange, check_direction, from_mask, offset, padding_mask
+from posenc._core.positions.grid import from_grid_mask, grid
+from posenc._core.positions.sequences import multimodal, shard, variable
+from posenc._core.positions.serving import delta, following, from_token_types, paged, path, tree
 
 __all__ = [
     "arange",

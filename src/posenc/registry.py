@@ -7,11 +7,11 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from posenc._core import spec as _spec
 from posenc._core.errors import SpecError, mismatch, printed, suggest
 from posenc._core.guard import foreign
-from posenc._core.json_classes import values_inside, why_no_json
-from posenc._core.spec import Spec, Value
+from posenc._core.spec import spec as _spec
+from posenc._core.spec.json_classes import values_inside, why_no_json
+from posenc._core.spec.spec import Spec, Value
 from posenc._core.tracing import compile_time
 from posenc._names import SPECS, VALUES
 

@@ -78,7 +78,7 @@ def slow(seconds: float) -> Iterator[tuple[Slow, str]]:
     """A slow explorer in a thread, and its address."""
     import uvicorn
 
-    from posenc.explore.server import bound
+    from posenc.explore.server.server import bound
 
     late = Slow(seconds)
     with bound(0) as listening:

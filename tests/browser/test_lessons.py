@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from posenc.explore.freeze import frozen
+from posenc.explore.server.freeze import frozen
 from posenc.learn import Number, judge, lesson, pages, question, quiz_page
 from posenc.learn.pages import SEEDS
 from tests.browser.conftest import Site

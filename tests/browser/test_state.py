@@ -309,7 +309,7 @@ READ = """() => [document.querySelector("#readout").innerText,
 def test_a_frozen_page_reads_as_the_live_one(
     open_site: Callable[..., Site], server: str, tmp_path: Path
 ) -> None:
-    from posenc.explore.freeze import frozen
+    from posenc.explore.server.freeze import frozen
 
     start = {"v": "table", "d": "16", "L": "16", "p": "3", "j": "4"}
     file = tmp_path / "frozen.html"

@@ -19,7 +19,7 @@ from tests.sizes.other_formats import make_bin
 from tests.sizes.test_sizes import MEMORY, cost
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc, makes sparse files")
-slow = pytest.mark.slow("_core/io", "detect/files")
+slow = pytest.mark.slow("_core/io", "_core/io/checkpoints")
 EXPERTS = 48 * 128 * 3 * 4  # tensors of Qwen3-30B-A3B in 4 bits, as one file
 
 
@@ -131,7 +131,7 @@ def test_marks_inside_texts_are_no_values(text: str, most: int, *, passes: bool)
 
 @slow
 def test_an_index_of_300_000_tensors_is_read_and_a_longer_one_is_not(tmp_path: Path) -> None:
-    from posenc.detect.files.index import read_index
+    from posenc._core.io.checkpoints.index import read_index
 
     name = "model.layers.%d.mlp.experts.%d.down_proj.weight_packed"
 

@@ -21,14 +21,20 @@ from click.testing import CliRunner
 
 import posenc
 from posenc._core.io import files
+from posenc._core.io.checkpoints import open_checkpoint
 from posenc.cli import app
-from posenc.detect.files import open_checkpoint
 from tests.sizes.other_formats import SCALES, make_bin, make_gguf
 from tests.sizes.published import MODELS, Made, make, tensors_of
 
 MEMORY = 300 * 2**20  # bytes beyond the start of a command that reads headers
 HEADERS = 2**23  # bytes that such a command reads of files
-SUBJECTS = ("_core/io", "detect/files", "detect/convert", "detect/identify", "detect/explain")
+SUBJECTS = (
+    "_core/io",
+    "_core/io/checkpoints",
+    "detect/convert",
+    "detect/identify",
+    "detect/explain",
+)
 
 
 def of(*drawn: str) -> pytest.MarkDecorator:
@@ -145,7 +151,7 @@ def test_the_weights_say_their_pairing(made: Made) -> None:
     assert memory < MEMORY
 
 
-@pytest.mark.slow("_core/io", "detect/files", "detect/convert")
+@pytest.mark.slow("_core/io", "_core/io/checkpoints", "detect/convert")
 @pytest.mark.parametrize("name", ["llama-3.2-1b", "llama-2-7b", "llama-3.1-405b"])
 def test_weights_in_the_other_order_are_told(name: str, tmp_path: Path) -> None:
     source = make(tmp_path / "model", name, pairing="interleaved")
@@ -276,8 +282,12 @@ def test_a_file_of_torch_beyond_4_gib(tmp_path: Path) -> None:
     "kind",
     [
         pytest.param(1, id="float16"),
-        pytest.param(24, id="int8", marks=pytest.mark.slow("detect/files", "detect/explain")),
-        pytest.param(30, id="bfloat16", marks=pytest.mark.slow("detect/files", "detect/explain")),
+        pytest.param(
+            24, id="int8", marks=pytest.mark.slow("_core/io/checkpoints", "detect/explain")
+        ),
+        pytest.param(
+            30, id="bfloat16", marks=pytest.mark.slow("_core/io/checkpoints", "detect/explain")
+        ),
     ],
 )
 def test_a_gguf_with_the_vocabulary_of_gemma(kind: int, tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal, final, overload
 
 from posenc._core.errors import PositionError, SpecError, mismatch, suggest
-from posenc._core.plan import of_part, of_type
-from posenc._core.positions import Positions
-from posenc._core.spec import Spec, Value
+from posenc._core.positions.builder import Positions
+from posenc._core.spec.plan import of_part, of_type
+from posenc._core.spec.spec import Spec, Value
 
 Level = Literal["error", "warning", "remark"]
 Origin = Literal["config", "preset", "class", "format", "caller", "code", "file"]

@@ -19,35 +19,56 @@ import posenc
 from posenc._core.errors import ArgumentError, EndedError, PosencError, printed, suggest
 from posenc._core.guard import Interrupted, ended
 from posenc.cli._child import watched
-from posenc.cli._flags import command_advice, in_flags, usage_advice
+from posenc.cli.options.flags import command_advice, in_flags, usage_advice
 
 # Name -> (module, one line for the help), so that `posenc --help` imports no command.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "encode": ("posenc.cli.encode", "Add an encoding to the tokens of a text or to an array."),
-    "table": ("posenc.cli.table", "Print or write the rows of a table."),
-    "plot": ("posenc.cli.plot", "Draw an encoding."),
-    "locate": ("posenc.cli.locate", "Find the position that numbers come from."),
-    "explore": ("posenc.cli.explore", "Explore encodings in the browser, on this machine alone."),
-    "convert": ("posenc.cli.convert", "Write a checkpoint in another convention."),
-    "pairing": ("posenc.cli.pairing", "Tell half from interleaved by the config and the weights."),
-    "infer": ("posenc.cli.infer", "Infer the spec that an implementation follows."),
-    "diff": ("posenc.cli.diff", "Compare the positions of two models or implementations."),
-    "explain": ("posenc.cli.explain", "Explain the positions of a model from its config."),
+    "encode": (
+        "posenc.cli.commands.encode",
+        "Add an encoding to the tokens of a text or to an array.",
+    ),
+    "table": ("posenc.cli.commands.table", "Print or write the rows of a table."),
+    "plot": ("posenc.cli.commands.plot", "Draw an encoding."),
+    "locate": ("posenc.cli.detective.locate", "Find the position that numbers come from."),
+    "explore": (
+        "posenc.cli.commands.explore",
+        "Explore encodings in the browser, on this machine alone.",
+    ),
+    "convert": ("posenc.cli.detective.convert", "Write a checkpoint in another convention."),
+    "pairing": (
+        "posenc.cli.detective.pairing",
+        "Tell half from interleaved by the config and the weights.",
+    ),
+    "infer": ("posenc.cli.detective.infer", "Infer the spec that an implementation follows."),
+    "diff": (
+        "posenc.cli.detective.diff",
+        "Compare the positions of two models or implementations.",
+    ),
+    "explain": (
+        "posenc.cli.detective.explain",
+        "Explain the positions of a model from its config.",
+    ),
     "extend": (
-        "posenc.cli.extend",
+        "posenc.cli.detective.extend",
         "Plan a longer context for a model.",
     ),
-    "golden": ("posenc.cli.golden", "Write the numbers that a model's positions must give."),
-    "check": ("posenc.cli.check", "Hold an implementation of positions to the laws of its kind."),
+    "golden": (
+        "posenc.cli.detective.golden",
+        "Write the numbers that a model's positions must give.",
+    ),
+    "check": (
+        "posenc.cli.commands.check",
+        "Hold an implementation of positions to the laws of its kind.",
+    ),
     "study": ("posenc.cli.study", "Train small Transformers and test the published claims."),
-    "list": ("posenc.cli.listing", "List the encodings, presets and plans of models."),
+    "list": ("posenc.cli.commands.listing", "List the encodings, presets and plans of models."),
     "identify": (
-        "posenc.cli.identify",
+        "posenc.cli.detective.identify",
         "Say which conventions the tables and frequencies of a file follow.",
     ),
-    "quiz": ("posenc.cli.quiz", "Answer questions about positional encodings."),
-    "cite": ("posenc.cli.cite", "Print the BibTeX of an encoding."),
-    "doctor": ("posenc.cli.doctor", "Report versions, optional libraries and kernels."),
+    "quiz": ("posenc.cli.commands.quiz", "Answer questions about positional encodings."),
+    "cite": ("posenc.cli.commands.cite", "Print the BibTeX of an encoding."),
+    "doctor": ("posenc.cli.commands.doctor", "Report versions, optional libraries and kernels."),
 }
 
 HELP = """Positional encodings for Transformers, exact at any position.

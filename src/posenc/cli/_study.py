@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 import click
 
 from posenc._core.errors import ArgumentError, DependencyError, PosencError, mismatch, suggest
-from posenc.cli._options import grouped
+from posenc.cli.options.common import grouped
 
 if TYPE_CHECKING:
     from posenc.study.cell import Cell

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from posenc._core.errors import DataError, mismatch, suggest
-from posenc.cli._inputs import InputText
-from posenc.cli._options import RenamedOption, as_json
-from posenc.cli._show import clean, print_json
 from posenc.cli._study import (
     NarrowingChoice,
     duration,
@@ -22,6 +19,9 @@ from posenc.cli._study import (
     usage,
 )
 from posenc.cli._study_run import cells_of, place_of, run_on
+from posenc.cli.options.common import RenamedOption, as_json
+from posenc.cli.options.inputs import InputText
+from posenc.cli.output.show import clean, print_json
 
 if TYPE_CHECKING:
     from posenc.study.engine import Summary

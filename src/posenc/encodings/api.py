@@ -13,22 +13,29 @@ and give the same numbers on NumPy, PyTorch and JAX. The page "Adding an encodin
     errors      mismatch words what SpecError, ArgumentError and PositionError say
 """
 
-from posenc._core.arrangement import Arrangement
-from posenc._core.array import arange, astype, concrete, device_of, marked, product
-from posenc._core.buckets import bucket_of, check_buckets, direction_thresholds
-from posenc._core.checks import at_least, distinct, even_width, not_too_many, positive, width_of
+from posenc._core.arrays.array import arange, astype, concrete, device_of, marked, product
+from posenc._core.arrays.lookups import along, gather, lookup
 from posenc._core.errors import ArgumentError, PositionError, SpecError, mismatch
-from posenc._core.example import Example
-from posenc._core.ladder import Ladder, context, pi
-from posenc._core.lookups import along, gather, lookup
-from posenc._core.magnitude import Magnitude
-from posenc._core.matrix import PhaseMatrix
-from posenc._core.mixing import DenseMatrix
-from posenc._core.parameters import Init
-from posenc._core.phase import cos_sin, steps
-from posenc._core.rungs import Float32Rungs, Rungs
-from posenc._core.slopes import Recipe, slopes_of
-from posenc._core.spec import Parameter, Spec, Value
+from posenc._core.numeric.arrangement import Arrangement
+from posenc._core.numeric.buckets import bucket_of, check_buckets, direction_thresholds
+from posenc._core.numeric.ladder import Ladder, context, pi
+from posenc._core.numeric.magnitude import Magnitude
+from posenc._core.numeric.matrix import PhaseMatrix
+from posenc._core.numeric.mixing import DenseMatrix
+from posenc._core.numeric.phase import cos_sin, steps
+from posenc._core.numeric.rungs import Float32Rungs, Rungs
+from posenc._core.numeric.slopes import Recipe, slopes_of
+from posenc._core.spec.checks import (
+    at_least,
+    distinct,
+    even_width,
+    not_too_many,
+    positive,
+    width_of,
+)
+from posenc._core.spec.example import Example
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter, Spec, Value
 from posenc.encodings.bias.base import BiasSpec, distance
 from posenc.encodings.relative.base import Places, RelativeSpec, in_order
 from posenc.encodings.rotary.base import Role, RotarySpec, SpatialRotarySpec

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from posenc.explore.frame import frame
-from posenc.explore.protocol import Message, unpack
-from posenc.explore.server import app
-from posenc.explore.session import Session
+from posenc.explore.server.protocol import Message, unpack
+from posenc.explore.server.server import app
+from posenc.explore.state.session import Session
 
 if TYPE_CHECKING:
-    from posenc.explore.widget import Widget
+    from posenc.explore.server.widget import Widget
 
 __all__ = ["Message", "Session", "Widget", "app", "frame", "unpack"]
 
@@ -25,6 +25,6 @@ if not TYPE_CHECKING:
     def __getattr__(name: str) -> Any:
         if name != "Widget":
             raise AttributeError(f"module 'posenc.explore' has no attribute {name!r}")
-        from posenc.explore.widget import Widget
+        from posenc.explore.server.widget import Widget
 
         return Widget

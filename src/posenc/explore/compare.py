@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.brief import brief
-from posenc.explore.entry import Chosen
-from posenc.explore.panels import Axis, Block, Chart, Heading, Heatmap, Matrix, Panel, Series
-from posenc.explore.scene import Page, Scene
-from posenc.explore.text import log_ticks, number, ticks
+from posenc._core.spec.brief import brief
+from posenc.explore.panels.panels import Axis, Block, Chart, Heading, Heatmap, Matrix, Panel, Series
+from posenc.explore.panels.text import log_ticks, number, ticks
+from posenc.explore.state.entry import Chosen
+from posenc.explore.state.scene import Page, Scene
 from posenc.plot import palette
 from posenc.plot.columns import width_of
 

@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc._core.errors import PosencError
-from posenc._core.ladder import LADDERS
-from posenc._core.spec import Spec
+from posenc._core.numeric.ladder import LADDERS
+from posenc._core.spec.spec import Spec
 from posenc.detect.locate import Fit, Location, locate
 from posenc.encodings.table.column_phases import columns_of, inner, sinusoids
-from posenc.explore.entry import Chosen, initial
-from posenc.explore.fields import shown
-from posenc.explore.panels import Link
-from posenc.explore.scene import Scene
-from posenc.explore.text import number, plural, signed, thin, whole
+from posenc.explore.panels.panels import Link
+from posenc.explore.panels.text import number, plural, signed, thin, whole
+from posenc.explore.state.entry import Chosen, initial
+from posenc.explore.state.fields import shown
+from posenc.explore.state.scene import Scene
 from posenc.plot.columns import source
 
 MOST_VALUES = 64

@@ -12,15 +12,15 @@ from typing import Any
 
 from posenc.explore import find, tour
 from posenc.explore.compare import words
-from posenc.explore.fields import Field
 from posenc.explore.page import page_of
+from posenc.explore.panels.text import whole
 from posenc.explore.pictures import command_of
-from posenc.explore.protocol import Envelope, Head
 from posenc.explore.save import formats
-from posenc.explore.scene import LONGEST_FIND, PIN, Page, Scene
-from posenc.explore.session import Session
-from posenc.explore.state_reader import ASKED, plain
-from posenc.explore.text import whole
+from posenc.explore.server.protocol import Envelope, Head
+from posenc.explore.state.fields import Field
+from posenc.explore.state.reader import ASKED, plain
+from posenc.explore.state.scene import LONGEST_FIND, PIN, Page, Scene
+from posenc.explore.state.session import Session
 from posenc.explore.views import SHAPES
 from posenc.plot import palette
 

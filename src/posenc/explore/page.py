@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from posenc._core.errors import PosencError
 from posenc.explore import compare, tour
-from posenc.explore.scene import Page, Scene, read
-from posenc.explore.session import Session
+from posenc.explore.state.scene import Page, Scene, read
+from posenc.explore.state.session import Session
 from posenc.explore.views import SHAPES, SHOW
 
 

@@ -8,10 +8,10 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from posenc._core.spec import Value
-from posenc.explore.entry import Chosen, samples
-from posenc.explore.fields import short
-from posenc.explore.scene import Scene
+from posenc._core.spec.spec import Value
+from posenc.explore.state.entry import Chosen, samples
+from posenc.explore.state.fields import short
+from posenc.explore.state.scene import Scene
 from posenc.explore.views import ON_PAPER
 from posenc.plot.rows import PICTURES, PictureOption
 

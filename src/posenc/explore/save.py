@@ -12,10 +12,10 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, DependencyError, mismatch, suggest
 from posenc.explore.page import page_of
-from posenc.explore.panels import AttentionPanel, Chart, Heatmap, Matrix, Panel, Strips
+from posenc.explore.panels.panels import AttentionPanel, Chart, Heatmap, Matrix, Panel, Strips
 from posenc.explore.pictures import picture_of
-from posenc.explore.scene import Scene
-from posenc.explore.session import Session
+from posenc.explore.state.scene import Scene
+from posenc.explore.state.session import Session
 from posenc.explore.views import ON_PAPER
 from posenc.plot.export import archive
 from posenc.plot.rows import PICTURES

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from posenc.explore.catalogue import grid_of
-from posenc.explore.fields import short
-from posenc.explore.scene import Scene
+from posenc.explore.state.catalogue import grid_of
+from posenc.explore.state.fields import short
+from posenc.explore.state.scene import Scene
 
 
 def spec_lines(scene: Scene, name: str = "pe") -> list[str]:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from posenc._core.errors import PosencError
-from posenc.explore.scene import REVEAL, TOUR, Scene, read
-from posenc.explore.session import Session
+from posenc.explore.state.scene import REVEAL, TOUR, Scene, read
+from posenc.explore.state.session import Session
 from posenc.explore.views import SHAPES
 from posenc.learn.tour import stop
 

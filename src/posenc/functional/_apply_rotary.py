@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import Any, Literal
 
-from posenc._core.array import (
+from posenc._core.arrays.array import (
     astype,
     compute_dtype,
     is_divided,
@@ -15,8 +15,8 @@ from posenc._core.array import (
 )
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.rotary.pairing import PAIRINGS, Order, Pairing, turn
-from posenc.functional.arguments import X
-from posenc.functional.tokens import align, place_of
+from posenc.functional.arguments.common import X
+from posenc.functional.arguments.tokens import align, place_of
 from posenc.kernels.reference import turned_by
 
 Array = Any
@@ -116,7 +116,8 @@ def _half_width(full: Array, pairing: Pairing) -> Array:
 
 
 def _divided_rotary(x: Array, cos: Array, sin: Array, options: dict[str, Any]) -> Array:
-    from posenc.functional import _divided, _shards
+    from posenc.functional.arguments import divided as _divided
+    from posenc.functional.arguments import shards as _shards
 
     tokens, refused = _divided.of_tokens(x, options["seq_dim"], cos, "apply_rotary")
 

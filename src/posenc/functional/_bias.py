@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from posenc import kernels
-from posenc._core.array import (
+from posenc._core.arrays.array import (
     device_of,
     dtype_named,
     is_divided,
@@ -17,8 +17,8 @@ from posenc._core.array import (
     numpy_rules,
 )
 from posenc.encodings.bias.base import BiasSpec
-from posenc.functional.arguments import Kernel, library_of, name_of, require
-from posenc.functional.scores import check_sides, head_range, known, sides
+from posenc.functional.arguments.common import Kernel, library_of, name_of, require
+from posenc.functional.arguments.scores import check_sides, head_range, known, sides
 
 Array = Any
 
@@ -115,7 +115,8 @@ def _divided_bias(spec: BiasSpec, q: Any, k: Any, params: Any, options: dict[str
     """The bias where positions or parameters are divided between processes."""
     import torch
 
-    from posenc.functional import _divided, _shards
+    from posenc.functional.arguments import divided as _divided
+    from posenc.functional.arguments import shards as _shards
 
     caller = f"bias({name_of(spec)})"
     axes = ("axes",) if len(spec.axes) > 1 else ()

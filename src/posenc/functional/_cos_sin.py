@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc import kernels
-from posenc._core.array import (
+from posenc._core.arrays.array import (
     device_of,
     dtype_named,
     is_divided,
@@ -18,11 +18,11 @@ from posenc._core.array import (
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
-from posenc.functional._lengths import at_length
 from posenc.functional._parameters import parameters
-from posenc.functional._rotation import check_role
-from posenc.functional.arguments import Kernel, home, name_of
-from posenc.functional.tokens import asked_positions, check_length
+from posenc.functional.arguments.common import Kernel, home, name_of
+from posenc.functional.arguments.lengths import at_length
+from posenc.functional.arguments.rotation import check_role
+from posenc.functional.arguments.tokens import asked_positions, check_length
 
 Array = Any
 
@@ -141,7 +141,7 @@ def _full_width(half: Array, pairing: Pairing, xp: Any) -> Array:
 def _divided_cos_sin(
     spec: RotarySpec, positions: Any, params: Any, options: dict[str, Any]
 ) -> tuple[Array, Array]:
-    from posenc.functional import _divided
+    from posenc.functional.arguments import divided as _divided
 
     caller = f"cos_sin({name_of(spec)})"
     if (spec.per_head or 1) > 1:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.array import dtype_name
+from posenc._core.arrays.array import dtype_name
 from posenc._core.errors import ArgumentError, SpecError, mismatch
-from posenc._core.resolution import first_collision
-from posenc._core.spec import Spec
+from posenc._core.numeric.resolution import first_collision
+from posenc._core.spec.spec import Spec
 from posenc._core.tracing import compile_time
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.functional._table import table
-from posenc.functional.arguments import name_of
+from posenc.functional.arguments.common import name_of
 
 
 @compile_time

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.array import (
+from posenc._core.arrays.array import (
     astype,
     compute_dtype,
     constants,
@@ -20,15 +20,15 @@ from posenc._core.array import (
     numpy_rules,
     undivided,
 )
-from posenc._core.coordinates import integers, reals
+from posenc._core.arrays.coordinates import integers, reals
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.magnitude import Temperature
 from posenc.encodings.rotary.pairing import advanced, turn
-from posenc.functional._lengths import at_length
-from posenc.functional._rotation import checked, require_plain
-from posenc.functional.arguments import name_of
-from posenc.functional.tokens import check_length, with_axes
+from posenc.functional.arguments.common import name_of
+from posenc.functional.arguments.lengths import at_length
+from posenc.functional.arguments.rotation import checked, require_plain
+from posenc.functional.arguments.tokens import check_length, with_axes
 from posenc.kernels.reference import turned_by
 
 Array = Any

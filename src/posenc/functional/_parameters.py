@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.array import FLOATS, dtype_name, is_array, namespace
+from posenc._core.arrays.array import FLOATS, dtype_name, is_array, namespace
 from posenc._core.errors import ArgumentError, DTypeError, mismatch, suggest
-from posenc._core.spec import Spec
+from posenc._core.spec.spec import Spec
 from posenc._core.tracing import compile_time
-from posenc.functional.arguments import name_of
+from posenc.functional.arguments.common import name_of
 
 Array = Any
 

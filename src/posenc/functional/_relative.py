@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from posenc._core.array import (
+from posenc._core.arrays.array import (
     astype,
     compute_dtype,
     device_of,
@@ -18,8 +18,8 @@ from posenc._core.array import (
 )
 from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc.encodings.relative.base import Places, RelativeSpec
-from posenc.functional.arguments import name_of, require
-from posenc.functional.scores import head_range, known, sides_of_content
+from posenc.functional.arguments.common import name_of, require
+from posenc.functional.arguments.scores import head_range, known, sides_of_content
 
 Array = Any
 
@@ -198,7 +198,8 @@ def _divided_scores(
     """A verb where its inputs are divided between processes, by batch or by heads."""
     import torch
 
-    from posenc.functional import _divided, _shards
+    from posenc.functional.arguments import divided as _divided
+    from posenc.functional.arguments import shards as _shards
 
     caller = f"{run.__name__}({name_of(spec)})"
     rank = next(iter(inputs.values())).ndim

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.array import library
+from posenc._core.arrays.array import library
 from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.tracing import compile_time
 from posenc.encodings.table.base import TableSpec, columns
 from posenc.encodings.table.fourier import Fourier
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.encodings.table.timestep import Timestep
-from posenc.functional.arguments import name_of
+from posenc.functional.arguments.common import name_of
 
 
 @compile_time

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from posenc._core.array import is_divided, numpy_rules
+from posenc._core.arrays.array import is_divided, numpy_rules
 from posenc._core.errors import SpecError, mismatch
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.functional._lengths import at_length
-from posenc.functional._rotation import checked, require_plain
-from posenc.functional.arguments import X, name_of
-from posenc.functional.moves import check_alike, moved, warn_of_small_moves
-from posenc.functional.tokens import token_positions
+from posenc.functional.arguments.common import X, name_of
+from posenc.functional.arguments.lengths import at_length
+from posenc.functional.arguments.moves import check_alike, moved, warn_of_small_moves
+from posenc.functional.arguments.rotation import checked, require_plain
+from posenc.functional.arguments.tokens import token_positions
 
 Array = Any
 
@@ -99,7 +99,8 @@ def rerotate(
 def _divided_move(
     spec: RotarySpec, k: Array, old: Any, new: Any, *, target: RotarySpec | None, seq_dim: int
 ) -> Array:
-    from posenc.functional import _divided, _shards
+    from posenc.functional.arguments import divided as _divided
+    from posenc.functional.arguments import shards as _shards
 
     caller = f"rerotate({name_of(spec)})"
     tokens, refused = _divided.of_tokens(k, seq_dim, old, caller)

@@ -7,16 +7,16 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from posenc._core.array import device_of, namespace, numpy_rules
+from posenc._core.arrays.array import device_of, namespace, numpy_rules
+from posenc._core.arrays.resample import METHODS, Method
 from posenc._core.errors import ArgumentError, SpecError, mismatch, suggest
-from posenc._core.resample import METHODS, Method
-from posenc._core.spec import Spec
+from posenc._core.spec.spec import Spec
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.concatenated import Concatenated
 from posenc.encodings.table.learned import Learned
 from posenc.functional._parameters import parameters
 from posenc.functional._resize_scores import interpolated, offsets_of, resized, sinusoid
-from posenc.functional.arguments import name_of
+from posenc.functional.arguments.common import name_of
 
 Array = Any
 T = TypeVar("T", bound=TableSpec)

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.array import astype, compute_dtype, device_of, library, namespace
-from posenc._core.resample import Method, resample
+from posenc._core.arrays.array import astype, compute_dtype, device_of, library, namespace
+from posenc._core.arrays.resample import Method, resample
 from posenc._core.tracing import compile_time
 from posenc.encodings.bias.offset_table import OffsetTable
 from posenc.encodings.bias.window import WindowTable

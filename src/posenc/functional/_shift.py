@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.array import library
-from posenc._core.coordinates import integers
+from posenc._core.arrays.array import library
+from posenc._core.arrays.coordinates import integers
 from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.tracing import compile_time
 from posenc.encodings.table.base import columns
 from posenc.encodings.table.sinusoidal import Sinusoidal
-from posenc.functional.arguments import name_of
-from posenc.functional.tokens import with_axes
+from posenc.functional.arguments.common import name_of
+from posenc.functional.arguments.tokens import with_axes
 
 
 @compile_time

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from posenc import kernels
-from posenc._core.array import (
+from posenc._core.arrays.array import (
     device_of,
     dtype_named,
     is_divided,
@@ -18,8 +18,8 @@ from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.tracing import is_compiling
 from posenc.encodings.table.base import TableSpec
 from posenc.functional._parameters import parameters
-from posenc.functional.arguments import Kernel, X, home, name_of, require
-from posenc.functional.tokens import asked_positions, is_start, place_of, token_positions
+from posenc.functional.arguments.common import Kernel, X, home, name_of, require
+from posenc.functional.arguments.tokens import asked_positions, is_start, place_of, token_positions
 
 Array = Any
 
@@ -199,7 +199,7 @@ def _values(params: Any) -> tuple[Any, ...]:
 
 
 def _divided_table(spec: TableSpec, positions: Any, params: Any, options: dict[str, Any]) -> Array:
-    from posenc.functional import _divided
+    from posenc.functional.arguments import divided as _divided
 
     caller = f"table({name_of(spec)})"
     axes = ("axes",) if len(spec.axes) > 1 else ()
@@ -225,7 +225,8 @@ def _divided_sum(
     seq_dim: int,
     kernel: Kernel,
 ) -> Array:
-    from posenc.functional import _divided, _shards
+    from posenc.functional.arguments import divided as _divided
+    from posenc.functional.arguments import shards as _shards
 
     caller = f"add({name_of(spec)})"
     tokens, refused = _divided.of_tokens(x, seq_dim, positions, caller)

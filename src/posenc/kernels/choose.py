@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from posenc._core.array import is_strict, numpy_rules
+from posenc._core.arrays.array import is_strict, numpy_rules
 from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc._core.tracing import is_compiling
 from posenc.kernels import reference
@@ -99,7 +99,7 @@ def _left_to_tracer(request: Request) -> bool:
         x = request.arrays[0]
         # The compiler knows the length 1 from all others, without a condition in the graph.
         return bool(x.device.type != "cpu" or x.shape[request.seq_dim] == 1)
-    from posenc.kernels.torch_state import traced
+    from posenc.kernels.torch.state import traced
 
     return traced() is not None
 
@@ -113,7 +113,7 @@ def _why_not(candidate: Candidate, request: Request) -> str | None:
     if type(request) not in candidate.operations:
         return "no such operation there"
     if is_compiling():
-        from posenc.kernels.torch_state import absent_here
+        from posenc.kernels.torch.state import absent_here
 
         return absent_here(candidate) or candidate.why_not(request)
     return candidate.absent() or candidate.why_not(request)

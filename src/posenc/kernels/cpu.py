@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.array import is_torch
+from posenc._core.arrays.array import is_torch
 from posenc._core.tracing import is_compiling
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.t5 import T5
@@ -27,7 +27,7 @@ def rotate(request: Rotate) -> tuple[Array, ...]:
     """The arrays turned."""
     arrays = request.arrays
     if is_torch(arrays[0]):
-        from posenc.kernels.torch_turn import turned
+        from posenc.kernels.torch.turn import turned
 
         return turned(request, "cpu")
     results = arrays if request.inplace else tuple([np.empty(x.shape, x.dtype) for x in arrays])
@@ -65,7 +65,7 @@ def add(request: Add) -> Array:
     """The embeddings plus the rows."""
     x, spec, seq_dim = request.x, request.spec, request.seq_dim
     if is_torch(x):
-        from posenc.kernels.torch_add import added
+        from posenc.kernels.torch.add import added
 
         return added(request, "cpu")
     result, positions = np.empty(x.shape, x.dtype), flat(request.positions, x.shape[seq_dim])
@@ -162,7 +162,7 @@ def _why_not_array(x: Array) -> str | None:
     if is_torch(x):
         if is_compiling():
             return None  # the operator stands in the graph
-        from posenc.kernels.torch_state import why_not_memory
+        from posenc.kernels.torch.state import why_not_memory
 
         return why_not_memory(x) if x.device.type == "cpu" else f"a tensor on {x.device.type}"
     if not isinstance(x, np.ndarray):
@@ -175,7 +175,7 @@ def _why_not_array(x: Array) -> str | None:
 def _why_not_host(x: Array) -> str | None:
     """Why a result cannot be made where positions are."""
     if is_torch(x):
-        from posenc.kernels.torch_state import why_not_memory
+        from posenc.kernels.torch.state import why_not_memory
 
         if is_compiling():
             return "positions under a compiler, which fuses the reference"

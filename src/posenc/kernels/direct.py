@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc.kernels.torch_state import PLAIN, followed
+from posenc.kernels.torch.state import PLAIN, followed
 
 _version = torch.autograd.graph.increment_version
 

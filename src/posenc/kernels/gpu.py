@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from posenc._core.array import is_torch
+from posenc._core.arrays.array import is_torch
 from posenc._core.tracing import is_compiling
 from posenc.kernels import plans
 from posenc.kernels.places import Positions
@@ -21,14 +21,14 @@ Array = Any
 
 def rotate(request: Rotate) -> tuple[Array, ...]:
     """The arrays turned."""
-    from posenc.kernels.torch_turn import turned
+    from posenc.kernels.torch.turn import turned
 
     return turned(request, "triton")
 
 
 def add(request: Add) -> Array:
     """The embeddings plus the rows."""
-    from posenc.kernels.torch_add import added
+    from posenc.kernels.torch.add import added
 
     return added(request, "triton")
 
@@ -103,6 +103,6 @@ def _why_not_array(x: Array) -> str | None:
         return reason  # under a compiler the operator stands in the graph
     if x.device.type != ("cpu" if _interpreted() else "cuda"):
         return f"a tensor on {x.device.type}"
-    from posenc.kernels.torch_state import why_not_memory
+    from posenc.kernels.torch.state import why_not_memory
 
     return why_not_memory(x)

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from posenc._core.array import (
+from posenc._core.arrays.array import (
     arange,
     astype,
     compute_dtype,
@@ -24,8 +24,8 @@ from posenc._core.array import (
     dtype_name,
     marked,
 )
-from posenc._core.inplace import overwrite
-from posenc._core.phase import Halves, Words
+from posenc._core.arrays.inplace import overwrite
+from posenc._core.arrays.words import Halves, Words
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import Pairing, advanced
 from posenc.encodings.table.base import TableSpec

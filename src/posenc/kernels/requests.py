@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from posenc._core.array import constants, device_of, is_array, is_torch
-from posenc._core.phase import Halves, Words
+from posenc._core.arrays.array import constants, device_of, is_array, is_torch
+from posenc._core.arrays.words import Halves, Words
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.table.base import TableSpec

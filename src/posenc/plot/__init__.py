@@ -30,7 +30,7 @@ def __getattr__(name: str) -> Any:
         todo = name_advice(name, __all__)
         raise AttributeError(f"posenc.plot has no picture {name!r}. {todo}")
     # matplotlib is loaded when something is drawn
-    value = getattr(importlib.import_module(f"posenc.plot.draw.{name.lower()}"), name)
+    value = getattr(importlib.import_module(f"posenc.plot.draw.pictures.{name.lower()}"), name)
     globals()[name] = value
     return value
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.brief import brief
 from posenc._core.errors import PosencError
-from posenc._core.plan import Plan
 from posenc._core.reading import Reading
-from posenc._core.spec import Spec, Value
+from posenc._core.spec.brief import brief
+from posenc._core.spec.plan import Plan
+from posenc._core.spec.spec import Spec, Value
 from posenc.detect import extend, identify
 from posenc.detect.contract import Comparison
 from posenc.detect.explain import lines, plan_lines

@@ -16,10 +16,10 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from posenc._core.errors import ArgumentError, PositionError, mismatch
-from posenc._core.matrix import PhaseMatrix
-from posenc._core.mixing import DenseMatrix
-from posenc._core.phase import steps
-from posenc._core.spec import Spec
+from posenc._core.numeric.matrix import PhaseMatrix
+from posenc._core.numeric.mixing import DenseMatrix
+from posenc._core.numeric.phase import steps
+from posenc._core.spec.spec import Spec
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.column_phases import columns_of, inner, phases_of, sinusoids

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.spec import Value
+from posenc._core.spec.spec import Value
 from posenc.plot.columns import TableSource
 
 

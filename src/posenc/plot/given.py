@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from posenc._core.errors import ArgumentError, DataError, mismatch
-from posenc.detect.files import MOST_ENTRIES, Array, open_store
+from posenc._core.io.checkpoints import MOST_ENTRIES, Array, open_store
 from posenc.encodings.table.learned import Learned
 
 MOST_NUMBERS = 1 << 25  # the largest published table has 25 million

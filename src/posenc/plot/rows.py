@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, NoReturn
 
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.spec import Spec
+from posenc._core.spec.spec import Spec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.column_phases import inner, sinusoids
 from posenc.encodings.table.learned import Learned

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from posenc._core.brief import brief as written
-from posenc._core.spec import Value
+from posenc._core.spec.brief import brief as written
+from posenc._core.spec.spec import Value
 
 LONGEST = 90
 

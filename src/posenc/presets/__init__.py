@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 from posenc import positions as _positions
 from posenc import registry
 from posenc._core.errors import ArgumentError, SpecError, mismatch
-from posenc._core.spec import Spec
+from posenc._core.spec.spec import Spec
 from posenc._core.tracing import compile_time
 from posenc.presets._rows import find, rows
 from posenc.presets._templates import fill

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from posenc import registry
 from posenc._core.errors import ArgumentError, SpecError, mismatch, suggest
-from posenc._core.plan import Entry, Plan
+from posenc._core.spec.plan import Entry, Plan
 from posenc.presets._rows import find, rows
 from posenc.presets._templates import fill
 

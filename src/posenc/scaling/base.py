@@ -6,8 +6,8 @@ from abc import ABC
 from typing import Any, ClassVar
 
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.rungs import Array, Float32Rungs, Number, RungArithmetic, Rungs
-from posenc._core.spec import Value
+from posenc._core.numeric.rungs import Array, Float32Rungs, Number, RungArithmetic, Rungs
+from posenc._core.spec.spec import Value
 
 
 class Scaling(Value, ABC):

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, final
 
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.rungs import Number, RungArithmetic
+from posenc._core.numeric.rungs import Number, RungArithmetic
 from posenc.scaling.base import Scaling, require_factor, require_length
 from posenc.scaling.ntk import larger_base
 

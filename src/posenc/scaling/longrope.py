@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
 
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.rungs import Array, Float32Rungs, Rungs
+from posenc._core.numeric.rungs import Array, Float32Rungs, Rungs
 from posenc.scaling.base import Scaling, require_factor, require_length
 from posenc.scaling.multipliers import beside, require_count
 

@@ -6,8 +6,8 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
-from posenc._core.checks import positive
-from posenc._core.rungs import Array, Float32Rungs, Number, RungArithmetic, Rungs
+from posenc._core.numeric.rungs import Array, Float32Rungs, Number, RungArithmetic, Rungs
+from posenc._core.spec.checks import positive
 from posenc.scaling.base import Scaling, require_factor
 
 

@@ -6,9 +6,9 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
-from posenc._core.array import concrete
+from posenc._core.arrays.array import concrete
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.rungs import Array, Float32Rungs, Rungs
+from posenc._core.numeric.rungs import Array, Float32Rungs, Rungs
 from posenc.scaling.base import Scaling, require_factor, require_length
 
 

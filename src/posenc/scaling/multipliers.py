@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
-from posenc._core.array import device_of
+from posenc._core.arrays.array import device_of
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.rungs import Array, Float32Rungs, Rungs
+from posenc._core.numeric.rungs import Array, Float32Rungs, Rungs
 from posenc.scaling.base import Scaling
 
 

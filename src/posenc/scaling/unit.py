@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, final
 
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.rungs import Array, Float32Rungs, Rungs
+from posenc._core.numeric.rungs import Array, Float32Rungs, Rungs
 from posenc.scaling.base import Scaling
 
 

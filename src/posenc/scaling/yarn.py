@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.rungs import FLOAT, Array, Float32Rungs, Number, RungArithmetic, Rungs
+from posenc._core.numeric.rungs import FLOAT, Array, Float32Rungs, Number, RungArithmetic, Rungs
 from posenc.scaling.base import Scaling, require_factor, require_length
 
 APART = 0.001  # between bounds of the ramp that fall together: it becomes a step

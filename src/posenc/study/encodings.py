@@ -13,8 +13,8 @@ from typing import Any
 import posenc
 from posenc import Entry, Plan
 from posenc._core.errors import ArgumentError, mismatch, suggest
-from posenc._core.example import USUAL
-from posenc._core.spec import Spec
+from posenc._core.spec.example import USUAL
+from posenc._core.spec.spec import Spec
 from posenc.registry import specs
 from posenc.study.fitting import (
     FittedSizes,

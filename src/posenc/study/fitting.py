@@ -29,7 +29,7 @@ from typing import Any
 
 import posenc
 from posenc._core.errors import PosencError
-from posenc._core.spec import Spec
+from posenc._core.spec.spec import Spec
 from posenc.registry import lookup
 
 __all__ = [

@@ -30,7 +30,7 @@ from torch.nn import functional
 
 from posenc import Entry, Plan
 from posenc._core.errors import ArgumentError, mismatch
-from posenc._core.spec import Spec
+from posenc._core.spec.spec import Spec
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
 from posenc.encodings.rotary.base import RotarySpec

@@ -10,9 +10,9 @@ from typing import Any
 from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc._core.guard import foreign
 from posenc.detect.contract import Comparison, Contract, read
-from posenc.detect.contract.compare import comparison
-from posenc.detect.contract.side import Implementation, Library
-from posenc.detect.contract.sides import of_code, side_of
+from posenc.detect.contract.comparison.compare import comparison
+from posenc.detect.contract.sides.side import Implementation, Library
+from posenc.detect.contract.sides.sides import of_code, side_of
 from posenc.detect.contract.tolerances import ROUNDING
 
 MOST_LINES = 12

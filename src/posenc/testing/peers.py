@@ -16,9 +16,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from posenc._core.arrangement import Arrangement
 from posenc._core.errors import ArgumentError, DependencyError, mismatch, suggest
-from posenc._core.spec import Spec
+from posenc._core.numeric.arrangement import Arrangement
+from posenc._core.spec.spec import Spec
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.sinusoidal import Sinusoidal

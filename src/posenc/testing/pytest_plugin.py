@@ -117,7 +117,7 @@ class LawItem(pytest.Item):
 
 def _subject(target: str) -> Subject:
     from posenc._core.errors import ArgumentError, mismatch
-    from posenc._core.spec import Spec
+    from posenc._core.spec.spec import Spec
     from posenc.testing.subject import Subject
     from posenc.testing.target import load, of_spec
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, DependencyError, SpecError, mismatch
 from posenc._core.guard import foreign
-from posenc._core.spec import Spec
+from posenc._core.spec.spec import Spec
 
 Kind = Literal["table", "rotary", "bias"]
 Library = Literal["numpy", "torch", "jax"]

@@ -17,7 +17,7 @@ import numpy as np
 from posenc import functional
 from posenc._core.errors import ArgumentError, DataError, DependencyError, mismatch, suggest
 from posenc._core.guard import foreign, why_no_code
-from posenc._core.spec import Spec
+from posenc._core.spec.spec import Spec
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.table.base import TableSpec

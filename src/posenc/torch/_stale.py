@@ -10,7 +10,7 @@ import numpy as np
 from torch import Tensor
 
 from posenc import functional
-from posenc._core.spec import Spec
+from posenc._core.spec.spec import Spec
 
 # Names under which published modules keep tables and frequencies that follow from their spec.
 NAMES = frozenset(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc._core.errors import ArgumentError, SpecError, mismatch
-from posenc._core.spec import Spec
+from posenc._core.spec.spec import Spec
 from posenc._core.tracing import is_followed, unseen
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.channels import ChannelCosSin, Columns

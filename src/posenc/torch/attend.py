@@ -10,11 +10,11 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from posenc import functional
-from posenc._core.array import rectangular, undivided
+from posenc._core.arrays.array import rectangular, undivided
 from posenc._core.errors import ArgumentError, mismatch, suggest
-from posenc._core.plan import Entry
 from posenc._core.reading import Layer
-from posenc._core.spec import Spec
+from posenc._core.spec.plan import Entry
+from posenc._core.spec.spec import Spec
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
 from posenc.encodings.rotary.base import RotarySpec

@@ -19,8 +19,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
-from posenc.functional.arguments import name_of
-from posenc.functional.scores import head_range
+from posenc.functional.arguments.common import name_of
+from posenc.functional.arguments.scores import head_range
 from posenc.torch.bias import AttentionBias
 from posenc.torch.registration import RegisteredNames
 from posenc.torch.relative import RelativeAttention

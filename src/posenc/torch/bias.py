@@ -9,7 +9,7 @@ from torch import Tensor
 
 from posenc import functional
 from posenc.encodings.bias.base import BiasSpec
-from posenc.functional.arguments import Kernel, require
+from posenc.functional.arguments.common import Kernel, require
 from posenc.kernels import check_kernel
 from posenc.torch.flex import ScoreMod, score_mod, slopes
 from posenc.torch.learned import LearnedModule

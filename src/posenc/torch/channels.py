@@ -16,14 +16,14 @@ import torch
 from torch import Tensor
 
 from posenc import functional
-from posenc._core.array_torch import holds_tensors
+from posenc._core.arrays.array_torch import holds_tensors
+from posenc._core.arrays.words import words
 from posenc._core.errors import ArgumentError, mismatch
-from posenc._core.phase import words
 from posenc._core.tracing import outside
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.kernels import native
-from posenc.kernels.torch_state import followed
+from posenc.kernels.torch.state import followed
 
 Columns = Literal["halves", "twice"] | tuple[int, ...]
 NARROW = (torch.float32, torch.bfloat16, torch.float16)  # what the compiled kernel writes
@@ -76,7 +76,7 @@ class ChannelCosSin:
         return self._usual(positions, dtype, length)
 
     def _traced(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """What the compiler is to follow: the arithmetic of `_core.phase`, bit for bit.
+        """What the compiler is to follow: the arithmetic of `_core.numeric.phase`, bit for bit.
 
         It stands here once more, in methods of tensors and numbers, as each function, module and
         attribute that is looked at costs a guard in every call. No operation overflows, as C++

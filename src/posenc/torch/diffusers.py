@@ -8,7 +8,7 @@ from torch import Tensor
 
 from posenc import functional
 from posenc._core.errors import ArgumentError, DTypeError, mismatch
-from posenc._core.ladder import Ladder
+from posenc._core.numeric.ladder import Ladder
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling.linear import Linear
 

@@ -10,12 +10,12 @@ import torch
 from torch import Tensor
 
 from posenc import functional, positions
-from posenc._core.array import library, undivided
+from posenc._core.arrays.array import library, undivided
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.base import BiasSpec
-from posenc.functional.arguments import name_of, require
-from posenc.functional.scores import head_range, known, sides
+from posenc.functional.arguments.common import name_of, require
+from posenc.functional.arguments.scores import head_range, known, sides
 
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 

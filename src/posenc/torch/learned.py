@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from posenc import functional
 from posenc._core.errors import mismatch
 from posenc._core.foreign import check_call
-from posenc.functional.scores import head_range, part_shapes
+from posenc.functional.arguments.scores import head_range, part_shapes
 
 
 class LearnedModule(nn.Module):

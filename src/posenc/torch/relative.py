@@ -8,7 +8,7 @@ from torch import Tensor
 
 from posenc import functional
 from posenc.encodings.relative.base import RelativeSpec
-from posenc.functional.arguments import require
+from posenc.functional.arguments.common import require
 from posenc.torch.learned import LearnedModule
 
 

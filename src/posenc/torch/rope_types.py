@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from posenc import functional, registry
-from posenc._core.checks import positive
 from posenc._core.errors import ArgumentError, SpecError, mismatch
+from posenc._core.spec.checks import positive
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling.base import Scaling, contradiction
 from posenc.scaling.yarn import YaRN

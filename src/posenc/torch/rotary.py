@@ -14,8 +14,8 @@ from torch import Tensor
 from posenc import functional
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.functional.arguments import Kernel, require
-from posenc.functional.tokens import check_tokens
+from posenc.functional.arguments.common import Kernel, require
+from posenc.functional.arguments.tokens import check_tokens
 from posenc.kernels import check_kernel
 from posenc.torch._stale import drop, frequencies
 from posenc.torch.learned import LearnedModule

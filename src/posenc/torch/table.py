@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from posenc import functional
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.table.base import TableSpec
-from posenc.functional.arguments import Kernel, require
+from posenc.functional.arguments.common import Kernel, require
 from posenc.kernels import check_kernel
 from posenc.torch._stale import drop, rows
 from posenc.torch.learned import LearnedModule

@@ -23,8 +23,8 @@ from hypothesis import strategies as st
 
 import posenc
 from posenc import registry
-from posenc._core.example import small
 from posenc._core.io import files
+from posenc._core.spec.example import small
 from posenc.detect.contract import read
 from posenc.detect.contract.canonical import canonical, digest
 from posenc.detect.contract.files import text_of

@@ -13,8 +13,8 @@ from safetensors.numpy import load_file
 
 import posenc
 from posenc import registry
-from posenc._core.example import small
-from posenc.detect.contract.fields import variants
+from posenc._core.spec.example import small
+from posenc.detect.contract.comparison.fields import variants
 from tests.configs import GEMMA_3, PLAIN, VERSION_4
 from tests.detect.contract.bugs import BUGS, TABLES, Bug
 from tests.golden.make_vllm import CONFIGS as VLLM

@@ -253,7 +253,7 @@ def test_a_full_disk_leaves_nothing(tmp_path: Path, shards: int) -> None:
 
 MEASURE = """
 import sys
-import posenc.cli.convert, posenc.detect.convert
+import posenc.cli.detective.convert, posenc.detect.convert
 from posenc.cli import app
 
 def peak():

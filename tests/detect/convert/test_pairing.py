@@ -97,9 +97,9 @@ def test_ranks_share_places() -> None:
 
 @pytest.mark.parametrize(("norm", "counted"), [("", 4), ("head", 2), ("full", 4)])
 def test_a_gain_of_all_heads_is_one_observation(tmp_path: Path, norm: str, counted: int) -> None:
+    from posenc._core.io.checkpoints.safetensors_model import open_checkpoint
     from posenc.detect.convert.heads import read_model
     from posenc.detect.convert.projections import find
-    from posenc.detect.files.safetensors_model import open_checkpoint
 
     source = folder_of(tmp_path / "a", weights_of(4, 2, 8, norm=norm), config_of(4, 2, 8, 8))
     opened = open_checkpoint(source, config=None, caller="test")

@@ -13,8 +13,8 @@ import pytest
 from tools import class_reads
 
 import posenc
-from posenc.detect.explain.config_view import names_in
-from posenc.detect.explain.rotary_fields import BASES, LOCAL_BASES
+from posenc.detect.explain.config.view import names_in
+from posenc.detect.explain.rotary.fields import BASES, LOCAL_BASES
 from posenc.presets.families import class_defaults, families
 from tests.detect.explain.test_class_reads import classes, follows, sizes
 

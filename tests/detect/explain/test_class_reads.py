@@ -11,8 +11,8 @@ import pytest
 from tools import class_defaults, class_reads
 
 import posenc
-from posenc.detect.explain.scaling_rules import READ
-from posenc.detect.explain.unread_keys import SPELLINGS
+from posenc.detect.explain.config.unread_keys import SPELLINGS
+from posenc.detect.explain.rotary.scaling_rules import READ
 from posenc.presets.families import families
 from tests.configs import PLAIN
 

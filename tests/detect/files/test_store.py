@@ -19,10 +19,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import posenc
+from posenc._core.io.checkpoints.arrays import MOST_ENTRIES, ArrayStore
+from posenc._core.io.checkpoints.store import open_store
 from posenc._core.io.npy import npy_header
 from posenc._core.io.safetensors import safetensors_header
-from posenc.detect.files.arrays import MOST_ENTRIES, ArrayStore
-from posenc.detect.files.store import open_store
 
 QUIET = settings(
     max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
@@ -420,7 +420,7 @@ MEASURE = """
 import resource, sys, time
 import posenc
 from posenc.detect.identify import identify as _
-import posenc.detect.files.store, zipfile, posenc.registry
+import posenc._core.io.checkpoints.store, zipfile, posenc.registry
 posenc.identify([[1.0, 2.0], [3.0, 4.0]])
 def peak():  # of this process alone: ru_maxrss begins at that of the parent
     with open("/proc/self/status") as file:

@@ -15,8 +15,8 @@ from tools import detective_identify as detective
 import posenc
 from posenc import Arrangement, Ladder, Magnitude
 from posenc.cli import app
-from posenc.detect.identify.fit_table import fit_table
-from posenc.detect.identify.placement import Placement
+from posenc.detect.identify.fits.placement import Placement
+from posenc.detect.identify.fits.table import fit_table
 
 DTYPES = detective.DTYPES
 
@@ -166,7 +166,7 @@ def test_arrays_of_torch() -> None:
 
 
 def test_more_rows_than_are_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("posenc.detect.identify.judge_table.MOST_ENTRIES", 64 * 100)
+    monkeypatch.setattr("posenc.detect.identify.verdicts.table.MOST_ENTRIES", 64 * 100)
     table = np.asarray(posenc.table(posenc.Sinusoidal(64), 350))
     found = only(table)
     assert found.verdict == "claimed"

@@ -13,7 +13,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 import posenc
-from posenc._core.phase import steps
+from posenc._core.numeric.phase import steps
 from posenc.detect.locate.arcs import arcs_of, both, density, hits
 from posenc.detect.locate.intervals import read_value
 

@@ -9,9 +9,9 @@ from torch import nn
 
 from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc._core.guard import foreign
-from posenc._core.plan import Plan
 from posenc._core.reading import Layer, Reading
-from posenc._core.spec import Spec
+from posenc._core.spec.plan import Plan
+from posenc._core.spec.spec import Spec
 from posenc.detect.adopt.fitting import Silent, distance
 from posenc.detect.adopt.matching import (
     Answered,
@@ -27,7 +27,7 @@ from posenc.detect.adopt.refusals import CALLER, config_change, refuse_model
 from posenc.detect.adopt.report import Adoption, Replacement
 from posenc.detect.adopt.tables import Rows, exact_rows, has_rows, put_in, restore, row_tensors
 from posenc.detect.adopt.trial import Trial, forget
-from posenc.detect.contract.turns import attempt
+from posenc.detect.contract.comparison.turns import attempt
 from posenc.detect.explain import from_hf
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE

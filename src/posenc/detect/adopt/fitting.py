@@ -14,8 +14,8 @@ import torch
 from torch import nn
 
 from posenc.detect.adopt.report import Distance
-from posenc.detect.contract.calls import NEAR
-from posenc.detect.contract.turns import CONSIDERABLE, PairTurns, allowed, expected
+from posenc.detect.contract.comparison.calls import NEAR
+from posenc.detect.contract.comparison.turns import CONSIDERABLE, PairTurns, allowed, expected
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.adopted import CosSinForm, FormedCosSin
 

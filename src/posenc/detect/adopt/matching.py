@@ -11,7 +11,7 @@ from posenc._core.errors import DataError, PosencError, mismatch
 from posenc._core.reading import Layer, Reading
 from posenc.detect.adopt.fitting import Silent, fits, labels, takes_positions, twin
 from posenc.detect.adopt.refusals import CALLER
-from posenc.detect.contract.forwards import unused_modules
+from posenc.detect.contract.sides.forwards import unused_modules
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.adopted import CosSinForm
 

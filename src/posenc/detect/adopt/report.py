@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple, final
 
-from posenc._core.display import Displayed
-from posenc._core.spec import Spec
-from posenc.detect.contract.turns import CONSIDERABLE
+from posenc._core.spec.display import Displayed
+from posenc._core.spec.spec import Spec
+from posenc.detect.contract.comparison.turns import CONSIDERABLE
 
 
 class Distance(NamedTuple):

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from posenc._core.errors import ArgumentError, mismatch
-from posenc._core.plan import Plan
 from posenc._core.reading import Layer, Reading
-from posenc._core.spec import Spec
+from posenc._core.spec.plan import Plan
+from posenc._core.spec.spec import Spec
 from posenc.detect.adopt.fitting import parameters
 from posenc.detect.adopt.matching import Answered
 from posenc.detect.adopt.refusals import CALLER

@@ -1,7 +1,7 @@
 """A model -> the numbers of its positions, as a file that any language can check itself against."""
 
+from posenc.detect.contract.comparison.diff import Comparison, Difference, diff
 from posenc.detect.contract.contract import Check, Contract, Part
-from posenc.detect.contract.diff import Comparison, Difference, diff
 from posenc.detect.contract.files import read
 from posenc.detect.contract.make import golden
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from posenc import functional
 from posenc import positions as _positions
-from posenc._core.array import library
+from posenc._core.arrays.array import library
 from posenc._core.errors import PosencError
-from posenc._core.positions import Positions
-from posenc._core.spec import Spec
+from posenc._core.positions.builder import Positions
+from posenc._core.spec.spec import Spec
 from posenc.detect.contract import tolerances
 from posenc.detect.contract.contract import Check, Part
 from posenc.encodings.bias.base import BiasSpec

@@ -15,11 +15,11 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.display import Displayed
 from posenc._core.errors import ArgumentError, SpecError, mismatch, suggest
-from posenc._core.positions import Positions
+from posenc._core.positions.builder import Positions
 from posenc._core.reading import Note
-from posenc._core.spec import Spec, Value
+from posenc._core.spec.display import Displayed
+from posenc._core.spec.spec import Spec, Value
 from posenc.detect.contract.canonical import digest
 from posenc.encodings.rotary.magnitude import Temperature
 

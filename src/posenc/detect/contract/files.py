@@ -27,7 +27,7 @@ from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc._core.io import files, inputs, safetensors
 from posenc._core.io.outputs import replacing
 from posenc._core.reading import Note
-from posenc._core.spec import from_dict
+from posenc._core.spec.spec import from_dict
 from posenc.detect.contract.canonical import digest
 from posenc.detect.contract.checks import alike, records
 from posenc.detect.contract.contract import FORMAT, VERSION, Check, Contract, Part

@@ -12,10 +12,10 @@ from typing import Any, Literal
 from posenc import registry
 from posenc._core.errors import ArgumentError, DataError, SpecError, mismatch, suggest
 from posenc._core.io import inputs
-from posenc._core.plan import Entry, Plan
-from posenc._core.positions import Positions
+from posenc._core.positions.builder import Positions
 from posenc._core.reading import Layer, Reading, Source
-from posenc._core.spec import Spec, from_dict
+from posenc._core.spec.plan import Entry, Plan
+from posenc._core.spec.spec import Spec, from_dict
 from posenc._names import VALUES
 from posenc.detect.contract.checks import records
 from posenc.detect.contract.contract import FORMAT, Contract, Part

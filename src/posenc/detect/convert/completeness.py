@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 
 from posenc._core.errors import DataError, mismatch
+from posenc._core.io.checkpoints import Checkpoint
 from posenc.detect.convert.heads import Model, layer_of
 from posenc.detect.convert.projections import WORDS, AttentionTensors, unknown_names
-from posenc.detect.files import Checkpoint
 
 SHARD = re.compile(r"-(\d+)-of-(\d+)\.safetensors$")
 MOST_SHOWN = 8

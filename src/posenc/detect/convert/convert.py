@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from posenc._core.display import Displayed
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
+from posenc._core.io.checkpoints import Checkpoint, Stored, open_checkpoint
+from posenc._core.spec.display import Displayed
 from posenc.detect.convert.completeness import check_whole, is_part
 from posenc.detect.convert.config_edits import changed_config
 from posenc.detect.convert.destination import Work, others, target_of
@@ -21,7 +22,6 @@ from posenc.detect.convert.table_edits import How, table_change
 from posenc.detect.convert.tensor_edits import Change, Move
 from posenc.detect.convert.verification import Probe, probe
 from posenc.detect.explain import DIALECTS, PAIRINGS
-from posenc.detect.files import Checkpoint, Stored, open_checkpoint
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.encodings.table.base import TableSpec

@@ -13,9 +13,9 @@ from typing import Any, Literal
 
 from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc._core.io import files, inputs, outputs
+from posenc._core.io.checkpoints import CONFIG, Checkpoint, Stored, open_checkpoint
 from posenc._core.io.outputs import replacing_folder
 from posenc.detect.convert.tensor_edits import Change, write_file
-from posenc.detect.files import CONFIG, Checkpoint, Stored, open_checkpoint
 
 # Weights in other formats: they hold the old convention, so they do not travel along.
 OTHER_WEIGHTS = (

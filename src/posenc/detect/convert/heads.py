@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
+from posenc._core.io.checkpoints import Checkpoint
 from posenc._core.reading import Reading
 from posenc.detect.explain import COUNT_KEYS, MORE_LAYERS, PAIRINGS, Keys, from_hf
-from posenc.detect.files import Checkpoint
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.presets.projections import names

@@ -6,8 +6,8 @@ import math
 from typing import NamedTuple
 
 from posenc._core.errors import DataError, mismatch
+from posenc._core.io.checkpoints import Stored
 from posenc.detect.convert.heads import Heads, Model
-from posenc.detect.files import Stored
 from posenc.presets.projections import Packing, packing
 
 

@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from posenc._core.arrays.resample import METHODS, Method
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc._core.io import files
-from posenc._core.resample import METHODS, Method
+from posenc._core.io.checkpoints import Stored
 from posenc.detect.convert.tensor_edits import Change, Move, New
-from posenc.detect.files import Stored
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.learned import Learned
 from posenc.functional import extend, reorder, resize, table

@@ -10,7 +10,7 @@ from typing import IO, Any
 import numpy as np
 
 from posenc._core.io import files, inputs, safetensors, tensor_layout
-from posenc.detect.files import RECORD, Stored
+from posenc._core.io.checkpoints import RECORD, Stored
 
 Progress = Callable[[int], object]
 

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.brief import brief
-from posenc._core.plan import Entry, Plan
+from posenc._core.numeric.rungs import FLOAT
 from posenc._core.reading import Layer, Reading
-from posenc._core.rungs import FLOAT
-from posenc._core.spec import Value, to_json
+from posenc._core.spec.brief import brief
+from posenc._core.spec.plan import Entry, Plan
+from posenc._core.spec.spec import Value, to_json
+from posenc.detect.explain.layers.windows import has_window, window_words
 from posenc.detect.explain.notes import is_open
-from posenc.detect.explain.windows import has_window, window_words
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.functional import wavelengths

@@ -14,15 +14,15 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from posenc._core.errors import ArgumentError, mismatch, suggest
+from posenc._core.io.checkpoints import load
 from posenc._core.reading import Layer, Reading
-from posenc.detect.explain.config_view import Keys
-from posenc.detect.explain.layer_types import GLOBAL, LOCAL, LOCAL_BASE_KEYS
+from posenc.detect.explain.config.view import Keys
+from posenc.detect.explain.layers.types import GLOBAL, LOCAL, LOCAL_BASE_KEYS
 from posenc.detect.explain.notes import Notes
 from posenc.detect.explain.reader import from_hf
-from posenc.detect.explain.rotary_entries import has_rotary, parameters
-from posenc.detect.explain.rotary_fields import BASES
-from posenc.detect.explain.rotary_widths import FRACTIONS
-from posenc.detect.files import load
+from posenc.detect.explain.rotary.entries import has_rotary, parameters
+from posenc.detect.explain.rotary.fields import BASES
+from posenc.detect.explain.rotary.widths import FRACTIONS
 from posenc.presets.families import ClassDefaults, class_defaults
 
 DIALECTS = ("hf4", "hf5")

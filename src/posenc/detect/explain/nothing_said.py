@@ -8,7 +8,7 @@ from typing import Any
 
 from posenc import presets
 from posenc._core.errors import closest
-from posenc.detect.explain.unread_keys import WORDS
+from posenc.detect.explain.config.unread_keys import WORDS
 from posenc.presets.families import families, family
 
 NOTHING = "nothing in the config says what the model does about positions"

@@ -8,9 +8,11 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from posenc._core.errors import DataError, suggest
+from posenc._core.io.checkpoints import folder_of, load
 from posenc._core.reading import Layer, Note, Reading
 from posenc.detect.explain.arguments import check_arguments
-from posenc.detect.explain.config_parts import (
+from posenc.detect.explain.config.modelling_file import modelling_of
+from posenc.detect.explain.config.parts import (
     MAIN_PARTS,
     NEEDED,
     flat_part,
@@ -25,20 +27,18 @@ from posenc.detect.explain.config_parts import (
     text_part,
     with_older_parts,
 )
-from posenc.detect.explain.config_view import Keys
-from posenc.detect.explain.layer_types import COUNT_KEYS
-from posenc.detect.explain.modelling_file import modelling_of
-from posenc.detect.explain.non_rotary import applies, read_other, words
+from posenc.detect.explain.config.text_keys import note_flat, note_repeated
+from posenc.detect.explain.config.under_auto_map import by_file
+from posenc.detect.explain.config.unread_keys import MEANINGS, check_numbers, note_unread
+from posenc.detect.explain.config.view import Keys
+from posenc.detect.explain.layers.non_rotary import applies, read_other, words
+from posenc.detect.explain.layers.types import COUNT_KEYS
+from posenc.detect.explain.layers.windows import with_windows
 from posenc.detect.explain.notes import Notes
 from posenc.detect.explain.nothing_said import nothing_said
-from posenc.detect.explain.rotary_entries import TRAINED, has_rotary, read_rotary
-from posenc.detect.explain.rotary_fields import BASES, Given
-from posenc.detect.explain.rotary_widths import ABSOLUTE, FRACTIONS
-from posenc.detect.explain.text_keys import note_flat, note_repeated
-from posenc.detect.explain.under_auto_map import by_file
-from posenc.detect.explain.unread_keys import MEANINGS, check_numbers, note_unread
-from posenc.detect.explain.windows import with_windows
-from posenc.detect.files import folder_of, load
+from posenc.detect.explain.rotary.entries import TRAINED, has_rotary, read_rotary
+from posenc.detect.explain.rotary.fields import BASES, Given
+from posenc.detect.explain.rotary.widths import ABSOLUTE, FRACTIONS
 from posenc.presets.families import (
     ClassDefaults,
     ClassParts,

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from posenc._core.reading import Reading
-from posenc.detect.explain.gguf import from_gguf
+from posenc.detect.explain.gguf.reader import from_gguf
 from posenc.detect.explain.reader import from_hf
 
 

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from posenc._core.display import Displayed
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
+from posenc._core.io.checkpoints import load, read_header
 from posenc._core.reading import Layer, Reading
+from posenc._core.spec.display import Displayed
 from posenc.detect.explain import from_gguf, from_hf, has_window
 from posenc.detect.extend.engines import LAYERS, Wanted, lines_of, patched
 from posenc.detect.extend.lengths import (
@@ -20,7 +21,6 @@ from posenc.detect.extend.lengths import (
     trained_rotation,
 )
 from posenc.detect.extend.options import LayerExtension, layer_extension, recommended
-from posenc.detect.files import load, read_header
 
 TOWERS = ("vision", "audio", "encoder")  # their positions are cells and frames
 SHARED = (

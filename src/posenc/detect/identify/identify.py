@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.array import concrete, dtype_name, is_array
+from posenc._core.arrays.array import concrete, dtype_name, is_array
 from posenc._core.errors import ArgumentError, DTypeError, mismatch
-from posenc.detect.files import Array, ArrayStore, open_store
-from posenc.detect.identify.judge_bias import judge_bias
-from posenc.detect.identify.judge_example import judge_example
-from posenc.detect.identify.judge_table import EPS, judge_table, looks_sinusoidal
-from posenc.detect.identify.judge_vector import LONGEST, judge_vector
+from posenc._core.io.checkpoints import Array, ArrayStore, open_store
 from posenc.detect.identify.result import Finding, Identification
+from posenc.detect.identify.verdicts.bias import judge_bias
+from posenc.detect.identify.verdicts.example import judge_example
+from posenc.detect.identify.verdicts.table import EPS, judge_table, looks_sinusoidal
+from posenc.detect.identify.verdicts.vector import LONGEST, judge_vector
 
 LEAST_VECTOR = 3
 ALONE = ("array", "npy")  # what holds one array, which somebody wants to know about

@@ -8,10 +8,10 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.display import Displayed
 from posenc._core.errors import ArgumentError, mismatch
-from posenc._core.spec import Spec
-from posenc.detect.identify.placement import Placement
+from posenc._core.spec.display import Displayed
+from posenc._core.spec.spec import Spec
+from posenc.detect.identify.fits.placement import Placement
 from posenc.functional import bias, frequencies, table
 
 Kind = Literal["table", "frequencies", "slopes", "bias", "other"]

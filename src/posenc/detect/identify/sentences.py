@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from posenc._core.brief import brief
-from posenc._core.spec import Value
+from posenc._core.spec.brief import brief
+from posenc._core.spec.spec import Value
 from posenc.detect.identify.description_length import MARGIN
 from posenc.detect.identify.result import Finding, Identification
 

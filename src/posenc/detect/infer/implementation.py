@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.array import dtype_name, is_torch
+from posenc._core.arrays.array import dtype_name, is_torch
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.guard import foreign
 

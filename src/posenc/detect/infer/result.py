@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.brief import brief
-from posenc._core.display import Displayed
-from posenc._core.spec import Spec, Value, to_json
+from posenc._core.spec.brief import brief
+from posenc._core.spec.display import Displayed
+from posenc._core.spec.spec import Spec, Value, to_json
 
 
 @dataclass(frozen=True)

@@ -9,14 +9,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.arrangement import Arrangement
 from posenc._core.errors import PosencError
-from posenc.detect.identify import (
-    FrequencyFit,
-    bits_of,
-    fit_frequencies,
-    tolerance_of,
-)
+from posenc._core.numeric.arrangement import Arrangement
+from posenc.detect.identify import FrequencyFit, bits_of, fit_frequencies, tolerance_of
 from posenc.detect.infer.angular_speed import lines_of, wrapped
 from posenc.detect.infer.channel_pairs import channels_of, placed
 from posenc.detect.infer.pairs import FLOAT32, NotARotationError, Turns

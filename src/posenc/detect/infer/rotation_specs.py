@@ -7,13 +7,10 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from posenc._core.arrangement import Arrangement
 from posenc._core.errors import PosencError
-from posenc._core.ladder import Ladder
-from posenc.detect.identify import (
-    fit_frequencies,
-    roundest,
-)
+from posenc._core.numeric.arrangement import Arrangement
+from posenc._core.numeric.ladder import Ladder
+from posenc.detect.identify import fit_frequencies, roundest
 from posenc.detect.infer.angular_speed import Lines
 from posenc.detect.infer.channel_pairs import PairChannels, placed
 from posenc.detect.infer.pairs import FLOAT32, NotARotationError, Turns

@@ -6,7 +6,7 @@ import itertools
 import math
 from typing import Any, Literal, NamedTuple
 
-from posenc._core.ladder import LADDERS, Ladder
+from posenc._core.numeric.ladder import LADDERS, Ladder
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.encodings.table.timestep import Timestep
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
-from posenc._core.ladder import context
+from posenc._core.numeric.ladder import context
 
 TURN = 1 << 64
 Arc = tuple[int, int]  # from, length: of phases, 2**64 to the turn

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
-from posenc._core.phase import steps
+from posenc._core.numeric.phase import steps
 from posenc.detect.locate.alternatives import CUT, Sibling, siblings
 from posenc.detect.locate.arcs import TURN, Arc, arcs_of, both, density, hits
 from posenc.detect.locate.intervals import Interval

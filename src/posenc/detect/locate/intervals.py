@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.array import dtype_name
+from posenc._core.arrays.array import dtype_name
 from posenc._core.errors import ArgumentError, mismatch
 
 _NUMBER = re.compile(r"\s*([+-]?(?:\d{1,40}\.?\d{0,40}|\.\d{1,40}))(?:[eE]([+-]?\d{1,3}))?\s*")

@@ -9,9 +9,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.array import dtype_name, is_array, is_torch
+from posenc._core.arrays.array import dtype_name, is_array, is_torch
 from posenc._core.errors import ArgumentError, SpecError, mismatch
-from posenc._core.spec import Spec
+from posenc._core.spec.spec import Spec
 from posenc.detect.locate import (
     from_learned_table,
     from_rotated_pair,

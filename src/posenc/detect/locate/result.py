@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from posenc._core.display import Displayed
-from posenc._core.spec import Spec
+from posenc._core.spec.display import Displayed
+from posenc._core.spec.spec import Spec
 
 
 @dataclass(frozen=True)

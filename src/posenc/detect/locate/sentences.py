@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from posenc._core.ladder import Ladder
+from posenc._core.numeric.ladder import Ladder
 from posenc.detect.locate.alternatives import CUT, EXPLANATIONS, SWAPPED
 from posenc.detect.locate.from_values import Interpretation, predictions, readings, up_to
 from posenc.detect.locate.intervals import Interval

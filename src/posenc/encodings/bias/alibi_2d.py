@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.array import astype
-from posenc._core.checks import positive
-from posenc._core.example import Example
-from posenc._core.lookups import lookup
-from posenc._core.slopes import Recipe, slopes_of
+from posenc._core.arrays.array import astype
+from posenc._core.arrays.lookups import lookup
+from posenc._core.numeric.slopes import Recipe, slopes_of
+from posenc._core.spec.checks import positive
+from posenc._core.spec.example import Example
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
 
 

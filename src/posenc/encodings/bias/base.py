@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from posenc._core.checks import at_least
-from posenc._core.spec import Spec
+from posenc._core.spec.checks import at_least
+from posenc._core.spec.spec import Spec
 
 Array = Any
 Axes = tuple[Array, ...]  # the coordinates of a position, an array for each axis

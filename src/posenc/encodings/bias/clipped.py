@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
-from posenc._core.array import astype
+from posenc._core.arrays.array import astype
+from posenc._core.arrays.lookups import lookup
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.example import Example
-from posenc._core.lookups import lookup
-from posenc._core.parameters import Init
-from posenc._core.spec import Parameter
+from posenc._core.spec.example import Example
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
 
 

@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.array import astype, marked
-from posenc._core.checks import not_too_many
+from posenc._core.arrays.array import astype, marked
+from posenc._core.arrays.lookups import lookup
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.lookups import lookup
-from posenc._core.slopes import MOST_HEADS
+from posenc._core.numeric.slopes import MOST_HEADS
+from posenc._core.spec.checks import not_too_many
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
 
 

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.array import astype, product
-from posenc._core.checks import at_least
-from posenc._core.example import Example
-from posenc._core.parameters import Init
-from posenc._core.spec import Parameter
+from posenc._core.arrays.array import astype, product
+from posenc._core.spec.checks import at_least
+from posenc._core.spec.example import Example
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter
 from posenc.encodings.bias.base import Array
 from posenc.encodings.bias.window import WindowSpec
 

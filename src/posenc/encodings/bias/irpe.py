@@ -8,18 +8,18 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.array import astype
-from posenc._core.example import Example
-from posenc._core.lookups import lookup
-from posenc._core.parameters import Init
-from posenc._core.piecewise import (
+from posenc._core.arrays.array import astype
+from posenc._core.arrays.lookups import lookup
+from posenc._core.numeric.piecewise import (
     Method,
     bucket_count,
     buckets_2d,
     check_piecewise,
     piecewise_thresholds,
 )
-from posenc._core.spec import Parameter
+from posenc._core.spec.example import Example
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
 
 

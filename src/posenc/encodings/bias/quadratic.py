@@ -9,12 +9,12 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.array import astype
-from posenc._core.checks import positive
-from posenc._core.example import Example
-from posenc._core.lookups import lookup
-from posenc._core.parameters import Init
-from posenc._core.spec import Parameter
+from posenc._core.arrays.array import astype
+from posenc._core.arrays.lookups import lookup
+from posenc._core.spec.checks import positive
+from posenc._core.spec.example import Example
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec
 
 

@@ -8,15 +8,15 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from posenc._core.arrangement import Arrangement
-from posenc._core.array import astype
-from posenc._core.checks import even_width, positive
-from posenc._core.example import Example
-from posenc._core.ladder import Ladder
-from posenc._core.matrix import PhaseMatrix
-from posenc._core.parameters import Init
-from posenc._core.phase import cos_sin
-from posenc._core.spec import Parameter
+from posenc._core.arrays.array import astype
+from posenc._core.numeric.arrangement import Arrangement
+from posenc._core.numeric.ladder import Ladder
+from posenc._core.numeric.matrix import PhaseMatrix
+from posenc._core.numeric.phase import cos_sin
+from posenc._core.spec.checks import even_width, positive
+from posenc._core.spec.example import Example
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
 
 AT_ONCE = 8  # pairs whose phases are held at the same time

@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.array import astype, library
-from posenc._core.buckets import bucket_of, check_buckets, direction_thresholds
-from posenc._core.coordinates import integers
-from posenc._core.example import Example
-from posenc._core.lookups import lookup
-from posenc._core.parameters import Init
-from posenc._core.spec import Parameter
+from posenc._core.arrays.array import astype, library
+from posenc._core.arrays.coordinates import integers
+from posenc._core.arrays.lookups import lookup
+from posenc._core.numeric.buckets import bucket_of, check_buckets, direction_thresholds
+from posenc._core.spec.example import Example
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from posenc._core.errors import PositionError, mismatch
-from posenc._core.spec import Spec
+from posenc._core.spec.spec import Spec
 
 Array = Any
 

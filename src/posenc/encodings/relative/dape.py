@@ -8,14 +8,14 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.array import Array, astype, product
-from posenc._core.checks import at_least, positive
+from posenc._core.arrays.array import Array, astype, product
+from posenc._core.arrays.linear import moveaxis
 from posenc._core.errors import ArgumentError, mismatch
-from posenc._core.example import Example
-from posenc._core.linear import moveaxis
-from posenc._core.parameters import Init
-from posenc._core.slopes import Recipe, slopes_of
-from posenc._core.spec import Parameter
+from posenc._core.numeric.slopes import Recipe, slopes_of
+from posenc._core.spec.checks import at_least, positive
+from posenc._core.spec.example import Example
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
 
 SLOPE = 0.01  # of the rectifier, for negative numbers

@@ -9,14 +9,14 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.array import Array, astype, marked, product
-from posenc._core.axes import AXES
-from posenc._core.checks import at_least
+from posenc._core.arrays.array import Array, astype, marked, product
+from posenc._core.arrays.lookups import along
 from posenc._core.errors import PositionError, SpecError, mismatch
-from posenc._core.example import Example
-from posenc._core.lookups import along
-from posenc._core.parameters import Init
-from posenc._core.spec import Parameter
+from posenc._core.positions.axes import AXES
+from posenc._core.spec.checks import at_least
+from posenc._core.spec.example import Example
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
 
 

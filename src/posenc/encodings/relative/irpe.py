@@ -8,20 +8,20 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.array import Array, astype, product
-from posenc._core.checks import at_least
-from posenc._core.example import Example
-from posenc._core.linear import moveaxis
-from posenc._core.lookups import along, gather
-from posenc._core.parameters import Init
-from posenc._core.piecewise import (
+from posenc._core.arrays.array import Array, astype, product
+from posenc._core.arrays.linear import moveaxis
+from posenc._core.arrays.lookups import along, gather
+from posenc._core.numeric.piecewise import (
     Method,
     bucket_count,
     buckets_2d,
     check_piecewise,
     piecewise_thresholds,
 )
-from posenc._core.spec import Parameter
+from posenc._core.spec.checks import at_least
+from posenc._core.spec.example import Example
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
 
 

@@ -8,14 +8,14 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.arrangement import Arrangement
-from posenc._core.array import Array, astype, product
-from posenc._core.checks import at_least, even_width, not_too_many, positive
-from posenc._core.ladder import Ladder
-from posenc._core.linear import moveaxis
-from posenc._core.lookups import along, gather
-from posenc._core.matrix import PhaseMatrix
-from posenc._core.phase import cos_sin
+from posenc._core.arrays.array import Array, astype, product
+from posenc._core.arrays.linear import moveaxis
+from posenc._core.arrays.lookups import along, gather
+from posenc._core.numeric.arrangement import Arrangement
+from posenc._core.numeric.ladder import Ladder
+from posenc._core.numeric.matrix import PhaseMatrix
+from posenc._core.numeric.phase import cos_sin
+from posenc._core.spec.checks import at_least, even_width, not_too_many, positive
 from posenc.encodings.relative.base import Places, RelativeSpec
 
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
-from posenc._core.array import Array, astype, device_of, product
-from posenc._core.checks import at_least
-from posenc._core.example import Example
-from posenc._core.linear import solved
-from posenc._core.parameters import Init
-from posenc._core.spec import Parameter
+from posenc._core.arrays.array import Array, astype, device_of, product
+from posenc._core.arrays.linear import solved
+from posenc._core.spec.checks import at_least
+from posenc._core.spec.example import Example
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec, in_order
 
 TINY = 1e-6  # below the root of the squared length, as in the authors' code

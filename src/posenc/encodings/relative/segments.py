@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
-from posenc._core.array import Array, astype, product
-from posenc._core.checks import at_least
-from posenc._core.example import Example
-from posenc._core.parameters import Init
-from posenc._core.spec import Parameter
+from posenc._core.arrays.array import Array, astype, product
+from posenc._core.spec.checks import at_least
+from posenc._core.spec.example import Example
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
 
 

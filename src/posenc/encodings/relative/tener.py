@@ -8,16 +8,16 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.arrangement import Arrangement
-from posenc._core.array import Array, astype, product
-from posenc._core.checks import at_least, even_width, positive
+from posenc._core.arrays.array import Array, astype, product
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.example import Example
-from posenc._core.ladder import Ladder
-from posenc._core.matrix import PhaseMatrix
-from posenc._core.parameters import Init
-from posenc._core.phase import cos_sin
-from posenc._core.spec import Parameter
+from posenc._core.numeric.arrangement import Arrangement
+from posenc._core.numeric.ladder import Ladder
+from posenc._core.numeric.matrix import PhaseMatrix
+from posenc._core.numeric.phase import cos_sin
+from posenc._core.spec.checks import at_least, even_width, positive
+from posenc._core.spec.example import Example
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter
 from posenc.encodings.relative.base import Places, RelativeSpec
 
 

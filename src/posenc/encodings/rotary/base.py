@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from posenc._core.spec import Spec
+from posenc._core.spec.spec import Spec
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
 from posenc.encodings.rotary.pairing import MYPY, PAIRINGS, Pairing, PairingField, turn
 

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.checks import at_least, distinct, even_width, positive
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.example import Example
-from posenc._core.ladder import Ladder, context
-from posenc._core.mixing import DenseMatrix
+from posenc._core.numeric.ladder import Ladder, context
+from posenc._core.numeric.mixing import DenseMatrix
+from posenc._core.spec.checks import at_least, distinct, even_width, positive
+from posenc._core.spec.example import Example
 from posenc.encodings.rotary.base import Array, SpatialRotarySpec
 from posenc.encodings.rotary.pairing import PairingField
 

@@ -8,8 +8,8 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from posenc._core.ladder import Ladder
-from posenc._core.matrix import PhaseMatrix
+from posenc._core.numeric.ladder import Ladder
+from posenc._core.numeric.matrix import PhaseMatrix
 from posenc.encodings.rotary.base import Array, RotarySpec
 from posenc.encodings.rotary.pairing import PairingField
 from posenc.encodings.rotary.rope import RoPE

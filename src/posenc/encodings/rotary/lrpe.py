@@ -9,14 +9,14 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.checks import at_least, positive
 from posenc._core.errors import ArgumentError, SpecError, mismatch
-from posenc._core.example import Example
-from posenc._core.ladder import Ladder
-from posenc._core.mixing import DenseMatrix
-from posenc._core.parameters import Init
-from posenc._core.phase import cos_sin
-from posenc._core.spec import Parameter
+from posenc._core.numeric.ladder import Ladder
+from posenc._core.numeric.mixing import DenseMatrix
+from posenc._core.numeric.phase import cos_sin
+from posenc._core.spec.checks import at_least, positive
+from posenc._core.spec.example import Example
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter
 from posenc.encodings.rotary.base import Array, Role, RotarySpec
 from posenc.encodings.rotary.mixed import mixed_angles
 from posenc.encodings.rotary.pairing import PairingField, lift

@@ -6,9 +6,9 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
-from posenc._core.checks import positive
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.spec import Value
+from posenc._core.spec.checks import positive
+from posenc._core.spec.spec import Value
 
 Array = Any
 

@@ -8,11 +8,11 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.checks import at_least, distinct, even_width, positive
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.example import Example
-from posenc._core.parameters import Init
-from posenc._core.spec import Parameter
+from posenc._core.spec.checks import at_least, distinct, even_width, positive
+from posenc._core.spec.example import Example
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter
 from posenc.encodings.rotary.base import Array, SpatialRotarySpec
 from posenc.encodings.rotary.pairing import PairingField
 

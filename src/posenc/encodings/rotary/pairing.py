@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import TYPE_CHECKING, Any, Literal, final, get_args
 
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.spec import Value
+from posenc._core.spec.spec import Value
 
 Array = Any
 Order = Literal["half", "interleaved"]

@@ -9,15 +9,15 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.arrangement import Arrangement
-from posenc._core.array import astype
-from posenc._core.checks import at_least, positive, width_of
+from posenc._core.arrays.array import astype
 from posenc._core.errors import ArgumentError, SpecError, mismatch
-from posenc._core.example import Example
-from posenc._core.ladder import Ladder
-from posenc._core.matrix import PhaseMatrix
-from posenc._core.parameters import Init
-from posenc._core.spec import Parameter
+from posenc._core.numeric.arrangement import Arrangement
+from posenc._core.numeric.ladder import Ladder
+from posenc._core.numeric.matrix import PhaseMatrix
+from posenc._core.spec.checks import at_least, positive, width_of
+from posenc._core.spec.example import Example
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter
 from posenc.encodings.rotary.base import Array, Role, RotarySpec
 from posenc.encodings.rotary.pairing import PairingField, lift
 

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.phase import Halves, turns
+from posenc._core.arrays.words import Halves
+from posenc._core.numeric.phase import turns
 
 Array = Any
 FRACTION = 55  # bits below the unit; exponents up to 2**8 in size

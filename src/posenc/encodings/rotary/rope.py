@@ -9,12 +9,12 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.arrangement import Arrangement
-from posenc._core.checks import even_width, positive
 from posenc._core.errors import ArgumentError, SpecError, mismatch
-from posenc._core.ladder import Ladder
-from posenc._core.matrix import PhaseMatrix
-from posenc._core.phase import evaluate, turns
+from posenc._core.numeric.arrangement import Arrangement
+from posenc._core.numeric.ladder import Ladder
+from posenc._core.numeric.matrix import PhaseMatrix
+from posenc._core.numeric.phase import evaluate, turns
+from posenc._core.spec.checks import even_width, positive
 from posenc._core.tracing import compile_time
 from posenc.encodings.rotary.base import Array, RotarySpec
 from posenc.encodings.rotary.magnitude import RotaryMagnitude

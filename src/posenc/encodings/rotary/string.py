@@ -8,13 +8,13 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.array import arange, astype, device_of, product
-from posenc._core.checks import at_least, distinct, even_width, positive
+from posenc._core.arrays.array import arange, astype, device_of, product
+from posenc._core.arrays.linear import moveaxis
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.example import Example
-from posenc._core.linear import moveaxis
-from posenc._core.parameters import Init
-from posenc._core.spec import Parameter
+from posenc._core.spec.checks import at_least, distinct, even_width, positive
+from posenc._core.spec.example import Example
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter
 from posenc.encodings.rotary.base import Array, Role, SpatialRotarySpec
 from posenc.encodings.rotary.mixed import mixed_angles
 from posenc.encodings.rotary.pairing import PairingField

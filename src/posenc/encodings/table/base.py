@@ -6,8 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from posenc._core.array import device_of
-from posenc._core.spec import Spec
+from posenc._core.arrays.array import device_of
+from posenc._core.spec.spec import Spec
 
 Array = Any
 

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch
-from posenc._core.ladder import pi
-from posenc._core.matrix import PhaseMatrix
-from posenc._core.phase import steps, whole_turns
+from posenc._core.numeric.ladder import pi
+from posenc._core.numeric.matrix import PhaseMatrix
+from posenc._core.numeric.phase import steps, whole_turns
 from posenc.encodings.table.base import columns
 from posenc.encodings.table.concatenated import Concatenated
 from posenc.encodings.table.fourier import Fourier

@@ -8,11 +8,11 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.checks import width_of
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.example import Example
-from posenc._core.magnitude import Magnitude
-from posenc._core.spec import Parameter
+from posenc._core.numeric.magnitude import Magnitude
+from posenc._core.spec.checks import width_of
+from posenc._core.spec.example import Example
+from posenc._core.spec.spec import Parameter
 from posenc.encodings.table.base import Array, TableSpec
 from posenc.encodings.table.sinusoidal import Sinusoidal
 

@@ -9,12 +9,12 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.arrangement import Arrangement
-from posenc._core.array import astype
+from posenc._core.arrays.array import astype
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.ladder import Ladder
-from posenc._core.matrix import PhaseMatrix
-from posenc._core.mixing import DenseMatrix, FrequencyMatrix, Gaussian
+from posenc._core.numeric.arrangement import Arrangement
+from posenc._core.numeric.ladder import Ladder
+from posenc._core.numeric.matrix import PhaseMatrix
+from posenc._core.numeric.mixing import DenseMatrix, FrequencyMatrix, Gaussian
 from posenc.encodings.table.base import Array, TableSpec, columns
 
 

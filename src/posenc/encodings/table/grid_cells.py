@@ -10,11 +10,11 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.checks import positive
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.example import Example
-from posenc._core.ladder import Ladder, context
-from posenc._core.mixing import DenseMatrix
+from posenc._core.numeric.ladder import Ladder, context
+from posenc._core.numeric.mixing import DenseMatrix
+from posenc._core.spec.checks import positive
+from posenc._core.spec.example import Example
 from posenc.encodings.table.base import Array, TableSpec, columns
 
 

@@ -10,12 +10,12 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.array import astype, concrete, has_int64, marked
+from posenc._core.arrays.array import astype, concrete, has_int64, marked
+from posenc._core.arrays.lookups import gather
 from posenc._core.errors import PositionError, SpecError, mismatch
-from posenc._core.example import Example
-from posenc._core.lookups import gather
-from posenc._core.parameters import Init
-from posenc._core.spec import Parameter
+from posenc._core.spec.example import Example
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter
 from posenc.encodings.table.base import Array, TableSpec
 
 # One for each axis; the first is 1 for the sake of caches (section 3 of the paper).

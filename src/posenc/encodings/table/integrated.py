@@ -10,12 +10,12 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.array import astype, concrete, marked
-from posenc._core.checks import positive
+from posenc._core.arrays.array import astype, concrete, marked
 from posenc._core.errors import PositionError, SpecError, mismatch
-from posenc._core.example import Example
-from posenc._core.ladder import Ladder
-from posenc._core.mixing import DenseMatrix
+from posenc._core.numeric.ladder import Ladder
+from posenc._core.numeric.mixing import DenseMatrix
+from posenc._core.spec.checks import positive
+from posenc._core.spec.example import Example
 from posenc.encodings.table.base import Array, TableSpec, columns
 
 

@@ -11,14 +11,14 @@ from typing import Any, final
 
 import numpy as np
 
-from posenc._core.array import astype, concrete, fixed, library, marked
-from posenc._core.checks import width_of
+from posenc._core.arrays.array import astype, concrete, fixed, library, marked
+from posenc._core.arrays.lookups import gather
 from posenc._core.errors import PositionError, SpecError, mismatch
-from posenc._core.example import Example
-from posenc._core.lookups import gather
-from posenc._core.magnitude import Magnitude
-from posenc._core.parameters import Init
-from posenc._core.spec import Parameter
+from posenc._core.numeric.magnitude import Magnitude
+from posenc._core.spec.checks import width_of
+from posenc._core.spec.example import Example
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter
 from posenc.encodings.table.base import Array, TableSpec
 from posenc.encodings.table.lookup import Lookup
 

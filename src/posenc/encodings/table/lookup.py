@@ -6,9 +6,9 @@ import keyword
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal, final
 
-from posenc._core.checks import distinct
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.spec import Value
+from posenc._core.spec.checks import distinct
+from posenc._core.spec.spec import Value
 
 
 @final

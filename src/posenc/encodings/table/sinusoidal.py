@@ -8,13 +8,13 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.arrangement import Arrangement
-from posenc._core.checks import positive, width_of
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.ladder import Ladder
-from posenc._core.magnitude import Magnitude
-from posenc._core.matrix import PhaseMatrix
-from posenc._core.spec import Parameter
+from posenc._core.numeric.arrangement import Arrangement
+from posenc._core.numeric.ladder import Ladder
+from posenc._core.numeric.magnitude import Magnitude
+from posenc._core.numeric.matrix import PhaseMatrix
+from posenc._core.spec.checks import positive, width_of
+from posenc._core.spec.spec import Parameter
 from posenc.encodings.table.base import Array, TableSpec, columns
 
 

@@ -8,11 +8,11 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.array import astype
-from posenc._core.checks import distinct, width_of
-from posenc._core.example import Example
-from posenc._core.parameters import Init
-from posenc._core.spec import Parameter
+from posenc._core.arrays.array import astype
+from posenc._core.spec.checks import distinct, width_of
+from posenc._core.spec.example import Example
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter
 from posenc.encodings.table.base import Array, TableSpec
 
 

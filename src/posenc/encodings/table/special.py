@@ -6,7 +6,7 @@ import math
 import sys
 from typing import Any
 
-from posenc._core.array import is_jax, is_torch
+from posenc._core.arrays.array import is_jax, is_torch
 
 Array = Any
 

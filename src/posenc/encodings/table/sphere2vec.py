@@ -10,11 +10,11 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.checks import positive
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.example import AROUND, Example, around
-from posenc._core.ladder import Ladder, context, pi
-from posenc._core.mixing import DenseMatrix
+from posenc._core.numeric.ladder import Ladder, context, pi
+from posenc._core.numeric.mixing import DenseMatrix
+from posenc._core.spec.checks import positive
+from posenc._core.spec.example import AROUND, Example, around
 from posenc.encodings.table.base import Array, TableSpec
 
 WIDTHS = {"sphereC": 3, "sphereC+": 6, "sphereM": 5, "sphereM+": 8}

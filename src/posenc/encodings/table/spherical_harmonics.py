@@ -12,9 +12,9 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 
 from posenc._core.errors import SpecError, mismatch
-from posenc._core.example import AROUND, Example, around
-from posenc._core.ladder import context, pi
-from posenc._core.mixing import DenseMatrix
+from posenc._core.numeric.ladder import context, pi
+from posenc._core.numeric.mixing import DenseMatrix
+from posenc._core.spec.example import AROUND, Example, around
 from posenc.encodings.table.base import Array, TableSpec
 
 

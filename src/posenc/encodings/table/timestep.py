@@ -8,10 +8,10 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.arrangement import Arrangement
-from posenc._core.checks import positive, width_of
-from posenc._core.ladder import Ladder
-from posenc._core.matrix import PhaseMatrix
+from posenc._core.numeric.arrangement import Arrangement
+from posenc._core.numeric.ladder import Ladder
+from posenc._core.numeric.matrix import PhaseMatrix
+from posenc._core.spec.checks import positive, width_of
 from posenc.encodings.table.base import Array, TableSpec, columns
 
 TIME = Arrangement(axes=("time",))  # made here, as tracers do not make values

@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
 
-from posenc._core.array import astype, concrete, device_of, marked
-from posenc._core.checks import at_least
+from posenc._core.arrays.array import astype, concrete, device_of, marked
 from posenc._core.errors import PositionError, SpecError, mismatch
-from posenc._core.example import Example
-from posenc._core.parameters import Init
-from posenc._core.spec import Parameter
+from posenc._core.spec.checks import at_least
+from posenc._core.spec.example import Example
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter
 from posenc.encodings.table.base import Array, TableSpec
 
 

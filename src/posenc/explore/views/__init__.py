@@ -9,8 +9,8 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
-from posenc.explore.catalogue import VIEWS
-from posenc.explore.scene import Page, Scene, ViewShape
+from posenc.explore.state.catalogue import VIEWS
+from posenc.explore.state.scene import Page, Scene, ViewShape
 
 __all__ = ["ON_PAPER", "SHAPES", "SHOW"]
 

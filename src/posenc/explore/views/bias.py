@@ -9,10 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc.explore import snippets
-from posenc.explore.axes import cells, float32, stops, values
-from posenc.explore.catalogue import grid_of
-from posenc.explore.fields import integer, switch
-from posenc.explore.panels import (
+from posenc.explore.panels.axes import cells, float32, stops, values
+from posenc.explore.panels.panels import (
     Block,
     Chart,
     Fact,
@@ -23,9 +21,11 @@ from posenc.explore.panels import (
     Prose,
     Series,
 )
-from posenc.explore.scene import Page, Scene, ViewShape
-from posenc.explore.sources import learnt, window
-from posenc.explore.text import number, plural, signed, spread, thin, whole
+from posenc.explore.panels.text import number, plural, signed, spread, thin, whole
+from posenc.explore.state.catalogue import grid_of
+from posenc.explore.state.fields import integer, switch
+from posenc.explore.state.scene import Page, Scene, ViewShape
+from posenc.explore.state.sources import learnt, window
 from posenc.functional import bias as bias_of
 from posenc.plot import palette
 from posenc.plot.views import bias

@@ -10,9 +10,8 @@ import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc.explore import snippets
-from posenc.explore.axes import banded, cells, float32, logarithmic, stops, values
-from posenc.explore.fields import Option, choice, integer, switch
-from posenc.explore.panels import (
+from posenc.explore.panels.axes import banded, cells, float32, logarithmic, stops, values
+from posenc.explore.panels.panels import (
     Block,
     Chart,
     Fact,
@@ -23,9 +22,10 @@ from posenc.explore.panels import (
     Series,
     TableOfText,
 )
-from posenc.explore.scene import LENGTH, START, Page, Scene, ViewShape
-from posenc.explore.sources import held, learnt
-from posenc.explore.text import number, plural, signed, spread, thin, whole
+from posenc.explore.panels.text import number, plural, signed, spread, thin, whole
+from posenc.explore.state.fields import Option, choice, integer, switch
+from posenc.explore.state.scene import LENGTH, START, Page, Scene, ViewShape
+from posenc.explore.state.sources import held, learnt
 from posenc.plot import palette
 from posenc.plot.columns import TableSource
 from posenc.plot.views import decay, offset, similarity

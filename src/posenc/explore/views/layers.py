@@ -8,14 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.brief import brief
 from posenc._core.errors import PosencError
+from posenc._core.spec.brief import brief
 from posenc.detect.contract import Comparison, diff
-from posenc.explore import catalogue
-from posenc.explore.axes import cells, logarithmic
-from posenc.explore.entry import CatalogueEntry
-from posenc.explore.models import MOST_CELLS, LayerType, ModelLayers, trained_length
-from posenc.explore.panels import (
+from posenc.explore.panels.axes import cells, logarithmic
+from posenc.explore.panels.panels import (
     Block,
     Chart,
     Fact,
@@ -31,8 +28,11 @@ from posenc.explore.panels import (
     Strips,
     TableOfText,
 )
-from posenc.explore.scene import Page, Scene, ViewShape
-from posenc.explore.text import number, plural, whole
+from posenc.explore.panels.text import number, plural, whole
+from posenc.explore.state import catalogue
+from posenc.explore.state.entry import CatalogueEntry
+from posenc.explore.state.models import MOST_CELLS, LayerType, ModelLayers, trained_length
+from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.functional import wavelengths
 
 SHAPE = ViewShape(

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.random_vectors import random_vectors
+from posenc._core.numeric.random_vectors import random_vectors
 from posenc.explore import snippets
-from posenc.explore.axes import stops
-from posenc.explore.fields import integer, switch, text
-from posenc.explore.panels import Block, Fact, Heading, Paragraphs, Prose, Strip, Strips
-from posenc.explore.scene import Page, Scene, ViewShape
-from posenc.explore.text import number, plural, signed, whole
+from posenc.explore.panels.axes import stops
+from posenc.explore.panels.panels import Block, Fact, Heading, Paragraphs, Prose, Strip, Strips
+from posenc.explore.panels.text import number, plural, signed, whole
+from posenc.explore.state.fields import integer, switch, text
+from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.functional import add, table
 from posenc.plot import palette
 

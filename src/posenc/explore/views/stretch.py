@@ -11,10 +11,8 @@ import numpy as np
 
 from posenc.detect.extend.engines import lines_of, wanted_of
 from posenc.explore import snippets
-from posenc.explore.axes import logarithmic, stops
-from posenc.explore.entry import Chosen
-from posenc.explore.fields import Option, choice, integer, real, short
-from posenc.explore.panels import (
+from posenc.explore.panels.axes import logarithmic, stops
+from posenc.explore.panels.panels import (
     Axis,
     Block,
     Chart,
@@ -25,9 +23,11 @@ from posenc.explore.panels import (
     Series,
     TableOfText,
 )
-from posenc.explore.scene import Page, Scene, ViewShape
-from posenc.explore.sources import held
-from posenc.explore.text import count, number, plural, signed, thin, whole
+from posenc.explore.panels.text import count, number, plural, signed, thin, whole
+from posenc.explore.state.entry import Chosen
+from posenc.explore.state.fields import Option, choice, integer, real, short
+from posenc.explore.state.scene import Page, Scene, ViewShape
+from posenc.explore.state.sources import held
 from posenc.explore.views.waves import pair_axis
 from posenc.plot.views import stretch
 from posenc.plot.views.stretch import LARGEST_FACTOR, RULES, Rule, Stretch

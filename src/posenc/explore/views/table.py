@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.ladder import Ladder
+from posenc._core.numeric.ladder import Ladder
 from posenc.encodings.table.sinusoidal import Sinusoidal
-from posenc.explore import mathml, snippets
-from posenc.explore.axes import banded, cells, stops, values
-from posenc.explore.catalogue import grid_of
-from posenc.explore.panels import (
+from posenc.explore import snippets
+from posenc.explore.panels import mathml
+from posenc.explore.panels.axes import banded, cells, stops, values
+from posenc.explore.panels.panels import (
     Axis,
     Block,
     Chart,
@@ -29,9 +29,10 @@ from posenc.explore.panels import (
     Prose,
     Series,
 )
-from posenc.explore.scene import LENGTH, START, Page, Scene, ViewShape
-from posenc.explore.sources import held, held_of, visible, window
-from posenc.explore.text import count, number, signed, thin, whole
+from posenc.explore.panels.text import count, number, signed, thin, whole
+from posenc.explore.state.catalogue import grid_of
+from posenc.explore.state.scene import LENGTH, START, Page, Scene, ViewShape
+from posenc.explore.state.sources import held, held_of, visible, window
 from posenc.plot import palette
 from posenc.plot.column_order import arranged
 from posenc.plot.columns import TableSource, width_of

@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from posenc.explore import snippets
-from posenc.explore.axes import banded, cells, logarithmic, values
-from posenc.explore.fields import switch
-from posenc.explore.panels import (
+from posenc.explore.panels.axes import banded, cells, logarithmic, values
+from posenc.explore.panels.panels import (
     Axis,
     Block,
     Chart,
@@ -23,9 +22,10 @@ from posenc.explore.panels import (
     Strip,
     Strips,
 )
-from posenc.explore.scene import LENGTH, START, Page, Scene, ViewShape
-from posenc.explore.sources import held
-from posenc.explore.text import count, number, plural, signed, thin, whole
+from posenc.explore.panels.text import count, number, plural, signed, thin, whole
+from posenc.explore.state.fields import switch
+from posenc.explore.state.scene import LENGTH, START, Page, Scene, ViewShape
+from posenc.explore.state.sources import held
 from posenc.explore.views import table as table_view
 from posenc.plot import palette
 from posenc.plot.columns import TableSource, channels_of

@@ -15,7 +15,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, DependencyError, mismatch
 from posenc._core.io import inputs, outputs
-from posenc._core.spec import Value
+from posenc._core.spec.spec import Value
 
 # Settings of files; those of `FIXED` hold whatever a style sheet says, as equal pictures are equal
 # files of the size that was asked for.

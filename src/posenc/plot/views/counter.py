@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch
-from posenc._core.spec import Spec
+from posenc._core.spec.spec import Spec
 from posenc.plot.columns import Params, source
 from posenc.plot.export import Table, matrix
 from posenc.plot.raster import span

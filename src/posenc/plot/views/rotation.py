@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch
-from posenc._core.matrix import PhaseMatrix
-from posenc._core.random_vectors import random_vectors
+from posenc._core.numeric.matrix import PhaseMatrix
+from posenc._core.numeric.random_vectors import random_vectors
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.functional import cos_sin, rotate

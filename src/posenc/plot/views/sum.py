@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch
-from posenc._core.random_vectors import random_vectors
+from posenc._core.numeric.random_vectors import random_vectors
 from posenc.encodings.table.base import TableSpec
 from posenc.functional import add, table
 from posenc.plot.columns import Params

@@ -10,9 +10,9 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from posenc._core.arrangement import Arrangement
 from posenc._core.errors import ArgumentError, mismatch
-from posenc._core.ladder import Ladder
+from posenc._core.numeric.arrangement import Arrangement
+from posenc._core.numeric.ladder import Ladder
 from posenc.detect.locate import Arc, arcs_of, hits
 from posenc.encodings.table.column_phases import inner
 from posenc.plot.column_waves import TURN

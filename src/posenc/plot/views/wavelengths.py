@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch
-from posenc._core.spec import Spec
+from posenc._core.spec.spec import Spec
 from posenc.encodings.table.column_phases import inner
 from posenc.functional import wavelengths
 from posenc.plot.columns import settled

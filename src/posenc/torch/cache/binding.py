@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from posenc import functional
 from posenc._core.errors import ArgumentError, DataError, PosencError, SpecError, mismatch
-from posenc._core.plan import Plan
 from posenc._core.reading import Layer, Reading
-from posenc._core.spec import Spec
+from posenc._core.spec.plan import Plan
+from posenc._core.spec.spec import Spec
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling import Multipliers

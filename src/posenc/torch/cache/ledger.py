@@ -10,7 +10,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from posenc._core.array import is_divided
+from posenc._core.arrays.array import is_divided
 from posenc._core.errors import ArgumentError, DTypeError, PositionError, mismatch
 
 MOST = 2**62  # of positions in a cache

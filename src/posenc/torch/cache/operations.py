@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from posenc._core.errors import ArgumentError, mismatch
-from posenc.functional.moves import check_alike
+from posenc.functional.arguments.moves import check_alike
 from posenc.torch.cache.binding import rules_of
 from posenc.torch.cache.ledger import MOST, on_host, whole_numbers
 from posenc.torch.cache.movable import MovableCache, checked, refuse_fixed

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from posenc._core.counting import from_mask
 from posenc._core.errors import ArgumentError, DataError, mismatch
+from posenc._core.positions.counting import from_mask
 from posenc.torch.cache.binding import asked, decoder_plan, encodings_of, forms_of
 from posenc.torch.cache.ledger import MOST, Ledger, on_host, places, whole_numbers
 from posenc.torch.cache.movable import MovableCache

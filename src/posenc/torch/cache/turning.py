@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc._core.array import is_divided, namespace
+from posenc._core.arrays.array import is_divided, namespace
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
-from posenc.functional.moves import difference, moved
+from posenc.functional.arguments.moves import difference, moved
 from posenc.kernels.native import native
-from posenc.kernels.torch_state import PLAIN, traced
+from posenc.kernels.torch.state import PLAIN, traced
 
 NARROW = (torch.float32, torch.bfloat16, torch.float16)  # what the compiled kernel takes
 

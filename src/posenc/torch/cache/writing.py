@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from posenc._core.errors import ArgumentError, mismatch
-from posenc.functional.moves import warn_of_small_moves
+from posenc.functional.arguments.moves import warn_of_small_moves
 from posenc.torch.cache.layers import MovableLayer
 from posenc.torch.cache.movable import MovableCache, checked
 

@@ -1,4 +1,4 @@
-// Exact phases, as `_core/phase.py` has them: the same integers and the same polynomials.
+// Exact phases, as `_core/numeric/phase.py` has them: the same integers and the same polynomials.
 #pragma once
 
 #include "numbers.h"

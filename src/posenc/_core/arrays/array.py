@@ -1,0 +1,363 @@
+"""Every quirk of an array library, in one file. Nothing is imported that nobody handed over.
+
+What the rest of posenc may rely on:
+
+- `namespace` finds the library of an array, under Dynamo too;
+- `integers` turns what people pass as positions into an integer array, or refuses it;
+- `constants` puts the constants of a spec beside an array, cached per device where that is safe.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+
+from posenc._core.arrays.words import Halves, halves
+from posenc._core.errors import ArgumentError, DTypeError, mismatch
+from posenc._core.foreign import refuse
+from posenc._core.tracing import is_compiling
+
+Array = Any
+P = ParamSpec("P")
+R = TypeVar("R")
+INT32 = (-(2**31), 2**31 - 1)
+INT64 = (-(2**63), 2**63 - 1)
+FLOATS = ("float64", "float32", "float16", "bfloat16")
+
+
+# --- which library --------------------------------------------------------------------------------
+
+
+def is_torch(x: object) -> bool:
+    """Whether `x` is a torch tensor, without importing torch."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(x, torch.Tensor)
+
+
+def is_divided(*values: object) -> bool:
+    """Whether one of the values is a DTensor, divided between processes."""
+    # Where nobody imported its module there is none; importing it would cost a second.
+    module = sys.modules.get("torch.distributed.tensor")
+    kind = getattr(module, "DTensor", None)
+    return kind is not None and any(isinstance(value, kind) for value in values)
+
+
+def undivided(caller: str, *values: object) -> None:
+    """Raise for a DTensor, where only the tensors of one process will do."""
+    if is_divided(*values):
+        todo = "Call it on local tensors: inside local_map, or on x.to_local()."
+        raise ArgumentError(mismatch(caller, "tensors of this process", "a DTensor", todo))
+
+
+def rectangular(caller: str, *values: Array) -> None:
+    """Raise for a nested tensor of torch, whose rows have lengths of their own."""
+    if any(is_torch(value) and value.is_nested for value in values):
+        todo = "Pass x.values() with cu_seqlens=x.offsets(), or a padded tensor."
+        raise ArgumentError(mismatch(caller, "rows of one length", "a nested tensor", todo))
+
+
+def is_jax(x: object) -> bool:
+    """Whether `x` is a JAX array or tracer, without importing JAX."""
+    jax = sys.modules.get("jax")
+    return jax is not None and isinstance(x, jax.Array)
+
+
+def is_array(x: object) -> bool:
+    """Whether `x` is an array rather than a number or a sequence of numbers."""
+    if isinstance(x, (int, float, list, tuple)):
+        return False  # asking a symbolic number for an attribute stops Dynamo
+    return (
+        isinstance(x, (np.ndarray, np.generic))
+        or is_torch(x)
+        or is_jax(x)
+        or hasattr(x, "__array_namespace__")
+    )
+
+
+def is_foreign(x: object) -> bool:
+    """Whether `x` is an array of a library other than NumPy, which results then follow."""
+    return is_array(x) and not isinstance(x, (np.ndarray, np.generic))
+
+
+def is_symbolic(x: object) -> bool:
+    """Whether `x` is a number whose value a tracer does not know; it must not become an `int`."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(x, (torch.SymInt, torch.Tensor)):
+        return False
+    if isinstance(x, torch.SymInt) or torch.compiler.is_compiling():
+        return isinstance(x, torch.SymInt)
+    # In `torch.jit.trace` the entries of a shape are tensors.
+    return torch.jit.is_tracing() and len(x.shape) == 0
+
+
+def namespace(x: Array, caller: str) -> Any:
+    """The array-API namespace of an array."""
+    # Dynamo cannot trace the caches of `array_namespace`, so torch is recognised first.
+    if is_torch(x):
+        import array_api_compat.torch as compat
+
+        return compat
+    if isinstance(x, (np.ndarray, np.generic)) and not isinstance(x, np.ma.MaskedArray):
+        return _numpy()
+    if is_array(x) and not isinstance(x, np.ma.MaskedArray):
+        from array_api_compat import array_namespace
+
+        return array_namespace(x)
+    expected = "an array of NumPy, torch, JAX or the array API standard"
+    raise ArgumentError(mismatch(caller, expected, type(x).__name__))
+
+
+def library(xp: Any) -> Any:
+    """The array-API namespace for a module from the user, such as `numpy`, `torch`, `jax.numpy`."""
+    name = getattr(xp, "__name__", "")
+    if name == "torch":
+        import array_api_compat.torch as compat
+
+        return compat
+    if name == "numpy":
+        return _numpy()
+    if name == "jax":
+        return xp.numpy
+    if not hasattr(xp, "float32"):
+        raise ArgumentError(mismatch("xp", "an array module such as numpy, torch, jax.numpy", xp))
+    return xp
+
+
+def _numpy() -> Any:
+    # NumPy speaks the standard itself from 2.1 on. The copy that array-api-compat makes of it
+    # costs 80 ms, as it imports what NumPy leaves for later (f2py, the testing tools).
+    if hasattr(np, "cumulative_sum"):
+        return np
+    import array_api_compat.numpy as compat
+
+    return compat
+
+
+def has_int64(xp: Any) -> bool:
+    """Whether 64-bit integers exist; JAX drops them silently unless told otherwise."""
+    if not getattr(xp, "__name__", "").startswith("jax"):
+        return True
+    return bool(sys.modules["jax"].config.jax_enable_x64)
+
+
+def limits(xp: Any) -> tuple[int, int]:
+    """The least and the largest position that the integers of the library hold."""
+    return INT64 if has_int64(xp) else INT32
+
+
+def device_of(x: Array) -> Any:
+    """Where new arrays must go to meet `x`; None where the library decides by itself."""
+    if is_torch(x):
+        return x.device
+    if isinstance(x, (np.ndarray, np.generic)) or is_jax(x):
+        return None  # JAX moves uncommitted arrays to the committed ones, also under jit
+    return getattr(x, "device", None)
+
+
+def concrete(x: Array) -> np.ndarray | None:
+    """The values of an array for a check, or None where they cannot be looked at cheaply.
+
+    Parameters
+    ----------
+    x : array
+        Tracers and fake tensors have no values; looking at those of a GPU would stop it.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        The values.
+    """
+    if type(x) is np.ndarray:
+        return x
+    if is_torch(x):
+        torch = sys.modules["torch"]
+        if torch.compiler.is_compiling() or type(x) is not torch.Tensor or x.device.type != "cpu":
+            return None
+        if torch._C._functorch.is_functorch_wrapped_tensor(x):
+            return None
+        with torch._C._DisableFuncTorch():  # jvp would wrap a float that it does not concern
+            return x.detach().numpy()
+    if is_jax(x):
+        return None if isinstance(x, sys.modules["jax"].core.Tracer) else np.asarray(x)
+    values = np.asarray(x)
+    # What NumPy cannot read becomes one object: an array of ndonnx, which may have no values yet.
+    return None if values.dtype.kind == "O" else values
+
+
+def is_strict() -> bool:
+    """Whether JAX was told to refuse some of NumPy's rules."""
+    jax = sys.modules.get("jax")
+    if jax is None or is_compiling():
+        return False
+    config = getattr(jax, "config", None)  # absent while JAX is being imported
+    return (
+        getattr(config, "jax_numpy_rank_promotion", "allow") != "allow"
+        or getattr(config, "jax_numpy_dtype_promotion", "standard") != "standard"
+    )
+
+
+def numpy_rules(verb: Callable[P, R]) -> Callable[P, R]:
+    """A verb whose own arithmetic broadcasts by NumPy's rules, whatever JAX was told.
+
+    `jax_numpy_rank_promotion="raise"` and strict dtype promotion are for the code of those who set
+    them. They hold again as soon as the verb returns.
+    """
+
+    @functools.wraps(verb)
+    def ruled(*args: P.args, **kwargs: P.kwargs) -> R:
+        jax = sys.modules.get("jax")
+        try:
+            if jax is None or not is_strict():
+                return verb(*args, **kwargs)
+            with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
+                return verb(*args, **kwargs)
+        except TypeError as error:
+            # Without a frame below this one, the arguments did not fit.
+            if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+                refuse(verb, args, kwargs)
+            raise
+
+    return ruled
+
+
+# --- dtypes ---------------------------------------------------------------------------------------
+
+
+def dtype_name(dtype: Any) -> str:
+    """`float32` for NumPy's, torch's and JAX's float32 alike."""
+    if isinstance(dtype, np.dtype):
+        return dtype.name
+    if isinstance(dtype, type) and issubclass(dtype, np.generic):
+        return np.dtype(dtype).name
+    text = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
+    return str(text).rpartition(".")[2]
+
+
+def dtype_named(dtype: Any, xp: Any, caller: str) -> Any:
+    """The floating dtype of `xp` that `dtype` (a name or any library's dtype) stands for."""
+    name = dtype if isinstance(dtype, str) else dtype_name(dtype)
+    if name not in FLOATS:
+        raise DTypeError(mismatch(f"{caller}: dtype", " or ".join(FLOATS), name))
+    if name == "float64" and not has_int64(xp):
+        todo = "Set jax_enable_x64, or ask for float32."
+        raise DTypeError(
+            mismatch(f"{caller}: dtype", "float32, as JAX runs without x64", name, todo)
+        )
+    native = getattr(xp, name, None)
+    if native is None and getattr(xp, "__name__", "").endswith("numpy") and name in FLOATS:
+        native = _numpy_dtype(name, caller)
+    if native is None:
+        raise DTypeError(mismatch(f"{caller}: dtype", f"a dtype of {xp.__name__}", name))
+    return native
+
+
+def _numpy_dtype(name: str, caller: str) -> Any:
+    try:
+        return np.dtype(name)  # bfloat16 is known once ml_dtypes is imported
+    except TypeError:
+        todo = "Import ml_dtypes first, or ask for float32."
+        raise DTypeError(
+            mismatch(f"{caller}: dtype", "a dtype that NumPy knows", name, todo)
+        ) from None
+
+
+def result_dtype(x: Array, caller: str) -> Any:
+    """The dtype of `x`, which must be floating, as the result keeps it."""
+    rectangular(caller, x)
+    name = dtype_name(x.dtype)
+    if name not in FLOATS:
+        todo = "Convert it to a floating dtype first."
+        raise DTypeError(mismatch(f"{caller}: x", f"an array of {' or '.join(FLOATS)}", name, todo))
+    return x.dtype
+
+
+def compute_dtype(dtype: Any, xp: Any) -> Any:
+    """float64 for float64, else float32: angles and sums never exist in half precision."""
+    return xp.float64 if dtype_name(dtype) == "float64" else xp.float32
+
+
+def widest(x: Array, dtype: Any, xp: Any) -> Any:
+    """float64 where the library and the device of `x` have it, for short sums; else `dtype`."""
+    return xp.float64 if has_int64(xp) and not (is_torch(x) and x.device.type == "mps") else dtype
+
+
+def astype(x: Array, dtype: Any, xp: Any) -> Array:
+    """`x` in another dtype; NumPy's extension dtypes (bfloat16) are not known to `xp.astype`."""
+    if x.dtype == dtype:
+        return x
+    if is_torch(x):
+        return x.to(dtype)
+    return x.astype(dtype) if hasattr(x, "astype") else xp.astype(x, dtype)
+
+
+def product(a: Array, b: Array, *, xp: Any) -> Array:
+    """The matrix product in the dtype of the arrays, under autocast too."""
+    if is_torch(a):
+        torch = sys.modules["torch"]
+        if not torch.amp.is_autocast_available(a.device.type):
+            return torch.matmul(a, b)  # meta, for one, knows no autocast that could be left
+        with torch.autocast(a.device.type, enabled=False):
+            return torch.matmul(a, b)
+    return xp.matmul(a, b)
+
+
+def marked(x: Array, mask: Array, mark: float, *, xp: Any) -> Array:
+    """The same values with NaN or an infinity where a condition holds."""
+    if is_jax(x):
+        # An array of NaN would raise under `jax_debug_nans` where nothing is marked.
+        return xp.where(mask, mark, x)
+    return xp.where(mask, xp.full_like(x, mark), x)
+
+
+def fixed(x: Array) -> Array:
+    """The same values without a gradient."""
+    if is_torch(x):
+        return x.detach()
+    return sys.modules["jax"].lax.stop_gradient(x) if is_jax(x) else x
+
+
+# --- positions ------------------------------------------------------------------------------------
+
+
+def arange(length: int, *, xp: Any, device: Any = None) -> Array:
+    """0, 1, … as the widest integers of the library."""
+    dtype = xp.int64 if has_int64(xp) else xp.int32
+    if device is None:
+        return xp.arange(length, dtype=dtype)  # MLX has no such keyword
+    return xp.arange(length, dtype=dtype, device=device)
+
+
+# --- constants ------------------------------------------------------------------------------------
+
+
+def carried(array: np.ndarray, xp: Any, device: Any) -> Array:
+    """A NumPy array as one of the library `xp`."""
+    if xp.__name__.endswith("numpy") and not xp.__name__.startswith("jax"):
+        return array
+    return xp.asarray(array, device=device) if device is not None else xp.asarray(array)
+
+
+def constants(spec: Any, beside: Array, *, xp: Any) -> dict[str, Array | Halves]:
+    """The constants of a spec as arrays of the library `xp`, on the device of the array `beside`.
+
+    int64 constants are 64-bit patterns; they become `Halves` where there are no 64-bit integers.
+    """
+    if is_torch(beside):
+        from posenc._core.arrays.array_torch import constants as torch_constants
+
+        return torch_constants(spec, beside)
+    if isinstance(beside, (np.ndarray, np.generic)):
+        return spec.arrays
+    device = device_of(beside)
+    return {key: _carry(value, xp, device) for key, value in spec.arrays.items()}
+
+
+def _carry(value: np.ndarray, xp: Any, device: Any) -> Array | Halves:
+    if value.dtype == np.int64 and not has_int64(xp):
+        words = halves(value)
+        return Halves(xp.asarray(words.high), xp.asarray(words.low))
+    return carried(value, xp, device)

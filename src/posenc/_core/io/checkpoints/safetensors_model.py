@@ -1,0 +1,196 @@
+"""The weights of a model in safetensors: one file, or many with an index; only headers are read.
+
+    model.safetensors                   one file
+    model.safetensors.index.json        {"weight_map": {name of a tensor: name of a file}}
+    FOLDER                              either of the two, and a config.json
+
+Everything else works on `Checkpoint` and `Stored`: another format needs another `open_checkpoint`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from posenc._core.errors import DataError, mismatch, suggest
+from posenc._core.io import files, inputs, tensor_layout
+from posenc._core.io.checkpoints.config_json import FILE as CONFIG
+from posenc._core.io.checkpoints.config_json import load
+from posenc._core.io.checkpoints.index import check_total, read_index, shards_of
+from posenc._core.io.safetensors import CODES
+
+SINGLE = "model.safetensors"
+INDEX = ".safetensors.index.json"
+RECORD = "posenc.conversion"  # the key of the metadata under which a conversion is recorded
+
+
+@dataclass(frozen=True)
+class Stored:
+    """A tensor and where its bytes are: a path, or a file that is open."""
+
+    tensor: tensor_layout.Tensor
+    file: Path | IO[bytes]
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[IO[bytes]]:
+        """The file, without a buffer."""
+        if isinstance(self.file, Path):
+            with inputs.opened(self.file) as file:
+                yield file
+        else:
+            yield self.file
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes of one number; raises where numbers share bytes."""
+        bits = next(b for b, name, _ in CODES.values() if name == self.tensor.dtype)
+        if bits % 8:
+            caller = f"{self.tensor.name}: dtype"
+            raise DataError(mismatch(caller, "numbers of whole bytes", self.tensor.dtype))
+        return bits // 8
+
+    def raw(self, begin: int, count: int) -> np.ndarray:
+        """`count` bytes from byte `begin` of the tensor, uint8."""
+        with self.opened() as file:
+            return files.read(file, self.tensor.begin + begin, count, "|u1")
+
+    def numbers(self, begin: int, count: int, *, width: int = 1, every: int = 1) -> np.ndarray:
+        """`count` numbers from number `begin`, float64; bytes where NumPy lacks the dtype.
+
+        Of rows of a `width`, only the first of `every` so many columns are kept.
+        """
+        size = self.itemsize
+        data = self.raw(begin * size, count * size)
+        kind = self.tensor.stored or f"<u{size}"
+        kept = data.view(kind).reshape(-1, width)[:, ::every].reshape(-1)
+        return files.decode(kept, self.tensor.dtype).astype(np.float64)
+
+    def array(self) -> np.ndarray:
+        """All of it, float64 in its shape."""
+        shape = self.tensor.shape
+        return self.numbers(0, int(np.prod(shape, dtype=np.int64))).reshape(shape)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Tensors by name, the files they are in, and the config beside them."""
+
+    path: Path
+    folder: Path | None
+    layouts: Mapping[str, tensor_layout.Layout]
+    index: dict[str, Any] | None
+    config: dict[str, Any] | None
+    index_name: str = ""
+
+    @functools.cached_property
+    def tensors(self) -> dict[str, Stored]:
+        """All tensors by name."""
+        return {
+            name: Stored(tensor, layout.path)
+            for layout in self.layouts.values()
+            for name, tensor in layout.tensors.items()
+        }
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """What an earlier conversion recorded; empty where there was none."""
+        records = [record_of(layout.metadata) for layout in self.layouts.values() if layout.tensors]
+        if any(one != records[0] for one in records[1:]):
+            expected = "one conversion recorded in all files"
+            raise DataError(mismatch(str(self.path), expected, "files of different conversions"))
+        return records[0] if records else {}
+
+
+def record_of(metadata: Mapping[str, str]) -> dict[str, Any]:
+    """The conversion that the metadata of a file record; empty where they record none."""
+    record = inputs.parse(metadata.get(RECORD, "{}"), f"metadata {RECORD!r}", inputs.RECORD)
+    if not isinstance(record, dict):
+        raise DataError(mismatch(f"metadata {RECORD!r}", "a JSON object", metadata[RECORD][:80]))
+    return record
+
+
+def open_checkpoint(source: str | os.PathLike[str], *, config: Any, caller: str) -> Checkpoint:
+    """The layout of a checkpoint; no tensor is read."""
+    path = inputs.named(source, caller)
+    if not path.exists():
+        raise DataError(mismatch(caller, "a file or folder that exists", repr(str(path)[:200])))
+    folder = path if path.is_dir() else None
+    chosen = _inside(path, caller) if path.is_dir() else path
+    index = None
+    if chosen.name.endswith(INDEX):
+        folder = chosen.parent
+        index = _index(chosen, caller)
+        layouts, count = {}, 0
+        for shard in sorted(shards_of(index)):
+            layouts[shard] = _layout(chosen.parent / shard, caller)
+            count += len(layouts[shard].tensors)
+            check_total(count, f"{caller}: {chosen.name}")
+        _check_index(chosen, index["weight_map"], layouts)
+    else:
+        layouts = {chosen.name: _layout(chosen, caller)}
+    beside = chosen.parent / CONFIG
+    if config is None and beside.is_file():
+        config = beside
+    read = None if config is None else load(config, caller)
+    name = "" if index is None else chosen.name
+    return Checkpoint(path, folder, layouts, index, read, name)
+
+
+def _inside(folder: Path, caller: str) -> Path:
+    indexes = sorted(folder.glob(f"*{INDEX}"))
+    singles = sorted(folder.glob("*.safetensors"))
+    for paths in (indexes, singles):
+        preferred = [p for p in paths if p.name in (SINGLE, f"model{INDEX}")]
+        if preferred or len(paths) == 1:
+            return (preferred or paths)[0]
+        if paths:
+            received = ", ".join(p.name for p in paths[:10])
+            expected = f"a folder with {SINGLE}, an index or one .safetensors file"
+            raise DataError(mismatch(caller, expected, received, "Name one of these files."))
+    todo = "Save the model as safetensors first." if any(folder.glob("*.bin")) else ""
+    raise DataError(mismatch(caller, "a folder with .safetensors files", repr(str(folder)), todo))
+
+
+def _layout(path: Path, caller: str) -> tensor_layout.Layout:
+    if not path.exists():
+        raise DataError(mismatch(caller, "a file of the index that exists", repr(str(path))))
+    layout = files.read_layout(path)
+    if layout.format != "safetensors":
+        raise DataError(mismatch(caller, "a .safetensors file", f"{path.name}, a .npy"))
+    return layout
+
+
+def _index(path: Path, caller: str) -> dict[str, Any]:
+    caller = f"{caller}: {path.name}"
+    index = read_index(path, caller)
+    names = shards_of(index)
+    if not names:
+        raise DataError(mismatch(caller, "a weight_map of names to files", "an empty one"))
+    for name in names:
+        if not name.endswith(".safetensors"):
+            raise DataError(mismatch(caller, "names of .safetensors files", repr(name)[:120]))
+    return index
+
+
+def _check_index(
+    path: Path, places: Mapping[str, str], layouts: Mapping[str, tensor_layout.Layout]
+) -> None:
+    homes = {name: file for file, layout in layouts.items() for name in layout.tensors}
+    count = sum(len(layout.tensors) for layout in layouts.values())
+    for name, file in places.items():
+        if homes.get(name) != file:
+            received = homes.get(name, "nowhere")
+            raise DataError(
+                mismatch(f"{path.name}: {name[:80]!r}", f"the tensor in {file}", received)
+            )
+    if count != len(places):
+        extra = next((n for n in homes if n not in places), "a name that stands twice")
+        todo = suggest(extra, list(places)[:1000]) if extra in homes else ""
+        raise DataError(mismatch(path.name, "every tensor of its files once", repr(extra), todo))

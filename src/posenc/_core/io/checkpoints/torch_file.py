@@ -1,0 +1,380 @@
+"""Where the tensors of a PyTorch file lie, without PyTorch and without running its pickle.
+
+The file is a zip of `data.pkl`, a pickle that says which tensor is which part of which storage, and
+`data/0`, `data/1`, …, the storages, uncompressed. A pickle is a program for a small machine. Here
+the machine has no functions: the names that PyTorch uses to rebuild tensors become descriptions,
+every other name becomes a `Foreign`, and calling one makes another. So nothing of the file runs.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+import zipfile
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from posenc._core.errors import DataError, mismatch
+from posenc._core.io.checkpoints.arrays import STORED
+
+LARGEST_PICKLE = 2**23
+MOST_OPERATIONS = 2**20
+MOST_PARTS = 2**15
+LONGEST_NAME = 1000
+DEEPEST = 8
+LARGEST_RANK = 64
+# The classes of storages: name -> dtype.
+STORAGES = {
+    "DoubleStorage": "float64",
+    "FloatStorage": "float32",
+    "HalfStorage": "float16",
+    "BFloat16Storage": "bfloat16",
+    "LongStorage": "int64",
+    "IntStorage": "int32",
+    "ShortStorage": "int16",
+    "CharStorage": "int8",
+    "ByteStorage": "uint8",
+    "BoolStorage": "bool",
+    "ComplexFloatStorage": "complex64",
+}
+SIZES = {name: np.dtype(stored).itemsize for name, stored in STORED.items()}
+# Those without a storage of their own: a tensor of untyped bytes says which it is.
+FLOAT8 = ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "e8m0fnu")
+UNTYPED = {**{f"float8_{n}": 1 for n in FLOAT8}, "uint16": 2, "uint32": 4, "uint64": 8}
+REBUILD = ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_parameter")
+
+
+class TensorWindow(NamedTuple):
+    """A tensor: a window on a storage."""
+
+    storage: str  # the name of the member that holds it
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int  # elements from the start of the storage
+    contiguous: bool
+
+
+class Foreign(NamedTuple):
+    """What the file names and this reader does not run."""
+
+    name: str
+
+
+class _Storage(NamedTuple):
+    key: str
+    dtype: str
+    entries: int
+
+
+class _Machine:
+    """The stack machine of pickles, less everything that could act."""
+
+    def __init__(self, data: bytes, caller: str) -> None:
+        self.data, self.caller, self.at = data, caller, 0
+        self.stack: list[Any] = []
+        self.marks: list[int] = []
+        self.memo: dict[int, Any] = {}
+        self.foreign: set[str] = set()
+
+    def fail(self, why: str) -> DataError:
+        return DataError(f"{self.caller}: its pickle {why}, at byte {self.at}")
+
+    def take(self, count: int) -> bytes:
+        data = self.data[self.at : self.at + count]
+        if count < 0 or len(data) != count:
+            raise self.fail("ends before it is complete")
+        self.at += count
+        return data
+
+    def number(self, code: str) -> int:
+        value: int = struct.unpack("<" + code, self.take(struct.calcsize(code)))[0]
+        return value
+
+    def line(self) -> str:
+        end = self.data.find(b"\n", self.at)
+        if end < 0:
+            raise self.fail("ends before it is complete")
+        return str(self.take(end + 1 - self.at)[:-1], "utf-8", "replace")
+
+    def pop(self) -> Any:
+        if not self.stack or (self.marks and len(self.stack) <= self.marks[-1]):
+            raise self.fail("takes from an empty stack")
+        return self.stack.pop()
+
+    def since_mark(self) -> list[Any]:
+        if not self.marks:
+            raise self.fail("has no mark to go back to")
+        begin = self.marks.pop()
+        items = self.stack[begin:]
+        del self.stack[begin:]
+        return items
+
+    def run(self) -> Any:
+        """The description of what the pickle would make."""
+        for _ in range(MOST_OPERATIONS):
+            code = self.take(1)[0]
+            if code == 0x2E:  # STOP
+                return self.pop()
+            action = _ACTIONS.get(code)
+            if action is None:
+                raise self.fail(f"has the operation {code:#04x}, which tensors do not need")
+            try:
+                action(self)
+            except DataError:
+                raise
+            except (ValueError, TypeError, struct.error, IndexError, OverflowError):
+                raise self.fail("does not hold together") from None
+        raise self.fail(f"takes more than {MOST_OPERATIONS} operations")
+
+    def name(self, module: str, name: str) -> Any:
+        if module == "torch" and name in STORAGES:
+            return _Storage("", STORAGES[name], 0)
+        if (module, name) == ("torch.storage", "UntypedStorage"):
+            return _Storage("", "", 0)
+        if (module, name) == ("collections", "OrderedDict") or (
+            module == "torch._utils" and name in REBUILD
+        ):
+            return Foreign(f"{module}.{name}")
+        full = f"{module[:120]}.{name[:120]}"[:120]
+        if not full.startswith("torch."):
+            self.foreign.add(full)
+        return Foreign(full)
+
+    def call(self, function: Any, arguments: Any) -> Any:
+        name = function.name if isinstance(function, Foreign) else ""
+        if name == "collections.OrderedDict":
+            return {}
+        if name.startswith("torch._utils._rebuild_tensor") and isinstance(arguments, tuple):
+            return self.tensor(arguments)
+        if name == "torch._utils._rebuild_parameter" and isinstance(arguments, tuple):
+            return arguments[0] if arguments else Foreign(name)
+        return Foreign(name)
+
+    def tensor(self, arguments: tuple[Any, ...]) -> Any:
+        storage, begin, shape, strides = arguments[:4]
+        # The lengths come first: one long tuple may stand in any number of calls.
+        sizes = all(isinstance(s, tuple) and len(s) <= LARGEST_RANK for s in (shape, strides))
+        numbers = (*shape, *strides, begin) if sizes else (None,)
+        if not all(type(n) is int and 0 <= n < 2**62 for n in numbers):
+            raise self.fail("describes a tensor whose sizes are none")
+        if isinstance(storage, _Storage) and not storage.dtype and len(arguments) > 6:
+            dtype = getattr(arguments[6], "name", "").removeprefix("torch.")
+            if dtype in UNTYPED:
+                storage = _Storage(storage.key, dtype, storage.entries // UNTYPED[dtype])
+        if not getattr(storage, "dtype", "") or len(shape) != len(strides):
+            return Foreign("a tensor without a storage of numbers")
+        count = math.prod(shape)
+        if count and begin + 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) > (
+            storage.entries
+        ):
+            raise self.fail("describes a tensor that ends after its storage")
+        return TensorWindow(
+            storage.key, storage.dtype, shape, begin, _is_contiguous(shape, strides)
+        )
+
+    def persistent(self, key: Any) -> Any:
+        if isinstance(key, tuple) and len(key) >= 5 and key[0] == "storage":
+            kind, name, count = key[1], key[2], key[4]
+            if isinstance(kind, _Storage) and isinstance(name, str) and type(count) is int:
+                return _Storage(name, kind.dtype, count)
+        return Foreign("a storage of another kind")
+
+    def fill(self, target: Any, items: list[Any]) -> None:
+        if isinstance(target, dict):
+            target.update(_dict(items))
+        elif isinstance(target, list):
+            target.extend(items)
+
+
+def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    step = 1
+    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return True
+
+
+def _push(make: Callable[[_Machine], Any]) -> Callable[[_Machine], None]:
+    return lambda m: m.stack.append(make(m))
+
+
+def _tuple(count: int) -> Callable[[_Machine], None]:
+    def act(m: _Machine) -> None:
+        items = [m.pop() for _ in range(count)]
+        m.stack.append(tuple(reversed(items)))
+
+    return act
+
+
+def _text(code: str) -> Callable[[_Machine], None]:
+    return _push(lambda m: str(m.take(m.number(code)), "utf-8", "replace"))
+
+
+def _put(code: str) -> Callable[[_Machine], None]:
+    def act(m: _Machine) -> None:
+        m.memo[m.number(code)] = m.stack[-1]
+
+    return act
+
+
+def _get(code: str) -> Callable[[_Machine], None]:
+    def act(m: _Machine) -> None:
+        key = m.number(code)
+        if key not in m.memo:
+            raise m.fail("recalls what it never kept")
+        m.stack.append(m.memo[key])
+
+    return act
+
+
+def _long(code: str) -> Callable[[_Machine], None]:
+    return _push(lambda m: int.from_bytes(m.take(m.number(code)), "little", signed=True))
+
+
+def _reduce(m: _Machine) -> None:
+    arguments, function = m.pop(), m.pop()
+    m.stack.append(m.call(function, arguments))
+
+
+def _set_item(m: _Machine) -> None:
+    value, key = m.pop(), m.pop()
+    m.fill(m.stack[-1], [key, value])
+
+
+def _append(m: _Machine) -> None:
+    value = m.pop()
+    m.fill(m.stack[-1], [value])
+
+
+def _since(make: Callable[[list[Any]], Any]) -> Callable[[_Machine], None]:
+    return lambda m: m.stack.append(make(m.since_mark()))
+
+
+def _fill_since(m: _Machine) -> None:
+    items = m.since_mark()
+    m.fill(m.stack[-1], items)
+
+
+def _dict(items: list[Any]) -> dict[Any, Any]:
+    pairs = zip(items[0::2], items[1::2], strict=True)
+    return {k: v for k, v in pairs if _is_key(k)}
+
+
+def _is_key(value: Any) -> bool:
+    """Texts, and indices; integers of any size could be chosen to meet in one place of a table."""
+    return isinstance(value, str) or (type(value) is int and 0 <= value < 2**32)
+
+
+def _stack_global(m: _Machine) -> None:
+    name, module = m.pop(), m.pop()
+    if not isinstance(name, str) or not isinstance(module, str):  # else a text of any length
+        raise m.fail("names a function by what is no text")
+    m.stack.append(m.name(module, name))
+
+
+def _global(m: _Machine) -> None:
+    module, name = m.line(), m.line()
+    m.stack.append(m.name(module, name))
+
+
+def _memoize(m: _Machine) -> None:
+    m.memo[len(m.memo)] = m.stack[-1]
+
+
+def _build(m: _Machine) -> None:
+    m.pop()  # the state of an object: what has one is not made
+
+
+_ACTIONS: dict[int, Callable[[_Machine], object]] = {
+    0x80: lambda m: m.take(1),  # PROTO
+    0x95: lambda m: m.take(8),  # FRAME
+    0x28: lambda m: m.marks.append(len(m.stack)),  # MARK
+    0x30: lambda m: m.pop(),  # POP
+    0x31: lambda m: m.since_mark(),  # POP_MARK
+    0x4E: _push(lambda _: None),
+    0x88: _push(lambda _: True),
+    0x89: _push(lambda _: False),
+    0x4A: _push(lambda m: m.number("i")),
+    0x4B: _push(lambda m: m.number("B")),
+    0x4D: _push(lambda m: m.number("H")),
+    0x8A: _long("B"),
+    0x47: _push(lambda m: struct.unpack(">d", m.take(8))[0]),
+    0x58: _text("I"),
+    0x8C: _text("B"),
+    0x8D: _text("Q"),
+    0x42: _push(lambda m: m.take(m.number("I"))),
+    0x43: _push(lambda m: m.take(m.number("B"))),
+    0x55: _text("B"),
+    0x54: _text("I"),
+    0x7D: _push(lambda _: {}),
+    0x5D: _push(lambda _: []),
+    0x29: _push(lambda _: ()),
+    0x8F: _push(lambda _: []),  # a set, kept as a list
+    0x85: _tuple(1),
+    0x86: _tuple(2),
+    0x87: _tuple(3),
+    0x74: _since(tuple),
+    0x6C: _since(list),
+    0x64: _since(_dict),
+    0x65: _fill_since,
+    0x75: _fill_since,
+    0x90: _fill_since,
+    0x61: _append,
+    0x73: _set_item,
+    0x71: _put("B"),
+    0x72: _put("I"),
+    0x68: _get("B"),
+    0x6A: _get("I"),
+    0x94: _memoize,
+    0x63: _global,
+    0x93: _stack_global,
+    0x52: _reduce,
+    0x81: _reduce,  # NEWOBJ
+    0x62: _build,
+    0x51: lambda m: m.stack.append(m.persistent(m.pop())),
+}
+
+
+def parts(
+    archive: zipfile.ZipFile, caller: str
+) -> tuple[str, dict[str, TensorWindow], tuple[str, ...]]:
+    """The tensors that a PyTorch file describes."""
+    pickles = [n for n in archive.namelist() if n == "data.pkl" or n.endswith("/data.pkl")]
+    if len(pickles) != 1:
+        raise DataError(mismatch(caller, "one data.pkl inside", len(pickles)))
+    folder = pickles[0].removesuffix("data.pkl")
+    with archive.open(pickles[0]) as file:
+        data = file.read(LARGEST_PICKLE + 1)
+    if len(data) > LARGEST_PICKLE:
+        raise DataError(mismatch(f"{caller}: data.pkl", f"at most {LARGEST_PICKLE} bytes", "more"))
+    machine = _Machine(data, caller)
+    root = machine.run()
+    tensors: dict[str, TensorWindow] = {}
+    for name, part in _walk(root, caller, "", 0, set()):
+        tensors.setdefault(name or "tensor", part)
+        if len(tensors) > MOST_PARTS:
+            raise DataError(mismatch(caller, f"at most {MOST_PARTS} tensors", "more"))
+    return folder, tensors, tuple(sorted(machine.foreign))
+
+
+def _walk(
+    value: Any, caller: str, name: str, depth: int, seen: set[int]
+) -> Iterator[tuple[str, TensorWindow]]:
+    """Every tensor of nested mappings and lists; each container once, as it may hold itself."""
+    if isinstance(value, TensorWindow):
+        yield name, value
+        return
+    if not isinstance(value, (dict, list)) or depth > DEEPEST or id(value) in seen:
+        return
+    seen.add(id(value))
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
+        if not isinstance(item, (TensorWindow, dict, list)):
+            continue
+        longer = f"{name}.{key}" if name else str(key)
+        if len(longer) > LONGEST_NAME:
+            raise DataError(mismatch(caller, f"names of at most {LONGEST_NAME} characters", "more"))
+        yield from _walk(item, caller, longer, depth + 1, seen)

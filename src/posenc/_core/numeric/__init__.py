@@ -1,0 +1,1 @@
+"""Frequencies, phases and buckets: the numbers behind every encoding."""

@@ -1,0 +1,190 @@
+"""Which pair of channels turns with which axis, and by which frequency of its ladder."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal, NamedTuple, final
+
+from posenc._core.errors import SpecError, mismatch
+from posenc._core.numeric.ladder import MOST_FREQUENCIES
+from posenc._core.spec.checks import distinct, not_too_many
+from posenc._core.spec.spec import Value
+
+
+class RungLayout(NamedTuple):
+    """Which rung each pair uses: pair j turns with axis `axis[j]` at rung `index[j]`.
+
+    `counts[a]` is the number of rungs of axis a's ladder, `index[j] == -1` marks a pair that does
+    not turn.
+    """
+
+    axis: tuple[int, ...]
+    index: tuple[int, ...]  # type: ignore[assignment]  # the word of the papers, not tuple.index
+    counts: tuple[int, ...]
+
+
+@final
+@dataclass(frozen=True)
+class Arrangement(Value):
+    """How positions meet pairs of channels: which axis and rung each pair uses, and from where.
+
+    Pairs are dealt to the axes in the order `order`, `sizes` of them to each:
+
+        single       one axis; pair j uses rung j
+        axial        a block of pairs for each axis, each with a ladder of its own
+        axial_cyclic the same ladders, dealt out one pair to each axis in turn
+        sections     a block of pairs for each axis, all on one shared ladder (M-RoPE)
+        cyclic       axes in turn along the shared ladder, until an axis has its size
+        alternate    as cyclic among all axes but the last in order, which takes the end
+        parity       rung j of a shared ladder belongs to axis j modulo the number of axes,
+                     in blocks by axis (Pixtral)
+        explicit     the vectors `axis` and `index` themselves; index -1 is a pair that never turns
+        mixed        each pair uses every axis; its frequencies are a column of a matrix
+
+    Parameters
+    ----------
+    rule : str
+        One of the rules above.
+    axes : tuple of str
+        Names of the trailing axis of the positions, in its order.
+    order : tuple of str, optional
+        The axes in the order in which channels use them; `axes` by default.
+    sizes : tuple of int, optional
+        Pairs of each axis, in `order`; equal shares by default.
+    axis, index : tuple of int, optional
+        For `rule="explicit"`: of each pair, its axis (a place in `axes`) and its rung.
+    start : int
+        Position p is computed at p + start: 2 for tables whose first two rows are reserved.
+    pad : int, optional
+        The row that is zero: rows with p + start == pad are filled with zeros.
+
+    Raises
+    ------
+    SpecError
+        If names repeat, sizes do not add up, or a field does not belong to the rule.
+
+    Examples
+    --------
+    >>> from posenc import Arrangement
+    >>> Arrangement(rule="sections", axes=("t", "h", "w"), sizes=(2, 1, 1)).layout(4)
+    RungLayout(axis=(0, 0, 1, 2), index=(0, 1, 2, 3), counts=(4, 4, 4))
+    """
+
+    _: KW_ONLY
+    rule: Literal[
+        "single",
+        "axial",
+        "axial_cyclic",
+        "sections",
+        "cyclic",
+        "alternate",
+        "parity",
+        "explicit",
+        "mixed",
+    ] = "single"
+    axes: tuple[str, ...] = ("position",)
+    order: tuple[str, ...] | None = None
+    sizes: tuple[int, ...] | None = None
+    axis: tuple[int, ...] | None = None
+    index: tuple[int, ...] | None = None
+    start: int = 0
+    pad: int | None = None
+
+    def check(self) -> None:
+        """Raise `SpecError` when names repeat or a field does not belong to the rule."""
+        distinct("Arrangement", axes=self.axes)
+        if self.order is not None and sorted(self.order) != sorted(self.axes):
+            raise SpecError(mismatch("Arrangement: order", f"the names {self.axes}", self.order))
+        if self.rule == "single" and len(self.axes) != 1:
+            todo = "Choose 'axial', 'sections' or another rule that says how pairs are dealt."
+            raise SpecError(mismatch("Arrangement", "one axis with rule='single'", self.axes, todo))
+        for name in ("axis", "index"):
+            if (getattr(self, name) is not None) != (self.rule == "explicit"):
+                caller = f"Arrangement: {name}"
+                raise SpecError(mismatch(caller, "it with rule='explicit' alone", repr(self.rule)))
+        if self.axis is not None and self.index is not None:
+            bad = [a for a in self.axis if not 0 <= a < len(self.axes)]
+            if bad or len(self.axis) != len(self.index) or any(i < -1 for i in self.index):
+                expected = f"one axis below {len(self.axes)} and one rung >= -1 for each pair"
+                raise SpecError(mismatch("Arrangement", expected, f"{self.axis} and {self.index}"))
+        if abs(self.start) > 2**53 or abs(self.pad or 0) > 2**53:
+            received = f"start={self.start}, pad={self.pad}"
+            raise SpecError(mismatch("Arrangement", "start and pad up to 2**53 in size", received))
+        sizes = self.sizes
+        if sizes is not None and (len(sizes) != len(self.axes) or any(size < 0 for size in sizes)):
+            expected = f"{len(self.axes)} counts of pairs"
+            raise SpecError(mismatch("Arrangement: sizes", expected, sizes))
+
+    @property
+    def shared(self) -> bool:
+        """Whether all axes use one ladder."""
+        return self.rule not in ("axial", "axial_cyclic")
+
+    @property
+    def given(self) -> int | None:
+        """The number of pairs, where the fields fix it."""
+        if self.axis is not None:
+            return len(self.axis)
+        return None if self.sizes is None else sum(self.sizes)
+
+    def blocks(self, pairs: int) -> tuple[int, ...]:
+        """Pairs in each block of channels: one block to an axis if `axial`, else one in all."""
+        return self.shares(pairs) if self.rule == "axial" else (pairs,)
+
+    def shares(self, pairs: int) -> tuple[int, ...]:
+        """Pairs of each axis, in channel order; they add up to `pairs`."""
+        count = len(self.axes)
+        if self.sizes is None:
+            if pairs % count:
+                todo = "Give `sizes`."
+                expected = f"a number of pairs divisible by the {count} axes"
+                raise SpecError(mismatch("Arrangement", expected, pairs, todo))
+            return (pairs // count,) * count
+        if sum(self.sizes) != pairs:
+            received = f"{self.sizes}, which add up to {sum(self.sizes)}"
+            raise SpecError(mismatch("Arrangement: sizes", f"{pairs} pairs in all", received))
+        return self.sizes
+
+    def layout(self, pairs: int) -> RungLayout:
+        """The integer vectors for `pairs` pairs."""
+        not_too_many("Arrangement", "pairs", pairs, MOST_FREQUENCIES)
+        if self.rule == "mixed":
+            expected = "a rule that gives each pair one axis"
+            raise SpecError(mismatch("Arrangement: rule", expected, "'mixed'"))
+        if self.axis is not None and self.index is not None:
+            if len(self.axis) != pairs:
+                raise SpecError(mismatch("Arrangement: axis", f"{pairs} entries", len(self.axis)))
+            rungs = max(self.index, default=-1) + 1
+            return RungLayout(self.axis, self.index, (rungs,) * len(self.axes))
+        shares = self.shares(pairs)
+        dealt = _deal(self.rule, shares)
+        place = [self.axes.index(name) for name in self.order or self.axes]
+        counts = [pairs] * len(self.axes)
+        if not self.shared:
+            for number, share in zip(place, shares, strict=True):
+                counts[number] = share
+        axis = tuple(place[a] for a, _ in dealt)
+        return RungLayout(axis, tuple(rung for _, rung in dealt), tuple(counts))
+
+
+def _deal(rule: str, shares: tuple[int, ...]) -> list[tuple[int, int]]:
+    """(place in channel order, rung) for each pair."""
+    axes, pairs = len(shares), sum(shares)
+    blocks = [(a, k) for a, share in enumerate(shares) for k in range(share)]
+    if rule in ("single", "axial"):
+        return blocks
+    if rule == "axial_cyclic":
+        return sorted(blocks, key=lambda pair: (pair[1], pair[0]))
+    if rule == "sections":
+        return [(a, j) for j, (a, _) in enumerate(blocks)]
+    if rule == "parity":
+        return [(a, j) for a in range(axes) for j in range(a, pairs, axes)]
+    if rule == "cyclic":
+        # Rung j belongs to axis j mod axes while that axis has pairs left, else to the first axis.
+        ends = [axes * share for share in shares]
+        return [(j % axes if j < ends[j % axes] else 0, j) for j in range(pairs)]
+    # alternate: the leading axes take turns, what is left of the ladder goes to the last in order.
+    leading = axes - 1 if axes > 2 else axes
+    turns = sorted((k, a) for a in range(leading) for k in range(shares[a]))
+    dealt = [(a, j) for j, (_, a) in enumerate(turns)]
+    return dealt + [(axes - 1, j) for j in range(len(dealt), pairs)]

@@ -1,0 +1,1 @@
+"""Positions: counted, on grids, of mixed sequences and of what serving does."""

@@ -1,0 +1,262 @@
+"""The plan of a model: what each layer knows of positions, as data.
+
+A plan names its entries once and says which one each layer has, so that a schedule such as "three
+layers with rotations, then one without positions" is a list of names. "No positions" is an entry,
+and convolutional encodings stand in plans by name, without arithmetic.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Literal, final
+
+from posenc._core.errors import PositionError, SpecError, mismatch, suggest
+from posenc._core.spec.checks import at_least, positive
+from posenc._core.spec.spec import Spec, Value
+
+
+@final
+@dataclass(frozen=True)
+class Entry(Value):
+    """What one layer does with positions.
+
+    Parameters
+    ----------
+    name : str
+        The name by which a plan refers to it, such as "local" or "nope".
+    specs : tuple of Spec
+        Encodings of the layer, at most one of each kind; none for a layer without positions.
+    convolution : str, optional
+        A convolutional encoding by name, such as "grouped convolution, kernel 128".
+    window : int, optional
+        The layer attends to keys less than this far from the query; the whole sequence by default.
+    temperature : Value, optional
+        A factor on the scores that depends on the position of the query, `posenc.Temperature`.
+    share : {"layer", "model"}
+        Whether layers with this entry learn parameters of their own, or share them.
+    scale : float, optional
+        What scores are multiplied by; 1 / sqrt(dim), or what an encoding says, by default.
+    attentions : tuple of Entry
+        Attentions of their own inside the layer, by name, such as an `indexer` that chooses which
+        keys the layer sees; what the other fields say is the main attention's.
+
+    Raises
+    ------
+    SpecError
+        If two encodings are of one kind, two attentions of one name, or a number is out of range.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.Entry("nope").specs
+    ()
+    >>> indexer = posenc.Entry("indexer", specs=(posenc.RoPE(64, pairing="half"),))
+    >>> main = posenc.RoPE(64, pairing="interleaved")
+    >>> posenc.Entry("sparse", specs=(main,), attentions=(indexer,)).attentions[0].name
+    'indexer'
+    """
+
+    name: str
+    _: KW_ONLY
+    specs: tuple[Spec, ...] = ()
+    convolution: str | None = None
+    window: int | None = None
+    temperature: Value | None = None
+    share: Literal["layer", "model"] = "layer"
+    scale: float | None = None
+    attentions: tuple[Entry, ...] = ()
+
+    def check(self) -> None:
+        """Raise `SpecError` when the fields contradict each other."""
+        kinds = [spec.kind for spec in self.specs]
+        if len(set(kinds)) != len(kinds):
+            raise SpecError(mismatch("Entry: specs", "at most one encoding of each kind", kinds))
+        if not self.name:
+            raise SpecError(mismatch("Entry: name", "a name", repr(self.name)))
+        names = [entry.name for entry in self.attentions]
+        if len(set(names)) != len(names):
+            raise SpecError(mismatch("Entry: attentions", "distinct names", names))
+        if self.window is not None:
+            at_least("Entry", window=self.window)
+        if self.scale is not None:
+            positive("Entry", scale=self.scale)
+
+    def spec(self, kind: str) -> Spec | None:
+        """The encoding of a kind, or None."""
+        return next((spec for spec in self.specs if spec.kind == kind), None)
+
+
+@final
+@dataclass(frozen=True)
+class Plan(Value):
+    """Which entry each layer of a stack has.
+
+    Parameters
+    ----------
+    entries : tuple of Entry
+        The entries, by name.
+    layers : tuple of str
+        The name of the entry of each layer, the first layer first.
+    embeddings : Entry, optional
+        What happens to the embeddings before the first layer.
+
+    Raises
+    ------
+    SpecError
+        If names repeat, or a layer has a name that no entry has.
+
+    Notes
+    -----
+    An encoder and a decoder are two plans.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> local = posenc.Entry("local", specs=(posenc.ALiBi(8),), window=512)
+    >>> plan = posenc.Plan.repeat((local, posenc.Entry("nope")), "local local nope", layers=7)
+    >>> plan.layers
+    ('local', 'local', 'nope', 'local', 'local', 'nope', 'local')
+    >>> plan[2].specs
+    ()
+    >>> plan["local"] == plan[0], [entry.name for entry in plan.at(2)], len(plan)
+    (True, ['nope'], 7)
+    """
+
+    entries: tuple[Entry, ...]
+    _: KW_ONLY
+    layers: tuple[str, ...]
+    embeddings: Entry | None = None
+
+    def check(self) -> None:
+        """Raise `SpecError` when names do not fit."""
+        names = [entry.name for entry in self.entries]
+        if len(set(names)) != len(names):
+            raise SpecError(mismatch("Plan: entries", "distinct names", names))
+        for name in self.layers:
+            if name not in names:
+                todo = suggest(name, names) if names else ""
+                expected = f"names of the entries {names}"
+                raise SpecError(mismatch("Plan: layers", expected, repr(name), todo))
+
+    @classmethod
+    def repeat(
+        cls,
+        entries: Sequence[Entry],
+        pattern: str | Sequence[str],
+        *,
+        layers: int,
+        embeddings: Entry | None = None,
+    ) -> Plan:
+        """A plan that repeats a pattern of entries until there are enough layers.
+
+        Parameters
+        ----------
+        entries : sequence of Entry
+            The entries.
+        pattern : str or sequence of str
+            Names of entries, in a text with spaces between them or one by one.
+        layers : int
+            Number of layers; the last repetition may be cut.
+        embeddings : Entry, optional
+            What happens to the embeddings before the first layer.
+
+        Returns
+        -------
+        Plan
+            With one name for each layer.
+
+        Raises
+        ------
+        SpecError
+            If the pattern is empty, or the number of layers is negative.
+        """
+        names = pattern.split() if isinstance(pattern, str) else list(pattern)
+        if not names or layers < 0:
+            received = f"{pattern!r} for {layers} layers"
+            raise SpecError(mismatch("Plan.repeat", "a pattern of at least one name", received))
+        repeated = tuple(names[i % len(names)] for i in range(layers))
+        return cls(tuple(entries), layers=repeated, embeddings=embeddings)
+
+    def __len__(self) -> int:
+        return len(self.layers)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return (self[layer] for layer in range(len(self)))
+
+    def __getitem__(self, layer: int | str) -> Entry:
+        """The entry of a layer, by its number from 0 (or from the end), or of a name."""
+        names = [entry.name for entry in self.entries]
+        if isinstance(layer, str):
+            if layer not in names:
+                todo = suggest(layer, names) if names else "The plan has no entries."
+                raise SpecError(mismatch("Plan", "the name of an entry", repr(layer), todo))
+            return self.entries[names.index(layer)]
+        number, count = operator.index(layer), len(self)
+        if not -count <= number < count:
+            expected = f"a layer from 0 to {count - 1}" if count else "a plan that has layers"
+            raise PositionError(mismatch("Plan", expected, number))
+        return self.entries[names.index(self.layers[number])]
+
+    def at(self, index: int) -> tuple[Entry, ...]:
+        """What acts in layer `index`, counted from 0: its entry, and the attentions inside it."""
+        if not 0 <= index < len(self):
+            return ()
+        return (self[index], *self[index].attentions)
+
+    def by_type(self, name: str) -> tuple[Entry, ...]:
+        """The entries of a type of layer, such as `sliding_attention`, in every part."""
+        places = of_type("Plan.by_type", [entry.name for entry in self.entries], name)
+        return tuple(self.entries[i] for i in places)
+
+    def part(self, name: str) -> Plan:
+        """The plan of one part of a model, whose entries are named `part.name` in the whole.
+
+        Parameters
+        ----------
+        name : str
+            The part, such as `text` or `vision`.
+
+        Returns
+        -------
+        Plan
+            Its layers in their order, counted from 0, under names without the part; what happens to
+            the embeddings is kept where it is named so.
+
+        Raises
+        ------
+        SpecError
+            If the plan has no such part.
+        """
+        inside = f"{name}."
+
+        def own(entry: Entry) -> Entry:
+            return entry.replace(name=entry.name.removeprefix(inside))
+
+        places = of_part("Plan.part", [entry.name for entry in self.entries], name)
+        entries = tuple(own(self.entries[i]) for i in places)
+        layers = tuple(n.removeprefix(inside) for n in self.layers if f"{n}.".startswith(inside))
+        first = self.embeddings
+        kept = own(first) if first is not None and f"{first.name}.".startswith(inside) else None
+        return Plan(entries, layers=layers, embeddings=kept)
+
+
+def of_type(caller: str, names: Sequence[str], name: str) -> list[int]:
+    """Which of the names are that of a type of layer, in whatever part; `SpecError` if none is."""
+    places = [i for i, known in enumerate(names) if f".{known}".endswith(f".{name}")]
+    if not places:
+        types = sorted({known.rpartition(".")[2] for known in names})
+        todo = suggest(name, types) if types else "It has no layers."
+        raise SpecError(mismatch(caller, "a type of layer", repr(name), todo))
+    return places
+
+
+def of_part(caller: str, names: Sequence[str], name: str) -> list[int]:
+    """Which of the names, `part.type`, are of a part of a model; `SpecError` if none is."""
+    places = [i for i, known in enumerate(names) if f"{known}.".startswith(f"{name}.")]
+    if not places:
+        parts = sorted({known.partition(".")[0] for known in names if "." in known})
+        todo = suggest(name, parts) if parts else "The model has one part: ask the plan itself."
+        raise SpecError(mismatch(caller, "a part of the model", repr(name), todo))
+    return places

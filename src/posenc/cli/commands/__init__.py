@@ -1,0 +1,1 @@
+"""The commands, a file each; those of the detective stand in `detective`."""

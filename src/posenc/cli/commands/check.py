@@ -1,0 +1,178 @@
+"""`posenc check`: the score card of an implementation."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from posenc._core.errors import DataError
+from posenc._core.io import inputs
+from posenc.cli.options.common import WordChoice, as_json, is_json, runs_code, spec_of
+from posenc.cli.output.show import clean, print_json, progress
+
+if TYPE_CHECKING:
+    from posenc._core.spec.spec import Spec
+    from posenc.testing import Subject
+
+
+@click.command()
+@click.argument("target", metavar="TARGET", required=False)
+@click.option("--kind", type=WordChoice(("rotary", "table", "bias")), help="Where it acts.")
+@click.option("--dim", type=click.IntRange(1, 2**16), default=64, help="Width. [default: 64]")
+@click.option("--heads", type=click.IntRange(1, 2**12), default=8, help="Heads. [default: 8]")
+@click.option(
+    "--library",
+    type=WordChoice(("torch", "numpy", "jax")),
+    default="torch",
+    help="Of its arrays. [default: torch]",
+)
+@click.option(
+    "--layout",
+    type=WordChoice(("bhsd", "bshd")),
+    default="bhsd",
+    help="Axes of queries: batch, heads, seq, dim. [default: bhsd]",
+)
+@click.option("--args", "arguments", metavar="JSON", help="More arguments of the class.")
+@click.option("--spec", metavar="JSON|FILE", help="What it should compute.")
+@click.option("--laws", metavar="NAME,…", help="The laws to try. [default: all]")
+@click.option("--list", "listed", is_flag=True, help="List the laws and the wrapped packages.")
+@runs_code
+@as_json
+def command(
+    target: str | None, laws: str | None, *, listed: bool, json_: bool, **options: Any
+) -> None:
+    """Hold an implementation of positions to the laws of its kind.
+
+    TARGET is MODULE:NAME or FILE.py:NAME, a class, function or posenc.testing.Subject, which is
+    imported and run; or peer:NAME, a package that posenc knows how to call; or the JSON of a spec.
+    What a class or function is called with goes by the names of its parameters:
+
+    \b
+      rotary   (x, positions), (x, offset) or (x)
+      table    (positions), (x, offset) or (x)
+      bias     (q_positions, k_positions) or (q_len, k_len)
+
+    The exit code is 1 if a law fails, and 3 if TARGET could not be asked, no law could be tried,
+    or its code ended the process or took longer than --timeout.
+    """  # noqa: D301 - click reads the character
+    if listed:
+        _list(json_)
+        return
+    if target is None:
+        raise click.UsageError("TARGET is missing: MODULE:NAME, peer:NAME or the JSON of a spec.")
+    from posenc import testing
+
+    subject = _subject(target, **options)
+    names = [name.strip() for name in laws.split(",")] if laws is not None else None
+    chosen = testing.laws(subject.kind)
+    allowed = {law.name for law in chosen}
+    for name in names or ():
+        if name not in allowed:
+            from posenc._core.errors import suggest
+
+            raise click.UsageError(
+                f"--laws: {name!r} is no law of a {subject.kind}. {suggest(name, allowed)}"
+            )
+    with progress("laws", len(names or chosen)) as step:
+        card = testing.check(subject, laws=names, progress=step)
+    if json_:
+        print_json(card.describe())
+    else:
+        for line in card.lines():
+            click.echo(clean(line))
+    if not card.passed or not card.count("pass"):
+        raise click.exceptions.Exit(3 if card.passed else 1)
+
+
+def _subject(
+    target: str,
+    *,
+    kind: str | None,
+    dim: int,
+    heads: int,
+    library: Any,
+    layout: Any,
+    arguments: str | None,
+    spec: str | None,
+) -> Subject:
+    from posenc import testing
+    from posenc._core.spec.spec import Spec
+
+    if is_json(target):
+        return testing.of_spec(_spec(target, "TARGET"), library=library)
+    if target.startswith("peer:"):
+        from posenc.testing.peers import PEERS, peer
+
+        name = target.removeprefix("peer:")
+        if name not in PEERS:
+            from posenc._core.errors import suggest
+
+            raise click.UsageError(f"{name!r} is no wrapped package. {suggest(name, PEERS)}")
+        return peer(name)
+    # As for `python -m`: what lies in the working directory can be imported.
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    subject = testing.load(target)
+    if isinstance(subject, testing.Subject):
+        return subject
+    wanted = None if spec is None else _spec(spec, "--spec")
+    if isinstance(subject, Spec):
+        return testing.of_spec(subject, library=library)
+    if kind is None:
+        raise click.UsageError("--kind is missing: rotary, table or bias.")
+    return testing.adapt(
+        subject,
+        kind,  # type: ignore[arg-type]
+        name=target,
+        dim=dim,
+        heads=heads,
+        library=library,
+        layout=layout,
+        arguments=_arguments(arguments),
+        spec=wanted,
+    )
+
+
+def _spec(text: str, caller: str) -> Spec:
+    from posenc._core.spec.spec import Spec
+
+    spec = spec_of(text, caller)
+    if not isinstance(spec, Spec):
+        raise click.UsageError(f"{caller}: {type(spec).__name__} is no encoding.")
+    return spec
+
+
+def _arguments(text: str | None) -> dict[str, Any]:
+    if text is None:
+        return {}
+    try:
+        arguments = inputs.parse(text, "--args", inputs.PAGE)
+    except DataError as error:
+        raise click.UsageError(str(error)) from error
+    if not isinstance(arguments, dict):
+        raise click.UsageError('--args is no JSON object, such as {"max_seq_len": 512}.')
+    return arguments
+
+
+def _list(json_: bool) -> None:
+    from posenc import testing
+    from posenc.testing.peers import PEERS
+
+    kinds = ("rotary", "table", "bias")
+    rows = {kind: [(law.name, law.statement) for law in testing.laws(kind)] for kind in kinds}  # type: ignore[arg-type]
+    if json_:
+        peers = [{"name": n, "package": p.package, "symbol": p.symbol} for n, p in PEERS.items()]
+        laws = {
+            kind: [{"law": n, "statement": s} for n, s in stated] for kind, stated in rows.items()
+        }
+        print_json({"laws": laws, "peers": peers})
+        return
+    formatter = click.HelpFormatter(width=100)
+    for kind, stated in rows.items():
+        with formatter.section(f"laws of a {kind}"):
+            formatter.write_dl(stated)
+    with formatter.section("wrapped packages (peer:NAME)"):
+        formatter.write_dl([(n, f"{p.package}: {p.symbol}") for n, p in PEERS.items()])
+    click.echo(formatter.getvalue(), nl=False)

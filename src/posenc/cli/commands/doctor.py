@@ -1,0 +1,161 @@
+"""`posenc doctor`: what is installed, what of it works, and which arithmetic runs."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import platform
+import signal
+import subprocess
+import sys
+from typing import Any
+
+import click
+
+import posenc
+from posenc.cli.options.common import as_json
+from posenc.cli.output.show import print_json
+
+# Package -> what it is for. The first three are needed, the rest optional.
+PACKAGES = {
+    "numpy": "arrays (needed)",
+    "array_api_compat": "one interface to all array libraries (needed)",
+    "click": "this command (needed)",
+    "torch": "modules and tensors",
+    "jax": "JAX arrays",
+    "array_api_strict": "tests against the array API standard",
+    "ml_dtypes": "bfloat16 as a NumPy dtype",
+    "triton": "kernels for GPUs",
+    "tokenizers": "encode --tokenizer",
+    "matplotlib": "plots",
+}
+NEEDED = ("numpy", "array_api_compat", "click")
+PATIENCE = 120  # seconds for an import
+
+
+@click.command()
+@click.option(
+    "--import", "imported", is_flag=True, help="Import the optional libraries too; takes seconds."
+)
+@as_json
+@click.pass_context
+def command(ctx: click.Context, imported: bool, json_: bool) -> None:
+    """Report versions, optional libraries and kernels.
+
+    "works" was imported in a process of its own, so that a broken library is reported rather than
+    met; "installed" was not imported: its version is what the package says of itself. The exit code
+    is 1 if an import fails, or a library that is needed is absent.
+    """
+    libraries = [
+        {"name": name, "use": use, **probe(name, imported=imported or name in NEEDED)}
+        for name, use in PACKAGES.items()
+    ]
+    system = {
+        "posenc": posenc.__version__,
+        "python": platform.python_version(),
+        "executable": sys.executable,
+        "platform": platform.platform(),
+        "cpus": os.cpu_count(),
+    }
+    usable = {row["name"] for row in libraries if row["status"] in ("works", "installed")}
+    compiled, reason = kernels(with_torch={"torch", "triton"} <= usable)
+    broken = [
+        name
+        for name, row in zip(PACKAGES, libraries, strict=True)
+        if row["status"] == "broken" or (row["status"] == "absent" and name in NEEDED)
+    ]
+    if reason:
+        broken.append(f"posenc.kernels ({reason})")
+    if json_:
+        print_json(
+            {"system": system, "libraries": libraries, "kernels": compiled, "broken": broken}
+        )
+    else:
+        _print(system, libraries, compiled, broken)
+    if broken:
+        ctx.exit(1)
+
+
+def _print(
+    system: dict[str, Any],
+    libraries: list[dict[str, Any]],
+    rows: list[dict[str, Any]],
+    broken: list[str],
+) -> None:
+    for key, value in system.items():
+        click.echo(f"{key:<17} {value}")
+    click.echo(f"\n{'library':<17} {'status':<9} {'version':<14} use")
+    for row in libraries:
+        version = row["version"] or "-"
+        click.echo(f"{row['name']:<17} {row['status']:<9} {version:<14} {row['use']}")
+        if row["reason"]:
+            click.echo(f"{'':<17} {row['reason']}")
+    click.echo(f"\n{'op':<17} {'kernel':<9} {'runs':<14} reason")
+    for row in rows:
+        runs = "yes" if row["runs"] else "no"
+        click.echo(f"{row['op']:<17} {row['kernel']:<9} {runs:<14} {row['reason']}")
+    if broken:
+        click.echo(f"\nnot working: {', '.join(broken)}")
+
+
+def probe(package: str, *, imported: bool) -> dict[str, str | None]:
+    """Status, version and reason of a package, imported in a process of its own or only found."""
+    try:
+        installed = importlib.util.find_spec(package) is not None
+    except (ImportError, ValueError):  # a module without a spec, a broken path
+        installed = False
+    if not installed:
+        return {"status": "absent", "version": None, "reason": None}
+    version = _stated(package)
+    if not imported:
+        return {"status": "installed", "version": version, "reason": None}
+    output, reason = _answer(f"import {package}\nprint(getattr({package}, '__version__', ''))")
+    if reason:
+        return {"status": "broken", "version": version, "reason": reason}
+    lines = output.strip().splitlines() or [""]
+    return {"status": "works", "version": version or lines[-1] or None, "reason": None}
+
+
+def _stated(package: str) -> str | None:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def kernels(*, with_torch: bool) -> tuple[list[dict[str, Any]], str | None]:
+    """What runs of the kernels, or why they could not be asked.
+
+    Where there may be a GPU, only torch can say what it can do; elsewhere its import is spared.
+    """
+    beside = "from posenc.kernels.gpu import gpu_device\nif gpu_device():\n    import torch\n"
+    output, reason = _answer(
+        f"import json\n{beside if with_torch else ''}"
+        "from posenc.kernels import report\nprint(json.dumps(report()))"
+    )
+    if reason:
+        return [], reason
+    rows: list[dict[str, Any]] = json.loads(output.strip().splitlines()[-1])
+    return rows, None
+
+
+def _answer(code: str) -> tuple[str, str | None]:
+    """What a process of its own prints, or why it did not end well."""
+    try:
+        done = subprocess.run(  # noqa: S603
+            [sys.executable, "-W", "ignore", "-c", code],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PATIENCE,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return "", f"no end within {PATIENCE} s"
+    if done.returncode < 0:
+        return "", f"its import ended by {signal.Signals(-done.returncode).name}"
+    if done.returncode:
+        return "", (done.stderr.strip().splitlines() or ["no message"])[-1]
+    return done.stdout, None

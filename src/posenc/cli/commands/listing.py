@@ -1,0 +1,94 @@
+"""`posenc list`: what there is, from the registry and the data."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import click
+
+from posenc._core.errors import suggest
+from posenc.cli.options.common import as_json
+from posenc.cli.output.show import print_json
+
+KINDS = {
+    "table": "added to the embeddings",
+    "rotary": "turns queries and keys",
+    "bias": "added to the attention logits",
+    "relative": "meets the queries and keys in attention",
+}
+
+
+SHOWN = ("name", "kind", "type", "pattern", "summary", "note")
+
+
+@click.command()
+@click.argument("words", nargs=-1)
+@as_json
+def command(words: tuple[str, ...], json_: bool) -> None:
+    """List the encodings, presets and plans of models.
+
+    WORDS leave the entries that have all of them in the name, kind or description, in any case of
+    letters: `posenc list rotary`, `posenc list t5`.
+    """
+    from posenc import presets
+    from posenc.registry import specs
+
+    encodings: list[dict[str, Any]] = [
+        {"name": cls.__name__, "kind": cls.kind, "summary": summary(cls)} for cls in specs()
+    ]
+    families: list[dict[str, Any]] = [
+        {
+            "name": row.name,
+            "kind": row.kind,
+            "type": row.spec["type"],
+            "sources": list(row.sources),
+            "note": row.note,
+        }
+        for row in map(presets.row, presets.names())
+    ]
+    plans: list[dict[str, Any]] = [
+        {
+            "name": row.name,
+            "pattern": row.pattern,
+            "sizes": dict(row.sizes),
+            "sources": list(row.sources),
+            "note": row.note,
+        }
+        for row in map(presets.plan_row, presets.plan_names())
+    ]
+    asked = [word.lower() for word in words]
+    rows: dict[str, list[dict[str, Any]]] = {
+        name: [row for row in rows if _has(row, asked)]
+        for name, rows in (("encodings", encodings), ("presets", families), ("plans", plans))
+    }
+    if words and not any(rows.values()):
+        names = [row["name"] for rows in (encodings, families, plans) for row in rows]
+        raise click.UsageError(f"nothing has {' '.join(words)!r}. {suggest(words[0], names)}")
+    if json_:
+        print_json(rows)
+        return
+    formatter = click.HelpFormatter(width=100)
+    sections: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    for row in rows["encodings"]:
+        sections[f"{row['kind']} ({KINDS[row['kind']]})"].append((row["name"], row["summary"]))
+    for row in rows["presets"]:
+        sections["presets (--preset NAME)"].append((row["name"], f"{row['type']}. {row['note']}"))
+    for row in rows["plans"]:
+        line = (row["name"], f"{row['pattern']}. {row['note']}")
+        sections["plans of models (posenc explain --plan NAME)"].append(line)
+    for title, lines in sections.items():
+        with formatter.section(title):
+            formatter.write_dl(lines)
+    click.echo(formatter.getvalue(), nl=False)
+
+
+def _has(row: dict[str, Any], words: list[str]) -> bool:
+    """Whether what is shown of an entry has all of some words."""
+    shown = " ".join(str(row.get(key, "")) for key in SHOWN).lower()
+    return all(word in shown for word in words)
+
+
+def summary(cls: type) -> str:
+    """The first line of a docstring."""
+    return (cls.__doc__ or "").strip().partition("\n")[0]

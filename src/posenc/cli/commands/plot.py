@@ -1,0 +1,239 @@
+"""`posenc plot`: pictures that show what is there."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import click
+
+from posenc._core.errors import suggest
+from posenc.cli.detective.locate import unpaired
+from posenc.cli.options.inputs import InputFile, InputText
+from posenc.cli.options.pictures import (
+    PlotSubject,
+    SpecWords,
+    arguments_of,
+    chosen,
+    other_spec_words,
+    row_option,
+    spec_words,
+    usage,
+    whole_numbers,
+    words_of,
+)
+from posenc.cli.output.pictures import finish, output_options
+from posenc.cli.output.show import print_json
+from posenc.plot.rows import PICTURES, PictureRow
+
+HELP = """Draw an encoding.
+
+\b
+  posenc plot table --dim 64 -o table.png
+  posenc plot table --dim 50 --length 45000 --height 670 -o period.png
+  posenc plot wavelengths --each-dim 64,128,512 -o widths.svg
+  posenc plot bias --encoding T5 --heads 4 --init-seed 0 -o t5.png
+
+A column of a table is a wave; one of less than 2 pixels per wave is left blank and named in the
+caption, as whatever else is drawn there is not in the table. Without -o or --numbers the caption is
+printed.
+"""
+
+
+class Pictures(click.Group):
+    """The pictures, with a suggestion for a misspelt one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """List the pictures in the order in which they are best read."""
+        return list(self.commands)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the picture as click does, with a suggestion."""
+        if args[0] not in self.commands and not args[0].startswith("-"):
+            ctx.fail(f"No such picture {args[0]!r}. {suggest(args[0], self.commands)}")
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=Pictures, help=HELP, invoke_without_command=True)
+@click.option("--json", "json_", is_flag=True, help="List the pictures as JSON.")
+@click.pass_context
+def command(ctx: click.Context, *, json_: bool) -> None:
+    """See `HELP`."""
+    if ctx.invoked_subcommand is not None:
+        if json_:
+            raise click.UsageError("write --json after the name of the picture.")
+        return
+    if json_:
+        print_json({name: picture.help for name, picture in command.commands.items()})
+        return
+    click.echo(ctx.get_help())
+
+
+# --- what the command line says of a picture ------------------------------------------------------
+
+
+class PictureRequest(NamedTuple):
+    """The arguments of a function of `posenc.plot`, and the encoding that they are about."""
+
+    subject: PlotSubject | None
+    positional: tuple[Any, ...]
+    keywords: dict[str, Any]
+
+
+def _one(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
+    """A picture of one encoding."""
+    subject = chosen(words_of(options), row.name)
+    learned = {"params": subject.params} if row.learned else {}
+    return PictureRequest(
+        subject, (subject.spec,), learned | arguments_of(row, options, subject.spec)
+    )
+
+
+def _several(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
+    """The wavelengths of an encoding at several widths and bases."""
+    several = [words_of(options)]
+    dims = whole_numbers(options.pop("each_dim"), "--each-dim")
+    if dims is not None:
+        several = [words._replace(dim=dim) for words in several for dim in dims]
+    bases = options.pop("each_base")
+    if bases is not None:
+        try:
+            numbers = [float(text) for text in bases.split(",")]
+        except ValueError:
+            expected = "write numbers such as 100,1e4."
+            raise click.UsageError(f"--each-base {bases[:50]!r}: {expected}") from None
+        several = [words._replace(base=base) for words in several for base in numbers]
+    specs = [chosen(words, row.name).spec for words in several]
+    return PictureRequest(None, (specs,), arguments_of(row, options, None))
+
+
+def _sentence(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
+    """The sum of the embeddings of a text and an encoding."""
+    from posenc.plot.given import read_table
+
+    tokens, file = options.pop("text"), options.pop("embeddings")
+    asked = _one(row, options)
+    if file is not None:
+        asked.keywords["embeddings"] = usage(lambda: read_table(file)).params["weight"]
+    asked.keywords["tokens"] = tokens
+    return asked
+
+
+def _values(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
+    """The positions of values."""
+    values, at = options.pop("values"), options.pop("at")
+    asked = _one(row, options)
+    if not values or len(set(at)) != len(at):
+        raise click.UsageError("give --value and --at together, one value for each dimension.")
+    if len(values) != len(at):
+        raise click.UsageError(unpaired(values, at))
+    within = asked.keywords.get("within")
+    if isinstance(within, int):
+        asked.keywords["within"] = (0, within)
+    asked.keywords["values"] = dict(zip(at, values, strict=True))
+    return asked
+
+
+def _two(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
+    """One of the other pictures for A and B."""
+    words, view = words_of(options), options.pop("view")
+    first = chosen(words, view)
+    second = chosen(_second(words, options), view)
+    keywords = arguments_of(row, options, first.spec)
+    learned = {"a_params": first.params, "b_params": second.params}
+    return PictureRequest(first, (view, first.spec, second.spec), learned | keywords)
+
+
+def _second(words: SpecWords, options: dict[str, Any]) -> SpecWords:
+    """B: as A, but for what the options of B say."""
+    b_options = {k[2:]: options.pop(k) for k in list(options) if k.startswith("b_")}
+    b_options = {k: v for k, v in b_options.items() if v not in (None, ())}
+    if not b_options:
+        raise click.UsageError("say what B is: --b-base, --b-dim, --b-encoding, --b-preset, …")
+    if b_options.keys() & {"encoding", "preset", "spec", "table"}:
+        return SpecWords(**b_options)
+    if words.spec is not None or words.table is not None:
+        raise click.UsageError("B needs a --b-spec, --b-table, --b-preset or --b-encoding here.")
+    return words._replace(**b_options)
+
+
+# What is said in another way than by naming one encoding: how that is read, and its parameters.
+READERS: Mapping[str, Callable[[PictureRow, dict[str, Any]], PictureRequest]] = {
+    "wavelengths": _several,
+    "sum": _sentence,
+    "find": _values,
+    "compare": _two,
+}
+PARAMETERS: Mapping[str, tuple[Callable[[Any], Any], ...]] = {
+    "wavelengths": (
+        click.option("--each-dim", metavar="64,128", help="The same encoding at several widths."),
+        click.option("--each-base", metavar="100,10000", help="The same with several bases."),
+    ),
+    "sum": (
+        click.argument("text", type=InputText(), default="the cat saw the dog"),
+        click.option(
+            "--embeddings",
+            type=InputFile(),
+            metavar="FILE",
+            help="Rows for the tokens of the text.",
+        ),
+    ),
+    "find": (
+        click.option(
+            "--value", "values", multiple=True, metavar="DIGITS", help="A value, as printed."
+        ),
+        click.option("--at", multiple=True, type=click.IntRange(0), help="Its dimension, from 0."),
+    ),
+    "compare": (click.argument("view", metavar="PICTURE"), other_spec_words),
+}
+
+
+# --- the commands ---------------------------------------------------------------------------------
+
+
+def _add(row: PictureRow) -> None:
+    """Add the command of a picture."""
+
+    def draw(**options: Any) -> None:
+        import posenc.plot
+
+        subject, positional, keywords = READERS.get(row.name, _one)(row, options)
+        picture = getattr(posenc.plot, row.name)
+        finish(functools.partial(picture, *positional, **keywords), subject, **options)
+
+    parameters: tuple[Any, ...] = (
+        spec_words,
+        *PARAMETERS.get(row.name, ()),
+        *map(row_option, row.options),
+    )
+    decorated: Any = draw
+    for decorate in reversed((*parameters, output_options)):
+        decorated = decorate(decorated)
+    command.command(row.name, help=row.about)(decorated)
+
+
+for _row in PICTURES.values():
+    _add(_row)
+
+
+@command.command()
+@click.argument("config", metavar="CONFIG", type=InputFile())
+@click.option("--to", type=int, metavar="LENGTH", help="The new length, in positions.")
+@click.option("--factor", type=float, help="The new length over the trained one, in place of --to.")
+@click.option("--trained", type=int, metavar="LENGTH", help="Where training ended.")
+@output_options
+def extend(config: str, **options: Any) -> None:
+    """Draw what rules that extend a context do to the rotations of a config."""
+    import posenc.plot
+    from posenc.detect.extend import extend_context
+
+    lengths = {name: options.pop(name) for name in ("factor", "trained")}
+    extension = extend_context(config, options.pop("to"), **lengths)
+    stretched = next((layer for layer in extension.layers if not layer.window), extension.layers[0])
+    spec = stretched.baseline.spec
+    asked: dict[str, Any] = {"original_length": extension.trained, "factor": extension.factor}
+    subject = PlotSubject(spec, None, f"{extension.model}, {stretched.name}")
+    finish(functools.partial(posenc.plot.stretch, spec, **asked), subject, **options)

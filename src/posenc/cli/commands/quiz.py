@@ -1,0 +1,220 @@
+"""`posenc quiz`: questions about positional encodings, and the code that answers them."""
+
+from __future__ import annotations
+
+import io
+import secrets
+import sys
+from typing import TYPE_CHECKING, Any, TextIO
+
+import click
+
+from posenc._core.errors import suggest
+from posenc.cli.options.common import as_json, count_of
+from posenc.cli.output.show import clean, print_json
+
+if TYPE_CHECKING:
+    from posenc.learn import Question
+
+MOST = 200
+LONGEST_LINE = 4096  # of which one character too many is enough to refuse it
+PATIENCE = 5  # lines that are no answer, before a question is given up: `yes '' | posenc quiz` ends
+COMMANDS = {"?": "help", "s": "skip", "q": "quit"}
+
+EXAMPLES = """\b
+Examples:
+  posenc quiz
+  posenc quiz frequencies --seed 7
+  posenc quiz rope --show
+  posenc quiz --list
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.argument("topic", required=False)
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Which questions and numbers.")
+@click.option(
+    "--count", type=click.IntRange(1, MOST), default=5, help="How many questions. [default: 5]"
+)
+@click.option("--list", "list_", is_flag=True, help="List the topics.")
+@click.option("--show", is_flag=True, help="Print the questions with their answers; ask nothing.")
+@as_json
+def command(
+    *, topic: str | None, seed: int | None, count: int, list_: bool, show: bool, json_: bool
+) -> None:
+    """Answer questions about positional encodings.
+
+    Each question was proven to have one answer before it is asked, and the code that proves it is
+    shown with its output afterwards. The same --seed asks the same questions on any machine. No
+    score is kept.
+    """
+    from posenc import learn
+
+    if topic is not None and topic not in learn.topics():
+        raise click.UsageError(f"{topic!r} is no topic. {suggest(topic, learn.topics())}")
+    if list_:
+        _list(topic, json_)
+        return
+    seed = secrets.randbelow(100_000) if seed is None else seed
+    asked = learn.quiz(topic, seed=seed, count=count)
+    if json_:
+        print_json({"topic": topic, "seed": seed, "questions": [_described(q) for q in asked]})
+        return
+    again = f"posenc quiz{f' {topic}' if topic else ''} --seed {seed} --count {count}"
+    click.echo(f"{count_of(asked, 'question')}; the same again: {again}")
+    if show:
+        for number, question in enumerate(asked, 1):
+            _put(question, number, len(asked))
+            _solve(question, "Answer:")
+        return
+    click.echo("s skips a question, q ends, ? says what can be typed.")
+    _ask_all(asked, _keyboard())
+
+
+def _keyboard() -> TextIO:
+    """Standard input, whatever bytes come; nothing where it is closed."""
+    if sys.stdin is None:
+        return io.StringIO()
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
+    return sys.stdin
+
+
+def _list(topic: str | None, json_: bool) -> None:
+    from posenc import learn
+
+    rows: list[dict[str, Any]] = [
+        {
+            "topic": name,
+            "title": learn.lesson(name).title,
+            "lead": learn.lesson(name).lead,
+            "questions": list(learn.question_ids(name)),
+        }
+        for name in ([topic] if topic else learn.topics())
+    ]
+    if json_:
+        print_json({"topics": rows})
+        return
+    formatter = click.HelpFormatter(width=100)
+    formatter.write_dl(
+        [(row["topic"], f"{row['lead']} ({len(row['questions'])} questions)") for row in rows]
+    )
+    click.echo(formatter.getvalue(), nl=False)
+
+
+def _described(question: Question) -> dict[str, Any]:
+    from posenc.learn import Choice
+
+    answer = question.answer
+    about: dict[str, Any]
+    if isinstance(answer, Choice):
+        options = [{"id": name, "text": text} for name, text in answer.options]
+        about = {"kind": "choice", "options": options, "right": answer.right}
+    else:
+        about = {"kind": "number", "right": answer.value, "margin": answer.margin}
+    return {
+        "topic": question.topic,
+        "id": question.id,
+        "prompt": question.prompt,
+        **about,
+        "picture": question.picture and question.picture._asdict(),
+        "explanation": question.explanation,
+        "check": str(question.transcript),
+    }
+
+
+# --- a dialogue -----------------------------------------------------------------------------------
+
+
+def _ask_all(asked: tuple[Question, ...], lines: TextIO) -> None:
+    for number, question in enumerate(asked, 1):
+        _put(question, number, len(asked))
+        outcome = _answer(question, lines)
+        if outcome in {"end", "quit"}:
+            click.echo("" if outcome == "quit" else "\nNo more answers came; that was all.")
+            return
+        verdicts = {"right": "Right.", "wrong": "No.", "skip": "The answer:"}
+        _solve(question, verdicts[outcome])
+
+
+def _put(question: Question, number: int, total: int) -> None:
+    from posenc.learn import Choice
+    from posenc.learn.answers import letters
+    from posenc.learn.sketch import blocks
+
+    click.echo()
+    click.echo(click.style(f"{number} of {total}, {question.topic}", dim=True))
+    click.echo(_wrapped(question.prompt))
+    if question.picture is not None:
+        click.echo(f"\n{blocks(question.picture)}\n")
+    answer = question.answer
+    if isinstance(answer, Choice):
+        texts = dict(answer.options)
+        for letter, name in letters(answer).items():
+            click.echo(f"  {letter}) {texts[name]}")
+    else:
+        click.echo(f"  ({answer.stated})")
+
+
+def _answer(question: Question, lines: TextIO) -> str:
+    """The word for what came: right, wrong, skip, quit, or end."""
+    from posenc.learn import judge
+
+    for _ in range(PATIENCE):
+        click.echo("> ", nl=False)
+        line = _line(lines)
+        if line is None:
+            return "end"
+        word = COMMANDS.get(line.strip().lower())
+        if word in {"skip", "quit"}:
+            return word
+        if word == "help":
+            click.echo(_help(question))
+            continue
+        verdict = judge(question, line)
+        if verdict.kind != "unreadable":
+            return verdict.kind
+        click.echo(f"Not counted: {clean(verdict.reason)}")
+    click.echo("That is enough of those; on to the answer.")
+    return "skip"
+
+
+def _line(lines: TextIO) -> str | None:
+    """The next line, cut where it is longer than any answer; None where there is none."""
+    line = lines.readline(LONGEST_LINE)
+    if not line:
+        return None
+    rest = line
+    while rest and not rest.endswith("\n"):
+        rest = lines.readline(LONGEST_LINE)
+    return line.rstrip("\n")
+
+
+def _help(question: Question) -> str:
+    from posenc.learn import Choice
+    from posenc.learn.answers import letters
+
+    if isinstance(question.answer, Choice):
+        return f"Type one of {', '.join(letters(question.answer))}, or s, or q."
+    return f"Type a number ({question.answer.stated}), such as -1.5 or 2e3, or s, or q."
+
+
+def _solve(question: Question, verdict: str) -> None:
+    from posenc.learn import Choice
+    from posenc.learn.answers import letters
+
+    answer = question.answer
+    if isinstance(answer, Choice):
+        letter = next(letter for letter, name in letters(answer).items() if name == answer.right)
+        right = f"{letter}) {dict(answer.options)[answer.right]}"
+    else:
+        right = f"{answer.value:.6g}" if isinstance(answer.value, float) else str(answer.value)
+    click.echo(_wrapped(f"{verdict} {right}"))
+    click.echo(_wrapped(question.explanation))
+    click.echo()
+    for line in str(question.transcript).splitlines():
+        click.echo(f"    {line}")
+
+
+def _wrapped(text: str) -> str:
+    return click.wrap_text(text, width=92)

@@ -1,0 +1,1 @@
+"""The commands of the detective, a file each."""

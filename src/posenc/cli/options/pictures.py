@@ -1,0 +1,350 @@
+"""What the command line says about the encoding of a picture, and where the picture goes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from posenc._core.errors import ArgumentError, DataError, SpecError, suggest
+from posenc._core.io import inputs
+from posenc._core.spec.spec import Value
+from posenc.cli.options.common import (
+    LARGEST_DIM,
+    ODDS,
+    ORDERS,
+    RenamedOption,
+    WordChoice,
+    encoding_names,
+    of_options,
+    preset_names,
+    spec_of,
+)
+from posenc.cli.options.inputs import InputFile
+from posenc.cli.options.parameters import ParameterChoice, learnt_from
+from posenc.cli.options.places import grid_sides
+from posenc.plot.rows import PICTURES, PictureOption, PictureRow, pictures_of
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+PAIRINGS = ("half", "interleaved")
+NAMES = ("encoding", "preset", "spec", "table")  # of which one names the encoding
+DIM, HEADS = 128, 8  # where an encoding needs a size and none is given
+
+
+class SpecWords(NamedTuple):
+    """What the command line says about one encoding."""
+
+    encoding: str | None = None
+    dim: int | None = None
+    base: float | None = None
+    heads: int | None = None
+    order: str | None = None
+    odd: str | None = None
+    pairing: str | None = None
+    field: tuple[str, ...] = ()
+    preset: str | None = None
+    spec: str | None = None
+    table: str | None = None
+    tensor: str | None = None
+    params: str | None = None
+    init_seed: int | None = None
+
+
+class PlotSubject(NamedTuple):
+    """An encoding, what it has learned, and where that came from."""
+
+    spec: Any
+    params: Mapping[str, Any] | None
+    origin: str
+
+
+SIZE = click.IntRange(1, LARGEST_DIM)
+# Name and settings of what names an encoding.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "encoding": {
+        "metavar": "NAME",
+        "help": "A class; see `posenc list`.",
+        "shell_complete": encoding_names,
+    },
+    "dim": {"type": SIZE, "help": "Width of the encoding. [default: 128]"},
+    "base": {"type": float, "help": "Base of the frequencies. [default: 10000]"},
+    "heads": {"type": click.IntRange(1), "help": "Heads of a bias. [default: 8]"},
+    "order": {"type": WordChoice(ORDERS), "help": "Order of the channels."},
+    "odd": {"type": WordChoice(ODDS), "help": "What happens at an odd width."},
+    "pairing": {"type": WordChoice(PAIRINGS), "help": "Of a rotation."},
+    "field": {"multiple": True, "metavar": "NAME=JSON", "help": "Any other field of the class."},
+    "preset": {
+        "metavar": "NAME",
+        "help": "A family of models; see `posenc list`.",
+        "shell_complete": preset_names,
+    },
+    "spec": {"metavar": "JSON|FILE", "help": "The JSON of a spec, or a file that holds it."},
+    "table": {
+        "type": InputFile(),
+        "metavar": "FILE",
+        "help": "A table of numbers: .npy, .npz, .safetensors, …",
+    },
+    "tensor": {"metavar": "NAME", "help": "Which one of that file."},
+    "params": {
+        "type": InputFile(),
+        "metavar": "FILE",
+        "help": "The parameters of a learned encoding.",
+    },
+    "init_seed": {"metavar": "N", "type": click.IntRange(0), "help": "Begin it untrained."},
+}
+
+
+def spec_words(command: F) -> F:
+    """Add the options that name an encoding."""
+    for name, settings in reversed(OPTIONS.items()):
+        command = click.option(f"--{name.replace('_', '-')}", **settings)(command)
+    return command
+
+
+def other_spec_words(command: F) -> F:
+    """Add the same for another encoding, B, which is as the first but for what they say."""
+    for name, settings in reversed(OPTIONS.items()):
+        flag = {**settings, "help": f"The --{name.replace('_', '-')} of B."}
+        command = click.option(f"--b-{name.replace('_', '-')}", **flag)(command)
+    return command
+
+
+def usage(call: Callable[[], Any]) -> Any:
+    """The result of a call whose mistakes are those of the command line."""
+    try:
+        return call()
+    except (ArgumentError, SpecError) as error:
+        raise click.UsageError(str(error)) from error
+
+
+def chosen(words: SpecWords, picture: str) -> PlotSubject:
+    """The encoding that the options name."""
+    named = [name for name in NAMES if getattr(words, name) is not None]
+    if len(named) > 1:
+        raise click.UsageError(" or ".join(f"--{name}" for name in named) + ", not both.")
+    if words.tensor is not None and words.table is None:
+        raise click.UsageError("--tensor names an array of a --table.")
+    if words.table is not None:
+        return _from_file(words)
+    if words.spec is not None:
+        _none_beside("--spec", _fields(words))
+        spec = spec_of(words.spec, "--spec")
+    else:
+        try:
+            spec = _spec(words, picture)
+        except (ArgumentError, SpecError) as error:
+            raise click.UsageError(of_options(error)) from error
+    learnable = picture in pictures_of(spec) or picture == "compare"
+    if not learnable and words.init_seed is None and words.params is None:
+        return PlotSubject(spec, None, "")  # the picture itself says what it shows
+    if words.init_seed is None and words.params is None and getattr(spec, "shapes", None):
+        names = ", ".join(spec.shapes)
+        raise click.UsageError(
+            f"{type(spec).__name__} learns {names}: give them with --params FILE, "
+            "or begin untrained with --init-seed N."
+        )
+    learnt = learnt_from(ParameterChoice(words.params, words.init_seed), spec)
+    return PlotSubject(spec, learnt.values, learnt.origin)
+
+
+def _from_file(words: SpecWords) -> PlotSubject:
+    from posenc.plot.given import read_table
+
+    for name in ("dim", "base", "heads", "order", "odd", "pairing", "params", "init_seed"):
+        if getattr(words, name) is not None:
+            raise click.UsageError(f"--{name.replace('_', '-')}: the --table says everything.")
+    spec, params, origin = usage(lambda: read_table(str(words.table), words.tensor))
+    return PlotSubject(spec, params, origin)
+
+
+def _spec(words: SpecWords, picture: str) -> Any:
+    from posenc.registry import from_json
+
+    fields = _fields(words)
+    if words.preset is not None:
+        _none_beside("--preset", {k: v for k, v in fields.items() if k not in SIZES})
+        from posenc.presets import preset, row
+
+        size = row(words.preset).size
+        default = HEADS if size == "heads" else DIM
+        return preset(words.preset, fields.get(size, default))
+    if words.encoding is None:
+        base = dict(PICTURES[picture if picture in PICTURES else "table"].example)
+        if fields and "ladder" in base:  # which is of one width and one base
+            base = dict(PICTURES["table"].example)
+        if words.heads is not None and "heads" not in base:
+            raise click.UsageError("--heads: say which --encoding has heads.")
+        if words.pairing is not None and base["type"] != "RoPE":
+            base = {"type": "RoPE", "dim": DIM}
+        return from_json(json.dumps({**base, **fields}))
+    return from_json(json.dumps({"type": _named(words.encoding), **_sized(words, fields)}))
+
+
+SIZES = ("dim", "heads")
+
+
+def _named(name: str) -> str:
+    """The class of a name, in any case of letters."""
+    from posenc.registry import names
+
+    folded = {known.lower(): known for known in names()}
+    if name.lower() not in folded:
+        raise click.UsageError(f"no encoding {name[:60]!r}. {suggest(name, folded.values())}")
+    return folded[name.lower()]
+
+
+def _sized(words: SpecWords, fields: dict[str, Any]) -> dict[str, Any]:
+    """The fields, with those that the class needs and nobody gave: as in its example."""
+    import dataclasses
+
+    from posenc.registry import lookup
+
+    cls: Any = lookup(_named(str(words.encoding)))
+    needed = {
+        field.name
+        for field in dataclasses.fields(cls)
+        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    }
+    usual = {"dim": DIM, "pairing": "half", **cls.example.fields, "heads": HEADS, "length": 512}
+    return {**{key: _plain(value) for key, value in usual.items() if key in needed}, **fields}
+
+
+def _plain(value: Any) -> Any:
+    """A field as JSON has it."""
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value.to_dict() if isinstance(value, Value) else value
+
+
+def _fields(words: SpecWords) -> dict[str, Any]:
+    names = ("dim", "base", "heads", "order", "odd", "pairing")
+    fields = {name: getattr(words, name) for name in names if getattr(words, name) is not None}
+    if "pairing" in fields:
+        fields["pairing"] = {"type": "Pairing", "order": fields["pairing"]}
+    for text in words.field:
+        name, equals, value = text.partition("=")
+        if not equals or not name.isidentifier():
+            raise click.UsageError(f"--field {text[:60]!r}: write NAME=JSON, such as buckets=64.")
+        try:
+            fields[name] = inputs.parse(value, f"--field {name}", inputs.PAGE)
+        except DataError:
+            fields[name] = value
+    return fields
+
+
+def _none_beside(option: str, fields: Mapping[str, Any]) -> None:
+    if fields:
+        listed = ", ".join(f"--{name}" for name in fields)
+        raise click.UsageError(f"{option} says everything: leave out {listed}.")
+
+
+def ranged(text: str | None, option: str) -> int | tuple[int, int] | None:
+    """`1000`, or `FROM:TO` with the end left out."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"\s*(?:(-?[\d_,]+)\s*:)?\s*(-?[\d_,]+)\s*", text)
+    if not match:
+        raise click.UsageError(f"{option} {text[:50]!r}: write a number, or FROM:TO.")
+    first, last = (None if g is None else int(re.sub("[_,]", "", g)) for g in match.groups())
+    assert last is not None, "the pattern has it"  # noqa: S101 - for the type checker
+    return last if first is None else (first, last)
+
+
+def stretch_of(text: str | None, option: str) -> tuple[int, int] | None:
+    """`FROM:TO`. One number would be one position elsewhere, and is no stretch to draw."""
+    span = ranged(text, option)
+    if isinstance(span, int):
+        many = f"{option} 0:{span}"
+        raise click.UsageError(
+            f"{option} {text}: one number names one of them, and a picture shows a stretch: write "
+            f"FROM:TO, or for the first {span} {many}."
+        )
+    return span
+
+
+def whole_numbers(text: str | None, option: str) -> list[int] | None:
+    """`0,1,5-7` as a list; `FROM:TO` in it has its end left out."""
+    if text is None:
+        return None
+    numbers: list[int] = []
+    for part in text.split(","):
+        ends = re.fullmatch(r"\s*(\d{1,9})(?:\s*([-:])\s*(\d{1,9}))?\s*", part)
+        if not ends:
+            raise click.UsageError(f"{option} {text[:50]!r}: write numbers such as 0,1,5-7 or 0:8.")
+        first, last = int(ends[1]), int(ends[3] or ends[1]) - (ends[2] == ":")
+        if not 0 <= last - first < LARGEST_DIM:
+            raise click.UsageError(f"{option} {part!r}: at most {LARGEST_DIM} numbers, rising.")
+        numbers += range(first, last + 1)
+    return numbers
+
+
+def sides(text: str | None, spec: Any) -> tuple[int, ...] | None:
+    """The sides of a grid, in the order of the axes of a spec."""
+    if text is None:
+        return None
+    axes = getattr(spec, "axes", ("position",))
+    try:
+        named = grid_sides(text, axes)
+    except click.BadParameter as error:
+        raise click.UsageError(f"--grid: {error.message}") from error
+    return tuple(named[axis] for axis in axes)
+
+
+# --- the options of a row -------------------------------------------------------------------------
+
+
+# How click reads an option, and what its help shows in the place of its value.
+TYPES = {"count": click.IntRange(1), "integer": click.INT, "float": click.FLOAT}
+TYPES |= {"pixels": click.IntRange(1, 16384)}
+METAVARS = {"stretch": "FROM:TO", "range": "N|FROM:TO", "list": "0,1,5-7", "two": "M,N"}
+METAVARS |= {"grid": "HxW", "names": "A,B,…"}
+
+
+def row_option(option: PictureOption) -> Callable[[F], F]:
+    """An argument of a picture as an option of its command."""
+    return click.option(
+        option.flag,
+        cls=RenamedOption,
+        old=option.old,
+        help=option.help,
+        metavar=METAVARS.get(option.reads),
+        type=WordChoice(option.words) if option.words else TYPES.get(option.reads),
+        is_flag=option.reads == "flag",
+        hidden=option.reads == "stranger",
+    )
+
+
+def arguments_of(row: PictureRow, options: dict[str, Any], spec: Any) -> dict[str, Any]:
+    """The arguments of a picture of a spec that were given, taken out of the options."""
+    arguments = {}
+    for option in row.options:
+        # What click calls it: an encoding may have a field of the argument's name.
+        text = options.pop(option.name or option.argument)
+        if text is not None:
+            arguments[option.argument] = _read(option, text, spec)
+    return arguments
+
+
+def _read(option: PictureOption, text: Any, spec: Any) -> Any:
+    if option.reads == "stranger":
+        raise click.UsageError(f"{option.flag}: {option.help}")
+    if option.reads == "grid":
+        return sides(text, spec)
+    if option.reads == "names":
+        return tuple(name.strip() for name in text.split(","))
+    if option.reads == "two":
+        numbers = whole_numbers(text, option.flag) or []
+        if len(numbers) != 2:
+            raise click.UsageError(f"{option.flag}: write two positions, such as 40,8.")
+        return tuple(numbers)
+    readers = {"range": ranged, "stretch": stretch_of, "list": whole_numbers}
+    return readers[option.reads](text, option.flag) if option.reads in readers else text
+
+
+def words_of(options: dict[str, Any]) -> SpecWords:
+    """Take what names the encoding out of the options."""
+    return SpecWords(**{name: options.pop(name) for name in SpecWords._fields})

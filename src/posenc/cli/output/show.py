@@ -1,0 +1,137 @@
+"""What the commands print for people: aligned strips of numbers, elided in the middle."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import shutil
+import sys
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+import numpy as np
+
+from posenc._core.errors import DataError, mismatch
+
+if TYPE_CHECKING:
+    from posenc.cli.options.places import PositionSequence
+
+BARS = "▁▂▃▄▅▆▇█"
+MOST_BARS = 16
+NAME_WIDTH = 12
+MOST_ROWS = 40
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output; finite numbers only, ASCII only."""
+    try:
+        text = json.dumps(value, allow_nan=False)
+    except ValueError:
+        todo = "Write the numbers to a file: -o OUT."
+        raise DataError(mismatch("--json", "finite numbers", "NaN or infinity", todo)) from None
+    click.echo(text)
+
+
+def width_of_screen() -> int:
+    """Columns of the terminal; 80 where there is none."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
+
+
+def clean(text: str) -> str:
+    """The text without characters that move the cursor or cannot be printed."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def columns_of(text: str) -> int:
+    """Columns that a text takes on a screen: two for wide characters, none for combining ones."""
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(unicodedata.combining(c) != 0 for c in text)
+
+
+def fit(text: str, width: int) -> str:
+    """The text in exactly `width` columns, cut with an ellipsis or filled with spaces."""
+    text = clean(text)
+    if columns_of(text) > width:
+        while columns_of(text) > width - 1:
+            text = text[:-1]
+        text += "…"
+    return text + " " * (width - columns_of(text))
+
+
+def elide(count: int, most: int) -> list[int | None]:
+    """Indices 0 to count - 1, at most `most` of them, None where the middle is left out."""
+    if count <= most:
+        return list(range(count))
+    head = (most + 1) // 2
+    return [*range(head), None, *range(count - (most - head), count)]
+
+
+def shade(value: float, largest: float) -> str:
+    """The bar of a value, lowest at -largest, highest at +largest."""
+    if not math.isfinite(value):
+        return "?"
+    part = (value / largest + 1) / 2 if largest else 0.5
+    return BARS[min(len(BARS) - 1, int(part * len(BARS)))]
+
+
+class AlignedRows:
+    """Rows of numbers under one heading, aligned with those of other headings."""
+
+    def __init__(self, names: Sequence[str] | None, places: PositionSequence, width: int) -> None:
+        self.rows = elide(len(places), MOST_ROWS)
+        self.names = names
+        self.count = len(places)
+        self.labels = {i: places.label(i) for i in self.rows if i is not None}
+        longest = max((columns_of(clean(name)) for name in names or ()), default=0)
+        self.name_width = min(NAME_WIDTH, max(5, longest)) if names is not None else 0
+        self.place_width = max([3, *map(len, self.labels.values())])
+        self.width = width
+
+    def block(self, heading: str, row: Callable[[int], np.ndarray], dim: int) -> Iterator[str]:
+        """The lines of a block; `row(i)` gives the `dim` numbers of row i."""
+        shown = {i: np.asarray(row(i), dtype=np.float64) for i in self.rows if i is not None}
+        flat = np.concatenate([*shown.values(), np.zeros(1)])
+        largest = float(np.max(np.abs(flat[np.isfinite(flat)])))
+        number = max([5, *(len(_number(v)) for values in shown.values() for v in values)])
+        bars = elide(dim, MOST_BARS)
+        taken = self.name_width + (1 if self.name_width else 0) + self.place_width
+        room = (self.width - taken - 2 - len(bars)) // (number + 1)
+        picked = elide(dim, dim if room >= dim else max(2, room - 1))
+        head = [fit("token", self.name_width)] if self.names is not None else []
+        head.append("pos".rjust(self.place_width))
+        head += [" …" if c is None else str(c).rjust(number) for c in picked]
+        yield heading
+        yield click.style(" ".join(head), dim=True)
+        for i in self.rows:
+            if i is None:
+                left_out = self.count - len(shown)
+                yield f"… {left_out} more rows (all of them with --json or -o)"
+                continue
+            values = shown[i]
+            front = [fit(self.names[i], self.name_width)] if self.names is not None else []
+            front.append(self.labels[i].rjust(self.place_width))
+            front += [" …" if c is None else _number(values[c]).rjust(number) for c in picked]
+            yield " ".join(front) + "  " + _bars(values, bars, largest)
+        yield click.style(f"{BARS[0]} {-largest:.3g} to {BARS[-1]} {largest:.3g}", dim=True)
+
+
+def _bars(values: np.ndarray, picked: list[int | None], largest: float) -> str:
+    return "".join("…" if c is None else shade(float(values[c]), largest) for c in picked)
+
+
+def _number(value: float) -> str:
+    text = f"{value:.2f}" if abs(value) < 1000 else f"{value:.3g}"
+    return "0.00" if text == "-0.00" else text
+
+
+@contextlib.contextmanager
+def progress(label: str, length: int) -> Iterator[Callable[[int], object]]:
+    """A progress bar on standard error, where that is a screen."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    with click.progressbar(length=length, label=label, file=sys.stderr) as bar:
+        yield bar.update

@@ -1,0 +1,278 @@
+"""Arrays through a verb in tiles: memory stays the same however large the file is."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from posenc._core.errors import DataError, mismatch
+from posenc._core.io import files, inputs, npy, outputs, safetensors, tensor_layout
+from posenc.cli.options.common import table_width
+
+if TYPE_CHECKING:
+    from posenc.cli.options.places import PositionSequence
+    from posenc.encodings.table.base import TableSpec
+
+TILE = 2**20  # elements worked on at a time; about 30 bytes each while they are
+RUN = 2**17  # elements of one sequence in a tile, so that many sequences share their rows
+
+SUFFIXES = (".npy", ".safetensors")
+
+
+class Target(NamedTuple):
+    """Where a result goes, and what becomes of a file that has the name."""
+
+    path: Path
+    force: bool
+
+    @property
+    def format(self) -> str:
+        """`npy` or `safetensors`, by the suffix."""
+        if self.path.suffix not in SUFFIXES:
+            received = f"{self.path.name!r}"
+            raise DataError(
+                mismatch("-o", f"a name that ends in {' or '.join(SUFFIXES)}", received)
+            )
+        return self.path.suffix[1:]
+
+    def open(self) -> contextlib.AbstractContextManager[IO[bytes]]:
+        """The file, which appears when it is complete."""
+        return outputs.replacing(self.path, existing="replace" if self.force else "refuse")
+
+
+def check_source(layout: tensor_layout.Layout, tensor: tensor_layout.Tensor) -> None:
+    """Raise unless the tensor holds embeddings: floating, (..., seq, dim), in C order."""
+    caller = f"{layout.path}" + (f": {tensor.name!r}" if tensor.name else "")
+    if tensor.dtype not in files.FLOATS:
+        todo = "Convert it to a floating dtype first."
+        raise DataError(
+            mismatch(caller, f"numbers of {', '.join(files.FLOATS)}", tensor.dtype, todo)
+        )
+    if len(tensor.shape) < 2:
+        raise DataError(mismatch(caller, "shape (..., seq, dim)", f"shape {tensor.shape}"))
+    if tensor.shape[-1] == 0:
+        raise DataError(mismatch(caller, "a width of at least 1", f"shape {tensor.shape}"))
+    if tensor.order == "F":
+        todo = "Save it with numpy.ascontiguousarray(array)."
+        raise DataError(mismatch(caller, "the last axis together (C order)", "Fortran order", todo))
+
+
+class RowBlock(NamedTuple):
+    """Some leading rows, some positions of each."""
+
+    rows: slice
+    seq: slice
+
+
+def tiles(rows: int, seq: int, dim: int, size: int = TILE) -> Iterator[RowBlock]:
+    """Cut (rows, seq, dim) into tiles of about `size` elements, in the order of the file.
+
+    A tile takes the same stretch of several sequences where it can: the encoding of that stretch is
+    then computed once for all of them.
+    """
+    stretch = max(1, min(seq, min(RUN, size) // dim))
+    together = max(1, min(rows, size // (stretch * dim)))
+    for row in range(0, rows, together):
+        for begin in range(0, seq, stretch):
+            yield RowBlock(
+                slice(row, min(row + together, rows)), slice(begin, min(begin + stretch, seq))
+            )
+
+
+def add_to_file(
+    spec: TableSpec,
+    layout: tensor_layout.Layout,
+    tensor: tensor_layout.Tensor,
+    target: Target,
+    *,
+    places: PositionSequence,
+    params: Mapping[str, np.ndarray] | None = None,
+    finite: bool,
+    progress: Callable[[int], object],
+    size: int = TILE,
+) -> None:
+    """Add an encoding to a tensor of a file, or append it, and write the file anew."""
+    stored = tensor.stored
+    if stored is None:
+        raise DataError(mismatch(str(layout.path), "a dtype that NumPy can hold", tensor.dtype))
+    kept = target.format == layout.format and spec.width == spec.dim
+    new_stored = stored if kept else np.dtype(stored).newbyteorder("<").str
+    *lead, seq, dim = tensor.shape
+    item = np.dtype(stored).itemsize
+    with target.open() as sink, inputs.unchanged(layout.path, layout.state) as source:
+        at = _front(layout, tensor, target, spec.width, (source, sink))
+        for tile in tiles(math.prod(lead), seq, spec.width, size):
+            begins = [row * seq + tile.seq.start for row in _range(tile.rows)]  # in tokens
+            steps = tile.seq.stop - tile.seq.start
+            if tile.seq == slice(0, seq):  # whole sequences lie side by side
+                begins, steps = begins[:1], steps * len(begins)
+            pieces = [
+                files.read(source, tensor.begin + begin * dim * item, steps * dim, stored)
+                for begin in begins
+            ]
+            x = np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
+            x = x.reshape(tile.rows.stop - tile.rows.start, -1, dim)
+            y = _result(spec, files.decode(x, tensor.dtype), places.array(tile.seq), params)
+            done = files.encode(y, tensor.dtype, new_stored)
+            if finite:
+                _check_finite(str(layout.path), x, done, tensor, tile)
+            for begin, piece in zip(begins, done.reshape(len(begins), -1), strict=True):
+                files.write(sink, at + begin * spec.width * item, piece)
+            progress(x.size)
+
+
+def _front(
+    layout: tensor_layout.Layout,
+    tensor: tensor_layout.Tensor,
+    target: Target,
+    width: int,
+    streams: tuple[IO[bytes], IO[bytes]],
+) -> int:
+    """Write all that stands around the tensor; where its bytes begin."""
+    source, sink = streams
+    shape = (*tensor.shape[:-1], width)
+    if target.format == layout.format and shape == tensor.shape:
+        files.copy(source, 0, tensor.begin, sink, 0)
+        files.copy(source, tensor.end, layout.size, sink, tensor.end)
+        return tensor.begin
+    if target.format == layout.format == "safetensors":
+        return _moved(layout, tensor, shape, source, sink)
+    name = tensor.name or "embeddings"
+    header = _header(target, name, tensor.dtype, shape, layout.metadata)
+    files.write(sink, 0, header)
+    return len(header)
+
+
+def _moved(
+    layout: tensor_layout.Layout,
+    tensor: tensor_layout.Tensor,
+    shape: tuple[int, ...],
+    source: IO[bytes],
+    sink: IO[bytes],
+) -> int:
+    """Copy the other tensors to where a wider one leaves room; where its bytes begin."""
+    in_order = sorted(layout.tensors.values(), key=lambda t: (t.begin, t.end))
+    shapes = {t.name: (t.dtype, shape if t is tensor else t.shape) for t in in_order}
+    header = safetensors.safetensors_header(shapes, layout.metadata)
+    files.write(sink, 0, header)
+    at = first = len(header)
+    for other in in_order:
+        if other is tensor:
+            first = at
+            at += math.prod(shape) * np.dtype(tensor.stored).itemsize
+            continue
+        files.copy(source, other.begin, other.end, sink, at)
+        at += other.end - other.begin
+    return first
+
+
+def _header(
+    target: Target, name: str, dtype: str, shape: tuple[int, ...], metadata: Mapping[str, str]
+) -> bytes:
+    if target.format == "npy":
+        return npy.npy_header(dtype, shape)
+    return safetensors.safetensors_header({name: (dtype, shape)}, metadata)
+
+
+def _range(part: slice) -> range:
+    return range(part.start, part.stop)
+
+
+def _result(
+    spec: TableSpec, x: np.ndarray, positions: np.ndarray, params: Mapping[str, np.ndarray] | None
+) -> np.ndarray:
+    from posenc.functional import add
+
+    with np.errstate(over="ignore", invalid="ignore"):  # looked for below, with a place
+        return add(spec, x, positions=positions, params=params)
+
+
+def _check_finite(
+    caller: str, x: np.ndarray, y: np.ndarray, tensor: tensor_layout.Tensor, tile: RowBlock
+) -> None:
+    # NaN and infinity survive the sum, so one look at the result covers both.
+    if np.isfinite(files.decode(y, tensor.dtype)).all():
+        return
+    before, after = files.decode(x, tensor.dtype), files.decode(y, tensor.dtype)
+    bad = ~np.isfinite(before)
+    what = "finite numbers (or --allow-nonfinite)"
+    if not bad.any():
+        bad, what = ~np.isfinite(after), f"sums that fit {tensor.dtype}"
+    row, step, channel = (int(n) for n in np.argwhere(bad)[0])
+    *lead, _, _ = tensor.shape
+    place = [int(n) for n in np.unravel_index(tile.rows.start + row, lead)] if lead else []
+    index = [*place, tile.seq.start + step, channel]
+    value = (before if what.startswith("finite") else after)[row, step, channel]
+    raise DataError(mismatch(caller, what, f"{value} at index {index}"))
+
+
+# --- arrays that are computed ---------------------------------------------------------------------
+
+
+def write_array(target: Target, name: str, values: np.ndarray) -> None:
+    """Write an array of native numbers under a name."""
+    dtype = values.dtype.name
+    with target.open() as sink:
+        header = _header(target, name, dtype, values.shape, {})
+        files.write(sink, 0, header)
+        stored = np.dtype(dtype).newbyteorder("<").str
+        files.write(sink, len(header), files.encode(values, dtype, stored))
+
+
+def write_rows(
+    spec: TableSpec,
+    places: PositionSequence,
+    target: Target,
+    *,
+    params: Mapping[str, np.ndarray] | None = None,
+    dtype: str,
+    progress: Callable[[int], object],
+    size: int = TILE,
+) -> None:
+    """Write the rows of a table, (positions, columns), as an array or as lines of numbers."""
+    lines = target.path.suffix == ".csv"
+    stored = "<u2" if dtype == "bfloat16" else np.dtype(dtype).newbyteorder("<").str
+    width = table_width(spec)
+    fronts = spec.axes if len(spec.axes) > 1 else ("position",)
+    header = ",".join([*fronts, *(f"c{c}" for c in range(width))]).encode() + b"\n"
+    if not lines:
+        header = _header(target, "table", dtype, (len(places), width), {})
+    with target.open() as sink:
+        files.write(sink, 0, header)
+        at = len(header)
+        for _, part in tiles(1, len(places), width, size):
+            positions = places.array(part)
+            rows = rows_as(spec, positions, dtype, params)
+            data: Any = files.encode(rows, dtype, stored)
+            if lines:
+                data = _csv(positions, rows)
+            files.write(sink, at, data)
+            at += len(data) if lines else data.nbytes
+            progress(rows.size)
+
+
+def rows_as(
+    spec: TableSpec,
+    positions: np.ndarray,
+    dtype: str,
+    params: Mapping[str, np.ndarray] | None = None,
+) -> np.ndarray:
+    """Rows of a table with the precision of a dtype; bfloat16 comes as float32."""
+    from posenc.functional import table
+
+    if dtype != "bfloat16":
+        return table(spec, positions, params=params, dtype=dtype)
+    return files.from_bfloat16(files.to_bfloat16(table(spec, positions, params=params)))
+
+
+def _csv(positions: np.ndarray, rows: np.ndarray) -> bytes:
+    """Lines in the fewest digits that read back as the same numbers."""
+    lines = []
+    for position, row in zip(positions.reshape(len(rows), -1), rows, strict=True):
+        lines.append(",".join(str(value) for value in (*position, *row)))
+    return ("\n".join(lines) + "\n").encode()

@@ -1,0 +1,1 @@
+"""Two sides compared, and the field in which they differ."""

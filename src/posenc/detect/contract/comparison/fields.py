@@ -1,0 +1,271 @@
+"""The fields in which two encodings differ, and single changes of an encoding that were ever made.
+
+Only fields that change a number count: `Linear(2)` and a ladder that begins at one half are the
+same rotation. Changes are tried on encodings to find the one that reproduces somebody's numbers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import typing
+from collections.abc import Callable, Iterator
+from typing import Any, Literal
+
+import numpy as np
+
+from posenc import functional
+from posenc._core.errors import PosencError
+from posenc._core.numeric.ladder import LADDERS, Ladder
+from posenc._core.spec.brief import brief
+from posenc._core.spec.spec import Spec, Value
+from posenc.detect.contract.checks import alike, records
+from posenc.detect.contract.comparison.calls import DENSE, NEAR
+from posenc.detect.contract.comparison.turns import PairTurns, begins, expected, probes
+from posenc.detect.contract.contract import Part
+from posenc.encodings.rotary.base import RotarySpec
+from posenc.encodings.rotary.rope import RoPE
+from posenc.encodings.table.base import TableSpec
+from posenc.scaling import NTK, Linear
+
+# What explains the others comes first.
+ORDER = (
+    "kind", "layers", "type", "dim", "heads", "base", "pairing", "ladder", "scaling", "arrangement",
+    "magnitude", "length", "dtype", "positions", "start", "order", "table", "bias", "state",
+)  # fmt: skip
+CLOSE = 1.2e-7  # relative: a number that a file states in float32 is the same as in float64
+LENGTHS = (64, 2**20)  # a short sequence and a long one, for rules that depend on the length
+# What is compared of records of rotations: all of others is.
+OF_ANGLES = {
+    "frequencies": ("channels", "first", "second", "first_out", "second_out", "sign", "axes",
+                    "axis", "start", "frequencies", "attention_factor", "logit_factor"),
+    "angles": ("temperature",),
+    "scores": (),
+}  # fmt: skip
+
+
+def words(value: Any) -> str:
+    """A value of a field, for people."""
+    if value is None or value == ():
+        return "none"
+    if isinstance(value, tuple):
+        shown = ", ".join(words(v) for v in value[:8])
+        return shown if len(value) <= 8 else f"{shown}, … ({len(value)})"
+    if isinstance(value, Value):
+        text = brief(value, words)
+        return text if len(text) <= 120 else f"{text[:117]}..."
+    return f"{value:.10g}" if isinstance(value, float) else str(value)
+
+
+# --- what a spec does, in numbers -----------------------------------------------------------------
+
+
+def _effects(spec: Spec) -> dict[tuple[Any, ...], Any]:
+    """The numbers that a contract states of an encoding: two with the same are one to a model."""
+    (part,), checks = records((Part("spec", kind=spec.kind, spec=spec),))
+    whole = repr(spec) if part.left_out else ""
+    effects: dict[tuple[Any, ...], Any] = {("left out", "", "", ()): whole}
+    for check in checks:
+        places = tuple(np.ravel(check.data.get("position", check.data.get("q_positions", -1))))
+        # Angles follow from frequencies, which may be stated in float32.
+        names = OF_ANGLES.get(check.check, (*check.data,))
+        for name in names if check.check != "positions" else ():
+            effects[check.check, name, check.state, places] = check.data.get(name, 0)
+    return effects
+
+
+def _same(a: Spec, effects: dict[tuple[Any, ...], Any]) -> bool:
+    own = _effects(a)
+    return own.keys() == effects.keys() and all(
+        alike(own[k], effects[k], CLOSE, 1e-15) for k in own
+    )
+
+
+def looked_at(spec: Spec) -> str:
+    """How far two encodings of a sort are compared, in words."""
+    each = "each field of the spec"
+    if isinstance(spec, RoPE):
+        lengths = "at a short and a long length" if spec.needs_length else "at every length"
+        rest = f"in float64, {lengths}; factors, pairing and channels"
+        return f"{each}; the frequencies of {spec.pairs} pairs {rest}"
+    if _effects(spec)["left out", "", "", ()]:
+        return f"{each}, no numbers"
+    return f"{each}; the rows or scores of its contract in float64"
+
+
+def effect(a: Spec, b: Spec) -> tuple[float | None, int | None, str]:
+    """How far numbers are apart, where that begins, and which numbers."""
+    if not isinstance(a, RotarySpec) or not isinstance(b, RotarySpec):
+        mine, theirs = _effects(a), _effects(b)
+        off = {
+            key[3]: float(np.abs(mine[key] - theirs[key]).max())
+            for key in sorted(mine.keys() & theirs.keys())
+            if key[1] in ("row", "bias", "relative") and mine[key].shape == theirs[key].shape
+        }
+        if not off or max(off.values()) == 0:
+            return None, None, ""
+        if not isinstance(a, TableSpec):
+            return max(off.values()), None, "biases"
+        return *begins(np.array([*off.values()]), np.array([*off])[:, 0]), "rows"
+    if a.axes != b.axes or not (a.plain and b.plain):
+        return None, None, ""
+    line = np.arange(DENSE + 1)
+    places = line if len(a.axes) == 1 else np.stack([line] * len(a.axes), axis=-1)
+    if a.pairs == b.pairs:
+        seen = PairTurns(places, np.empty(0), len(places) + 1)
+        off_ = np.abs(expected(a, seen) - expected(b, seen)).max(axis=1)
+        if off_.max() > 1e-12:
+            return *begins(off_, line), "cos and sin"
+    width = max(a.dim, b.dim) * (1 if a.channels.part == b.channels.part else 2)
+    x = probes(width, len(NEAR), 1)
+    one, two = (functional.rotate(s.at(len(line)), x, positions=places[NEAR]) for s in (a, b))
+    off_ = np.abs(one - two).max(axis=(0, 1, 3))
+    return (*begins(off_, NEAR), "a rotated query") if off_.max() > 0 else (None, None, "")
+
+
+# --- fields that differ ---------------------------------------------------------------------------
+
+
+def changed(a: Spec, b: Spec) -> list[tuple[str, Any, Any, Spec | None]]:
+    """The fields in which two encodings differ and that change a number."""
+    theirs = _effects(b)
+    if a.kind == b.kind and _same(a, theirs):
+        return []
+    if type(a) is not type(b):
+        return [("type", a, b, None)]
+    differing = []
+    for path, mine, other in sorted(_paths(a, b), key=lambda row: _rank(row[0])):
+        swapped = _attempt(_with, b, path, mine)
+        if swapped is None or not _same(swapped, theirs):
+            differing.append((".".join(map(str, path)), mine, other, swapped))
+    # Two fields may make a difference only together: then each is named.
+    return differing or [(".".join(map(str, p)), m, o, None) for p, m, o in _paths(a, b)]
+
+
+def _rank(path: tuple[str | int, ...]) -> int:
+    return ORDER.index(str(path[0])) if path[0] in ORDER else len(ORDER)
+
+
+def _paths(a: Any, b: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[Any, Any, Any]]:
+    if isinstance(a, Value) and type(a) is type(b):
+        for field in dataclasses.fields(a):  # type: ignore[arg-type]
+            yield from _paths(getattr(a, field.name), getattr(b, field.name), (*path, field.name))
+    elif (
+        isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b) == 1
+        and isinstance(a[0], Value) and type(a[0]) is type(b[0])
+    ):  # fmt: skip
+        yield from _paths(a[0], b[0], path)
+    elif a != b:
+        yield path, a, b
+
+
+def _with(spec: Any, path: tuple[str | int, ...], value: Any) -> Any:
+    if not path:
+        return value
+    if isinstance(spec, tuple):
+        return (_with(spec[0], path, value),)
+    name = str(path[0])
+    return dataclasses.replace(spec, **{name: _with(getattr(spec, name), path[1:], value)})
+
+
+def _attempt(make: Callable[..., Any], *arguments: Any, **fields: Any) -> Any:
+    try:
+        return make(*arguments, **fields)
+    except (PosencError, ArithmeticError):
+        return None
+
+
+def value_of(spec: Any, field: str) -> str:
+    """A field in words, by its path."""
+    for name in field.split("."):
+        spec = spec[0] if isinstance(spec, tuple) and len(spec) == 1 else spec
+        spec = getattr(spec, name, spec)
+    return words(spec)
+
+
+# --- single changes -------------------------------------------------------------------------------
+
+
+def variants(spec: Spec) -> Iterator[tuple[str, str, Spec]]:
+    """Encodings that differ from `spec` in one field: the field, what is changed, the encoding."""
+    if isinstance(spec, RoPE):
+        yield from _scalings(spec)
+    for path, value, text in _changes(spec):
+        candidate = _attempt(_with, spec, path, value)
+        if candidate is not None:
+            yield ".".join(map(str, path)), text, candidate
+
+
+def _scalings(spec: RoPE) -> Iterator[tuple[str, str, Spec]]:
+    def candidate(*scaling: Any) -> Any:
+        return _attempt(spec.replace, scaling=scaling)
+
+    for index, scaling in enumerate(spec.scalings):
+        rest = tuple(s for i, s in enumerate(spec.scalings) if i != index)
+        name = type(scaling).__name__
+        yield "scaling", f"{name} left out", candidate(*rest)
+        if scaling.needs_length:
+            for length, text in zip(LENGTHS, ("short", "long"), strict=True):
+                fixed = _attempt(spec.at, length)
+                if fixed is not None:
+                    yield "scaling", f"{name} as for a {text} sequence, at every length", fixed
+        # Turns within a length are length * f / (2 pi); code has left the 2 pi out.
+        for low, high in (("low_freq_factor", "high_freq_factor"), ("beta_slow", "beta_fast")):
+            if hasattr(scaling, low):
+                for unit, text in ((2 * math.pi, "1 / f"), (1 / (2 * math.pi), "4 pi**2 / f")):
+                    counted = {k: getattr(scaling, k) / unit for k in (low, high)}
+                    other = _attempt(scaling.replace, **counted)
+                    yield (
+                        f"scaling.{low}",
+                        f"turns of wavelengths that are {text}",
+                        candidate(other, *rest),
+                    )
+        factor = getattr(scaling, "factor", None)
+        for other in (Linear, NTK):
+            if isinstance(factor, float) and not isinstance(scaling, other):
+                yield "scaling", f"{other.__name__} for {name}", candidate(other(factor), *rest)
+
+
+def _changes(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[Any, Any, str]]:
+    if isinstance(value, tuple) and len(value) == 1:
+        value = value[0]
+    if not isinstance(value, Value):
+        return
+    hints = typing.get_type_hints(type(value))
+    for field in dataclasses.fields(value):  # type: ignore[arg-type]
+        current, places = getattr(value, field.name), (*path, field.name)
+        yield from _changes(current, places)
+        if isinstance(current, Ladder):
+            for name, ladder in LADDERS.items():
+                if ladder != current:
+                    yield places, ladder, name
+        if isinstance(current, str):
+            for choice in _choices(hints[field.name]):
+                if choice != current:
+                    yield places, choice, f"{choice}"
+        elif isinstance(current, (int, float)) and not isinstance(current, bool):
+            for number, text in _numbers(current, field):
+                yield places, number, f"{words(number)}{text}"
+
+
+def _choices(hint: Any) -> Iterator[str]:
+    if typing.get_origin(hint) is Literal:
+        yield from (c for c in typing.get_args(hint) if isinstance(c, str))
+    else:
+        for part in typing.get_args(hint):
+            yield from _choices(part)
+
+
+def _numbers(current: float, field: Any) -> Iterator[tuple[Any, str]]:
+    kind = type(current)
+    numbers: dict[Any, str] = {}
+    if isinstance(field.default, (int, float)):
+        numbers[kind(field.default)] = ", the default"
+    for factor in (2, 0.5, 4, 0.25):
+        if kind is float or not current * factor % 1:
+            numbers.setdefault(kind(current * factor), "")
+    if kind is int or current == 0:
+        for step in (1, -1, 2, -2):
+            numbers.setdefault(kind(current + step), "")
+    numbers.pop(current, None)
+    yield from numbers.items()

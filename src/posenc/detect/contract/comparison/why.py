@@ -1,0 +1,280 @@
+"""Which one change of a spec explains the numbers of a rotation.
+
+A factor, a frequency and a position that is miscounted leave different traces in them, so each is
+looked for by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from posenc import functional
+from posenc.detect.contract.comparison import turns
+from posenc.detect.contract.comparison.calls import FIRST, NEAR
+from posenc.detect.contract.comparison.diff import Difference
+from posenc.detect.contract.comparison.fields import value_of, variants, words
+from posenc.detect.contract.comparison.turns import PairTurns
+from posenc.detect.contract.tolerances import ROUNDING
+from posenc.encodings.rotary.base import RotarySpec
+from posenc.encodings.rotary.rope import RoPE
+from posenc.scaling import Llama3, YaRN
+
+FARTHEST_SHIFT = 64
+FARTHEST_COUNT = 2**17  # positions that are looked for among all others
+HALVES = {"bfloat16": 8, "float16": 11}  # bits of their numbers
+# A field, what it is on both sides, and the spec or the numbers of unit size that it makes.
+Candidate = tuple[str, str, str, RotarySpec | np.ndarray | None]
+
+
+def why(
+    spec: RotarySpec, calls: Sequence[PairTurns], others: Sequence[tuple[str, RotarySpec]] = ()
+) -> list[Difference]:
+    """The fields in which numbers differ from a spec; what explains the others comes first.
+
+    The calls are a near sequence and farther ones; `others` is what other layers of the same model
+    have, by name, as layers are mistaken for each other.
+    """
+    rows: list[Difference] = []
+    for seen in calls:
+        wanted = turns.expected(spec, seen)
+        if seen.values.shape != wanted.shape:
+            width = 2 * seen.values.shape[-1]
+            rows.append(Difference("dim", str(spec.dim), f"{width} channels that turn"))
+            candidate = turns.attempt(spec, dim=width)
+            if candidate is None or candidate.pairs != width // 2:
+                break
+            spec, wanted = candidate, turns.expected(candidate, seen)
+        absent = ~np.isfinite(seen.values).all(axis=1)
+        if absent.any():
+            text = f"NaN or infinite, first at position {int(seen.first[absent].min())}"
+            rows.append(Difference("numbers", "finite", text))
+            break
+        off, wrong = turns.off_by(spec, seen, wanted)
+        if not wrong.any():
+            continue
+        size = turns.begins(off, seen.first)
+        for dtype, bits in HALVES.items():
+            if (
+                seen.sized
+                and ROUNDING[dtype] > ROUNDING[seen.dtype]
+                and rounded_to(seen.values[:FIRST], bits)
+            ):
+                # Cosines of less than float32 are one matter, what is computed with them another.
+                coarse = [one._replace(dtype=dtype) for one in calls]
+                row = Difference("dtype", f"cos and sin in {seen.dtype}", f"in {dtype}", size[0], 0)
+                return [*rows, *why(spec, coarse, others), row]
+        turned = seen._replace(values=turns.unit_of(seen.values))
+        off, wrong = turns.off_by(spec, turned, turns.unit_of(wanted))
+        explained: RotarySpec | None = spec
+        fresh = []
+        if wrong.any():
+            names, explained = _named(spec, turned, wrong, others)
+            fresh.append(Difference(*names, *turns.begins(off, seen.first)))
+        factor = _factor(explained or spec, seen, turns.expected(explained or spec, seen))
+        fresh += [] if factor is None else [factor]
+        fresh = fresh or [Difference("dtype", f"{seen.dtype} or better", "rounded further", *size)]
+        rows += [row for row in fresh if row.field not in {earlier.field for earlier in rows}]
+        if explained is None:
+            break
+        spec = explained
+    return rows
+
+
+def rounded_to(values: np.ndarray, bits: int) -> bool:
+    """Whether numbers have no more digits than a dtype of half precision."""
+    parts = [values.real, values.imag] if values.dtype.kind == "c" else [values]
+    mantissa, _ = np.frexp(np.ravel(parts))
+    # Below its smallest normal number float16 has fewer digits still.
+    return bool(np.all(mantissa * 2.0**bits % 1 == 0))
+
+
+def _factor(spec: RotarySpec, seen: PairTurns, wanted: np.ndarray) -> Difference | None:
+    sizes, room = np.abs(seen.values), 8 * ROUNDING[seen.dtype] + 1e-6
+    off = np.abs(sizes - np.abs(wanted)).max(axis=1)
+    ours, theirs = float(np.abs(wanted).max()), float(np.median(sizes))
+    if not seen.sized or np.all(off <= room * ours):
+        return None
+    declared = math.prod(
+        s.attention_factor() for s in getattr(spec.at(seen.length), "scalings", ())
+    )
+    text = f"{theirs:.6g}"
+    for value, name in (
+        (1.0, "left out"),
+        (declared, "the scaling's own, not the one that is stated"),
+        (ours * ours, "applied twice"),
+        (ours * declared, "that of the scaling times the one that is stated"),
+        (math.sqrt(ours), "its root"),
+    ):
+        if abs(theirs / value - 1) <= room and abs(value / ours - 1) > room:
+            text = f"{text}: {name}"
+            break
+    else:
+        if sizes.std() > room * theirs or abs(theirs / ours - 1) <= room:
+            text = f"{sizes.min():.6g} to {sizes.max():.6g}"
+    size = turns.begins(off, seen.first)
+    return Difference("magnitude.attention_factor", f"{ours:.6g}", text, *size)
+
+
+# --- frequencies and positions --------------------------------------------------------------------
+
+
+def _named(
+    spec: RotarySpec, seen: PairTurns, wrong: np.ndarray, others: Sequence[tuple[str, RotarySpec]]
+) -> tuple[tuple[str, str, str], RotarySpec | None]:
+    """The one change under which a spec gives these numbers, and the spec with it, if it is one."""
+    chosen = np.isin(seen.first, NEAR) | (np.cumsum(wrong) <= 8) & wrong
+    chosen[[0, -1]] = True
+    some = seen.rows(chosen)
+    for field, ours, theirs, candidate in _candidates(spec, some, others):
+        if candidate is not None and turns.same_turns(spec, some, candidate):
+            return (field, ours, theirs), candidate if isinstance(candidate, RotarySpec) else None
+    received = _counted(spec, seen.rows(wrong))
+    if received:
+        return ("positions", "position p", received), None
+    some_of_them = wrong.mean() <= 0.5 or len(wrong) > FIRST or bool(seen.order)
+    if some_of_them or seen.positions.ndim > 1:
+        count = f"{wrong.sum():,} of {wrong.size:,} positions"
+        first = int(seen.first[wrong].min())
+        text = f"others, that no one change explains, at {count}{seen.order and ', '}{seen.order}"
+        field = "positions" if some_of_them else "frequencies"
+        return (field, f"the angles of position {first}", text), None
+    ours_, theirs_ = turns.frequencies_of(spec, seen.length), turns.estimated(some)
+    moved = np.abs(theirs_ - ours_) > 1e-6 * np.abs(ours_) + 1e-7
+    pair = int(np.flatnonzero(moved)[0]) if moved.any() else 0
+    text = f"{theirs_[pair]:.6g}" if moved.any() else "no one change explains them"
+    return ("frequencies", f"{ours_[pair]:.6g} in pair {pair}", text), None
+
+
+def _candidates(
+    spec: RotarySpec, seen: PairTurns, others: Sequence[tuple[str, RotarySpec]]
+) -> Iterator[Candidate]:
+    for name, other in others:
+        yield "layers", "its own encoding", f"that of {name}", other
+    for name, other in others:
+        if isinstance(spec, RoPE) and isinstance(other, RoPE) and other.scaling != spec.scaling:
+            text = f"{words(other.scaling)}, as in {name}"
+            candidate = turns.attempt(spec, scaling=other.scaling)
+            yield "scaling", value_of(spec, "scaling"), text, candidate
+    plain = seen.positions.ndim == 1
+    if plain:
+        frequencies = turns.frequencies_of(spec, seen.length)
+        start = getattr(getattr(spec, "arrangement", None), "start", 0)
+        for shift in sorted(range(-FARTHEST_SHIFT, FARTHEST_SHIFT + 1), key=abs)[1:]:
+            text = f"position p {'+' if shift > 0 else '-'} {abs(shift)}"
+            moved = (seen.positions + shift + start)[:, None] * frequencies
+            yield "positions", "position p", text, np.exp(1j * moved)
+    for field, text, changed in variants(spec):
+        if isinstance(changed, RotarySpec) and (changed.pairs, changed.axes) == (
+            spec.pairs,
+            spec.axes,
+        ):
+            yield field, value_of(spec, field), text, changed
+    if isinstance(spec, RoPE) and plain:
+        yield from _rebuilt(spec, seen)
+        for field, ours, text, other_ in _ladders(spec, seen.length):
+            yield field, ours, text, np.exp(1j * seen.first[:, None] * other_)
+
+
+def _counted(spec: RotarySpec, wrong: PairTurns) -> str:
+    """Where positions are counted otherwise: rounded, wrapped, or held at a last one."""
+    received = []
+    if wrong.positions.ndim > 1 or not isinstance(spec, RoPE):
+        return ""
+    for position, row in zip(wrong.first[:4].tolist(), wrong.values, strict=False):
+        other = _position(spec, position, row, wrong) if position <= FARTHEST_COUNT else None
+        if other is None:
+            return ""
+        received.append(f"{position} is taken for {other}")
+    more = len(wrong.first) - len(received)
+    return "; ".join(received) + (f"; and so at {more:,} others" if more else "")
+
+
+def _position(spec: RotarySpec, position: int, row: np.ndarray, seen: PairTurns) -> int | None:
+    """The position whose angles these are, of those not much farther."""
+    frequencies = turns.frequencies_of(spec, seen.length)
+    best, least = 0, math.inf
+    for begin in range(0, position + FARTHEST_SHIFT + 1, 2**15):
+        places = np.arange(begin, min(begin + 2**15, position + FARTHEST_SHIFT + 1))
+        off = np.abs(np.exp(1j * places[:, None] * frequencies) - row).max(axis=1)
+        if off.min() < least:
+            best, least = int(places[off.argmin()]), float(off.min())
+    there = seen._replace(positions=np.array([best]), values=row[None])
+    return best if turns.same_turns(spec, there, np.exp(1j * best * frequencies)[None]) else None
+
+
+# --- frequencies that no field gives, but code had ------------------------------------------------
+
+
+def _rebuilt(spec: RoPE, seen: PairTurns) -> Iterator[Candidate]:
+    """Another base or width, worked out from the second pair, which most scalings leave alone."""
+    if spec.ladder.spacing != "geometric" or isinstance(spec.base, tuple):
+        return
+    theirs = turns.estimated(seen)
+    turning = np.flatnonzero((theirs > 0) & (np.arange(theirs.size) > 0) & (theirs < 1))
+    if not turning.size:
+        return
+    j = int(turning[0])
+    width = -2 * j * math.log(spec.base) / math.log(theirs[j])
+    base = theirs[j] ** (-spec.dim / (2 * j))
+    for scaling in dict.fromkeys((spec.scaling, ())):
+        tail = "" if scaling == spec.scaling else ", without the scaling"
+        if abs(width - round(width)) < 1e-3 and round(width) > 0:
+            ladder = spec.ladder.replace(denominator=round(width) / 2)
+            candidate = turns.attempt(spec, ladder=ladder, scaling=scaling)
+            yield "dim", str(spec.dim), f"frequencies of a width of {round(width)}{tail}", candidate
+        for digits in (1, 2, 3, 4, 6, 9):
+            rounded = float(f"{base:.{digits - 1}e}")
+            if 1 < rounded < 1e15:
+                candidate = turns.attempt(spec, base=rounded, scaling=scaling)
+                yield "base", words(spec.base), f"{words(rounded)}{tail}", candidate
+
+
+def _ladders(spec: RoPE, length: int) -> Iterator[tuple[str, str, str, np.ndarray]]:
+    for dtype, bits in HALVES.items():
+        mantissa, exponent = np.frexp(turns.frequencies_of(spec, length))
+        rounded = np.ldexp(np.round(mantissa * 2**bits) / 2**bits, exponent)
+        yield "dtype", "frequencies in float32", f"frequencies in {dtype}", rounded
+    plain = functional.frequencies(spec.replace(scaling=()))
+    for scaling in spec.scalings:
+        if isinstance(scaling, YaRN) and not isinstance(spec.base, tuple):
+            yield from _swapped(spec.dim, spec.base, plain, scaling)
+        if isinstance(scaling, Llama3):
+            yield from _by_wavelength(plain, scaling)
+
+
+def _swapped(
+    dim: int, base: float, plain: np.ndarray, scaling: YaRN
+) -> Iterator[tuple[str, str, str, np.ndarray]]:
+    """The ramp between bounds that stand the wrong way round."""
+
+    def bound(turns: float) -> float:
+        return (
+            dim * math.log(scaling.original_length / (2 * math.pi * turns)) / (2 * math.log(base))
+        )
+
+    low, high = bound(scaling.beta_slow), bound(scaling.beta_fast)
+    for ends in ((math.floor(low), math.ceil(high)), (low, high)):
+        first, last = max(ends[0], 0), min(ends[1], dim - 1)
+        if first != last:
+            t = np.clip((np.arange(plain.size) - first) / (last - first), 0, 1)
+            ours = f"{words(scaling.beta_fast)}, and beta_slow {words(scaling.beta_slow)}"
+            yield "scaling.beta_fast", ours, "both swapped", plain * (1 - t + t / scaling.factor)
+
+
+def _by_wavelength(
+    plain: np.ndarray, scaling: Llama3
+) -> Iterator[tuple[str, str, str, np.ndarray]]:
+    """The ramp of Llama 3 linear in the wavelength, where it is linear in the turns."""
+    with np.errstate(divide="ignore"):
+        waves = 2 * math.pi / plain / scaling.original_length
+    long, short = 1 / scaling.low_freq_factor, 1 / scaling.high_freq_factor
+    if long > short:
+        t = np.clip((waves - short) / (long - short), 0, 1)
+        ramps = ("a ramp in turns", "a ramp in wavelengths")
+        # Code had it the wrong way round too, between its ends.
+        for share in (t, np.where((t > 0) & (t < 1), 1 - t, t)):
+            yield "scaling", *ramps, plain / (1 - share + share * scaling.factor)
+            yield "scaling", *ramps, plain * (1 - share + share / scaling.factor)

@@ -1,0 +1,1 @@
+"""What can be compared: models, buffers, engines."""

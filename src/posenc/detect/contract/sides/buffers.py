@@ -1,0 +1,158 @@
+"""Numbers of other people's models under the names of their buffers, and where they act."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from posenc._core.errors import DataError, mismatch
+from posenc.detect.contract.contract import Part
+from posenc.detect.contract.sides.side import CannotSay, Comparand, Implementation
+from posenc.encodings.rotary.base import RotarySpec
+
+# Buffers of other people's modules, by the last words of their names.
+FREQUENCIES = re.compile(
+    r"(?:^|[._])(?:(?P<layer>\w*?)_)?(inv_freq|inv_freqs|inv_timescales)$|(?:^|\.)rope\.freqs$"
+)
+COSINES = re.compile(r"(?:^|[._])(cos_cached|cos_sin_cache|freqs_cis?|freqs_complex)$")
+SINES = re.compile(r"(?:^|[._])sin_cached$")
+ROWS = re.compile(r"(embed_positions|position_embeddings?|pos_embed|wpe)(\.weights?)?$")
+LAYER = re.compile(r"(?:^|\.)(?:layers?|h|blocks?)\.(\d+)(?=\.|$)")
+
+
+class Buffer(NamedTuple):
+    """Something of a model that answers: its place, the type of layer it names, its width."""
+
+    path: str
+    layer: str
+    width: int  # pairs of a rotation, columns of rows, heads of biases
+    code: Any
+    kind: str = "rotary"
+    unlike: Any = None  # what tells it from those of other layers
+
+    @property
+    def place(self) -> str:
+        """Its path, which is the same in every layer as far as names go."""
+        return re.sub(r"\d+", "*", self.path)
+
+
+def digest_of(*numbers: Any) -> str:
+    """What tells arrays apart, NaN included."""
+    return hashlib.sha256(b"".join(np.ascontiguousarray(n).tobytes() for n in numbers)).hexdigest()
+
+
+def of_buffers(name: str, buffers: list[Buffer], mute: list[str]) -> Comparand:
+    """What answers for each part; `mute` has a name that is known, and no numbers that are."""
+    if not buffers:
+        expected = "frequencies, cosines, rows or biases of positions under a name that is known"
+        todo = "Write a function: MODULE:NAME."
+        raise DataError(mismatch(f"diff: {name}", expected, ", ".join(mute[:4]) or "none", todo))
+    left = dict.fromkeys([*(one.path for one in buffers), *mute])
+
+    def answers(part: Part, names: Sequence[str]) -> list[Implementation]:
+        codes: dict[Any, Implementation] = {}
+        for one in _chosen(part, [one for one in buffers if one.kind == part.kind], names):
+            left.pop(one.path, None)
+            if (one.place, one.unlike) not in codes:
+                codes[one.place, one.unlike] = Implementation(one.code)
+                codes[one.place, one.unlike].name = one.path
+        return [*codes.values()]
+
+    return Comparand(name, whole=False, answers=answers, unasked=lambda: tuple(left))
+
+
+def _chosen(part: Part, buffers: list[Buffer], names: Sequence[str]) -> list[Buffer]:
+    """Which of them act in a part, by names and layers and, where these say nothing, by widths."""
+    if not buffers:
+        raise CannotSay(f"nothing that stands for a {part.kind} is known in it")
+    words = re.split(r"[.: ]", part.name)
+    left = [one for one in buffers if one.layer and one.layer in words]
+    left = left or [one for one in buffers if not one.layer]
+    stem = "lang" if words[0] == "text" else words[0][:3]
+    inside = [one for one in left if stem in one.path.lower() or words[0] in one.path.lower()]
+    if not inside and len(words) > 1 and "." in part.name and words[0] != "text":
+        raise CannotSay(f"nothing in it that is known is named after {words[0]}")
+    # One of several encodings in the same layers.
+    inner = part.name.partition(", ")[2] if part.layers is None else ""
+    if inner and not any(word in one.path for one in left for word in inner.split()[-1:]):
+        raise CannotSay(f"nothing in it that is known is named after {inner}")
+    others = [re.split(r"[.: ,]", name)[0] for name in names]
+    others = [name for name in others if name != words[0]]
+    elsewhere = [one for one in left if any(name in one.path.lower() for name in others)]
+    left = inside or [one for one in left if one not in elsewhere] or left
+    left = [one for one in left if _acts_in(part, one)]
+    if not left:
+        raise CannotSay("nothing in it is known to stand for these layers")
+    spec: Any = part.spec
+    if spec is None:
+        return left
+    sizes = {spec.heads if part.kind == "bias" else getattr(spec, "dim", 0)}
+    if isinstance(spec, RotarySpec):  # frequencies may be those of one axis
+        sizes = {spec.pairs, spec.pairs / len(spec.axes)}
+    alike = [one for one in left if one.width in sizes]
+    several = len({(one.place, one.unlike) for one in buffers}) > 1
+    if part.kind == "table" and (several or not inside):
+        rows = next((shape[0] for shape in spec.shapes.values()), part.length)
+        alike = [one for one in alike if one.code.shape[0] == rows]
+    general = len(names) < 2 or part.layers is not None or "attention" in words[-1]
+    named = part.kind == "rotary" and general
+    named = named or bool(inside) or bool({"embeddings", "spec", "text"} & {*words})
+    if (several or not named) and not alike:
+        raise CannotSay(f"none of {', '.join(one.path for one in left[:4])} has its size")
+    if part.kind != "rotary":  # stages have sizes of their own
+        return alike or left
+    places = {one.place for one in alike or left[:1]}
+    return [one for one in left if one.place in places]
+
+
+def _acts_in(part: Part, one: Buffer) -> bool:
+    layers = LAYER.findall(one.path)  # a stage and a block inside of it do not tell
+    return part.layers is None or len(layers) != 1 or int(layers[0]) in part.layers
+
+
+def rows(path: str, tensor: Any) -> Buffer:
+    """A table with a row for each position, the reserved ones included."""
+
+    def table(positions: np.ndarray) -> Any:
+        if getattr(tensor, "is_meta", False):
+            raise CannotSay(f"{path} is on the meta device")
+        return tensor[np.asarray(positions)]
+
+    code = SimpleNamespace(table=table, shape=tuple(tensor.shape))
+    return Buffer(path, "", tensor.shape[-1], code, "table", path)
+
+
+def cosines(path: str, values: np.ndarray) -> Buffer:
+    """Rows of complex numbers, for each position or for each cell of a square picture."""
+    values = values.reshape(-1, values.shape[-1])
+    side = math.isqrt(len(values))
+
+    def cos_sin(positions: np.ndarray) -> Any:
+        if positions.ndim > 1:
+            positions = positions @ (side ** np.arange(positions.shape[1]))
+        return values[positions]
+
+    code = SimpleNamespace(cos_sin=cos_sin, side=side)
+    return Buffer(path, "", values.shape[-1], code, unlike=digest_of(values))
+
+
+def complex_of(key: str, arrays: Mapping[str, np.ndarray]) -> np.ndarray | None:
+    """Cosines + i sines under a name; None where it has no numbers of these."""
+    array = arrays[key]
+    if array.dtype.kind == "c":
+        return array
+    if key.endswith("cos_sin_cache"):
+        cos, sin = np.array_split(array, 2, axis=-1)
+    elif key.endswith("cos_cached"):
+        cos, sin = array, arrays.get(f"{key.removesuffix('cos_cached')}sin_cached", array[:0])
+    elif array.ndim > 2 and array.shape[-1] == 2:  # as `view_as_real` has them
+        cos, sin = array[..., 0], array[..., 1]
+    else:
+        return None
+    return cos + 1j * sin if cos.shape == sin.shape else None

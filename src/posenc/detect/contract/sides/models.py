@@ -1,0 +1,373 @@
+"""Numbers of other people's models: loaded modules, buffers of checkpoints, and engines."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import math
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, DataError, DependencyError, mismatch
+from posenc._core.guard import foreign, offline
+from posenc._core.io.checkpoints import open_store
+from posenc._core.io.checkpoints.config_json import load
+from posenc.detect.contract.checks import ruled
+from posenc.detect.contract.contract import Part
+from posenc.detect.contract.make import parts_of
+from posenc.detect.contract.sides.buffers import (
+    COSINES,
+    FREQUENCIES,
+    ROWS,
+    SINES,
+    Buffer,
+    complex_of,
+    cosines,
+    digest_of,
+    of_buffers,
+    rows,
+)
+from posenc.detect.contract.sides.building import counted, without_code
+from posenc.detect.contract.sides.forwards import unused_modules
+from posenc.detect.contract.sides.side import CannotSay, Comparand, Implementation
+from posenc.detect.explain import from_hf, to_hf
+from posenc.encodings.rotary.base import RotarySpec
+
+SLOPED = re.compile(r"build_\w*alibi\w*$")  # functions that make biases of slopes
+LARGEST = 2**22  # numbers of a buffer
+MOST = 2**26  # biases that a module is asked for at once
+REFUSED = (TypeError, ValueError, RuntimeError, IndexError, AttributeError)  # by other arguments
+
+
+# --- models that are loaded -----------------------------------------------------------------------
+
+
+def of_model(model: Any, name: str) -> Comparand:
+    """A loaded model, by its buffers and modules."""
+    buffers: list[Buffer] = []
+    mute: list[str] = []
+    unused = sorted(unused_modules(model, _turns))
+    for path, module in model.named_modules():
+        for one in () if path in unused else _tensors(module, path, name):
+            (mute if isinstance(one, str) else buffers).append(one)  # type: ignore[arg-type]
+        buffers += _biases(module, path or name)
+    for path, tensor in {**dict(model.named_parameters()), **dict(model.named_buffers())}.items():
+        if ROWS.search(path) and tensor.ndim >= 2:
+            buffers.append(rows(path, tensor.reshape(-1, tensor.shape[-1])))
+    comparand = of_buffers(name, [*buffers, *_slopes(model)], mute)
+    remarks = tuple(f"{path} stands unused: no forward calls it" for path in unused)
+    return comparand._replace(remarks=remarks)
+
+
+def _turns(module: Any) -> bool:
+    """Whether a module holds frequencies, or cosines, under names that are known."""
+    names = (*vars(module), *module._buffers)
+    return any(kind.search(key) for key in names for kind in (FREQUENCIES, COSINES))
+
+
+def _tensors(module: Any, path: str, name: str) -> Iterator[Buffer | str]:
+    """What a module holds under names that are known; a name alone where there are no numbers."""
+    import torch
+
+    own = {**vars(module), **dict(module.named_buffers(recurse=False))}
+    tensors = {key: t for key, t in own.items() if isinstance(t, torch.Tensor)}
+    numbers = {key: _numpy(t) for key, t in tensors.items() if not t.is_meta}
+    # Modules that differ in code answer otherwise from the same numbers.
+    settings = [repr(v) for v in own.values() if isinstance(v, (float, tuple, list))]
+    unlike = type(module), own.get("forward"), *settings, digest_of(*numbers.values())
+    for key, tensor in tensors.items():
+        match, where = FREQUENCIES.search(key), f"{path}.{key}".lstrip(".")
+        if match and not key.endswith("original_inv_freq"):
+            layer = match["layer"] or ""
+            code = _module(module, layer, path)
+            yield Buffer(path or name, layer, tensor.shape[-1], code, unlike=unlike)
+        elif COSINES.search(key):
+            values = complex_of(key, numbers) if key in numbers else None
+            yield where if values is None else cosines(where, values)
+
+
+def _numpy(tensor: Any) -> np.ndarray:
+    tensor = tensor.detach().cpu()
+    return np.asarray(tensor if tensor.is_complex() else tensor.double())
+
+
+def _module(module: Any, layer: str, path: str) -> Any:
+    """A rotary module that returns cosines and sines of position ids, as in transformers.
+
+    Where its file has one function that turns queries and keys by them, that is asked too.
+    """
+    import torch
+
+    def shaped(ids: Any) -> Iterator[Any]:
+        """Position ids as modules take them: axes first or last, with a batch or without."""
+        yield from (ids[None],) if ids.ndim == 1 else (ids.T[:, None], ids, ids[None], ids.T)
+
+    def cos_sin(positions: np.ndarray) -> Any:
+        frequencies = getattr(module, f"{layer}_inv_freq" if layer else "inv_freq")
+        if frequencies.is_meta:
+            raise CannotSay(f"{path} is on the meta device")
+        ids = torch.from_numpy(np.ascontiguousarray(positions)).to(frequencies.device)
+        x = torch.zeros(1, len(ids), 2, dtype=torch.float32, device=ids.device)
+        reason, widest = "", None
+        for form in shaped(ids):
+            try:
+                answer = module(x, form, **({"layer_type": layer} if layer else {}))
+            except REFUSED as error:
+                reason = reason or f"{type(error).__name__}: {str(error)[:80]}"
+                continue
+            parts = answer if isinstance(answer, tuple) else (answer,)
+            if all(part.shape[:-1].numel() == len(ids) for part in parts):
+                parts = tuple(part.reshape(len(ids), -1) for part in parts)
+                if widest is None or parts[0].shape[1] > widest[0].shape[1]:
+                    widest = parts  # a form that is misunderstood drops an axis
+            else:
+                reason = f"it returns shape {tuple(parts[0].shape)} for {len(ids)} positions"
+        if widest is not None:
+            return widest if len(widest) > 1 else widest[0]
+        raise CannotSay(f"{path} ({type(module).__name__}) answers no positions ({reason})")
+
+    apply = _rotates(module)
+    if apply is None:
+        return SimpleNamespace(cos_sin=cos_sin)
+
+    def rotate(x: np.ndarray, positions: np.ndarray) -> Any:
+        cos, sin = cos_sin(positions)
+        q = torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(cos.device)
+        try:
+            return apply(q, q, cos[None], sin[None])[0]
+        except REFUSED as error:
+            raise CannotSay(f"{apply.__name__} takes other arguments") from error
+
+    return SimpleNamespace(cos_sin=cos_sin, rotate=rotate)
+
+
+def _rotates(module: Any) -> Callable[..., Any] | None:
+    home = sys.modules.get(type(module).__module__)
+    names = [name for name in dir(home) if name.startswith("apply_") and "rot" in name]
+    if len(names) != 1:
+        return None
+    function: Callable[..., Any] = getattr(home, names[0])
+    first = list(inspect.signature(function).parameters)[:4]
+    return function if first == ["q", "k", "cos", "sin"] else None
+
+
+def _biases(module: Any, path: str) -> Iterator[Buffer]:
+    """Learned biases of a module, which looks them up by its own code.
+
+    Numbers that tell all entries apart stand in for its weights, in a copy that shares the rest.
+    """
+    import torch
+
+    compute = next((name for name in ("compute_bias", "compute_position_bias")
+                    if callable(getattr(module, name, None))), "")  # fmt: skip
+    index = getattr(module, "relative_position_index", None)
+    table = getattr(module, "relative_position_bias_table", None)
+    embedded = getattr(getattr(module, "relative_attention_bias", None), "weight", None)
+    fresh = object.__new__(type(module))
+    fresh.__dict__.update(module.__dict__, _modules=dict(module._modules))
+    if table is not None and index is not None and not index.is_meta:
+        shape, cells = tuple(table.shape), math.isqrt(index.numel())
+
+        def bias(q_positions: np.ndarray, k_positions: np.ndarray) -> Any:
+            side = math.isqrt(cells)
+            q, k = (p @ side ** np.arange(p.shape[1])[::-1] for p in (q_positions, k_positions))
+            return values[index.cpu().numpy().reshape(cells, cells)[np.ix_(q, k)]].transpose(
+                2, 0, 1
+            )
+
+    elif compute and embedded is not None:
+        shape = tuple(embedded.shape)
+
+        def bias(q_positions: np.ndarray, k_positions: np.ndarray) -> Any:
+            first, last = int(q_positions.min()), int(q_positions.max())
+            options = inspect.signature(getattr(fresh, compute)).parameters
+            if "past_seen_tokens" not in options:
+                first, last = 0, max(last, int(k_positions.max()))
+            sizes = last - first + 1, last + 1 if "x" in options else int(k_positions.max()) + 1
+            if shape[1] * math.prod(sizes) > MOST:
+                raise CannotSay(f"{path} would make {shape[1]} × {sizes[0]} × {sizes[1]} biases")
+            past = {"past_seen_tokens": first} if "past_seen_tokens" in options else {}
+            arguments = (torch.zeros(1, sizes[0], 1),) if "x" in options else sizes
+            with torch.no_grad():
+                biases = getattr(fresh, compute)(*arguments, **past)
+            return biases.reshape(shape[1], *sizes)[:, q_positions - first][..., k_positions]
+    else:
+        return
+    values = ruled(math.prod(shape), (1, 0, math.prod(shape) + 1)).reshape(shape)
+    if table is None:
+        embedding = torch.nn.Embedding(*shape)
+        embedding.weight.data = torch.from_numpy(values).float()
+        fresh._modules["relative_attention_bias"] = embedding
+    settings = sorted((k, v) for k, v in vars(module).items() if type(v) in (int, float, bool, str))
+    settings = [(key, value) for key, value in settings if key not in ("layer_idx", "training")]
+    code = SimpleNamespace(bias=bias, params={"weight": values})
+    yield Buffer(path, "", shape[1], code, "bias", (type(module), shape, *settings))
+
+
+def _slopes(model: Any) -> Iterator[Buffer]:
+    """Linear biases that a model makes in a function of its class or file."""
+    import torch
+
+    makers = (
+        (where, module.num_heads, getattr(at, name))
+        for where, module in model.named_modules()
+        if isinstance(getattr(module, "num_heads", None), int)
+        for at in (module, sys.modules.get(type(module).__module__))
+        for name in dir(at)
+        if SLOPED.search(name)
+    )
+    where, heads, function = next(makers, ("", 0, None))
+    if function is None or not getattr(model.get_submodule(where), "use_alibi", True):
+        return
+
+    def bias(q_positions: np.ndarray, k_positions: np.ndarray) -> Any:
+        keys = int(k_positions.max()) + 1
+        arguments = {
+            "attention_mask": torch.ones(1, keys, dtype=torch.int64), "num_heads": heads,
+            "sequence_length": keys, "dtype": torch.float32,
+        }  # fmt: skip
+        taken = inspect.signature(function).parameters
+        taken_ = {name: value for name, value in arguments.items() if name in taken}
+        biases = function(**taken_).reshape(heads, -1, keys)[..., k_positions]
+        return biases.expand(heads, len(q_positions), len(k_positions))
+
+    path = f"{where}.{function.__name__}".lstrip(".")
+    yield Buffer(path, "", heads, SimpleNamespace(bias=bias), "bias")
+
+
+# --- checkpoints ----------------------------------------------------------------------------------
+
+
+def of_checkpoint(path: Path, name: str) -> Comparand:
+    """A checkpoint, by its buffers."""
+    buffers: list[Buffer] = []
+    mute: list[str] = []
+    with open_store(path) as store:
+        arrays = {
+            key: array.whole() for key, array in store.arrays.items()
+            if array.fetch is not None and 0 < array.size <= LARGEST
+            and any(kind.search(key) for kind in (FREQUENCIES, COSINES, ROWS, SINES))
+        }  # fmt: skip
+        mute += [key for key in store.arrays if COSINES.search(key) and key not in arrays]
+    for key, array in arrays.items():
+        match, values = FREQUENCIES.search(key), array.reshape(-1)
+        pair = complex_of(key, arrays) if COSINES.search(key) else None
+        if match and not key.endswith("original_inv_freq"):
+            code = SimpleNamespace(frequencies=lambda values=values: values)
+            layer, unlike = match["layer"] or "", digest_of(values)
+            buffers.append(Buffer(key, layer, values.size, code, unlike=unlike))
+        elif pair is not None and pair.ndim > 1:
+            buffers.append(cosines(key, pair))
+        elif ROWS.search(key) and array.ndim > 1:
+            buffers.append(rows(key, array.reshape(-1, array.shape[-1])))
+        elif COSINES.search(key):
+            mute.append(key)
+    return of_buffers(name, buffers, mute)
+
+
+# --- other people's libraries ---------------------------------------------------------------------
+
+
+def of_folder(folder: str, name: str) -> Comparand:
+    """The rotary modules of the class that a folder's config names, without its own code."""
+    torch = _library("torch", "which transformers builds its models with")
+    transformers = _library("transformers", "whose class hf:FOLDER asks")
+    if not Path(folder).is_dir():
+        raise ArgumentError(mismatch("diff", "hf: and a folder that is there", repr(folder)))
+    data = load(Path(folder), f"diff: {name}")
+    kind = data.get("model_type")
+    if not isinstance(kind, str) or kind not in transformers.CONFIG_MAPPING:
+        received = "code of the model's own" if "auto_map" in data else f"model_type {kind!r}"
+        raise DataError(mismatch(f"diff: {name}", "a class of transformers", received))
+    # It knows how many layers a model has; what a class builds of other sizes is counted below.
+    for error in from_hf(data, on_error="report").errors:
+        if "more than any model has" in error:
+            raise DataError(mismatch(f"diff: {name}", "a model that transformers builds", error))
+    with warnings.catch_warnings(), foreign(f"the building of {name}", timed=False), offline():
+        warnings.simplefilter("ignore")
+        try:
+            config = transformers.CONFIG_MAPPING[kind].from_dict(without_code(data))
+            with torch.device("meta"), counted(torch):
+                model = transformers.AutoModel.from_config(
+                    config, attn_implementation="eager", trust_remote_code=False
+                )
+            materialise(model)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {str(error)[:200]}"
+            expected = "a model that transformers builds"
+            raise DataError(mismatch(f"diff: {name}", expected, reason)) from error
+    side = of_model(model, name)
+    return side._replace(remarks=(f"{name}: weights were not read", *side.remarks))
+
+
+def materialise(model: Any) -> None:
+    """Build what is computed from configs again, in a model on the meta device."""
+    for path, module in list(model.named_modules()):
+        keys = [key for key, _ in module.named_buffers(recurse=False)]
+        index = getattr(module, "_create_relative_position_index", None)
+        if "relative_position_index" in keys and index is not None:
+            module.relative_position_index = index()
+        if not any(kind.search(key) for key in keys for kind in (FREQUENCIES, COSINES)):
+            continue
+        if sum(buffer.numel() for buffer in module.buffers(recurse=False)) > MOST:
+            continue
+        try:
+            fresh = type(module)(module.config)
+        except (TypeError, ValueError, AttributeError, KeyError):
+            continue  # it stays on the meta device, and says so when asked
+        parent, _, leaf = path.rpartition(".")
+        setattr(model.get_submodule(parent), leaf, fresh)
+
+
+def of_engine(text: str, name: str) -> Comparand:
+    """The rotary classes of vLLM for the parts of a config."""
+    engine, _, path = text.replace(" ", "=", 1).partition("=")
+    if engine != "vllm" or not path:
+        raise ArgumentError(mismatch("diff", "engine:vllm=CONFIG", repr(name)))
+    layers = _library("vllm.model_executor.layers.rotary_embedding", "whose classes are asked")
+    torch = _library("torch", "which vLLM is built with")
+    data = to_hf(Path(path), "hf5").config
+    data = data.get("text_config", data)
+    parts = {part.name: part for part in parts_of(from_hf(data))}
+
+    def answers(part: Part, _: object) -> tuple[Implementation]:
+        own = parts.get(part.name)
+        if own is None or not isinstance(own.spec, RotarySpec):
+            raise CannotSay("vLLM's rotary classes have nothing for it")
+        try:
+            width = data.get("head_dim") or data["hidden_size"] // data["num_attention_heads"]
+            length, rope = data["max_position_embeddings"], data["rope_parameters"]
+            rope = dict(rope.get(part.name.rpartition(".")[2], rope))
+            half = own.spec.channels.order == "half"
+            module = layers.get_rope(width, length, half, rope, torch.float32)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {str(error)[:80]}"
+            raise CannotSay(f"vLLM makes no rotation of its config ({reason})") from error
+        turn = getattr(module, "forward_native", module.forward)
+
+        def rotate(x: np.ndarray, positions: np.ndarray) -> Any:
+            # vLLM has tokens first, and the channels of all heads behind each other.
+            tokens = torch.from_numpy(np.ascontiguousarray(x[0].swapaxes(0, 1), dtype=np.float32))
+            query = tokens.reshape(len(positions), -1)
+            ids = torch.from_numpy(np.ascontiguousarray(positions.T))
+            return turn(ids, query, query.clone())[0].reshape(tokens.shape).transpose(0, 1)[None]
+
+        return (Implementation(SimpleNamespace(rotate=rotate, head_dim=width)),)
+
+    remark = f"{name}: get_rope was asked, and not the model classes, which may change parameters"
+    return Comparand(name, whole=False, answers=answers, remarks=(remark,))
+
+
+def _library(name: str, why: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        todo = "Install it, or compare a function: MODULE:NAME."
+        raise DependencyError(mismatch("diff", f"{name}, {why}", str(error)[:100], todo)) from error

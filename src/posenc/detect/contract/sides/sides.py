@@ -1,0 +1,103 @@
+"""Whatever can be compared, as a side: what it says of each part of a model, or answers when asked.
+
+A side that describes a model (config, plan, spec, preset, GGUF, contract) has specs. Any other
+(a function, a loaded model, the buffers of a checkpoint, an engine) only has numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.guard import why_no_code
+from posenc._core.io import inputs
+from posenc._core.reading import Layer, Reading
+from posenc._core.spec.plan import Plan
+from posenc._core.spec.spec import Spec
+from posenc.detect.contract.contract import Contract
+from posenc.detect.contract.make import PREFIXES, described, parts_of
+from posenc.detect.contract.sides.models import of_checkpoint, of_engine, of_folder, of_model
+from posenc.detect.contract.sides.side import METHODS, Comparand, Implementation, Library
+
+ENGINE, FOLDER = "engine:", "hf:"
+ENDINGS = (".safetensors", ".bin", ".pt", ".pth", ".npz", ".npy", ".index.json")
+
+
+def side_of(source: Any, *, name: str = "", library: Library = "numpy") -> Comparand:
+    """A source as a side, and what it is called; parameters and errors as of `posenc.diff`."""
+    if isinstance(source, Comparand):
+        return source
+    if isinstance(source, (str, Path)):
+        text = str(source)
+        return _of_text(text, name or (text if len(text) <= 60 else f"{text[:57]}..."))
+    answers = any(callable(getattr(source, method, None)) for method in METHODS)
+    if not answers and callable(getattr(source, "named_buffers", None)):
+        return of_model(source, name or type(source).__name__)
+    described_ = isinstance(source, (Contract, Reading, Plan, Spec, Mapping, Layer))
+    if described_ or (not answers and callable(getattr(source, "to_dict", None))):
+        return _description(source, name or _title(source))
+    return of_code(Implementation(source, library), name)
+
+
+def of_code(code: Implementation, name: str = "") -> Comparand:
+    """An implementation that answers for every part."""
+    return Comparand(name or code.name, whole=False, answers=lambda *_: (code,), shared=True)
+
+
+def _title(source: Any) -> str:
+    if isinstance(source, Mapping):
+        return f"config of {source.get('model_type', 'a model')}"
+    model = getattr(source, "model", "") or getattr(source, "model_type", "")
+    return f"{type(source).__name__}{f' of {model}' if model else ''}"
+
+
+def _description(source: Any, name: str) -> Comparand:
+    preset = isinstance(source, str) and source.startswith("preset:")
+    source = Reading((source,)) if isinstance(source, Layer) else source
+    model = described(source, f"diff: {name}")
+    notes = (note for note in getattr(model, "notes", ()) if note.level == "warning")
+    remarks = tuple(f"{name}: {note.text}" for note in notes)
+    # A spec speaks of one encoding, and not of the layers of a model.
+    whole = not preset and not isinstance(model, Spec)
+    return Comparand(name, parts_of(model), whole, remarks=remarks)
+
+
+# --- texts ----------------------------------------------------------------------------------------
+
+
+def is_code(text: str) -> bool:
+    """Whether a text is MODULE:NAME, code to import, and none of the other sides."""
+    if text.lower().startswith((*PREFIXES, FOLDER, ENGINE, "peer:")) or text.lstrip()[:1] == "{":
+        return False
+    why = "" if Path(text).exists() else why_no_code(text)
+    if why.endswith("is not there.") or "an address" in why:
+        raise ArgumentError(why)
+    return not why and not Path(text).exists()
+
+
+def _of_text(text: str, name: str) -> Comparand:
+    if text.startswith(PREFIXES) or text.lstrip().startswith("{"):
+        return _description(text, name)
+    if text.startswith(FOLDER):
+        return of_folder(text.removeprefix(FOLDER), name)
+    if text.startswith(ENGINE):
+        return of_engine(text.removeprefix(ENGINE), name)
+    path = Path(text)
+    if text and path.exists():
+        if path.name.endswith(ENDINGS) and not _is_contract(path):
+            return of_checkpoint(path, name)
+        return _description(path, name)
+    todo = (
+        "A side is a file or folder, JSON, preset:NAME:WIDTH, plan:NAME, hf:FOLDER, "
+        "engine:vllm=CONFIG or, of the command, MODULE:NAME."
+    )
+    raise ArgumentError(mismatch("diff", "a side that is there", repr(name), todo))
+
+
+def _is_contract(path: Path) -> bool:
+    if path.suffix != ".safetensors":
+        return False
+    with inputs.opened(path) as file:
+        return b"posenc contract" in (file.read(2**16) or b"")

@@ -1,0 +1,1 @@
+"""Views of a config: its keys, its parts, and the modelling file beside it."""

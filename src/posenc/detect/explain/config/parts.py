@@ -1,0 +1,111 @@
+"""What is a part of a config, and what it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from posenc.detect.explain.config.view import Keys
+from posenc.detect.explain.rotary.entries import has_rotary
+from posenc.presets.families import (
+    ClassParts,
+    Family,
+    class_defaults,
+    family,
+)
+
+# Keys of parts that are models.
+MODELS, HEADS = ("n_heads", "num_heads", "n_head", "heads"), "attention_heads"
+SIZES = ("head_dim", "hidden_size", "d_model", "dim", "embed_dim", "width")
+# Keys of a config with attention of its own, beside its parts.
+HEAD_COUNTS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
+# Sub-configs of the text, which may leave out their name, as the model's own says it.
+MAIN_PARTS = ("text_config", "language_config", "llm_config")
+# Those without which a plan is none; what is wrong with another is a warning.
+WHOLES = ("vlm_config", "thinker_config", "decoder_config")
+NEEDED = (*MAIN_PARTS, *WHOLES, "encoder", "decoder", "generator")
+
+
+def with_older_parts(data: Mapping[str, Any], made: ClassParts) -> Mapping[str, Any]:
+    """A config whose parts are those of an older spelling, which goes before the newer one."""
+    older = {key: data[f"{key}_dict"] for key in made.types if data.get(f"{key}_dict")}
+    spelled = {f"{key}_dict" for key in older}
+    return {**{k: v for k, v in data.items() if k not in spelled}, **older} if older else data
+
+
+def is_part(key: str, value: Any, made: ClassParts) -> bool:
+    """Whether a key of a config holds a sub-config that is a model, or may be one."""
+    if not isinstance(value, Mapping) or not value:
+        return False
+    if key in ("rope_parameters", "rope_scaling", "quantization_config", "per_layer_config"):
+        return False
+    named = key in made.types or key.endswith("_config") or key in ("encoder", "decoder")
+    return named or "model_type" in value or has_heads(value)
+
+
+def is_options(keys: Keys, key: str, value: Mapping[str, Any]) -> bool:
+    """Whether a dictionary has no model: a rule has read it, or it is called as the whole."""
+    if not value.get("model_type"):
+        return key in keys.read
+    sized = has_heads(value) or any(size in value for size in SIZES)
+    return value["model_type"] == keys.data.get("model_type") and not sized
+
+
+def has_heads(data: Mapping[str, Any]) -> bool:
+    """Whether a dictionary counts heads of attention."""
+    return any(isinstance(key, str) and (key in MODELS or HEADS in key) for key in data)
+
+
+def name_of_text(model_type: object) -> str | None:
+    """The family of the text part of a model, by the name of the whole."""
+    for name in (f"{model_type}_text", model_type):
+        if family(name) is not None:
+            return str(name)
+    return None
+
+
+def parts_left_out(data: Mapping[str, Any], made: ClassParts) -> dict[str, Any]:
+    """What the class has in parts that a config leaves out, for rules of the whole."""
+    found = {}
+    for key, kind in made.types.items():
+        known = class_defaults(kind)
+        if not data.get(key) and key not in made.none:
+            own = {} if known is None else known.left_out({})
+            found[key] = {**own, **made.values.get(key, {})}
+    return found
+
+
+def joined(name: str, key: str) -> str:
+    """The name of a part inside another."""
+    return ".".join(part for part in (name, label_of(key)) if part)
+
+
+def flat_part(keys: Keys, made: ClassParts) -> str:
+    """The key of the part for text, where its keys stand in the config of the whole."""
+    if not any(key in keys for key in HEAD_COUNTS) or (made.own and not made.flat):
+        return ""
+    missing = [key for key in MAIN_PARTS if key in made.types and not keys.data.get(key)]
+    return next((key for key in missing if family(made.types[key]) is not None), "")
+
+
+def text_part(made: ClassParts, inside: Mapping[str, Any]) -> str:
+    """The key of the part for text that a class reads, where the file has it."""
+    known = (key for key in MAIN_PARTS if key in made.types and key in inside)
+    return next((key for key in known if family(made.types[key]) is not None), "")
+
+
+def label_of(key: str) -> str:
+    """The name of a part by its key."""
+    return key.removesuffix("_config").removesuffix("_model") or key
+
+
+def is_hollow(keys: Keys, row: Family | None, inside: Mapping[str, Any]) -> bool:
+    """Whether a config only holds others: it has parts, and no attention of its own."""
+    if not inside:
+        return False
+    if row is not None and row.entries and row.entries[0].get("own"):
+        return False
+    turning = row is not None and any("rotary" in rule for rule in row.entries)
+    if turning and has_rotary(Keys(keys.data)) and not any(key in inside for key in NEEDED):
+        return False
+    return not any(key in keys for key in HEAD_COUNTS)

@@ -1,0 +1,1 @@
+"""Headers of GGUF files, read into plans."""

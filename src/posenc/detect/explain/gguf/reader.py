@@ -1,0 +1,245 @@
+"""GGUF files into plans, from their headers.
+
+A plan says what llama.cpp computes from a file; `configs/gguf.json` has a rule for each
+architecture, read at commit 0c1e57098 of ggml-org/llama.cpp: `src/llama-model.cpp` for the types of
+rotation and the defaults, `src/models/*.cpp` for windows, layers that do not turn, and scalings.
+Rules of encodings that do not turn, and `when`, are those of `posenc.presets.families`; the keys of
+a part, such as `attention.head_count`, are expressions. A rotary rule may have
+
+    width         the keys that give the width, instead of the format's
+    fixed         the file's base and scaling are not read
+    alpha         `rope.scaling.alpha` multiplies the base, raised to d / (d - 2)
+    windows       when      layers with a window exist: `window` where the key is above 0, `unless
+                            0` also where it is absent, `always`, `listed` by a list that must be
+                  without   models without such layers are published, whose files lack the key
+                  every     the pattern where no key states one: all but each nth layer
+                  first     whether the layer without a window is the first of the n
+                  base      of layers with a window: `full` that of the others, `stated` its own
+                            key or that of the others, `own` its own key or 10,000
+                  scaling   of these layers: `full`, `none`, or `factor` where the frequencies
+                            alone go without
+                  name      of these layers
+    turns         which layers turn: `sliding`; the key of a list; or all but those with
+                  i % `skip` == `at`, `alone` where there are windows; `lead` counts first ones
+                  that do
+    attends       `every`: one layer of so many attends, where no key says so
+    indexer       fields of the pairing by which an indexer turns; `types` is a key of its layers
+    switch        `rope.scaling.finetuned` turns rotation off
+    factors       `llama3`: a scaling may be kept as a tensor; `full`: it is for layers without
+                  a window
+    reads         keys of YaRN that are read for this architecture, with what they are if absent
+    log           `times` the multiplier of the magnitude is m(k)'s k; `same`: also that of the
+                  numerator; `scores`: whether scores are multiplied too
+    temperature   fields of `Temperature`, as templates; `in` says in which layers
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal
+
+from posenc._core.errors import DataError, suggest
+from posenc._core.io import inputs
+from posenc._core.io.checkpoints import Header, read_header
+from posenc._core.reading import Layer, Reading
+from posenc.detect.explain.arguments import check_arguments
+from posenc.detect.explain.config.view import Keys
+from posenc.detect.explain.gguf.layers import WINDOW, LayerKind, kinds_of
+from posenc.detect.explain.gguf.rotation import rotation_of, temperature_of
+from posenc.detect.explain.gguf.scaling import HeaderFile
+from posenc.detect.explain.layers.non_rotary import applies, read_other
+from posenc.detect.explain.notes import Notes
+from posenc.encodings.rotary.pairing import Pairing
+from posenc.encodings.rotary.rope import RoPE
+from posenc.presets.families import families, family
+
+FORMAT = "gguf"
+NUMBERS = (
+    "rope.dimension_count",
+    "rope.dimension_count_swa",
+    "rope.freq_base",
+    "rope.freq_base_swa",
+    "rope.scaling.factor",
+    "rope.scaling.original_context_length",
+    "rope.scaling.attn_factor",
+    "rope.scaling.yarn_ext_factor",
+    "rope.scaling.yarn_attn_factor",
+    "rope.scaling.yarn_beta_fast",
+    "rope.scaling.yarn_beta_slow",
+    "rope.scaling.yarn_log_multiplier",
+    "rope.scale_linear",
+    "context_length",
+    "block_count",
+    "nextn_predict_layers",
+    WINDOW,
+)
+KNOWN = (*NUMBERS, "rope.dimension_sections", "rope.scaling.type", "rope.scaling.finetuned")
+
+
+def from_gguf(
+    path: str | os.PathLike[str],
+    *,
+    pairing: Literal["half", "interleaved"] | None = None,
+    base: float | None = None,
+    on_error: Literal["raise", "report"] = "raise",
+) -> Reading:
+    """Read the header of a GGUF file into a plan.
+
+    Only the header is read, and the few factors of frequencies that some files keep as a tensor.
+    The pairing follows from the architecture: converters permute weights to fit it.
+
+    Parameters
+    ----------
+    path : path
+        A GGUF file of version 2 or 3, little-endian.
+    pairing : {"half", "interleaved"}, optional
+        The pairing of channels, for architectures that are not known.
+    base : float, optional
+        The base; it overrides the file's.
+    on_error : {"raise", "report"}
+        As in `posenc.from_hf`.
+
+    Returns
+    -------
+    Reading
+        An entry for each type of layer that the header tells apart.
+
+    Raises
+    ------
+    DataError
+        If the file is no GGUF file, or something that changes numbers is left open.
+
+    Examples
+    --------
+    >>> import pathlib, struct, tempfile, posenc
+    >>> def text(s): return struct.pack("<Q", len(s)) + s.encode()
+    >>> data = b"GGUF" + struct.pack("<IQQ", 3, 0, 3)  # version, tensors, keys
+    >>> data += text("general.architecture") + struct.pack("<I", 8) + text("qwen2")
+    >>> data += text("qwen2.rope.dimension_count") + struct.pack("<II", 4, 64)
+    >>> data += text("qwen2.rope.freq_base") + struct.pack("<If", 6, 1e6)
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.gguf"
+    >>> path.write_bytes(data) > 0
+    True
+    >>> posenc.from_gguf(path)["attention"].spec == posenc.RoPE(64, base=1e6, pairing="half")
+    True
+    """
+    check_arguments("from_gguf", pairing, base, on_error)
+    file = inputs.named(path, "from_gguf")
+    header = read_header(file)
+    notes = Notes()
+    entries, model = _entries(file, header, pairing, base, notes)
+    plan = Reading(tuple(entries), notes=tuple(notes.notes), model=model)
+    if plan.errors and on_error == "raise":
+        todo = 'on_error="report" returns what could be read.'
+        raise DataError(f"from_gguf: {'; '.join(plan.errors)}. {todo}")
+    return plan
+
+
+def _entries(
+    path: Path, header: Header, pairing: str | None, base: float | None, notes: Notes
+) -> tuple[list[Layer], str]:
+    model = header.keys.get("general.architecture")
+    if not isinstance(model, str):
+        notes.error("general.architecture is missing")
+        return [], ""
+    keys = _keys(header, model)
+    row = family(model, FORMAT)
+    rules = row.entries if row is not None else ({},)
+    if row is not None and row.note:
+        notes.remark(row.note)
+    if row is None and pairing is None:
+        todo = suggest(model, families(FORMAT))
+        hint = f" {todo}" if todo.startswith("Did") else ""
+        notes.error(f"the architecture {model!r} is not known, and the pairing with it.{hint}")
+    for key in NUMBERS:
+        if (told := keys.wrong([key])) is not None:
+            notes.error(f"{told} is no number")
+    found: list[Layer] = []
+    for rule in rules:
+        if not applies(keys, rule):
+            continue
+        if row is None or "rotary" in rule:
+            found += _rotary(HeaderFile(path, header, keys, rule, pairing, base), notes)
+        else:
+            found += read_other(keys, rule, "", notes)
+        if row is None or "rotary" in rule or "refuse" in rule:
+            break
+    for key in keys.data:
+        if key.startswith("rope.") and key not in KNOWN and key not in keys.read:
+            notes.error(f"{keys.where(key)}={keys.data[key]!r} is not understood")
+    return found, model
+
+
+def _keys(header: Header, model: str) -> Keys:
+    """The keys of the architecture, flat and, for expressions, in parts."""
+    start = f"{model}."
+    data = {k.removeprefix(start): v for k, v in header.keys.items() if k.startswith(start)}
+    parts: dict[str, dict[str, Any]] = {}
+    for key, value in data.items():
+        part, _, name = key.partition(".")
+        if name and part not in data:
+            parts.setdefault(part, {})[name] = value
+    return Keys({**data, **parts}, model)
+
+
+# --- types of layers ------------------------------------------------------------------------------
+
+
+def _rotary(file: HeaderFile, notes: Notes) -> list[Layer]:
+    """An entry for each type of layer that the header tells apart."""
+    kinds = kinds_of(file.keys, file.rule, notes)
+    specs: dict[bool, Layer | None] = {}
+    made: list[Layer] = []
+    for kind, indices in kinds.items():
+        name = _name(file.rule, kind, kinds)
+        if not (kind.attends and kind.turns):
+            scale = temperature_of(file, kind, notes) if kind.attends else None
+            made.append(Layer(name, indices=indices, logit_scale=scale))
+            continue
+        local = bool(kind.window)
+        if local not in specs:
+            specs[local] = rotation_of(file, name, local, notes)
+        entry = specs[local]
+        if entry is None:
+            continue
+        entry = entry.replace(layer=name, indices=indices)
+        spec = entry.spec
+        if isinstance(spec, RoPE) and (scale := temperature_of(file, kind, notes)) is not None:
+            spec = spec.replace(magnitude=spec.magnitude.replace(temperature=scale))
+            entry = entry.replace(spec=spec)
+        made.append(entry)
+        if kind.indexer and isinstance(spec, RoPE):
+            made.append(_indexer(file.rule, entry, spec))
+    return made
+
+
+def _name(rule: Mapping[str, Any], kind: LayerKind, kinds: Mapping[LayerKind, Any]) -> str:
+    if not kind.attends:
+        return "without attention"
+    if kind.window is None:
+        name = "attention"
+    else:
+        local = rule["windows"].get("name", "sliding_attention")
+        name = local if kind.window else "full_attention"
+    if not kind.turns and kind._replace(turns=True) in kinds:
+        name += ", without positions"
+    if kind.indexer is False and kind._replace(indexer=True) in kinds:
+        name += ", shared indexer"
+    return name
+
+
+def _indexer(rule: Mapping[str, Any], entry: Layer, spec: RoPE) -> Layer:
+    """The rotation of the queries and keys by which an indexer chooses what a layer sees."""
+    whole = spec.pairing if isinstance(spec.pairing, Pairing) else Pairing(spec.pairing)
+    pairing = whole.replace(**rule["indexer"]["pairing"])
+    magnitude = spec.magnitude.replace(logit_factor=1.0, temperature=None)
+    turned = spec.replace(pairing=pairing, magnitude=magnitude)
+    return entry.replace(spec=turned, attention="indexer")
+
+
+# --- the rotation of a type of layer --------------------------------------------------------------
+
+
+# --- scalings -------------------------------------------------------------------------------------

@@ -1,0 +1,370 @@
+"""Entries that do not turn: tables, biases, relative encodings, convolutions, and none.
+
+The rows of families say which keys of a config mean what; `posenc.presets.families` describes them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Any
+
+from posenc import presets, registry
+from posenc._core.errors import PosencError, suggest
+from posenc._core.positions.builder import Positions
+from posenc._core.reading import Layer
+from posenc._core.spec.spec import Spec
+from posenc.detect.explain.config.view import WIDEST, Keys, is_number
+from posenc.detect.explain.notes import Notes
+
+MOST_STAGES = 64  # of a pyramid; a list of more is no list of stages
+MOST_LAYERS = 4096
+WORD = re.compile(r"(?<![.\w])[A-Za-z_]{2,}\w*(?!\w|\()")  # of a key in an expression
+
+
+class _UnreadableError(Exception):
+    """A field of a spec that the config does not settle; its text is for people."""
+
+
+def applies(keys: Keys, rule: Mapping[str, Any]) -> bool:
+    """Whether a rule holds for this config: some families choose by their keys."""
+    when = rule.get("when", ())
+    return all(_holds(keys, one) for one in ([when] if isinstance(when, Mapping) else when))
+
+
+def words(rule: Any) -> Iterator[str]:
+    """Every word of a rule, keys of configs among them."""
+    if isinstance(rule, str):
+        yield rule
+    elif isinstance(rule, Mapping):
+        for value in rule.values():
+            yield from words(value)
+    elif isinstance(rule, list):
+        for value in rule:
+            yield from words(value)
+
+
+def _holds(keys: Keys, when: Mapping[str, Any]) -> bool:
+    value = keys.get(when["key"])
+    if value is None:
+        return bool(when.get("absent", False))
+    if "holds" in when:
+        parts = value.split("|") if isinstance(value, str) else value
+        return isinstance(parts, list) and all(word in parts for word in when["holds"])
+    if "misses" in when:
+        return isinstance(value, list) and when["misses"] not in value
+    if "not" in when:
+        return value not in when["not"]
+    return value in when["is"]
+
+
+def read_other(keys: Keys, rule: Mapping[str, Any], name: str, notes: Notes) -> list[Layer]:
+    """The entries of a rule that is not rotary; none, with a note, where it cannot be said."""
+    made: list[Layer] = []
+    for stage, layers in _stages(keys, rule, notes):
+        said = str(rule.get("name", "")).replace("{i}", str(stage))
+        label = ".".join(part for part in (name, said) if part) or "model"
+        own = Notes(label)
+        entry = _entry(keys, rule, stage, label=label, indices=layers, notes=own)
+        notes.notes += [note for note in own.notes if note not in notes.notes]
+        made += [] if entry is None else [entry]
+    return made
+
+
+def _stages(
+    keys: Keys, rule: Mapping[str, Any], notes: Notes
+) -> list[tuple[int, tuple[int, ...] | None]]:
+    """(number, layers) of each stage of a pyramid; one without layers for other models."""
+    if "stages" not in rule:
+        return [(0, _layers(keys, rule, notes))]
+    depths = keys.get(rule["stages"])
+    fits = (
+        isinstance(depths, list)
+        and 0 < len(depths) <= MOST_STAGES
+        and all(type(depth) is int and 0 <= depth <= MOST_LAYERS for depth in depths)
+    )
+    if not fits:
+        notes.error(f"{keys.where(rule['stages'])} is not a list of the layers of each stage")
+        return []
+    ends = list(accumulate(depths))
+    return [
+        (stage, tuple(range(end - depth, end)))
+        for stage, (depth, end) in enumerate(zip(depths, ends, strict=True))
+    ]
+
+
+def _layers(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> tuple[int, ...] | None:
+    """The layers of a rule that holds for those in a list of the config, or for the others."""
+    if "layers_called" in rule:
+        return _called(keys, rule["of"][0], rule["layers_called"], notes)
+    for word in ("layers_in", "layers_not_in"):
+        if word not in rule:
+            continue
+        listed, count = keys.get(rule[word]), _number(keys, rule["of"], None)
+        if not isinstance(listed, list) or count is None or not 0 < count <= MOST_LAYERS:
+            stated = " and ".join((rule[word], rule["of"][0]))
+            notes.error(f"{keys.where(rule[word])}: {stated} do not say which layers these are")
+            return None
+        inside = word == "layers_in"
+        return tuple(index for index in range(count) if (index in listed) == inside)
+    return None
+
+
+def _called(keys: Keys, key: str, word: str, notes: Notes) -> tuple[int, ...] | None:
+    """The layers that a list of the config, with a word for each, calls by a word."""
+    words = keys.get(key)
+    if not isinstance(words, list) or not 0 < len(words) <= MOST_LAYERS:
+        notes.error(f"{keys.where(key)} is not a list of a word for each layer")
+        return None
+    return tuple(index for index, said in enumerate(words) if said == word)
+
+
+def _entry(
+    keys: Keys,
+    rule: Mapping[str, Any],
+    stage: int,
+    *,
+    label: str,
+    indices: tuple[int, ...] | None,
+    notes: Notes,
+) -> Layer | None:
+    if "refuse" in rule:
+        notes.error(str(rule["refuse"]))
+        return None
+    if "unknown" in rule:
+        # Of a part it is a warning: what is read of the other parts holds.
+        (notes.warning if keys.path else notes.error)(f"unknown, because {rule['unknown']}")
+        return None
+    for source in rule.get("source", ()):
+        notes.source("kind", "preset", source)
+    if "none" in rule:
+        return Layer(label, indices=indices, sources=tuple(notes.sources))
+    try:
+        if "convolution" in rule:
+            named = _sentence(keys, rule["convolution"], stage)
+            return Layer(label, convolution=named, indices=indices, sources=tuple(notes.sources))
+        spec = _table(keys, rule, stage, notes) if "table" in rule else None
+        spec = _spec(keys, rule["spec"], stage, notes) if spec is None else spec
+        length = _number(keys, rule["length"], stage) if "length" in rule else None
+    except (_UnreadableError, PosencError) as error:
+        notes.error(str(error))
+        return None
+    try:
+        scale = _filled(keys, rule.get("scale"), "scale", stage, notes)
+    except _UnreadableError as error:
+        scale = None
+        notes.warning(f"what scores are multiplied by is unknown, because {error}")
+    made = positions_of(keys, rule, spec, notes, stage)
+    return Layer(
+        label,
+        spec=spec,
+        indices=indices,
+        length=length,
+        scale=scale,
+        positions=made,
+        sources=tuple(notes.sources),
+    )
+
+
+def positions_of(
+    keys: Keys, rule: Mapping[str, Any], spec: Spec, notes: Notes, stage: int = 0
+) -> Positions | None:
+    """How a family makes the positions of an entry; None where its row does not know.
+
+    A rule says so itself, in whole or in arguments beside those of its preset; a preset that says
+    nothing counts every token from 0.
+    """
+    name = rule.get("rotary", rule.get("table"))
+    preset = presets.row(name).positions if isinstance(name, str) else {}
+    usual: dict[str, Any] = {}
+    if preset:
+        usual = {"builder": preset["builder"], **preset["arguments"]}
+    elif name is not None and getattr(spec, "axes", ("position",)) == ("position",):
+        usual = {"builder": "arange"}
+    own = Notes()
+    try:
+        said = _filled(keys, rule.get("positions", {}), "positions", stage, own)
+    except _UnreadableError:
+        return None
+    if said is None or not (said or usual):
+        return None
+    notes.sources += [source for source in own.sources if "." in source.field]
+    return Positions(**(said if "builder" in said else {**usual, **said}))
+
+
+def _sentence(keys: Keys, texts: str | list[str], stage: int) -> str:
+    """The first text whose words in braces are all numbers of the config."""
+    for text in [texts] if isinstance(texts, str) else texts:
+        words = [part.partition("}")[0] for part in text.split("{")[1:]]
+        numbers = {word: _number(keys, [word], stage) for word in words}
+        if None not in numbers.values():
+            told = text
+            for word, number in numbers.items():
+                told = told.replace(f"{{{word}}}", str(number))
+            return told
+    raise _UnreadableError(_missing(keys, words))
+
+
+def _table(keys: Keys, rule: Mapping[str, Any], stage: int, notes: Notes) -> Spec:
+    """The preset of a rule at the width that the config states, with fields of the rule."""
+    row = presets.row(rule["table"])
+    width = _required(keys, rule["width"], stage)
+    notes.source(row.size, "config", rule["width"][0])
+    notes.source("convention", "preset", row.name)
+    _check_sizes({row.size: width})
+    template = presets.fill(row.spec, {row.size: width})
+    more = _filled(keys, rule.get("with", {}), "", stage, notes)
+    return _built({**template, **more, row.size: width})
+
+
+def _spec(keys: Keys, template: Mapping[str, Any], stage: int, notes: Notes) -> Spec:
+    """A spec whose fields are constants, or numbers, words and lists of the config."""
+    return _built(_filled(keys, template, "", stage, notes))
+
+
+def _built(filled: Mapping[str, Any]) -> Spec:
+    _check_sizes(filled)
+    spec = registry.from_json(json.dumps(filled))
+    if not isinstance(spec, Spec):
+        raise _UnreadableError(f"{filled['type']} is no encoding")
+    return spec
+
+
+def _check_sizes(filled: Mapping[str, Any]) -> None:
+    """Raise for sizes whose constants would take minutes, or more memory than there is."""
+    for field in ("dim", "heads", "count", "width"):
+        size = filled.get(field, 0)
+        if size > WIDEST:
+            told = f"{field}={size:g} is more than any model has ({WIDEST} at most)"
+            raise _UnreadableError(told)
+
+
+# --- templates ------------------------------------------------------------------------------------
+
+
+def _filled(keys: Keys, template: Any, field: str, stage: int, notes: Notes) -> Any:
+    """The template with what the config says in the places that name its keys."""
+    if isinstance(template, list):
+        return [_filled(keys, item, field, stage, notes) for item in template]
+    if not isinstance(template, Mapping):
+        return template
+    if "key" in template:
+        return _of_key(keys, template, field, stage, notes)
+    if "by" in template:
+        return _by_word(keys, template, field, stage, notes)
+    if "list" in template:
+        return _of_list(keys, template["list"], field, notes)
+    return {
+        key: _filled(keys, value, f"{field}.{key}" if field else key, stage, notes)
+        for key, value in template.items()
+    }
+
+
+def _of_key(
+    keys: Keys, template: Mapping[str, Any], field: str, stage: int, notes: Notes
+) -> float | None:
+    names = template["key"] if isinstance(template["key"], list) else [template["key"]]
+    found = _evaluated(keys, names, stage)
+    if found is None:
+        if "default" not in template:
+            raise _UnreadableError(_missing(keys, names))
+        notes.source(field, "preset", f"{names[0]} is absent")
+        default: float | None = template["default"]
+        return default if default is None else default + template.get("plus", 0)
+    text, value = found
+    origin = keys.origin(text)
+    notes.source(field, origin, keys.where(text if origin == "class" else names[0]))
+    return value + template.get("plus", 0)
+
+
+def _by_word(keys: Keys, template: Mapping[str, Any], field: str, stage: int, notes: Notes) -> Any:
+    """A field that a word, truth value or list of words of the config chooses."""
+    key, values = template["by"], template["values"]
+    value = keys.get(key)
+    if value is None and "absent" in template:
+        chosen = template["absent"]
+        notes.source(field, "preset", f"{key} is absent")
+    else:
+        word = _word(value)
+        if word not in values and "else" not in template:
+            known = ", ".join(values)
+            if value is None:
+                raise _UnreadableError(f"{_missing(keys, [key])}: it is one of {known}")
+            told = f"{keys.where(key)}={_brief(value)}"
+            raise _UnreadableError(f"{told} is none of {known}. {suggest(word, values)}")
+        chosen = values[word] if word in values else template["else"]
+        notes.source(field, "config", keys.where(key))
+    return _filled(keys, chosen, field, stage, notes)
+
+
+def _word(value: Any) -> str:
+    """How a row spells a value; words of a list are sorted, with bars between them."""
+    if isinstance(value, list) or (isinstance(value, str) and "|" in value):
+        return "|".join(sorted(map(str, value.split("|") if isinstance(value, str) else value)))
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _of_list(keys: Keys, key: str, field: str, notes: Notes) -> list[int]:
+    value = keys.get(key)
+    if not isinstance(value, list) or not all(type(item) is int for item in value):
+        raise _UnreadableError(f"{keys.where(key)} is not a list of whole numbers")
+    notes.source(field, "config", keys.where(key))
+    return value
+
+
+def _missing(keys: Keys, expressions: Sequence[str]) -> str:
+    """Why no expression has a value: what is missing, and what is spelled most like it."""
+    words = {text: list(dict.fromkeys(WORD.findall(text))) for text in expressions}
+    text = next((t for t in expressions if any(key in keys for key in words[t])), expressions[0])
+    for key in words[text]:
+        value = keys.data.get(key)
+        if value is None and key in keys.data:
+            return f"{keys.where(key)} is null or no finite number"
+        if value is None:
+            others = [other for other in expressions if words[other] != words[text]]
+            told = f"{keys.where(key)} is missing"
+            told += f" (or {', or '.join(others)})" if others else ""
+            known = [name for name in keys.data if name not in words[text]]
+            hints = [suggest(name, known) for name in (key, *others) if known]
+            return ". ".join([told, *(hint for hint in hints[:3] if hint.startswith("Did"))])
+        if not is_number(value) and not isinstance(value, list | dict):
+            return f"{keys.where(key)}={_brief(value)} is not a number"
+    told = " and ".join(f"{keys.where(key)}={_brief(keys.data[key])}" for key in words[text])
+    return f"{text} has no value with {told}"
+
+
+def _required(keys: Keys, expressions: list[str], stage: int | None) -> int:
+    value = _number(keys, expressions, stage)
+    if value is None:
+        raise _UnreadableError(_missing(keys, expressions))
+    return value
+
+
+def _number(keys: Keys, expressions: list[str], stage: int | None) -> int | None:
+    found = _evaluated(keys, expressions, stage)
+    return None if found is None else int(found[1])
+
+
+def _evaluated(keys: Keys, expressions: list[str], stage: int | None) -> tuple[str, float] | None:
+    """The first expression that has a value; two names of one quantity may not differ.
+
+    What the config states goes before what its class takes for keys that it leaves out.
+    """
+    values = {text: keys.stated(text, stage) for text in expressions}
+    found = {text: value for text, value in values.items() if value is not None}
+    named = {text: value for text, value in found.items() if text.isidentifier()}
+    if len(set(named.values())) > 1:
+        told = " and ".join(f"{keys.where(text)}={value:g}" for text, value in named.items())
+        raise _UnreadableError(f"{told} contradict each other")
+    for text in () if found else expressions:
+        value = keys.evaluate(text, stage)
+        if value is not None:
+            return text, value
+    return next(iter(found.items()), None)
+
+
+def _brief(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

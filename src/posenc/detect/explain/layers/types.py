@@ -1,0 +1,356 @@
+"""Of what type each layer of a part is, and what tells it from the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from posenc.detect.explain.config.view import Keys
+from posenc.detect.explain.layers.non_rotary import applies
+from posenc.detect.explain.notes import Notes
+from posenc.detect.explain.rotary.bases import BASES, bases_of, behind, numbers_of
+from posenc.presets.families import ClassDefaults, stretched
+
+TYPE_KEYS = ("layer_types", "layers_block_type")
+COUNT_KEYS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers", "depth")
+SHOWN = 12  # of a pattern
+LOCAL_BASE_KEYS = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta")
+PATTERN_KEYS = ("sliding_window_pattern", "_sliding_window_pattern")
+SHARE = "partial_rotary_factor"
+LOCAL, GLOBAL = "sliding_attention", "full_attention"
+# Layers that mix tokens without attention: no queries, no keys, no positions.
+OTHER = frozenset(
+    {
+        "linear_attention",
+        "mamba",
+        "mamba2",
+        "conv",
+        "recurrent",
+        "moe",
+        "mlp",
+        "ssm",
+        "gated_delta_net",
+    }
+)
+# (type, turns, is scaled, own base, keys of its own, attentions inside)
+Trait = tuple[
+    str, bool, bool, tuple[str, float] | None, tuple[tuple[str, float], ...], tuple[str, ...]
+]
+
+
+def types_of(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> list[str] | None:
+    """The type of each layer."""
+    if "types_by" in rule and all(keys.get(key) is None for key in TYPE_KEYS):
+        listed = _types_by(keys, rule["types_by"], notes)
+        if listed is not None or notes.failed:
+            return listed
+    for key in TYPE_KEYS:
+        listed = keys.get(key)
+        if isinstance(listed, list) and listed and all(isinstance(t, str) for t in listed):
+            count = layer_count(keys)
+            if 0 < count < len(listed):
+                notes.remark(behind(keys.where(key), listed, count))
+                return _with_last(keys, key, list(listed[:count]), rule, notes)
+            if count not in (0, len(listed)):
+                notes.warning(f"{keys.where(key)} lists {len(listed)} of {count} layers")
+            return _with_last(keys, key, list(listed), rule, notes)
+        if listed is not None and listed != []:
+            notes.error(f"{keys.where(key)} is not a list of names")
+    count = layer_count(keys)
+    pattern = keys.first(PATTERN_KEYS)
+    known: ClassDefaults | None = rule.get("class")
+    unread = known is not None and not set(PATTERN_KEYS) & set(known.layers.get("asks", ()))
+    if pattern is not None and known is not None and known.layers and unread:
+        notes.warning(
+            f"{keys.where(pattern[0])}={pattern[1]:g} is not what makes {TYPE_KEYS[0]} in "
+            f"transformers {known.version}, which has a pattern of its own; other code may read it"
+        )
+        pattern = None
+    if pattern is not None and count and pattern[1] >= 1:
+        every = int(pattern[1])
+        return [GLOBAL if (i + 1) % every == 0 else LOCAL for i in range(count)]
+    period = rule.get("full_every")
+    if period is not None and count:
+        step = keys.integer(period["key"])
+        if step:
+            return [GLOBAL if i % step == 0 else LOCAL for i in range(count)]
+    return _types_of_class(keys, rule, count, notes)
+
+
+def _with_last(
+    keys: Keys, key: str, listed: list[str], rule: Mapping[str, Any], notes: Notes
+) -> list[str]:
+    """A list of types whose last one the class takes for another, where it does."""
+    known: ClassDefaults | None = rule.get("class")
+    last = None if known is None else known.layers.get("sets_last")
+    if known is None or last in (None, listed[-1]):
+        return listed
+    notes.warning(
+        f"{keys.where(key)}[{len(listed) - 1}]={listed[-1]!r} is not read by the class in "
+        f"transformers {known.version}, whose last layer is {last!r}; other code may read it"
+    )
+    return [*listed[:-1], str(last)]
+
+
+def _types_by(keys: Keys, by: Mapping[str, Any], notes: Notes) -> list[str] | None:
+    """The types by a list that has another word, or a number, for each layer."""
+    listed, count = _listed(keys, by["list"]), layer_count(keys)
+    if listed is None:
+        return None
+    words = [str(value).lower() for value in listed]
+    if unknown := next((word for word in words if word not in by["values"]), None):
+        known = ", ".join(by["values"])
+        notes.error(f"{keys.where(by['list'])} has {unknown!r}, which is none of {known}")
+        return None
+    count = count or len(words)
+    if len(words) < count:
+        notes.error(f"{keys.where(by['list'])} has {len(words)} entries for {count} layers")
+        return None
+    if len(words) > count:
+        notes.remark(behind(keys.where(by["list"]), words, count))
+    return [by["values"][word] for word in words[:count]]
+
+
+def _listed(keys: Keys, path: str) -> list[Any] | None:
+    """A list of the config, or of a dictionary in it; letters of a text are such a list."""
+    value: Any = keys.get(path.partition(".")[0])
+    for key in path.split(".")[1:]:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    value = list(value) if isinstance(value, str) else value
+    return value if isinstance(value, list) and value else None
+
+
+def attentions_of(
+    keys: Keys, rule: Mapping[str, Any], types: list[str] | None, notes: Notes
+) -> list[tuple[str, ...]] | None:
+    """The attentions inside each layer; None where the row has none, or layers are not counted."""
+    rows = rule.get("attentions", ())
+    count = len(types) if types is not None else layer_count(keys)
+    if not rows or not count:
+        return None
+    found: list[tuple[str, ...]] = [()] * count
+    for row in rows:
+        for key in (*row["head"], *row["heads"]):
+            keys.get(key)  # it means nothing where no layer has that attention
+        if not applies(keys, row):
+            continue
+        kinds, has = row.get("types"), _having(keys, row.get("layers"), count, notes)
+        for index in range(count):
+            if has[index] and (kinds is None or (types is not None and types[index] in kinds)):
+                found[index] += (row["name"],)
+    return found
+
+
+def _having(keys: Keys, rule: Mapping[str, Any] | None, count: int, notes: Notes) -> list[bool]:
+    """The layers that a list names by a word, or a pattern does, or every few of them."""
+    if rule is None:
+        return [True] * count
+    for key in rule["lists"]:
+        listed = _listed(keys, key)
+        if listed is None:
+            continue
+        if len(listed) < count:
+            notes.error(f"{keys.where(key)} has {len(listed)} entries for {count} layers")
+            return [True] * count
+        return [value in rule["is"] for value in listed[:count]]
+    members = _listed(keys, rule["members"]) if "members" in rule else None
+    if members is not None:
+        return [index in members for index in range(count)]
+    every = keys.integer(rule["every"]) if "every" in rule else None
+    start = keys.integer(rule["start"]) if "start" in rule else None
+    every = max(rule.get("default_every", 1) if every is None else every, 1)
+    start = rule.get("default_start", 0) if start is None else start
+    start -= rule.get("start_less", 0)
+    return [max(index - start, 0) % every == 0 for index in range(count)]
+
+
+def _types_of_class(
+    keys: Keys, rule: Mapping[str, Any], count: int, notes: Notes
+) -> list[str] | None:
+    """The types that the class gives its layers where the config lists none, if they matter."""
+    known: ClassDefaults | None = rule.get("class")
+    nope = rule.get("nope", {})
+    if known is None or not known.layers:
+        return None
+    pattern = known.layers["repeat"]
+    by_type = "types" in nope and ("needs" not in nope or keys.get(nope["needs"]))
+    still = (OTHER | {*known.layers.get("still", ())}) & set(pattern)
+    if pattern and not (known.kinds or by_type or still):
+        return None
+    where = keys.where(TYPE_KEYS[0])
+    asks = [key for key in known.layers.get("asks", ()) if keys.data.get(key) is not None]
+    every: str = known.layers.get("every", "")
+    period = keys.integer(every) if every in asks else None
+    if asks == [every] and period and period > 0:
+        pattern, asks = stretched(pattern, period), []
+    if asks or not pattern:
+        sentence = (
+            " and ".join(f"{key}={keys.data.get(key)!r}" for key in asks) or "a rule of its own"
+        )
+        notes.error(
+            f"{where} is missing, and layers differ: the class in transformers {known.version} "
+            f"makes it from {sentence}. State {TYPE_KEYS[0]}"
+        )
+        return None
+    if not count:
+        if by_type:
+            notes.error(
+                f"{where} is missing, and so is a number of layers: which ones turn is open"
+            )
+        elif still and not known.kinds:
+            notes.warning(
+                f"{where} is missing, and so is a number of layers: partly, because those of type "
+                f"{' or '.join(sorted(still))} do not turn, and which they are is open"
+            )
+        return None
+    first, last = known.layers.get("first", []), known.layers.get("last")
+    backwards = known.layers.get("from_last", False)
+    sentence = f"{where} is left out: layers are {' '.join(pattern[:SHOWN])}, repeated"
+    sentence += f" behind {' '.join(first)}" if first else ""
+    sentence += " from the last one" if backwards else ""
+    sentence += f", and the last one {last}" if last else ""
+    notes.remark(f"{sentence}, as the class in transformers {known.version} makes them")
+    types = [*first, *(pattern[i % len(pattern)] for i in range(count))][:count]
+    types = types[::-1] if backwards else types
+    return [*types[:-1], last] if last else types
+
+
+def layer_count(keys: Keys) -> int:
+    """The number of layers; 0 where it is not stated."""
+    for key in COUNT_KEYS:
+        value = keys.integer(key)
+        if value and value > 0:
+            return value
+    if not any(key in keys.data for key in COUNT_KEYS) and {*COUNT_KEYS} & {*keys.sizes}:
+        keys.defaults, keys.sizes = {**keys.sizes, **keys.defaults}, {}
+        return layer_count(keys)
+    return 0
+
+
+def traits_of(
+    keys: Keys,
+    rule: Mapping[str, Any],
+    types: list[str] | None,
+    inner: list[tuple[str, ...]] | None,
+    notes: Notes,
+) -> list[Trait] | None:
+    """What tells each layer from others; None where nothing does."""
+    count = len(types) if types is not None else layer_count(keys)
+    if not count:
+        return None
+    turns = _turning(keys, rule, types, count, notes)
+    bases, switched = bases_of(keys, rule, count, notes)
+    if switched is not None:
+        turns = [one and other for one, other in zip(turns or switched, switched, strict=True)]
+    scaled = _scaled(keys, rule, types, count)
+    own = _overrides(keys)
+    shares = numbers_of(keys, tuple(rule.get("share_lists", ())), count, notes)
+    alike = inner is None or len(set(inner)) == 1
+    lists = (types, turns, bases, scaled, shares)
+    if all(listed is None for listed in lists) and alike and not own:
+        return None
+    known: ClassDefaults | None = rule.get("class")
+    by_kind = known is not None and known.kinds is not None  # which key is whose is known then
+    local = None if types is None or bases or by_kind else keys.first(LOCAL_BASE_KEYS)
+    traits = []
+    for index in range(count):
+        kind = types[index] if types else ""
+        base = None if bases is None else bases[index]
+        does = turns is None or turns[index]
+        has_scaling = scaled is None or scaled[index]
+        if base is not None and base[1] == 0:
+            does, base = False, None
+        if local is not None and kind == LOCAL:
+            # A base for local layers is their whole rule: they never see a length to extend.
+            base, has_scaling = (keys.where(local[0]), local[1]), False
+        inside = () if inner is None else inner[index]
+        single = own.get(index, ())
+        if shares is not None and shares[1][index] is not None:
+            single = (*single, (SHARE, float(shares[1][index] or 0)))
+        traits.append((kind, does, has_scaling, base, single, inside))
+    return traits
+
+
+def _overrides(keys: Keys) -> dict[int, tuple[tuple[str, float], ...]]:
+    """Widths of heads that a config gives for single layers."""
+    found: dict[int, tuple[tuple[str, float], ...]] = {}
+    listed = keys.get("per_layer_config")
+    for index, values in (listed if isinstance(listed, Mapping) else {}).items():
+        if isinstance(values, Mapping) and str(index).isdigit():
+            own = {k: v for k, v in values.items() if k == "head_dim" and isinstance(v, int)}
+            if own:
+                found[int(index)] = tuple(sorted(own.items()))
+    return found
+
+
+def _turning(
+    keys: Keys, rule: Mapping[str, Any], types: list[str] | None, count: int, notes: Notes
+) -> list[bool] | None:
+    """Whether each layer turns, where some do not."""
+    nope = rule.get("nope")
+    known: ClassDefaults | None = rule.get("class")
+    still = () if known is None or isinstance(keys.get(BASES), list) else known.layers.get("still")
+    if still and types is not None:
+        notes.remark(
+            f"{keys.where(BASES)} is left out: layers of type {' or '.join(still)} do not turn, as "
+            f"the class in transformers {known.version if known else ''} makes them"
+        )
+        return [kind not in still for kind in types]
+    if nope is None:
+        return None
+    if "types" in nope:
+        needed = nope.get("needs")
+        if types is None or (needed is not None and not keys.get(needed)):
+            return None
+        return [kind not in nope["types"] for kind in types]
+    if "indices" in nope:
+        still = keys.get(nope["indices"])
+        return None if not isinstance(still, list) else [i not in still for i in range(count)]
+    if "each" in nope:
+        return _attending(keys, nope, count, notes)
+    listed = keys.get(nope["list"])
+    if isinstance(listed, list) and len(listed) >= count:
+        return [bool(value) for value in listed[:count]]
+    if isinstance(listed, list) and listed:
+        notes.error(f"{keys.where(nope['list'])} has {len(listed)} entries for {count} layers")
+        return None
+    every = keys.integer(nope["interval"])
+    if every is None and "every" in nope:
+        every = nope["every"]
+        sentence = f"{keys.where(nope['list'])} is left out: one layer in {every} does not turn"
+        notes.remark(f"{sentence}, as the class in transformers makes them")
+    if every is None:
+        sentence = f"{keys.where(nope['list'])} and {nope['interval']} are missing"
+        notes.error(f"{sentence}: they say which layers turn, and some do not")
+    return None if not every else [(index + 1) % every != 0 for index in range(count)]
+
+
+def _attending(keys: Keys, rule: Mapping[str, Any], count: int, notes: Notes) -> list[bool] | None:
+    """The layers whose dictionary in a list does not say that they have no attention."""
+    blocks = keys.get(rule["each"])
+    listed = (
+        [block for block in blocks if isinstance(block, Mapping)]
+        if isinstance(blocks, list)
+        else []
+    )
+    inner = [block[rule["of"]] for block in listed if isinstance(block.get(rule["of"]), Mapping)]
+    if len(inner) != count:
+        notes.error(f"{keys.where(rule['each'])} is not a list of {count} dictionaries of layers")
+        return None
+    return [not any(values.get(key) for key in rule["if"]) for values in inner]
+
+
+def _scaled(
+    keys: Keys, rule: Mapping[str, Any], types: list[str] | None, count: int
+) -> list[bool] | None:
+    """Whether the scaling reaches each layer, where it does not reach all."""
+    by_type = rule.get("scaled_types")
+    if by_type is not None and types is not None:
+        listed = keys.get(by_type["key"])
+        reached = listed if isinstance(listed, list) else by_type["absent"]
+        return [kind in reached for kind in types]
+    key = rule.get("scaled_layers")
+    listed = None if key is None else keys.get(key)
+    if not isinstance(listed, list):
+        return None
+    return [index in listed for index in range(count)]

@@ -1,0 +1,83 @@
+"""A number for each layer: the bases of layers, or which of them turn."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from posenc.detect.explain.config.view import Keys, is_number
+from posenc.detect.explain.notes import Notes
+from posenc.presets.families import ClassDefaults
+
+BASES = "layer_rope_theta"  # of each layer, 0 where it does not turn; a class may read that alone
+
+
+def bases_of(
+    keys: Keys, rule: Mapping[str, Any], count: int, notes: Notes
+) -> tuple[list[tuple[str, float]] | None, list[bool] | None]:
+    """A base for each layer, 0 or null for one that does not turn; or which layers turn alone."""
+    class_: ClassDefaults | None = rule.get("class")
+    was_asked = class_ is not None and class_.reads is not None
+    if was_asked and class_ is not None and not class_.bases and keys.data.get(BASES):
+        keys.get(BASES)
+        notes.warning(
+            f"{keys.where(BASES)} is not read by the class in transformers {class_.version}, which "
+            "has one base for all layers that turn; other code may read it"
+        )
+    read = not was_asked or (class_ is not None and class_.bases)
+    listed = numbers_of(keys, (*((BASES,) if read else ()), "rope_theta"), count, notes)
+    if listed is None:
+        return None, None
+    where, values = listed[0], [float(value or 0) for value in listed[1]]
+    if where != keys.where(BASES):
+        return [(where, value) for value in values], None
+    bases = {"rope_theta": keys.number("rope_theta")}
+    for name in ("rope_parameters", "rope_scaling"):
+        inner = keys.data.get(name)
+        if isinstance(inner, Mapping):
+            bases[f"{name}.rope_theta"] = Keys(inner).number("rope_theta")
+    others = {key: base for key, base in bases.items() if base and {base} != {*values} - {0.0}}
+    differing = " and ".join(f"{keys.where(key)}={base:g}" for key, base in others.items())
+    if class_ is not None and class_.bases == "switch":
+        if differing or not (any(bases.values()) or {*values} <= {0.0, class_.base}):
+            notes.warning(
+                f"{where} says which layers turn: the numbers in it are not read as bases by the "
+                f"class in transformers {class_.version}; other code may"
+            )
+        return None, [value != 0 for value in values]
+    if differing and class_ is None:
+        notes.error(
+            f"{differing} and {where} differ, and the family is not known: in some the list is the "
+            "base of each layer, in others it says which layers turn. Keep one of them"
+        )
+    elif differing:
+        notes.warning(f"{where} is used, not {differing}")
+    return [(where, value) for value in values], None
+
+
+def numbers_of(
+    keys: Keys, names: tuple[str, ...], count: int, notes: Notes
+) -> tuple[str, list[float | None]] | None:
+    """The first of some keys that has a number for each layer, and its numbers."""
+    for name in names:
+        listed, where = keys.data.get(name, keys.defaults.get(name)), keys.where(name)
+        if not isinstance(listed, list) or not listed:
+            continue
+        keys.get(name)
+        if len(listed) < count:
+            notes.error(f"{where} has {len(listed)} entries for {count} layers")
+        elif not all(value is None or is_number(value) for value in listed):
+            notes.error(f"{where} is not a list of numbers")
+        else:
+            if len(listed) > count:
+                notes.remark(behind(where, listed, count))
+            return where, listed[:count]
+    return None
+
+
+def behind(where: str, listed: list[Any], count: int) -> str:
+    """What to say of a list that is longer than there are layers."""
+    return (
+        f"{where} has {len(listed)} entries for {count} layers: what is behind the last one is of "
+        "layers that predict further tokens, which are in no entry"
+    )

@@ -1,0 +1,207 @@
+"""What the class of a family takes for the rotary parameters that a config leaves out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from posenc.detect.explain.config.view import Keys
+from posenc.detect.explain.layers.types import (
+    LOCAL,
+    LOCAL_BASE_KEYS,
+    SHARE,
+)
+from posenc.detect.explain.notes import Notes
+from posenc.presets.families import ClassDefaults
+
+DICTIONARIES = ("rope_scaling", "rope_parameters")
+NO_BASES = (*DICTIONARIES, "partial_rotary_factor")
+
+
+class Layers(NamedTuple):
+    """Layers that share one encoding."""
+
+    name: str
+    indices: tuple[int, ...] | None
+    params: Keys
+    turns: bool = True
+    scaled: bool = True
+    base: tuple[str, float] | None = None  # (key, value) where the layers have a base of their own
+    nested: bool = False
+    kind: str = ""  # the type as the config spells it
+    overrides: tuple[
+        tuple[str, float], ...
+    ] = ()  # keys that the config sets for these layers alone
+    of_class: bool = False  # whether the base is the class's, as the config leaves it out
+    share: float = 1.0  # of a head, where the parameters state none
+    share_scaled: float | None = None  # the same where they ask for a scaling, if it is another
+    own_share: tuple[str, float] | None = None  # (key, value) where they have one of their own
+    top_share: bool = True  # whether a share at the top of the config is that of these layers
+    inner: tuple[str, ...] = ()  # names of the attentions inside, which the row describes
+
+
+def told_base(known: ClassDefaults, base: float, label: str = "") -> str:
+    """The base of a class, as a source names it."""
+    label = f"{label}: " if label else ""
+    return f"{label}rope_theta={base:.10g}, transformers {known.version}"
+
+
+def warn_of_theta(keys: Keys, known: ClassDefaults, kind: str, base: float, notes: Notes) -> None:
+    """Say that a base at the top of the config is not what the class takes."""
+    local = keys.first(LOCAL_BASE_KEYS) if kind == LOCAL else None
+    key, theta = local or ("rope_theta", keys.number("rope_theta"))
+    if theta not in (None, base):
+        what = f"layers of type {kind!r}" if kind else "any layer"
+        notes.warning(
+            f"{keys.where(key)}={theta:.10g} does not reach {what} in "
+            f"transformers {known.version}, which takes {base:.10g} there; other code may "
+            f"use it{'' if local else ' in all layers'}"
+        )
+
+
+def with_additions(params: Keys, known: ClassDefaults) -> Keys:
+    """A flat dictionary with the keys that the class adds to it."""
+    rule = params.data.get("rope_type", params.data.get("type"))
+    return Keys(params.data, params.path, known.adds.get(rule) if isinstance(rule, str) else None)
+
+
+def parameters_left_out(
+    params: Keys, own: Mapping[str, Any], known: ClassDefaults, notes: Notes, kind: str = ""
+) -> Keys:
+    """The dictionary that the class takes where the config has none."""
+    if not own:
+        return params
+    where = params.path.removesuffix("scaling").removesuffix("parameters") + "parameters"
+    of = f" for layers of type {kind!r}" if kind else ""
+    notes.remark(
+        f"{where} is left out{of}: {own}, which the class in transformers {known.version} takes "
+        "for it"
+    )
+    return Keys({}, where, own)
+
+
+def with_class(
+    keys: Keys, group: Layers, rule: Mapping[str, Any], label: str, notes: Notes
+) -> Layers:
+    """A group of a dictionary for each type, with what its class takes for what is left out."""
+    known: ClassDefaults | None = rule.get("class")
+    if known is None:
+        return group
+    own = (known.kinds or {}).get(label)
+    if own is None:
+        return group._replace(share=known.share)
+    group = group._replace(
+        share=own.get("share", 1.0),
+        share_scaled=own.get("share_scaled"),
+        top_share=has_top_share(rule, label, "nested"),
+    )
+    _mark(keys, group, known, label, notes)
+    stated = any(group.params.number(key) is not None for key in ("rope_theta", "theta", "base"))
+    if stated:
+        return group
+    group = _with_base(keys, group, rule, label, "nested", notes)
+    if label in known.must_state_base and group.of_class:
+        notes.error(_no_base(group.params, known, own))
+    return group
+
+
+def has_top_share(rule: Mapping[str, Any], label: str, form: str) -> bool:
+    """Whether a share at the top of a config is that of a type of layers."""
+    return "fraction_keys" in rule or bool(rule["class"].reaches(SHARE, label, form))
+
+
+def _mark(keys: Keys, group: Layers, known: ClassDefaults, label: str, notes: Notes) -> None:
+    """Read the bases at the top of a config beside a dictionary for each type of layer."""
+    inner = group.params.first(("rope_theta", "theta", "base"))
+    for key in known.reach:
+        reached = key not in NO_BASES and known.reaches(key, label, "nested")
+        top = keys.number(key) if reached else None
+        if inner is not None and top not in (None, inner[1]):
+            where = group.params.where(inner[0])
+            notes.warning(f"{where}={inner[1]:g} is used, not {keys.where(key)}={top:g}")
+
+
+def _no_base(params: Keys, known: ClassDefaults, own: Mapping[str, Any]) -> str:
+    return (
+        f"{params.where('rope_theta')} is missing, and what the class in transformers "
+        f"{known.version} takes there is not what it takes where the dictionary is left out "
+        f"({own['base']:.10g}): state it"
+    )
+
+
+def _with_base(
+    keys: Keys, group: Layers, rule: Mapping[str, Any], label: str, form: str, notes: Notes
+) -> Layers:
+    """A group with the base that a key of the config gives to its type, or the class's."""
+    known: ClassDefaults = rule["class"]
+    own = (known.kinds or {}).get(label) or {}
+    named = rule.get("bases", {})
+    for key in named.get(label, ()):
+        value = keys.number(key)
+        if value is None and keys.first(other for row in named.values() for other in row):
+            notes.warning(
+                f"{keys.where(key)} is left out: {own.get('base'):.10g}, which the class in "
+                f"transformers {known.version} takes for layers of type {label!r}"
+            )
+        if value not in (None, own.get("base")):
+            notes.warning(
+                f"{keys.where(key)}={value:.10g} is not read by the class in transformers "
+                f"{known.version}, which takes {own.get('base'):.10g} for layers of type "
+                f"{label!r}; the plan follows the file, as the code of its authors does"
+            )
+        if value is not None:
+            return group._replace(base=(keys.where(key), value))
+    for key in known.reach:
+        reached = key not in NO_BASES and known.reaches(key, label, form)
+        value = keys.number(key) if reached else None
+        if value is not None:
+            return group._replace(base=(keys.where(key), value))
+    return group._replace(base=(told_base(known, own["base"], label), own["base"]), of_class=True)
+
+
+def flat_group(
+    keys: Keys, params: Keys, rule: Mapping[str, Any], label: str, *, kind: str, notes: Notes
+) -> Layers | None:
+    """The layers of a type that has a dictionary of its own in its class, and none in the file."""
+    known: ClassDefaults = rule["class"]
+    own = (known.kinds or {})[label]
+    if own is None:
+        return Layers(kind, None, params, turns=False)
+    key = DICTIONARIES[0] if params.path.endswith(DICTIONARIES[0]) else DICTIONARIES[1]
+    reached = known.reach.get(key, ())
+    asked = params.data.get("rope_type", params.data.get("type", "default"))
+    if params.data and not reached and (asked != "default" or len(params.data) > 1):
+        notes.error(
+            f"{params.path} is one dictionary for all layers, which the class in transformers "
+            f"{known.version} does not read: it has one for each of {', '.join(known.kinds or ())}"
+        )
+        return None
+    share = own.get("share_alone", own.get("share", 1.0))
+    form = "flat" if params.data else ""
+    top = has_top_share(rule, label, form)
+    group = Layers(kind, None, with_additions(params, known), share=share, top_share=top)
+    if label not in reached:
+        of_class = parameters_left_out(
+            Keys({}, params.path), own.get("parameters", {}), known, notes, kind
+        )
+        group = group._replace(params=of_class, scaled=bool(own.get("parameters")))
+        if params.data and asked != "default":
+            notes.remark(
+                f"{params.path} reaches layers of type {', '.join(reached)} alone, as the class in "
+                f"transformers {known.version} reads it"
+            )
+    stated = group.params.first(("rope_theta", "theta", "base"))
+    if stated is not None and label not in known.flat_base_unread:
+        return group._replace(base=(group.params.where(stated[0]), stated[1]))
+    group = _with_base(keys, group, rule, label, form, notes)
+    if stated is not None and group.base is not None and stated[1] != group.base[1]:
+        sentence = f"{group.params.where(stated[0])}={stated[1]:g} does not reach"
+        notes.warning(f"{sentence} layers of type {kind!r}, whose base is {group.base[0]}")
+    if group.params.data and label in known.must_state_flat and group.of_class:
+        notes.error(_no_base(params, known, own))
+        return None
+    bases = {row["base"] for row in (known.kinds or {}).values() if row is not None}
+    alone = len(bases) == 1 or not known.reach["rope_theta"]
+    if group.of_class and alone and group.base:
+        warn_of_theta(keys, known, kind, group.base[1], notes)
+    return group

@@ -1,0 +1,293 @@
+"""Rotary parameters of one part of a config, made into entries of a plan."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from posenc import registry
+from posenc._core.errors import PosencError
+from posenc._core.reading import Layer
+from posenc._core.spec.spec import Spec, Value
+from posenc.detect.explain.config.unread_keys import (
+    BESIDE,
+    Sizes,
+    inside,
+    outside,
+    passed_over,
+    reads_of,
+)
+from posenc.detect.explain.config.view import WIDEST, Keys
+from posenc.detect.explain.layers.groups import layers_of
+from posenc.detect.explain.layers.non_rotary import positions_of
+from posenc.detect.explain.notes import Notes
+from posenc.detect.explain.rotary.bases import BASES as LISTED
+from posenc.detect.explain.rotary.class_groups import Layers
+from posenc.detect.explain.rotary.fields import (
+    BASES,
+    LOCAL_BASES,
+    Given,
+    base_of,
+    temperature_of,
+    template_of,
+    with_sections,
+)
+from posenc.detect.explain.rotary.scaling_fields import Lengths
+from posenc.detect.explain.rotary.scaling_rules import Asked, read_scaling, rope_type
+from posenc.detect.explain.rotary.widths import ABSOLUTE, FRACTIONS, even, head_of, width_of
+from posenc.encodings.rotary.base import RotarySpec
+from posenc.presets import fill
+
+TRAINED = (
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "max_seq_length",
+    "max_sequence_length",
+    "n_ctx",
+    "seq_length",
+    "model_max_length",
+)
+DICTIONARIES = ("rope_parameters", "rope_scaling")
+ORIGINAL = "original_max_position_embeddings"
+
+
+def has_rotary(keys: Keys) -> bool:
+    """Whether a config says anything that only a rotary embedding needs."""
+    stated = (*DICTIONARIES, *BASES, LISTED, *LOCAL_BASES, *FRACTIONS, *ABSOLUTE)
+    return any(key in keys for key in stated)
+
+
+def trained_length(keys: Keys) -> tuple[str, int] | None:
+    """The key and value of the longest position the model was made for."""
+    for key in TRAINED:
+        value = keys.integer(key)
+        if value and value > 0:
+            return keys.where(key), value
+    return None
+
+
+def _rules(params: Mapping[str, Any]) -> set[Any]:
+    """The rules that a dictionary names, by either key."""
+    return {json.dumps(params[key]) for key in ("type", "rope_type") if key in params}
+
+
+def parameters(keys: Keys, notes: Notes) -> Keys:
+    """The dictionary of rotary parameters, of either dialect; empty where there is none."""
+    found = {key: keys.get(key) for key in DICTIONARIES}
+    for key, value in found.items():
+        if value is not None and not isinstance(value, Mapping):
+            notes.error(f"{keys.where(key)}={value!r} is not a dictionary")
+    new, old = (v if isinstance(v, Mapping) else None for v in found.values())
+    if new and old:
+        for name in sorted(set(new) & set(old)):
+            if new[name] != old[name]:
+                sentence = f"{keys.where('rope_parameters')}.{name}={new[name]!r}"
+                notes.error(
+                    f"{sentence} and rope_scaling.{name}={old[name]!r} contradict each other"
+                )
+        # transformers 5 takes rope_scaling for the whole of rope_parameters where both are there.
+        alone = [
+            name
+            for name in sorted(set(new) - set(old))
+            if not (name in ("type", "rope_type") and _rules(old) == _rules(new))
+            and keys.get(name) != new[name]
+        ]
+        if alone:
+            where = keys.where("rope_parameters")
+            sentence = " and ".join(f"{where}.{name}={new[name]!r}" for name in alone)
+            notes.error(
+                f"{sentence} and a rope_scaling without {', '.join(alone)} contradict each other: "
+                "transformers takes rope_scaling alone where both are stated. Keep one of them"
+            )
+        merged = {**old, **new}
+        if "rope_type" in merged and old.get("type") == merged["rope_type"]:
+            merged.pop("type", None)
+        return Keys(merged, keys.where("rope_parameters"))
+    if new:
+        return Keys(new, keys.where("rope_parameters"))
+    return Keys(old or {}, keys.where("rope_scaling"))
+
+
+def read_rotary(
+    keys: Keys, rule: Mapping[str, Any], name: str, given: Given, notes: Notes
+) -> list[Layer]:
+    """The entries of a part whose layers turn queries and keys."""
+    keys, rule = outside(keys, rule, notes)
+    params = parameters(keys, notes)
+    layers = layers_of(keys, params, rule, notes)
+    if notes.failed:
+        return []
+    entries = []
+    sizes: list[Sizes] = []
+    for layer in layers:
+        label = ".".join(part for part in (name, layer.name or rule.get("name", "")) if part)
+        own = Notes(label or "attention")
+        entry = _entry(keys, params, layer, rule, notes=own, given=given, sizes=sizes)
+        notes.notes += [note for note in own.notes if note not in notes.notes]
+        if entry is not None:
+            entries.append(entry)
+            inner = [row for row in rule.get("attentions", ()) if row["name"] in layer.inner]
+            for row in inner:
+                whole = {**rule, "partly": "", "temperature": None, **row, "preset": row["rotary"]}
+                found = _inside(keys, params, layer, entry, rule=whole, given=given, notes=notes)
+                entries += [] if found is None else [found]
+    passed_over(keys, rule, sizes, notes)
+    return entries
+
+
+def _inside(
+    keys: Keys,
+    params: Keys,
+    layer: Layers,
+    main: Layer,
+    *,
+    rule: Mapping[str, Any],
+    given: Given,
+    notes: Notes,
+) -> Layer | None:
+    """An attention inside a layer: it turns where the main one does, by the same angles."""
+    own = Notes(main.layer or "attention")
+    if rule["partly"]:
+        own.warning(f"{rule['name']}: partly, because {rule['partly']}")
+    stated = [key for key in rule["head"] if keys.evaluate(key) is not None]
+    head = stated[0] if stated else rule["head"][0]
+    wide = keys.evaluate(head)
+    if wide is None:
+        own.error(f"{keys.where(head)} is missing: how wide a head of the {rule['name']} is")
+    else:
+        own.source("head", keys.origin(head), head)
+    heads = next((key for key in rule["heads"] if keys.evaluate(key) is not None), None)
+    if heads is not None:
+        own.source("heads", keys.origin(heads), heads)
+    made = _entry(
+        keys, params, layer, rule, notes=own, given=given._replace(pairing=None), sizes=[]
+    )
+    entry = None if wide is None else made
+    turns = entry.spec if entry is not None and isinstance(entry.spec, RotarySpec) else None
+    if turns is not None and wide is not None and turns.dim > wide:
+        sentence = f"{keys.where(head)}={wide:g}"
+        own.error(f"{sentence}: {turns.dim} channels of a head of the {rule['name']} turn")
+        entry = None
+    notes.notes += [note for note in own.notes if note not in notes.notes]
+    return None if entry is None else dataclasses.replace(entry, attention=rule["name"])
+
+
+def _entry(
+    keys: Keys,
+    params: Keys,
+    layer: Layers,
+    rule: Mapping[str, Any],
+    *,
+    notes: Notes,
+    given: Given,
+    sizes: list[Sizes],
+) -> Layer | None:
+    if not layer.turns:
+        scale = temperature_of(keys, params, rule, "nope", notes)
+        return Layer(
+            notes.layer, indices=layer.indices, logit_scale=scale, sources=tuple(notes.sources)
+        )
+    kind = rope_type(layer.params, notes) if layer.scaled else "default"
+    own = layer.params
+    if kind is not None:
+        own, kind = inside(layer.params, params, kind, rule, notes)
+        layer = layer._replace(params=own)
+    base = base_of(keys, own, layer, rule, given=given, notes=notes)
+    head = head_of(keys, layer, rule, notes)
+    width = None if head is None else width_of(keys, layer, head, kind=kind, rule=rule, notes=notes)
+    template = template_of(keys, own, rule, given, notes)
+    if kind is None or width is None:
+        return None
+    if width > WIDEST:
+        notes.error(f"a rotated width of {width:g} is more than any model has ({WIDEST} at most)")
+        return None
+    sizes.append(Sizes(base, head, width))
+    passed_over(own, rule, sizes[-1:], notes)
+    dim, ladder = even(width, notes)
+    if ladder is not None and kind in ("dynamic", "ntk", "proportional"):
+        sentence = f"which is {width} in the code and {dim} in the plan"
+        notes.warning(f"partly, because {kind!r} counts with the rotated width, {sentence}")
+    with_sections(keys, own, rule, template=template, pairs=dim // 2, notes=notes)
+    temperature = temperature_of(keys, own, rule, "turning", notes)
+    for key in rule.get("ignored", ()):
+        own.get(key)
+    lengths = _lengths(keys, rule, kind)
+    asked = _asked(own, kind, lengths, dim // 2, layer=layer, notes=notes)
+    if notes.failed or base is None:
+        return None
+    spec = _build(
+        dim, base, ladder, template=template, asked=asked, temperature=temperature, notes=notes
+    )
+    if spec is None:
+        return None
+    return Layer(
+        notes.layer,
+        spec=spec,
+        indices=layer.indices,
+        length=lengths.trained,
+        positions=positions_of(keys, rule, spec, notes),
+        sources=tuple(notes.sources),
+    )
+
+
+def _lengths(keys: Keys, rule: Mapping[str, Any], kind: str) -> Lengths:
+    """What the config says of lengths beside its rotary parameters, if its class reads it."""
+    length = trained_length(keys)
+    reads = reads_of(rule)
+    followed = None if reads is None else reads.rules.get(kind)
+    inner = followed is not None and BESIDE + ORIGINAL not in followed
+    return Lengths(
+        None if length is None else length[1],
+        keys.where(TRAINED[0]) if length is None else length[0],
+        None if inner else keys.integer(ORIGINAL),
+        keys.where(ORIGINAL),
+    )
+
+
+def _asked(
+    params: Keys, kind: str, lengths: Lengths, pairs: int, *, layer: Layers, notes: Notes
+) -> Asked:
+    if not layer.scaled:
+        return Asked((), None, False)
+    try:
+        return read_scaling(params, kind, lengths, pairs, notes)
+    except PosencError as error:
+        notes.error(f"{params.path}: {error}")
+        return Asked((), None, False)
+
+
+def _build(
+    dim: int,
+    base: float,
+    ladder: Mapping[str, Any] | None,
+    *,
+    template: dict[str, Any],
+    asked: Asked,
+    temperature: Value | None,
+    notes: Notes,
+) -> Spec | None:
+    magnitude = dict(template.pop("magnitude", {"type": "RotaryMagnitude"}))
+    if asked.attention_factor is not None:
+        magnitude["attention_factor"] = asked.attention_factor
+    if temperature is not None:
+        magnitude["temperature"] = temperature.to_dict()
+    if ladder is not None:
+        template["ladder"] = {**template.get("ladder", {"type": "Ladder"}), **ladder}
+    scaling = [value.to_dict() for value in asked.scaling]
+    try:
+        settled = fill(template, {"dim": dim})
+    except PosencError as error:
+        notes.error(str(error))
+        return None
+    filled = {**settled, "dim": dim, "base": base, "magnitude": magnitude}
+    if scaling:
+        filled["scaling"] = scaling
+    try:
+        spec = registry.from_json(json.dumps(filled))
+    except PosencError as error:
+        notes.error(str(error))
+        return None
+    return spec if isinstance(spec, Spec) else None

@@ -1,0 +1,282 @@
+"""The fields of a rotary embedding, each from wherever a config says it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from posenc import registry
+from posenc._core.errors import PosencError, suggest
+from posenc._core.spec.spec import Value
+from posenc.detect.explain.config.modelling_file import Modelling
+from posenc.detect.explain.config.view import Keys, names_in
+from posenc.detect.explain.notes import Notes
+from posenc.detect.explain.rotary.bases import BASES as LISTED
+from posenc.detect.explain.rotary.class_groups import Layers
+from posenc.detect.explain.rotary.scaling_rules import THETA_KEYS
+from posenc.presets.families import ClassDefaults, convention
+
+# How configs spell one quantity. The first that is there counts; two that differ contradict.
+BASES = (
+    "rope_theta",
+    "global_rope_theta",
+    "rotary_emb_base",
+    "rotary_embedding_base",
+    "rotary_base",
+    "rope_base",
+    "rope_freq_base",
+    "theta",
+)
+LOCAL_BASES = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta")
+
+
+class Given(NamedTuple):
+    """What the caller of the reader says himself."""
+
+    pairing: str | None = None
+    base: float | None = None
+    file: Modelling | None = None  # the code that runs instead of the class
+
+
+def base_of(
+    keys: Keys, params: Keys, layer: Layers, rule: Mapping[str, Any], *, given: Given, notes: Notes
+) -> float | None:
+    """The base, from wherever it is; an error where it is nowhere or two places disagree."""
+    if given.base is not None:
+        notes.source("base", "caller", "base")
+        return given.base
+    found: dict[str, float] = {}
+    if layer.of_class:
+        notes.source("base", "class", layer.base[0] if layer.base else "")
+        return None if layer.base is None else float(layer.base[1])
+    if layer.base is not None:
+        found[layer.base[0]] = layer.base[1]
+        if layer.base[0] == keys.where(LISTED):
+            params.first(THETA_KEYS)  # which the list stands before
+    else:
+        for key in THETA_KEYS:
+            value = params.number(key)
+            if value is not None:
+                found[params.where(key)] = value
+        if not layer.nested or not found:
+            for key in rule.get("base_keys", BASES):
+                value = keys.evaluate(key)
+                if value is not None:
+                    found[keys.where(key)] = value
+    if len(set(found.values())) > 1:
+        told = " and ".join(f"{key}={value:g}" for key, value in found.items())
+        notes.error(f"{told} contradict each other")
+        return None
+    if found:
+        key, value = next(iter(found.items()))
+        if value <= 0:
+            notes.error(f"{key}={value:g} is no base: it must be positive")
+            return None
+        notes.source("base", keys.origin(key), key)
+        made: ClassDefaults | None = rule.get("class")
+        if made is not None and key in map(keys.where, rule.get("of_authors", ())):
+            notes.warning(
+                f"{key}={value:g} is read by its authors' code alone: the class in transformers "
+                f"{made.version} takes {made.base:g}"
+            )
+        return float(value)
+    named = [
+        word for key in rule.get("base_keys", BASES) if "." not in key for word in names_in(key)
+    ]
+    wrong = params.wrong(THETA_KEYS) or keys.wrong(named)
+    if wrong is not None:
+        notes.error(f"{wrong} is not a number")
+        return None
+    if "base" in rule:
+        notes.source("base", "preset", "fixed in the code of the family")
+        return float(rule["base"])
+    known: ClassDefaults | None = rule.get("class")
+    base = None if known is None or known.kinds else known.base
+    if known is not None and params.data:
+        base = None if "" in known.must_state_base else known.base_given or base
+    # A null is not left out: the class takes it for the base.
+    null = any(key in params.data for key in THETA_KEYS) or any(k in keys.data for k in BASES)
+    other = params.misspelled("rope_theta") or keys.misspelled("rope_theta")
+    if base is None or known is None or null or other is not None:
+        todo = "Many models use 10000, many do not: pass base="
+        notes.error(
+            f"{keys.where('rope_theta')} is missing: no base is stated, neither there nor in the "
+            f"rotary parameters. {todo if other is None else f'Did you mean {other!r}?'}"
+        )
+        return None
+    notes.source("base", "class", f"rope_theta={base:.10g}, transformers {known.version}")
+    notes.remark(
+        f"{keys.where('rope_theta')} is left out: {base:.10g}, which the class in transformers "
+        f"{known.version} takes for it"
+    )
+    return float(base)
+
+
+def template_of(
+    keys: Keys, params: Keys, rule: Mapping[str, Any], given: Given, notes: Notes
+) -> dict[str, Any]:
+    """The spec without what the config says: pairing, arrangement, other conventions."""
+    name = _chosen(keys, params, rule, notes)
+    template: dict[str, Any] = {"type": "RoPE"}
+    if name is not None:
+        template = dict(convention(name).spec)
+        for field in ("pairing", "arrangement", "ladder", "magnitude"):
+            if field in template:
+                notes.source(field, "preset", name)
+        # Numbers of a row are examples of its family: the config's count.
+        template.pop("base", None)
+        template.pop("scaling", None)
+        magnitude = template.get("magnitude")
+        if magnitude is not None:
+            numbers = ("temperature", "attention_factor")
+            template["magnitude"] = {k: v for k, v in magnitude.items() if k not in numbers}
+        template.update(rule.get("spec", {}))
+    if given.pairing is not None:
+        template["pairing"] = given.pairing
+        notes.sources = [s for s in notes.sources if s.field != "pairing"]
+        notes.source("pairing", "caller", "pairing")
+    elif given.file is not None and given.file.pairing:
+        _of_file(given.file, template, notes)
+    elif "pairing" not in template:
+        notes.error(
+            "the pairing of channels is never stated in a config, and the family is not known: "
+            'pass pairing="half" (most models) or pairing="interleaved"'
+        )
+        template["pairing"] = "half"
+    return template
+
+
+def _of_file(file: Modelling, template: dict[str, Any], notes: Notes) -> None:
+    """Take the pairing from the code that runs."""
+    row = template.get("pairing")
+    known = row.get("order") if isinstance(row, Mapping) else row
+    if known not in (None, file.pairing):
+        notes.warning(
+            f"{file.name} pairs channels {file.pairing!r}, the row of the family {known!r}: the "
+            "plan follows the file, as auto_map names it"
+        )
+    if known != file.pairing:
+        whole = {**row, "order": file.pairing} if isinstance(row, Mapping) else file.pairing
+        template["pairing"] = whole
+        notes.sources = [s for s in notes.sources if s.field != "pairing"]
+        notes.source("pairing", "file", file.name)
+
+
+def _chosen(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -> str | None:
+    preset = rule.get("preset")
+    if not isinstance(preset, Mapping):
+        return preset
+    value = keys.get(preset["key"])
+    if value is None:
+        value = params.get(preset["key"])
+    word = json.dumps(value)
+    names: Mapping[str, str] = preset["values"]
+    if value is None and "absent" in preset:
+        return str(preset["absent"])
+    if word not in names:
+        where = keys.where(preset["key"])
+        notes.error(f"{where}={word} is none of {', '.join(names)}. {suggest(word, names)}")
+        return next(iter(names.values()))
+    notes.source("pairing", "config", keys.where(preset["key"]))
+    return names[word]
+
+
+def with_sections(
+    keys: Keys,
+    params: Keys,
+    rule: Mapping[str, Any],
+    *,
+    template: dict[str, Any],
+    pairs: int,
+    notes: Notes,
+) -> None:
+    """Sizes of the sections of M-RoPE, from the config or from the row."""
+    sections = rule.get("sections")
+    arrangement = dict(template.get("arrangement", {}))
+    if sections is None:
+        if "mrope_section" in params or "xdrope_section" in params:
+            key = "mrope_section" if "mrope_section" in params else "xdrope_section"
+            notes.error(
+                f"{params.where(key)} asks for sections of several axes, and the family that would "
+                "say how axes share the ladder is not known"
+            )
+        return
+    for key in ("mrope_interleaved", "interleaved"):
+        flag = params.get(key)
+        if flag is not None and bool(flag) != (arrangement.get("rule") == "cyclic"):
+            told = f"{params.where(key)}={flag}"
+            notes.error(f"{told}, while the family deals {arrangement.get('rule')!r}")
+    sizes = None
+    for key in sections["keys"]:
+        for source in (params, keys):
+            if key in source:
+                sizes = source.get(key)
+                notes.source("arrangement.sizes", "config", source.where(key))
+    if sizes is None:
+        sizes = sections.get("default")
+        if sizes is None:
+            notes.error(f"{params.where(sections['keys'][0])} is missing")
+            return
+        notes.source("arrangement.sizes", "preset", sections["keys"][0])
+    if not (isinstance(sizes, list) and all(type(size) is int and size >= 0 for size in sizes)):
+        notes.error(f"{sections['keys'][0]}={sizes!r} is not a list of sizes")
+        return
+    if arrangement.get("rule") == "cyclic" and sum(sizes) != pairs:
+        dealt = _dealt(sizes, pairs)
+        notes.warning(
+            f"the sections {sizes} add up to {sum(sizes)}, and {pairs} pairs turn: the first axis "
+            f"takes what the others leave, which makes {dealt}"
+        )
+        sizes = dealt
+    template["arrangement"] = {**arrangement, "sizes": sizes}
+
+
+def _dealt(sizes: list[int], pairs: int) -> list[int]:
+    """Pairs of each axis when axes take turns up to their sizes, and the first takes the rest."""
+    axes = len(sizes)
+    ends = [min(axes * size, pairs) for size in sizes]
+    counts = [len(range(axis, ends[axis], axes)) for axis in range(axes)]
+    return [pairs - sum(counts[1:]), *counts[1:]]
+
+
+def temperature_of(
+    keys: Keys, params: Keys, rule: Mapping[str, Any], where: str, notes: Notes
+) -> Value | None:
+    """The factor on scores that grows with the position."""
+    asked = rule.get("temperature")
+    if asked is None:
+        return None
+    found: dict[str, Any] = {"type": "Temperature", "rule": asked["rule"]}
+    if asked["layers"] != where or ("when" in asked and not keys.get(asked["when"])):
+        for key in (key for key in asked.values() if isinstance(key, str)):
+            params.get(key)  # it is of other layers, or of none
+        return None
+    values, missing = {}, []
+    for field in ("length", "strength", "start"):
+        if field not in asked:
+            continue
+        value = asked[field]
+        if isinstance(value, str):
+            source = params if value in params else keys
+            key, value = value, source.number(value)
+            if value is None:
+                missing.append(key)
+            else:
+                notes.source(f"temperature.{field}", source.origin(key), source.where(key))
+        values[field] = value
+    if missing:
+        notes.warning(
+            f"{' and '.join(map(params.where, missing))} missing: partly, because the class "
+            "multiplies queries by a factor that grows with the position, and has no number "
+            "without; the plan has no such factor"
+        )
+        return None
+    for field in ("length", "start"):
+        if field in values:
+            values[field] = int(values[field])
+    try:
+        return registry.from_json(json.dumps({**found, **values}))
+    except PosencError as error:
+        notes.error(str(error))
+        return None

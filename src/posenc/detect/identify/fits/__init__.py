@@ -1,0 +1,1 @@
+"""Ladders, tables and bands fitted to numbers."""

@@ -1,0 +1,140 @@
+"""Which ladder, and which rule on it, gives these frequencies.
+
+A list of frequencies is a curve log f[j]. A plain ladder is a straight line; scalings that extend a
+context keep its fast end, move its slow end down by the logarithm of a factor, and join both by a
+ramp. So lines are laid through the ends, and what they leave open is solved for. Nothing is looked
+up but the handful of bases that are tried where the numbers cannot tell two unknowns apart.
+
+Each explanation is rebuilt by the code that computes it for models, to 50 digits, and kept only if
+every frequency lies within its tolerance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from posenc._core.errors import PosencError
+from posenc._core.numeric.arrangement import Arrangement
+from posenc._core.numeric.ladder import Ladder
+from posenc._core.numeric.matrix import PhaseMatrix
+from posenc.detect.identify.fits.ladders import MOST_PAIRS, RULE, Guess, other_spacings, plain
+from posenc.detect.identify.fits.ramps import pieces, searched
+from posenc.scaling.base import Scaling
+from posenc.scaling.proportional import Proportional
+
+
+class FrequencyFit(NamedTuple):
+    """One explanation of a list of frequencies."""
+
+    base: float
+    ladder: Ladder
+    scaling: tuple[Scaling, ...]
+    residual: float  # largest |rebuilt / given - 1|
+    evidence: float  # bits that the frequencies spell out
+    description: float  # bits of base, ladder and scaling
+    ratio: float  # between neighbours of the plain ladder
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def margin(self) -> float:
+        """Bits by which the frequencies say more than the explanation."""
+        return self.evidence - self.description
+
+
+def tolerance_of(frequencies: np.ndarray, eps: float, arithmetic: float = 2.0**-24) -> np.ndarray:
+    """The relative error to expect of frequencies that code computed and stored."""
+    size = np.abs(np.log(np.where(frequencies > 0, frequencies, 1.0)))
+    return 1.01 * eps + arithmetic * (3 + size)
+
+
+def fit_frequencies(
+    frequencies: np.ndarray,
+    tolerance: float | np.ndarray,
+    *,
+    scalings: Literal["all", "none"] = "all",
+) -> tuple[FrequencyFit, ...]:
+    """Every explanation that rebuilds all frequencies, the cheapest to state first."""
+    f = np.asarray(frequencies, dtype=np.float64)
+    if f.ndim != 1 or not len(f) or not np.isfinite(f).all() or (f < 0).any() or not f[0] > 0:
+        return ()
+    tol = np.maximum(np.broadcast_to(np.asarray(tolerance, dtype=np.float64), f.shape), 1e-14)
+    # A number near the smallest of its dtype says nothing of its logarithm.
+    tol = np.where(tol > 0.2, 30.0, tol)
+    kept = len(f) if (f > 0).all() else int(np.argmax(f == 0))
+    if f[kept:].any():
+        return ()
+    evidence = float(np.maximum(-np.log2(2 * tol[:kept]), 0).sum()) + (len(f) - kept)
+    fits: dict[tuple[object, ...], FrequencyFit] = {}
+    for guess in _guesses(f[:kept], tol[:kept], len(f), scalings):
+        fit = _rebuilt(guess, f, tol, evidence)
+        if fit is not None:
+            key = (fit.base, fit.ladder, fit.scaling)
+            if key not in fits or fits[key].description > fit.description:
+                fits[key] = fit
+    return tuple(sorted(fits.values(), key=lambda fit: fit.description))
+
+
+def _rebuilt(guess: Guess, f: np.ndarray, tol: np.ndarray, evidence: float) -> FrequencyFit | None:
+    count = len(f)
+    try:
+        rungs = PhaseMatrix(
+            guess.base,
+            guess.ladder,
+            Arrangement(),
+            count,
+            2 * count,
+            "exact",
+            "integer",
+            guess.scaling,
+        ).frequencies()
+        unscaled = guess.ladder.rungs(guess.base, count=count, width=2 * count)
+    except (PosencError, ArithmeticError):
+        return None
+    rebuilt = np.array([float(rung) for rung in rungs])
+    nonzero = f > 0
+    if (rebuilt[~nonzero] != 0).any():
+        return None
+    off = np.abs(rebuilt[nonzero] / f[nonzero] - 1)
+    if (off > tol[nonzero]).any():
+        return None
+    ratio = float(unscaled[1] / unscaled[0]) if count > 1 else 1.0
+    residual = float(off.max())
+    return FrequencyFit(
+        guess.base,
+        guess.ladder,
+        guess.scaling,
+        residual,
+        evidence,
+        guess.bits,
+        ratio,
+        guess.remarks,
+    )
+
+
+def _guesses(f: np.ndarray, tol: np.ndarray, count: int, scalings: str) -> Iterator[Guess]:
+    """Explanations of the pairs that turn, the first of `count`."""
+    still: tuple[Scaling, ...] = () if len(f) == count else (Proportional(len(f) / count),)
+    bits = RULE + math.log2(count) if still else 0.0
+    straight = False
+    for guess in plain(f, tol, count, scalings):
+        straight = True
+        scaling = (*still, *guess.scaling)
+        yield guess._replace(scaling=scaling, bits=guess.bits + bits)
+    if straight or still:
+        return
+    yield from other_spacings(f, tol)
+    if scalings == "all" and 2 < len(f) <= MOST_PAIRS:
+        yield from pieces(f, tol)
+        yield from searched(f, tol)
+
+
+def nearest_ladder(f: np.ndarray) -> tuple[float, float, float]:
+    """The nearest plain ladder: first, ratio, and the largest relative distance."""
+    j = np.arange(len(f), dtype=np.float64)
+    slope, level = np.polyfit(j, np.log(f), 1) if len(f) > 1 else (0.0, math.log(f[0]))
+    off = np.abs(np.exp(level + slope * j) / f - 1)
+    return math.exp(level), math.exp(slope), float(off.max())

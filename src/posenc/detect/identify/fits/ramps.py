@@ -1,0 +1,335 @@
+"""Rules that extend a context by slowing the slow pairs, with a ramp up to the fast ones.
+
+Lines through both ends give the base and the factor; what each pair between them keeps gives the
+ramp. YaRN's ramp is linear in the index of the pair, that of Llama 3 in the turns it completes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from posenc._core.numeric.ladder import Ladder
+from posenc.detect.identify.description_length import bits_of, real_bits, roundest, roundest_within
+from posenc.detect.identify.fits.ladders import BASES, RULE, Base, Guess, bases, line, through_one
+from posenc.scaling.base import Scaling
+from posenc.scaling.llama3 import Llama3
+from posenc.scaling.multipliers import Multipliers
+from posenc.scaling.yarn import YaRN
+
+LARGEST_LENGTH = 2**31
+LEAST_SEARCHED = 8  # numbers of few digits divide into each other by accident
+
+
+def pieces(f: np.ndarray, tol: np.ndarray) -> Iterator[Guess]:
+    """Rules that keep fast pairs, slow the others by one factor, and ramp between."""
+    log_f, count = np.log(f), len(f)
+    fast = _longest(log_f, tol, from_end=False)
+    slow = _longest(log_f, tol, from_end=True)
+    seen: set[float] = set()
+    # The first points of a ramp may still pass for the line, and would bend it.
+    for less in (0, 1, 2):
+        slopes = _common_slopes(log_f, tol, max(fast - less, 1), max(slow - less, 1))
+        if slopes is None:
+            continue
+        options = [b for b in bases([(slopes, count, 2 * count)]) if b.denominator == "d/2"][:1]
+        options += [Base(b, "d/2", 1 + bits_of(b), True) for b in BASES if _near(b, slopes, count)]
+        for base in options:
+            if base.value in seen or base.value <= 1:
+                continue
+            seen.add(base.value)
+            yield from _ramps(f, tol, base, slow)
+
+
+def _near(base: float, slopes: tuple[float, float], count: int) -> bool:
+    return slopes[0] - 1e-9 <= -math.log(base) / count <= slopes[1] + 1e-9
+
+
+def _longest(log_f: np.ndarray, tol: np.ndarray, *, from_end: bool) -> int:
+    """How many frequencies at that end lie on one line: by halving."""
+    if from_end:
+        log_f, tol = log_f[::-1], tol[::-1]
+    few, many = 2, len(log_f)
+    x = np.arange(many, dtype=np.float64)
+    while few < many:
+        half = (few + many + 1) // 2
+        if line(x[:half], log_f[:half], tol[:half]) is None:
+            many = half - 1
+        else:
+            few = half
+    return few
+
+
+def _common_slopes(
+    log_f: np.ndarray, tol: np.ndarray, fast: int, slow: int
+) -> tuple[float, float] | None:
+    intervals = []
+    if fast > 1:
+        begun = through_one(log_f[:fast], tol[:fast])
+        if begun is None:
+            return None
+        intervals.append(begun)
+    if slow > 1:
+        x = np.arange(slow, dtype=np.float64)
+        ended = line(x, log_f[-slow:], tol[-slow:])
+        if ended is None:
+            return None
+        intervals.append(ended)
+    if not intervals:
+        return None
+    # A short end may hold a ramp rather than the line; the long one is asked alone then.
+    low, high = max(i[0] for i in intervals), min(i[1] for i in intervals)
+    if low <= high:
+        return low, high
+    return intervals[0] if fast >= slow else intervals[-1]
+
+
+class _Ramp(NamedTuple):
+    """How far each pair has been slowed: 0 to 1, with its error."""
+
+    t: np.ndarray
+    error: np.ndarray
+    plain: np.ndarray
+    base: float
+    pairs: int
+
+    @property
+    def inside(self) -> np.ndarray:
+        """The pairs between both ends."""
+        return np.flatnonzero((self.t > self.error) & (self.t < 1 - self.error))
+
+
+def _ramps(f: np.ndarray, tol: np.ndarray, base: Base, slow: int) -> Iterator[Guess]:
+    count = len(f)
+    plain = np.exp(-math.log(base.value) * np.arange(count) / count)
+    slowed = plain / f
+    for ending in {slow, max(slow - 1, 1), max(slow // 2, 1), 1}:
+        low = float((slowed[-ending:] * (1 - tol[-ending:])).max())
+        high = float((slowed[-ending:] * (1 + tol[-ending:])).min())
+        if low > high or high <= 1 + 1e-6:
+            continue
+        factor = roundest_within(low, high)
+        cost = real_bits((high - low) / (high + low)) if factor is None else bits_of(factor)
+        factor = (low + high) / 2 if factor is None else factor
+        if factor <= 1:
+            continue
+        share = 1 - 1 / factor
+        ramp = _Ramp((1 - f / plain) / share, 2 * tol * f / plain / share, plain, base.value, count)
+        bits = base.bits + cost + RULE
+        yield from _by_index(ramp, factor, bits)
+        yield from _by_turns(ramp, factor, bits)
+
+
+def _by_index(ramp: _Ramp, factor: float, bits: float) -> Iterator[Guess]:
+    """YaRN as its code has it: linear in the index between two bounds."""
+    inside, last = ramp.inside, 2 * ramp.pairs - 1
+    kept = np.flatnonzero(ramp.t <= ramp.error)
+    if not len(kept):
+        return
+    for low, high in _whole_bounds(ramp, inside, int(kept[-1]), last):
+        for length, fast, slow, cost, remark in _lengths_of_bounds(ramp, low, high, last):
+            scaling = YaRN(factor, original_length=length, beta_fast=fast, beta_slow=slow)
+            yield Guess(ramp.base, Ladder(), (scaling,), bits + cost, remark)
+    if len(inside) >= 3:
+        yield from _broken_bounds(ramp, inside, factor, bits)
+
+
+def _whole_bounds(
+    ramp: _Ramp, inside: np.ndarray, kept: int, last: int
+) -> Iterator[tuple[int, int]]:
+    j = np.arange(ramp.pairs)
+    if not len(inside):
+        yield kept, kept + 1
+        yield kept, kept
+        return
+    if len(inside) >= 2:
+        ends = inside[[0, -1]]
+        slope = (ramp.t[ends[1]] - ramp.t[ends[0]]) / (ends[1] - ends[0])
+        if slope <= 0:
+            return
+        begin = ends[0] - ramp.t[ends[0]] / slope
+        lows = range(max(0, math.floor(begin) - 1), math.ceil(begin) + 2)
+        spans = [1 / slope + low - begin for low in lows]
+    else:
+        lows = range(max(0, kept - 1), kept + 1)
+        spans = [(inside[0] - low) / ramp.t[inside[0]] for low in lows]
+    for low, span in zip(lows, spans, strict=True):
+        for high in {math.floor(low + span), math.ceil(low + span), round(low + span)}:
+            if low < high <= last:
+                blend = np.clip((j - low) / (high - low), 0, 1)
+                if (np.abs(blend - ramp.t) <= 2 * ramp.error + 1e-9).all():
+                    yield low, high
+
+
+def _lengths_of_bounds(
+    ramp: _Ramp, low: int, high: int, last: int
+) -> Iterator[tuple[int, float, float, float, tuple[str, ...]]]:
+    """Original length and betas whose rounded bounds are these."""
+    unit = 2 * math.pi
+
+    def at(index: float) -> float:
+        return unit * ramp.base ** (min(index, 300 * ramp.pairs) / ramp.pairs)
+
+    # c(beta) = n ln(length / (2 pi beta)) / ln base is rounded down for the fast bound, up for the
+    # slow one, and held within 0 and d - 1.
+    fast_from, fast_to = (0.0 if low == 0 else at(low)), at(low + 1)
+    slow_from, slow_to = at(high - 1), (math.inf if high >= last else at(high))
+    if high == low:
+        slow_from = at(high - 1)
+    for stated in (32.0, None):
+        fast = stated
+        slow = 1.0
+        begin, end = slow_from * slow, slow_to * slow
+        if fast is not None:
+            begin, end = max(begin, fast_from * fast), min(end, fast_to * fast)
+        length = _length_within(begin, end)
+        if length is None:
+            continue
+        cost = bits_of(length)
+        if fast is None:
+            least = length / fast_to
+            most = length / fast_from if fast_from else 64 * least
+            fast = _cheapest(max(least, 1 + 1e-9), most)
+            if fast is None or fast <= slow:
+                continue
+            cost += 3 + bits_of(fast)
+        whole = math.ceil(begin), math.floor(min(end, LARGEST_LENGTH))
+        remark = (
+            f"the bounds of the ramp are rounded: original_length is from {whole[0]} to {whole[1]}"
+        )
+        yield length, fast, slow, cost, (remark,)
+        return
+
+
+def _length_within(begin: float, end: float) -> int | None:
+    """A round whole number of positions between two real ones."""
+    low, high = max(math.floor(begin) + 1, 2), min(math.floor(end), LARGEST_LENGTH)
+    if low > high:
+        return None
+    powers = [1 << k for k in range(1, 32) if low <= 1 << k <= high]
+    if powers:
+        return powers[len(powers) // 2]
+    cheapest = _cheapest(float(low), float(high))
+    return int(cheapest) if cheapest is not None and cheapest == int(cheapest) else low
+
+
+def _cheapest(low: float, high: float) -> float | None:
+    """The number between two others that is shortest to write."""
+    if not 0 < low <= high < math.inf:
+        return None
+    for digits in range(1, 13):
+        unit = 10.0 ** (math.floor(math.log10(high)) + 1 - digits)
+        value = math.ceil(low / unit - 1e-12) * unit
+        if value <= high:
+            return float(f"{value:.12g}")
+    return (low + high) / 2
+
+
+def _broken_bounds(ramp: _Ramp, inside: np.ndarray, factor: float, bits: float) -> Iterator[Guess]:
+    """The same where the bounds are not rounded: both can be solved for."""
+    slopes = line(inside.astype(np.float64), ramp.t[inside], ramp.error[inside])
+    if slopes is None or slopes[0] <= 0:
+        return
+    middle = float(inside.mean())
+    t = float(ramp.t[inside].mean())
+    slope, spread = sum(slopes) / 2, (slopes[1] - slopes[0]) / 2
+    low, high = middle - t / slope, middle + (1 - t) / slope
+    if low < 0 or high > 2 * ramp.pairs - 1:
+        return
+    # An error of the bounds, in indices, is one of the length in logarithms.
+    reach = (spread / slope) * (high - low) + float(ramp.error[inside].max()) / slope
+    error = max(reach * math.log(ramp.base) / ramp.pairs, 1e-9)
+    length = 2 * math.pi * ramp.base ** (high / ramp.pairs)
+    tidy = roundest(length, error)
+    if tidy is None or tidy != int(tidy) or not 2 <= tidy <= LARGEST_LENGTH:
+        if not 2 <= length <= LARGEST_LENGTH:
+            return
+        tidy, cost = round(length), real_bits(error)
+    else:
+        cost = bits_of(tidy)
+    fast = tidy / (2 * math.pi * ramp.base ** (low / ramp.pairs))
+    tidy_fast = roundest(fast, error)
+    cost += 2 + (real_bits(error) if tidy_fast is None else bits_of(tidy_fast))
+    fast = fast if tidy_fast is None else tidy_fast
+    if fast > 1:
+        scaling = YaRN(factor, original_length=int(tidy), beta_fast=fast, rounding="none")
+        yield Guess(ramp.base, Ladder(), (scaling,), bits + cost)
+
+
+def _by_turns(ramp: _Ramp, factor: float, bits: float) -> Iterator[Guess]:
+    """The rule of Llama 3, and YaRN as its paper has it: linear in the turns of a pair."""
+    inside = ramp.inside
+    kept = 1 - ramp.t
+    for low, stated in ((1.0, 4.0), (1.0, 32.0), (1.0, None)):
+        high = stated
+        if high is None:
+            if len(inside) < 2:
+                return
+            ends = inside[[0, -1]]
+            f = ramp.plain[ends]
+            slope = (kept[ends[0]] - kept[ends[1]]) / (f[0] - f[1])
+            level = kept[ends[0]] - slope * f[0]
+            if not (slope > 0 and level < 0):
+                return
+            solved = 1 - 1 / level
+            error = 4 * float(ramp.error[ends].max()) / abs(level)
+            high = roundest(solved, error)
+            if high is None or high in (4.0, 32.0):
+                continue
+        # kept = (length f / 2 pi - low) / (high - low), at each pair within the ramp.
+        begin, end = _length_by_turns(ramp, kept, low, high)
+        if begin > end:
+            continue
+        length = roundest_within(begin, end) or (begin + end) / 2
+        if not 2 <= length <= LARGEST_LENGTH:
+            continue
+        whole = round(length)
+        cost = bits_of(whole)
+        if abs(whole - length) > 1e-9 * length or cost > real_bits((end - begin) / (2 * length)):
+            cost = real_bits((end - begin) / (2 * length))
+        cost += 0 if high == 4.0 else 3 + bits_of(high)
+        scaling: Scaling
+        if high == 32.0:
+            scaling = YaRN(factor, original_length=whole, ramp="turns")
+        else:
+            scaling = Llama3(factor, original_length=whole, high_freq_factor=high)
+        yield Guess(ramp.base, Ladder(), (scaling,), bits + cost)
+
+
+def _length_by_turns(ramp: _Ramp, kept: np.ndarray, low: float, high: float) -> tuple[float, float]:
+    """The lengths under which every pair is kept as far as it is."""
+    unit = 2 * math.pi / ramp.plain
+
+    def length(share: np.ndarray) -> np.ndarray:
+        return unit * (low + share * (high - low))
+
+    least = length(np.clip(kept - ramp.error, 0, 1))
+    most = length(np.clip(kept + ramp.error, 0, 1))
+    # A pair at an end of the ramp bounds the length on one side only.
+    least = np.where(kept <= ramp.error, 0.0, least)
+    most = np.where(kept >= 1 - ramp.error, np.inf, most)
+    return float(least.max()), float(most.min())
+
+
+def searched(f: np.ndarray, tol: np.ndarray) -> Iterator[Guess]:
+    """A divisor for each frequency, written with few decimals, on a base of models."""
+    count = len(f)
+    if count < LEAST_SEARCHED:
+        return
+    for base in BASES:
+        divisors = np.exp(-math.log(base) * np.arange(count) / count) / f
+        if divisors.max() > 1e4 or divisors.min() < 1e-2:
+            continue
+        for decimals in (2, 3, 4):
+            values = np.round(divisors, decimals)
+            if (values <= 0).any() or (np.abs(values / divisors - 1) > tol).any():
+                continue
+            each = math.log2(max(float(values.max()), 2.0) * 10**decimals)
+            if each * count > -np.log2(2 * np.minimum(tol, 0.5)).sum():
+                continue
+            scaling = Multipliers(tuple(values.tolist()), use="divide")
+            yield Guess(base, Ladder(), (scaling,), 1 + bits_of(base) + RULE + each * count)
+            break

@@ -1,0 +1,248 @@
+"""From lines to specs: base, denominator, first frequency, scale and arrangement in posenc's words.
+
+Numbers do not fix all of these: a ladder is one ratio, whatever base and denominator make it. Round
+numbers are believed where their roundness is no accident, and each guess carries the bits it takes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any, Literal, NamedTuple
+
+from posenc._core.numeric.arrangement import Arrangement
+from posenc._core.numeric.ladder import Ladder
+from posenc._core.numeric.magnitude import Magnitude
+from posenc.detect.identify.description_length import bits_of, real_bits, roundest, roundest_within
+from posenc.detect.identify.fits.ladders import Base, bases, same_ladder
+from posenc.detect.identify.fits.layout import AxisGrid, TableLayout
+from posenc.detect.identify.fits.line import Line
+from posenc.detect.identify.fits.placement import AXES, Placement
+from posenc.encodings.table.base import TableSpec
+from posenc.encodings.table.fourier import Fourier
+from posenc.encodings.table.sinusoidal import Sinusoidal
+
+FLOAT32 = 2.0**-24
+Rungs = list[tuple[tuple[float, float], int, int]]  # slopes, count and channels of each ladder
+
+
+class TableAxis(NamedTuple):
+    """One axis of a table."""
+
+    grid: AxisGrid
+    lines: tuple[Line, ...]  # the likeliest first
+    pairs: int  # rungs of its ladder
+
+
+class Sighting(NamedTuple):
+    """What phases say of a table, before it is put into words."""
+
+    dim: int
+    layout: TableLayout
+    axes: list[TableAxis]  # in the order of the channels
+    scale: float
+    prefix: int  # leading rows of zeros
+    pad: int | None  # the one row of zeros
+    eps: float
+
+    @property
+    def several(self) -> bool:
+        """Whether positions have more than one coordinate."""
+        return len(self.axes) > 1
+
+    @property
+    def slowest_first(self) -> list[int]:
+        """The axes from the slowest to the fastest along the rows."""
+        return sorted(range(len(self.axes)), key=lambda a: -self.axes[a].grid.stride)
+
+
+class SpecGuess(NamedTuple):
+    """A spec that has not been rebuilt yet."""
+
+    spec: TableSpec
+    placement: Placement
+    bits: float
+    remarks: tuple[str, ...]
+
+
+class _Firsts(NamedTuple):
+    values: tuple[float, ...]
+    bits: float
+
+
+class _SpecTraits(NamedTuple):
+    odd: str
+    base: Base
+    firsts: _Firsts
+    magnitude: Magnitude
+    placement: Placement
+
+
+def specs(seen: Sighting, lines: tuple[Line, ...]) -> Iterator[SpecGuess]:
+    """The specs that may be behind a sighting, with a line for each axis."""
+    steps = {line.step for line in lines}
+    if len(steps) > 1 or (seen.several and steps != {1}):
+        return
+    placement = _placement(seen, lines)
+    bits = 4 + sum(1 + 2 * math.log2(1 + abs(line.start)) for line in lines)
+    if seen.several:
+        bits += sum(2 * math.log2(axis.grid.places) for axis in seen.axes)
+    if seen.pad is not None:
+        bits += 4
+    for odd in _odds(seen):
+        rungs = _rungs(seen, lines, odd)
+        options = bases(rungs)
+        for number, base in enumerate(options):
+            others = tuple(same_ladder(other) for other in options if other is not base)
+            choices = itertools.product(_firsts(lines, base, rungs), _magnitudes(seen))
+            for firsts, (magnitude, scale_bits) in choices:
+                solution = _spec(seen, _SpecTraits(odd, base, firsts, magnitude, placement))
+                if solution is not None:
+                    total = bits + base.bits + firsts.bits + scale_bits
+                    yield SpecGuess(*solution, total, others if number == 0 else ())
+
+
+def _rungs(seen: Sighting, lines: tuple[Line, ...], odd: str) -> Rungs:
+    lone = odd == "sin_extra" and seen.dim % 2
+    return [
+        (line.slope, axis.pairs, seen.dim if lone else 2 * axis.pairs)
+        for line, axis in zip(lines, seen.axes, strict=True)
+    ]
+
+
+def _placement(seen: Sighting, lines: tuple[Line, ...]) -> Placement:
+    order = seen.slowest_first
+    return Placement(
+        AXES[len(order)],
+        tuple(seen.axes[a].grid.places for a in order),
+        tuple(seen.axes[a].grid.stride for a in order),
+        tuple(lines[a].start for a in order),
+        lines[0].step,
+        seen.prefix,
+    )
+
+
+def _magnitudes(seen: Sighting) -> Iterator[tuple[Magnitude, float]]:
+    """The factor on the table, and its bits: the plain ones, a round one, or the number itself."""
+    count = sum(axis.grid.places * axis.pairs for axis in seen.axes)
+    error = 8 * seen.eps / math.sqrt(count) + FLOAT32
+    scale, root = seen.scale, math.sqrt(seen.dim)
+    named: tuple[tuple[Any, float], ...] = ((1.0, 1.0), ("sqrt_dim", root), ("rsqrt_dim", 1 / root))
+    for name, value in named:
+        if abs(scale / value - 1) <= max(error, seen.eps):
+            yield Magnitude(table_scale=name), 1.0 if value == 1 else 3.0
+        if abs(scale / value - 1) <= error:
+            return
+    tidy = roundest(scale, error)
+    if tidy is not None:
+        yield Magnitude(table_scale=tidy), bits_of(tidy)
+    else:
+        yield Magnitude(table_scale=scale), real_bits(error)
+
+
+def _odds(seen: Sighting) -> tuple[str, ...]:
+    """The rules for widths that pairs do not fill, by the likelihood of each."""
+    channels = 2 * sum(axis.pairs for axis in seen.axes)
+    if channels == seen.dim:
+        return ("sin_extra",)
+    if channels < seen.dim:
+        return ("zero_pad",)
+    if seen.several:
+        return ("cut",)
+    return ("sin_extra", "cut") if seen.layout.order != "cos_sin" else ("sin_extra",)
+
+
+def _firsts(lines: tuple[Line, ...], base: Base, rungs: Rungs) -> Iterator[_Firsts]:
+    """First frequencies: 1; one for all axes; or one for each."""
+    if all(line.level == (0.0, 0.0) for line in lines):
+        yield _Firsts((1.0,), 1.0)
+        return
+    # The level moves with the slope that the base has settled.
+    levels = []
+    for line, (_, count, width) in zip(lines, rungs, strict=True):
+        divisor = float(Ladder(denominator=base.denominator).divisor(count=count, width=width))
+        moved = abs(-math.log(base.value) / divisor - sum(line.slope) / 2) / 2 + 1e-9
+        levels.append((line.level[0] - moved, line.level[1] + moved))
+    low, high = max(level[0] for level in levels), min(level[1] for level in levels)
+    if low <= high:
+        value, bits = _tidy(low, high)
+        yield _Firsts((value,), 2 + bits)
+        return
+    tidied = [_tidy(*level) for level in levels]
+    yield _Firsts(tuple(v for v, _ in tidied), 4 + sum(bits for _, bits in tidied))
+
+
+def _tidy(low: float, high: float) -> tuple[float, float]:
+    """A first frequency that is round, or whose inverse or period is; and its bits."""
+    least, most = math.exp(low), math.exp(high)
+    numbers = []
+    direct = roundest_within(least, most)
+    if direct is not None:
+        numbers.append((direct, bits_of(direct)))
+    for over in (1.0, math.pi, 2 * math.pi):
+        inverse = roundest_within(over / most, over / least)
+        if inverse is not None:
+            numbers.append((over / inverse, 2 + bits_of(inverse)))
+    if numbers:
+        return min(numbers, key=lambda item: item[1])
+    return math.exp((low + high) / 2), real_bits((high - low) / 2)
+
+
+def _spec(seen: Sighting, words: _SpecTraits) -> tuple[TableSpec, Placement] | None:
+    """The plainest spec that says it: shared ladders are a `Sinusoidal`, others a `Fourier`."""
+    dim, layout, placement = seen.dim, seen.layout, words.placement
+    whole = all(value == int(value) for value in placement.starts)
+    shared = len(words.firsts.values) == 1
+    own_channels = layout.order == "interleaved" or layout.blocks == "axis" or not seen.several
+    base = words.base
+    ladders = [Ladder(denominator=base.denominator, first=f) for f in words.firsts.values]
+    if own_channels and shared and whole:
+        start, place = 0, placement
+        if not seen.several and placement.step == 1:
+            start, place = int(placement.starts[0]), placement._replace(starts=(0,))
+        spec = Sinusoidal(
+            dim,
+            base=base.value,
+            ladder=ladders[0],
+            order=layout.order,
+            odd=words.odd,  # type: ignore[arg-type]
+            arrangement=_arrangement(seen, words, start, seen.pad),
+            magnitude=words.magnitude,
+        )
+        return spec, place
+    plain = words.magnitude == Magnitude() and words.odd == "sin_extra"
+    if not plain or seen.pad is not None or placement.prefix or dim % 2:
+        return None
+    blocks: Literal["all", "axis"] = layout.blocks if seen.several else "all"
+    rungs: Any = ladders[0] if shared else tuple(ladders[a] for a in seen.slowest_first)
+    fourier = Fourier(
+        dim,
+        base=base.value,
+        ladder=rungs,
+        order=layout.order,
+        blocks=blocks,
+        arrangement=_arrangement(seen, words, 0, None),
+    )
+    return fourier, placement
+
+
+def _arrangement(seen: Sighting, words: _SpecTraits, start: int, pad: int | None) -> Arrangement:
+    placement = words.placement
+    if not seen.several:
+        if pad is None:
+            return Arrangement(start=start)
+        return Arrangement(start=start, pad=placement.step * pad + int(placement.starts[0]))
+    names = placement.axes
+    place = dict(zip(seen.slowest_first, names, strict=True))
+    order = tuple(place[a] for a in range(len(names)))
+    sizes = tuple(axis.pairs for axis in seen.axes)
+    shares = seen.dim // (2 * len(names))
+    equal = len(set(sizes)) == 1 and (words.odd != "zero_pad" or sizes[0] == shares)
+    return Arrangement(
+        rule="axial",
+        axes=names,
+        order=None if order == names else order,
+        sizes=None if equal else sizes,
+        pad=-1 if placement.prefix else None,
+    )

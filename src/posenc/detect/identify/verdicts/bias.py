@@ -1,0 +1,263 @@
+"""The verdict on biases of relative positions: tables of buckets, and biases written out."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from posenc._core.errors import PosencError
+from posenc._core.io.checkpoints import MOST_ENTRIES, Array
+from posenc.detect.identify.description_length import MARGIN, bits_of, roundest_within
+from posenc.detect.identify.result import Finding
+from posenc.encodings.bias.alibi import ALiBi
+from posenc.encodings.bias.decay import Decay
+from posenc.encodings.bias.t5 import T5
+from posenc.encodings.bias.window import WindowTable
+
+LEAST_REACH = 12  # distances that a matrix must cover before its buckets can be told
+LEAST_EDGES = 8
+MOST_FITS = 6
+
+
+class Buckets(NamedTuple):
+    """Logarithmic buckets that share and part all distances as some biases do."""
+
+    spec: T5
+    least: int  # the largest distance may be from
+    most: int  # to, and the distances given would be parted alike
+
+    @property
+    def bits(self) -> float:
+        """Bits to state them."""
+        return bits_of(self.spec.buckets) + bits_of(self.spec.max_distance)
+
+
+def judge_bias(array: Array) -> Finding:
+    """What an array is whose name says that it biases attention by relative position."""
+    about: dict[str, Any] = {"shape": array.shape, "dtype": array.dtype}
+    shape = tuple(n for n in array.shape if n != 1)
+    if len(shape) == 3 and array.size <= MOST_ENTRIES:
+        finding = _written_out(array, shape, about)
+        if finding is not None:
+            return finding
+    if len(shape) == 2:
+        return _table(array, shape, about)
+    return Finding(array.name, kind="bias", verdict="unclear", **about)
+
+
+def _table(array: Array, shape: tuple[int, ...], about: dict[str, Any]) -> Finding:
+    """A learned scalar for each bucket, or each offset in a window, and head."""
+    rows, heads = shape
+    spec: Any = None
+    side = math.isqrt(rows)
+    if rows >= 9 and side * side == rows and side % 2:
+        window = (side + 1) // 2
+        spec = WindowTable(heads, window=(window, window))
+        remarks = [f"{rows} rows are the offsets within a window of {window} x {window}"]
+    elif 4 <= rows <= 2048 and rows % 2 == 0:
+        spec = T5(heads, buckets=rows)
+        size = f"{rows} buckets for {heads} heads"
+        remarks = [f"{size}; the largest distance (128 in T5) and the direction are not in numbers"]
+    else:
+        remarks = [f"{rows} rows for {heads} heads"]
+    verdict: Any = "by_name" if spec is not None else "unknown"
+    return Finding(
+        array.name, kind="bias", verdict=verdict, spec=spec, remarks=tuple(remarks), **about
+    )
+
+
+def _written_out(array: Array, shape: tuple[int, ...], about: dict[str, Any]) -> Finding | None:
+    """(heads, queries, keys): each head a function of the distance, if it is one."""
+    bias = np.asarray(array.read(), dtype=np.float64).reshape(shape)
+    heads, queries, keys = shape
+    rel = np.arange(keys)[None, :] - np.arange(queries)[:, None]
+    numbers = rel + queries - 1
+    by_distance = np.zeros((heads, queries + keys - 1))
+    by_distance[:, numbers] = bias
+    # A causal mask may have been added: minus infinity after the query.
+    masked = bool((bias[:, rel > 0] == -math.inf).all()) and queries > 1
+    seen = rel <= 0 if masked else np.ones_like(rel, dtype=bool)
+    if not np.isfinite(bias[:, seen]).all() or (by_distance[:, numbers] != bias).any():
+        return None
+    distances = np.arange(1 - queries, keys)
+    linear = _linear(array, by_distance, distances, about)
+    return linear if linear is not None else _buckets(array, by_distance, distances, about)
+
+
+def _linear(
+    array: Array, by_distance: np.ndarray, distances: np.ndarray, about: dict[str, Any]
+) -> Finding | None:
+    from posenc.detect.identify.verdicts.vector import judge_vector
+
+    past = distances < 0
+    if not past.any() or (by_distance[:, distances == 0] != 0).any():
+        return None
+    slopes = by_distance[:, distances == -1][:, 0]
+    rebuilt = slopes[:, None] * np.abs(distances)
+    if (
+        not slopes.any()
+        or (np.abs(rebuilt - by_distance)[:, past] > 2.0**-7 * np.abs(rebuilt[:, past])).any()
+    ):
+        return None
+    decay = _decay(array, -slopes, by_distance[:, distances > 0], about)
+    if decay is not None:
+        return decay
+    inner = Array(array.name, array.dtype, (len(slopes),), lambda begin, end: -slopes[begin:end])
+    finding = judge_vector(inner, called="slopes", facts={})
+    if finding is None or not isinstance(finding.spec, ALiBi):
+        return None
+    later = by_distance[:, distances > 0]
+    masked = later.size and (later == -math.inf).all()
+    form: Any = "causal" if masked or not later.any() else "symmetric"
+    return Finding(
+        array.name,
+        kind="bias",
+        verdict=finding.verdict,
+        spec=finding.spec.replace(form=form),
+        measures=finding.measures,
+        remarks=(
+            "linear biases, written out in full",
+            *(("minus infinity after the query: a causal mask was added",) if masked else ()),
+            *finding.remarks,
+        ),
+        **about,
+    )
+
+
+def _decay(
+    array: Array, rates: np.ndarray, later: np.ndarray, about: dict[str, Any]
+) -> Finding | None:
+    """The mask of retention in log space: its rates, and minus infinity after the query."""
+    if not later.size or (later != -math.inf).any():
+        return None
+    recipes: tuple[Any, ...] = ("powers", "even")
+    for recipe in recipes:
+        try:
+            spec = Decay(len(rates), recipe=recipe)
+        except PosencError:
+            continue
+        computed = spec.arrays["rates"]
+        off = float(np.abs(rates / computed - 1).max())
+        tolerance = 2.0**-21
+        # 1 - gamma may have been rounded before its logarithm was taken.
+        rounded = float(np.abs(np.expm1(-rates) - np.expm1(-computed)).max()) <= 2.0**-23
+        if off <= tolerance or rounded:
+            evidence = -math.log2(2 * tolerance) * len(rates)
+            return Finding(
+                array.name,
+                kind="bias",
+                verdict="claimed" if evidence >= MARGIN + 4 else "unclear",
+                spec=spec,
+                measures={
+                    "residual": off,
+                    "tolerance": tolerance,
+                    "evidence": round(evidence, 1),
+                    "description": 4.0,
+                },
+                remarks=("the decay of retention, written out in full",),
+                **about,
+            )
+    return None
+
+
+def _buckets(
+    array: Array, by_distance: np.ndarray, distances: np.ndarray, about: dict[str, Any]
+) -> Finding | None:
+    """Distances that share their bias in every head, compared with logarithmic buckets."""
+    if len(distances) < LEAST_REACH:
+        return None
+    fits = buckets_of(by_distance, distances)
+    seen = int((np.diff(by_distance, axis=1) != 0).any(axis=0).sum())
+    if not fits or seen < LEAST_EDGES:
+        return None
+    best = fits[0].spec
+    remarks = [f"buckets written out in full: {seen + 1} of them within the distances given"]
+    if len(fits) > 1:
+        some = ", ".join(f"{f.spec.buckets} buckets to {f.spec.max_distance}" for f in fits[:6])
+        remarks.append(f"these distances do not tell apart {some}")
+    if fits[0].least < fits[0].most:
+        remarks.append(f"a largest distance from {fits[0].least} to {fits[0].most} gives the same")
+    # An edge or none at every distance: a bit each, but for those that a single width explains.
+    evidence = float(len(distances) - seen)
+    return Finding(
+        array.name,
+        kind="bias",
+        verdict="claimed" if evidence >= 40 and len(fits) < 4 else "unclear",
+        spec=best,
+        measures={"residual": 0.0, "evidence": evidence, "description": 15.0},
+        remarks=tuple(remarks),
+        **about,
+    )
+
+
+def buckets_of(by_distance: np.ndarray, distances: np.ndarray) -> list[Buckets]:
+    """The logarithmic buckets that biases follow, solved from where they change.
+
+    Each bucket must hold a distance, as it does where D is at least three times E.
+
+    In one direction E distances have a bucket each, and bucket E + j begins at the least n with
+
+        n ** S >= D ** j * E ** (S - j)
+
+    so each edge bounds the largest distance D from both sides, once E and S are assumed.
+    """
+    edges = (by_distance[:, 1:] != by_distance[:, :-1]).any(axis=0)
+    # The distance into the past at which a bucket begins: between -n and -n + 1 lies an edge.
+    begins = np.sort(-distances[:-1][edges & (distances[:-1] < 0)])
+    reach = int(-distances[0])
+    fits = []
+    directions: tuple[Any, ...] = ("bidirectional", "causal")
+    for direction in directions:
+        each = 2 if direction == "bidirectional" else 1
+        for side in range(2, min(2048 // each, 2 * reach) + 1):
+            limits = _limits(begins, side, reach)
+            if limits is None:
+                continue
+            middle = roundest_within(*limits) if limits[0] < limits[1] else None
+            chosen = {round(middle)} if middle is not None else set()
+            for length in sorted(chosen | {limits[0], limits[1]}, key=lambda n: n not in chosen):
+                try:
+                    spec = T5(
+                        len(by_distance),
+                        buckets=each * side,
+                        max_distance=length,
+                        direction=direction,
+                    )
+                except PosencError:
+                    continue
+                if ((np.diff(spec.bucket(distances)) != 0) == edges).all():
+                    fits.append(Buckets(spec, *limits))
+                    break
+    return sorted(fits, key=lambda fit: fit.bits)[:MOST_FITS]
+
+
+def _limits(begins: np.ndarray, side: int, reach: int) -> tuple[int, int] | None:
+    """The largest distances D, from and to, with which `side` buckets begin as they are seen."""
+    exact = side // 2
+    steps = side - exact
+    seen = len(begins)
+    if exact < 1 or not exact <= seen < side or begins[exact - 1] != exact:
+        return None
+    j = np.arange(1, steps)
+    last = min(seen - exact, steps - 1)  # edges above the exact ones
+    n = np.append(begins[exact : exact + last], [reach + 1] * (last < steps - 1)).astype(float)
+    j = j[: len(n)]
+    if not len(j):  # two buckets: any distance does
+        return exact + 1, exact + 1
+    level = (steps - j) * math.log(exact)
+    with np.errstate(divide="ignore"):
+        low = (steps * np.log(n - 1) - level) / j
+        high = (steps * np.log(n) - level) / j
+    if last < steps - 1:
+        high[-1] = math.inf  # the next one lies beyond what is seen
+    least = max(float(low.max()), math.log(exact))
+    most = min(float(high.min()), 31 * math.log(2))
+    if least > most + 1e-12 or most > 30 * math.log(2):
+        return None
+    first, end = (
+        math.floor(math.exp(least) * (1 - 1e-12)) + 1,
+        math.floor(math.exp(most) * (1 + 1e-12)),
+    )
+    return (first, end) if first <= end else None

@@ -1,0 +1,290 @@
+"""The verdict on an array that may be a table of positions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from posenc._core.io.checkpoints import MOST_ENTRIES, Array
+from posenc.detect.identify.description_length import MARGIN
+from posenc.detect.identify.fits.bands import fit_bands
+from posenc.detect.identify.fits.layout import circle_tolerance, layouts
+from posenc.detect.identify.fits.table import TableFit, fit_table, residual_of
+from posenc.detect.identify.result import Finding
+from posenc.encodings.table.sinusoidal import Sinusoidal
+from posenc.functional import table as build
+
+# Half a unit of the last place at 1.0. Frequencies and phases of published code are float32.
+EPS = {"float64": 2.0**-24, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+GLANCE = 32  # rows that tell whether more are worth reading
+WIDE = 1024  # channels, of which one without a partner weighs little
+GLANCED = 2**17  # numbers of these rows, where two times the least number of rows are not more
+LIKENESSES = (0.003, 0.02, 0.08, 0.3)  # noise to look through for the nearest convention
+SAMPLE = 512  # rows and columns that the measures of learned tables look at
+APART = 10.0  # bits by which a start must be plainer than its rivals
+FAR = 12.0  # bits to write a start beyond those that people choose
+LEAST_ROWS = 4
+
+
+def precision(values: np.ndarray, dtype: str) -> float:
+    """Half a unit of the last place at 1.0 of the numbers, which may have been widened since."""
+    eps = EPS.get(dtype, 2.0**-24)
+    if dtype not in ("float32", "float64") or not values.size:
+        return eps
+    single = values.astype(np.float32)
+    bits = single.view(np.uint32)
+    if not (bits & 0xFFFF).any():
+        return EPS["bfloat16"]
+    if not (bits & 0x1FFF).any():
+        return EPS["float16"]
+    return eps
+
+
+def looks_sinusoidal(array: Array) -> bool:
+    """Whether the first rows may be those of a sinusoidal table, in one of its shapes."""
+    for shape in _shapes(array.shape):
+        rows, width, turned = shape
+        if rows < LEAST_ROWS or width < 4:
+            continue
+        # Channels come first in convolutions too, and these are many: their names must say more.
+        if turned and (array.shape[0] != 1 or array.size > MOST_ENTRIES):
+            continue
+        if width >= WIDE and not turned and _off_circles(_rows(array, shape, LEAST_ROWS), array):
+            continue
+        count = max(2 * LEAST_ROWS, min(GLANCE, GLANCED // width))
+        values = _rows(array, shape, min(rows, count))
+        if not np.isfinite(values).all() or np.ptp(values) == 0:
+            continue
+        moving = values[:, np.ptp(values, axis=0) > 0]
+        # Columns of an identity or of bits lie on circles too, but move in steps.
+        least = min(values.size, 64) // 4
+        start = values.reshape(-1)[:4096]  # nearly always enough
+        if not moving.size or (len(np.unique(start)) < least and len(np.unique(values)) < least):
+            continue
+        eps = precision(values, array.dtype)
+        zeros = values.any(axis=1)
+        filled = np.flatnonzero(values.any(axis=0))
+        if zeros.sum() >= 3 and next(layouts(values[zeros, : filled[-1] + 1], eps), None):
+            return True
+    return False
+
+
+def _off_circles(rows: np.ndarray, array: Array) -> bool:
+    """Whether the sums of squares of rows differ more than those of pairs on circles can."""
+    sums = np.square(rows, dtype=np.float64).sum(axis=1)
+    sums = sums[sums > 0]  # rows of zeros are reserved
+    most = 0.01 + 2 * circle_tolerance(precision(rows, array.dtype))
+    return len(sums) > 1 and bool(np.ptp(sums) > most * sums.max())
+
+
+def _shapes(shape: tuple[int, ...]) -> list[tuple[int, int, bool]]:
+    """(rows, width, whether channels come first) as which an array may be read."""
+    kept = [n for n in shape if n != 1]
+    if len(kept) < 2:
+        return []
+    shapes = [(math.prod(kept[:-1]), kept[-1], False)]
+    if len(kept) in (3, 4):  # channels before a grid
+        shapes.append((math.prod(kept[1:]), kept[0], True))
+    return shapes
+
+
+def _rows(array: Array, shape: tuple[int, int, bool], count: int) -> np.ndarray:
+    rows, width, turned = shape
+    if turned:
+        values = array.read().reshape(width, rows).T[:count]
+    else:
+        values = array.read(0, count * width).reshape(count, width)
+    return np.asarray(values)
+
+
+def judge_table(array: Array, *, named: bool) -> Finding | None:
+    """What a table is; None where neither its name nor its numbers make it one of positions."""
+    about: dict[str, Any] = {"shape": array.shape, "dtype": array.dtype}
+    for shape in _shapes(array.shape):
+        rows, width, turned = shape
+        if rows < 2 or width < 2 or width > MOST_ENTRIES or (turned and array.size > MOST_ENTRIES):
+            continue
+        count = min(rows, max(MOST_ENTRIES // width, 1))
+        values = _rows(array, shape, count)
+        if not np.isfinite(values).all():
+            remark = "it holds NaN or infinity"
+            return Finding(array.name, kind="table", verdict="unclear", remarks=(remark,), **about)
+        eps = precision(values, array.dtype)
+        fits = fit_table(values, eps=eps)
+        if len(fits) != 1:  # none, or several placements
+            fits = fit_bands(values, eps=eps) or fits
+        if fits:
+            values = values[: fits[0].placement.rows]
+            return _judged(array, shape, values, fits, about)
+    return _likeness(array, about) if named else None
+
+
+def _judged(
+    array: Array,
+    shape: tuple[int, int, bool],
+    values: np.ndarray,
+    fits: tuple[TableFit, ...],
+    about: dict[str, Any],
+) -> Finding:
+    eps = precision(values, array.dtype)
+    best = fits[0]
+    remarks = list(best.remarks)
+    measures = {
+        "residual": best.residual,
+        "tolerance": best.tolerance,
+        "evidence": round(best.evidence, 1),
+        "description": round(best.description, 1),
+    }
+    if eps > EPS.get(array.dtype, eps):
+        kind = "bfloat16" if eps == EPS["bfloat16"] else "float16"
+        remarks.append(f"its numbers were rounded to {kind} before they were stored")
+    rival = next((fit for fit in fits[1:] if _elsewhere(fit, best)), None)
+    verdict = "claimed"
+    if best.margin < MARGIN:
+        verdict = "unclear"
+        remarks.append(f"fewer than {MARGIN:g} bits speak for it")
+    elif _by_chance(best):
+        verdict = "unclear"
+        remarks.append("among as many positions some would have its first row by chance")
+    elif rival is not None and rival.description < best.description + APART:
+        verdict = "unclear"
+        remarks.append(f"another placement fits as well: {rival.placement.words()}")
+    placement = best.placement
+    done = len(values)
+    while verdict == "claimed" and done < shape[0]:
+        end = min(shape[0], done + len(values))
+        more = array.read(done * shape[1], end * shape[1]).reshape(-1, shape[1])
+        off = residual_of(more, best.spec, placement, eps, begin=done)
+        if off is None:
+            verdict = "close"
+            remarks.append(f"rows from {done} on are others")
+            break
+        measures["residual"] = max(measures["residual"], off.worst)
+        done = end
+    if verdict == "claimed" and done > len(values):
+        slowest = (done - placement.prefix) // max(placement.strides)
+        placement = placement._replace(sizes=(slowest, *placement.sizes[1:]))
+    return Finding(
+        array.name,
+        kind="table",
+        verdict=verdict,  # type: ignore[arg-type]
+        spec=best.spec,
+        placement=placement,
+        measures=measures,
+        remarks=tuple(remarks),
+        **about,
+    )
+
+
+def _by_chance(fit: TableFit) -> bool:
+    """Whether a far start is all that explains the phases of a few pairs.
+
+    Rows tell frequencies, however many there are; of the start the phases alone tell.
+    """
+    spec: Any = fit.spec
+    written = 1 + math.log2(1 + max(map(abs, _first_of(fit))))
+    bits = spec.pairs * math.log2(math.pi / max(fit.residual, EPS["float32"]))
+    return written > FAR and bits < written + MARGIN
+
+
+def _elsewhere(fit: TableFit, best: TableFit) -> bool:
+    """Whether a fit puts the rows at other positions."""
+    one, other = _first_of(fit), _first_of(best)
+    return one != other or fit.placement.step != best.placement.step
+
+
+def _first_of(fit: TableFit) -> tuple[float, ...]:
+    """The coordinates of the first row."""
+    origin = getattr(fit.spec, "arrangement", None)
+    shift = 0 if origin is None else origin.start
+    return tuple(start + shift for start in fit.placement.starts)
+
+
+# --- tables that no rule rebuilds -----------------------------------------------------------------
+
+
+def _likeness(array: Array, about: dict[str, Any]) -> Finding:
+    """The nearest convention of a table that is called one, or what its numbers are like."""
+    shape = _shapes(array.shape)
+    if not shape or shape[0][0] < LEAST_ROWS or shape[0][1] < 4:
+        return Finding(array.name, kind="table", verdict="unclear", **about)
+    rows, width, _ = shape[0]
+    count = min(rows, SAMPLE, max(MOST_ENTRIES // width, 1))
+    values = np.asarray(_rows(array, shape[0], count), dtype=np.float64)
+    if not values.any():
+        remark = ("all its entries are 0",)
+        return Finding(array.name, kind="table", verdict="unclear", remarks=remark, **about)
+    eps = precision(values, array.dtype)
+    for noise in LIKENESSES:
+        fits = fit_table(values, eps=eps, noise=noise)
+        if fits and fits[0].margin >= MARGIN:
+            return _close(array, values, fits[0], about)
+    measures = measures_of(values)
+    name, off = _nearest(values)
+    measures["nearest_residual"] = off
+    remarks = (f"of common sinusoids, the nearest is {name}, {100 * off:.0f} % of the table away",)
+    return Finding(
+        array.name, kind="table", verdict="unknown", measures=measures, remarks=remarks, **about
+    )
+
+
+def _close(array: Array, values: np.ndarray, fit: TableFit, about: dict[str, Any]) -> Finding:
+    rebuilt = np.asarray(build(fit.spec, fit.positions, dtype="float64"))
+    off = rebuilt - values
+    rms = float(np.sqrt((off**2).mean() / (values**2).mean()))
+    worst = np.unravel_index(int(np.abs(off).argmax()), off.shape)
+    remarks = (
+        f"it differs by {100 * rms:.2g} % of its size, most in row {worst[0]}, column {worst[1]}",
+        *fit.remarks,
+    )
+    return Finding(
+        array.name,
+        kind="table",
+        verdict="close",
+        spec=fit.spec,
+        placement=fit.placement,
+        measures={"residual": fit.residual, "relative_rms": rms},
+        remarks=remarks,
+        **about,
+    )
+
+
+def measures_of(values: np.ndarray) -> dict[str, float]:
+    """What learned tables look like."""
+    part = values[:SAMPLE, :SAMPLE]
+    norms = np.linalg.norm(part, axis=1, keepdims=True)
+    unit = part / np.where(norms > 0, norms, 1)
+    near = float((unit[1:] * unit[:-1]).sum(axis=1).mean())
+    mean = unit.mean(axis=0)
+    everywhere = float(mean @ mean)
+    # The squares of the singular values, by the cheaper of two ways.
+    square = part @ part.T if len(part) < part.shape[1] else part.T @ part
+    share = np.maximum(np.linalg.eigvalsh(square), 0)
+    share = share[share > 0] / share.sum()
+    rank = math.exp(float(-(share * np.log(share)).sum()))
+    return {"smoothness": near - everywhere, "effective_rank": rank}
+
+
+def _nearest(values: np.ndarray) -> tuple[str, float]:
+    """The nearest of four common sinusoids, and how much of the table it leaves unexplained."""
+    from posenc._core.numeric.ladder import Ladder
+
+    best, name = -1.0, ""
+    rows, width = values.shape
+    if width % 2:
+        values = values[:, :-1]
+    norm = float(np.linalg.norm(values))
+    orders: tuple[Any, ...] = ("interleaved", "sin_cos")
+    for order in orders:
+        for denominator in ("d/2", "n-1"):
+            if values.shape[1] < 4:
+                continue
+            ladder = Ladder(denominator=denominator)
+            spec = Sinusoidal(values.shape[1], order=order, ladder=ladder)
+            rebuilt = np.asarray(build(spec, rows, dtype="float64"))
+            along = abs(float((rebuilt * values).sum())) / (float(np.linalg.norm(rebuilt)) * norm)
+            if along > best:
+                best, name = along, f"{order} with denominator {denominator}"
+    return name, math.sqrt(max(0.0, 1 - best**2))

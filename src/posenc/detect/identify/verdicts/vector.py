@@ -1,0 +1,294 @@
+"""The verdict on a short list of numbers: frequencies of a rotary encoding, or slopes of biases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from posenc._core.errors import PosencError
+from posenc._core.io.checkpoints import Array
+from posenc.detect.identify.description_length import MARGIN, bits_of, real_bits, roundest
+from posenc.detect.identify.fits.frequencies import (
+    FrequencyFit,
+    fit_frequencies,
+    nearest_ladder,
+    tolerance_of,
+)
+from posenc.detect.identify.result import Finding
+from posenc.detect.identify.verdicts.table import precision
+from posenc.encodings.bias.alibi import ALiBi
+from posenc.encodings.rotary.rope import RoPE
+from posenc.scaling.multipliers import Multipliers
+
+LONGEST = 2**13
+LEAST = 3
+TINIEST = 2.0**-24  # of float16
+PAIRING = "frequencies do not say which channels form a pair; 'half' stands here for either"
+
+
+def judge_vector(array: Array, *, called: str | None, facts: Mapping[str, Any]) -> Finding | None:
+    """What a vector is; None where neither its name nor its numbers make it one of positions."""
+    values = np.asarray(array.read(), dtype=np.float64).reshape(-1)
+    about: dict[str, Any] = {"shape": array.shape, "dtype": array.dtype}
+    kind: Any = "slopes" if called == "slopes" else "frequencies"
+    if not np.isfinite(values).all() or not values.any():
+        if called is None:
+            return None
+        remark = ("it holds NaN or infinity" if values.any() else "all its entries are 0",)
+        return Finding(array.name, kind=kind, verdict="unclear", remarks=remark, **about)
+    if called == "divisors":
+        return _divisors(array, values, facts, about)
+    if called is None and not _falls(values):
+        return None
+    eps = precision(values, array.dtype)
+    slopes = _slopes(array, values, eps, about) if called != "frequencies" else None
+    if slopes is None and called == "slopes":
+        slopes = _even(array, values, eps, about)
+    rotary = _frequencies(array, values, eps, about) if called != "slopes" else None
+    if slopes is not None and (rotary is None or _plainer(slopes, rotary)):
+        return slopes
+    if rotary is not None and (called is not None or _rotary_alone(rotary)):
+        return rotary
+    if called is None:
+        return None
+    return Finding(array.name, kind=kind, verdict="unknown", **about)
+
+
+def _falls(values: np.ndarray) -> bool:
+    """Whether numbers could be a ladder: of one sign, and sorted but for zeros at the end."""
+    size = np.abs(values)
+    signs = values[values != 0]
+    # Slopes for heads that are no power of two begin with those of the power below.
+    whole = 1 << (max(len(signs), 1).bit_length() - 1)
+    if len(signs) > whole >= LEAST and bool((np.diff(size[:whole]) < 0).all()):
+        size, signs = size[:whole], signs[:whole]
+    if not ((signs > 0).all() or (signs < 0).all()) or len(signs) < LEAST:
+        return False
+    return bool((np.diff(size) < 0).sum() >= len(signs) - 1) or bool((np.diff(size) > 0).all())
+
+
+def _rotary_alone(finding: Finding) -> bool:
+    """Whether numbers are rotary frequencies without a name that says so.
+
+    Schedules and rates are evenly spaced or geometric too, but do not begin at 1, or do not go on
+    with a ratio that a base makes.
+    """
+    spec: Any = finding.spec
+    if finding.verdict != "claimed" or spec.ladder.spacing != "geometric" or spec.ladder.first != 1:
+        return False
+    return not any(isinstance(scaling, Multipliers) for scaling in spec.scalings)
+
+
+def _plainer(one: Finding, other: Finding) -> bool:
+    if (one.verdict == "claimed") != (other.verdict == "claimed"):
+        return one.verdict == "claimed"
+    return one.measures["description"] <= other.measures.get("description", math.inf)
+
+
+def _tolerance(size: np.ndarray, eps: float) -> np.ndarray:
+    tolerance = tolerance_of(size, eps)
+    if eps == 2.0**-11:  # float16 has an end
+        tolerance = tolerance + TINIEST / 2 / np.maximum(size, TINIEST)
+    return tolerance
+
+
+# --- frequencies ----------------------------------------------------------------------------------
+
+
+def _frequencies(
+    array: Array, values: np.ndarray, eps: float, about: dict[str, Any]
+) -> Finding | None:
+    if (values < 0).any():
+        return None
+    if eps == 2.0**-11 and (values == 0).any() and values[values > 0].min() < 2.0**-14:
+        remark = ("slow frequencies have become 0 in float16",)
+        return Finding(array.name, kind="frequencies", verdict="unclear", remarks=remark, **about)
+    return _rotary(array, values, _tolerance(values, eps), about)
+
+
+def _rotary(
+    array: Array, values: np.ndarray, tolerance: np.ndarray, about: dict[str, Any]
+) -> Finding:
+    fits = fit_frequencies(values, tolerance)
+    if not fits:
+        return _nearest(array, values, about)
+    best = fits[0]
+    measures = {
+        "residual": best.residual,
+        "tolerance": float(np.minimum(tolerance, 1).max()),
+        "evidence": round(best.evidence, 1),
+        "description": round(best.description, 1),
+        "ratio": best.ratio,
+    }
+    remarks = [*best.remarks, *(f"or {_brief(fit)}" for fit in _others(fits)), PAIRING]
+    spec = _rope(best, len(values))
+    verdict = "claimed" if best.margin >= MARGIN and spec is not None else "unclear"
+    if best.margin < MARGIN:
+        remarks.insert(0, f"fewer than {MARGIN:g} bits speak for it")
+    return Finding(
+        array.name,
+        kind="frequencies",
+        verdict=verdict,  # type: ignore[arg-type]
+        spec=spec,
+        measures=measures,
+        remarks=tuple(remarks),
+        **about,
+    )
+
+
+def _others(fits: tuple[FrequencyFit, ...]) -> list[FrequencyFit]:
+    """Explanations of another kind that are hardly longer."""
+    best = fits[0]
+    kinds = [type(scaling) for scaling in best.scaling]
+    return [
+        fit
+        for fit in fits[1:]
+        if fit.description < best.description + 12 and [type(s) for s in fit.scaling] != kinds
+    ][:2]
+
+
+def _brief(fit: FrequencyFit) -> str:
+    rules = ", ".join(f"{type(s).__name__}({getattr(s, 'factor', '')})" for s in fit.scaling)
+    return f"base {fit.base:.10g}" + (f" with {rules}" if rules else "")
+
+
+def _rope(fit: FrequencyFit, pairs: int) -> RoPE | None:
+    try:
+        return RoPE(
+            2 * pairs, pairing="half", base=fit.base, ladder=fit.ladder, scaling=fit.scaling
+        )
+    except PosencError:
+        return None
+
+
+def _nearest(array: Array, values: np.ndarray, about: dict[str, Any]) -> Finding:
+    turning = values[values > 0]
+    if len(turning) < LEAST:
+        return Finding(array.name, kind="frequencies", verdict="unclear", **about)
+    first, ratio, off = nearest_ladder(turning)
+    base = ratio ** -len(values)
+    near = f"the nearest plain ladder has base {base:.6g} and first frequency {first:.6g}"
+    remarks = (
+        f"{near}; frequencies differ from it by up to {100 * off:.3g} %",
+        "searched and learned factors look like this",
+    )
+    return Finding(
+        array.name,
+        kind="frequencies",
+        verdict="unknown",
+        measures={"relative_residual": off, "ratio": ratio},
+        remarks=remarks,
+        **about,
+    )
+
+
+def _divisors(
+    array: Array, values: np.ndarray, facts: Mapping[str, Any], about: dict[str, Any]
+) -> Finding:
+    """Factors that frequencies are divided by, beside a header that states the base."""
+    bases = [v for k, v in facts.items() if k.endswith(".rope.freq_base")]
+    base = float(bases[0]) if len(bases) == 1 else 1e4
+    if not (values > 0).all() or not base > 0:
+        return Finding(array.name, kind="frequencies", verdict="unclear", **about)
+    plain = np.exp(-math.log(base) * np.arange(len(values)) / len(values))
+    eps = precision(values, array.dtype)
+    finding = _rotary(array, plain / values, _tolerance(plain / values, eps), about)
+    remark = f"divisors of frequencies with base {base:.10g}, " + (
+        "which the header states" if bases else "which nothing in the file states"
+    )
+    verdict: Any = finding.verdict if bases or finding.verdict != "claimed" else "unclear"
+    return Finding(
+        array.name,
+        kind="frequencies",
+        verdict=verdict,
+        spec=finding.spec,
+        measures=finding.measures,
+        remarks=(remark, *finding.remarks),
+        **about,
+    )
+
+
+# --- slopes ---------------------------------------------------------------------------------------
+
+
+def _slopes(array: Array, values: np.ndarray, eps: float, about: dict[str, Any]) -> Finding | None:
+    """ALiBi's slopes: 2 ** (-max_bias (h + 1) / H), by one of two recipes."""
+    size = np.abs(values)
+    biased = int((size > 0).sum())
+    if biased < LEAST or size[biased:].any() or biased > 2**12:
+        return None
+    tolerance = 1.5 * eps + 2.0**-22
+    if not size[0] < 1:
+        return None
+    recipes: tuple[Any, ...] = ("paper", "geometric")
+    for recipe in recipes:
+        whole = biased if recipe == "geometric" else 1 << (biased.bit_length() - 1)
+        measured = -math.log2(float(size[0])) * whole
+        error = tolerance / math.log(2) * whole / measured
+        max_bias = roundest(measured, error)
+        bits = 3 + (real_bits(error) if max_bias is None else bits_of(max_bias))
+        spec = ALiBi(
+            len(size),
+            recipe=recipe,
+            max_bias=measured if max_bias is None else max_bias,
+            biased=None if biased == len(size) else biased,
+        )
+        computed = spec.arrays["slopes"][:biased]
+        off = float(np.abs(computed / size[:biased] - 1).max())
+        if off > tolerance * (1 + measured / 4):
+            continue
+        evidence = -math.log2(2 * tolerance) * biased
+        measures = {
+            "residual": off,
+            "tolerance": tolerance,
+            "evidence": round(evidence, 1),
+            "description": round(bits, 1),
+        }
+        remarks = []
+        if (values < 0).any():
+            remarks.append("stored with a minus sign")
+        if whole == biased:
+            remarks.append("both recipes agree, as the number of heads is a power of two")
+        return Finding(
+            array.name,
+            kind="slopes",
+            verdict="claimed" if evidence - bits >= MARGIN else "unclear",
+            spec=spec,
+            measures=measures,
+            remarks=tuple(remarks),
+            **about,
+        )
+    return None
+
+
+def _even(array: Array, values: np.ndarray, eps: float, about: dict[str, Any]) -> Finding | None:
+    """Slopes of no recipe that are evenly spaced; only a name says that they are slopes."""
+    size, tolerance = np.abs(values), 1.5 * eps + 2.0**-22
+    if not size.all():
+        return None
+    for fit in fit_frequencies(size, tolerance, scalings="none"):
+        if fit.ladder.spacing != "linear" or fit.margin < MARGIN:
+            continue
+        rungs = fit.ladder.rungs(fit.base, count=len(size), width=2 * len(size))
+        ladder = np.array([float(rung) for rung in rungs])
+        remarks = [f"slopes evenly spaced from {ladder[0]:.10g} to {ladder[-1]:.10g}"]
+        if (values < 0).any():
+            remarks.append("stored with a minus sign")
+        return Finding(
+            array.name,
+            kind="slopes",
+            verdict="claimed",
+            spec=ALiBi(len(size), slopes=tuple(ladder.tolist())),
+            measures={
+                "residual": fit.residual,
+                "tolerance": tolerance,
+                "evidence": round(fit.evidence, 1),
+                "description": round(fit.description, 1),
+            },
+            remarks=tuple(remarks),
+            **about,
+        )
+    return None

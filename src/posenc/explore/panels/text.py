@@ -1,0 +1,117 @@
+"""Numbers as people read them: a true minus sign, thin spaces between thousands, labels of axes."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+
+from posenc.explore.panels.panels import Tick
+
+THIN = "\u202f"  # narrow and unbroken
+MINUS = "\u2212"
+NEARLY = 1e-12  # what sums of float64 leave of a whole number
+SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def whole(n: float) -> str:
+    """An integer with its thousands set apart, from five digits on."""
+    text = str(abs(int(n)))
+    if len(text) > 4:
+        head = len(text) % 3
+        groups = [text[:head]] if head else []
+        text = THIN.join(groups + [text[i : i + 3] for i in range(head, len(text), 3)])
+    return (MINUS if n < 0 else "") + text
+
+
+def number(x: float, digits: int = 4) -> str:
+    """A number to some significant digits, in powers of ten where it is very large or small."""
+    x = float(x)
+    if math.isnan(x):
+        return "not a number"
+    if math.isinf(x):
+        return "∞" if x > 0 else MINUS + "∞"
+    if x == 0:
+        return "0"
+    size = abs(x)
+    if size < 1e15 and size >= 1 and abs(x - round(x)) <= NEARLY * size:
+        return whole(round(x))
+    if size >= 1e15 or size < 1e-4:
+        mantissa, exponent = f"{size:.{max(digits - 1, 0)}e}".split("e")
+        power = str(int(exponent)).translate(SUPERSCRIPTS)
+        text = f"{mantissa} × 10{power}"
+    else:
+        after = max(0, digits - 1 - math.floor(math.log10(size)))
+        text = f"{size:.{after}f}"
+        before, _, rest = text.partition(".")
+        text = whole(int(before)) + (f".{rest}" if rest else "")
+    return (MINUS if x < 0 else "") + text
+
+
+def signed(x: float, places: int = 4) -> str:
+    """A number to some places after the point."""
+    if not math.isfinite(x):
+        return number(x)
+    text = f"{abs(x):.{places}f}"
+    if float(text) == 0:
+        return text
+    before, _, rest = text.partition(".")
+    return (MINUS if x < 0 else "") + whole(int(before)) + (f".{rest}" if rest else "")
+
+
+def plural(n: int, word: str, words: str = "") -> str:
+    """`1 pair`, `2 pairs`."""
+    return f"{whole(n)} {word if n == 1 else words or word + 's'}"
+
+
+def count(n: int, of: int) -> str:
+    """`3 of 18`."""
+    return f"{whole(n)} of {whole(of)}"
+
+
+def ticks(low: float, high: float, most: int = 6) -> tuple[Tick, ...]:
+    """Round numbers of a linear axis, at most about `most` of them."""
+    span = high - low
+    if not (math.isfinite(span) and span > 0):
+        return (Tick(low, number(low)),) if math.isfinite(low) else ()
+    step = 10.0 ** math.floor(math.log10(span / most))
+    step *= next(f for f in (1, 2, 5, 10) if span / (step * f) <= most)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    places = max(0, -math.floor(math.log10(step) + 1e-9))
+    marks = (n * step for n in range(first, last + 1))
+    return tuple(Tick(at, signed(at, places) if at else "0") for at in marks)
+
+
+def log_ticks(low: float, high: float, most: int = 7) -> tuple[Tick, ...]:
+    """Round numbers of a logarithmic axis."""
+    if not (0 < low < high and math.isfinite(high)):
+        return ()
+    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
+    if last - first >= 2:
+        every = max(1, math.ceil((last - first + 1) / most))
+        chosen: Iterable[float] = (10.0**n for n in range(first, last + 1, every))
+    else:
+        whole_numbers = (f * 10.0**n for n in range(first - 1, last + 1) for f in (1.0, 2.0, 5.0))
+        chosen = (at for at in whole_numbers if low * (1 - 1e-9) <= at <= high * (1 + 1e-9))
+    return tuple(Tick(at, _power(at)) for at in chosen)
+
+
+def spread(low: float, high: float, share: float = 0.05) -> tuple[float, float]:
+    """A domain a little wider than its values, never empty."""
+    if not (math.isfinite(low) and math.isfinite(high)):
+        return (-1.0, 1.0)
+    room = (high - low) * share or max(abs(high) * share, 1e-6)
+    return low - room, high + room
+
+
+def thin(caption: str) -> str:
+    """A caption whose large numbers are written as `whole` writes them."""
+    return re.sub(
+        r"(?<![\d.])\d{1,3}(?:,\d{3})+", lambda m: whole(int(m[0].replace(",", ""))), caption
+    )
+
+
+def _power(at: float) -> str:
+    if 1e-3 <= at < 1e7:
+        return whole(at) if at >= 1 else number(at, 1)
+    return number(at, 1).replace("1 × ", "")

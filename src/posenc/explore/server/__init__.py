@@ -1,0 +1,1 @@
+"""The ways to the page: a server, one frozen file, a widget."""

@@ -1,0 +1,324 @@
+"""The explorer over HTTP, for this machine alone.
+
+What a page of another site could try from the same browser decides what is checked here: a name
+that is made to resolve to this machine (the `Host` header must name it, with its port), a request
+across origins (no header allows it; `/api` refuses it by `Sec-Fetch-Site` and `Origin`), a script
+of someone else's (the content security policy admits files of this server only). Nothing is ever
+written, no state names a file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import socket
+from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
+from importlib import resources
+from importlib.resources.abc import Traversable
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+from posenc._core.errors import ArgumentError, DependencyError, PosencError, mismatch
+from posenc.explore.frame import Steps
+from posenc.explore.save import save
+from posenc.explore.server.bundle import SCRIPT, STYLE, bundle, is_fresh, styled
+from posenc.explore.state.session import Session
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+ADDRESS = "127.0.0.1"
+HOSTS = ("127.0.0.1", "localhost", "[::1]")
+PATIENCE = 5  # seconds for a request to arrive and for an answer to be taken
+LONGEST_QUERY = 60_000
+FAST = 1  # of the levels of gzip: an answer goes no farther than this machine
+MOST_KEYS = 80
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+}
+TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".json": "application/json",
+}
+NEVER_KEPT = {"cache-control": "no-store"}
+MISSING = "explore needs Starlette and uvicorn: pip install 'posenc[explore]'"
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Any]]
+Send = Callable[[Any], Awaitable[None]]
+Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+def app(session: Session | None = None, *, port: int | None = None) -> Starlette:
+    """The explorer as an ASGI application.
+
+    Parameters
+    ----------
+    session : Session, optional
+        The encodings and embeddings of files.
+    port : int, optional
+        The port that the `Host` header must name; by default that of the server.
+
+    Returns
+    -------
+    starlette.applications.Starlette
+        Serves `/`, `/static/…`, `/api/frame` and `/api/save` to this machine.
+
+    Raises
+    ------
+    DependencyError
+        If Starlette is not installed.
+
+    Examples
+    --------
+    >>> from posenc.explore import app
+    >>> [route.path for route in app().routes]
+    ['/', '/static/{name}', '/api/frame', '/api/save']
+    """
+    try:
+        from starlette.applications import Starlette
+        from starlette.middleware import Middleware
+        from starlette.middleware.gzip import GZipMiddleware
+        from starlette.responses import Response
+        from starlette.routing import Route
+    except ImportError:
+        raise DependencyError(MISSING) from None
+    shared = Session() if session is None else session
+    files, steps = assets(), Steps(shared)
+
+    def page(request: Request) -> Response:
+        name = request.path_params.get("name", "index.html")
+        if name not in files:
+            return Response("There is no such page.", 404, media_type="text/plain")
+        suffix = name[name.rfind(".") :]
+        kept = {"content-type": TYPES[suffix], "cache-control": "no-cache"}
+        return Response(files[name], headers=kept)
+
+    def picture(request: Request) -> Response:
+        state, complaint = _state(request.scope)
+        if complaint is not None:
+            return Response(complaint[1], complaint[0], media_type="text/plain")
+        data = steps.frame(state)
+        kept = dict(NEVER_KEPT)
+        if "since" in state and len(data) > 2**16:
+            kept["content-encoding"] = "identity"  # to compress it would take longer than to send
+        return Response(data, media_type="application/octet-stream", headers=kept)
+
+    def file(request: Request) -> Response:
+        state, complaint = _state(request.scope)
+        if complaint is not None:
+            return Response(complaint[1], complaint[0], media_type="text/plain")
+        wanted = state.pop("format", "")
+        try:
+            download = save(state, wanted, shared)
+        except DependencyError as error:
+            return Response(str(error), 409, media_type="text/plain")
+        except PosencError as error:
+            return Response(str(error), 400, media_type="text/plain")
+        kept = {
+            "content-disposition": f'attachment; filename="{download.name}"',
+            **NEVER_KEPT,
+        }
+        return Response(download.data, media_type=download.media_type, headers=kept)
+
+    return Starlette(
+        routes=[
+            Route("/", page),
+            Route("/static/{name}", page),
+            Route("/api/frame", picture),
+            Route("/api/save", file),
+        ],
+        middleware=[
+            Middleware(functools.partial(_Guard, port=port)),
+            Middleware(GZipMiddleware, compresslevel=FAST),
+        ],
+    )
+
+
+class _Guard:
+    """Headers on every answer, and the refusals that come before any of them is thought about."""
+
+    def __init__(self, inner: Asgi, *, port: int | None = None) -> None:
+        self.inner, self.port = inner, port
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request, or refuse it."""
+        if scope["type"] != "http":
+            await self.inner(scope, receive, send)
+            return
+
+        async def guarded(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                kept = [(k, v) for k, v in message["headers"] if k.decode() not in HEADERS]
+                more = [(k.encode(), v.encode()) for k, v in HEADERS.items()]
+                message = {**message, "headers": [*kept, *more]}
+            await send(message)
+
+        refused = self._refusal(scope)
+        if refused is None:
+            await self.inner(scope, receive, guarded)
+            return
+        status, text = refused
+        body = text.encode()
+        headers = [
+            (b"content-type", b"text/plain; charset=utf-8"),
+            (b"content-length", str(len(body)).encode()),
+        ]
+        if status == 405:
+            headers.append((b"allow", b"GET, HEAD"))
+        await guarded({"type": "http.response.start", "status": status, "headers": headers})
+        body = b"" if scope["method"] == "HEAD" else body
+        await guarded({"type": "http.response.body", "body": body})
+
+    def _refusal(self, scope: Scope) -> tuple[int, str] | None:
+        headers = [(k.lower(), v) for k, v in scope["headers"]]
+        hosts = [v.decode("latin-1") for k, v in headers if k == b"host"]
+        port = self.port if self.port is not None else (scope.get("server") or ("", None))[1]
+        if len(hosts) != 1 or not _is_here(hosts[0], port):
+            return 400, "This server answers to 127.0.0.1 and localhost only."
+        if scope["method"] not in ("GET", "HEAD"):
+            return 405, "Only GET and HEAD: nothing can be changed here."
+        if len(scope.get("query_string", b"")) > LONGEST_QUERY:
+            return 414, f"The address is too long: at most {LONGEST_QUERY} characters of state."
+        if scope["path"].startswith("/api") and _is_foreign(headers, hosts[0]):
+            return 403, "Pictures are for the explorer's own page."
+        return None
+
+
+def _is_foreign(headers: list[tuple[bytes, bytes]], host: str) -> bool:
+    """Whether a page of another origin asks; browsers that name no site name their origin."""
+    sites = [v for k, v in headers if k == b"sec-fetch-site"]
+    origins = [v.decode("latin-1").lower() for k, v in headers if k == b"origin"]
+    return any(site not in (b"same-origin", b"none") for site in sites) or any(
+        origin != f"http://{host.lower()}" for origin in origins
+    )
+
+
+def _is_here(host: str, port: int | None) -> bool:
+    """Whether a `Host` header names this machine, and this port where it names one."""
+    name, colon, digits = host.rpartition(":")
+    if not colon or host.endswith("]"):
+        name, digits = host, ""
+    if name.lower() not in HOSTS or (colon and not host.endswith("]") and not digits.isascii()):
+        return False
+    if not digits:
+        return not host.endswith(":") and (port in (None, 80))
+    return digits.isdigit() and len(digits) <= 5 and (port is None or int(digits) == port)
+
+
+def _state(scope: Scope) -> tuple[dict[str, str], tuple[int, str] | None]:
+    """The keys of an address, or what is wrong with it."""
+    query = scope.get("query_string", b"").decode("latin-1")
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=MOST_KEYS, errors="replace")
+    except ValueError:
+        return {}, (400, f"The address cannot be read: at most {MOST_KEYS} keys, as key=value&….")
+    return dict(pairs), None
+
+
+@functools.cache
+def assets() -> Mapping[str, bytes]:
+    """The files of the page by name; no other name is ever looked up on disk.
+
+    One script and one style sheet where the package was built; in a tree whose sources have changed
+    since, or that was never built, the sources.
+    """
+    files = _texts(STATIC)
+    built = _texts(STATIC / "bundle")
+    if SCRIPT in built and is_fresh(built[SCRIPT], _scripts(files)):
+        for source, name in (("app.js", SCRIPT), ("style.css", STYLE)):
+            files["index.html"] = files["index.html"].replace(f"static/{source}", f"static/{name}")
+        files |= built
+    return {name: text.encode() for name, text in files.items()}
+
+
+def whole() -> dict[str, str]:
+    """The page with one script and one style sheet, built or not."""
+    files = {name: data.decode() for name, data in assets().items()}
+    if "index.html" in files and SCRIPT not in files:
+        files[SCRIPT] = bundle(_scripts(files))
+        files[STYLE] = styled({k: v for k, v in files.items() if k.endswith(".css")})
+    return files
+
+
+STATIC = resources.files("posenc.explore") / "static"
+
+
+def _texts(folder: Traversable) -> dict[str, str]:
+    if not folder.is_dir():
+        return {}
+    return {
+        file.name: file.read_text(encoding="utf-8")
+        for file in folder.iterdir()
+        if file.is_file() and file.name[file.name.rfind(".") :] in TYPES
+    }
+
+
+def _scripts(files: Mapping[str, str]) -> dict[str, str]:
+    return {k: v for k, v in files.items() if k.endswith(".js") and k != SCRIPT}
+
+
+# --- serving --------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def bound(port: int = 0) -> Iterator[socket.socket]:
+    """A listening socket of this machine alone, closed at the end; port 0 takes a free one."""
+    # asyncio lets small answers go at once, without waiting 40 ms for an acknowledgement, only
+    # where the socket names its protocol.
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
+        # Without it, a port stays taken for a minute after its server ended.
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((ADDRESS, port))
+            listening.listen(64)
+        except OSError as error:
+            reasons = {errno.EADDRINUSE: "in use", errno.EACCES: "not allowed"}
+            received = f"{port}, which is {reasons.get(error.errno or 0, error.strerror)}"
+            todo = "Leave --port out: a free one is taken."
+            raise ArgumentError(mismatch("explore", "a free port", received, todo)) from None
+        yield listening
+
+
+def serve(session: Session | None, listening: socket.socket) -> None:
+    """Serve on what `bound` gives until the process is asked to end.
+
+    Raises `DependencyError` if uvicorn or Starlette is not installed.
+    """
+    try:
+        import uvicorn
+
+        from posenc.explore.server.punctual import punctual
+    except ImportError:
+        raise DependencyError(MISSING) from None
+    port = int(listening.getsockname()[1])
+    settings = uvicorn.Config(
+        app(session, port=port),
+        http=punctual(PATIENCE),
+        ws="none",
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        h11_max_incomplete_event_size=2 * LONGEST_QUERY,
+        limit_concurrency=64,
+        timeout_keep_alive=PATIENCE,
+        timeout_graceful_shutdown=1,
+    )
+    uvicorn.Server(settings).run(sockets=[listening])

@@ -1,0 +1,226 @@
+"""Encodings and embeddings of files that the command line names: read once, checked, kept."""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from posenc import registry
+from posenc._core.errors import DataError, mismatch
+from posenc._core.io import files, inputs
+from posenc._core.io.checkpoints import open_store
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Spec
+from posenc.encodings.table.learned import Learned
+from posenc.explore.state.entry import CatalogueEntry, written
+from posenc.explore.state.fields import shown
+from posenc.explore.state.models import entries_of, read_model
+from posenc.explore.state.session import Embeddings, HeadsFile, Session
+
+LARGEST = 2**27  # bytes of one table; the largest published one has 25 million numbers
+MOST_ENTRIES = 64
+MOST_WORDS = 4096
+MOST_TOKENS = 64  # of a file of queries and keys; the page draws fewer
+MOST_HEADS, WIDEST_HEAD = 256, 1024
+LONGEST_TOKEN = 40  # characters
+LARGEST_NUMBER = 1e15  # products of two such are float32 still
+FROM_FILES = "Files"
+SIDES = ("q", "k", "v")
+
+
+def load(
+    configs: Iterable[str] = (),
+    tables: Iterable[str] = (),
+    embeddings: str | None = None,
+    heads: str | None = None,
+) -> Session:
+    """What the files of a command line offer."""
+    entries: list[CatalogueEntry] = []
+    for path in configs:
+        entries += _of_config(Path(path))
+    for path in tables:
+        entries += _of_tables(Path(path))
+    if len(entries) > MOST_ENTRIES:
+        raise DataError(mismatch("explore", f"at most {MOST_ENTRIES} encodings", len(entries)))
+    numbered = {}
+    for entry in entries:
+        name = entry.id
+        count = 2
+        while name in numbered:
+            name, count = f"{entry.id}-{count}", count + 1
+        numbered[name] = CatalogueEntry(**{**vars(entry), "id": name})
+    words = None if embeddings is None else _embeddings(Path(embeddings))
+    return Session(tuple(numbered.values()), words, None if heads is None else _heads(Path(heads)))
+
+
+def _id(*words: str) -> str:
+    plain = re.sub(r"[^a-z0-9_.]+", "-", "-".join(words).lower()).strip("-")
+    return f"file:{plain[:60]}"
+
+
+def given(
+    spec: Spec,
+    params: Mapping[str, np.ndarray] | None = None,
+    *,
+    name: str = "file:given",
+    label: str = "",
+    read: str = "",
+) -> CatalogueEntry:
+    """An entry for a spec that is at hand, and for what it has learned, which `read` reads."""
+    code = written(spec) + (f"\nparams = {{'weight': {read}}}" if read else "")
+    label = label or type(spec).__name__
+    for each, array in (params or {}).items():
+        if isinstance(array, np.ndarray) and array.dtype.kind in "fiu":
+            _check_numbers(array, f"explore: {label} {each}")
+    make = (lambda _: spec), (lambda _: code)
+    return CatalogueEntry(name, label, FROM_FILES, spec.kind, (), *make, params)
+
+
+# --- configs and specs ----------------------------------------------------------------------------
+
+
+def _of_config(path: Path) -> list[CatalogueEntry]:
+    if not path.exists():
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+    if path.suffix in (".npy", ".npz", ".safetensors"):
+        return _of_tables(path)
+    spec = _spec(path)
+    if spec is not None:
+        return [given(spec, name=_id(path.stem), label=f"{path.name}: {type(spec).__name__}")]
+    model = read_model(path)
+    family = getattr(model.plan, "model", "") or path.stem
+    return list(entries_of(model, lambda layer: _id(family, layer)))
+
+
+def _spec(path: Path) -> Spec | None:
+    """The spec of a JSON file that is one; None for any other file."""
+    if path.is_dir() or path.suffix != ".json":
+        return None
+    data = inputs.parse(inputs.content(path, inputs.SPEC), str(path), inputs.SPEC)
+    if not isinstance(data, Mapping) or data.get("type") not in registry.names():
+        return None
+    spec = registry.from_json(json.dumps(data))
+    return spec if isinstance(spec, Spec) else None
+
+
+# --- arrays ---------------------------------------------------------------------------------------
+
+
+def _of_tables(path: Path) -> list[CatalogueEntry]:
+    return [_table(path, name, rows) for name, rows in _arrays(path)]
+
+
+def _table(path: Path, name: str, rows: np.ndarray) -> CatalogueEntry:
+    length, dim = rows.shape
+    spec = Learned(dim, length=length, init=Init())
+    read = f"np.load({path.name!r})" + (f"[{name!r}]" if path.suffix == ".npz" else "")
+    if path.suffix == ".safetensors":
+        read = f"safetensors.numpy.load_file({path.name!r})[{name!r}]"
+    label = f"{path.name}: {name}" if name else path.name
+    return given(spec, {"weight": rows}, name=_id(path.stem, name), label=label, read=read)
+
+
+def _arrays(path: Path) -> list[tuple[str, np.ndarray]]:
+    """The arrays of a file that can be tables: two axes of floating numbers."""
+    arrays = _of_npz(path) if path.suffix == ".npz" else _of_layout(path)
+    fitting = [(name, rows) for name, rows in arrays if rows.ndim == 2 and rows.size]
+    if not fitting:
+        expected = "an array of two axes (positions, dimensions) of floating numbers"
+        raise DataError(mismatch(f"explore: {path}", expected, "none"))
+    for name, rows in fitting:
+        _check_numbers(rows, f"explore: {path} {name}".strip())
+    return fitting
+
+
+def _check_numbers(array: np.ndarray, caller: str) -> None:
+    """Raise where numbers cannot be drawn: NaN, infinity, or so large that products overflow."""
+    size = float(np.abs(array).max(initial=0.0))
+    if not size <= LARGEST_NUMBER:
+        received = f"{size:.3g}" if np.isfinite(size) else "NaN or infinity"
+        raise DataError(mismatch(caller, f"finite numbers up to {LARGEST_NUMBER:g}", received))
+
+
+def _of_npz(path: Path, names: tuple[str, ...] = ()) -> list[tuple[str, np.ndarray]]:
+    with open_store(path) as store:
+        arrays = [a for a in store.arrays.values() if a.name in names or not names]
+        floating = [a for a in arrays[: MOST_ENTRIES + 1] if a.dtype in files.FLOATS]
+        return [(array.name, array.whole()) for array in floating]
+
+
+def _of_layout(path: Path, axes: int = 2) -> list[tuple[str, np.ndarray]]:
+    layout = files.read_layout(path)
+    arrays = []
+    with inputs.unchanged(path, layout.state) as file:
+        for name, tensor in list(layout.tensors.items())[:10_000]:
+            count = int(np.prod(tensor.shape, dtype=object))
+            fits = tensor.dtype in files.FLOATS and tensor.stored is not None
+            if len(tensor.shape) != axes or not fits or tensor.end - tensor.begin > LARGEST:
+                continue
+            if axes == 2 and len(layout.tensors) > MOST_ENTRIES and "pos" not in name.lower():
+                continue  # of a whole model, what its names call positions
+            flat = files.read(file, tensor.begin, count, str(tensor.stored))
+            rows = files.decode(flat, tensor.dtype).reshape(tensor.shape, order=tensor.order)
+            arrays.append((name if layout.format == "safetensors" else "", rows))
+    return arrays
+
+
+def _embeddings(path: Path) -> Embeddings:
+    arrays = _arrays(path)
+    if len(arrays) > 1:
+        names = ", ".join(name for name, _ in arrays[:5])
+        raise DataError(mismatch(f"explore: {path}", "one array of embeddings", names))
+    _, rows = arrays[0]
+    if len(rows) > MOST_WORDS:
+        raise DataError(mismatch(f"explore: {path}", f"at most {MOST_WORDS} rows", len(rows)))
+    return Embeddings(path.name, rows.astype(np.float64))
+
+
+def _heads(path: Path) -> HeadsFile:
+    """Queries, keys and values, each (heads, words, dim)."""
+    stored = dict(_of_npz(path, SIDES) if path.suffix == ".npz" else _of_layout(path, 3))
+    caller = f"explore: {path}"
+    if not {"q", "k"} <= stored.keys():
+        expected = "floating arrays `q` and `k` of shape (heads, words, dim)"
+        raise DataError(mismatch(caller, expected, ", ".join(sorted(stored)[:8]) or "none"))
+    q, k = stored["q"], stored["k"]
+    sides = {"q": q, "k": k, "v": stored.get("v", k)}
+    for name, side in sides.items():
+        fits = side.ndim == q.ndim == 3 and side.size and side.shape[1] == q.shape[1] > 1
+        fits = fits and not len(q) % len(side) and (name == "v" or side.shape[2] == q.shape[2])
+        if not (fits and len(q) <= MOST_HEADS and side.shape[2] <= WIDEST_HEAD):
+            expected = (
+                "(heads, words, dim), at least two words, as many as q has, in heads that divide "
+                f"its own, at most {MOST_HEADS}, and at most {WIDEST_HEAD} wide"
+            )
+            raise DataError(mismatch(f"{caller}: {name}", expected, f"shape {side.shape}"))
+        _check_numbers(side, f"{caller}: {name}")
+    count = q.shape[1]
+    # Where a key serves several queries, as in grouped attention, each query gets its own copy.
+    few = (side[:, :MOST_TOKENS].astype(np.float64) for side in sides.values())
+    q, k, v = (np.repeat(side, len(q) // len(side), axis=0) for side in few)
+    return HeadsFile(path.name, q, k, v, _tokens(path, q.shape[1]), count)
+
+
+def _tokens(path: Path, count: int) -> tuple[str, ...]:
+    """The tokens that a safetensors file names, one for each word."""
+    if path.suffix != ".safetensors":
+        return ()
+    stated = files.read_layout(path).metadata.get("tokens")
+    if stated is None:
+        return ()
+    tokens = inputs.parse(stated.encode(), f"{path}: tokens", inputs.SPEC)
+    if not isinstance(tokens, list) or len(tokens) < count:
+        expected = f"a JSON list of the {count} tokens"
+        raise DataError(mismatch(f"explore: {path}: tokens", expected, shown(str(stated))))
+    return tuple(_visible(str(token)) for token in tokens[:count])
+
+
+def _visible(token: str) -> str:
+    """A token of somebody else as one short word, all of it visible."""
+    kept = "".join("?" if unicodedata.category(c)[0] == "C" else c for c in token.strip())
+    return (kept if len(kept) <= LONGEST_TOKEN else f"{kept[:LONGEST_TOKEN]}…") or "␣"

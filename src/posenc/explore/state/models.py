@@ -1,0 +1,212 @@
+"""Models whose layers can be shown: the types of layer of a config or a published plan.
+
+A type of layer is an entry of its own, so every view of one encoding can show it. What a plan does
+not settle stays in the words of its reader.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from posenc import presets
+from posenc._core.io import inputs
+from posenc._core.io.checkpoints.gguf_header import read_header
+from posenc._core.reading import Layer, Note, Reading
+from posenc._core.spec.brief import brief
+from posenc._core.spec.plan import Plan
+from posenc._core.spec.spec import Spec
+from posenc.detect.explain import COUNT_KEYS, describe, from_gguf, from_hf, has_window, label_of
+from posenc.explore.panels.text import whole
+from posenc.explore.state.entry import CatalogueEntry, written
+
+WINDOW_KEYS = ("sliding_window", "attention_chunk_size", "local_attention")
+MOST_CELLS = 1024
+LONGEST = 160  # characters of an encoding in a sentence
+
+
+class LayerType(NamedTuple):
+    """One type of layer: its encoding, which layers are of it, and where its fields were read."""
+
+    name: str
+    part: str
+    spec: Spec | None
+    kind: str
+    indices: tuple[int, ...] | None  # None: the plan names no layers
+    declared: int | None = None
+    window: str = ""
+    sources: Mapping[str, str] = {}
+    words: str = ""  # of what is no encoding
+
+
+@dataclass(frozen=True)
+class ModelLayers:
+    """A model, as its config or a published plan has it."""
+
+    name: str
+    plan: Reading | Plan
+    sure: str
+    types: tuple[LayerType, ...]
+    notes: tuple[Note, ...]
+    counts: Mapping[str, int]
+    source: str
+    python: str
+
+    def at(self, entry: CatalogueEntry) -> LayerType | None:
+        """The type of layer that an entry stands for; None of a config that was refused."""
+        return self.types[entry.place] if self.types else None
+
+
+def trained_length(layer: LayerType) -> tuple[int | None, str]:
+    """The length before any rule stretches it, and how it is known; None where it is not said."""
+    own = next((s for s in getattr(layer.spec, "scalings", ()) if s.stretches), None)
+    if own is None:
+        return layer.declared, "as declared"
+    return getattr(own, "original_length", None), f"that of its {type(own).__name__}"
+
+
+def read_model(path: Path) -> ModelLayers:
+    """The layers of a config (or its folder) or of a GGUF file, with what is not settled as notes.
+
+    Without types of layer where nothing could be read; raises `DataError` if it is no config.
+    """
+    reader = from_gguf if path.suffix == ".gguf" else from_hf
+    config = _of_header(path) if path.suffix == ".gguf" else _of_json(path)
+    python = f'posenc.{reader.__name__}({path.name!r}, on_error="report")'
+    return of_reading(reader(path, on_error="report"), config, path.name, python)
+
+
+def of_reading(
+    reading: Reading, config: Mapping[str, Any], source: str, python: str
+) -> ModelLayers:
+    """The layers of a plan that was read, with the counts and windows of its config."""
+    description = describe(reading)
+    types: list[LayerType] = []
+    counts: dict[str, int] = {}
+    for layer, row in zip(reading, description["layers"], strict=True):
+        part, keys = _part(config, layer.layer)
+        count = next((n for key in COUNT_KEYS if (n := _count(keys.get(key)))), None)
+        last = max(layer.indices or (-1,)) + 1
+        if count or last:
+            counts[part] = max(counts.get(part, 0), count or 0, last)
+        types.append(_type(layer, part, _window(layer, keys), row["sources"]))
+    name = f"{reading.model or 'no model_type'} ({source})" if source else reading.model
+    return ModelLayers(
+        name, reading, description["sure"], tuple(types), reading.notes, counts, source, python
+    )
+
+
+def _type(layer: Layer, part: str, window: str, sources: Mapping[str, str]) -> LayerType:
+    words = f"a convolution: {layer.convolution}" if layer.convolution else ""
+    if layer.logit_scale is not None:
+        words += f"{'; ' if words else ''}scores times {brief(layer.logit_scale)}"
+    return LayerType(
+        layer.label,
+        part,
+        layer.spec,
+        layer.kind,
+        layer.indices,
+        layer.length,
+        window,
+        sources,
+        words[:LONGEST],
+    )
+
+
+def _part(config: Mapping[str, Any], layer: str) -> tuple[str, Mapping[str, Any]]:
+    """The part of a model that a layer is in, and its own config."""
+    names: list[str] = []
+    for piece in layer.split("."):
+        inside = (k for k, v in config.items() if isinstance(v, Mapping) and label_of(k) == piece)
+        key = next(inside, None)
+        if key is None:
+            break
+        names, config = [*names, piece], config[key]
+    return ".".join(names), config
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _window(layer: Layer, keys: Mapping[str, Any]) -> str:
+    """How far a layer with a window sees, by the config's own key."""
+    if not has_window(layer):
+        return ""
+    size = next(((n, key) for key in WINDOW_KEYS if (n := _count(keys.get(key)))), None)
+    return "a window; its size is not stated" if size is None else f"{whole(size[0])} ({size[1]})"
+
+
+def _of_json(path: Path) -> Mapping[str, Any]:
+    file = path / "config.json" if path.is_dir() else path
+    data = inputs.parse(inputs.content(file, inputs.CONFIG), str(file), inputs.CONFIG)
+    return data if isinstance(data, Mapping) else {}
+
+
+def _of_header(path: Path) -> Mapping[str, Any]:
+    keys = read_header(path).keys
+    start = keys.get("general.architecture")
+    names = {"block_count": "num_hidden_layers", "attention.sliding_window": "sliding_window"}
+    return {to: keys.get(f"{start}.{key}") for key, to in names.items()}
+
+
+# --- published plans ------------------------------------------------------------------------------
+
+
+@functools.cache
+def published(name: str) -> tuple[CatalogueEntry, ...]:
+    """The types of layer of a published plan, as entries."""
+    row = presets.plan_row(name)
+    sources = " and ".join(f"{s['repository']} {s.get('version', '')}".strip() for s in row.sources)
+    notes = (Note("remark", row.note),) if row.note else ()
+    sure = f"a model type, with the default sizes of {sources}; a config may have others"
+    model = of_plan(row.build(), f"{name} (model type)", f"plan:{name}", sure, notes)
+    return entries_of(model, lambda layer: f"plan:{name}:{layer}")
+
+
+def of_plan(
+    plan: Plan, name: str, source: str = "", sure: str = "a plan", notes: tuple[Note, ...] = ()
+) -> ModelLayers:
+    """The layers of a plan."""
+    types = []
+    outside = () if plan.embeddings is None else (plan.embeddings,)
+    for entry in (*outside, *plan.entries):
+        indices = tuple(i for i, layer in enumerate(plan.layers) if layer == entry.name)
+        base = LayerType(
+            entry.name,
+            "",
+            None,
+            "convolution" if entry.convolution else "none",
+            indices if entry not in outside else None,
+            window="" if entry.window is None else whole(entry.window),
+            words="" if not entry.convolution else f"a convolution: {entry.convolution}",
+        )
+        types += [base._replace(spec=s, kind=s.kind) for s in entry.specs] or [base]
+    python = f"posenc.presets.plan({source.removeprefix('plan:')!r})"
+    return ModelLayers(name, plan, sure, tuple(types), notes, {"": len(plan)}, source, python)
+
+
+def entries_of(model: ModelLayers, identity: Callable[[str], str]) -> tuple[CatalogueEntry, ...]:
+    """An entry for each type of layer; one for a config of which nothing could be read."""
+    types = model.types or (LayerType("not read", "", None, "none", None),)
+    return tuple(_entry(model, identity(layer.name), layer, n) for n, layer in enumerate(types))
+
+
+def _entry(model: ModelLayers, identity: str, layer: LayerType, place: int) -> CatalogueEntry:
+    spec: Any = layer.spec
+    return CatalogueEntry(
+        id=identity,
+        label=f"{layer.name} of {model.name}",
+        group=model.name,
+        kind="none" if spec is None else spec.kind,
+        fields=(),
+        build=lambda _: spec,
+        code=lambda _: written(spec),
+        note="learned, so random numbers of seed 0 stand in." if spec and spec.shapes else "",
+        length=layer.declared,
+        model=model,
+        place=place,
+    )

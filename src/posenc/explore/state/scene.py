@@ -1,0 +1,339 @@
+"""From the texts of a state to what is to be drawn: the view, the encodings, the numbers.
+
+Nothing here raises for a state, however wrong: a bad value is replaced and named, an unknown key is
+named and left out.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from posenc._core.errors import PosencError
+from posenc.explore.panels.text import plural
+from posenc.explore.state import catalogue
+from posenc.explore.state.entry import CatalogueEntry, Chosen, made, samples
+from posenc.explore.state.fields import (
+    Field,
+    Option,
+    Section,
+    choice,
+    integer,
+    shown,
+    switch,
+    text,
+)
+from posenc.explore.state.reader import MOST_KEYS, StateReader, plain
+from posenc.explore.state.rows import LARGEST_LENGTH, entries
+from posenc.explore.state.session import Session
+from posenc.plot.columns import width_of
+
+MOST_CELLS = 4_000_000
+LONGEST_FIND = 40_000  # characters: a vector of some thousand numbers
+PIN = "b."
+VERSION = "1"
+
+START = integer("s", "First position", 0, 0, 2**40, hint="Phases are exact here too.")
+LENGTH = integer("L", "Positions", 128, 1, LARGEST_LENGTH, scale="log")
+P = integer("p", "Position", 40, 0, 127, section="cursor", gently=True, plays=True)
+J = integer("j", "Dimension", 21, 0, 127, section="cursor", gently=True, plays=True)
+FIND = text(
+    "find",
+    "Which position gave",
+    "",
+    LONGEST_FIND,
+    section="find",
+    hint="A value and its dimension, such as 0.488814 @ 1088, or a whole row of numbers.",
+)
+# Keys that every view understands beside its own, in the order of the address.
+COMMON = ("k", "v", "enc", "find", "tour", "reveal")
+
+
+@dataclass(frozen=True)
+class ViewShape:
+    """What a view is: its name, its question, its keys, and what it starts with."""
+
+    id: str
+    label: str
+    title: str
+    encoding: str
+    fields: tuple[Field, ...] = ()
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    cursor: tuple[str, ...] = ("p", "j")
+    zoom: tuple[str, ...] = ()
+    usual: Callable[[Chosen], Mapping[str, str]] = lambda _: {}
+    most: Mapping[str, int] = field(default_factory=dict)
+    compares: bool = True
+    learns: bool = True
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A state that has been understood."""
+
+    shape: ViewShape
+    values: Mapping[str, Any]
+    a: Chosen
+    b: Chosen | None
+    theme: str
+    width: int
+    height: int
+    session: Session
+    fields: tuple[tuple[Field, str], ...] = ()  # with their present texts
+    problems: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+    asked: Mapping[str, int] = field(default_factory=dict)  # where the cursor was set
+
+    def __getitem__(self, key: str) -> Any:
+        return self.values[key]
+
+
+@dataclass
+class Page:
+    """What a view makes of a scene."""
+
+    lead: str
+    panels: tuple[Any, ...]
+    readout: tuple[Any, ...] = ()
+    say: str = ""
+    cursor: Mapping[str, Any] = field(default_factory=dict)
+    zoom: Mapping[str, Any] | None = None
+    python: str = ""
+    table: Callable[[], Mapping[str, Any]] | Mapping[str, Any] | None = None  # when asked for
+    title: str = ""
+    problems: tuple[tuple[str, str], ...] = ()
+
+
+def read(state: Mapping[str, str], shapes: Mapping[str, ViewShape], session: Session) -> Scene:
+    """Understand a state of any texts at all, with the views by name and what files offer."""
+    reader = StateReader(plain(state))
+    if len(state) > MOST_KEYS:
+        reader.notes.append(f"Only the first {MOST_KEYS} keys of the address are read.")
+    version = reader.raw.get("k", VERSION)
+    if version != VERSION:
+        note = f"The address is of version {shown(version)}; this page knows version {VERSION}."
+        reader.notes.append(note)
+    views = tuple(Option(shape.id, shape.label) for shape in shapes.values())
+    shape = shapes[reader.take(choice("v", "View", views, next(iter(shapes)), section="view"))]
+    width, height, theme = _asked(reader)
+    lengths = {f.key: f for f in shape.fields if f.key in ("s", "L")}
+    for wanted in lengths.values():
+        reader.take(wanted)
+    a = _encoding(reader, shape, session, "")
+    b = _encoding(reader, shape, session, PIN) if shape.compares and _pinned(reader) else None
+    if lengths:
+        _end(reader, [a] if b is None else [a, b])
+    usual = shape.usual(a)
+    for wanted in shape.fields:
+        if wanted.key not in lengths:
+            options = wanted.options
+            if wanted.kind == "choice" and not options:
+                options = _anything(shape, session)
+            default = usual.get(wanted.key, wanted.default)
+            reader.take(replace(wanted, default=default, options=options))
+    _cursor(reader, shape, a)
+    for wanted in (FIND, TOUR, REVEAL):
+        reader.take(wanted)
+    _complain_of_unknown(reader, shapes)
+    return Scene(
+        shape=shape,
+        values=reader.values,
+        a=a,
+        b=b,
+        theme=theme,
+        width=width,
+        height=height,
+        session=session,
+        fields=tuple(reader.fields),
+        problems=tuple(reader.problems),
+        notes=tuple(reader.notes),
+        asked=reader.asked,
+    )
+
+
+TOUR = integer("tour", "Stop of the tour", 0, 0, 99, gently=True, section="find")
+REVEAL = switch("reveal", "Show the answer", section="find")
+_WIDTH = integer("w", "w", 640, 16, 8192, gently=True)
+_HEIGHT = integer("h", "h", 400, 16, 8192, gently=True)
+
+
+def _asked(reader: StateReader) -> tuple[int, int, str]:
+    width = _WIDTH.parse(reader.raw.get("w")).value
+    height = min(_HEIGHT.parse(reader.raw.get("h")).value, MOST_CELLS // width)
+    theme = reader.raw.get("theme", "light")
+    return width, height, theme if theme in ("light", "dark") else "light"
+
+
+def _pinned(reader: StateReader) -> bool:
+    return any(key.startswith(PIN) for key in reader.raw)
+
+
+# --- encodings ------------------------------------------------------------------------------------
+
+
+def _encoding(reader: StateReader, shape: ViewShape, session: Session, pin: str) -> Chosen:
+    offered = catalogue.offered(shape.id, session.entries, reader.raw.get(f"{pin}enc", ""))
+    options = tuple(Option(e.id, e.label, e.group) for e in offered)
+    name = "Encoding" if not pin else "Compared with"
+    section = "b" if pin else "encoding"
+    wanted = choice(f"{pin}enc", name, options, shape.encoding, section=section)
+    entry = _entry(reader, wanted, offered, shape, session)
+    reader.fields.append((wanted, entry.id))
+    own = _fields_of(entry, shape, pin)
+    values = {f.key.removeprefix(pin): reader.take(f) for f in own}
+    shared = {"s": reader.values.get("s", 0), "L": reader.values.get("L", 128)}
+    try:
+        return made(entry, {**shared, **values}, learns=shape.learns)
+    except PosencError as error:
+        reader.problems.append((_blamed(error, own, pin), str(error)))
+    for f in own:
+        reader.retake(f.key, f.parse(None).value)
+    plain_values = {f.key.removeprefix(pin): f.parse(None).value for f in own}
+    try:
+        return made(entry, {**shared, **plain_values})
+    except PosencError:
+        # A learned table of more positions than are drawn: one entry always works.
+        safe = next(e for e in offered if e.id == shape.encoding)
+        return made(safe, {**shared, **_defaults(safe, shape, pin)})
+
+
+def _anything(shape: ViewShape, session: Session) -> tuple[Option, ...]:
+    """What a choice offers that names no options: no encoding, or any that the view shows."""
+    offered = catalogue.offered(shape.id, session.entries)
+    return (Option("none", "no positions"), *(Option(e.id, e.label, e.group) for e in offered))
+
+
+def _end(reader: StateReader, chosen: list[Chosen]) -> None:
+    """Keep to the positions that the tables have."""
+    for one in chosen:
+        sides = catalogue.grid_of(one.spec, reader.values["L"])
+        if sides:
+            reader.retake("s", 0)
+            reader.retake("L", math.prod(sides))
+            continue
+        limits = getattr(one.spec, "limits", None)
+        if not limits or len(limits) != 1:
+            continue
+        end, first = int(limits[0]), reader.values.get("s", 0)
+        if first >= end:
+            reader.retake("s", 0)
+            first = 0
+        if first + reader.values["L"] > end:
+            if "L" in reader.raw:
+                note = f"{one.label} has {plural(end, 'position')}; it is drawn to its end."
+                reader.problems.append(("L", note))
+            reader.retake("L", end - first)
+
+
+def _defaults(entry: CatalogueEntry, shape: ViewShape, pin: str) -> dict[str, Any]:
+    return {f.key.removeprefix(pin): f.parse(None).value for f in _fields_of(entry, shape, pin)}
+
+
+def _entry(
+    reader: StateReader,
+    wanted: Field,
+    offered: Iterable[CatalogueEntry],
+    shape: ViewShape,
+    session: Session,
+) -> CatalogueEntry:
+    text = reader.raw.get(wanted.key)
+    reader.used.add(wanted.key)
+    by_id = {entry.id: entry for entry in offered}
+    answer = wanted.parse(text)
+    reader.values[wanted.key] = answer.value
+    if text is not None and answer.problem:
+        models = (*session.entries, *catalogue.published_models())
+        everything = {**catalogue.by_id(), **{e.id: e for e in models}}
+        entry = everything.get(text.strip().lower())
+        drawn = by_id[answer.value].label
+        if entry is None:
+            reader.problems.append((wanted.key, f"{answer.problem} Drawn with {drawn}."))
+        else:
+            why = catalogue.why_not(shape.id, entry) or _why_not_at_all(shape.id, entry)
+            reader.notes.append(f"{why} Drawn with {drawn}.")
+    return by_id[answer.value]
+
+
+def _why_not_at_all(view: str, entry: CatalogueEntry) -> str:
+    try:
+        spec = entry.build(samples(entry))
+    except PosencError as error:
+        return str(error)
+    return catalogue.why_not(view, entry, spec)
+
+
+def _fields_of(entry: CatalogueEntry, shape: ViewShape, pin: str) -> tuple[Field, ...]:
+    """The controls of an encoding, without those that belong to the whole view."""
+    fields = []
+    for f in entry.fields:
+        if f.key in ("L", "s"):
+            continue
+        default = shape.defaults.get(f.key, f.default) if ":" not in entry.id else f.default
+        section: Section = "b" if pin else "encoding"
+        high = min(f.high, shape.most.get(f.key, f.high))
+        fields.append(replace(f, key=pin + f.key, default=default, high=high, section=section))
+    return tuple(fields)
+
+
+def _blamed(error: PosencError, own: Iterable[Field], pin: str) -> str:
+    """The field that an error speaks of, by the words of its message."""
+    message = str(error)
+    words = {"dim": "d", "width": "d", "base": "n", "heads": "heads", "order": "order"}
+    keys = {f.key for f in own}
+    for word, key in words.items():
+        if re.search(rf"\b{word}\b", message) and pin + key in keys:
+            return pin + key
+    return f"{pin}enc"
+
+
+# --- the cursor, and what is left over ------------------------------------------------------------
+
+
+def _cursor(reader: StateReader, shape: ViewShape, a: Chosen) -> None:
+    first, length = reader.values.get("s", 0), reader.values.get("L")
+    if "p" in shape.cursor:
+        last = first + length - 1 if length is not None else 2**40
+        middle = min(max(40, first), last)
+        named = replace(P, label=shape.defaults.get("p label", P.label))
+        reader.take(named.within(first, last, str(middle)))
+        if "p" in shape.zoom:
+            _narrowed(reader, "p", first, last + 1)
+    if "j" in shape.cursor:
+        width = width_of(a.spec)
+        usual = int(shape.defaults.get("j", J.default))
+        reader.take(J.within(0, width - 1, str(min(usual, width - 1))))
+        if "j" in shape.zoom:
+            _narrowed(reader, "j", 0, width)
+
+
+def _narrowed(reader: StateReader, key: str, low: int, high: int) -> None:
+    """The part of a range that is in the picture: `p0` to `p1`, the end excluded."""
+    begin, end = (
+        integer(f"{key}{n}", f"Shown {what}", default, low, high, gently=True, section="zoom")
+        for n, what, default in ((0, "from", low), (1, "to", high))
+    )
+    if reader.take(begin) >= reader.take(end):
+        reader.retake(begin.key, low)
+        reader.retake(end.key, high)
+
+
+@functools.cache
+def _known(own: frozenset[str]) -> frozenset[str]:
+    """Every key that some view understands, its own keys and those of all."""
+    keys = {*own, *(f.key for entry in entries() for f in entry.fields)}
+    keys |= {"p", "j", "p0", "p1", "j0", "j1", "emb", *COMMON}
+    return frozenset(keys | {PIN + key for key in keys})
+
+
+def _complain_of_unknown(reader: StateReader, shapes: Mapping[str, ViewShape]) -> None:
+    """A key of another view is kept for it, silently; one that nobody knows is named."""
+    keys = _known(frozenset(f.key for shape in shapes.values() for f in shape.fields))
+    unknown = [key for key in reader.raw if key not in reader.used and key not in keys]
+    if unknown:
+        listed = ", ".join(shown(key) for key in unknown[:3])
+        more = f" and {plural(len(unknown) - 3, 'other')}" if len(unknown) > 3 else ""
+        reader.notes.append(f"Ignored in the address: {listed}{more}.")

@@ -1,0 +1,287 @@
+"""What the attention view is drawn with: words, grids, strips, and the cell of the cursor."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from posenc.explore.panels.axes import cells, float32, values
+from posenc.explore.panels.panels import (
+    AttentionCell,
+    AttentionPanel,
+    Axis,
+    Block,
+    Chart,
+    Chips,
+    Fact,
+    Heading,
+    Heatmap,
+    Link,
+    Panel,
+    Prose,
+    Series,
+    Strip,
+    Strips,
+    Tick,
+)
+from posenc.explore.panels.text import number, plural, signed, spread, whole
+from posenc.explore.state.entry import Chosen
+from posenc.explore.state.scene import Scene
+from posenc.plot import palette
+from posenc.plot.content import Content
+from posenc.plot.views import attention
+from posenc.plot.views.attention import AttentionView, ScoreParts
+
+NUMBERS = 16  # of an output that are drawn
+
+
+@dataclass(frozen=True)
+class TypedSentence:
+    """The words as typed, the order in which they stand, the cell of the cursor, their content."""
+
+    typed: tuple[str, ...]
+    order: tuple[int, ...]
+    cell: tuple[int, int]
+    content: Content
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words as they stand."""
+        return tuple(self.typed[place] for place in self.order)
+
+    @property
+    def reads_as_typed(self) -> bool:
+        """Whether the words bring to each place what they did, as where equal ones exchange."""
+        sides = (self.content.q, self.content.k, self.content.v)
+        return all(np.array_equal(side[list(self.order)], side) for side in sides)
+
+    @property
+    def pair(self) -> str:
+        """The query and the key of the cursor."""
+        i, j = self.cell
+        return f"“{self.words[i]}” looks at “{self.words[j]}”"
+
+
+@dataclass(frozen=True)
+class EncodingColumn:
+    """One of the encodings, and what it does."""
+
+    key: str
+    label: str
+    chosen: Chosen | None
+    view: AttentionView
+    parts: ScoreParts
+
+
+@dataclass(frozen=True)
+class UnfitColumn:
+    """One of the encodings, and why it does nothing here."""
+
+    key: str
+    label: str
+    problem: str
+
+
+def written(order: tuple[int, ...]) -> str:
+    """An order as the address holds it."""
+    return ".".join(map(str, order))
+
+
+def chips(sentence: TypedSentence) -> Chips:
+    """The words, and one click that exchanges two: names, or else the first and the last."""
+    typed = tuple(range(len(sentence.typed)))
+    names = [n for n in typed if sentence.typed[n][:1].isupper()]
+    names = names[len(names) > 2 and not names[0] :]  # a first word may be no name
+    ends = (names[0], names[-1]) if len(names) > 1 else (typed[0], typed[-1])
+    other = dict(zip(ends, ends[::-1], strict=True))
+    swapped = tuple(other.get(n, n) for n in typed)
+    links = [
+        Link(" ".join(sentence.typed[n] for n in order), {"perm": state})
+        for order, state in ((typed, None), (swapped, written(swapped)))
+        if order != sentence.order
+    ]
+    title = "Drag a word to another place, or take"
+    return Chips("words", title, sentence.words, sentence.order, "perm", tuple(links))
+
+
+def grids(
+    scene: Scene, sentence: TypedSentence, every: list[EncodingColumn | UnfitColumn], say: str
+) -> AttentionPanel:
+    """Scores and outputs under every encoding, on one scale each."""
+    views = [column.view for column in every if isinstance(column, EncodingColumn)]
+    finite = [np.abs(view.scores[np.isfinite(view.scores)]) for view in views]
+    limit = max((float(s.max()) for s in finite), default=0.0) or 1.0
+    outputs = [np.abs(rows[:, :NUMBERS]) for v in views for rows in (v.before, v.outputs)]
+    largest = max((float(rows.max()) for rows in outputs), default=0.0) or 1.0
+    hatched = any(not np.isfinite(view.scores).all() for view in views)
+    caption = (
+        "Each row of the softmax is scaled by its own largest number."
+        if scene["softmax"]
+        else f"Scores before the softmax on one scale, up to ±{number(limit, 3)}."
+    ) + (" Hatched: words that are not seen." if hatched else "")
+    return AttentionPanel(
+        "attention",
+        "",
+        tuple(_cell(scene, column, sentence, (limit, largest), say) for column in every),
+        ("as typed", "now"),
+        f"{caption} Below, what each word gets, sorted by word: the first {NUMBERS} numbers at "
+        "most, in the order typed and in the present one, both from position 0. A line joins those "
+        f"that are equal (to {number(attention.EQUAL[scene['prec']], 1)} of the largest).",
+    )
+
+
+def _cell(
+    scene: Scene,
+    column: EncodingColumn | UnfitColumn,
+    sentence: TypedSentence,
+    limits: tuple[float, float],
+    say: str,
+) -> AttentionCell:
+    count = len(sentence.typed)
+    drawn = np.full((count, count), np.nan)
+    if isinstance(column, EncodingColumn):
+        drawn = column.view.scores
+    missing, tile = ~np.isfinite(drawn), palette.indices(drawn, limits[0])
+    if scene["softmax"] and isinstance(column, EncodingColumn):
+        drawn = column.view.weights
+        tile = np.rint(drawn / drawn.max(axis=-1, keepdims=True) * 255).astype(np.uint8)
+    ticks = tuple(Tick(n + 0.5, _short(word)) for n, word in enumerate(sentence.words))
+    i, j = sentence.cell
+    grid = Heatmap(
+        id=f"{column.key}-{column.label}",
+        title=column.label,
+        tile=tile,
+        lut="sequential" if scene["softmax"] else "diverging",
+        x=Axis("key", (0, count), ticks, cells=True, key="kw", at=j),
+        y=Axis("query", (0, count), ticks, cells=True, key="qw", at=i),
+        low="0" if scene["softmax"] else number(-limits[0], 3),
+        high="largest of its row" if scene["softmax"] else number(limits[0], 3),
+        mask=missing.astype(np.uint8) if missing.any() else None,
+        label=f"{column.label}, queries down, keys across. {say}",
+        values=drawn,
+        limit=limits[0],
+    )
+    if isinstance(column, UnfitColumn):
+        return AttentionCell(column.key, grid, column.problem)
+    view = column.view
+    by_word = sorted(range(count), key=lambda n: (sentence.typed[n].lower(), n))
+    before, after = (
+        palette.indices(rows[by_word, :NUMBERS], limits[1]) for rows in (view.before, view.outputs)
+    )
+    return AttentionCell(
+        column.key,
+        grid,
+        _change(scene["shift"], view),
+        tuple(_short(sentence.typed[n]) for n in by_word),
+        before,
+        after,
+        tuple(bool(view.equal[n]) for n in by_word),
+        _outcome(view, sentence),
+    )
+
+
+def _change(shift: int, view: AttentionView) -> str:
+    what = f"After the shift by {whole(shift)}: " if shift else "Not shifted: "
+    if view.change == 0:
+        return what + "no change, the same bits."
+    return what + f"largest change {number(view.change, 2)}."
+
+
+def _outcome(view: AttentionView, sentence: TypedSentence) -> str:
+    """What moving words did to the outputs."""
+    if view.order == tuple(range(len(view.order))):
+        return "No word has moved."
+    if sentence.reads_as_typed:
+        return "Equal words have changed places: the sentence is the same."
+    same, count = int(view.equal.sum()), len(view.equal)
+    apart = f"largest difference {number(view.moved, 2)}" if view.moved else "the same bits"
+    if same == count:
+        return f"The same outputs, a bag of words ({apart})."
+    return f"{whole(same)} of {count} words get the same ({apart})."
+
+
+def _short(word: str) -> str:
+    return word if len(word) <= 9 else f"{word[:8]}…"
+
+
+def terms(columns: list[EncodingColumn], sentence: TypedSentence) -> list[Panel]:
+    """What each pair adds to the score under the cursor, of the first rotation."""
+    rotations = ((c.label, c.parts.pairs) for c in columns if c.parts.pairs is not None)
+    label, terms = next(rotations, ("", None))
+    if terms is None:
+        return []
+    low, high = spread(min(float(terms.min()), 0.0), max(float(terms.max()), 0.0))
+    title = f"{sentence.pair}: what each pair of {label} adds to {number(float(terms.sum()))}"
+    bars = Series("term", np.arange(len(terms)) + 0.5, float32(terms), draw="bars")
+    x = cells("pair, from fast to slow", 0, len(terms))
+    return [Chart("terms", title, x, values("", low, high), (bars,), height=110, label=title)]
+
+
+def joined(scene: Scene, columns: list[EncodingColumn], sentence: TypedSentence) -> list[Panel]:
+    """Adding a table is appending it with tied weights, drawn for the query of the cursor."""
+    content = sentence.content
+    tables = (
+        (c.label, c.chosen)
+        for c in columns
+        if c.chosen is not None and c.chosen.spec.kind == "table"
+    )
+    label, chosen = next(tables, ("", None))
+    if chosen is None or chosen.spec.width != content.width:
+        return []
+    word, at = sentence.order[sentence.cell[0]], sentence.cell[0] + scene["shift"]
+    both = attention.joined(chosen.spec, content, word, at, params=chosen.params)
+    limit = max(float(np.abs(row[:NUMBERS]).max()) for row in both) or 1.0
+    apart = number(float(np.abs(both[0] - both[1]).max()), 2)
+    strips = (
+        Strip(
+            name,
+            palette.indices(row[:NUMBERS], limit),
+            tuple(signed(float(x), 2) for x in row[:NUMBERS]),
+        )
+        for name, row in zip(("(x + p) W", "[x, p] with W over W"), both, strict=True)
+    )
+    return [
+        Strips(
+            "joined",
+            "Adding = appending with tied weights: the query of "
+            f"“{sentence.typed[word]}” at {whole(at)}",
+            tuple(strips),
+            "diverging",
+            number(-limit, 3),
+            number(limit, 3),
+            caption=f"{label}: x is what the word brings, p the row of the table, W the "
+            f"projection. Largest difference {apart}, in float64. Appended with weights of its "
+            "own, a table can be read apart from the words: “A table is appended” draws that, "
+            "with random weights.",
+        )
+    ]
+
+
+def readout(
+    every: list[EncodingColumn | UnfitColumn], sentence: TypedSentence
+) -> tuple[Block, ...]:
+    """What the score of the cell consists of."""
+    i, j = sentence.cell
+    blocks: list[Block] = [Heading(sentence.pair)]
+    blocks.append(Fact("Key − query", f"{whole(j)} − {whole(i)} = {whole(j - i)}"))
+    for column in every:
+        blocks.append(Heading(column.label))
+        if isinstance(column, UnfitColumn):
+            blocks.append(Prose(column.problem))
+            continue
+        terms, pairs, slope = column.parts
+        if len(terms) > 1:
+            blocks += [Fact(name, signed(x, 4)) for name, x in terms]
+        if slope is not None:
+            blocks.append(Fact("slope × distance", f"{signed(-slope, 4)} × {whole(abs(j - i))}"))
+        if pairs is not None:
+            blocks.append(Fact("sum over", plural(len(pairs), "pair")))
+        blocks.append(Fact("score", signed(sum(x for _, x in terms), 4)))
+        seen = np.isfinite(column.view.scores[i, j])
+        weight = number(float(column.view.weights[i, j]), 3) if seen else "not seen"
+        blocks.append(Fact("attention", weight))
+        if column.chosen is not None and column.chosen.random:
+            blocks.append(Prose("What it learns is a random start of seed 0."))
+    scaled = "Scores are as they enter the softmax: over the root of the head's width."
+    return (*blocks, Prose(scaled))

@@ -1,0 +1,1 @@
+"""Arguments of the verbs, read once: specs, tokens, scores, shards of processes."""

@@ -1,0 +1,186 @@
+"""Arguments that are divided between processes: the DTensors of torch.
+
+A verb does the same to every row of a batch and every head, so each process works on its own part,
+and nothing is sent. What would need the parts of others, such as half of a head, is refused.
+
+Each axis of an argument has a label. Axes of one label are divided together: where one argument is
+a shard along it, the others are, or are cut to the same shard. Arguments that are no DTensors
+(positions, parameters) are taken to be the same in all processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.distributed.tensor import DTensor, Shard
+
+from posenc._core.errors import ArgumentError, mismatch
+from posenc.functional.arguments.shards import (
+    HEADS,
+    Part,
+    Refused,
+    check_sizes,
+    joined,
+    note,
+    padded,
+    shard_of,
+    sizes_of,
+)
+from posenc.functional.arguments.tokens import place_of
+
+# --- labels ---------------------------------------------------------------------------------------
+
+WHOLE_CHANNELS = (
+    "whole channels",
+    "Channels of a head belong together: divide the batch or the heads, x.redistribute(...).",
+)
+WHOLE_PARAMETERS = (
+    "a parameter that is whole, or divided by heads",
+    "Gather it first: parameter.redistribute(placements=[Replicate()]).",
+)
+NO_POSITIONS = (
+    "positions beside a shard along the sequence",
+    "Pass positions=, those of the whole sequence or a DTensor divided alike.",
+)
+
+
+def of_tokens(x: Any, seq_dim: int, positions: Any, caller: str) -> tuple[tuple[str, ...], Refused]:
+    """Labels of an input (..., seq, channels), and which axes have to be whole."""
+    place = place_of(tuple(x.shape), seq_dim, caller)
+    labels = [str(axis) for axis in range(len(x.shape) - 1)] + ["channels"]
+    labels[place] = "seq"
+    refused = {"channels": WHOLE_CHANNELS}
+    if positions is None:
+        refused["seq"] = NO_POSITIONS
+    return tuple(labels), refused
+
+
+def of_positions(value: Any, tokens: Sequence[str], last: int, beside: Any) -> Part:
+    """Positions (seq,), (batch, seq) or a leading shape, and `last` more axes."""
+    if value is None or isinstance(value, int):
+        return Part(value)
+    if not isinstance(value, Tensor):
+        numbers = np.asarray(value)
+        if numbers.dtype.kind not in "iuf":
+            return Part(value)  # the verb says what is wrong
+        value = torch.as_tensor(numbers, device=beside.device)
+    lead = tuple(tokens[:-1])
+    rank = value.ndim - last
+    if rank == 1:
+        lead = ("seq",)
+    elif rank == 2 and lead[0] != "seq":
+        lead = (lead[0], "seq")
+    return Part(value, (*lead[:rank], *("axes",) * (value.ndim - min(rank, len(lead)))))
+
+
+def numbered(value: Any, last: str, more: tuple[str, ...] = ()) -> Part:
+    """An array (..., last, *more) whose first axes are those of a batch."""
+    if not isinstance(value, Tensor):
+        return Part(value)
+    lead = value.ndim - 1 - len(more)
+    return Part(value, (*(str(axis) for axis in range(lead)), last, *more))
+
+
+def of_offset(offset: Any) -> Part:
+    """The position of a first token: a number, or one for each row of the batch."""
+    return Part(offset, ("0",) if getattr(offset, "shape", ()) else ())
+
+
+def of_parameters(spec: Any, params: Any) -> dict[str, Part]:
+    """Parameters, with a label for the axis of their heads."""
+    parts = {}
+    for name, value in (params or {}).items():
+        labels = ["parameter"] * len(getattr(value, "shape", ()))
+        axis = spec.by_head.get(name) if hasattr(spec, "by_head") else None
+        if axis is not None and labels:
+            labels[axis] = HEADS
+        parts[f"params.{name}"] = Part(value, tuple(labels))
+    return parts
+
+
+def params_of(more: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The parameters among the arguments of a call."""
+    return {name.removeprefix("params."): value for name, value in more.items()} or None
+
+
+def of_heads(spec: Any, params: Any, first: int, end: int, caller: str) -> Any:
+    """Parameters of the heads [first, end); those of all heads are cut, unless they are shards."""
+    if not isinstance(params, Mapping):
+        return params
+    arrays = dict(params)
+    for name, axis in spec.by_head.items():
+        value = arrays.get(name)
+        if not isinstance(value, Tensor) or value.shape[axis] == end - first:
+            continue
+        if isinstance(value, DTensor) and Shard(axis) in value.placements:
+            todo = "Distribute the parameters of those heads alone."
+            expected = f"{end - first} heads to divide"
+            received = f"{value.shape[axis]} heads"
+            raise ArgumentError(mismatch(f"{caller}: params[{name!r}]", expected, received, todo))
+        arrays[name] = value.narrow(axis, first, end - first)
+    return arrays
+
+
+def range_of(numbers: Tensor) -> tuple[int, int]:
+    """The heads [first, end) that this process works on."""
+    first = int(numbers[0])
+    return first, first + len(numbers)
+
+
+# --- work -----------------------------------------------------------------------------------------
+
+
+def apply(
+    call: Callable[..., Any],
+    parts: Mapping[str, Part],
+    out: Sequence[str],
+    caller: str,
+    refused: Refused,
+    *,
+    inplace: bool = False,
+) -> Any:
+    """`call(**local)` on the parts of this process, with DTensors for its results."""
+    refused = {"parameter": WHOLE_PARAMETERS, "axes": WHOLE_CHANNELS, **refused}
+    divided = {n: p for n, p in parts.items() if isinstance(p.value, DTensor)}
+    for name, part in parts.items():
+        # An input that came alone among DTensors, as plain keys beside divided queries, is one too.
+        if (part.leads or not divided) and name not in divided:
+            todo = "Distribute it too, or pass the others as local tensors: t.to_local()."
+            raise ArgumentError(
+                mismatch(f"{caller}: {name}", "a DTensor as well", "a tensor", todo)
+            )
+    mesh = next(iter(divided.values())).value.device_mesh
+    along: list[str | None] = [None] * mesh.ndim
+    for name, part in divided.items():
+        note(f"{caller}: {name}", part, mesh, along, refused)
+    check_sizes(parts, along, caller)
+    if inplace and _first(parts).requires_grad and torch.is_grad_enabled():
+        todo = "Leave `inplace` out."
+        expected = "a DTensor that needs no gradient"
+        raise ArgumentError(mismatch(f"{caller}: inplace", expected, "one that does", todo))
+    local = {name: shard_of(part, mesh, along) for name, part in parts.items()}
+    # The last process may have no head at all: one of zeros is worked on, and none returned.
+    empty = HEADS in along and any(
+        value.shape[part.labels.index(HEADS)] == 0
+        for value, part in zip(local.values(), parts.values(), strict=True)
+        if HEADS in part.labels
+    )
+    if empty:
+        local = {name: padded(value, parts[name].labels) for name, value in local.items()}
+    results = call(**local)
+    if inplace:
+        return _first(parts)
+    if empty:
+        results = results.narrow(tuple(out).index(HEADS), 0, 0)
+    sizes = sizes_of(parts)
+    if isinstance(results, tuple):
+        return tuple(joined(result, out, mesh, along, sizes) for result in results)
+    return joined(results, out, mesh, along, sizes)
+
+
+def _first(parts: Mapping[str, Part]) -> Any:
+    return next(iter(parts.values())).value

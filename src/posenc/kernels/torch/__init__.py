@@ -1,0 +1,1 @@
+"""Kernels on torch tensors: launches, operators, gradients."""

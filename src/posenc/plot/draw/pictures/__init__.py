@@ -1,0 +1,1 @@
+"""The pictures, a file each."""
