@@ -75,13 +75,13 @@ PICTURES = {name: _small(name) for name in rows.PICTURES}
 
 def test_a_row_is_all_that_a_picture_needs() -> None:
     """Its modules have its name, and function, command, files and comparison follow."""
-    for package in ("views", "draw"):
-        folder = Path(posenc.plot.__file__).with_name(package)
+    for package in ("views", "draw/pictures"):
+        folder = Path(posenc.plot.__file__).parent / package
         assert {path.stem for path in folder.glob("[!_]*.py")} >= set(rows.PICTURES)
     assert set(posenc.plot.__all__) == {*rows.PICTURES, "Picture"}
     assert set(command.commands) == {*rows.PICTURES, "extend"}  # that draws a stretch
     for name, row in rows.PICTURES.items():
-        drawn = importlib.import_module(f"posenc.plot.draw.{name}")
+        drawn = importlib.import_module(f"posenc.plot.draw.pictures.{name}")
         assert getattr(posenc.plot, name) is getattr(drawn, name)
         assert hasattr(drawn, "BESIDE") == (row.difference is not None)
         assert callable(importlib.import_module(f"posenc.plot.views.{name}").rows)

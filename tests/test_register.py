@@ -21,7 +21,7 @@ import pytest
 
 import posenc
 from posenc import SpecError, registry
-from posenc._core.spec.spec import json_classes
+from posenc._core.spec import json_classes
 from posenc.encodings import api
 
 ROOT = Path(__file__).resolve().parents[1]

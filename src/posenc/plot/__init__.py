@@ -30,7 +30,8 @@ def __getattr__(name: str) -> Any:
         todo = name_advice(name, __all__)
         raise AttributeError(f"posenc.plot has no picture {name!r}. {todo}")
     # matplotlib is loaded when something is drawn
-    value = getattr(importlib.import_module(f"posenc.plot.draw.pictures.{name.lower()}"), name)
+    folder = "pictures." if name in _PICTURES else ""
+    value = getattr(importlib.import_module(f"posenc.plot.draw.{folder}{name.lower()}"), name)
     globals()[name] = value
     return value
 

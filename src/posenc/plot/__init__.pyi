@@ -1,10 +1,10 @@
 # Written by tools/generate.py.
+from posenc.plot.draw.picture import Picture as Picture
 from posenc.plot.draw.pictures.bias import bias as bias
 from posenc.plot.draw.pictures.compare import compare as compare
 from posenc.plot.draw.pictures.counter import counter as counter
 from posenc.plot.draw.pictures.find import find as find
 from posenc.plot.draw.pictures.offset import offset as offset
-from posenc.plot.draw.picture import Picture as Picture
 from posenc.plot.draw.pictures.rotation import rotation as rotation
 from posenc.plot.draw.pictures.similarity import similarity as similarity
 from posenc.plot.draw.pictures.stretch import stretch as stretch
