@@ -39,12 +39,12 @@ $(BIN)/python:
 	@echo "Making .venv with $$($(PYTHON) --version)"
 	@$(PYTHON) -m venv .venv
 
-$(READY): pyproject.toml constraints/versions.txt constraints/peers.txt | $(BIN)/python
+$(READY): pyproject.toml study/pyproject.toml constraints/versions.txt constraints/peers.txt | $(BIN)/python
 	@echo 'Installing torch (1 of 3)'
 	@$(PIP) torch
-	@echo 'Installing posenc and its tools (2 of 3)'
+	@echo 'Installing posenc, its study and its tools (2 of 3)'
 	@$(PIP) scikit-build-core nanobind cmake ninja transformers
-	@$(PIP) --no-build-isolation --editable '.[all,check,docs,test]'
+	@$(PIP) --no-build-isolation --editable '.[all,check,docs,test]' --editable './study[cluster]'
 	@echo 'Installing the peers (3 of 3)'
 	@$(PIP) --no-deps --requirement constraints/peers.txt
 	@touch $@
@@ -185,7 +185,7 @@ generate: $(READY) ## the tables that files show of the measurements in benchmar
 .PHONY: lock
 lock: $(READY) ## write the versions in .venv to constraints/versions.txt
 	@{ sed -n '/^#/p' constraints/versions.txt; \
-	   $(BIN)/python -m pip freeze --all --exclude pip --exclude posenc | sed 's/^\(torch==[^+]*\)+.*/\1/'; \
+	   $(BIN)/python -m pip freeze --all --exclude pip --exclude posenc --exclude posenc-study | sed 's/^\(torch==[^+]*\)+.*/\1/'; \
 	} > constraints/versions.new && mv constraints/versions.new constraints/versions.txt
 
 .PHONY: clean

@@ -190,8 +190,8 @@ def jax() -> None:
 
 def study() -> None:
     """A name in the study, where its example fits; and a model that trains with it."""
-    from posenc.study.encodings import ENCODINGS
-    from posenc.study.fitting import FittedSizes
+    from posenc_study.model.encodings import ENCODINGS
+    from posenc_study.model.fitting import FittedSizes
 
     sizes = FittedSizes(width=64, heads=4, layers=1, length=32, longest=64)
     assert ENCODINGS["clockwork"].scheme(sizes).decoder.embeddings.specs[0].dim == 64

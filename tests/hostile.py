@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from posenc.study.store import SCHEMA
+from posenc_study.results.store import SCHEMA
 
 Files = dict[str, bytes]
 

@@ -30,9 +30,11 @@ def readers() -> dict[str, Callable[[Path], object]]:
     from posenc.detect.explain import from_gguf, from_hf, to_hf
     from posenc.explore.state.files import load
     from posenc.plot.given import read_table
-    from posenc.study import claims, engine, results, store
-    from posenc.study.saved import _read
-    from posenc.study.tasks.files import text_of
+    from posenc_study import engine
+    from posenc_study.claims import registered
+    from posenc_study.results import records, store
+    from posenc_study.tasks.files import text_of
+    from posenc_study.training.saved import _read
 
     learned = posenc.Learned(4, length=3)
 
@@ -59,8 +61,8 @@ def readers() -> dict[str, Callable[[Path], object]]:
         "vector": lambda path: _vectors.vector_from(str(path), 0, None),
         "tokenizer": lambda path: _texts._tokenize("a text", path),
         "store": store.read_store,
-        "claims": claims.read_claims,
-        "results": lambda path: results._read(path, ("a", "b"), dict),
+        "claims": registered.read_claims,
+        "results": lambda path: records._read(path, ("a", "b"), dict),
         "scheduler": engine._address,
         "model": _read,
         "text": text_of,

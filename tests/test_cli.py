@@ -684,6 +684,29 @@ def test_help_documents_the_exit_codes_and_all_commands(run: Run) -> None:
         assert run(name, "--help").output.startswith("Usage: ")
 
 
+@pytest.mark.parametrize("line", ["study", "study --help", "study run smoke --workers 2"])
+def test_a_command_that_is_not_installed_says_what_to_install(
+    run: Run, monkeypatch: pytest.MonkeyPatch, line: str
+) -> None:
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
+    told = "posenc study: expected the package posenc-study, got no such package. Install it: pip"
+    assert f"{told} install posenc-study\n" in run(*line.split(), code=2).output
+    assert "  study  " in run("--help").output
+
+
+def test_a_command_of_another_distribution_is_its_entry_point(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    info = tmp_path / "posenc_study-0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: posenc-study\nVersion: 0\n")
+    (info / "entry_points.txt").write_text("[posenc.commands]\nstudy = other_study:command\n")
+    text = "import click\ncommand = click.Command('study', callback=lambda: click.echo('other'))\n"
+    (tmp_path / "other_study.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert run("study").output == "other\n"
+
+
 def test_summaries_are_those_of_the_commands() -> None:
     context = app.make_context("posenc", ["list"])
     for name, (_, summary) in _app.COMMANDS.items():

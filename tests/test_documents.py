@@ -19,6 +19,7 @@ from sybil import Document, Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
 import posenc
+import posenc_study
 from posenc._names import SPECS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,12 +27,13 @@ FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 MODULES = sorted(
     module.name
-    for module in pkgutil.walk_packages(posenc.__path__, "posenc.")
+    for package in (posenc, posenc_study)
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
     if not module.name.endswith("__main__")
 )
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
-    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    for path in [*ROOT.glob("*.md"), ROOT / "study" / "README.md", *(ROOT / "docs").rglob("*.md")]
     if not {"_build", "_generated", "encodings"} & set(path.relative_to(ROOT).parts)
 )
 

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 import posenc
+import posenc_study
 from posenc._core.errors import DataError
 from posenc._core.io import files, inputs
 
-SOURCE = Path(posenc.__file__).parent
+SOURCES = {"": Path(posenc.__file__).parent, "study/": Path(posenc_study.__file__).parent}
 KIND = inputs.FileKind("a note", 100, 10)
 
 
@@ -147,7 +148,7 @@ def test_deep_json_and_long_numbers_are_refused_in_words() -> None:
 
 def test_each_json_that_is_read_has_each_key_once(tmp_path: Path) -> None:
     from posenc._core.io.checkpoints import open_checkpoint
-    from posenc.study.cell import Cell
+    from posenc_study.cell import Cell
 
     (tmp_path / "config.json").write_text('{"rope_scaling": {"factor": 2, "factor": 4}}')
     (tmp_path / "model.safetensors.index.json").write_text('{"weight_map": {"x": "a", "x": "b"}}')
@@ -225,16 +226,16 @@ ALLOWED = {
     "presets/_rows.py": {"json.loads", "file.read_text"},
     "presets/families.py": {"json.loads", "file.read_text"},
     "presets/projections.py": {"json.loads", "file.read_text"},
-    "study/claims.py": {
+    "study/claims/registered.py": {
         "tomllib.loads",
-        "resources.files('posenc.study').joinpath('claims.toml').read_text",
+        "resources.files('posenc_study.claims').joinpath('claims.toml').read_text",
     },
-    "study/provenance.py": {
+    "study/results/provenance.py": {
         "path.read_bytes",
-        "(HERE / 'claims.toml').read_bytes",
+        "(PACKAGE / 'claims' / 'claims.toml').read_bytes",
         "Path('/proc/cpuinfo').read_text",
     },
-    "study/store.py": {"sqlite3.connect", "beside.open"},
+    "study/results/store.py": {"sqlite3.connect", "beside.open"},
 }
 
 
@@ -251,8 +252,9 @@ def opening_calls(path: Path) -> set[str]:
 @pytest.mark.costly
 def test_input_files_are_opened_in_one_place() -> None:
     found = {
-        path.relative_to(SOURCE).as_posix(): calls
-        for path in SOURCE.rglob("*.py")
+        prefix + path.relative_to(source).as_posix(): calls
+        for prefix, source in SOURCES.items()
+        for path in source.rglob("*.py")
         if (calls := opening_calls(path))
     }
     assert {path: calls - ALLOWED.get(path, set()) for path, calls in found.items()} == {

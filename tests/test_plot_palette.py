@@ -163,7 +163,7 @@ def test_the_palette_is_the_only_place_of_the_colours_of_series() -> None:
     import posenc.explore
     from posenc.explore import frame, unpack
     from posenc.plot.views import stretch
-    from posenc.study import figures
+    from posenc_study.report import figures
 
     folder = Path(posenc.explore.__file__).with_name("static")
     sheet = (folder / "style.css").read_text("utf-8")

@@ -48,7 +48,8 @@ def acme(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> str:
-    path = os.pathsep.join([str(folder), str(ROOT / "src"), str(ROOT)])
+    folders = (folder, ROOT / "src", ROOT / "study" / "src", ROOT)
+    path = os.pathsep.join(map(str, folders))
     done = subprocess.run(
         [sys.executable, *arguments],
         capture_output=True,
@@ -558,7 +559,7 @@ def insert(path: Path, before: str, lines: str) -> None:
 @pytest.mark.slow("_names.py", "encodings/api.py", "_core/spec/example.py", release=True)
 def test_the_recipe_inside_is_enough(tmp_path: Path) -> None:
     """Four files, five edits, on a copy; the tests of the encoding and those that miss one pass."""
-    kept = ["src", "tests", "tools", "docs", "benchmarks", "pyproject.toml", "*.md"]
+    kept = ["src", "tests", "tools", "docs", "benchmarks", "study", "pyproject.toml", "*.md"]
     listed = subprocess.run(
         ["git", "ls-files", *kept], capture_output=True, text=True, check=True, cwd=ROOT
     )
@@ -578,7 +579,8 @@ def test_the_recipe_inside_is_enough(tmp_path: Path) -> None:
     cases = tmp_path / "tests/cases.py"
     start = "INTEGER_TABLES = (\n"
     cases.write_text(cases.read_text().replace(start, f"{start}    {row}\n"))
-    path = {**os.environ, "PYTHONPATH": str(tmp_path / "src")}
+    folders = (tmp_path / "src", tmp_path / "study" / "src")
+    path = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))}
 
     def passes(*words: str) -> None:
         done = subprocess.run(
@@ -595,7 +597,7 @@ def test_the_recipe_inside_is_enough(tmp_path: Path) -> None:
     passes("-m", "ruff", "check", "src/posenc/encodings", "tests/cases.py", "tests/oracles")
     tests = ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider")
     passes(*tests, "tests/test_cases.py", "-k", "clock or every_encoding or distinct")
-    passes(*tests, "tests/test_study_model.py", "tests/test_spec.py", "-k", "registry")
+    passes(*tests, "tests/study/test_model.py", "tests/test_spec.py", "-k", "registry")
     page = "import pages, posenc; pages.page_of(posenc.Clock)"
     passes("-c", f"import sys; sys.path.insert(0, 'tools'); {page}")
 

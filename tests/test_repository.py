@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import importlib.metadata
 import os
 import re
@@ -16,8 +17,10 @@ from typing import Any, Literal
 import pytest
 
 import posenc
+import posenc_study
 
 ROOT = Path(__file__).resolve().parents[1]
+SOURCES = (ROOT / "src", ROOT / "study" / "src")
 HEAVY = ("torch", "jax", "matplotlib", "scipy")
 
 
@@ -60,7 +63,7 @@ def test_that_test_would_notice() -> None:
     assert "scipy" in loaded_after("import scipy")
 
 
-UNASKED = ("posenc.study", "posenc.explore", "posenc.learn", "posenc.plot")
+UNASKED = ("posenc_study", "posenc.explore", "posenc.learn", "posenc.plot")
 COMMANDS = (
     "list",
     "cite RoPE",
@@ -138,7 +141,7 @@ def test_layers_stand_as_designed() -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     assert settings["contracts"][0]["layers"] == [
         "(cli)",
-        "(explore) | (study) | (testing)",
+        "(explore) | (testing)",
         "(learn)",
         "(plot)",
         "(detect)",
@@ -157,17 +160,17 @@ def test_layers_stand_as_designed() -> None:
 
 def test_no_private_name_crosses_a_package() -> None:
     """An underscored module or name is used in its own package alone; `_core` is for all."""
-    source = ROOT / "src" / "posenc"
     crossing = []
-    for path in source.rglob("*.py"):
-        home = path.relative_to(source).parts[:-1]
+    files = {path: path.relative_to(source) for source in SOURCES for path in source.rglob("*.py")}
+    for path, name_of_file in files.items():
+        home = name_of_file.parts[:-1]
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("posenc"):
-                within = tuple(node.module.split(".")[1:])  # type: ignore[union-attr]
+                within = tuple(node.module.split("."))  # type: ignore[union-attr]
                 for name in ((*within, alias.name) for alias in node.names):
                     private = [i for i, part in enumerate(name) if re.match("_(?!core$|_)", part)]
                     if private and home[: private[0]] != name[: private[0]]:
-                        crossing.append(f"{path.relative_to(source)}: {'.'.join(name)}")
+                        crossing.append(f"{name_of_file}: {'.'.join(name)}")
     assert not crossing
 
 
@@ -180,7 +183,8 @@ def test_every_folder_of_the_source_is_a_package() -> None:
     # import-linter and mypy pass over folders without `__init__.py`.
     bare = [
         path.parent
-        for path in (ROOT / "src").rglob("*.py")
+        for source in SOURCES
+        for path in source.rglob("*.py")
         if not (path.parent / "__init__.py").exists()
     ]
     assert not bare
@@ -240,7 +244,11 @@ def test_every_slow_test_names_its_subject() -> None:
 # --- versions and texts ---------------------------------------------------------------------------
 
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = SETTINGS["project"]
+STUDY = ROOT / "study"
+OF_STUDY = tomllib.loads((STUDY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+TEXT_LICENSE = "Apache-2.0 AND PSF-2.0"
 
 
 def test_version_and_changelog_agree() -> None:
@@ -261,6 +269,25 @@ def test_version_and_changelog_agree() -> None:
     citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
     assert f"\nversion: {posenc.__version__}\n" in citation
     assert importlib.metadata.version("posenc") == posenc.__version__
+
+
+def test_posenc_brings_no_study_and_the_study_its_own_posenc() -> None:
+    required = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["all"]]
+    assert not [line for line in required if "study" in line]
+    build = SETTINGS["tool"]["scikit-build"]
+    assert build["wheel"]["packages"] == ["src/posenc"]
+    assert {"/study", "/tests/study"} <= set(build["sdist"]["exclude"])
+    assert posenc_study.__version__ == posenc.__version__
+    assert f"posenc[torch,plot]=={posenc.__version__}" in OF_STUDY["dependencies"]
+
+
+def test_the_command_of_the_study_is_the_one_that_posenc_asks_for() -> None:
+    from posenc.cli import _app
+
+    [(name, place)] = OF_STUDY["entry-points"][_app.GROUP].items()
+    assert _app.COMMANDS[name][0] == OF_STUDY["name"]
+    module, _, attribute = place.partition(":")
+    assert getattr(importlib.import_module(module), attribute).name in ("command", name)
 
 
 def test_the_oldest_versions_are_those_of_the_package() -> None:
@@ -293,11 +320,13 @@ def test_workflows_call_what_is_there() -> None:
 
 def test_every_licence_in_the_tree_is_declared() -> None:
     """Texts of others come with their licences, which the package names and carries."""
-    carried = {str(path.relative_to(ROOT)) for path in (ROOT / "src").rglob("*LICENSE*")}
-    assert carried  # the text of the study
-    assert set(PROJECT["license-files"]) == {"LICENSE", *carried}
-    assert PROJECT["license"] == "Apache-2.0 AND PSF-2.0"
-    told = (ROOT / "src/posenc/study/data/README.md").read_text(encoding="utf-8")
+    for top, project, words in ((ROOT, PROJECT, "Apache-2.0"), (STUDY, OF_STUDY, TEXT_LICENSE)):
+        carried = {str(path.relative_to(top)) for path in (top / "src").rglob("*LICENSE*")}
+        assert set(project["license-files"]) == {"LICENSE", *carried}
+        assert bool(carried) == ("PSF" in words)
+        assert project["license"] == words
+    assert (STUDY / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+    told = (STUDY / "src/posenc_study/data/README.md").read_text(encoding="utf-8")
     assert "PSF\nLicense Version 2" in told
 
 
@@ -410,7 +439,7 @@ def test_the_ceilings_notice_what_rises(tmp_path: Path, monkeypatch: pytest.Monk
     indented = "".join(f" {line}\n" for line in nested.split("\n"))
     (source / "two.py").write_text(f"class _Twice: pass\ndef g(self, b):\n{indented}")
     monkeypatch.setattr(ceilings, "ROOT", tmp_path)
-    monkeypatch.setattr(ceilings, "SOURCE", source)
+    monkeypatch.setattr(ceilings, "SOURCES", [source])
     figures, places = ceilings.measured()
     assert figures == dict.fromkeys(figures, 1) | {"empty-names": round(100 / 14, 2)}
     assert all(places.values())

@@ -21,9 +21,9 @@ import posenc
 from posenc._core.io import outputs
 from posenc.cli import app
 from posenc.learn import pages
-from posenc.study.results import Results, write_csv
-from posenc.study.store import Store
-from tests.test_study_store import WHERE, record
+from posenc_study.results.records import Results, write_csv
+from posenc_study.results.store import Store
+from tests.study.test_store import WHERE, record
 
 ROOT = Path(__file__).resolve().parents[1]
 CONFIG = {
@@ -226,7 +226,7 @@ WRITING = ("write_text", "write_bytes", "tofile", "save_file", "savetxt", "savez
 # What the writer itself calls, the lock beside a store, and a descriptor of standard output.
 OTHERS = {
     "src/posenc/cli/_child.py": "os.fdopen(os.dup(stream.fileno()), 'wb')",
-    "src/posenc/study/store.py": "beside.open('a+', encoding='utf-8')",
+    "study/src/posenc_study/results/store.py": "beside.open('a+', encoding='utf-8')",
     "src/posenc/_core/io/outputs.py": "",
 }
 
@@ -249,7 +249,7 @@ def in_place(tree: ast.AST) -> list[str]:
 
 
 def test_nothing_else_writes_a_file() -> None:
-    for path in sorted((ROOT / "src").rglob("*.py")):
+    for path in sorted(path for src in ("src", "study/src") for path in (ROOT / src).rglob("*.py")):
         name, text = str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
         if not any(word in text for word in (*WRITING, "open(", "FileIO", "savefig")):
             continue

@@ -21,11 +21,11 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import posenc
-from posenc.study import model as study_model
-from posenc.study.cell import Cell
-from posenc.study.run import Run
-from posenc.study.saved import load
-from posenc.study.train import train
+from posenc_study.cell import Cell
+from posenc_study.model import transformer
+from posenc_study.training.run import Run
+from posenc_study.training.saved import load
+from posenc_study.training.train import train
 
 FOLDER = Path(posenc.__file__).parent / "plot" / "data"
 SETTINGS = {"width": 32, "heads": 2, "layers": 2, "hidden": 64, "steps": 4000}
@@ -33,6 +33,7 @@ CELL = Cell.of("copy", "rope", seed=0, settings=SETTINGS)
 PARTS = {"q": "self_attn.q_proj", "k": "self_attn.k_proj", "v": "self_attn.v_proj"}
 PARTS |= {"o": "self_attn.o_proj", "up": "up", "down": "down"}
 PARTS |= {"self.norm": "self_norm", "mlp.norm": "mlp_norm"}
+LAST = ("q", "k", "v", "self.norm")
 MEASURES = {
     "previous": ("a previous-token head", "the symbol before, over the lists to be copied"),
     "content": ("a content head", "the symbol that once followed the same one, over the copies"),
@@ -84,9 +85,10 @@ def weights(run: Run) -> dict[str, np.ndarray]:
     state = {name: tensor.numpy() for name, tensor in run.model.state_dict().items()}
     named = {"embedding": state["embedding.weight"]}
     for layer in range(run.task.shape.layers):
-        for short, long in PARTS.items():
+        for short in PARTS if layer + 1 < run.task.shape.layers else LAST:
             for kind in ("weight", "bias"):
-                named[f"{layer}.{short}.{kind}"] = state[f"decoder.layers.{layer}.{long}.{kind}"]
+                stored = f"decoder.layers.{layer}.{PARTS[short]}.{kind}"
+                named[f"{layer}.{short}.{kind}"] = state[stored]
     return named
 
 
@@ -95,13 +97,13 @@ def measured(run: Run) -> list[dict[str, float]]:
     """Of each head, mean attention weights on lists of the trained length."""
     batch = next(iter(run.task.tests())).batches[-1]
     calls: list[Any] = []
-    attend = study_model.attend
+    attend = transformer.attend
 
     def noted(*arguments: Any, **more: Any) -> torch.Tensor:
         calls.append((arguments, more))
         return attend(*arguments, **more)
 
-    with mock.patch.object(study_model, "attend", noted):
+    with mock.patch.object(transformer, "attend", noted):
         run.model.double()(batch.target)
     run.model.float()
     ids = batch.target.ids

@@ -15,7 +15,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCE = ROOT / "src" / "posenc"
+SOURCES = (ROOT / "src" / "posenc", ROOT / "study" / "src" / "posenc_study")
 PROJECT = ROOT / "pyproject.toml"
 # Names that say what happened to a thing and not what it is.
 EMPTY = frozenset(
@@ -50,7 +50,7 @@ def measured() -> tuple[dict[str, float], dict[str, list[str]]]:
     """The figures, and for each its worst places."""
     bindings, empty, classes = 0, Counter[str](), defaultdict(list)
     signatures, files, nestings = [], [], []
-    for path in sorted(SOURCE.rglob("*.py")):
+    for path in sorted(path for source in SOURCES for path in source.rglob("*.py")):
         text, name = path.read_text(encoding="utf-8"), str(path.relative_to(ROOT))
         if (count := text.count("\n")) > 400:
             files.append((count, name))

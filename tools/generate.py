@@ -339,10 +339,10 @@ def stub(package: ModuleType, parts: Iterable[str], aliases: Mapping[str, str]) 
 
 def extension() -> str:
     """What trained models say of the numbers of `posenc extend`."""
-    from posenc.study.claims import claims
-    from posenc.study.report_extension import extension_words
-    from posenc.study.results import read_csv
-    from posenc.study.verdicts import judge
+    from posenc_study.claims.registered import claims
+    from posenc_study.claims.verdicts import judge
+    from posenc_study.report.extension import extension_words
+    from posenc_study.results.records import read_csv
 
     results = read_csv(ROOT / "docs" / "data")
     return extension_words(results, judge(results, claims()))

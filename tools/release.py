@@ -24,7 +24,7 @@ STABLE = 12  # from this version on one wheel serves all
 
 # What must hold of an installed package: its kernels, or the reason that it has none; its numbers.
 TRIAL = """
-import pathlib, sys
+import importlib.util, json, pathlib, subprocess, sys
 import numpy as np
 import posenc
 from posenc.kernels import report
@@ -39,6 +39,10 @@ config = {"model_type": "gpt2", "n_positions": 8, "n_embd": 8, "n_layer": 1, "n_
 assert posenc.explain(config)
 page = pathlib.Path(posenc.__file__).parent / "explore" / "static" / "bundle"
 assert {file.name for file in page.iterdir()} == {"explore.css", "explore.js"}, page
+command = [pathlib.Path(sys.executable).with_name("posenc"), "study", "--json"]
+study = subprocess.run(command, capture_output=True, text=True)
+assert study.returncode == (0 if importlib.util.find_spec("posenc_study") else 2), study
+assert "pip install posenc-study" in study.stderr or "report" in json.loads(study.stdout), study
 python = sys.version.split()[0]
 print(f"  Python {python}, NumPy {np.__version__}, {sys.argv[1]}: {cpu[0]['reason']}", flush=True)
 """
@@ -91,8 +95,24 @@ def source() -> Path:
     (archive,) = DIST.glob("posenc-*.tar.gz")
     with tarfile.open(archive) as members:
         names = members.getnames()
+    if stray := [name for name in names if "posenc_study" in name]:
+        raise SystemExit(f"{archive.name} holds files of the study, such as {stray[0]}")
     print(f"{archive.name}: {len(names)} files, {archive.stat().st_size / 1e6:.1f} MB", flush=True)
     return archive
+
+
+def study() -> Path:
+    """The source distribution of the study, and its wheel."""
+    run(
+        sys.executable,
+        "-c",
+        "from scikit_build_core.build import build_sdist as s, build_wheel as w\n"
+        "s('../dist'), w('../dist')",
+        cwd=ROOT / "study",
+    )
+    (wheel,) = DIST.glob("posenc_study-*.whl")
+    print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB", flush=True)
+    return wheel
 
 
 def wheels(archive: Path, there: dict[int, Path]) -> dict[int, Path]:
@@ -121,14 +141,16 @@ def wheels(archive: Path, there: dict[int, Path]) -> dict[int, Path]:
     return made
 
 
-def try_out(archive: Path, made: dict[int, Path], there: dict[int, Path]) -> None:
-    """Install each wheel, and the source without a compiler, beside NumPy alone."""
+def try_out(archive: Path, made: dict[int, Path], of_study: Path, there: dict[int, Path]) -> None:
+    """Install each wheel, and the source without a compiler, beside NumPy alone; then the study."""
     trial = BUILD / "trial.py"
     trial.write_text(TRIAL)
     elsewhere = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
     for minor, python in there.items():
         fresh = environment(f"wheel{minor}", python)
         install(fresh, made[minor])
+        run(fresh, trial, "compiled", cwd=BUILD, env=elsewhere)
+        install(fresh, "--no-deps", of_study)
         run(fresh, trial, "compiled", cwd=BUILD, env=elsewhere)
         fresh = environment(f"source{minor}", python)
         none = {**elsewhere, "CC": "/bin/false", "CXX": "/bin/false"}
@@ -154,6 +176,9 @@ def prepared() -> str:
         )
     if f"\nversion: {version}\n" not in (ROOT / "CITATION.cff").read_text(encoding="utf-8"):
         raise SystemExit(f"CITATION.cff has another version than {version}.")
+    study = (ROOT / "study/src/posenc_study/__init__.py").read_text(encoding="utf-8")
+    if f'__version__ = "{version}"' not in study:
+        raise SystemExit(f"posenc_study has another version than {version}.")
     status = subprocess.run(
         ["git", "status", "--porcelain"], capture_output=True, text=True, check=True, cwd=ROOT
     )
@@ -195,7 +220,8 @@ def main() -> None:
     shutil.rmtree(DIST, ignore_errors=True)
     archive = source()
     there = pythons()
-    try_out(archive, wheels(archive, there), there)
+    made = wheels(archive, there)
+    try_out(archive, made, study(), there)
     if version:
         tools = environment("upload", Path(sys.executable))
         install(tools, "twine")

@@ -16,12 +16,13 @@ from typing import Any, NoReturn
 import click
 
 import posenc
-from posenc._core.errors import ArgumentError, EndedError, PosencError, printed, suggest
+from posenc._core.errors import ArgumentError, EndedError, PosencError, mismatch, printed, suggest
 from posenc._core.guard import Interrupted, ended
 from posenc.cli._child import watched
 from posenc.cli.options.flags import command_advice, in_flags, usage_advice
 
-# Name -> (module, one line for the help), so that `posenc --help` imports no command.
+# Name -> (module, one line for the help), so that `posenc --help` imports no command. A command of
+# another distribution has the name of that in place of a module.
 COMMANDS: dict[str, tuple[str, str]] = {
     "encode": (
         "posenc.cli.commands.encode",
@@ -60,7 +61,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "posenc.cli.commands.check",
         "Hold an implementation of positions to the laws of its kind.",
     ),
-    "study": ("posenc.cli.study", "Train small Transformers and test the published claims."),
+    "study": (
+        "posenc-study",
+        "Train small Transformers and test published claims (posenc-study).",
+    ),
     "list": ("posenc.cli.commands.listing", "List the encodings, presets and plans of models."),
     "identify": (
         "posenc.cli.detective.identify",
@@ -95,6 +99,8 @@ Every command has --json. Exit codes:
 POSENC_DEBUG=1 shows the traceback of an error.
 """
 
+# Entry points of this group are commands of other distributions.
+GROUP = "posenc.commands"
 # Commands whose code 1 is a difference.
 _COMPARING = ("diff", "check")
 # Commands that run code which the command line names: those with --timeout.
@@ -114,8 +120,10 @@ class App(click.Group):
         """Import one command."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(COMMANDS[cmd_name][0])
-        command: click.Command = module.command
+        home = COMMANDS[cmd_name][0]
+        if not home.startswith("posenc."):
+            return _provided(cmd_name, home)
+        command: click.Command = importlib.import_module(home).command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -191,6 +199,22 @@ def _exit_code(
     except BaseException as error:  # noqa: BLE001 - of code that a command runs
         return _fail(str(ended(error)), 3)
     return result if isinstance(result, int) else 0
+
+
+def _provided(name: str, distribution: str) -> click.Command:
+    """The command of an entry point; without one, a command that says what to install."""
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=GROUP, name=name):
+        command: click.Command = point.load()
+        return command
+
+    def absent() -> None:
+        expected, todo = f"the package {distribution}", f"Install it: pip install {distribution}"
+        raise click.UsageError(mismatch(f"posenc {name}", expected, "no such package", todo))
+
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+    return click.Command(name, callback=absent, add_help_option=False, context_settings=anything)
 
 
 def _name(args: Sequence[str] | None) -> str:

@@ -1,0 +1,7 @@
+"""Small Transformers, trained with each encoding and compared honestly: `posenc study`."""
+
+from __future__ import annotations
+
+__all__ = ["__version__"]
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Published claims, registered before the runs, and the verdicts on them."""

@@ -1,0 +1,1 @@
+"""A small Transformer, the sizes it has, and the encodings in it."""

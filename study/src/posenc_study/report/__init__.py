@@ -1,0 +1,1 @@
+"""The report: claims, tables and curves as Markdown, HTML and PNG."""

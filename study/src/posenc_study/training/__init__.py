@@ -1,0 +1,1 @@
+"""One cell: its model is made, trained, tested and kept."""

@@ -1,0 +1,1 @@
+"""The study, a distribution of its own: `study/`."""
