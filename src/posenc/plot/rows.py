@@ -1,7 +1,7 @@
 """The pictures, a row each: the function of Python, the command and the explorer follow from it.
 
 `posenc.plot.views.NAME` has the numbers of a picture: `data(spec, …)`, and `rows(data)` for a .csv.
-`posenc.plot.draw.pictures.NAME` has its ink: the function NAME, and `BESIDE` where two are compared.
+`posenc.plot.draw.pictures.NAME` has its ink: the function NAME; `BESIDE` where two are compared.
 """
 
 from __future__ import annotations
