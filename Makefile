@@ -95,7 +95,7 @@ test-changed: $(READY) $(KERNELS) ## the slow tests whose subject changed: make 
 .PHONY: test-browser
 test-browser: $(READY) $(KERNELS) $(BUNDLE) ## the explorer's page in a real browser; pictures in out/browser
 	@tools/browser.sh
-	@$(PYTEST) tests/browser tests/test_explore_page.py
+	@$(PYTEST) tests/browser tests/explore/test_page.py
 
 .PHONY: test-slow
 test-slow: $(READY) $(KERNELS) ## the slow tests: sweeps, other people's models, engines
@@ -163,7 +163,7 @@ gpu: ## the Triton kernels on a GPU: bits, then speed, into benchmarks/results; 
 	@$(GPU_PYTHON) -c 'import posenc, pytest, torch, triton' || { \
 	  echo "make gpu needs torch, triton, pytest and posenc in $(GPU_PYTHON):" \
 	    "pip install --no-build-isolation --no-deps ." >&2; exit 1; }
-	@$(GPU_PYTHON) -m pytest tests/test_triton.py -m 'slow or not slow' -q
+	@$(GPU_PYTHON) -m pytest tests/kernels/test_triton.py -m 'slow or not slow' -q
 	@$(GPU_PYTHON) benchmarks/gpu.py
 
 .PHONY: wheels

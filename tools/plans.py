@@ -599,8 +599,8 @@ plan of sinusoids alone, which are no parameters, is *not compared* here. Angles
 are compared elsewhere, in the [sweep](sweep.md) of rotary classes, and the last table says what
 each agreement rests on: numbers (of that sweep), shapes of tables, or words in the code alone. The
 code of representatives is run in the tests of posenc: positions and tables from the plan, in
-`tests/test_originals_positions.py`, and outputs of attention layers with a bias, in
-`tests/test_originals_outputs.py`. *Positions* says how a plan makes them, by the builders of
+`tests/originals/test_positions.py`, and outputs of attention layers with a bias, in
+`tests/originals/test_outputs.py`. *Positions* says how a plan makes them, by the builders of
 `posenc.positions`; where a family's row does not know, nothing is said.
 
 An attention inside a layer, such as the indexer of sparse attention, turns queries and keys of its

@@ -3,7 +3,7 @@
     python tools/preset_page.py            measures, and writes the page
     python tools/preset_page.py --check    measures, and fails where the page says otherwise
 
-The comparisons are those of the tests (`tests/presets_originals.py`); a package that is absent
+The comparisons are those of the tests (`tests/presets/originals.py`); a package that is absent
 leaves its rows without a number, and the page says so.
 """
 
@@ -18,9 +18,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import pytest
-from tests.presets_compare import difference, differing_bits, version_of
-from tests.presets_learned import LEARNED
-from tests.presets_originals import ORIGINALS, Original
+from tests.presets.compare import difference, differing_bits, version_of
+from tests.presets.learned import LEARNED
+from tests.presets.originals import ORIGINALS, Original
 
 from posenc import presets
 

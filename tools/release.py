@@ -47,7 +47,12 @@ python = sys.version.split()[0]
 print(f"  Python {python}, NumPy {np.__version__}, {sys.argv[1]}: {cpu[0]['reason']}", flush=True)
 """
 # What of the tests runs beside the oldest libraries, without torch and transformers.
-COMPAT = ("tests/test_cases.py", "tests/test_phase.py", "tests/test_jax.py", "tests/test_spec.py")
+COMPAT = (
+    "tests/encodings/test_cases.py",
+    "tests/numeric/test_phase.py",
+    "tests/jax/test_jax.py",
+    "tests/core/test_spec.py",
+)
 
 
 def run(*words: object, **options: object) -> None:

@@ -192,7 +192,7 @@ def test_another_file_is_told_and_left_alone(tmp_path: Path, name: str) -> None:
 @pytest.mark.costly
 def test_a_store_that_was_made_by_hand_is_refused_in_words(tmp_path: Path) -> None:
     """Definitions that are programs, names that are no text, rows of other types."""
-    from tests.hostile import stores
+    from tests.cli.hostile import stores
 
     stores(tmp_path)
     for name in ("letters", "view", "trigger", "types", "number", "deep"):

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 import posenc
 from posenc.cli import app
 from posenc.detect.contract import read
-from tests.configs import VERSION_4
+from tests.detect.configs import VERSION_4
 
 
 def run(*arguments: object, text: str | None = None) -> Result:

@@ -29,7 +29,7 @@ from posenc.detect.contract import read
 from posenc.detect.contract.canonical import canonical, digest
 from posenc.detect.contract.files import text_of
 from posenc.scaling import DynamicNTK, Llama3, LongRoPE, YaRN
-from tests.configs import VERSION_4
+from tests.detect.configs import VERSION_4
 from tests.detect.contract.json_schema import violation
 from tests.detect.explain.test_gguf import BASIC, written
 from tests.tolerances import FLOAT64, assert_close

@@ -15,7 +15,7 @@ import posenc
 from posenc import registry
 from posenc._core.spec.example import small
 from posenc.detect.contract.comparison.fields import variants
-from tests.configs import GEMMA_3, PLAIN, VERSION_4
+from tests.detect.configs import GEMMA_3, PLAIN, VERSION_4
 from tests.detect.contract.bugs import BUGS, TABLES, Bug
 from tests.golden.make_vllm import CONFIGS as VLLM
 

@@ -21,7 +21,7 @@ import posenc
 from posenc.detect.contract import read
 from posenc.detect.contract.files import text_of
 from posenc.scaling import YaRN
-from tests.configs import VERSION_4
+from tests.detect.configs import VERSION_4
 from tests.detect.contract.test_contract import first_version, resealed
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "docs" / "examples"

@@ -17,8 +17,8 @@ from safetensors.numpy import save_file
 import posenc
 from posenc._core.io import safetensors
 from posenc.cli import app
-from tests.checkpoints import config_of, folder_of, loaded, weights_of
-from tests.test_cli_process import COMMAND, environment
+from tests.cli.test_process import COMMAND, environment
+from tests.detect.checkpoints import config_of, folder_of, loaded, weights_of
 
 
 def run(*arguments: object) -> Result:

@@ -19,7 +19,7 @@ from safetensors.numpy import save_file
 import posenc
 from posenc._core.io import files, safetensors
 from posenc.detect.convert import tensor_edits, verification
-from tests.checkpoints import (
+from tests.detect.checkpoints import (
     HIDDEN,
     config_of,
     folder_of,

@@ -16,7 +16,7 @@ import posenc
 from posenc._core.errors import DataError
 from posenc.cli import app
 from posenc.detect.convert import pairing_evidence
-from tests.checkpoints import config_of, folder_of, interleaved_from_half, loaded, weights_of
+from tests.detect.checkpoints import config_of, folder_of, interleaved_from_half, loaded, weights_of
 
 TRAINED = Path(__file__).parents[2] / "golden" / "pairing_half.safetensors"
 STATED = posenc.Projections(stored="interleaved")

@@ -11,7 +11,7 @@ import pytest
 
 import posenc
 from posenc.detect.convert.projections import order_of
-from tests.checkpoints import loaded
+from tests.detect.checkpoints import loaded
 
 torch = pytest.importorskip("torch", reason="runs the models")
 transformers = pytest.importorskip("transformers", reason="has the models")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import posenc
-from tests.checkpoints import HIDDEN, folder_of, interleaved_from_half, loaded
+from tests.detect.checkpoints import HIDDEN, folder_of, interleaved_from_half, loaded
 
 HEADS, WIDE, TURN = 2, 12, 4
 CONFIG = {

@@ -18,7 +18,7 @@ from posenc._core.io import safetensors
 from posenc.cli import app
 from posenc.detect.convert import pairing
 from posenc.detect.convert import pairing_evidence as evidence
-from tests.checkpoints import config_of, folder_of, weights_of
+from tests.detect.checkpoints import config_of, folder_of, weights_of
 
 ROOT = Path(__file__).parents[3]
 TRAINED = Path(__file__).parents[2] / "golden" / "pairing_half.safetensors"

@@ -14,7 +14,7 @@ import posenc
 from posenc.detect.explain.config.unread_keys import SPELLINGS
 from posenc.detect.explain.rotary.scaling_rules import READ
 from posenc.presets.families import families
-from tests.configs import PLAIN
+from tests.detect.configs import PLAIN
 
 # A share that the plain rule reads, and a class with a list for each length.
 SOME = ["glm4", "phi3"]

@@ -11,7 +11,7 @@ from click.testing import CliRunner, Result
 
 import posenc
 from posenc.cli import app
-from tests.configs import GEMMA_3, PLAIN, VERSION_4
+from tests.detect.configs import GEMMA_3, PLAIN, VERSION_4
 
 
 def run(*arguments: str, text: str | None = None) -> Result:

@@ -14,7 +14,7 @@ import posenc
 from posenc.detect.explain.describe import describe, lines
 from posenc.presets import names, row
 from posenc.presets.families import families
-from tests.configs import GEMMA_3, PLAIN, VERSION_4
+from tests.detect.configs import GEMMA_3, PLAIN, VERSION_4
 from tests.tolerances import assert_close
 
 # float32 frequencies of published code, as a fraction of the exact ones.

@@ -15,7 +15,7 @@ from tools.plans import SUBSTITUTES
 import posenc
 from posenc.detect.explain.describe import describe
 from posenc.presets.families import families
-from tests.configs import PLAIN
+from tests.detect.configs import PLAIN
 
 # Keys whose absence changes what turns, beside those that rows of families name.
 KEYS = ("layer_types", "rope_parameters", "num_hidden_layers", "sliding_window", "head_dim")

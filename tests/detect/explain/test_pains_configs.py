@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import posenc
-from tests.configs import GEMMA_3, PLAIN, VERSION_4
+from tests.detect.configs import GEMMA_3, PLAIN, VERSION_4
 from tests.tolerances import FLOAT64, assert_close
 
 

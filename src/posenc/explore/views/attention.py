@@ -8,13 +8,7 @@ from typing import Any
 
 from posenc._core.errors import PosencError
 from posenc.explore import snippets
-from posenc.explore.panels.axes import stops
-from posenc.explore.panels.text import number, signed, whole
-from posenc.explore.state import catalogue
-from posenc.explore.state.entry import made, samples
-from posenc.explore.state.fields import Option, choice, integer, switch, text
-from posenc.explore.state.scene import Page, Scene, ViewShape
-from posenc.explore.views.attention_panels import (
+from posenc.explore.attention_panels import (
     EncodingColumn,
     TypedSentence,
     UnfitColumn,
@@ -25,6 +19,12 @@ from posenc.explore.views.attention_panels import (
     terms,
     written,
 )
+from posenc.explore.panels.axes import stops
+from posenc.explore.panels.text import number, signed, whole
+from posenc.explore.state import catalogue
+from posenc.explore.state.entry import made, samples
+from posenc.explore.state.fields import Option, choice, integer, switch, text
+from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.plot.content import Content, from_arrays, random_content, trained_content
 from posenc.plot.views import attention
 

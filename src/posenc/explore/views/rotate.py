@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc.explore import snippets
+from posenc.explore import pair_use, snippets
 from posenc.explore.panels.axes import cells, float32, stops, values
 from posenc.explore.panels.panels import (
     Block,
@@ -27,7 +27,6 @@ from posenc.explore.panels.text import number, plural, signed, spread, thin, who
 from posenc.explore.state.fields import Option, choice, integer
 from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.explore.state.sources import learnt
-from posenc.explore.views import pair_use
 from posenc.plot.columns import channels_of, pairs_of, width_of
 from posenc.plot.views import rotation
 from posenc.plot.views.rotation import RotationView

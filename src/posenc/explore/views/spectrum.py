@@ -12,10 +12,10 @@ from posenc.explore import snippets
 from posenc.explore.panels.axes import cells, float32, logarithmic, stops, values
 from posenc.explore.panels.panels import Block, Chart, Fact, Heading, Heatmap, Mark, Prose, Series
 from posenc.explore.panels.text import number, plural, spread, whole
+from posenc.explore.spectra import MOST_ROWS, LearnedRows, analysis
 from posenc.explore.state.entry import Chosen
 from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.explore.state.sources import held
-from posenc.explore.views.spectra import MOST_ROWS, LearnedRows, analysis
 from posenc.plot import palette
 from posenc.plot.views import similarity
 
@@ -220,7 +220,7 @@ def _readout(data: LearnedRows, p: int, j: int) -> tuple[Block, ...]:
 
 
 def _code(scene: Scene, count: int) -> str:
-    lines = ["from posenc.explore.views.spectra import analysis", *snippets.spec_lines(scene)]
+    lines = ["from posenc.explore.spectra import analysis", *snippets.spec_lines(scene)]
     params = ", params=params" if scene.a.params else ""
     lines.append(f'rows = posenc.table(pe, {count}{params}, dtype="float64")')
     return "\n".join(

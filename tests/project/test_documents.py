@@ -1,0 +1,190 @@
+"""Documents are code that ran: every example of the docstrings and of the Markdown files."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import os
+import pkgutil
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from sybil import Document, Example, Sybil
+from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
+
+import posenc
+import posenc_study
+from posenc._names import SPECS
+
+ROOT = Path(__file__).resolve().parents[2]
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+MODULES = sorted(
+    module.name
+    for package in (posenc, posenc_study)
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+    if not module.name.endswith("__main__")
+)
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in [*ROOT.glob("*.md"), ROOT / "study" / "README.md", *(ROOT / "docs").rglob("*.md")]
+    if not {"_build", "_generated", "encodings"} & set(path.relative_to(ROOT).parts)
+)
+
+
+@pytest.fixture(autouse=True)
+def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What an example registers is known to that example alone."""
+    monkeypatch.setattr("posenc.registry._registered", {})
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings(name: str) -> None:
+    module = importlib.import_module(name)
+    report: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=FLAGS, verbose=False)
+    for test in doctest.DocTestFinder(exclude_empty=True).find(module, name):
+        runner.run(test, out=report.append)
+    assert not report, "\n".join(report)
+
+
+def test_docstrings_are_found() -> None:
+    module = importlib.import_module("posenc.functional._table")
+    tests = doctest.DocTestFinder().find(module, module.__name__)
+    assert {test.name.rpartition(".")[2] for test in tests if test.examples} >= {"add", "table"}
+
+
+# --- Markdown -------------------------------------------------------------------------------------
+
+
+def run_console(example: Example) -> str | None:
+    """Run `$ posenc ...` and `$ python ...` lines and compare what follows each.
+
+    `...` stands for anything. Scripts are those of `docs/examples`, which lie in the folder.
+    """
+    sessions = re.split(r"^\$ ", example.parsed, flags=re.MULTILINE)
+    assert not sessions[0].strip(), "a console block begins with a command"
+    for session in sessions[1:]:
+        command, _, expected = session.partition("\n")
+        program, *arguments = shlex.split(command)
+        assert program in ("posenc", "python"), f"{program}: only posenc and python are run"
+        done = subprocess.run(
+            [Path(sys.executable).with_name(program), *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=example.namespace["folder"],
+        )
+        got = done.stdout + done.stderr
+        if not doctest.OutputChecker().check_output(expected, got, doctest.ELLIPSIS):
+            return f"$ {command}\nexpected:\n{expected}\ngot:\n{got}"
+    return None
+
+
+def apply_diff(example: Example) -> str | None:
+    """Apply a diff to an example file; the blocks behind it import the result.
+
+    Hunks have no line numbers: each stands behind `@@`, and its old lines must be found once.
+    """
+    old, new, *lines = example.parsed.splitlines()
+    assert old.startswith("--- "), "a diff begins with its old file"
+    assert new.startswith("+++ "), "a diff goes on with its new file"
+    folder: Path = example.namespace["folder"]
+    text = (folder / old[4:]).read_text(encoding="utf-8")
+    for hunk in re.split(r"^@@\n", "\n".join([*lines, ""]), flags=re.MULTILINE):
+        rows = hunk.splitlines()
+        assert all(row[:1] in ("", " ", "-", "+") for row in rows), hunk
+        before = "".join(f"{row[1:]}\n" for row in rows if not row.startswith("+"))
+        after = "".join(f"{row[1:]}\n" for row in rows if not row.startswith("-"))
+        if text.count(before) != 1:
+            return f"{old[4:]} has these lines {text.count(before)} times:\n{before}"
+        text = text.replace(before, after)
+    (folder / new[4:]).write_text(text, encoding="utf-8")
+    return None
+
+
+def check_shell(example: Example) -> str | None:
+    """Shell blocks are not run; what they name must exist."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for line in example.parsed.splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["make"] and not set(words[1:]) <= targets:
+            return f"{line}: the Makefile has no such target"
+        if words and words[0] not in {"make", "pip", "cd", "git", "python"}:
+            return f"{line}: {words[0]} is not checked here"
+        if words[:1] == ["python"] and not (ROOT / words[1]).exists():
+            return f"{line}: no such script"
+    return None
+
+
+NOT_CODE = ("text", "bibtex", "json", "toml")
+SYBIL = Sybil(
+    parsers=[
+        PythonCodeBlockParser(doctest_optionflags=FLAGS),
+        CodeBlockParser("console", run_console),
+        CodeBlockParser("diff", apply_diff),
+        CodeBlockParser("sh", check_shell),
+        *(CodeBlockParser(language, lambda _: None) for language in NOT_CODE),
+    ]
+)
+
+
+# Pages that compile or export, with what a change of which runs them.
+SLOW = {"docs/onnx.md": pytest.mark.slow("torch", "kernels", "functional/_rotate.py")}
+
+
+@pytest.fixture
+def threads() -> Iterator[None]:
+    """What a page sets torch to is not left to other tests."""
+    torch = sys.modules.get("torch")
+    before = torch.get_num_threads() if torch else len(os.sched_getaffinity(0))
+    yield
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("page", [pytest.param(p, marks=SLOW.get(p, ())) for p in PAGES])
+def test_pages(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    for file in (ROOT / "docs" / "examples").iterdir():
+        shutil.copy(file, tmp_path)
+        monkeypatch.delitem(sys.modules, file.stem, raising=False)
+    document: Document = SYBIL.parse(ROOT / page)
+    document.namespace["folder"] = tmp_path
+    evaluated = []
+    for example in document.examples():
+        example.evaluate()
+        evaluated.append(example.start)
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for block in re.finditer(r"^```(?![{`])(\S+)\n.*?^```$", text, re.MULTILINE | re.DOTALL):
+        ran = any(block.start() <= start < block.end() for start in evaluated)
+        assert ran, f"nothing runs blocks of the language {block[1]!r}"
+
+
+def test_the_quickstart_needs_numpy_alone() -> None:
+    text = (ROOT / "docs" / "quickstart.md").read_text("utf-8")
+    assert set(re.findall(r"^(?:>>> )?(?:import|from) (\w+)", text, re.MULTILINE)) == {
+        "numpy",
+        "posenc",
+    }
+
+
+def test_links_between_files_lead_somewhere() -> None:
+    made = {
+        f"encodings/{name}.md" for name in ("index", *SPECS)
+    }  # by the build of the documentation
+    broken = [
+        f"{page}: {target}"
+        for page in PAGES
+        for target in re.findall(r"\]\((?!https?:|#)([^)#\s]+)", (ROOT / page).read_text("utf-8"))
+        if target not in made and not ((ROOT / page).parent / target).exists()
+    ]
+    assert not broken

@@ -1,0 +1,521 @@
+"""What holds of the repository as a whole: imports, layers, versions, generated texts."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.metadata
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+import pytest
+
+import posenc
+import posenc_study
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCES = (ROOT / "src", ROOT / "study" / "src")
+HEAVY = ("torch", "jax", "matplotlib", "scipy")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, check=False, cwd=ROOT
+    )
+
+
+# --- imports ------------------------------------------------------------------------------------
+
+
+def loaded_after(statement: str) -> set[str]:
+    """The modules in a fresh process after a statement."""
+    done = run("-c", f"{statement}\nimport sys; print(*sys.modules)")
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import posenc",
+        "import posenc; posenc.Sinusoidal; posenc.table",
+        "import posenc; posenc.add(posenc.Sinusoidal(8), posenc.table(posenc.Sinusoidal(8), 4))",
+        "import posenc\nfor name in posenc.__all__: getattr(posenc, name)",
+        "import posenc; posenc.from_json(posenc.to_json(posenc.Sinusoidal(8)))",
+        "import posenc.cli",
+    ],
+)
+def test_nothing_heavy_is_imported(statement: str) -> None:
+    assert not loaded_after(statement) & set(HEAVY)
+
+
+@pytest.mark.costly
+def test_that_test_would_notice() -> None:
+    loaded = loaded_after("import posenc.torch")
+    assert "torch" in loaded
+    assert "torch.distributed.tensor" not in loaded  # a second, for those who divide nothing
+    assert "scipy" in loaded_after("import scipy")
+
+
+UNASKED = ("posenc_study", "posenc.explore", "posenc.learn", "posenc.plot")
+COMMANDS = (
+    "list",
+    "cite RoPE",
+    "table --dim 4 --length 2",
+    "encode word --dim 4 --json",
+    "locate --dim 8 --at 0 --value 0.5",
+    "explain --plan bloom",
+    "check --list",
+)
+
+
+def test_what_is_not_asked_for_is_not_imported() -> None:
+    """The larger packages cost nothing to those who do not use them."""
+    verbs = (
+        "import posenc; posenc.table(posenc.Sinusoidal(8), 4); posenc.bias(posenc.ALiBi(2), 3)\n"
+        "for name in posenc.__all__: getattr(posenc, name)"
+    )
+    commands = (
+        "import contextlib, io\nfrom posenc.cli import app\n"
+        f"for line in {COMMANDS}:\n"
+        "    with contextlib.redirect_stdout(io.StringIO()):\n"
+        "        try: app.main(line.split())\n"
+        "        except SystemExit as end: assert not end.code, (line, end.code)"
+    )
+    for statement in (verbs, commands):
+        loaded = loaded_after(statement)
+        assert "posenc.functional" in loaded
+        assert not {name for name in loaded if name.startswith(UNASKED)}
+
+
+def test_a_bare_import_leaves_even_numpy_alone() -> None:
+    assert "numpy" not in loaded_after("import posenc")
+
+
+def test_a_star_import_brings_the_public_names() -> None:
+    code = "from posenc import *\nnames = set(dir())"
+    done = run("-c", f"{code}\nprint(*names)")
+    assert set(posenc.__all__) <= set(done.stdout.split()), done.stderr
+    assert not {"torch", "jax", "np", "numpy"} & set(done.stdout.split())
+
+
+def test_public_names() -> None:
+    assert list(posenc.__all__) == sorted(set(posenc.__all__))
+    assert set(posenc.__all__) <= set(dir(posenc))
+    with pytest.raises(AttributeError, match="Did you mean 'Sinusoidal'"):
+        posenc.Sinusoidl  # noqa: B018
+    # A verb and a package of the same name would take each other's place under `posenc.`.
+    packages = {path.parent.name for path in (ROOT / "src" / "posenc").glob("*/__init__.py")}
+    modules = {path.stem for path in (ROOT / "src" / "posenc").glob("*.py")}
+    for name in (packages | modules) & set(posenc.__all__):
+        assert isinstance(getattr(posenc, name), ModuleType)
+
+
+def test_an_editable_install_leaves_the_path_in_charge(tmp_path: Path) -> None:
+    """Another tree on PYTHONPATH is the one that is tested: no hook of the install precedes it."""
+    other = tmp_path / "posenc" / "__init__.py"
+    other.parent.mkdir()
+    other.write_text("")
+    code = "import posenc; print(posenc.__file__)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=tmp_path.parent,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )
+    assert Path(done.stdout.strip()) == other
+
+
+# --- layers ---------------------------------------------------------------------------------------
+
+
+def test_layers_stand_as_designed() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    assert settings["contracts"][0]["layers"] == [
+        "(cli)",
+        "(explore) | (testing)",
+        "(learn)",
+        "(plot)",
+        "(detect)",
+        "(torch)",
+        "functional",
+        "(kernels) | (presets)",
+        "registry",
+        "encodings",
+        "(scaling) | positions",
+        "_core",
+        "_names",
+    ]
+    layered = [found for found in settings["contracts"] if found["type"] == "layers"]
+    assert all(contract["exhaustive"] for contract in layered)
+
+
+def test_no_private_name_crosses_a_package() -> None:
+    """An underscored module or name is used in its own package alone; `_core` is for all."""
+    crossing = []
+    files = {path: path.relative_to(source) for source in SOURCES for path in source.rglob("*.py")}
+    for path, name_of_file in files.items():
+        home = name_of_file.parts[:-1]
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("posenc"):
+                within = tuple(node.module.split("."))  # type: ignore[union-attr]
+                for name in ((*within, alias.name) for alias in node.names):
+                    private = [i for i, part in enumerate(name) if re.match("_(?!core$|_)", part)]
+                    if private and home[: private[0]] != name[: private[0]]:
+                        crossing.append(f"{name_of_file}: {'.'.join(name)}")
+    assert not crossing
+
+
+def test_the_detective_has_no_underscored_file() -> None:
+    detect = ROOT / "src" / "posenc" / "detect"
+    assert not [path for path in detect.rglob("_*.py") if path.name != "__init__.py"]
+
+
+def test_every_folder_of_the_source_is_a_package() -> None:
+    # import-linter and mypy pass over folders without `__init__.py`.
+    bare = [
+        path.parent
+        for source in SOURCES
+        for path in source.rglob("*.py")
+        if not (path.parent / "__init__.py").exists()
+    ]
+    assert not bare
+
+
+def lines_of(place: str) -> int:
+    """How many lines a function or class has, named as `path: Class.method`."""
+    path, _, name = place.partition(": ")
+    text = (ROOT / "src" / "posenc" / path).read_text(encoding="utf-8")
+    missing = f"docs/house.md: {path} has no {name}"
+    if not path.endswith(".py"):
+        body = re.search(rf"^\S[^\n;]*\b{name}\(.*?^\}}$", text, re.MULTILINE | re.DOTALL)
+        assert body is not None, missing
+        return body[0].count("\n") + 1
+    node: Any = ast.parse(text)
+    for part in name.split("."):
+        node = next((n for n in node.body if getattr(n, "name", "") == part), None)
+        assert node is not None, missing
+    return int(node.end_lineno - node.lineno + 1)
+
+
+def test_each_trail_through_the_house_exists_and_is_short() -> None:
+    text = (ROOT / "docs" / "house.md").read_text(encoding="utf-8")
+    trails = re.findall(r"^### (.+?)\n(.*?)(?=^##)", text, re.MULTILINE | re.DOTALL)
+    assert len(trails) == 3
+    for title, trail in trails:
+        places = re.findall(r"^\| `(\S+: [\w.]+)` \|", trail, re.MULTILINE)
+        assert len(places) > 4, title
+        assert sum(map(lines_of, places)) <= 600, title
+
+
+def test_types_are_announced() -> None:
+    assert (ROOT / "src" / "posenc" / "py.typed").exists()
+
+
+# --- tiers of the tests ---------------------------------------------------------------------------
+
+
+@pytest.mark.costly
+def test_every_slow_test_names_its_subject() -> None:
+    """CI runs a slow test where its subject changed, so a subject is a file or folder that is."""
+    marks = []
+    for path in (ROOT / "tests").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and ast.unparse(node) == "pytest.mark.slow":
+                marks.append((path.name, node.lineno, []))
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.slow":
+                subjects = [a.value for a in node.args if isinstance(a, ast.Constant)]
+                marks.append((path.name, node.func.lineno, subjects or ["*"]))
+    named = {mark[:2] for mark in marks if mark[2]}
+    assert not [mark[:2] for mark in marks if mark[:2] not in named]
+    subjects = {subject for mark in marks for subject in mark[2]} - {"*"}
+    assert len(subjects) > 5
+    assert not [name for name in subjects if not (ROOT / "src" / "posenc" / name).exists()]
+
+
+# --- versions and texts ---------------------------------------------------------------------------
+
+
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = SETTINGS["project"]
+STUDY = ROOT / "study"
+OF_STUDY = tomllib.loads((STUDY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+TEXT_LICENSE = "Apache-2.0 AND PSF-2.0"
+
+
+def test_version_and_changelog_agree() -> None:
+    """The changelog begins with the version, dated, or with the next one."""
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## \[(.+?)\] - (.+)$", changelog, re.MULTILINE)
+    first, date = headings[0]
+
+    def order(version: str) -> list[int]:
+        return list(map(int, version.split(".")))
+
+    if date == "unreleased":
+        assert order(first) > order(posenc.__version__)
+        assert [name for name, _ in headings[1:2]] in ([], [posenc.__version__])
+    else:
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", date)
+        assert first == posenc.__version__
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {posenc.__version__}\n" in citation
+    assert importlib.metadata.version("posenc") == posenc.__version__
+
+
+def test_posenc_brings_no_study_and_the_study_its_own_posenc() -> None:
+    required = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["all"]]
+    assert not [line for line in required if "study" in line]
+    build = SETTINGS["tool"]["scikit-build"]
+    assert build["wheel"]["packages"] == ["src/posenc"]
+    assert {"/study", "/tests/study"} <= set(build["sdist"]["exclude"])
+    assert posenc_study.__version__ == posenc.__version__
+    assert f"posenc[torch,plot]=={posenc.__version__}" in OF_STUDY["dependencies"]
+
+
+def test_the_command_of_the_study_is_the_one_that_posenc_asks_for() -> None:
+    from posenc.cli import _app
+
+    [(name, place)] = OF_STUDY["entry-points"][_app.GROUP].items()
+    assert _app.COMMANDS[name][0] == OF_STUDY["name"]
+    module, _, attribute = place.partition(":")
+    assert getattr(importlib.import_module(module), attribute).name in ("command", name)
+
+
+def test_the_oldest_versions_are_those_of_the_package() -> None:
+    """`make compat` tries what `pyproject.toml` promises."""
+    pins = (ROOT / "constraints" / "oldest.txt").read_text(encoding="utf-8").splitlines()
+    oldest = dict(line.split("==") for line in pins if "==" in line)
+    extras = PROJECT["optional-dependencies"]
+    promised = [*PROJECT["dependencies"], *extras["jax"]]
+    assert len(promised) == 4
+    for requirement in promised:
+        name, version = requirement.split(">=")
+        assert re.fullmatch(rf"{re.escape(version)}(\.0)*", oldest[name]), requirement
+
+
+def test_workflows_call_what_is_there() -> None:
+    """They do what anybody can do here: run `.ci/run`, or a target of the Makefile."""
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for path in (ROOT / ".github" / "workflows").glob("*.yml"):
+        text = path.read_text(encoding="utf-8")
+        called = set(re.findall(r"run: make ([a-z-]+)", text))
+        assert called <= targets, path.name
+        assert "contents: read" in text
+        assert "secrets." not in text  # nothing is uploaded
+        # A tag may be moved to other code: an action is named by its commit.
+        for used in re.findall(r"uses: (.*)", text):
+            assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}  # v[0-9]+\.[0-9]+\.[0-9]+", used), (
+                used
+            )
+
+
+def test_every_licence_in_the_tree_is_declared() -> None:
+    """Texts of others come with their licences, which the package names and carries."""
+    for top, project, words in ((ROOT, PROJECT, "Apache-2.0"), (STUDY, OF_STUDY, TEXT_LICENSE)):
+        carried = {str(path.relative_to(top)) for path in (top / "src").rglob("*LICENSE*")}
+        assert set(project["license-files"]) == {"LICENSE", *carried}
+        assert bool(carried) == ("PSF" in words)
+        assert project["license"] == words
+    assert (STUDY / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+    told = (STUDY / "src/posenc_study/data/README.md").read_text(encoding="utf-8")
+    assert "PSF\nLicense Version 2" in told
+
+
+def test_classifiers_follow_the_versions_that_are_supported() -> None:
+    prefix = "Programming Language :: Python :: 3."
+    named = [int(line.removeprefix(prefix)) for line in PROJECT["classifiers"] if prefix in line]
+    assert PROJECT["requires-python"] == f">=3.{named[0]}"
+    assert named == list(range(named[0], named[-1] + 1))
+    supported = f"Supported are Python 3.{named[0]} and newer"
+    assert supported in (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.usefixtures("tools")
+def test_the_page_of_the_package_leads_to_no_file_beside_it() -> None:
+    import package_page
+
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = package_page.page(readme)
+    targets = re.findall(r"\]\(([^)\s]+)\)", text)
+    assert all(target.startswith(("https:", "#")) for target in targets)
+    assert "a pattern that is not in the table: docs/plots.md." in text  # a link, as its words
+    assert "docs/img/" not in text
+    code = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+    assert code.findall(text) == code.findall(readme)
+    assert package_page.page("```\nx[0](y)\n```\n[a](b.md)") == "```\nx[0](y)\n```\na"
+    kept = "[a](https://example.org/x) and ![b](https://example.org/y.png)"
+    assert package_page.page(f"{kept} [c](d.md)") == f"{kept} c"
+    source = "https://example.org/r"
+    assert package_page.page(f"{kept} [c](d.md)\n\n![e](f.png)", source) == (
+        f"{kept} [c]({source}/blob/main/d.md)\n\n![e]({source}/raw/main/f.png)"
+    )
+    built = package_page.dynamic_metadata("readme", {})["text"]
+    assert built == package_page.page(readme, package_page.source_url())
+
+
+@pytest.mark.usefixtures("tools")
+def test_the_pairings_that_pages_name_are_those_of_the_rows() -> None:
+    import family_pairings
+
+    transformers, gguf = family_pairings.rows().values()
+    half, interleaved = (set(transformers[order]) for order in ("half", "interleaved"))
+    for names, own, other in (
+        ({"llama", "mistral", "qwen2", "qwen3", "gemma", "gpt_neox"}, half, interleaved),
+        ({"gptj", "cohere", "roformer"}, interleaved, half),
+    ):
+        assert names <= own - other
+    assert {"deepseek_v3", "deepseek_v32"} <= half & interleaved  # by a key, and by the indexer
+    assert "llama" in set(gguf["interleaved"]) - set(gguf["half"])
+    assert posenc.preset("llama-meta", 8).pairing.order == "interleaved"
+    assert "rotate_half" in family_pairings.LEAD
+
+
+def test_changelog_has_numerics() -> None:
+    assert "\n### Numerics\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_every_pinned_version_is_exact() -> None:
+    pins = (ROOT / "constraints" / "versions.txt").read_text().splitlines()
+    loose = [line for line in pins if line and not re.fullmatch(r"#.*|[\w.-]+==[\w.!]+", line)]
+    assert not loose
+    names = [line.partition("==")[0].lower() for line in pins if "==" in line]
+    peers = (ROOT / "constraints" / "peers.txt").read_text().splitlines()
+    assert {line for line in peers if line and not line.startswith("#")} <= set(names)
+
+
+def test_generated_texts_follow_the_measurements() -> None:
+    done = run("tools/generate.py", "--check")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.costly
+def test_docstrings_pass_their_check() -> None:
+    done = run("tools/check_docstrings.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(re.findall(r"(\d+) public names", done.stdout)[0]) > len(posenc.__all__) // 2
+
+
+def test_words_that_a_docstring_lists_are_those_of_its_annotation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import check_docstrings
+
+    def verb(kernel: Literal["auto", "cpu"] | None = None) -> None:
+        """Name a kernel.
+
+        Parameters
+        ----------
+        kernel : {"auto", "gpu"}, optional
+            Which one.
+        """
+
+    [told] = check_docstrings.other_words(verb)
+    assert told == "of 'kernel', not listed: ['cpu']; listed, but no word of it: ['gpu']"
+    assert not [*check_docstrings.other_words(posenc.rotate)]
+    assert not [*check_docstrings.other_words(posenc.ALiBi)]
+
+
+def test_the_ceilings_notice_what_rises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    import ceilings
+
+    many = ", ".join(f"p{n}" for n in range(10))
+    nested = "for a in b:\n  if a:\n   while a:\n    with a:\n     pass"
+    source = tmp_path / "src" / "posenc"
+    source.mkdir(parents=True)
+    (source / "one.py").write_text(
+        f"def f({many}):\n found = 1\n\nclass Twice: pass\n" + "\n" * 400
+    )
+    indented = "".join(f" {line}\n" for line in nested.split("\n"))
+    (source / "two.py").write_text(f"class _Twice: pass\ndef g(self, b):\n{indented}")
+    monkeypatch.setattr(ceilings, "ROOT", tmp_path)
+    monkeypatch.setattr(ceilings, "SOURCES", [source])
+    figures, places = ceilings.measured()
+    assert figures == dict.fromkeys(figures, 1) | {"empty-names": round(100 / 14, 2)}
+    assert all(places.values())
+    project = tmp_path / "pyproject.toml"
+    lines = "".join(f"{key} = {9 if key == 'long-files' else 0}\n" for key in figures)
+    project.write_text(f"[tool.ceilings]\n{lines}")
+    monkeypatch.setattr(ceilings, "PROJECT", project)
+    monkeypatch.setattr(sys, "argv", ["ceilings.py", "--lower"])
+    assert ceilings.main() == 1
+    assert project.read_text() == f"[tool.ceilings]\n{lines}".replace(
+        "long-files = 9", "long-files = 1"
+    )
+
+
+# --- the documentation ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+
+
+@pytest.mark.usefixtures("tools")
+def test_a_page_needs_an_equation_and_bibtex() -> None:
+    import pages
+
+    whole = pages.page_of(posenc.Sinusoidal)
+    assert all(f"| `{name}` |" in whole for name in ("dim", "base", "phase", "whisper"))
+
+    def without(**changes: str) -> Any:
+        return type(
+            "Clock", (posenc.Sinusoidal,), {"__doc__": posenc.Sinusoidal.__doc__, **changes}
+        )
+
+    assert pages.page_of(without())
+    with pytest.raises(ValueError, match="Clock: no BibTeX"):
+        pages.page_of(without(bibtex=""))
+    with pytest.raises(ValueError, match="Clock: the docstring has no equation"):
+        pages.page_of(without(__doc__="A clock."))
+
+
+@pytest.mark.usefixtures("tools")
+def test_an_encoding_without_a_page_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    import pages
+
+    made = [f"encodings/{name}" for name in pages.registry.SPECS]
+    assert pages.missing(["index", *made, "encodings/index"]) == set()
+    monkeypatch.setitem(pages.registry.SPECS, "Nobody", "nowhere")
+    assert pages.missing(made) == {"Nobody"}
+
+
+@pytest.mark.usefixtures("tools")
+def test_every_public_name_is_in_the_reference() -> None:
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    named = re.findall(r"auto(?:class|function|module|exception):: ([\w.]+)", text)
+    assert {name.removeprefix("posenc.") for name in named} >= set(posenc.__all__)
+
+
+# --- the picture ----------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("tools")
+@pytest.mark.costly
+def test_the_picture_shows_every_number(tmp_path: Path) -> None:
+    """Each number is a square of pixels of one colour, the colour of its value."""
+    import numpy as np
+    import picture
+    from matplotlib.image import imread
+
+    from posenc.plot import palette
+
+    spec, length, cell = posenc.Sinusoidal(24), 20, 3
+    path = picture.draw_table(spec, length, tmp_path / "table.png", cell=cell)
+    drawn = np.rint(imread(path)[..., :3] * 255).astype("uint8")
+    values = posenc.table(spec, length).astype(float)
+    shades = palette.diverging("light")[palette.indices(values, np.abs(values).max())]
+    expected = shades.repeat(cell, axis=0).repeat(cell, axis=1)
+    windows = np.lib.stride_tricks.sliding_window_view(drawn, expected.shape)
+    assert (windows == expected).all(axis=(3, 4, 5)).sum() == 1

@@ -1,0 +1,446 @@
+"""The battery: the good pass, every law can fail, and peers show the defects known of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import posenc
+from posenc import testing
+from posenc.cli._app import app
+from posenc.testing.peers import PEERS, peer
+from tests.project import mutants
+
+GOOD = {
+    "rotary": mutants.rotary,
+    "table": mutants.table,
+    "grid": lambda: mutants.table(mutants.GoodGrid, axes=2),
+    "bias": mutants.bias,
+}
+EVERY = [
+    (kind, law.name)
+    for kind in ("rotary", "table", "bias")
+    for law in testing.laws(kind)  # type: ignore[arg-type]
+]
+
+
+@pytest.mark.parametrize("kind", GOOD)
+@pytest.mark.costly
+def test_a_good_implementation_passes(kind: str) -> None:
+    card = testing.check(GOOD[kind]())
+    assert card.passed, "\n".join(card.lines())
+    # A law that is not offered proves nothing; only these ask for what these subjects lack.
+    silent = {r.law for r in card.results if r.status == "not offered"}
+    grid = {"rows", "offset", "spec", *(f"near 2^{n}" for n in (17, 20, 24, 31))}
+    assert silent <= (grid if kind == "grid" else {"axes", "grid"})
+
+
+@pytest.mark.parametrize(("kind", "law"), EVERY)
+def test_every_law_can_fail(kind: str, law: str) -> None:
+    mutant = mutants.MUTANTS.get((kind, law))
+    assert mutant is not None, (
+        f"the law {law!r} has no mutant of kind {kind!r}: add one to tests/project/mutants.py, "
+        "an implementation that breaks this law, and is otherwise right"
+    )
+    result = testing.check(mutant(), laws=[law])[law]
+    assert result.status == "fail", result
+    assert result.says
+
+
+# What takes the most time and is not what these are caught by.
+SLOW_LAWS = {"compile", "export"}
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        pytest.param(True, id="with a spec"),
+        pytest.param(False, id="by laws alone", marks=pytest.mark.slow("testing")),
+    ],
+)
+@pytest.mark.parametrize("name", mutants.HIDDEN)
+def test_faults_that_hide_are_found(name: str, named: bool) -> None:
+    make, by_law = mutants.HIDDEN[name]
+    if not named and not by_law:
+        pytest.skip("no law but the spec says what is right here")
+    subject = make() if named else make(spec=None)
+    tried = [law.name for law in testing.laws(subject.kind) if law.name not in SLOW_LAWS]
+    # Until the first that fails.
+    assert any(result.status == "fail" for result in testing.results(subject, tried))
+
+
+def test_the_card_says_what_was_looked_at() -> None:
+    card = testing.check(mutants.rotary(), laws=["heads", "history", "near 2^31", "bfloat16"])
+    looked = card.looked
+    assert looked.calls == sum(result.looked.calls for result in card.results)
+    assert {1, 3, 72} <= looked.heads
+    assert looked.dtypes == {"float32", "bfloat16"}
+    assert (looked.first, looked.last) == (0, 2**31 - 2)
+    assert looked.length == 133_000
+    *_, last = card.lines()
+    assert "looked at: " in last
+    assert "positions 0 to 2147483646; sequences up to 133000" in last
+    assert card.describe()["looked"]["positions"] == [0, 2**31 - 2]
+    assert str(testing.check(mutants.unasked(), laws=["norm"]).looked) == "nothing"
+
+
+SPECS: list[Any] = [
+    posenc.RoPE(64, pairing="half"),
+    posenc.RoPE(64, pairing="interleaved", scaling=posenc.scaling.YaRN(8, original_length=4096)),
+    posenc.RoPE(62, pairing="half", base=500_000),
+    posenc.Sinusoidal(64),
+    posenc.Sinusoidal(63, order="cos_sin"),
+    posenc.Sinusoidal(
+        48, arrangement=posenc.Arrangement(rule="axial", axes=("depth", "height", "width"))
+    ),
+    posenc.ALiBi(12),
+    posenc.Sandwich(8, dim=64),
+]
+
+
+# JAX compiles each operation for each shape, so two specs stand for all there.
+OWN = [
+    *((library, spec) for library in ("torch", "numpy") for spec in SPECS),
+    *(("jax", SPECS[i]) for i in (0, 6)),
+]
+
+
+def own(library: str, spec: Any) -> Any:
+    """A row; the laws ask much of JAX, and of torch's compiler once for each rotation."""
+    often = library == "numpy" or (library == "torch" and spec not in SPECS[1:3])
+    mark = () if often else pytest.mark.slow("testing", "functional", "_core")
+    return pytest.param(library, spec, id=f"{library}-{type(spec).__name__}", marks=mark)
+
+
+@pytest.mark.parametrize(("library", "spec"), [own(*row) for row in OWN])
+@pytest.mark.costly
+def test_our_own_pass(library: Any, spec: Any) -> None:
+    card = testing.check(testing.of_spec(spec, library=library))
+    assert card.passed, "\n".join(card.lines())
+
+
+# What is known of these packages, found by the laws alone. PEERS -> laws that fail.
+KNOWN = {
+    "transformers-rotary": {
+        *("near 2^20", "near 2^24", "near 2^31"), "cast", "empty memory", "checkpoint",
+    },
+    "rotary-embedding-torch": {
+        *("near 2^20", "near 2^24", "near 2^31"), "bfloat16", "float16", "history of dtypes",
+        *("cast", "empty memory", "state dict", "compile"),
+    },
+    "x-transformers-rotary": {
+        *("near 2^20", "near 2^24", "near 2^31"), "cast", "empty memory", "state dict",
+    },
+    "torchtune-rotary": {"negative", "empty memory", "checkpoint"},
+    "torchembed-rotary": {"dtype", "empty memory", "checkpoint"},
+    "timm-rotary": set(),
+    "equinox-rotary": {"settings"},
+    "transformers-dynamic": {
+        *("near 2^17", "near 2^20", "near 2^24", "near 2^31"), "history", "lengths", "rows",
+        *("empty memory", "checkpoint", "compile", "export"),
+    },
+    "positional-encodings-1d": {"history of dtypes", "cast", "empty memory", "state dict"},
+    "positional-encodings-2d": {"history of dtypes", "axes", "empty memory", "state dict"},
+    "positional-encodings-3d": {"history of dtypes", "axes", "empty memory", "state dict"},
+    "torchembed-table": {"empty memory", "checkpoint"},
+    "x-transformers-table": {
+        *("near 2^20", "near 2^24", "near 2^31"), "rows", "empty memory", "checkpoint",
+    },
+    "torchembed-bias": {"decode", "rectangle", "long", "empty memory", "checkpoint"},
+    "attn-gym-bias": {"head counts"},
+    "x-transformers-bias": {"empty memory", "checkpoint"},
+}  # fmt: skip
+
+
+@pytest.fixture
+def settings_of_others() -> Iterator[None]:
+    """JAX as it comes, for packages that were not written for strict settings."""
+    try:
+        import jax
+    except ImportError:
+        yield
+        return
+    with (
+        jax.numpy_dtype_promotion("standard"),
+        jax.numpy_rank_promotion("allow"),
+        jax.debug_nans(False),
+    ):
+        yield
+
+
+# One of each kind is tried each time; between them they fail laws of each sort.
+OFTEN = ("transformers-rotary", "positional-encodings-2d", "x-transformers-table", "attn-gym-bias")
+
+
+@pytest.mark.usefixtures("settings_of_others")
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in OFTEN else pytest.mark.slow("testing"))
+        for name in PEERS
+    ],
+)
+@pytest.mark.costly
+def test_defects_of_peers_show_up(name: str) -> None:
+    try:
+        subject = peer(name)
+    except posenc.DependencyError as error:
+        pytest.skip(str(error))
+    card = testing.check(subject)
+    assert {r.law for r in card.failures} == KNOWN[name], "\n".join(card.lines())
+
+
+def test_an_exception_is_a_result() -> None:
+    def call(*_: Any) -> Any:
+        raise RuntimeError("no\nluck")
+
+    card = testing.check(mutants.rotary(call=call), laws=["norm", "negative"])
+    assert [r.status for r in card.results] == ["fail", "refused"]
+    assert card["norm"].says == "it raises RuntimeError: no luck"
+    assert not card.passed
+
+
+def test_what_cannot_be_asked_does_not_fail() -> None:
+    card = testing.check(mutants.unasked())
+    assert card.passed
+    assert card["norm"].says == "it cannot be asked"
+    with pytest.raises(KeyError):
+        card["nrom"]
+
+
+def test_nan_and_wrong_shapes_fail() -> None:
+    nan = mutants.rotary(call=lambda made, x, positions: x * float("nan"))
+    result = testing.check(nan, laws=["decode"])["decode"]
+    assert result.measured == np.inf
+    assert json.loads(json.dumps(result.describe(), allow_nan=False))["measured"] == "infinity"
+    cut = mutants.rotary(call=lambda made, x, positions: x[..., :-1])
+    assert "shape" in testing.check(cut, laws=["norm"])["norm"].says
+
+
+def test_the_card_shows_the_failing_input() -> None:
+    text = "\n".join(testing.check(mutants.rotary(mutants.Absolute), laws=["negative"]).lines())
+    assert "✗ negative" in text
+    assert "positions [-1, -2, -3, -4]" in text
+    assert "1 fail" in text
+
+
+@pytest.mark.parametrize(
+    ("fields", "word"),
+    [
+        ({"kind": "rotory"}, "kind"),
+        ({"library": "tensorflow"}, "library"),
+        ({"dim": 0}, "dim"),
+    ],
+)
+def test_a_subject_refuses(fields: dict[str, Any], word: str) -> None:
+    known: dict[str, Any] = {"kind": "rotary", "make": lambda: None, "call": lambda *_: None}
+    with pytest.raises(posenc.ArgumentError, match=word):
+        testing.Subject("mine", **{**known, **fields})
+
+
+# --- adapt --------------------------------------------------------------------------------------
+
+
+class Padded(mutants.GoodRotary):
+    """(batch, seq, heads, dim), and positions by the name that others use."""
+
+    def forward(self, x: Any, position_ids: Any) -> Any:
+        return super().forward(x.transpose(1, 2), position_ids).transpose(1, 2)
+
+
+class FromOffset(mutants.GoodRotary):
+    def forward(self, x: Any, start_pos: int = 0) -> Any:
+        import torch
+
+        return super().forward(x, torch.arange(start_pos, start_pos + x.shape[-2]))
+
+
+@pytest.mark.costly
+def test_adapt_finds_the_words() -> None:
+    rope = posenc.RoPE(16, pairing="half")
+    other = testing.adapt(Padded, "rotary", dim=16, layout="bshd", spec=rope)
+    card = testing.check(other)
+    assert card.passed, "\n".join(card.lines())
+    assert card["spec"].status == "pass"
+    card = testing.check(testing.adapt(FromOffset, "rotary", dim=16, spec=rope))
+    assert card.passed
+    assert card["offset"].status == "pass"
+    assert card["packing"].status == "not offered"
+
+
+@pytest.mark.costly
+def test_adapt_of_tables_and_lengths() -> None:
+    import torch
+
+    class Adds(mutants.GoodTable):
+        def __init__(self, d_model: int, max_len: int) -> None:
+            super().__init__(d_model)
+            self.longest = max_len
+
+        def forward(self, x: Any) -> Any:  # type: ignore[override]
+            rows = super().forward(torch.arange(x.shape[1]), x.dtype)
+            return x + rows
+
+    table = testing.adapt(
+        Adds, "table", dim=16, arguments={"max_len": 9}, spec=posenc.Sinusoidal(16)
+    )
+    card = testing.check(table)
+    assert card["spec"].status == "pass"
+    assert card["decode"].status == "not offered"
+    assert table.build().longest == 9
+
+    def lengths(q_len: int, k_len: int) -> Any:
+        made = mutants.GoodBias(8)
+        return made(torch.arange(k_len - q_len, k_len), torch.arange(k_len))
+
+    card = testing.check(testing.adapt(lengths, "bias", spec=posenc.ALiBi(8)))
+    assert card.passed, "\n".join(card.lines())
+    assert card["rectangle"].status == "pass"
+    with pytest.raises(posenc.ArgumentError, match="callable"):
+        testing.adapt(3, "rotary")
+
+
+# --- command and plugin -------------------------------------------------------------------------
+
+MODULE = """
+import numpy as np
+
+def rotate(x, positions):
+    "Half pairing, in the dtype of x throughout."
+    dim = x.shape[-1]
+    angle = positions[..., None, :, None].astype(x.dtype) * np.asarray(
+        10000.0 ** (-np.arange(dim // 2) * 2 / dim), x.dtype)
+    a, b = x[..., :dim // 2], x[..., dim // 2:]
+    c, s = np.cos(angle), np.sin(angle)
+    return np.concatenate([a * c - b * s, b * c + a * s], -1)
+
+def subject():
+    from posenc.testing import adapt
+    return adapt(rotate, "rotary", library="numpy")
+
+class Nested:
+    rotate = staticmethod(rotate)
+"""
+
+
+def posenc_check(*args: str) -> tuple[int, str]:
+    done = CliRunner().invoke(app, ["check", *args])
+    return done.exit_code, done.output
+
+
+@pytest.fixture
+def module(tmp_path: Path) -> str:
+    path = tmp_path / "naive_rope.py"
+    path.write_text(MODULE, encoding="utf-8")
+    return str(path)
+
+
+@pytest.mark.costly
+def test_command(module: str) -> None:
+    code, text = posenc_check(f"{module}:rotate", "--kind", "rotary", "--library", "numpy")
+    assert code == 1
+    assert "✗ float16" in text
+    assert "✓ shift" in text
+    code, text = posenc_check(
+        f"{module}:Nested.rotate", "--kind", "rotary", "--library", "numpy", "--laws", "shift,norm"
+    )
+    assert code == 0, text
+    spec = '{"type": "RoPE", "dim": 64, "pairing": "interleaved"}'
+    code, text = posenc_check(
+        *(f"{module}:rotate", "--kind", "rotary", "--library", "numpy", "--laws", "spec"),
+        *("--spec", spec, "--json"),
+    )
+    assert code == 1
+    (result,) = json.loads(text)["results"]
+    assert result["status"] == "fail"
+    assert result["input"]["positions"].startswith("0, 1")
+
+
+def test_command_on_specs_and_peers() -> None:
+    assert posenc_check('{"type": "ALiBi", "heads": 12}')[0] == 0
+    code, text = posenc_check("peer:attn-gym-bias", "--laws", "head counts,shift")
+    if "pip install" not in text:
+        assert code == 1
+        assert "✗ head counts" in text
+    code, text = posenc_check("--list")
+    assert code == 0
+    assert "gradient" in text
+    assert "torchtune" in text
+    assert set(json.loads(posenc_check("--list", "--json")[1])) == {"laws", "peers"}
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "word"),
+    [
+        ((), 2, "TARGET"),
+        (("rotate",), 2, "MODULE:NAME"),
+        (("rotate:", "--kind", "rotary"), 2, "MODULE:NAME"),
+        ((":rotate", "--kind", "rotary"), 2, "MODULE:NAME"),
+        (("no_such_module_here:rotate", "--kind", "rotary"), 2, "no module"),
+        (("no/such/file.py:rotate", "--kind", "rotary"), 2, "not there"),
+        (("posenc:RoPEE", "--kind", "rotary"), 2, "RoPE"),
+        (("posenc:table",), 2, "--kind"),
+        (("posenc:table", "--kind", "rotery"), 2, "rotary"),
+        (("posenc:table", "--kind", "table", "--args", "["), 2, "JSON"),
+        (("posenc:table", "--kind", "table", "--args", "[" * 100_000), 2, "a text of settings"),
+        (("posenc:table", "--kind", "table", "--args", "3"), 2, "object"),
+        (("posenc:__version__", "--kind", "table"), 2, "callable"),
+        (("peer:torchtunes",), 2, "torchtune"),
+        (('{"type": "ALiBi"}',), 2, "heads"),
+        (('{"type": "Ladder"}',), 2, "no encoding"),
+        (('{"type": "ALiBi", "heads": 4}', "--laws", "shfit"), 2, "shift"),
+        (('{"type": "Shaw", "dim": 4, "clip": 2}',), 2, "rotation"),
+    ],
+)
+def test_command_refuses(args: tuple[str, ...], code: int, word: str) -> None:
+    found, text = posenc_check(*args)
+    assert found == code, text
+    assert word in text
+    assert "Traceback" not in text
+
+
+@pytest.mark.parametrize(
+    ("target", "code", "words"),
+    [
+        ("naive_rope.py:subject", 1, ["float16"]),
+        ("posenc:RoPE", 4, []),
+        ("naive_rope.py:nothing", 4, ["nothing"]),
+    ],
+)
+@pytest.mark.costly
+def test_pytest_plugin(module: str, target: str, code: int, words: list[str]) -> None:
+    # By the file, whether or not an installation has registered it.
+    plugin = ["-p", "no:posenc", "-p", "posenc.testing.pytest_plugin"]
+    command = [sys.executable, "-m", "pytest", *plugin, "-q"]
+    done = subprocess.run(
+        [*command, "-p", "no:cacheprovider", "--posenc", target, "--rootdir", "."],
+        cwd=Path(module).parent,
+        env={**os.environ, "PYTHONPATH": str(Path(posenc.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    if code == 1:
+        assert " failed, " in done.stdout
+        assert "float16 costs its own rounding" in done.stdout
+        assert "input: positions" in done.stdout
+
+
+def test_the_plugin_imports_nothing_until_asked() -> None:
+    code = (
+        "import sys, posenc.testing.pytest_plugin\n"
+        "print([m for m in ('numpy', 'torch', 'posenc.testing.battery') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
