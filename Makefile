@@ -11,6 +11,8 @@ MAKEFLAGS += --no-builtin-rules
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3)
 WORKERS ?= 2
+# What has fallen is written into pyproject.toml; CI passes --exact, to which that is an error.
+CEILINGS ?= --lower
 
 BIN := .venv/bin
 READY := .venv/.ready
@@ -123,7 +125,7 @@ check: $(READY) ## format, lint, types, layers, docstrings, ceilings, spelling, 
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python tools/check_docstrings.py
-	@$(BIN)/python tools/ceilings.py
+	@$(BIN)/python tools/ceilings.py $(CEILINGS)
 	@$(BIN)/typos
 	@$(BIN)/python tools/generate.py --check
 	@echo 'All checks passed.'

@@ -165,7 +165,7 @@ def try_out(archive: Path, made: dict[int, Path], of_study: Path, there: dict[in
 
 def prepared() -> str:
     """The version to release, if the changelog and the citation agree with it."""
-    text = (ROOT / "src/posenc/__init__.py").read_text(encoding="utf-8")
+    text = (ROOT / "src/posenc/_names.py").read_text(encoding="utf-8")
     version = re.findall(r'__version__ = "(.+?)"', text)[0]
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     heading = re.findall(r"^## \[(.+?)\] - (.+)$", changelog, re.MULTILINE)[:1]

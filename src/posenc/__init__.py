@@ -9,11 +9,11 @@ import importlib
 from typing import Any
 
 from posenc._names import ALIASES as _ALIASES
+from posenc._names import HANDED as _HANDED
 from posenc._names import HOMES as _HOMES
 from posenc._names import PACKAGES as _PACKAGES
+from posenc._names import __version__ as __version__
 from posenc._names import has_part as _has_part
-
-__version__ = "0.1.0"
 
 __all__ = [*sorted(_HOMES)]  # noqa: PLE0604 - the names stand in `_names`
 
@@ -34,6 +34,23 @@ def __getattr__(name: str) -> Any:
     value = module if _HOMES[name] == f"posenc.{name}" else getattr(module, name)
     globals()[name] = value
     return value
+
+
+def _card(value: Any) -> str:
+    """What a notebook shows of a value."""
+    from posenc.plot.card import html
+
+    return html(value)
+
+
+def _reading(config: Any) -> Any:
+    """What a config of transformers says, its errors among it."""
+    from posenc.detect.explain import from_hf
+
+    return from_hf(config, on_error="report")
+
+
+_HANDED.update(card=_card, reading=_reading)
 
 
 def __dir__() -> list[str]:

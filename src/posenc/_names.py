@@ -6,7 +6,10 @@ A line of `SPECS` makes an encoding: a name of `posenc`, of JSON, and of every c
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
+
+__version__ = "0.1.0"
 
 SPECS: dict[str, str] = {
     "Sinusoidal": "posenc.encodings.table.sinusoidal",
@@ -163,6 +166,10 @@ HOMES: dict[str, str] = {
     **{name: module for module, names in OTHERS.items() for name in names},
     **{name: f"posenc.{name}" for name in MODULES},
 }
+
+# What lower layers are handed: functions of layers above them, by their tasks. `posenc` itself puts
+# them here, and each imports what it calls when it is called.
+HANDED: dict[str, Callable[[Any], Any]] = {}
 
 
 def has_part(folders: Iterable[str], name: str) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any, get_args
 
 import numpy as np
@@ -476,15 +477,16 @@ def test_the_report_names_every_operation_and_kernel() -> None:
     assert all(row["runs"] for row in rows if row["kernel"] == "reference")
 
 
+COMPILED = "posenc.kernels._native"
+
+
 def test_the_build_says_why_there_are_no_kernels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def absent(name: str) -> Any:
-        raise ImportError(f"No module named {name!r}")
-
     native.native.cache_clear()
     try:
-        monkeypatch.setattr(native.importlib, "import_module", absent)
+        monkeypatch.delitem(sys.modules, COMPILED, raising=False)
+        monkeypatch.setattr(kernels, "__path__", [])
         monkeypatch.setattr(native, "MISSING", tmp_path / "missing.txt")
         assert "not compiled (No module named 'posenc.kernels._native')" in str(Cpu().absent())
         native.native.cache_clear()
@@ -498,7 +500,8 @@ def test_the_build_says_why_there_are_no_kernels(
 def test_kernels_of_another_interface_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     native.native.cache_clear()
     try:
-        monkeypatch.setattr(native.importlib, "import_module", lambda name: object())
+        monkeypatch.setitem(sys.modules, COMPILED, ModuleType("another"))
+        monkeypatch.setattr(kernels, "_native", sys.modules[COMPILED], raising=False)
         assert "compiled for interface None" in str(Cpu().absent())
     finally:
         native.native.cache_clear()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.metadata
+import inspect
 import os
 import re
 import subprocess
@@ -95,7 +96,22 @@ def test_what_is_not_asked_for_is_not_imported() -> None:
 
 
 def test_a_bare_import_leaves_even_numpy_alone() -> None:
-    assert "numpy" not in loaded_after("import posenc")
+    loaded = loaded_after("import posenc")
+    assert "numpy" not in loaded
+    own = {name for name in loaded if name.split(".")[0] == "posenc"}
+    assert own == {"posenc", "posenc._names"}
+
+
+@pytest.mark.costly
+def test_what_the_layers_below_are_handed_needs_no_other_import() -> None:
+    """A notebook that imports an encoding alone shows its card, by the layer that draws."""
+    encoding = "from posenc.encodings.rotary.rope import RoPE; spec = RoPE(8, pairing='half')"
+    assert "posenc.plot" not in loaded_after(encoding)
+    done = run("-c", f"{encoding}; print(spec._repr_html_())")
+    assert "<strong>RoPE</strong>" in done.stdout, done.stderr
+    config = "{'model_type': 'llama', 'head_dim': 8, 'num_hidden_layers': 1, 'rope_theta': 1e4}"
+    done = run("-c", f"from posenc._names import HANDED; print(len(HANDED['reading']({config})))")
+    assert done.stdout == "1\n", done.stderr
 
 
 def test_a_star_import_brings_the_public_names() -> None:
@@ -425,33 +441,161 @@ def test_words_that_a_docstring_lists_are_those_of_its_annotation(
     assert not [*check_docstrings.other_words(posenc.ALiBi)]
 
 
-def test_the_ceilings_notice_what_rises(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+SMALL = {
+    "src/posenc/__init__.py": """
+def __getattr__(name):
+    return import_module("posenc.high")
+""",
+    "src/posenc/__init__.pyi": """
+from posenc.low import shown as shown
+__all__ = ["shown"]
+""",
+    "src/posenc/_names.py": 'HOMES = {"shown": "posenc.high"}',
+    "src/posenc/low.py": '''
+from posenc import high
+
+def shown():
+    """Shown.
+
+    Returns
+    -------
+    None
+    """
+
+class Twice:
+    """Not shown.
+
+    Notes
+    -----
+    A section.
+    """
+
+import_module("posenc.high")
+import_module("json")
+''',
+    "src/posenc/high/__init__.py": """
+import posenc.low
+def f(a, b, c, d, e, f, g, h, i, *j):
+    found = import_module(f"posenc.high.{a}")
+"""
+    + "\n" * 400,
+    "src/posenc/high/detail.py": """
+class _Twice:
+    def g(self, b):
+        for a in b:
+            if a:
+                while a:
+                    with a:
+                        pass
+""",
+    "tests/test_one.py": "",
+    "tools/one.py": "",
+}
+
+
+@pytest.fixture
+def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The module `ceilings`, over a small project that has one of each thing that it counts."""
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
     import ceilings
 
-    many = ", ".join(f"p{n}" for n in range(10))
-    nested = "for a in b:\n  if a:\n   while a:\n    with a:\n     pass"
-    source = tmp_path / "src" / "posenc"
-    source.mkdir(parents=True)
-    (source / "one.py").write_text(
-        f"def f({many}):\n found = 1\n\nclass Twice: pass\n" + "\n" * 400
+    for name, text in SMALL.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    for name in ("ROOT", "SOURCE", "STUDY", "PROJECT"):
+        place = tmp_path / getattr(ceilings, name).relative_to(ROOT)
+        monkeypatch.setattr(ceilings, name, place)
+    monkeypatch.setattr(ceilings, "public_modules", lambda: ("posenc",))
+    monkeypatch.setattr(ceilings, "ROOM", {"folder-files.src": 2})
+    layers = '[[tool.importlinter.contracts]]\nlayers = ["high", "(low) | (other)", "_names"]\n'
+    ceilings.PROJECT.write_text(layers)
+    return ceilings
+
+
+def test_the_ceilings_count_what_they_say(small: Any) -> None:
+    figures, places = small.measured()
+    assert figures == {
+        "statements.all": 18,
+        "statements.posenc": 8,
+        "statements.high": 10,
+        "folder-files.src": 3,
+        "folder-files.encodings": 0,
+        "folder-files.tests": 1,
+        "folder-files.tools": 1,
+        **dict.fromkeys([key for key in small.MEANING if "-" in key and key[:6] != "folder"], 1),
+    }
+    assert all(figure == 0 or places[key] for key, figure in figures.items())
+    assert places["arrows-up"] == ["posenc.low -> posenc.high (1)"]
+    assert places["hidden-imports"] == ["src/posenc/low.py:20 import_module('posenc.high') (1)"]
+    # A text in a table is an arrow like an import; a text in the package itself is none.
+    low, inside = small.SOURCE / "low.py", small.SOURCE / "high" / "detail.py"
+    low.write_text('LAZY = {"name": "posenc.high.detail", "other": "posenc.low"}')
+    inside.write_text('import_module(f"posenc.low_{name}"); __import__("posenc.high")')
+    figures, places = small.measured()
+    assert places["arrows-up"] == ["posenc.low -> posenc.high.detail (1)"]
+    assert figures["hidden-imports"] == 2
+
+
+def test_ceilings_fall_by_themselves_and_never_rise(
+    small: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def written(**changes: int) -> str:
+        rows = {"": "", "folder-files": "", "statements": ""}
+        for key, figure in (small.measured()[0] | changes).items():
+            table, _, row = key.rpartition(".")
+            rows[table] += f"{row} = {figure}\n"
+        heads = (f"[tool.ceilings{table and '.'}{table}]\n{text}" for table, text in rows.items())
+        return "".join(heads) + "[tool.other]\nhigh = 99\n"
+
+    def called(*flags: str) -> int:
+        monkeypatch.setattr(sys, "argv", ["ceilings.py", *flags])
+        return int(small.main())
+
+    layers = small.PROJECT.read_text()
+    exact = written()
+    small.PROJECT.write_text(layers + exact)
+    assert [called(), called("--exact"), called("--lower")] == [0, 0, 0]
+    assert not capsys.readouterr().out
+    # One more of each is told, is an error to CI, and is lowered; a part that is gone goes.
+    small.PROJECT.write_text(
+        layers + written(**{"long-files": 9, "statements.high": 50, "statements.gone": 5})
     )
-    indented = "".join(f" {line}\n" for line in nested.split("\n"))
-    (source / "two.py").write_text(f"class _Twice: pass\ndef g(self, b):\n{indented}")
-    monkeypatch.setattr(ceilings, "ROOT", tmp_path)
-    monkeypatch.setattr(ceilings, "SOURCES", [source])
-    figures, places = ceilings.measured()
-    assert figures == dict.fromkeys(figures, 1) | {"empty-names": round(100 / 14, 2)}
-    assert all(places.values())
-    project = tmp_path / "pyproject.toml"
-    lines = "".join(f"{key} = {9 if key == 'long-files' else 0}\n" for key in figures)
-    project.write_text(f"[tool.ceilings]\n{lines}")
-    monkeypatch.setattr(ceilings, "PROJECT", project)
-    monkeypatch.setattr(sys, "argv", ["ceilings.py", "--lower"])
-    assert ceilings.main() == 1
-    assert project.read_text() == f"[tool.ceilings]\n{lines}".replace(
-        "long-files = 9", "long-files = 1"
+    assert [called(), called("--exact")] == [0, 1]
+    assert "long-files 1" in capsys.readouterr().out
+    assert called("--lower") == 0
+    assert small.PROJECT.read_text() == layers + exact
+    # What has risen is an error, and is not written.
+    for key in small.measured()[0].keys() - {"folder-files.encodings"}:
+        risen = layers + written(**{key: 0})
+        small.PROJECT.write_text(risen)
+        assert called("--lower") == 1, key
+        assert small.PROJECT.read_text() == risen
+        assert small.measured()[1][key][0] in capsys.readouterr().out
+    # No ceiling falls below what any folder may have; a new part has none until it is written.
+    small.PROJECT.write_text(
+        layers + exact.replace("src = 3", "src = 4").replace("high = 10\n", "")
     )
+    monkeypatch.setitem(small.ROOM, "folder-files.src", 4)
+    assert called("--lower") == 1
+    assert "10 statements, without docstrings (high), and 0 is the most" in capsys.readouterr().out
+    assert "src = 4\n" in small.PROJECT.read_text()
+
+
+@pytest.mark.costly
+@pytest.mark.usefixtures("tools")
+def test_the_public_names_are_those_of_the_docstrings() -> None:
+    """What the ceilings read without importing is what the check of docstrings imports."""
+    import ceilings
+    import check_docstrings
+
+    assert ceilings.public_modules() == check_docstrings.MODULES
+    files = [ceilings._file(path, ceilings.SOURCE) for path in ceilings.SOURCE.rglob("*.py")]
+    things = [
+        x for _, x in check_docstrings.public() if inspect.isclass(x) or inspect.isfunction(x)
+    ]
+    own = {(thing.__module__, thing.__qualname__) for thing in things}
+    assert {place for place in own if "." not in place[1]} <= ceilings.public_places(files)
 
 
 # --- the documentation ----------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ INTERFACE = 1  # of the compiled module that these calls are written for
 def native() -> Any:
     """The compiled module, or a text that says why there is none."""
     try:
-        module = importlib.import_module("posenc.kernels._native")
+        import posenc.kernels._native as module
     except ImportError as error:
         reason = str(error)
         if MISSING.exists():  # the build leaves its last words there

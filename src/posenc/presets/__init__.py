@@ -31,7 +31,8 @@ from posenc import registry
 from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.spec.spec import Spec
 from posenc._core.tracing import compile_time
-from posenc.presets._rows import find, rows
+from posenc.presets._find import find
+from posenc.presets._rows import rows
 from posenc.presets._templates import fill
 from posenc.presets.plans import PlanRow, plan, plan_names, plan_row
 

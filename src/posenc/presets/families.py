@@ -74,7 +74,6 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from posenc._core.errors import SpecError, mismatch
-from posenc.presets import Preset, row
 from posenc.presets._rows import read
 
 FOLDER = "configs"
@@ -267,8 +266,3 @@ def family_of_architectures(architectures: object) -> tuple[str, Family] | None:
             name = known[stem]
             return name, _rows("transformers")[name]
     return None
-
-
-def convention(name: str) -> Preset:
-    """The row of `posenc.presets` that a rule names."""
-    return row(name)

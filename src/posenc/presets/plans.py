@@ -22,7 +22,8 @@ from typing import Any, NamedTuple
 from posenc import registry
 from posenc._core.errors import ArgumentError, SpecError, mismatch, suggest
 from posenc._core.spec.plan import Entry, Plan
-from posenc.presets._rows import find, rows
+from posenc.presets._find import find
+from posenc.presets._rows import rows
 from posenc.presets._templates import fill
 
 FOLDER = "layers"

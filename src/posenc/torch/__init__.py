@@ -39,7 +39,7 @@ __all__ = [
     "slopes",
 ]
 
-# Names that are imported when they are first used, as what they read models with is above this.
+# Imported when first used; `posenc.detect.adopt` stands above this package, the one arrow up.
 _LAZY = {
     "adopt": "posenc.detect.adopt",
     "cache": "posenc.torch.cache",

@@ -1,13 +1,12 @@
-"""What notebooks show of a value: one method for all, which asks the layer that can draw."""
+"""What notebooks show of a value: one method for all, which calls what it was handed."""
 
 from __future__ import annotations
 
-import importlib
+from posenc._names import HANDED
 
 
 class Displayed:
     """Base of specs, plans and findings: notebooks show them by name, with a small picture."""
 
     def _repr_html_(self) -> str:
-        # By name, as what draws stands above what is drawn.
-        return str(importlib.import_module("posenc.plot.card").html(self))
+        return str(HANDED["card"](self))

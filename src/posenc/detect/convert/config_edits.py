@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 from posenc.detect.explain import TRAINED, to_hf
 from posenc.encodings.table.learned import Learned
-from posenc.presets.families import convention, family
+from posenc.presets import row as preset_row
+from posenc.presets.families import family
 
 
 def changed_config(
@@ -55,7 +56,7 @@ def _state_pairing(data: dict[str, Any], pairing: str, attention: str, path: str
         if not isinstance(choice, Mapping):
             continue
         for word, name in choice["values"].items():
-            value = convention(name).spec.get("pairing", "half")
+            value = preset_row(name).spec.get("pairing", "half")
             order = value["order"] if isinstance(value, Mapping) else value
             if order == pairing:
                 key = choice["key"]

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc._core.io.checkpoints import Checkpoint, Stored, open_checkpoint
 from posenc._core.spec.display import Displayed
+from posenc._names import __version__
 from posenc.detect.convert.completeness import check_whole, is_part
 from posenc.detect.convert.config_edits import changed_config
 from posenc.detect.convert.destination import Work, others, target_of
@@ -363,10 +364,8 @@ def _recorded(
     checkpoint: Checkpoint, pairing: Any, layout: Projections, tables: Any, dialect: Any
 ) -> dict[str, Any]:
     """What the metadata of the result say; the pairing of an earlier conversion stays."""
-    import posenc
-
     record = dict(checkpoint.record)
-    record["posenc"] = posenc.__version__
+    record["posenc"] = __version__
     stated = record.get("pairing_of")
     found = stated if isinstance(stated, dict) else {}  # what is not understood does not travel on
     parts = {pattern: order for pattern, order in found.items() if order in PAIRINGS}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -75,7 +74,7 @@ def at_once(
     if cu_seqlens is None and kernel in DIRECT and (params is None or params.__class__ is dict):
         direct = sys.modules.get("posenc.kernels.direct")  # an import statement costs too much
         if direct is None and "torch" in sys.modules and not is_compiling():
-            direct = importlib.import_module("posenc.kernels.direct")
+            from posenc.kernels import direct
         if direct is not None and not params:
             turned: tuple[Array, ...] | None = direct.rotated(
                 spec, inputs, positions, offset, seq_dim, inverse, inplace

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import itertools
 import warnings
 from collections.abc import Iterator, Sequence
@@ -96,9 +95,7 @@ def _encodings(specs: Sequence[Spec]) -> Encodings:
 
 
 def rules_of(new: Any, turns: Sequence[bool], caller: str) -> tuple[RotarySpec | None, ...]:
-    """What rotates each layer that turns, from a spec, plan or model."""
-    if isinstance(new, nn.Module):
-        new = decoder_plan(new, caller)
+    """What rotates each layer that turns, from a spec or plan."""
     if not any(turns):
         todo = "Keys without rotations are the same with any."
         raise ArgumentError(mismatch(caller, "layers that rotate", "none", todo))
@@ -119,31 +116,6 @@ def forms_of(rows: Sequence[Encodings], windows: Sequence[int | None]) -> list[L
 
 
 # --- a model --------------------------------------------------------------------------------------
-
-
-def decoder_plan(model: nn.Module, caller: str) -> Reading:
-    """The plan of the part of a model of transformers that has the cache."""
-    config = getattr(model, "config", None)
-    text = getattr(config, "get_text_config", None)
-    if config is None or text is None:
-        expected = "a model of transformers, or a plan"
-        todo = "Pass plan=: a Plan, a Reading, or one spec for all layers."
-        raise ArgumentError(mismatch(caller, expected, type(model).__name__, todo))
-    # What reads configs is above this layer; it is imported when a model is asked.
-    explain = importlib.import_module("posenc.detect.explain")
-    reading: Reading = explain.from_hf(config, on_error="report")
-    own = text(decoder=True)
-    parts = [key.removesuffix("_config") for key, value in vars(config).items() if value is own]
-    if parts:
-        entries = [e for e in reading if f"{e.layer}.".startswith(f"{parts[0]}.")]
-    else:
-        entries = [e for e in reading if not _in_part(e, config)]
-    return Reading(tuple(entries), notes=reading.notes, model=reading.model)
-
-
-def _in_part(entry: Layer, config: Any) -> bool:
-    parts = [key.removesuffix("_config") for key in vars(config) if key.endswith("_config")]
-    return any(f"{entry.layer}.".startswith(f"{part}.") for part in parts)
 
 
 class _Single(NamedTuple):

@@ -6,11 +6,12 @@ from functools import partial
 from typing import Any, Literal, TypeVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.functional.arguments.moves import check_alike
 from posenc.torch.cache.binding import rules_of
+from posenc.torch.cache.decoder import decoder_plan
 from posenc.torch.cache.ledger import MOST, on_host, whole_numbers
 from posenc.torch.cache.movable import MovableCache, checked, refuse_fixed
 from posenc.torch.cache.turning import of_heads
@@ -230,7 +231,8 @@ def switch(cache: C, new: Any) -> C:
             raise ArgumentError(mismatch("switch", "a length from 1 to 2**62", new))
         other.turn_to(cache.rules, new - 1)
         return other
-    rules = rules_of(new, [rule is not None for rule in cache.rules], "switch")
+    plan = decoder_plan(new, "switch") if isinstance(new, nn.Module) else new
+    rules = rules_of(plan, [rule is not None for rule in cache.rules], "switch")
     for before, after in zip(cache.rules, rules, strict=True):
         if before is not None and after is not None:
             check_alike(before, after, "switch")

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc._core.positions.counting import from_mask
-from posenc.torch.cache.binding import asked, decoder_plan, encodings_of, forms_of
+from posenc.torch.cache.binding import asked, encodings_of, forms_of
+from posenc.torch.cache.decoder import decoder_plan
 from posenc.torch.cache.ledger import MOST, Ledger, on_host, places, whole_numbers
 from posenc.torch.cache.movable import MovableCache
 

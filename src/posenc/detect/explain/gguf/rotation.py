@@ -16,7 +16,7 @@ from posenc.detect.explain.gguf.scaling import HeaderFile, scaling_of, short_num
 from posenc.detect.explain.notes import Notes
 from posenc.encodings.rotary.magnitude import Temperature
 from posenc.presets import fill
-from posenc.presets.families import convention
+from posenc.presets import row as preset_row
 
 DEFAULT_BASE = 10_000.0  # of the format: files leave the key out for it
 
@@ -48,7 +48,7 @@ def rotation_of(file: HeaderFile, name: str, local: bool, outer: Notes) -> Layer
     template: dict[str, Any] = {"type": "RoPE"}
     if "rotary" in rule:
         template = {
-            k: v for k, v in convention(rule["rotary"]).spec.items() if k not in ("base", "scaling")
+            k: v for k, v in preset_row(rule["rotary"]).spec.items() if k not in ("base", "scaling")
         }
         notes.source("pairing", "preset", rule["rotary"])
     if file.pairing is not None:

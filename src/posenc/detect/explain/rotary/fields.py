@@ -15,7 +15,8 @@ from posenc.detect.explain.notes import Notes
 from posenc.detect.explain.rotary.bases import BASES as LISTED
 from posenc.detect.explain.rotary.class_groups import Layers
 from posenc.detect.explain.rotary.scaling_rules import THETA_KEYS
-from posenc.presets.families import ClassDefaults, convention
+from posenc.presets import row as preset_row
+from posenc.presets.families import ClassDefaults
 
 # How configs spell one quantity. The first that is there counts; two that differ contradict.
 BASES = (
@@ -120,7 +121,7 @@ def template_of(
     name = _chosen(keys, params, rule, notes)
     template: dict[str, Any] = {"type": "RoPE"}
     if name is not None:
-        template = dict(convention(name).spec)
+        template = dict(preset_row(name).spec)
         for field in ("pairing", "arrangement", "ladder", "magnitude"):
             if field in template:
                 notes.source(field, "preset", name)
