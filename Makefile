@@ -154,7 +154,7 @@ bench: $(READY) $(KERNELS) ## measure, append rows to benchmarks/results, and re
 	@$(BIN)/python benchmarks/models.py
 	@$(BIN)/python benchmarks/contracts.py
 	@$(BIN)/python benchmarks/diff.py
-	@$(BIN)/python tools/speed_picture.py
+	@$(BIN)/python tools/pages/speed_picture.py
 	@$(BIN)/python tools/generate.py
 
 # The Python at hand where there is no .venv: a machine with a GPU brings its own torch.

@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "tools"))
+sys.path.insert(0, str(HERE.parent))
 
-import frozen_explorer
-import lesson_figures
-import pages
+from tools.pages import frozen_explorer, lesson_figures, pages
 
 import posenc
 

@@ -12,11 +12,14 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from picture import draw_table
-
-import posenc
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tools.pages.picture import draw_table  # noqa: E402
+
+import posenc  # noqa: E402
+
 DIM = 64
 
 

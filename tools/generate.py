@@ -21,9 +21,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import family_pairings
-import speed_reasons
 from benchmarks.rows import latest, newest
+from tools.pages import family_pairings, speed_reasons
 
 import posenc
 import posenc.plot
@@ -225,7 +224,7 @@ def graphs() -> str:
     return "\n".join([*lines, "", note])
 
 
-MEASURED = frozenset({"zoo"})  # what another tool writes: `tools/adopt.py`
+MEASURED = frozenset({"zoo"})  # what another tool writes: `tools/models/adopt.py`
 ADOPTED = {
     "rotary, decode": "rotary modules, one token",
     "rotary, prefill": "rotary modules, a prompt",

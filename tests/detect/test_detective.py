@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tools import detective
+from tools.measure import detective
 
 KNOWN = {"found", "other", "refused", "not called", "no function", "no plan", "not built"}
 

@@ -180,7 +180,7 @@ def test_what_does_not_fit_is_named():
 def trained():
     """The cell of the study that the heads are of, with the weights that are shipped."""
     torch = pytest.importorskip("torch")
-    from tools import attention_heads
+    from tools.measure import attention_heads
 
     from posenc_study.cell import Cell
     from posenc_study.training.run import Run

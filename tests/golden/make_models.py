@@ -8,8 +8,8 @@ The first makes rows of `tests/golden/configs` by the class of transformers that
 `FLAT` name; the second by classes of their authors (`AUTHORS`), taken out of bare repositories; the
 third by vLLM's, of an unpacked wheel (`vllm_stand_ins`): 0.22.0 is the last that has Baichuan and
 Qwen, 0.33.0 has the others. A class gets the config of the row, and its rotary modules are run.
-Facts are those of `tools/config_oracle.py`; no forward pass of vLLM's models is traced, so that a
-layer counts as one that turns where it holds a rotary module. posenc takes no part in it.
+Facts are those of `tools/models/config_oracle.py`; no forward pass of vLLM's models is traced, so
+a layer counts as one that turns where it holds a rotary module. posenc takes no part in it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 import numpy as np
 from safetensors.numpy import load_file
 from tests.golden import vllm_stand_ins as vllm
-from tools.config_oracle import (
+from tools.models.config_oracle import (
     LAYER,
     MODELS,
     NUMBERS,

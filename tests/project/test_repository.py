@@ -380,7 +380,7 @@ def test_the_page_of_the_package_leads_to_no_file_beside_it() -> None:
 
 @pytest.mark.usefixtures("tools")
 def test_the_pairings_that_pages_name_are_those_of_the_rows() -> None:
-    import family_pairings
+    from tools.pages import family_pairings
 
     transformers, gguf = family_pairings.rows().values()
     half, interleaved = (set(transformers[order]) for order in ("half", "interleaved"))
@@ -608,7 +608,7 @@ def tools(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("tools")
 def test_a_page_needs_an_equation_and_bibtex() -> None:
-    import pages
+    from tools.pages import pages
 
     whole = pages.page_of(posenc.Sinusoidal)
     assert all(f"| `{name}` |" in whole for name in ("dim", "base", "phase", "whisper"))
@@ -627,7 +627,7 @@ def test_a_page_needs_an_equation_and_bibtex() -> None:
 
 @pytest.mark.usefixtures("tools")
 def test_an_encoding_without_a_page_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    import pages
+    from tools.pages import pages
 
     made = [f"encodings/{name}" for name in pages.registry.SPECS]
     assert pages.missing(["index", *made, "encodings/index"]) == set()
@@ -650,8 +650,8 @@ def test_every_public_name_is_in_the_reference() -> None:
 def test_the_picture_shows_every_number(tmp_path: Path) -> None:
     """Each number is a square of pixels of one colour, the colour of its value."""
     import numpy as np
-    import picture
     from matplotlib.image import imread
+    from tools.pages import picture
 
     from posenc.plot import palette
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from tools import sweep
+from tools.models import sweep
 
 
 def test_the_page_shows_the_data() -> None:

@@ -477,7 +477,7 @@ def test_keys_that_are_not_what_was_computed() -> None:
     with pytest.raises(posenc.DataError, match="quantised keys"):
         track([(keys.to(torch.float8_e4m3fn), keys)], posenc.RoPE(8, pairing="half"))
     for kind in ("DeepseekV32", "Qwen3Next"):
-        from tools.small_models import built
+        from tools.models.small_models import built
 
         made = built({"DeepseekV32": "deepseek_v32", "Qwen3Next": "qwen3_next"}[kind])
         cache = made(torch.arange(6)[None], use_cache=True).past_key_values
@@ -518,7 +518,7 @@ def test_a_model_that_does_not_do_what_its_plan_says() -> None:
         weight.mul_(1.02)  # neither those of its config, nor these in half precision
     with pytest.raises(posenc.DataError, match=r"posenc\.torch\.adopt\(model\) before the prompt"):
         track(halved, rounded)
-    from tools.small_models import built
+    from tools.models.small_models import built
 
     normed = built("hunyuan_v1_dense")  # it normalises keys after they are rotated
     for layer in normed.model.layers:

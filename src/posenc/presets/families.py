@@ -57,9 +57,9 @@ and any rule but a rotary one may have
 
 `posenc.detect` knows the further keys of rotary rules, and describes them there.
 
-`configs/classes.json` is written by `tools/class_defaults.py`: what the classes of transformers
-take for keys that a config leaves out. `configs/windows.json` is written by
-`tools/class_windows.py`: which of their layers have the window of `sliding_window`.
+`configs/classes.json` is written by `tools/models/class_defaults.py`: what the classes of
+transformers take for keys that a config leaves out. `configs/windows.json` is written by
+`tools/models/class_windows.py`: which of their layers have the window of `sliding_window`.
 """
 
 from __future__ import annotations

@@ -30,7 +30,9 @@ TEN = (
 
 
 def tool() -> Any:
-    spec = importlib.util.spec_from_file_location("diff_models", ROOT / "tools/diff_models.py")
+    spec = importlib.util.spec_from_file_location(
+        "diff_models", ROOT / "tools/models/diff_models.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     made = importlib.util.module_from_spec(spec)

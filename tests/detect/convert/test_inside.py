@@ -127,7 +127,7 @@ def test_pairing_is_told_of_each(tmp_path: Path) -> None:
 def test_scores_of_a_converted_indexer_under_the_other_pairing(tmp_path: Path, name: str) -> None:
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
-    rotations = pytest.importorskip("tools.rotations")
+    rotations = pytest.importorskip("tools.models.rotations")
     model = rotations.built(name)
     model.save_pretrained(tmp_path / "a")
     plan = posenc.from_hf(json.loads((tmp_path / "a" / "config.json").read_text()))

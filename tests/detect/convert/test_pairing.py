@@ -26,8 +26,8 @@ ROWS = [
     json.loads(line)
     for line in (ROOT / "docs" / "data" / "pairing.jsonl").read_text("utf-8").splitlines()[1:]
 ]
-# The snapshot of 200 steps of `tools/pairing_models.py train FOLDER wide-half`: 2 layers of 2 heads
-# of 64 channels, which turn in halves.
+# The snapshot of 200 steps of `tools/measure/pairing_models.py train FOLDER wide-half`: 2 layers of
+# 2 heads of 64 channels, which turn in halves.
 LAYOUT = posenc.Projections(heads=2, rope=posenc.RoPE(64, pairing="half"))
 
 

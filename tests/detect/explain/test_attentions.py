@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tools import plans
+from tools.models import plans
 
 import posenc
 from posenc.detect.explain.describe import describe, lines
 from posenc.presets.families import families
 from tests.tolerances import ORIGINAL
 
-rotations = pytest.importorskip("tools.rotations")
+rotations = pytest.importorskip("tools.models.rotations")
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tools import class_reads
+from tools.models import class_reads
 
 import posenc
 from posenc.detect.explain.config.view import names_in

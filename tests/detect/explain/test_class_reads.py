@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tools import class_defaults, class_reads
+from tools.models import class_defaults, class_reads
 
 import posenc
 from posenc.detect.explain.config.unread_keys import SPELLINGS

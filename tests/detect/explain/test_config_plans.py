@@ -1,14 +1,14 @@
 """What was read once is read so again: the plans of published configs are written down.
 
-`tools/config_plans.py` writes `tests/golden/configs/plans.jsonl`; a line of it that changes says
-why in its own words.
+`tools/models/config_plans.py` writes `tests/golden/configs/plans.jsonl`; a line of it that changes
+says why in its own words.
 """
 
 from __future__ import annotations
 
 import copy
 
-from tools import config_oracle, config_plans
+from tools.models import config_oracle, config_plans
 
 PUBLISHED = 277  # configs that the corpus does not hold, each with its source
 CORPUS = 389
@@ -20,7 +20,9 @@ def test_no_plan_of_a_published_config_changes_unseen() -> None:
         "\n".join((name, *(f"  - {line}" for line in old), *(f"  + {line}" for line in new)))
         for name, (old, new) in config_plans.changes().items()
     ]
-    todo = "python tools/config_plans.py --write WHY, where the new plan is what the model does"
+    todo = (
+        "python tools/models/config_plans.py --write WHY, where the new plan is what the model does"
+    )
     assert not changed, "\n".join([*changed[:8], f"{len(changed)} plans changed: {todo}"])
 
 

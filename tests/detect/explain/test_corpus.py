@@ -1,7 +1,7 @@
 """Plans of published configs, against what transformers computes for the same dictionaries.
 
-The rows and the numbers lie in `tests/golden/configs`; `tools/config_oracle.py` made the numbers,
-and a slow test makes them again. `tools/config_corpus.py` compares.
+The rows and the numbers lie in `tests/golden/configs`; `tools/models/config_oracle.py` made the
+numbers, and a slow test makes them again. `tools/models/config_corpus.py` compares.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tools import class_defaults, config_corpus, config_oracle
+from tools.models import class_defaults, config_corpus, config_oracle
 
 import posenc
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tools import class_defaults
-from tools.plans import SUBSTITUTES
+from tools.models import class_defaults
+from tools.models.plans import SUBSTITUTES
 
 import posenc
 from posenc.detect.explain.describe import describe

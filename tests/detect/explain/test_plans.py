@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tools import plans
+from tools.models import plans
 
 import posenc
 from posenc.cli import app

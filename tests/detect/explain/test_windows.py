@@ -121,7 +121,7 @@ def test_chunks_are_no_window() -> None:
 
 
 def test_rows_of_windows_are_those_of_the_installed_classes() -> None:
-    classes = pytest.importorskip("tools.class_windows")
+    classes = pytest.importorskip("tools.models.class_windows")
     transformers = pytest.importorskip("transformers")
     for name in ("gemma3_text", "mistral", "qwen2", "llama", "olmoe"):
         row = classes.row(transformers.CONFIG_MAPPING[name])

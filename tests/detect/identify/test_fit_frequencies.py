@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tools.detective_identify import rounded
+from tools.measure.detective_identify import rounded
 
 import posenc
 from posenc import Ladder

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
-from tools import detective_identify as detective
+from tools.measure import detective_identify as detective
 
 import posenc
 from posenc import Arrangement, Ladder, Magnitude

@@ -2,7 +2,8 @@
 
 A config has many spellings of one quantity, and a class reads one or two of them; the rule of a
 class may leave out what others read, such as the share of a head that turns. What classes read is
-data, measured by `tools/class_reads.py`. A plan follows the class, and says which key it left.
+data, measured by `tools/models/class_reads.py`. A plan follows the class, and says which key it
+left.
 """
 
 from __future__ import annotations

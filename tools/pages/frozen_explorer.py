@@ -1,0 +1,51 @@
+"""Write the explorer as pages that need no Python: every view, and what each lesson looks at.
+
+A lesson shows its page in a frame, where it is the picture and its readout alone, and links to it.
+
+python tools/pages/frozen_explorer.py out
+"""
+
+from __future__ import annotations
+
+import html
+import multiprocessing
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from posenc import learn
+from posenc.explore.server.freeze import default_states, frozen
+
+PAGE = "explorer-frozen.html"
+SEEN = "seen"  # the folder with a page for each lesson
+STOPS = 128  # of each cursor: the pages are to be built in seconds
+WORKERS = min(os.cpu_count() or 1, 4)
+
+
+def write(folder: Path, listing: Path) -> None:
+    """Write the pages below a folder, and links to them as Markdown."""
+    lessons = {topic: learn.lesson(topic) for topic in learn.topics()}
+    (folder / SEEN).mkdir(parents=True, exist_ok=True)
+    states = {folder / PAGE: default_states()}
+    states |= {folder / SEEN / f"{name}.html": [one.see.state] for name, one in lessons.items()}
+    # Each takes seconds, and none knows of another. Forking beside threads of others may hang.
+    with ProcessPoolExecutor(WORKERS, multiprocessing.get_context("spawn")) as pool:
+        list(pool.map(_freeze, states, states.values()))
+    links = [
+        f'<li><a href="{SEEN}/{topic}.html">'
+        f"{html.escape(lesson.title)}</a>: {html.escape(lesson.see.text)}</li>"
+        for topic, lesson in lessons.items()
+    ]
+    listing.write_text("\n".join(["```{raw} html", "<ul>", *links, "</ul>", "```", ""]))
+
+
+def _freeze(path: Path, states: Sequence[Mapping[str, str]]) -> None:
+    path.write_bytes(frozen(states, stops=STOPS))
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1] if len(sys.argv) > 1 else "out")
+    write(target, target / "links.md")
+    print(target / PAGE)

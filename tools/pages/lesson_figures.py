@@ -1,0 +1,52 @@
+"""Write what the lessons show beside their text, for the docs: their figures, and the quiz.
+
+python tools/pages/lesson_figures.py out
+"""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from posenc import learn
+from posenc.cli import app
+from posenc.learn.pages import drawn
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+def write(folder: Path, questions: Path) -> list[Path]:
+    """Write `see/TOPIC.png` and `quiz.html`, and the pictures of questions."""
+    see = folder / "see"
+    for place in (see, questions):
+        place.mkdir(parents=True, exist_ok=True)
+    for topic in learn.topics():
+        for name in learn.question_ids(topic):
+            picture = learn.question(topic, name).picture
+            if picture is not None:
+                (questions / f"{topic}-{name}.html").write_text(drawn(picture), encoding="utf-8")
+    written = [folder / "quiz.html"]
+    written[0].write_text(learn.quiz_page(), encoding="utf-8")
+    for topic in learn.topics():
+        figure = learn.lesson(topic).see
+        still = see / f"{topic}.png"
+        if not figure.plot:
+            shutil.copy(DOCS / figure.picture, still)
+            continue
+        result = CliRunner().invoke(
+            app, ["plot", *shlex.split(figure.plot), "-o", str(still), "--force"]
+        )
+        if result.exit_code:
+            raise SystemExit(f"lesson {topic}: {result.output}")
+        written.append(still)
+    return written
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1] if len(sys.argv) > 1 else "out")
+    for path in write(target, target / "questions"):
+        print(path)

@@ -1,0 +1,65 @@
+"""Draw a table as it is: each number a whole square of pixels of one colour, nothing smoothed.
+
+python tools/pages/picture.py out/table.png --dim 128 --length 128
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import posenc
+from posenc.plot.draw.heat import bar, heat
+from posenc.plot.draw.look import framed
+from posenc.plot.draw.sheet import Sheet
+from posenc.plot.draw.ticks import place_ticks
+from posenc.plot.words import brief
+
+
+def draw_table(spec: Any, length: int, path: Path, *, cell: int = 4, title: str = "") -> Path:
+    """Write a PNG of rows 0 to length - 1, `cell` x `cell` pixels to a number."""
+    values = posenc.table(spec, length, params=posenc.init(spec))
+    labels = ("position", "dimension")
+    return draw(values, path, cell=cell, title=title or brief(spec), labels=labels)
+
+
+def draw(
+    values: np.ndarray, path: Path, *, labels: tuple[str, str], cell: int = 4, title: str = ""
+) -> Path:
+    """Write a PNG of a matrix, `cell` x `cell` pixels to a number."""
+    limit = float(np.abs(values).max()) or 1.0
+    rows, columns = values.shape
+    high, wide = cell * rows, cell * columns
+    about = f"{rows} × {columns} numbers, a square of pixels each"
+    sheet = Sheet(None, framed({}), title, SimpleNamespace(title=about, caption=()))
+    axes = sheet.panel(0, 0, wide, high, "cells")
+    heat(sheet, axes, np.asarray(values, float), limit=limit, x=(0, columns), y=(0, rows))
+    place_ticks(axes.yaxis, 0, rows)
+    place_ticks(axes.xaxis, 0, columns)
+    axes.set_ylabel(labels[0])
+    axes.set_xlabel(labels[1])
+    bar(sheet, wide + 10, 0, limit, height=min(120, high))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    made = sheet.picture("matrix", values, {"labels": labels, "cell": cell})
+    return made.save(path, existing="replace")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("path", type=Path)
+    parser.add_argument("--dim", type=int, default=128)
+    parser.add_argument("--length", type=int, default=128)
+    parser.add_argument("--base", type=float, default=10_000)
+    parser.add_argument("--cell", type=int, default=4, help="pixels to a number")
+    asked = parser.parse_args()
+    spec = posenc.Sinusoidal(asked.dim, base=asked.base)
+    title = f"Sinusoidal({asked.dim}, base={asked.base:g})"
+    print(draw_table(spec, asked.length, asked.path, cell=asked.cell, title=title))
+
+
+if __name__ == "__main__":
+    main()
