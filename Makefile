@@ -119,13 +119,14 @@ sanitize: $(READY) ## the tests of the compiled kernels under AddressSanitizer a
 	  PYTHONPATH=build/sanitize/tree $(BIN)/python -m pytest -q -p no:cacheprovider --capture=sys tests/test_native*.py
 
 .PHONY: check
-check: $(READY) ## format, lint, types, layers, docstrings, ceilings, spelling, generated texts
+check: $(READY) ## format, lint, types, layers, docstrings, ceilings, rows, spelling, generated texts
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python tools/check_docstrings.py
 	@$(BIN)/python tools/ceilings.py $(CEILINGS)
+	@$(BIN)/python tools/check_rows.py
 	@$(BIN)/typos
 	@$(BIN)/python tools/generate.py --check
 	@echo 'All checks passed.'

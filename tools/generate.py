@@ -21,7 +21,9 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+
 from benchmarks.rows import latest, newest
+from tools import check_rows
 from tools.pages import family_pairings, speed_reasons
 
 import posenc
@@ -41,6 +43,7 @@ FILES = (
     "docs/pairing.md",
     "docs/speed.md",
     "docs/api.md",
+    "docs/rows.md",
 )
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -368,6 +371,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "encodings": encodings,
     "extension": extension,
     "graphs": graphs,
+    "rows": check_rows.tables,
     "speed-summary": speed_summary,
 }
 

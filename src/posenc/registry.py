@@ -31,12 +31,6 @@ def lookup(name: str) -> type[Value]:
 
     The entry points of installed packages are read where nobody else has the name; what they name
     is all that is imported.
-
-    Raises
-    ------
-    SpecError
-        If the name is unknown, with the nearest one; or it is that of an entry point that has no
-        encoding, with the package and the reason.
     """
     module = SPECS.get(name) or VALUES.get(name)
     if module is not None:

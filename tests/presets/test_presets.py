@@ -123,7 +123,11 @@ def test_sizes_of_sections_follow_the_width() -> None:
         "type": "Arrangement",
         "rule": "axial",
         "axes": ["t", "w", "h"],
-        "sizes": [{"of": "dim//8"}, {"of": "3*dim//16"}, {"of": "(dim - dim//4)//4 + 0"}],
+        "sizes": [
+            {"expression": "dim//8"},
+            {"expression": "3*dim//16"},
+            {"expression": "(dim - dim//4)//4 + 0"},
+        ],
     }
     template = {"type": "Sinusoidal", "arrangement": arrangement}
     row = presets.Preset("x", "table", "dim", template, (), {}, "")
@@ -133,7 +137,7 @@ def test_sizes_of_sections_follow_the_width() -> None:
 
 @pytest.mark.parametrize("text", ["__import__('os')", "dim**2", "dim.real", "other", "1.5"])
 def test_sizes_are_integers_and_the_name_of_the_size(text: str) -> None:
-    template = {"type": "Sinusoidal", "base": {"of": text}}
+    template = {"type": "Sinusoidal", "base": {"expression": text}}
     row = presets.Preset("x", "table", "dim", template, (), {}, "")
     with pytest.raises(posenc.SpecError, match="integers"):
         row.build(8)

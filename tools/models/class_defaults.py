@@ -26,11 +26,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tools.models.class_reads import listed, made, parameters, reads, shares, value
 
-from posenc.detect.explain.config.parts import MAIN_PARTS
-from posenc.detect.explain.layers.types import COUNT_KEYS
-from posenc.detect.explain.rotary.entries import TRAINED
-from posenc.detect.explain.rotary.fields import BASES
-from posenc.detect.explain.rotary.widths import WIDTHS as EXPRESSIONS
+from posenc.detect.explain.spellings import BASES, COUNT_KEYS, MAIN_PARTS, TRAINED
+from posenc.detect.explain.spellings import WIDTHS as EXPRESSIONS
 from posenc.presets.families import families, stretched
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -138,7 +135,7 @@ def other(config: Any, kind: str, whole_rules: Any) -> dict[str, Any]:
     }
     params, types = parameters(config), getattr(config, "layer_types", None)
     rules = {one.get("rope_type", "default") for one in (params, *kinds(params).values())}
-    listed = types and (whole(type(config), row.entries).get("layers") or {}).get("repeat") == []
+    listed = types and (whole(type(config), row.entries).get("layers") or {}).get("pattern") == []
     if listed:
         found["layer_types"] = list(types)
     if getattr(config, "layer_rope_theta", None):
@@ -162,8 +159,12 @@ def conditions(rules: Any) -> set[str]:
         return set()
     found = set().union(*(conditions(one) for one in inner))
     if isinstance(rules, Mapping):
-        found |= {rules["by"]} if "by" in rules else set()
-        found |= {rules["key"]} if {"is", "not", "holds"} & set(rules) and "key" in rules else set()
+        found |= {rules["match"]} if "match" in rules else set()
+        found |= (
+            {rules["key"]}
+            if {"one_of", "none_of", "contains"} & set(rules) and "key" in rules
+            else set()
+        )
     return found
 
 
@@ -333,7 +334,7 @@ def _still(config: Any) -> dict[str, list[str]]:
     bases = value(config, "layer_rope_theta") or []
     turning = {kind for kind, base in zip(config.layer_types, bases, strict=False) if base}
     still = sorted(set(config.layer_types) - turning)
-    return {"still": still} if bases and still else {}
+    return {"no_rope": still} if bases and still else {}
 
 
 def _set_last(cls: Any, types: list[str]) -> dict[str, str]:
@@ -345,18 +346,18 @@ def _set_last(cls: Any, types: list[str]) -> dict[str, str]:
         if config is not None and list(config.layer_types)[:-1] == listed[:-1]:
             lasts[kind] = config.layer_types[-1]
     alike = set(lasts.values())
-    return {"sets_last": alike.pop()} if len(lasts) > len(alike) == 1 else {}
+    return {"always_last": alike.pop()} if len(lasts) > len(alike) == 1 else {}
 
 
 def _made_types(cls: Any) -> dict[str, Any]:
     """The types that a class makes by itself, as a pattern."""
     lists = [getattr(made(cls, num_hidden_layers=n), "layer_types", None) or [] for n in COUNTS]
     if [len(types) for types in lists] != list(COUNTS):
-        return {"repeat": []}
+        return {"pattern": []}
     found = pattern(lists)
     if found is None and (found := pattern([types[::-1] for types in lists])) is not None:
-        found["from_last"] = True
-    return {"repeat": []} if found is None else {**found, **_asks(cls, found)}
+        found["reversed"] = True
+    return {"pattern": []} if found is None else {**found, **_asks(cls, found)}
 
 
 def pattern(lists: list[list[str]]) -> dict[str, Any] | None:
@@ -366,7 +367,7 @@ def pattern(lists: list[list[str]]) -> dict[str, Any] | None:
         for size in range(1, LONGEST + 1):
             first, repeat = longest[:skipped], longest[skipped : skipped + size]
             wanted = [[*first, *(repeat[i % size] for i in range(len(n) - skipped))] for n in lists]
-            found = {"first": first, "repeat": repeat} if first else {"repeat": repeat}
+            found = {"first": first, "pattern": repeat} if first else {"pattern": repeat}
             if wanted == lists:
                 return found
             last = {types[-1] for types in lists}
@@ -392,18 +393,18 @@ def _asks(cls: Any, found: dict[str, Any]) -> dict[str, Any]:
         elif getattr(config, "layer_types", before) != before:
             asks.append(key)
             if _is_period(cls, key, found):
-                every = {"every": key}
-    return {**every, "asks": sorted(set(asks))} if asks else {}
+                every = {"period": key}
+    return {**every, "depends_on": sorted(set(asks))} if asks else {}
 
 
 def _is_period(cls: Any, key: str, found: dict[str, Any]) -> bool:
     """Whether a key is the period of the pattern, in which one layer is of another type."""
-    if "first" in found or "from_last" in found:
+    if "first" in found or "reversed" in found:
         return False
     for period in PERIODS:
         for count in COUNTS:
             config = made(cls, num_hidden_layers=count, **{key: period})
-            repeat = stretched(found["repeat"], period)
+            repeat = stretched(found["pattern"], period)
             wanted = [repeat[i % period] for i in range(count)] if repeat else []
             wanted[-1:] = [found["last"]] if "last" in found else wanted[-1:]
             if config is None or config.layer_types != wanted:
@@ -449,7 +450,7 @@ def parts(cls: Any, name: str) -> dict[str, dict[str, Any]]:
         if key in MAIN_PARTS and COUNTS[1] == getattr(getattr(flat, key, None), COUNT_KEYS[0], 0):
             row["flat"] = key
         row_of = families().get(name)
-        of = "" if row_of is None else row_of.inside.get(key, "")
+        of = "" if row_of is None else row_of.parts.get(key, "")
         rules = [rule for rule in row_of.entries if f"{key}." in json.dumps(rule)] if row_of else []
         if more := other(alone, of or next(filter(None, kind), f"{name}.{key}"), rules):
             row["values"][key] = more
@@ -499,7 +500,7 @@ def rows() -> dict[str, Any]:
             known["reads"] = every.index(own)
         if known:
             found[name] = known
-        for key, of in family.inside.items():  # parts that are read as another family's
+        for key, of in family.parts.items():  # parts that are read as another family's
             if (kind := f"{name}.{key}") in classes:
                 found[kind] = whole(classes[kind], families()[of].entries)
     version = transformers.__version__

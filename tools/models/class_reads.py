@@ -21,9 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from posenc.detect.explain.config.view import NAMES
-from posenc.detect.explain.rotary.bases import BASES as LISTED
-from posenc.detect.explain.rotary.fields import BASES, LOCAL_BASES
-from posenc.detect.explain.rotary.widths import ABSOLUTE, FRACTIONS, WIDTHS
+from posenc.detect.explain.spellings import ABSOLUTE, BASES, FRACTIONS, LISTED, LOCAL_BASES, WIDTHS
 
 CLASS = re.compile(r"Rotary|Rope|RoPE")
 THETA, PLAIN, SHARE, FACTOR = 54_321.0, 10_000.0, 0.75, 3.0

@@ -51,7 +51,7 @@ def row(cls: Any) -> dict[str, Any] | None:
         return None
     code = Path(path.origin).read_text("utf-8")
     if "sliding_window" not in code:
-        return {"how": "none"}
+        return {"layers": "none"}
     fields = {field.name: field.default for field in dataclasses.fields(cls)}
     if "sliding_window" not in fields:
         return None
@@ -59,20 +59,20 @@ def row(cls: Any) -> dict[str, Any] | None:
     size = value(made(cls, **on), "sliding_window")
     if (size is None) != (fields["sliding_window"] is None):
         return None  # layers have windows of their own, or the key has another name
-    found: dict[str, Any] = {"how": "", "size": size}
+    found: dict[str, Any] = {"layers": "", "size": size}
     every = ALL.search(code) and not TYPES.search(code)
     if on and (off := made(cls, **{SWITCH: False})) is not None:
         kinds = LOCAL if every else value(off, "layer_types") or ()
         if value(off, "sliding_window") is None or LOCAL not in kinds:
             found["switch"] = bool(fields[SWITCH])
     if BOTH in fields:
-        found["unless"] = [BOTH]
+        found["unclear_with"] = [BOTH]
     if every:
-        return {**found, "how": "all"}
+        return {**found, "layers": "all"}
     made_so = len(TYPES.findall(code)) == len(MASKS.findall(code)) > 0
     if not made_so or "layer_types" not in fields:
         return None
-    found["how"] = "layer_types"
+    found["layers"] = "layer_types"
     listed = [value(made(cls, num_hidden_layers=n, **on), "layer_types") for n in COUNTS]
     kinds = {kind for types in listed for kind in types or ()}
     if START in fields:
@@ -93,7 +93,7 @@ def rows() -> dict[str, Any]:
         if (known := row(CONFIG_MAPPING[name])) is not None:
             found[name] = known
     if "mistral" in found and "ministral" in found:  # by `AutoConfig`, where types are listed
-        found["mistral"]["listed"] = found["ministral"]["how"]
+        found["mistral"]["listed"] = found["ministral"]["layers"]
     return found
 
 
@@ -102,7 +102,7 @@ def text() -> str:
     import transformers
 
     found = rows()
-    unread = sorted(name for name, known in found.items() if known["how"] == "none")
+    unread = sorted(name for name, known in found.items() if known["layers"] == "none")
     lines = [f"  {json.dumps(n)}: {json.dumps(r)}" for n, r in found.items() if n not in unread]
     head = f'"version": {json.dumps(transformers.__version__)},\n"unread": {json.dumps(unread)}'
     body = ",\n".join(lines)

@@ -29,7 +29,7 @@ from tools.models.config_oracle import PARTS, golden, models, rows
 from tools.models.plans import same_table, shapes
 
 import posenc
-from posenc.detect.explain.notes import is_open
+from posenc.detect.explain.config.view import is_open
 
 ALIKE = dict.fromkeys(("visual", "image", "video"), "vision") | {"speech": "audio"}
 # Buffers of whole numbers, and of wavelengths.

@@ -506,7 +506,7 @@ def told(plan: Any) -> list[str]:
 
 def reasons_of(plan: Any) -> list[str]:
     """Why something is left open: errors, and warnings of what is not in the plan."""
-    from posenc.detect.explain.notes import is_open
+    from posenc.detect.explain.config.view import is_open
 
     texts = [note.text for note in plan.notes if note.level == "error"]
     texts += [

@@ -251,7 +251,7 @@ def alternatives(config: Any) -> list[tuple[str, Any]]:
 
     row = family(config.model_type)
     rules = [] if row is None else [e["when"] for e in row.entries if "when" in e and "rotary" in e]
-    return [(rule["key"], rule["is"][0]) for rule in rules]
+    return [(rule["key"], rule["one_of"][0]) for rule in rules]
 
 
 def matched(made: Any, entries: list[Any]) -> list[tuple[Any, str | None]]:

@@ -52,7 +52,7 @@ def _orders(entries: Any) -> Iterator[str]:
         rotary = entries.get("rotary")
         if rotary is not None:  # a preset, or the one that a word of the config chooses
             chosen = rotary if isinstance(rotary, Mapping) else {"absent": rotary}
-            for name in {*chosen.get("values", {}).values(), chosen.get("absent")} - {None}:
+            for name in {*chosen.get("cases", {}).values(), chosen.get("absent")} - {None}:
                 yield _order(presets.row(name).spec["pairing"])
         pairing = entries.get("pairing")
         indexer = isinstance(pairing, Mapping) and "order" in pairing  # beside the main attention

@@ -1,22 +1,7 @@
 """What published models do, as data: a row per family with its source, and no code.
 
-A row of the JSON files beside this one holds
-
-    name        how people call the family
-    kind        table, rotary, bias or relative
-    size        the field of the spec that the caller's number fills: `dim`, `heads`
-    spec        the JSON of the spec without that field
-    positions   how positions are built, where they do more than count from 0: a `builder` of
-                `posenc.positions`, what it `takes` from the caller in words, its `arguments`
-    sources     where the convention was read: repository, path, symbol, version (absent where the
-                source has none)
-    recognise   hints for tools: `model_types` and `classes` as their configs and modules spell them
-    note        what the spec cannot say, in a sentence
-
-A number that depends on the size is written `{"of": "3*dim//16"}`: integers, the name of the size,
-`+ - * //` and parentheses. Specs of several axes need it for the sizes of their sections.
-
 Rows of models that do not do the same in every layer lie in `layers/`; see `posenc.presets.plans`.
+The kinds of rows and their keys are declared in `posenc.presets.row_types`.
 """
 
 from __future__ import annotations
@@ -24,7 +9,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from posenc import positions as _positions
 from posenc import registry
@@ -35,6 +20,7 @@ from posenc.presets._find import find
 from posenc.presets._rows import rows
 from posenc.presets._templates import fill
 from posenc.presets.plans import PlanRow, plan, plan_names, plan_row
+from posenc.presets.row_types import Builder, Recognise, SourceRow
 
 __all__ = [
     "PlanRow",
@@ -50,16 +36,16 @@ __all__ = [
 
 
 class Preset(NamedTuple):
-    """A row of the data."""
+    """A convention of published models: `*.json`."""
 
-    name: str
-    kind: str
-    size: str
-    spec: Mapping[str, Any]
-    sources: tuple[Mapping[str, str], ...]
-    recognise: Mapping[str, tuple[str, ...]]
-    note: str
-    positions: Mapping[str, Any] = {}
+    name: Annotated[str, "how people call the family"]
+    kind: Annotated[str, Literal["table", "rotary", "bias", "relative"], "what it does"]
+    size: Annotated[str, "the field of the spec that the caller's number fills: `dim`, `heads`"]
+    spec: Annotated[Mapping[str, Any], "the JSON of the spec without that field, as a template"]
+    sources: Annotated[tuple[Mapping[str, str], ...], list[SourceRow], "where it was read"]
+    recognise: Annotated[Mapping[str, tuple[str, ...]], Recognise, "hints for tools"]
+    note: Annotated[str, "what the spec cannot say, in a sentence"]
+    positions: Annotated[Mapping[str, Any], Builder, "how positions are built"] = {}
 
     def place(self, *given: Any, **more: Any) -> Any:
         """The positions of the family, by the builder that its row names.

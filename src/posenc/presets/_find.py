@@ -11,13 +11,7 @@ from posenc.presets.families import families
 
 
 def find(what: str, name: str, known: Mapping[str, Row]) -> Row:
-    """The row of a name.
-
-    Raises
-    ------
-    ArgumentError
-        If the name is unknown; the message suggests the nearest one.
-    """
+    """The row of a name."""
     if name not in known:
         todo = _advice(str(name), known)
         raise ArgumentError(mismatch(what, f"the name of a {what}", repr(name), todo))

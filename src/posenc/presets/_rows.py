@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib import resources
+from types import MappingProxyType
 from typing import Any, Protocol, TypeVar
 
 from posenc._core.errors import SpecError, mismatch
@@ -16,6 +18,7 @@ class _Named(Protocol):
 
 
 Row = TypeVar("Row", bound=_Named)
+Made = TypeVar("Made")
 
 
 def read(folder: str, kind: str | None = None) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -32,16 +35,32 @@ def read(folder: str, kind: str | None = None) -> Iterator[tuple[str, dict[str, 
                 yield file.name, data
 
 
+@functools.lru_cache(maxsize=8)
+def table(name: str) -> Mapping[str, Any]:
+    """A file of `configs/` that is one dictionary."""
+    file = resources.files("posenc.presets") / "configs" / f"{name}.json"
+    return MappingProxyType(json.loads(file.read_text(encoding="utf-8")))
+
+
 def rows(what: str, folder: str, make: Callable[..., Row]) -> dict[str, Row]:
     """Rows by name, in the order of the data; `make` takes the keys of one.
 
-    Lists of hints and sources become tuples.
+    Lists of hints, sources and entries become tuples.
     """
     found: dict[str, Row] = {}
     for file, data in read(folder):
         hints = {key: tuple(values) for key, values in data.pop("recognise").items()}
-        made = make(recognise=hints, sources=tuple(data.pop("sources")), **data)
+        data |= {key: tuple(values) for key, values in data.items() if isinstance(values, list)}
+        made = of_keys(make, file, recognise=hints, **data)
         if made.name in found:
             raise SpecError(mismatch(f"{what}s: {file}", "a new name", repr(made.name)))
         found[made.name] = made
     return found
+
+
+def of_keys(make: Callable[..., Made], file: str, **data: Any) -> Made:
+    """What `make` makes of the keys of a row."""
+    try:
+        return make(**data)
+    except TypeError as error:
+        raise SpecError(f"{file}: {error}; `make check` names the row") from None

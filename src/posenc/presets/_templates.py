@@ -1,4 +1,4 @@
-"""Templates of JSON in which a number may depend on a size: `{"of": "3*dim//16"}`."""
+"""Templates of JSON in which a number may depend on a size: `{"expression": "3*dim//16"}`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
 
 
 def fill(template: Any, sizes: Mapping[str, int]) -> Any:
-    """The template with each `{"of": expression}` as a number."""
+    """The template with each `{"expression": TEXT}` as a number."""
     if isinstance(template, Mapping):
-        if set(template) == {"of"}:
-            return _number(ast.parse(template["of"], mode="eval").body, sizes)
+        if set(template) == {"expression"}:
+            return _number(ast.parse(template["expression"], mode="eval").body, sizes)
         return {key: fill(value, sizes) for key, value in template.items()}
     if isinstance(template, list):
         return [fill(item, sizes) for item in template]

@@ -1,61 +1,7 @@
 """How to read the configs of model families, as data: what their files leave unsaid.
 
-A row of the JSON files in `configs/` holds
-
-    model_types   how configs name the family, exactly
-    entries       one rule for each encoding the model has
-    note          what a person should know, in a sentence
-    inside        the family of a sub-config that does not name one, or the one of its class, by
-                  its key
-
-The rows of one format may lie in several files: `transformers.json`, `transformers-vision.json`. A
-rule is one of
-
-    {"rotary": PRESET, ...}   queries and keys turn; PRESET is a row of `posenc.presets` that holds
-                              the pairing and whatever else no config states
-    {"table": PRESET, ...}    the spec is that of a row of `posenc.presets` at the `width`, with
-                              the fields of a template `with`
-    {"spec": TEMPLATE, ...}   the spec is a template: constants, and what the config says
-    {"convolution": NAME}     a convolution stands for positions; expressions in braces are numbers
-                              of the config, and of several names the first that has them counts
-    {"none": true}            no positions
-    {"refuse": REASON}        nothing here can say what the code does
-    {"unknown": REASON}       the config does not say what the model is
-
-A rule with a spec may have `positions`: the arguments of a builder of
-`posenc.positions`, with its name as `builder` where its preset names another or none, or null where
-it is not known how positions are made. Without it a preset says so, and one that is silent counts
-every token from 0.
-
-A template is the JSON of a spec in which stand
-
-    {"key": [EXPRESSION, ...], "default": NUMBER, "plus": NUMBER}
-                              the first expression in keys of the config that has a value, such as
-                              `image_size[0] // patch_size[0]`, or the default
-    {"by": KEY, "values": {WORD: VALUE, ...}, "absent": VALUE, "else": VALUE}
-                              the value that a word of the config chooses, `c2p|p2c` for a list
-    {"list": KEY}             a list of whole numbers of the config
-
-and any rule but a rotary one may have
-
-    name       of the entry
-    source     where the convention was read: "file: symbol" of the package, one or more
-    when       conditions, one or a list: a `key`, and `is` or `not` with values, or `holds` with
-               words that a list must hold, or `misses` with one that it must not; `absent` says
-               whether they hold where the key is not
-    stages     the key of a list of depths: an entry for each stage, whose number is `i`
-    layers_in, layers_not_in
-               the key of a list of layers, of as many as the expressions `of` say
-    layers_called
-               a word; `of` is the key of a list that has a word for each layer
-    length     expressions of the number of positions
-    scale      a template of what scores are multiplied by, where that is no root of a width that
-               the spec has
-    note       a sentence on this rule alone, such as where it was read; rotary rules have it too
-    warn       a sentence that goes with the entry, such as one on other code
-    own        for the first rule: the config has positions of its own beside those of its parts
-
-`posenc.detect` knows the further keys of rotary rules, and describes them there.
+The rows of one format may lie in several files: `transformers.json`, `transformers-vision.json`.
+Their kinds and keys are declared in `posenc.presets.row_types`.
 
 `configs/classes.json` is written by `tools/models/class_defaults.py`: what the classes of
 transformers take for keys that a config leaves out. `configs/windows.json` is written by
@@ -66,27 +12,29 @@ from __future__ import annotations
 
 import difflib
 import functools
-import json
 import re
 from collections.abc import Mapping
-from importlib import resources
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypedDict
 
 from posenc._core.errors import SpecError, mismatch
-from posenc.presets._rows import read
+from posenc.presets._rows import of_keys, read, table
+from posenc.presets.row_check import check
+from posenc.presets.row_types import AnyRule, RotaryRule
+from posenc.presets.row_types_gguf import GgufRotaryRule, LayerPattern, TypeDefaults
 
 FOLDER = "configs"
+RULES = {"transformers": list[RotaryRule | AnyRule], "gguf": list[GgufRotaryRule | AnyRule]}
 MISSPELLED = 0.9  # how much alike a key of a config and one that is missing are, at least
 
 
 class Family(NamedTuple):
     """A row of the data."""
 
-    model_types: tuple[str, ...]
-    entries: tuple[Mapping[str, Any], ...]
+    model_types: list[str]
+    entries: list[Mapping[str, Any]]
     note: str = ""
-    inside: Mapping[str, str] = MappingProxyType({})
+    parts: Mapping[str, str] = MappingProxyType({})
 
 
 class Reads(NamedTuple):
@@ -105,7 +53,9 @@ class ClassDefaults(NamedTuple):
     share_alone: float | None = None
     share_scaled: float | None = None
     rope_type: str = "default"
-    kinds: Mapping[str, Mapping[str, Any] | None] | None = None
+    kinds: Annotated[
+        Mapping[str, Mapping[str, Any] | None] | None, dict[str, TypeDefaults | None], "by type"
+    ] = None
     reach: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     beside: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType({})
     must_state_base: tuple[str, ...] = ()
@@ -115,11 +65,11 @@ class ClassDefaults(NamedTuple):
     base_given: float | None = None
     parameters: Mapping[str, Any] = MappingProxyType({})
     adds: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
-    layers: Mapping[str, Any] = MappingProxyType({})
+    layers: Annotated[Mapping[str, Any], LayerPattern, "in order"] = MappingProxyType({})
     fields: Mapping[str, Any] = MappingProxyType({})
     aliases: Mapping[str, str] = MappingProxyType({})
     sizes: Mapping[str, Any] = MappingProxyType({})
-    reads: Reads | None = None
+    reads: Annotated[Reads | None, int, "of which `classes.json` has the number"] = None
     bases: str = ""
 
     def reaches(self, key: str, kind: str, form: str = "") -> bool:
@@ -141,6 +91,14 @@ class ClassDefaults(NamedTuple):
         }
 
 
+NO_CLASS = ClassDefaults()
+_OfClass = TypedDict("_OfClass", {"class": ClassDefaults, "preset": Any})
+
+
+class ReadRule(RotaryRule, _OfClass, total=False):
+    """A rotary rule, with what the class of its family takes; `rotary` may be left out."""
+
+
 class ClassParts(NamedTuple):
     """What the class of a model type makes of its sub-configs."""
 
@@ -156,14 +114,14 @@ class ClassParts(NamedTuple):
 class ClassWindows(NamedTuple):
     """How the class of a model type reads `sliding_window`."""
 
-    version: str
-    how: str
+    layers: str
     size: int | None = None
     switch: bool | None = None
     start: int | None = None
     type: str = ""
-    unless: tuple[str, ...] = ()
+    unclear_with: tuple[str, ...] = ()
     listed: str = ""
+    version: str = ""
 
 
 def stretched(repeat: list[str], period: int) -> list[str]:
@@ -176,22 +134,25 @@ def stretched(repeat: list[str], period: int) -> list[str]:
     return []
 
 
-@functools.lru_cache(maxsize=1)
-def _table() -> Mapping[str, Any]:
-    file = resources.files("posenc.presets") / FOLDER / "classes.json"
-    return dict(json.loads(file.read_text(encoding="utf-8")))
-
-
-@functools.lru_cache(maxsize=1)
 def engines() -> Mapping[str, Any]:
     """What engines make of rotary parameters: `configs/engines.json`, each row with its source."""
-    file = resources.files("posenc.presets") / FOLDER / "engines.json"
-    return dict(json.loads(file.read_text(encoding="utf-8")))
+    return table("engines")
+
+
+@functools.lru_cache(maxsize=2)
+def meanings(*, in_rope_parameters: bool = False) -> Mapping[str, str]:
+    """What keys mean that no entry of a plan can say: `configs/meanings.json`."""
+    return {
+        key: row["means"]
+        for _, row in read(FOLDER, "meanings")
+        if row.get("in_rope_parameters", False) == in_rope_parameters
+        for key in row["keys"]
+    }
 
 
 @functools.lru_cache(maxsize=1)
 def _classes() -> dict[str, ClassDefaults]:
-    data = _table()
+    data = table("classes")
     every = [
         Reads(frozenset(one["keys"]), {k: frozenset(v) for k, v in one["rules"].items()})
         for one in data["reads"]
@@ -205,8 +166,9 @@ def _classes() -> dict[str, ClassDefaults]:
 
 def class_parts(model_type: object) -> ClassParts:
     """What the class of a model type makes of its sub-configs; nothing where it is not known."""
-    row = _table()["parts"].get(model_type, {}) if isinstance(model_type, str) else {}
-    return ClassParts(_table()["version"], **row)
+    data = table("classes")
+    row = data["parts"].get(model_type, {}) if isinstance(model_type, str) else {}
+    return ClassParts(data["version"], **row)
 
 
 def class_defaults(model_type: object) -> ClassDefaults | None:
@@ -216,10 +178,11 @@ def class_defaults(model_type: object) -> ClassDefaults | None:
 
 @functools.lru_cache(maxsize=1)
 def _windows() -> dict[str, ClassWindows]:
-    file = resources.files("posenc.presets") / FOLDER / "windows.json"
-    data = json.loads(file.read_text(encoding="utf-8"))
-    unread = dict.fromkeys(data["unread"], ClassWindows(data["version"], "none"))
-    return unread | {n: ClassWindows(data["version"], **row) for n, row in data["types"].items()}
+    data = table("windows")
+    unread = dict.fromkeys(data["unread"], ClassWindows("none", version=data["version"]))
+    return unread | {
+        n: ClassWindows(version=data["version"], **row) for n, row in data["types"].items()
+    }
 
 
 def class_windows(model_type: object) -> ClassWindows | None:
@@ -230,10 +193,9 @@ def class_windows(model_type: object) -> ClassWindows | None:
 @functools.lru_cache(maxsize=4)
 def _rows(kind: str) -> dict[str, Family]:
     found: dict[str, Family] = {}
-    for _, data in read(FOLDER, kind):
-        names, entries = tuple(data.pop("model_types")), tuple(data.pop("entries"))
-        made = Family(names, entries, **data)
-        for name in names:
+    for file, data in read(FOLDER, kind):
+        made = of_keys(Family, file, **data)
+        for name in made.model_types:
             if name in found:
                 raise SpecError(mismatch(f"families: {kind}", "each name once", repr(name)))
             found[name] = made
@@ -246,8 +208,15 @@ def families(kind: str = "transformers") -> Mapping[str, Family]:
 
 
 def family(model_type: object, kind: str = "transformers") -> Family | None:
-    """The row of a name, or None."""
-    return _rows(kind).get(model_type) if isinstance(model_type, str) else None
+    """The row of a name, or None; its rules are checked when it is first asked for."""
+    return _checked(model_type, kind) if isinstance(model_type, str) else None
+
+
+@functools.lru_cache(maxsize=1024)
+def _checked(name: str, kind: str) -> Family | None:
+    if row := _rows(kind).get(name):
+        check(RULES[kind], row.entries, f"{FOLDER}/{kind}: {name}")
+    return row
 
 
 def family_of_architectures(architectures: object) -> tuple[str, Family] | None:

@@ -1,23 +1,11 @@
-"""Plans of published models, as data: what each layer does, where layers differ.
-
-A row of the JSON files in `layers/` holds
-
-    name        how people call the model, or a stack of it
-    sizes       the sizes of the source: `layers`, and whatever its entries mention
-    entries     the JSON of each `posenc.Entry`, in which `{"of": "dim//4"}` is a number
-    pattern     names of entries, repeated until there are enough layers
-    embeddings  the entry of the embeddings, where something happens to them
-    sources     where the schedule was read: repository, path, symbol, version
-    recognise   hints for tools, as for `posenc.presets`
-    note        what a plan cannot say, in a sentence
-"""
+"""Plans of published models, as data: what each layer does, where layers differ."""
 
 from __future__ import annotations
 
 import functools
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from posenc import registry
 from posenc._core.errors import ArgumentError, SpecError, mismatch, suggest
@@ -25,21 +13,26 @@ from posenc._core.spec.plan import Entry, Plan
 from posenc.presets._find import find
 from posenc.presets._rows import rows
 from posenc.presets._templates import fill
+from posenc.presets.row_types import PlanEntry, Recognise, SourceRow
 
 FOLDER = "layers"
 
 
 class PlanRow(NamedTuple):
-    """A row of the data."""
+    """What each layer of a published model does: `layers/*.json`."""
 
-    name: str
-    sizes: Mapping[str, int]
-    entries: tuple[Mapping[str, Any], ...]
-    pattern: str
-    sources: tuple[Mapping[str, str], ...]
-    recognise: Mapping[str, tuple[str, ...]]
-    note: str
-    embeddings: Mapping[str, Any] | None = None
+    name: Annotated[str, "how people call the model, or a stack of it"]
+    sizes: Annotated[Mapping[str, int], "of the source: `layers`, and what its entries mention"]
+    entries: Annotated[tuple[Mapping[str, Any], ...], list[PlanEntry], "what layers do"]
+    pattern: Annotated[str, "names of entries, repeated until there are enough layers"]
+    sources: Annotated[tuple[Mapping[str, str], ...], list[SourceRow], "where it was read"]
+    recognise: Annotated[Mapping[str, tuple[str, ...]], Recognise, "hints for tools"]
+    note: Annotated[str, "what a plan cannot say, in a sentence"]
+    embeddings: Annotated[
+        Mapping[str, Any] | None,
+        PlanEntry,
+        "that of the embeddings, where something happens to them",
+    ] = None
 
     def build(self, **sizes: int) -> Plan:
         """The plan, with some sizes in place of those of the source."""
@@ -66,11 +59,7 @@ def _entry(template: Mapping[str, Any], sizes: Mapping[str, int]) -> Entry:
 
 @functools.lru_cache(maxsize=1)
 def _rows() -> dict[str, PlanRow]:
-    return rows("plan", FOLDER, _made)
-
-
-def _made(entries: list[Mapping[str, Any]], **data: Any) -> PlanRow:
-    return PlanRow(entries=tuple(entries), **data)
+    return rows("plan", FOLDER, PlanRow)
 
 
 def plan_names() -> tuple[str, ...]:

@@ -16,10 +16,10 @@ A packing is the order of its parts, `repeats` times over: 1 for all queries, al
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Mapping
-from importlib import resources
 from typing import NamedTuple
+
+from posenc.presets._rows import table
 
 
 class Packing(NamedTuple):
@@ -42,8 +42,7 @@ class Names(NamedTuple):
 @functools.lru_cache(maxsize=1)
 def names() -> Names:
     """The data."""
-    file = resources.files("posenc.presets") / "configs" / "projections.json"
-    data = json.loads(file.read_text(encoding="utf-8"))
+    data = table("projections")
     modules = {name: role for role, listed in data["modules"].items() for name in listed}
     families = {
         model_type: {

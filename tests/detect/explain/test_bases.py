@@ -14,7 +14,7 @@ from tools.models import class_reads
 
 import posenc
 from posenc.detect.explain.config.view import names_in
-from posenc.detect.explain.rotary.fields import BASES, LOCAL_BASES
+from posenc.detect.explain.spellings import BASES, LOCAL_BASES
 from posenc.presets.families import class_defaults, families
 from tests.detect.explain.test_class_reads import classes, follows, sizes
 
@@ -27,7 +27,9 @@ def named(name: str) -> list[str]:
     """The keys that the row of a family reads as bases, beside those of all."""
     rules = [rule for rule in families()[name].entries if "rotary" in rule]
     expressions = [word for rule in rules for word in rule.get("base_keys", ())]
-    expressions += [key for rule in rules for row in rule.get("bases", {}).values() for key in row]
+    expressions += [
+        key for rule in rules for row in rule.get("base_keys_by_type", {}).values() for key in row
+    ]
     return sorted({key for word in expressions if "." not in word for key in names_in(word)})
 
 
@@ -36,14 +38,23 @@ def switches(name: str) -> dict[str, Any]:
     asked = [
         rule["when"] for rule in families()[name].entries if "rotary" in rule if "when" in rule
     ]
-    return {one["key"]: one["is"][0] for one in asked[:1] if isinstance(one, dict) and "is" in one}
+    return {
+        one["key"]: one["one_of"][0]
+        for one in asked[:1]
+        if isinstance(one, dict) and "one_of" in one
+    }
 
 
 def tried(name: str, cls: Any, keys: list[str]) -> tuple[int, list[Any]]:
     """How many keys were followed as the class does, and those that silently were not."""
     asked, equal, different = class_reads.Asked(cls), 0, []
     labels: dict[str, str] = next(
-        (r["labels"] for r in families()[name].entries if "labels" in r), {}
+        (
+            r["rope_parameters_names"]
+            for r in families()[name].entries
+            if "rope_parameters_names" in r
+        ),
+        {},
     )
     for key in keys:
         for value in VALUES:

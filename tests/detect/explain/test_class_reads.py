@@ -44,7 +44,12 @@ def compared(name: str, cls: Any) -> tuple[int, list[Any]]:
     assert class_reads.answered(asked) == stored(name), name
     plain = posenc.from_hf({**sizes(cls, {}), "model_type": name}, on_error="report").warnings
     labels: dict[str, str] = next(
-        (r["labels"] for r in families()[name].entries if "labels" in r), {}
+        (
+            r["rope_parameters_names"]
+            for r in families()[name].entries
+            if "rope_parameters_names" in r
+        ),
+        {},
     )
     equal, different = 0, []
     for keys, result in list(asked.answers.values()):

@@ -245,5 +245,9 @@ def test_nothing_in_a_config_gives_a_traceback(share: int) -> None:
 
 def plain(rule: Any) -> dict[str, Any]:
     """A rule as lists and dictionaries, without its sentences."""
-    kept = {k: v for k, v in rule.items() if k not in ("source", "unknown", "refuse", "name")}
+    kept = {
+        k: v
+        for k, v in rule.items()
+        if k not in ("source", "unknown_because", "refused_because", "name")
+    }
     return dict(json.loads(json.dumps(kept)))

@@ -370,12 +370,20 @@ def test_rows_name_presets_that_exist(kind: str) -> None:
     for family in {id(f): f for f in families(kind).values()}.values():
         for rule in family.entries:
             chosen = rule.get("rotary", rule.get("table"))
-            wanted = chosen["values"].values() if isinstance(chosen, dict) else [chosen]
+            wanted = chosen["cases"].values() if isinstance(chosen, dict) else [chosen]
             inner = [part["rotary"] for part in rule.get("attentions", ())]
-            inside = [i["values"].values() if isinstance(i, dict) else [i] for i in inner]
+            inside = [i["cases"].values() if isinstance(i, dict) else [i] for i in inner]
             for name in (*wanted, *(name for part in inside for name in part)):
                 assert name is None or name in names(), name
-            known = {"rotary", "table", "spec", "convolution", "none", "refuse", "unknown"}
+            known = {
+                "rotary",
+                "table",
+                "spec",
+                "convolution",
+                "no_positions",
+                "refused_because",
+                "unknown_because",
+            }
             assert len(known & set(rule)) == 1, rule
 
 

@@ -128,4 +128,4 @@ def test_rows_of_windows_are_those_of_the_installed_classes() -> None:
         known = class_windows(name)
         assert (known is None) == (row is None)
         if row is not None and known is not None and known.version == transformers.__version__:
-            assert (known.how, known.size) == (row["how"], row.get("size"))
+            assert (known.layers, known.size) == (row["layers"], row.get("size"))

@@ -186,11 +186,11 @@ def test_every_row_of_the_table_has_a_source() -> None:
     assert {*TABLE} == {"transformers", "vLLM", "SGLang", "llama.cpp"}
     for engine, own in TABLE.items():
         assert own["release"] in own["source"], engine
-        types = [name for row in own["families"] for name in row["types"]]
+        types = [name for row in own["families"] for name in row["model_types"]]
         assert len(types) == len({*types}), engine
         for row in own["families"]:
             assert row["source"], engine
-            assert ("kind" in row) == ("reads" in row), engine
+            assert ("rope_type" in row) == ("reads" in row), engine
     version = json.loads((CONFIGS / "classes.json").read_text(encoding="utf-8"))["version"]
     assert TABLE["transformers"]["release"] == version
 

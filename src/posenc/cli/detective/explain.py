@@ -71,7 +71,7 @@ def command(
         return
     plan = _plan(source, pairing, base)
     from posenc.detect.explain import describe, lines
-    from posenc.detect.explain.notes import is_open
+    from posenc.detect.explain.config.view import is_open
 
     if json_:
         print_json(describe(plan))

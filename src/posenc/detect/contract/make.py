@@ -21,7 +21,7 @@ from posenc.detect.contract.checks import records
 from posenc.detect.contract.contract import FORMAT, Contract, Part
 from posenc.detect.contract.files import CONTRACT, parsed, read
 from posenc.detect.explain import describe, from_gguf, from_hf
-from posenc.detect.explain.nothing_said import NOTHING
+from posenc.detect.explain.config.unread_keys import NOTHING
 from posenc.encodings.rotary.rope import RoPE
 
 PREFIXES = ("preset:", "plan:")

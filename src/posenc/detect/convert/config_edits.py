@@ -55,11 +55,11 @@ def _state_pairing(data: dict[str, Any], pairing: str, attention: str, path: str
         choice = rule.get("rotary")
         if not isinstance(choice, Mapping):
             continue
-        for word, name in choice["values"].items():
+        for word, name in choice["cases"].items():
             value = preset_row(name).spec.get("pairing", "half")
             order = value["order"] if isinstance(value, Mapping) else value
             if order == pairing:
-                key = choice["key"]
+                key = choice["match"]
                 data[key] = json.loads(word)
                 notes.append(f"{path}{key} becomes {word}")
     for key, value in data.items():

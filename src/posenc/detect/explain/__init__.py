@@ -1,18 +1,14 @@
 """A config -> the plan of its layers, each number with where it was read."""
 
-from posenc.detect.explain.arguments import PAIRINGS
 from posenc.detect.explain.config.parts import label_of
-from posenc.detect.explain.config.view import Keys
+from posenc.detect.explain.config.view import PAIRINGS, Keys
 from posenc.detect.explain.describe import describe, lines, plan_lines
 from posenc.detect.explain.dialects import DIALECTS, to_hf
 from posenc.detect.explain.gguf.reader import from_gguf
-from posenc.detect.explain.layers.groups import MORE_LAYERS
-from posenc.detect.explain.layers.types import COUNT_KEYS
-from posenc.detect.explain.layers.windows import has_window, window_words
+from posenc.detect.explain.layers.groups import has_window, window_words
 from posenc.detect.explain.reader import from_hf
-from posenc.detect.explain.rotary.entries import TRAINED
-from posenc.detect.explain.rotary.scaling_fields import ATTENTION_KEYS
 from posenc.detect.explain.sources import explain
+from posenc.detect.explain.spellings import ATTENTION_KEYS, COUNT_KEYS, MORE_LAYERS, TRAINED
 
 __all__ = [
     "ATTENTION_KEYS",

@@ -15,8 +15,8 @@ from posenc._core.reading import Layer, Reading
 from posenc._core.spec.brief import brief
 from posenc._core.spec.plan import Entry, Plan
 from posenc._core.spec.spec import Value, to_json
-from posenc.detect.explain.layers.windows import has_window, window_words
-from posenc.detect.explain.notes import is_open
+from posenc.detect.explain.config.view import is_open
+from posenc.detect.explain.layers.groups import has_window, window_words
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.functional import wavelengths

@@ -16,17 +16,14 @@ from typing import Any, Literal, NamedTuple
 from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc._core.io.checkpoints import load
 from posenc._core.reading import Layer, Reading
-from posenc.detect.explain.config.view import Keys
-from posenc.detect.explain.layers.types import GLOBAL, LOCAL, LOCAL_BASE_KEYS
-from posenc.detect.explain.notes import Notes
+from posenc.detect.explain.config.view import Keys, Notes
+from posenc.detect.explain.layers.types import GLOBAL, LOCAL
 from posenc.detect.explain.reader import from_hf
 from posenc.detect.explain.rotary.entries import has_rotary, parameters
-from posenc.detect.explain.rotary.fields import BASES
-from posenc.detect.explain.rotary.widths import FRACTIONS
+from posenc.detect.explain.spellings import BASES, FRACTIONS, LOCAL_BASES
 from posenc.presets.families import ClassDefaults, class_defaults
 
 DIALECTS = ("hf4", "hf5")
-LOCAL_KEY = "rope_local_base_freq"
 # What no dialect states, and a reader must know of the family or be told.
 UNSTATED = {
     "pairing": "the pairing of channels",
@@ -93,14 +90,14 @@ def _rewrite(data: dict[str, Any], path: str, dialect: str, lost: list[str]) -> 
     if has_rotary(keys):
         params = dict(parameters(keys, Notes()).data)
         base = keys.first(BASES)
-        local = keys.first(LOCAL_BASE_KEYS)
+        local = keys.first(LOCAL_BASES)
         fraction = keys.first(FRACTIONS)
         known = class_defaults(data.get("model_type"))
         write = _write_hf5 if dialect == "hf5" else _write_hf4
         written = write(params, base, local, fraction, (path, lost, known))
         if written is not None:
             kept = "rope_theta" if dialect == "hf4" else ""
-            for key in ("rope_parameters", "rope_scaling", *BASES, *LOCAL_BASE_KEYS, *FRACTIONS):
+            for key in ("rope_parameters", "rope_scaling", *BASES, *LOCAL_BASES, *FRACTIONS):
                 if key != kept and key in data:
                     del data[key]
             data.update(written)
@@ -177,13 +174,13 @@ def _write_hf4(
                 "in rope_parameters"
             )
             return None
-        if known is not None and known.reach and LOCAL not in _reached(LOCAL_KEY, known):
+        if known is not None and known.reach and LOCAL not in _reached(LOCAL_BASES[0], known):
             bases = {k: v["base"] for k, v in (known.kinds or {}).items() if v is not None}
             if any(v.get("rope_theta", bases.get(k)) != bases.get(k) for k, v in own.items()):
                 lost.append(f"{where}version 4 has no key for the base of each type of layer")
                 return None
             return {"rope_scaling": _scaling_of(first)}
-        local = None if other is None else (LOCAL_KEY, other["rope_theta"])
+        local = None if other is None else (LOCAL_BASES[0], other["rope_theta"])
         params = first
     made: dict[str, Any] = {}
     params = _typed(dict(params))
@@ -194,7 +191,7 @@ def _write_hf4(
     if part is not None:
         made["partial_rotary_factor"] = part
     if local is not None:
-        made[LOCAL_KEY] = local[1]
+        made[LOCAL_BASES[0]] = local[1]
     made["rope_scaling"] = _scaling_of(params)
     return made
 

@@ -10,10 +10,8 @@ from typing import Any, Literal
 from posenc._core.errors import DataError, suggest
 from posenc._core.io.checkpoints import folder_of, load
 from posenc._core.reading import Layer, Note, Reading
-from posenc.detect.explain.arguments import check_arguments
-from posenc.detect.explain.config.modelling_file import modelling_of
+from posenc.detect.explain.config.modelling_file import by_file, modelling_of
 from posenc.detect.explain.config.parts import (
-    MAIN_PARTS,
     NEEDED,
     flat_part,
     has_heads,
@@ -27,19 +25,29 @@ from posenc.detect.explain.config.parts import (
     text_part,
     with_older_parts,
 )
-from posenc.detect.explain.config.text_keys import note_flat, note_repeated
-from posenc.detect.explain.config.under_auto_map import by_file
-from posenc.detect.explain.config.unread_keys import MEANINGS, check_numbers, note_unread
-from posenc.detect.explain.config.view import Keys
+from posenc.detect.explain.config.unread_keys import (
+    check_numbers,
+    note_flat,
+    note_repeated,
+    note_unread,
+    nothing_said,
+    told_of,
+)
+from posenc.detect.explain.config.view import Keys, Notes, check_arguments
+from posenc.detect.explain.layers.groups import with_windows
 from posenc.detect.explain.layers.non_rotary import applies, read_other, words
-from posenc.detect.explain.layers.types import COUNT_KEYS
-from posenc.detect.explain.layers.windows import with_windows
-from posenc.detect.explain.notes import Notes
-from posenc.detect.explain.nothing_said import nothing_said
-from posenc.detect.explain.rotary.entries import TRAINED, has_rotary, read_rotary
-from posenc.detect.explain.rotary.fields import BASES, Given
-from posenc.detect.explain.rotary.widths import ABSOLUTE, FRACTIONS
+from posenc.detect.explain.rotary.entries import has_rotary, read_rotary
+from posenc.detect.explain.rotary.fields import Given
+from posenc.detect.explain.spellings import (
+    ABSOLUTE,
+    BASES,
+    COUNT_KEYS,
+    FRACTIONS,
+    MAIN_PARTS,
+    TRAINED,
+)
 from posenc.presets.families import (
+    NO_CLASS,
     ClassDefaults,
     ClassParts,
     Family,
@@ -155,15 +163,15 @@ class _Reader:
         `called` names one without a name, or whatever it says, if `fixed`; `of_class` is the type
         of its class, if that is another. One without keys is as its class makes it, with `more`.
         """
-        keys = Keys(data, path)
+        keys, notes = Keys(data, path), Notes(name, self.notes)
         self.given = self.given._replace(file=modelling_of(data, self.folder))
-        row, called = self._recognised(keys, name, called, fixed)
+        row, called = self._recognised(keys, called, fixed, notes)
         made = class_parts(called)
         inside = {k: v for k, v in with_older_parts(data, made).items() if is_part(k, v, made)}
         flat = flat_part(keys, made)
         if flat:
             row = family(made.types[flat])
-            self.notes += note_flat(keys, made, name, flat)
+            note_flat(keys, made, flat, notes)
         of_class = made.types[flat] if flat else of_class or called
         known = class_defaults(of_class)
         if known is not None:
@@ -175,25 +183,22 @@ class _Reader:
         if row is not None and not is_hollow(keys, row, {**without, **inside}):
             self._known(keys, row, known, name)
         elif row is None and (text := text_part(made, inside)):
-            self.notes += note_repeated(keys, text, inside[text], name)
+            note_repeated(keys, text, inside[text], notes)
         elif row is None and has_rotary(keys) and not is_hollow(keys, None, inside):
             self._unknown(keys, name)
         elif row is None and not inside and (data or not made.types):
-            self._nothing(keys, name, called)
+            self._nothing(keys, called, notes)
         if len(self.entries) > before:
-            notes, made_so = Notes(name), self.entries[before:]
+            made_so = self.entries[before:]
             self.entries[before:] = with_windows(keys, of_class, known, made_so, notes)
-            self.notes += notes.notes
         if depth == DEEPEST_PART and (inside or made.types):
             where = keys.where(next(iter(inside or made.types)))
-            notes = Notes(name)
             notes.warning(f"{where} was not read: parts lie more than {depth} deep")
-            self.notes += notes.notes
         elif depth < DEEPEST_PART:
             for key, value in inside.items():
                 if key not in made.types and is_options(keys, key, value):
                     continue
-                own = None if row is None else row.inside.get(key)
+                own = None if row is None else row.parts.get(key)
                 name_of = own or made.types.get(key)
                 # The whole makes it in its own way, whatever its class does elsewhere.
                 others = own is not None and value.get("model_type") == made.types.get(key, "")
@@ -208,9 +213,9 @@ class _Reader:
                     fixed=key in made.types and key not in made.open,
                     of_class=made.types.get(key) if own else None,
                 )
-            self._left_out(keys, made, row, name, flat=flat, depth=depth)
+            self._left_out(keys, made, row, notes, flat=flat, depth=depth)
 
-    def _nothing(self, keys: Keys, name: str, called: str | None) -> None:
+    def _nothing(self, keys: Keys, called: str | None, notes: Notes) -> None:
         """Note a config of which nothing is known."""
         data, path = keys.data, keys.path
         model = data.get("model_type")
@@ -219,47 +224,47 @@ class _Reader:
             said = f"{called!r}"
         todo = suggest(model, families()) if isinstance(model, str) and model else ""
         hint = f". {todo}" if todo.startswith("Did") else ""
-        notes = Notes(name)
         told = f"{path or 'the config'}: {said} is not known, and states no rotary base"
         if path and (model or not data or has_heads(data)):
             notes.warning(f"{path}: unknown, because {said} is not known{hint}")
         elif path and any(word in path.rpartition(".")[2] for word in PART_WORDS):
             key = path.rpartition(".")[2]
             told = f"{path}={repr(dict(data))[:200]} was not read"
-            notes.warning(f"{told}: {MEANINGS[key]}" if key in MEANINGS else told)
+            notes.warning(told_of(told, key))
         else:
             notes.remark(told + hint)
-        self.notes += notes.notes
 
     def _left_out(
-        self, keys: Keys, made: ClassParts, row: Family | None, name: str, *, flat: str, depth: int
+        self,
+        keys: Keys,
+        made: ClassParts,
+        row: Family | None,
+        notes: Notes,
+        *,
+        flat: str,
+        depth: int,
     ) -> None:
         """Parts that the class makes where the file has none, or that are no dictionaries."""
         parts = [k for k, v in keys.data.items() if k not in made.types and is_part(k, v, made)]
         text = [key for key in parts if key in MAIN_PARTS]
         if text and not made.types and class_defaults(keys.data.get("model_type")) is not None:
-            notes = Notes(name)
             notes.warning(
                 f"{keys.where(text[0])} is no part of the class in transformers {made.version}, "
                 "which reads keys beside it: the file was written for other code"
             )
-            self.notes += notes.notes
         labels = {label_of(key) for key in parts}
         absent = [key for key in made.types if not keys.data.get(key)]
         missing = [key for key in absent if key in MAIN_PARTS or label_of(key) in labels]
         others = [key for key in parts if key in NEEDED]
         foreign = bool(missing and others) and not flat
         if foreign:
-            notes = Notes(name)
             notes.warning(
                 f"{keys.where(missing[0])}, which the class in transformers {made.version} reads "
                 f"alone, is left out, and {keys.where(others[0])} is there: the file was written "
                 "for other code, whose parts these are; those of the class are in no entry"
             )
-            self.notes += notes.notes
         for key, kind in made.types.items():
-            value, where, notes = keys.data.get(key), keys.where(key), Notes(name)
-            value = keys.data.get(f"{key}_dict") or value
+            value, where = keys.data.get(f"{key}_dict") or keys.data.get(key), keys.where(key)
             if isinstance(value, Mapping) and value:
                 continue
             if value is not None and value != {}:
@@ -270,28 +275,24 @@ class _Reader:
             elif key not in made.none and key != flat and not foreign:
                 of = f"a part of type {kind!r}, by its class in transformers {made.version}"
                 notes.remark(f"{where} is left out: {of}")
-                self.notes += notes.notes
                 self.part(
                     {},
                     where,
-                    joined(name, key),
+                    joined(notes.layer, key),
                     depth=depth + 1,
-                    called=(None if row is None else row.inside.get(key)) or kind,
+                    called=(None if row is None else row.parts.get(key)) or kind,
                     fixed=True,
                     of_class=kind,
                     more=made.values.get(key, {}),
                 )
-                continue
-            self.notes += notes.notes
 
     def _recognised(
-        self, keys: Keys, name: str, called: str | None, fixed: bool
+        self, keys: Keys, called: str | None, fixed: bool, notes: Notes
     ) -> tuple[Family | None, str | None]:
         """The row of the family, and the name by which it was found."""
         stated = keys.get("model_type")
         key = keys.path.rpartition(".")[2]
         model_type = stated or called
-        notes = Notes(name)
         if key and key not in keys.data and key in class_parts(stated).types:
             # A part that is called as the whole.
             model_type = class_parts(stated).types[key]
@@ -307,21 +308,18 @@ class _Reader:
         if row is None:
             found = family_of_architectures(keys.get("architectures"))
             if found is not None and not class_parts(model_type).types:
-                row = found[1]
-                called = found[0]
-                said = f"{keys.where('architectures')} names the family {found[0]!r}"
+                called, row = found
+                said = f"{keys.where('architectures')} names the family {called!r}"
                 notes.remark(
                     said if model_type is None else f"{said}; model_type is {model_type!r}"
                 )
-                self.notes += notes.notes
                 return row, called
-        self.notes += notes.notes
         return row, model_type if isinstance(model_type, str) else None
 
     def _known(self, keys: Keys, row: Family, known: ClassDefaults | None, name: str) -> None:
         notes = Notes(name)
         for rule in row.entries:
-            for key in rule.get("unused", ()):
+            for key in rule.get("ignored_keys", ()):
                 keys.get(key)
         if row.note:
             notes.remark(row.note)
@@ -333,14 +331,16 @@ class _Reader:
                 for key in (*words(rule), *(stated if "rotary" in rule else ())):
                     keys.get(key)  # it means nothing here
                 continue
-            if "partly" in rule:
-                notes.warning(f"{rule.get('name', 'attention')}: partly, because {rule['partly']}")
+            if "partial_because" in rule:
+                notes.warning(
+                    f"{rule.get('name', 'attention')}: partly, because {rule['partial_because']}"
+                )
             if "note" in rule:
                 notes.remark(rule["note"])
-            if "warn" in rule:
-                notes.warning(rule["warn"])
+            if "warning" in rule:
+                notes.warning(rule["warning"])
             if "rotary" in rule:
-                rotary = {**rule, "preset": rule["rotary"], "class": known}
+                rotary: Any = {**rule, "preset": rule["rotary"], "class": known or NO_CLASS}
                 self.entries += read_rotary(keys, rotary, name, self.given, notes)
             else:
                 self.entries += read_other(keys, rule, name, notes)
@@ -361,7 +361,8 @@ class _Reader:
             todo = suggest(model_type, families())
             hint = f" {todo}" if todo.startswith("Did") else ""
             notes.warning(f"{keys.where('model_type')}={model_type!r} is not a known family.{hint}")
-        self.entries += read_rotary(keys, {}, name, self.given, notes)
+        nothing: Any = {"class": NO_CLASS}
+        self.entries += read_rotary(keys, nothing, name, self.given, notes)
         self._finish(keys, notes)
 
     def _finish(self, keys: Keys, notes: Notes) -> None:

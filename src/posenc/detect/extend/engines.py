@@ -275,7 +275,7 @@ def _llama_cpp(wanted: Wanted, config: Mapping[str, Any]) -> tuple[str, tuple[st
     rule: Any = wanted.scaling
     inner = next((v for k, v in config.items() if k.endswith("text_config") and v), config)
     row = family_of("llama.cpp", inner)
-    if rule is not None and row is not None and row.get("kind") == "default":
+    if rule is not None and row is not None and row.get("rope_type") == "default":
         reason = f"{release_of('llama.cpp')} reads a scaling otherwise for models of this class"
         return "", (f"{reason} ({row['source']}), so there is no line for it.",)
     if len(wanted.changed) < len(wanted.specs) and wanted.changed:

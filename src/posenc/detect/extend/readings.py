@@ -21,8 +21,10 @@ def family_of(engine: str, config: Mapping[str, Any]) -> Mapping[str, Any] | Non
     """The row of an engine for a config, by a key that decides or by its type; None for neither."""
     kind, rows = config.get("model_type"), engines()[engine]["families"]
     keys = {*config}
-    named = (row for row in rows if kind in row["types"] or keys & {*row.get("keys", ())})
-    return next(named, next((row for row in rows if not row["types"]), None))
+    named = (
+        row for row in rows if kind in row["model_types"] or keys & {*row.get("config_keys", ())}
+    )
+    return next(named, next((row for row in rows if not row["model_types"]), None))
 
 
 def warnings_of(engine: str, config: Mapping[str, Any]) -> list[str]:
@@ -44,7 +46,7 @@ def read_by(engine: str, config: Mapping[str, Any]) -> dict[str, Any] | None:
         kind, keys = _read(engine, row, config, parameters)
         if row is None or keys is None:
             return None
-        whole = row.get("whole", ())
+        whole = row.get("integers", ())
         stay = {key: value for key, value in parameters.items() if key in keys}
         reduced[place] = {key: int(v) if key in whole else v for key, v in stay.items()}
         reduced[place]["rope_type"] = kind
@@ -59,15 +61,15 @@ def _read(
 ) -> tuple[str, Collection[str] | None]:
     """The rule that an engine follows, and the keys that it reads for it; None for no such."""
     kind = parameters.get("rope_type", "default")
-    if row is None or row.get("transformers"):
+    if row is None or row.get("as_transformers"):
         defaults = class_defaults(config.get("model_type"))
         reads = defaults.reads.rules.get(kind) if defaults and defaults.reads else None
         return kind, None if reads is None else {*OUTSIDE, *reads}
-    kind = row.get("default" if kind == "default" else "kind", kind)
+    kind = row.get("default_rope_type" if kind == "default" else "rope_type", kind)
     alone = kind == "yarn" and len([key for key in TOGETHER if parameters.get(key)]) == 1
     table = engines()[engine]
     of_rule = row.get("reads", table["reads"].get(kind)) if kind != "default" else OUTSIDE
-    return kind, None if of_rule is None or alone else {*table["always"], *of_rule}
+    return kind, None if of_rule is None or alone else {*table["always_read"], *of_rule}
 
 
 def _dictionaries(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

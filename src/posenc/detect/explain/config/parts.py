@@ -7,6 +7,7 @@ from typing import Any
 
 from posenc.detect.explain.config.view import Keys
 from posenc.detect.explain.rotary.entries import has_rotary
+from posenc.detect.explain.spellings import HEAD_COUNTS, MAIN_PARTS
 from posenc.presets.families import (
     ClassParts,
     Family,
@@ -17,10 +18,6 @@ from posenc.presets.families import (
 # Keys of parts that are models.
 MODELS, HEADS = ("n_heads", "num_heads", "n_head", "heads"), "attention_heads"
 SIZES = ("head_dim", "hidden_size", "d_model", "dim", "embed_dim", "width")
-# Keys of a config with attention of its own, beside its parts.
-HEAD_COUNTS = ("num_attention_heads", "n_head", "n_heads", "num_heads")
-# Sub-configs of the text, which may leave out their name, as the model's own says it.
-MAIN_PARTS = ("text_config", "language_config", "llm_config")
 # Those without which a plan is none; what is wrong with another is a warning.
 WHOLES = ("vlm_config", "thinker_config", "decoder_config")
 NEEDED = (*MAIN_PARTS, *WHOLES, "encoder", "decoder", "generator")
@@ -103,7 +100,7 @@ def is_hollow(keys: Keys, row: Family | None, inside: Mapping[str, Any]) -> bool
     """Whether a config only holds others: it has parts, and no attention of its own."""
     if not inside:
         return False
-    if row is not None and row.entries and row.entries[0].get("own"):
+    if row is not None and row.entries and row.entries[0].get("own_positions"):
         return False
     turning = row is not None and any("rotary" in rule for rule in row.entries)
     if turning and has_rotary(Keys(keys.data)) and not any(key in inside for key in NEEDED):

@@ -8,21 +8,38 @@ left.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from posenc._core.errors import mismatch
-from posenc.detect.explain.config.view import NAMES, Keys, is_number
+from posenc import presets
+from posenc._core.errors import closest, mismatch
+from posenc.detect.explain.config.view import NAMES, Keys, Notes, is_number
 from posenc.detect.explain.layers.non_rotary import words
-from posenc.detect.explain.notes import Notes
-from posenc.detect.explain.rotary.fields import BASES, LOCAL_BASES
-from posenc.detect.explain.rotary.scaling_rules import READ, THETA_KEYS
-from posenc.detect.explain.rotary.widths import ABSOLUTE, FRACTIONS, WIDTHS
-from posenc.presets.families import ClassDefaults, Reads, class_parts
+from posenc.detect.explain.rotary.scaling_rules import READ
+from posenc.detect.explain.spellings import (
+    ABSOLUTE,
+    BASES,
+    DICTIONARIES,
+    FRACTIONS,
+    LOCAL_BASES,
+    THETA_KEYS,
+    TRAINED,
+    WIDTHS,
+)
+from posenc.presets.families import (
+    NO_CLASS,
+    ClassDefaults,
+    ClassParts,
+    ReadRule,
+    Reads,
+    class_parts,
+    families,
+    family,
+    meanings,
+)
 
 BESIDE = "^"  # of keys outside a dictionary
-SHARE, THETA = FRACTIONS[0], BASES[0]
-DICTIONARIES = ("rope_scaling", "rope_parameters")
 HEADS = ("head_dim", "kv_channels")
 # Beyond these no key of a config means anything, and arithmetic overflows.
 SMALLEST, LARGEST = 1e-30, 1e30
@@ -52,20 +69,6 @@ WORDS = (
     "index_head_dim",
     "indexer_head_dim",
 )
-# What a key means that no entry of a plan can say.
-CHUNKS = (
-    "Dual Chunk Attention, which engines such as vLLM and SGLang run, counts the positions of far "
-    "keys anew in every chunk: no entry can say it, and scores beyond the first chunk are others"
-)
-INDEXER = (
-    "an indexer chooses which keys are seen by scores of its own, and what it does about positions "
-    "is in no entry"
-)
-MEANINGS = {
-    "index_head_dim": INDEXER,
-    "indexer_head_dim": INDEXER,
-    "dual_chunk_attention_config": CHUNKS,
-}
 # Keys that name a part which has a file of its own.
 TOWERS = ("mm_vision_tower", "mm_audio_tower", "mm_speech_tower")
 # Keys with one of those words that say nothing of angles or biases.
@@ -88,26 +91,20 @@ class Sizes(NamedTuple):
     width: int | None
 
 
-def reads_of(rule: Mapping[str, Any]) -> Reads | None:
-    """What the class of a rule reads; None where it was not asked."""
-    known: ClassDefaults | None = rule.get("class")
-    return None if known is None else known.reads
-
-
-def outside(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> tuple[Keys, Mapping[str, Any]]:
+def outside(keys: Keys, rule: ReadRule, notes: Notes) -> tuple[Keys, ReadRule]:
     """A config without the keys that its class passes over, but for those that the row names.
 
     A file that says in other words alone how wide a head is was written for other code: it is read
     as a whole, by the rule without the class.
     """
-    known: ClassDefaults | None = rule.get("class")
-    if known is None or known.reads is None:
+    known: ClassDefaults = rule["class"]
+    if known.reads is None:
         return keys, rule
     named = {name for word in words(rule) for name in NAMES.findall(word)}
-    named |= {THETA} if THETA in known.reach else set()
+    named |= {BASES[0]} if BASES[0] in known.reach else set()
     hidden = {*SPELLINGS, *known.ignores} - known.reads.keys - named
     shown = keys.without(hidden, hidden.intersection((*FRACTIONS, *ABSOLUTE)))
-    if "width" in rule or any(shown.evaluate(one) is not None for one in WIDTHS):
+    if "head_dim" in rule or any(shown.evaluate(one) is not None for one in WIDTHS):
         return shown, rule
     other = next((one for one in WIDTHS if keys.evaluate(one) is not None), None)
     if other is None:
@@ -117,17 +114,15 @@ def outside(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> tuple[Keys, Ma
         "that it reads says how wide a head is: the file was written for other code, and the plan "
         "is that of all its keys"
     )
-    return keys, {**rule, "class": None}
+    return keys, {**rule, "class": NO_CLASS}
 
 
-def inside(
-    params: Keys, beside: Keys, kind: str, rule: Mapping[str, Any], notes: Notes
-) -> tuple[Keys, str]:
+def inside(params: Keys, beside: Keys, kind: str, rule: ReadRule, notes: Notes) -> tuple[Keys, str]:
     """A dictionary of rotary parameters without the keys that the class passes over, and its rule.
 
     `beside` is the whole of the dictionaries for each type of layer, where there are such.
     """
-    reads = reads_of(rule)
+    reads: Reads | None = rule["class"].reads
     followed = None if reads is None else reads.rules.get(kind)
     if followed is None:
         return params, kind
@@ -151,15 +146,15 @@ def inside(
     return own, kind
 
 
-def passed_over(keys: Keys, rule: Mapping[str, Any], sizes: Iterable[Sizes], notes: Notes) -> None:
+def passed_over(keys: Keys, rule: ReadRule, sizes: Iterable[Sizes], notes: Notes) -> None:
     """Say which hidden keys ask for something else than the plan has."""
-    known: ClassDefaults | None = rule.get("class")
     made = [one for one in sizes if one.width is not None]
     for key, value in keys.hidden.items():
-        if value is None or known is None or not made or _said(key, value, made):
+        if value is None or not made or _said(key, value, made):
             continue
         told = "" if isinstance(value, Mapping) else f"={repr(value)[:80]}"
-        text = f"{keys.where(key)}{told} is not read by the class in transformers {known.version}"
+        version = rule["class"].version
+        text = f"{keys.where(key)}{told} is not read by the class in transformers {version}"
         notes.warning(f"{text}{_instead(key, made)}; other code may read it")
 
 
@@ -193,11 +188,11 @@ def _instead(key: str, made: list[Sizes]) -> str:
 
 def note_unread(keys: Keys, notes: Notes) -> None:
     """Say which keys that concern positions, and which towers with files, were not read."""
-    left = {*MEANINGS} & {*keys.defaults} - {*keys.data, *keys.defaulted}
+    left = {*meanings()} & {*keys.defaults} - {*keys.data, *keys.defaulted}
     for key in sorted(left):
         notes.warning(
             f"{keys.where(key)}={keys.defaults[key]!r}, which the file leaves to the "
-            f"class, was not read: {MEANINGS[key]}"
+            f"class, was not read: {meanings()[key]}"
         )
     for key in TOWERS if not class_parts(keys.data.get("model_type")).types else ():
         if isinstance(keys.data.get(key), str) and keys.data[key]:
@@ -207,7 +202,12 @@ def note_unread(keys: Keys, notes: Notes) -> None:
             )
     for key in unread(keys):
         told = f"{keys.where(key)}={repr(keys.data[key])[:200]} was not read"
-        notes.warning(f"{told}: {MEANINGS[key]}" if key in MEANINGS else told)
+        notes.warning(told_of(told, key))
+
+
+def told_of(text: str, key: str) -> str:
+    """A sentence on a key, with what the key means where that is known."""
+    return f"{text}: {meanings()[key]}" if key in meanings() else text
 
 
 def _numbers(value: Any, where: str) -> Iterator[tuple[str, float]]:
@@ -248,3 +248,83 @@ def unread(keys: Keys) -> list[str]:
         if said and not any(word in key for word in SILENT):
             found.append(key)
     return found
+
+
+def note_repeated(keys: Keys, text: str, inner: Mapping[str, Any], notes: Notes) -> None:
+    """Notes on keys beside the part for text, which its class reads alone, that say otherwise."""
+    for key in (*SPELLINGS, *TRAINED, *DICTIONARIES):
+        if key in keys.data and keys.get(key) not in (None, inner.get(key)):
+            notes.warning(
+                f"{keys.where(key)}={repr(keys.get(key))[:80]} is not read by the class in "
+                f"transformers {class_parts(None).version}, which takes what "
+                f"{keys.where(text)} says of it, {repr(inner.get(key))[:80]}"
+            )
+
+
+def note_flat(keys: Keys, made: ClassParts, flat: str, notes: Notes) -> None:
+    """What to say of a text whose keys are those of the whole."""
+    if made.flat == flat:
+        text_of = "keys of the text stand in the config of the whole, where its class reads them"
+        notes.remark(text_of)
+    else:
+        notes.warning(
+            "keys of the text stand in the config of the whole, while the class in "
+            f"transformers {made.version} reads {keys.where(flat)} alone: they are read as "
+            f"those of type {made.types[flat]!r}"
+        )
+
+
+NOTHING = "nothing in the config says what the model does about positions"
+MORE_WORDS = (*WORDS, "rot", "axes_dim", "position", "qk_rope", "fourier", "pos_enc", "posenc")
+OF_TOKENS = ("pad", "type_vocab")
+MOST, DEEPEST = 6, 4  # keys that are speaks, levels that are searched
+
+
+def nothing_said(data: Mapping[str, Any], model: str) -> str:
+    """The sentences of a refusal."""
+    base, class_name = data.get("base_model_name_or_path"), data.get("_class_name")
+    if isinstance(base, str) and base and ("peft_type" in data or not model):
+        return (
+            f"this is the config of an adapter, whose positions are those of its base model: read "
+            f"the config of {base[:200]!r}"
+        )
+    text = NOTHING
+    called = class_name if isinstance(class_name, str) and not model else model
+    if called == class_name and called:
+        text = f"this is a config of diffusers, of {class_name[:80]!r}, and that format is not read"
+    elif called and family(called) is None:
+        text += f", and {called[:80]!r} is no known family"
+    spoken = [f"{path}={json.dumps(value)[:60]}" for path, value in _speaking(data, "", 1)]
+    if spoken:
+        more = f", and {len(spoken) - MOST} more" if len(spoken) > MOST else ""
+        speaks = f"{', '.join(spoken[:MOST])}{more}"
+        text += f". These keys speak of positions, and no rule reads them: {speaks}"
+    unknown = model and family(model) is None
+    near = closest(model, families()) if unknown else None
+    text += f". Did you mean {near!r}?" if near else ""
+    row = _preset(called) if called else None
+    text += f". The nearest preset is {row!r}: posenc.preset({row!r}, dim)" if row else ""
+    return text
+
+
+def _speaking(data: Mapping[str, Any], path: str, depth: int) -> Iterator[tuple[str, Any]]:
+    """Keys, with where they stand, whose names or words speak of positions."""
+    for key, value in data.items():
+        where = f"{path}.{key}" if path else str(key)
+        if isinstance(value, Mapping):
+            if depth < DEEPEST:
+                yield from _speaking(value, where, depth + 1)
+            continue
+        low = str(key).lower()
+        speaks = any(word in low for word in MORE_WORDS) and not any(w in low for w in OF_TOKENS)
+        if speaks and value not in (None, False, ""):
+            yield where, value
+
+
+def _preset(called: str) -> str | None:
+    """The preset whose name is that of a class, or the beginning of it, if there is one."""
+    low = called.lower().replace("_", "").replace("-", "")
+    names = {name.lower().replace("_", "").replace("-", ""): name for name in presets.names()}
+    begins = [name for name in names if len(name) > 2 and low.startswith(name)]
+    near = max(begins, key=len) if begins else closest(low, names, cutoff=0.8)
+    return None if near is None else names[near]

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import ast
 import difflib
+import functools
 import math
 import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
-from posenc._core.reading import Origin
+from posenc._core.errors import ArgumentError, PosencError, mismatch, suggest
+from posenc._core.reading import Level, Note, Origin, Source
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 NAMES = re.compile(r"[A-Za-z_]\w*")
 WIDEST = 65_536  # of whatever has constants to compute: a width, a number of heads
@@ -225,3 +230,86 @@ def names_in(expression: str) -> list[str]:
 def is_number(value: Any) -> bool:
     """Whether a value is a number that a float can hold."""
     return _finite(value) is not None
+
+
+# Words of warnings that leave something of the model out of the plan.
+OPEN = ("unknown, because", "partly, because", "was not read")
+
+
+def is_open(note: Note) -> bool:
+    """Whether a note says that the plan does not hold all that the config says."""
+    return note.level == "warning" and any(words in note.text for words in OPEN)
+
+
+class UnsettledError(Exception):
+    """What the config does not settle, or contradicts; its text is for people."""
+
+
+class Notes:
+    """Notes on one entry of a plan, or on all of it; at the end of a list, if that is given."""
+
+    def __init__(self, layer: str = "", notes: list[Note] | None = None) -> None:
+        self.layer = layer
+        self.notes: list[Note] = [] if notes is None else notes
+        self.sources: list[Source] = []
+        self.failed = False  # whether an entry cannot be made
+
+    def _add(self, level: Level, text: str) -> None:
+        note = Note(level, text, layer=self.layer)
+        if note not in self.notes:
+            self.notes.append(note)
+
+    def error(self, text: str) -> None:
+        """Something undecided that changes numbers, and without which there is no entry."""
+        self.failed = True
+        self._add("error", text)
+
+    def contradiction(self, text: str) -> None:
+        """Something that cannot be meant so; the entry is what models compute of it."""
+        self._add("error", text)
+
+    def warning(self, text: str) -> None:
+        """Something a reader should know."""
+        self._add("warning", text)
+
+    def remark(self, text: str) -> None:
+        """Something that helps to understand."""
+        self._add("remark", text)
+
+    def source(self, field: str, origin: Origin, where: str) -> None:
+        """Where a field comes from."""
+        self.sources.append(Source(field, origin=origin, where=where))
+
+
+PAIRINGS = ("half", "interleaved")
+ON_ERROR = ("raise", "report")
+
+
+def check_arguments(caller: str, pairing: object, base: object, on_error: object) -> None:
+    """Raise `ArgumentError` for arguments of a reader that are none of its choices."""
+    if pairing is not None and pairing not in PAIRINGS:
+        todo = suggest(pairing, PAIRINGS)
+        raise ArgumentError(mismatch(f"{caller}: pairing", "one of its names", repr(pairing), todo))
+    number = isinstance(base, (int, float)) and not isinstance(base, bool)
+    if base is not None and not (number and base > 0):  # type: ignore[operator]
+        raise ArgumentError(mismatch(f"{caller}: base", "a positive number", repr(base)))
+    if on_error not in ON_ERROR:
+        todo = suggest(on_error, ON_ERROR)
+        raise ArgumentError(
+            mismatch(f"{caller}: on_error", "one of its names", repr(on_error), todo)
+        )
+
+
+def noted(read: Callable[P, R]) -> Callable[P, R | None]:
+    """A reader of one thing: what it cannot settle is an error in its notes, and gives None."""
+
+    @functools.wraps(read)
+    def settled(*args: P.args, **kwargs: P.kwargs) -> R | None:
+        try:
+            return read(*args, **kwargs)
+        except (UnsettledError, PosencError) as error:
+            notes = next(one for one in (*args, *kwargs.values()) if isinstance(one, Notes))
+            notes.error(str(error))
+            return None
+
+    return settled

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from posenc.detect.explain.config.view import Keys
-from posenc.detect.explain.notes import Notes
+from posenc.detect.explain.config.view import Keys, Notes
+from posenc.presets.row_types_gguf import GgufRotaryRule
 
 WINDOW = "attention.sliding_window"
 PATTERN = "attention.sliding_window_pattern"
@@ -23,7 +22,7 @@ class LayerKind(NamedTuple):
 
 
 def kinds_of(
-    keys: Keys, rule: Mapping[str, Any], notes: Notes
+    keys: Keys, rule: GgufRotaryRule, notes: Notes
 ) -> dict[LayerKind, tuple[int, ...] | None]:
     """The types of layers, and the layers of each; None where one is all, or it is not known."""
     count, drafts = keys.integer("block_count"), keys.integer("nextn_predict_layers") or 0
@@ -33,7 +32,9 @@ def kinds_of(
     if drafts:
         notes.remark(f"draft layers (nextn_predict_layers={drafts}) are not in the plan")
     windowed = _has_windows(keys, rule, notes)
-    layered = windowed or "attends" in rule or "turns" in rule or "indexer" in rule
+    layered = (
+        windowed or "full_attention_every" in rule or "rope_layers" in rule or "indexer" in rule
+    )
     if count is None:
         if not layered and not isinstance(keys.get("attention.head_count_kv"), list):
             return {LayerKind(): None}
@@ -58,7 +59,7 @@ def kinds_of(
     return {kind: tuple(found) for kind, found in layers.items()}
 
 
-def _has_windows(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> bool:
+def _has_windows(keys: Keys, rule: GgufRotaryRule, notes: Notes) -> bool:
     """Whether some layers see a window."""
     size, own = keys.number(WINDOW), "rope.freq_base_swa"
     unread = f"{keys.where(own)} is not read by llama.cpp for this architecture"
@@ -72,9 +73,9 @@ def _has_windows(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> bool:
         elif own in keys:
             notes.warning(unread)
         return False
-    when, base = rule["windows"]["when"], rule["windows"]["base"]
+    when, base = rule["windows"]["present"], rule["windows"]["base"]
     some = {"window": bool(size), "unless 0": size != 0}.get(when, True)
-    if not some and size is None and "without" not in rule["windows"]:
+    if not some and size is None and "optional" not in rule["windows"]:
         notes.warning(
             f"{keys.where(WINDOW)} is missing: models of this architecture have layers with a "
             "window, and which they are, and by what they turn, this header does not show. "
@@ -101,7 +102,7 @@ def _flags(keys: Keys, key: str, count: int, notes: Notes) -> list[bool] | None:
     return [bool(flag) for flag in value[:count]]
 
 
-def _windows(keys: Keys, rule: Mapping[str, Any], count: int, notes: Notes) -> list[bool | None]:
+def _windows(keys: Keys, rule: GgufRotaryRule, count: int, notes: Notes) -> list[bool | None]:
     """Whether each layer sees a window."""
     flags = _flags(keys, PATTERN, count, notes)
     if flags is not None:
@@ -113,23 +114,23 @@ def _windows(keys: Keys, rule: Mapping[str, Any], count: int, notes: Notes) -> l
         notes.remark(
             f"{keys.where(PATTERN)} is left out: all but each {every}th layer, llama.cpp's default"
         )
-    if type(every) is not int or not 0 <= every <= MOST_LAYERS or windows["when"] == "listed":
+    if type(every) is not int or not 0 <= every <= MOST_LAYERS or windows["present"] == "listed":
         told = "is missing" if stated is None else f"={str(stated)[:80]} is not one"
         notes.error(f"{keys.where(PATTERN)} {told}: a list says which layers see a window")
         return [False] * count
     if every == 0:
         return [True] * count
-    full = 0 if windows.get("first") else every - 1
+    full = 0 if windows.get("full_first") else every - 1
     return [index % every != full for index in range(count)]
 
 
-def _attends(keys: Keys, rule: Mapping[str, Any], count: int, notes: Notes) -> list[bool]:
+def _attends(keys: Keys, rule: GgufRotaryRule, count: int, notes: Notes) -> list[bool]:
     """Whether each layer has attention; the others are recurrences and convolutions."""
-    if "attends" in rule:
+    if "full_attention_every" in rule:
         recurrent = _flags(keys, "attention.recurrent_layers", count, notes)
         if recurrent is not None:
             return [not flag for flag in recurrent]
-        every = keys.integer("full_attention_interval") or rule["attends"]["every"]
+        every = keys.integer("full_attention_interval") or rule["full_attention_every"]
         return [(index + 1) % every == 0 for index in range(count)]
     for key in ("attention.head_count_kv", "attention.head_count"):
         heads = keys.get(key)
@@ -139,32 +140,32 @@ def _attends(keys: Keys, rule: Mapping[str, Any], count: int, notes: Notes) -> l
 
 
 def _turns(
-    keys: Keys, rule: Mapping[str, Any], windows: list[bool | None], notes: Notes
+    keys: Keys, rule: GgufRotaryRule, windows: list[bool | None], notes: Notes
 ) -> list[bool]:
     """Whether each layer turns queries and keys."""
-    count, turns = len(windows), rule.get("turns")
-    if rule.get("switch") and keys.get("rope.scaling.finetuned") is False:
+    count, turns = len(windows), rule.get("rope_layers")
+    if rule.get("finetuned_switch") and keys.get("rope.scaling.finetuned") is False:
         return [False] * count
-    if turns is None or (turns.get("alone") and None in windows):
+    if turns is None or (turns.get("only_without_windows") and None in windows):
         return [True] * count
-    if "list" in turns:
-        return _flags(keys, turns["list"], count, notes) or [True] * count
-    if "skip" in turns:
-        return [index % turns["skip"] != turns["at"] for index in range(count)]
-    lead = keys.integer(turns["lead"]) or 0 if "lead" in turns else 0
+    if "flags" in turns:
+        return _flags(keys, turns["flags"], count, notes) or [True] * count
+    if "skip_every" in turns:
+        return [index % turns["skip_every"] != turns["skip_at"] for index in range(count)]
+    lead = keys.integer(turns["leading"]) or 0 if "leading" in turns else 0
     return [window is not False or index < lead for index, window in enumerate(windows)]
 
 
-def _indexers(keys: Keys, rule: Mapping[str, Any], count: int, notes: Notes) -> list[bool | None]:
+def _indexers(keys: Keys, rule: GgufRotaryRule, count: int, notes: Notes) -> list[bool | None]:
     """Whether each layer has an indexer; None where the model has none."""
     if "indexer" not in rule or not keys.integer("attention.indexer.head_count"):
         return [None] * count
-    if "types" not in rule["indexer"]:
+    if "flags" not in rule["indexer"]:
         return [True] * count
-    flags = _flags(keys, rule["indexer"]["types"], count, notes)
+    flags = _flags(keys, rule["indexer"]["flags"], count, notes)
     if flags is None and (keys.integer("context_length") or 0) >= 2**20:
         notes.warning(
-            f"{keys.where(rule['indexer']['types'])} is missing: partly, because some layers may "
+            f"{keys.where(rule['indexer']['flags'])} is missing: partly, because some layers may "
             "share the choice of the layer before; the plan gives each an indexer"
         )
     return [True] * count if flags is None else list(flags)

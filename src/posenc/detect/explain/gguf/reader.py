@@ -3,34 +3,8 @@
 A plan says what llama.cpp computes from a file; `configs/gguf.json` has a rule for each
 architecture, read at commit 0c1e57098 of ggml-org/llama.cpp: `src/llama-model.cpp` for the types of
 rotation and the defaults, `src/models/*.cpp` for windows, layers that do not turn, and scalings.
-Rules of encodings that do not turn, and `when`, are those of `posenc.presets.families`; the keys of
-a part, such as `attention.head_count`, are expressions. A rotary rule may have
-
-    width         the keys that give the width, instead of the format's
-    fixed         the file's base and scaling are not read
-    alpha         `rope.scaling.alpha` multiplies the base, raised to d / (d - 2)
-    windows       when      layers with a window exist: `window` where the key is above 0, `unless
-                            0` also where it is absent, `always`, `listed` by a list that must be
-                  without   models without such layers are published, whose files lack the key
-                  every     the pattern where no key states one: all but each nth layer
-                  first     whether the layer without a window is the first of the n
-                  base      of layers with a window: `full` that of the others, `stated` its own
-                            key or that of the others, `own` its own key or 10,000
-                  scaling   of these layers: `full`, `none`, or `factor` where the frequencies
-                            alone go without
-                  name      of these layers
-    turns         which layers turn: `sliding`; the key of a list; or all but those with
-                  i % `skip` == `at`, `alone` where there are windows; `lead` counts first ones
-                  that do
-    attends       `every`: one layer of so many attends, where no key says so
-    indexer       fields of the pairing by which an indexer turns; `types` is a key of its layers
-    switch        `rope.scaling.finetuned` turns rotation off
-    factors       `llama3`: a scaling may be kept as a tensor; `full`: it is for layers without
-                  a window
-    reads         keys of YaRN that are read for this architecture, with what they are if absent
-    log           `times` the multiplier of the magnitude is m(k)'s k; `same`: also that of the
-                  numerator; `scores`: whether scores are multiplied too
-    temperature   fields of `Temperature`, as templates; `in` says in which layers
+The kinds of rules are declared in `posenc.presets.row_types`; the keys of a part, such as
+`attention.head_count`, are expressions.
 """
 
 from __future__ import annotations
@@ -44,16 +18,14 @@ from posenc._core.errors import DataError, suggest
 from posenc._core.io import inputs
 from posenc._core.io.checkpoints import Header, read_header
 from posenc._core.reading import Layer, Reading
-from posenc.detect.explain.arguments import check_arguments
-from posenc.detect.explain.config.view import Keys
+from posenc.detect.explain.config.view import Keys, Notes, check_arguments
 from posenc.detect.explain.gguf.layers import WINDOW, LayerKind, kinds_of
-from posenc.detect.explain.gguf.rotation import rotation_of, temperature_of
-from posenc.detect.explain.gguf.scaling import HeaderFile
+from posenc.detect.explain.gguf.rotation import HeaderFile, rotation_of, temperature_of
 from posenc.detect.explain.layers.non_rotary import applies, read_other
-from posenc.detect.explain.notes import Notes
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.encodings.rotary.rope import RoPE
 from posenc.presets.families import families, family
+from posenc.presets.row_types_gguf import GgufRotaryRule
 
 FORMAT = "gguf"
 NUMBERS = (
@@ -146,7 +118,7 @@ def _entries(
         return [], ""
     keys = _keys(header, model)
     row = family(model, FORMAT)
-    rules = row.entries if row is not None else ({},)
+    rules: Any = row.entries if row is not None else ({},)
     if row is not None and row.note:
         notes.remark(row.note)
     if row is None and pairing is None:
@@ -164,7 +136,7 @@ def _entries(
             found += _rotary(HeaderFile(path, header, keys, rule, pairing, base), notes)
         else:
             found += read_other(keys, rule, "", notes)
-        if row is None or "rotary" in rule or "refuse" in rule:
+        if row is None or "rotary" in rule or "refused_because" in rule:
             break
     for key in keys.data:
         if key.startswith("rope.") and key not in KNOWN and key not in keys.read:
@@ -215,7 +187,7 @@ def _rotary(file: HeaderFile, notes: Notes) -> list[Layer]:
     return made
 
 
-def _name(rule: Mapping[str, Any], kind: LayerKind, kinds: Mapping[LayerKind, Any]) -> str:
+def _name(rule: GgufRotaryRule, kind: LayerKind, kinds: Mapping[LayerKind, Any]) -> str:
     if not kind.attends:
         return "without attention"
     if kind.window is None:
@@ -230,7 +202,7 @@ def _name(rule: Mapping[str, Any], kind: LayerKind, kinds: Mapping[LayerKind, An
     return name
 
 
-def _indexer(rule: Mapping[str, Any], entry: Layer, spec: RoPE) -> Layer:
+def _indexer(rule: GgufRotaryRule, entry: Layer, spec: RoPE) -> Layer:
     """The rotation of the queries and keys by which an indexer chooses what a layer sees."""
     whole = spec.pairing if isinstance(spec.pairing, Pairing) else Pairing(spec.pairing)
     pairing = whole.replace(**rule["indexer"]["pairing"])

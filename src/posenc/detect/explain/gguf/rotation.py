@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from posenc import registry
-from posenc._core.errors import PosencError
+from posenc._core.errors import mismatch, suggest
+from posenc._core.io.checkpoints import Header, read_tensor
 from posenc._core.reading import Layer
 from posenc._core.spec.spec import Spec
-from posenc.detect.explain.config.view import Keys, is_number
+from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, is_number, noted
 from posenc.detect.explain.gguf.layers import LayerKind
-from posenc.detect.explain.gguf.scaling import HeaderFile, scaling_of, short_number
-from posenc.detect.explain.notes import Notes
 from posenc.encodings.rotary.magnitude import Temperature
 from posenc.presets import fill
 from posenc.presets import row as preset_row
+from posenc.presets.row_types_gguf import GgufRotaryRule
 
 DEFAULT_BASE = 10_000.0  # of the format: files leave the key out for it
 
@@ -24,11 +27,11 @@ DEFAULT_BASE = 10_000.0  # of the format: files leave the key out for it
 def temperature_of(file: HeaderFile, kind: LayerKind, notes: Notes) -> Temperature | None:
     """A factor on the scores of the layers of a type that grows with the position."""
     told = file.rule.get("temperature")
-    if told is None or (told.get("in") == "without positions") == kind.turns:
+    if told is None or (told.get("layers") == "without_rope") == kind.turns:
         return None
     keys = file.keys
     strength = told.get("strength") or short_number(keys, "attention.temperature_scale")
-    if not strength or (told.get("in") and kind.window is None):
+    if not strength or (told.get("layers") and kind.window is None):
         return None
     length = told.get("length") or next(
         (found for key in told["lengths"] if (found := keys.integer(key))), None
@@ -43,7 +46,7 @@ def temperature_of(file: HeaderFile, kind: LayerKind, notes: Notes) -> Temperatu
 
 def rotation_of(file: HeaderFile, name: str, local: bool, outer: Notes) -> Layer | None:
     """The entry of a type of layers, with a window or without; None where it is not settled."""
-    notes = Notes(name)
+    notes = Notes(name, outer.notes)
     rule = file.rule
     template: dict[str, Any] = {"type": "RoPE"}
     if "rotary" in rule:
@@ -65,39 +68,35 @@ def rotation_of(file: HeaderFile, name: str, local: bool, outer: Notes) -> Layer
         if scaling:
             filled["scaling"] = scaling
         entry = None if notes.failed else _built(file.keys, filled, dim, notes)
-    outer.notes += [note for note in notes.notes if note not in outer.notes]
     return entry
 
 
+@noted
 def _built(keys: Keys, filled: dict[str, Any], dim: int, notes: Notes) -> Layer | None:
-    try:
-        spec = registry.from_json(json.dumps(fill(filled, {"dim": dim})))
-    except PosencError as error:
-        notes.error(str(error))
-        return None
+    spec = registry.from_json(json.dumps(fill(filled, {"dim": dim})))
     if not isinstance(spec, Spec):
         return None
     length = keys.integer("context_length")
     return Layer(notes.layer, spec=spec, length=length, sources=tuple(notes.sources))
 
 
+@noted
 def _dim(file: HeaderFile, local: bool, notes: Notes) -> int | None:
     keys, rule = file.keys, file.rule
     options = ["rope.dimension_count", "attention.key_length"]
     if local:
         options = ["rope.dimension_count_swa", *options]
-    found = keys.first(rule.get("width", options))
+    found = keys.first(rule.get("rotary_dim", options))
     if found is not None:
         notes.source("dim", "config", keys.where(found[0]))
-        share = 1 if local else rule.get("share", 1)
+        share = 1 if local else rule.get("partial_rotary_factor", 1)
         return int(found[1] * share)
     if (head := _head(keys)) is not None:
         notes.source("dim", "config", "embedding_length // attention.head_count")
         return head
-    notes.error(
+    raise UnsettledError(
         f"{keys.where('rope.dimension_count')} is missing, and nothing else gives the width"
     )
-    return None
 
 
 def _base(file: HeaderFile, local: bool, notes: Notes) -> float:
@@ -111,7 +110,7 @@ def _base(file: HeaderFile, local: bool, notes: Notes) -> float:
         fallback = key if rule["windows"]["base"] == "own" else fallback
     key = key if key in keys else fallback
     value = short_number(keys, key)
-    if "fixed" in rule:
+    if "fixed_base" in rule:
         if value not in (None, DEFAULT_BASE):
             notes.warning(f"{keys.where(key)}={value:g}: llama.cpp takes {DEFAULT_BASE:g} here")
         value = DEFAULT_BASE
@@ -122,7 +121,7 @@ def _base(file: HeaderFile, local: bool, notes: Notes) -> float:
     if value <= 0:
         notes.error(f"{keys.where(key)}={value:g} is no base: it must be positive")
     notes.source("base", "config", keys.where(key))
-    alpha = short_number(keys, "rope.scaling.alpha") if "alpha" in rule else None
+    alpha = short_number(keys, "rope.scaling.alpha") if "ntk_alpha" in rule else None
     head = keys.integer("attention.key_length") or _head(keys) if alpha else None
     if alpha and head and head > 2:
         notes.source("base", "config", keys.where("rope.scaling.alpha"))
@@ -138,11 +137,11 @@ def _head(keys: Keys) -> int | None:
 
 
 def _sections(
-    keys: Keys, rule: Mapping[str, Any], template: dict[str, Any], pairs: int, notes: Notes
+    keys: Keys, rule: GgufRotaryRule, template: dict[str, Any], pairs: int, notes: Notes
 ) -> None:
     key = "rope.dimension_sections"
     sizes = keys.get(key)
-    if "sections" not in rule:
+    if "mrope_section" not in rule:
         if isinstance(sizes, list) and any(sizes) and "arrangement" not in template:
             notes.remark(f"{keys.where(key)}={sizes} is not read for text of this architecture")
         return
@@ -156,11 +155,217 @@ def _sections(
     template["arrangement"] = {**template["arrangement"], "sizes": sizes[:3]}
     lost = [
         pair
-        for pair in range(pairs if rule["sections"] == "cyclic" else 0)
+        for pair in range(pairs if rule["mrope_section"] == "cyclic" else 0)
         if is_number(sizes[pair % 3]) and pair >= 3 * sizes[pair % 3]
     ]
     if lost:
         notes.warning(
             f"{keys.where(key)}={sizes}: llama.cpp gives pairs {', '.join(map(str, lost))} the "
             "fourth position, which is 0 for text; the plan gives them time, as the model was made"
+        )
+
+
+LONG_CONTEXT = 131_072  # from which models of rules `llama3` usually have a scaling
+YARN = {"yarn_ext_factor": 1.0, "yarn_beta_fast": 32.0, "yarn_beta_slow": 1.0}
+FACTORS = "rope_freqs.weight"
+LONG, SHORT = "rope_factors_long.weight", "rope_factors_short.weight"
+
+
+class HeaderFile(NamedTuple):
+    """A header, and what the caller said."""
+
+    path: Path
+    header: Header
+    keys: Keys
+    rule: GgufRotaryRule
+    pairing: str | None
+    base: float | None
+
+
+def short_number(keys: Keys, key: str) -> float | None:
+    """A number as it was written: the header holds float32, of short decimal numbers."""
+    value = keys.number(key)
+    if value is None or abs(value) > np.finfo(np.float32).max:
+        return value
+    return float(str(np.float32(value)))
+
+
+def scaling_of(
+    file: HeaderFile, local: bool, pairs: int, magnitude: dict[str, Any], notes: Notes
+) -> list[dict[str, Any]]:
+    """The scalings of a type of layer; `magnitude` gets the factors that come with them."""
+    keys, rule = file.keys, file.rule
+    reach = rule["windows"]["scaling"] if local else "full"
+    kind = keys.get("rope.scaling.type") or "linear"
+    known = ("none", "linear", "yarn", "longrope")
+    if kind not in known:
+        notes.error(
+            f"{keys.where('rope.scaling.type')}={kind!r} is not known. {suggest(str(kind), known)}"
+        )
+        return []
+    stated = "rope.scaling.factor" if "rope.scaling.factor" in keys else "rope.scale_linear"
+    factor = (short_number(keys, stated) or 1.0) if kind != "none" else 1.0
+    if factor < 1:
+        notes.error(f"{keys.where(stated)}={factor:g} is below 1")
+        return []
+    if "fixed_base" in rule or reach == "none":
+        return []
+    made: list[dict[str, Any]] = []
+    attention = short_number(keys, "rope.scaling.attn_factor")
+    if kind in ("linear", "longrope") and factor != 1:
+        made.append({"type": "Linear", "factor": factor})
+    if kind == "yarn":
+        made += _yarn(file, factor, attention, magnitude, notes)
+    elif attention is not None:
+        magnitude["attention_factor"] = attention
+        notes.source("magnitude.attention_factor", "config", keys.where("rope.scaling.attn_factor"))
+    if (
+        kind != "yarn"
+        and "yarn_log_multiplier" in rule
+        and rule["yarn_log_multiplier"].get("scores")
+    ):
+        # The scores of these layers take the factor that YaRN would bring, whatever the rule.
+        told = short_number(keys, "rope.scaling.yarn_log_multiplier") or 0.0
+        k = told * rule["yarn_log_multiplier"]["scale"]
+        plain = (attention or 1.0) * _m(1, factor) * _m(k, factor)
+        magnitude["logit_factor"] = plain**2
+    if reach == "factor":
+        # Frequencies are as without a scaling; cos and sin keep what cancels YaRN's factor.
+        if kind == "yarn":
+            whole = registry.from_json(json.dumps(made[-1])).attention_factor()  # type: ignore[attr-defined]
+            given = magnitude.get("attention_factor")
+            left = (whole if given is None else given) / _m(1, factor)
+            magnitude["attention_factor"] = left
+        made = []
+    elif made:
+        notes.source("scaling.factor", "config", keys.where(stated))
+    if local and rule.get("rope_freqs") == "full":
+        return made
+    return made + _tensors(file, pairs, magnitude, notes)
+
+
+def _m(k: float, factor: float) -> float:
+    """YaRN's magnitude."""
+    return 0.1 * k * math.log(factor) + 1.0
+
+
+@noted
+def _original(keys: Keys, notes: Notes) -> int | None:
+    key = "rope.scaling.original_context_length"
+    original = keys.integer(key)
+    if original:
+        notes.source("scaling.original_length", "config", keys.where(key))
+        return original
+    length = keys.integer("context_length")
+    if length is None:
+        raise UnsettledError(f"{keys.where(key)} is missing")
+    notes.warning(f"{keys.where(key)} is missing: llama.cpp takes context_length={length}")
+    notes.source("scaling.original_length", "format", keys.where("context_length"))
+    return length
+
+
+def _yarn(
+    file: HeaderFile,
+    factor: float,
+    attention: float | None,
+    magnitude: dict[str, Any],
+    notes: Notes,
+) -> list[dict[str, Any]]:
+    keys, rule = file.keys, file.rule
+    original = _original(keys, notes)
+    if original is None:
+        return []
+    made: dict[str, Any] = {"type": "YaRN", "factor": factor, "original_length": original}
+    reads = rule.get("yarn_keys", {})
+    for name, default in YARN.items():
+        key = f"rope.scaling.{name}"
+        value = short_number(keys, key)
+        taken = reads.get(name, default) if value is None or name not in reads else value
+        if value is not None and value != taken:
+            notes.warning(
+                f"{keys.where(key)}={value:g} is not read by llama.cpp for this architecture, "
+                f"which takes {taken:g}"
+            )
+        elif value is not None and name in reads:
+            notes.source(f"scaling.{name.removeprefix('yarn_')}", "config", keys.where(key))
+        if name == "yarn_ext_factor" and taken != 1:
+            notes.error(f"{keys.where(key)}={taken:g} is not understood: 1 is YaRN")
+        elif name != "yarn_ext_factor":
+            made[name.removeprefix("yarn_")] = taken
+    log = rule.get("yarn_log_multiplier", {})
+    key = "rope.scaling.yarn_log_multiplier"
+    told = short_number(keys, key)
+    if told is not None and not log:
+        notes.warning(f"{keys.where(key)}={told:g} is not read by llama.cpp for this architecture")
+    k = float(str(np.float32((told or 0.0) * log.get("scale", 0.0))))
+    if k:
+        made |= {"mscale": k if log.get("mscale_too") else 1.0, "mscale_all_dim": k}
+        notes.source("scaling.mscale_all_dim", "config", keys.where(key))
+    first, own = made.get("mscale", 1.0), attention or 1.0
+    stated = short_number(keys, key := "rope.scaling.yarn_attn_factor")
+    taken = _m(first, factor) / _m(k, factor)
+    if stated is not None and abs(stated - taken) > 1e-4 * taken:
+        notes.warning(f"{keys.where(key)}={stated:g} is not read by llama.cpp: it takes {taken:g}")
+    if attention is not None:
+        magnitude["attention_factor"] = own * _m(first, factor) / _m(k, factor)
+        notes.source("magnitude.attention_factor", "config", keys.where("rope.scaling.attn_factor"))
+    if log.get("scores"):
+        exact = first == k and attention is None
+        magnitude["logit_factor"] = "scaling" if exact else (own * _m(first, factor)) ** 2
+    return [made]
+
+
+def _tensors(
+    file: HeaderFile, pairs: int, magnitude: dict[str, Any], notes: Notes
+) -> list[dict[str, Any]]:
+    """Factors of frequencies that the file keeps as tensors."""
+    keys = file.keys
+    values = {name: read_tensor(file.path, file.header, name) for name in (FACTORS, LONG, SHORT)}
+    if all(found is None for found in values.values()):
+        _no_tensors(file, notes)
+    for name, found in values.items():
+        # Where a type of layer turns a share of the width, it reads the first numbers.
+        longer = found is not None and "partial_rotary_factor" in file.rule and len(found) > pairs
+        if found is not None and len(found) != pairs and not longer:
+            notes.error(f"{name} has {len(found)} numbers, and {pairs} pairs turn")
+            return []
+    factors = values[FACTORS]
+    if factors is not None:
+        notes.source("scaling.values", "config", FACTORS)
+        return [{"type": "Multipliers", "values": factors[:pairs].tolist(), "use": "divide"}]
+    long, short = values[LONG], values[SHORT]
+    if long is None and short is None:
+        return []
+    if long is None or short is None:
+        notes.error(mismatch("factors of frequencies", f"{LONG} and {SHORT}", "one of them"))
+        return []
+    original = _original(keys, notes)
+    if original is None:
+        return []
+    if "attention_factor" not in magnitude:
+        key = keys.where("rope.scaling.attn_factor")
+        notes.warning(f"{key} is missing: llama.cpp takes 1, where LongRoPE has a factor above 1")
+        magnitude["attention_factor"] = 1.0
+    notes.source("scaling.long", "config", LONG)
+    trained = keys.integer("context_length") or original
+    made = {"type": "LongRoPE", "short": short[:pairs].tolist(), "long": long[:pairs].tolist()}
+    return [{**made, "original_length": original, "factor": max(1.0, trained / original)}]
+
+
+def _no_tensors(file: HeaderFile, notes: Notes) -> None:
+    """A remark where a scaling might be kept as a tensor that this file lacks."""
+    if "rope_freqs" not in file.rule:
+        return
+    keys, tensors = file.keys, f"{FACTORS} and {LONG}"
+    parts = file.header.keys.get("split.count")
+    if isinstance(parts, int) and parts > 1 and not file.header.tensors:
+        notes.warning(
+            f"split.count={parts}: partly, because {tensors} may lie in another part of the model"
+        )
+    elif (keys.integer("context_length") or 0) >= LONG_CONTEXT and not keys.get(
+        "rope.scaling.type"
+    ):
+        notes.warning(
+            f"{FACTORS} is missing: converters write the scaling 'llama3' as this tensor, and "
+            "wrote nothing before July 2024. llama.cpp scales nothing, and so does the plan"
         )

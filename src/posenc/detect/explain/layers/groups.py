@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from posenc.detect.explain.config.view import Keys
+from posenc._core.reading import Layer
+from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, noted
 from posenc.detect.explain.layers.non_rotary import applies
 from posenc.detect.explain.layers.types import (
     GLOBAL,
     LOCAL,
-    LOCAL_BASE_KEYS,
     OTHER,
-    SHARE,
-    TYPE_KEYS,
     attentions_of,
     layer_count,
     traits_of,
     types_of,
 )
-from posenc.detect.explain.notes import Notes
 from posenc.detect.explain.rotary.class_groups import (
     NO_BASES,
     Layers,
@@ -31,15 +28,14 @@ from posenc.detect.explain.rotary.class_groups import (
     with_additions,
     with_class,
 )
-from posenc.presets.families import ClassDefaults
+from posenc.detect.explain.spellings import LOCAL_BASES, MORE_LAYERS, SHARE, THETA_KEYS, TYPE_KEYS
+from posenc.presets.families import NO_CLASS, ClassDefaults, ClassWindows, ReadRule, class_windows
 
-# Layers behind the counted ones, which predict further tokens.
-MORE_LAYERS = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers")
 MOST_LAYERS = 65_536  # a config that says more is no config of a model
 LIMITED = (LOCAL, "chunked_attention", "local_attention")  # types that see no whole sequence
 
 
-def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -> list[Layers]:
+def layers_of(keys: Keys, params: Keys, rule: ReadRule, notes: Notes) -> list[Layers]:
     """The groups of layers, in the order of their first layer."""
     if layer_count(keys) > MOST_LAYERS:
         notes.error(
@@ -63,8 +59,7 @@ def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -
     for index, trait in enumerate(traits):
         groups.setdefault(trait, []).append(index)
     made = []
-    known: ClassDefaults | None = rule.get("class")
-    for key in () if known is None else (key for key, kinds in known.reach.items() if kinds):
+    for key in (key for key, kinds in rule["class"].reach.items() if kinds):
         keys.get(key)  # it says nothing where no layer is of a type that it reaches
     for (kind, turns, scaled, base, overrides, inside), indices in groups.items():
         group = _group(keys, params, nested, rule=rule, kind=kind, notes=notes, turns=turns)
@@ -73,7 +68,9 @@ def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -
         if base is not None and group.turns:
             group = group._replace(base=base, of_class=False)
         if shares := [value for key, value in overrides if key == SHARE]:
-            group = group._replace(own_share=(keys.where(rule["share_lists"][0]), shares[0]))
+            group = group._replace(
+                own_share=(keys.where(rule["partial_rotary_factor_lists"][0]), shares[0])
+            )
         single = tuple(pair for pair in overrides if pair[0] != SHARE)
         both = group.scaled and scaled
         group = group._replace(indices=tuple(indices), scaled=both, kind=kind)
@@ -81,20 +78,20 @@ def layers_of(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -
     return _named(made)
 
 
-def _nested(params: Keys, rule: Mapping[str, Any], notes: Notes) -> dict[str, Any] | None:
+@noted
+def _nested(params: Keys, rule: ReadRule, notes: Notes) -> dict[str, Any] | None:
     """The dictionaries of each type of layer, where the parameters are nested."""
     inner = {k: v for k, v in params.data.items() if isinstance(v, Mapping)}
     if not inner:
         return None
-    known: ClassDefaults | None = rule.get("class")
-    reads = None if known is None else known.reads
-    if known is not None and reads is not None and known.kinds is None:
+    known: ClassDefaults = rule["class"]
+    reads = known.reads
+    if reads is not None and known.kinds is None:
         told = " and ".join(params.where(key) for key in inner)
-        notes.error(
+        raise UnsettledError(
             f"{told}: dictionaries for each type of layer, which the class in transformers "
             f"{known.version} does not read: it has one for all. State that one"
         )
-        return None
     beside = {key[1:] for keys in reads.rules.values() for key in keys} if reads else set()
     empty = {k: None for k, v in params.data.items() if v is None and k not in ("factor", "type")}
     for key in (key for key in params.data if key not in {*inner, *empty, *beside}):
@@ -104,18 +101,19 @@ def _nested(params: Keys, rule: Mapping[str, Any], notes: Notes) -> dict[str, An
     return {key: params.data[key] for key in params.data if key in inner or key in empty}
 
 
+@noted
 def _group(
     keys: Keys,
     params: Keys,
     nested: Mapping[str, Any] | None,
     *,
-    rule: Mapping[str, Any],
+    rule: ReadRule,
     kind: str,
     notes: Notes,
     turns: bool = True,
 ) -> Layers | None:
     """The layers of one type."""
-    label = rule.get("labels", {}).get(kind, kind)
+    label = rule.get("rope_parameters_names", {}).get(kind, kind)
     if not turns:
         return Layers(kind, None, params, turns=False)
     if nested is not None and label in nested:
@@ -127,12 +125,13 @@ def _group(
     if kind in OTHER:
         return Layers(kind, None, params, turns=False)
     if nested is not None:
-        notes.error(f"{params.path} has no entry for layers of type {kind!r}: {sorted(nested)}")
-        return None
-    known: ClassDefaults | None = rule.get("class")
-    if known is not None and known.kinds is not None and label in known.kinds:
+        raise UnsettledError(
+            f"{params.path} has no entry for layers of type {kind!r}: {sorted(nested)}"
+        )
+    known: ClassDefaults = rule["class"]
+    if label in (known.kinds or ()):
         return flat_group(keys, params, rule, label, kind=kind, notes=notes)
-    if known is None:
+    if not known.version:
         asked = params.data.get("rope_type", params.data.get("type", "default"))
         if kind in LIMITED and asked != "default":
             notes.warning(
@@ -151,7 +150,7 @@ def _group(
     if "rope_theta" not in known.reach or known.base is None:
         return group
     if params.data:
-        inside = params.first(("rope_theta", "theta", "base"))
+        inside = params.first(THETA_KEYS)
         if inside is not None or keys.number("rope_theta") is None:
             return group
     for key in known.reach:
@@ -166,14 +165,13 @@ def _unordered(
     keys: Keys,
     params: Keys,
     nested: Mapping[str, Any] | None,
-    rule: Mapping[str, Any],
+    rule: ReadRule,
     notes: Notes,
 ) -> list[Layers]:
     """Groups whose layers are not listed."""
-    known: ClassDefaults | None = rule.get("class")
-    listed = nested if nested is not None else None if known is None else known.kinds
+    listed = rule["class"].kinds if nested is None else nested
     if listed is not None:
-        plain = {k: v for k, v in rule.items() if k != "labels"}
+        plain: Any = {k: v for k, v in rule.items() if k != "rope_parameters_names"}
         made = [_group(keys, params, nested, rule=plain, kind=kind, notes=notes) for kind in listed]
         if len(made) > 1:
             where = keys.where(TYPE_KEYS[0])
@@ -181,7 +179,7 @@ def _unordered(
                 f"{where} is missing: which layers are {' or '.join(listed)} is not known"
             )
         return [group._replace(kind=group.name) for group in made if group is not None]
-    local = keys.first(LOCAL_BASE_KEYS)
+    local = keys.first(LOCAL_BASES)
     if local is not None:
         own = Keys(params.data, params.path)
         base = (keys.where(local[0]), local[1])
@@ -214,3 +212,96 @@ def _named(groups: list[Layers]) -> list[Layers]:
             name = ", ".join([*([name] if name else []), *own])
         made.append(group._replace(name=name))
     return made
+
+
+KEY, SWITCH, START = "sliding_window", "use_sliding_window", "max_window_layers"
+Windows = tuple[tuple[int | None, tuple[int, ...] | None], ...]
+
+
+def with_windows(
+    keys: Keys, called: str | None, known: ClassDefaults | None, entries: list[Layer], notes: Notes
+) -> list[Layer]:
+    """The entries of a part, each with what its layers see, as far as the class is known."""
+    row, stated, where = class_windows(called), keys.data.get(KEY), keys.where(KEY)
+    told = f"{where}={stated!r} is in the config"
+    if row is None or row.layers == "none":
+        if row is None and stated and keys.data.get(SWITCH, True):
+            notes.warning(f"{told}; whether the class reads it is not known here")
+        elif stated is not None and row is not None:
+            notes.remark(f"{told}; the class in transformers {row.version} does not read it")
+        return entries
+    size = row.size if KEY not in keys.data else stated
+    if row.switch is not None and not keys.data.get(SWITCH, row.switch):
+        size = None
+    if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
+        notes.warning(f"{where}={repr(size)[:80]} is no number of keys: no window was read")
+        return entries
+    other = [key for key in row.unclear_with if keys.data.get(key)]
+    if size is not None and other:
+        changed = " and ".join(map(keys.where, other))
+        notes.warning(f"{where}={size}: what it means beside {changed} is not known here")
+        return entries
+    count = layer_count(keys)
+    types = None if size is None else _types(keys, row, known, count)
+    made = [entry.replace(windows=_windows(entry, size, types, row.layers)) for entry in entries]
+    if size is not None and any(_attends(entry) and not entry.windows for entry in made):
+        notes.warning(f"{where}={size}: which layers have the window is not known here")
+    return made
+
+
+def _types(
+    keys: Keys, row: ClassWindows, known: ClassDefaults | None, count: int
+) -> list[str] | None:
+    """The type of each layer, as the class makes them where the file lists none."""
+    listed = any(keys.data.get(key) for key in TYPE_KEYS)
+    if (row.listed if listed and row.listed else row.layers) == "all":
+        return [LOCAL] * count if count else [LOCAL]
+    if not listed and row.start is not None:
+        start = keys.integer(START) if START in keys.data else row.start
+        return None if start is None else [LOCAL if i >= start else GLOBAL for i in range(count)]
+    if not listed and row.type:
+        return [row.type] * count
+    rule: Any = {"class": known or NO_CLASS, "no_rope": {"types": (LOCAL,)}}
+    return types_of(keys, rule, Notes(""))
+
+
+def type_of(name: str) -> str:
+    """The type of layer that an entry is named after."""
+    return name.partition(":")[0].rpartition(".")[2].partition(",")[0]
+
+
+def _attends(entry: Layer) -> bool:
+    attends = entry.kind not in ("table", "convolution") and type_of(entry.layer) not in OTHER
+    return attends and not entry.attention
+
+
+def _windows(entry: Layer, size: int | None, types: list[str] | None, how: str) -> Windows:
+    """What the layers of an entry see; empty where that is not known."""
+    if not _attends(entry):
+        return ()
+    if size is None:
+        return ((None, None),)
+    own = range(len(types or ())) if entry.indices is None else entry.indices
+    if not types or any(index >= len(types) for index in own):
+        sizes = {LOCAL: size, GLOBAL: None}
+        kind = LOCAL if how == "all" else type_of(entry.layer)
+        return ((sizes[kind], None),) if kind in sizes else ()
+    if any(types[index] not in (LOCAL, GLOBAL) for index in own):
+        return ()
+    near = tuple(index for index in own if types[index] == LOCAL)
+    far = tuple(index for index in own if types[index] != LOCAL)
+    if not near or not far:
+        return ((size if near else None, None),)
+    return tuple(sorted(((size, near), (None, far)), key=lambda pair: pair[1]))
+
+
+def has_window(entry: Layer) -> bool:
+    """Whether no layer of an entry sees the whole sequence."""
+    if entry.windows:
+        return all(size is not None for size, _ in entry.windows)
+    return type_of(entry.layer) in LIMITED
+
+
+def window_words(size: int | None) -> str:
+    """What layers see, in words."""
+    return "the whole sequence" if size is None else f"keys less than {size} positions away"

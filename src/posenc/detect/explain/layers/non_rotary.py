@@ -1,6 +1,6 @@
 """Entries that do not turn: tables, biases, relative encodings, convolutions, and none.
 
-The rows of families say which keys of a config mean what; `posenc.presets.families` describes them.
+The rows of families say what keys of a config mean; `posenc.presets.row_types` declares them.
 """
 
 from __future__ import annotations
@@ -12,20 +12,15 @@ from itertools import accumulate
 from typing import Any
 
 from posenc import presets, registry
-from posenc._core.errors import PosencError, suggest
+from posenc._core.errors import suggest
 from posenc._core.positions.builder import Positions
 from posenc._core.reading import Layer
 from posenc._core.spec.spec import Spec
-from posenc.detect.explain.config.view import WIDEST, Keys, is_number
-from posenc.detect.explain.notes import Notes
+from posenc.detect.explain.config.view import WIDEST, Keys, Notes, UnsettledError, is_number, noted
 
 MOST_STAGES = 64  # of a pyramid; a list of more is no list of stages
 MOST_LAYERS = 4096
 WORD = re.compile(r"(?<![.\w])[A-Za-z_]{2,}\w*(?!\w|\()")  # of a key in an expression
-
-
-class _UnreadableError(Exception):
-    """A field of a spec that the config does not settle; its text is for people."""
 
 
 def applies(keys: Keys, rule: Mapping[str, Any]) -> bool:
@@ -50,14 +45,14 @@ def _holds(keys: Keys, when: Mapping[str, Any]) -> bool:
     value = keys.get(when["key"])
     if value is None:
         return bool(when.get("absent", False))
-    if "holds" in when:
+    if "contains" in when:
         parts = value.split("|") if isinstance(value, str) else value
-        return isinstance(parts, list) and all(word in parts for word in when["holds"])
-    if "misses" in when:
-        return isinstance(value, list) and when["misses"] not in value
-    if "not" in when:
-        return value not in when["not"]
-    return value in when["is"]
+        return isinstance(parts, list) and all(word in parts for word in when["contains"])
+    if "excludes" in when:
+        return isinstance(value, list) and when["excludes"] not in value
+    if "none_of" in when:
+        return value not in when["none_of"]
+    return value in when["one_of"]
 
 
 def read_other(keys: Keys, rule: Mapping[str, Any], name: str, notes: Notes) -> list[Layer]:
@@ -66,9 +61,8 @@ def read_other(keys: Keys, rule: Mapping[str, Any], name: str, notes: Notes) -> 
     for stage, layers in _stages(keys, rule, notes):
         said = str(rule.get("name", "")).replace("{i}", str(stage))
         label = ".".join(part for part in (name, said) if part) or "model"
-        own = Notes(label)
+        own = Notes(label, notes.notes)
         entry = _entry(keys, rule, stage, label=label, indices=layers, notes=own)
-        notes.notes += [note for note in own.notes if note not in notes.notes]
         made += [] if entry is None else [entry]
     return made
 
@@ -95,16 +89,17 @@ def _stages(
     ]
 
 
+@noted
 def _layers(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> tuple[int, ...] | None:
     """The layers of a rule that holds for those in a list of the config, or for the others."""
     if "layers_called" in rule:
-        return _called(keys, rule["of"][0], rule["layers_called"], notes)
+        return _called(keys, **rule["layers_called"])
     for word in ("layers_in", "layers_not_in"):
         if word not in rule:
             continue
-        listed, count = keys.get(rule[word]), _number(keys, rule["of"], None)
+        listed, count = keys.get(rule[word]), _number(keys, rule["layer_count"], None)
         if not isinstance(listed, list) or count is None or not 0 < count <= MOST_LAYERS:
-            stated = " and ".join((rule[word], rule["of"][0]))
+            stated = " and ".join((rule[word], rule["layer_count"][0]))
             notes.error(f"{keys.where(rule[word])}: {stated} do not say which layers these are")
             return None
         inside = word == "layers_in"
@@ -112,15 +107,15 @@ def _layers(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> tuple[int, ...
     return None
 
 
-def _called(keys: Keys, key: str, word: str, notes: Notes) -> tuple[int, ...] | None:
+def _called(keys: Keys, *, key: str, word: str) -> tuple[int, ...]:
     """The layers that a list of the config, with a word for each, calls by a word."""
     words = keys.get(key)
     if not isinstance(words, list) or not 0 < len(words) <= MOST_LAYERS:
-        notes.error(f"{keys.where(key)} is not a list of a word for each layer")
-        return None
+        raise UnsettledError(f"{keys.where(key)} is not a list of a word for each layer")
     return tuple(index for index, said in enumerate(words) if said == word)
 
 
+@noted
 def _entry(
     keys: Keys,
     rule: Mapping[str, Any],
@@ -130,30 +125,25 @@ def _entry(
     indices: tuple[int, ...] | None,
     notes: Notes,
 ) -> Layer | None:
-    if "refuse" in rule:
-        notes.error(str(rule["refuse"]))
-        return None
-    if "unknown" in rule:
+    if "refused_because" in rule:
+        raise UnsettledError(str(rule["refused_because"]))
+    if "unknown_because" in rule:
         # Of a part it is a warning: what is read of the other parts holds.
-        (notes.warning if keys.path else notes.error)(f"unknown, because {rule['unknown']}")
+        (notes.warning if keys.path else notes.error)(f"unknown, because {rule['unknown_because']}")
         return None
     for source in rule.get("source", ()):
         notes.source("kind", "preset", source)
-    if "none" in rule:
+    if "no_positions" in rule:
         return Layer(label, indices=indices, sources=tuple(notes.sources))
-    try:
-        if "convolution" in rule:
-            named = _sentence(keys, rule["convolution"], stage)
-            return Layer(label, convolution=named, indices=indices, sources=tuple(notes.sources))
-        spec = _table(keys, rule, stage, notes) if "table" in rule else None
-        spec = _spec(keys, rule["spec"], stage, notes) if spec is None else spec
-        length = _number(keys, rule["length"], stage) if "length" in rule else None
-    except (_UnreadableError, PosencError) as error:
-        notes.error(str(error))
-        return None
+    if "convolution" in rule:
+        named = _sentence(keys, rule["convolution"], stage)
+        return Layer(label, convolution=named, indices=indices, sources=tuple(notes.sources))
+    spec = _table(keys, rule, stage, notes) if "table" in rule else None
+    spec = _spec(keys, rule["spec"], stage, notes) if spec is None else spec
+    length = _number(keys, rule["length"], stage) if "length" in rule else None
     try:
         scale = _filled(keys, rule.get("scale"), "scale", stage, notes)
-    except _UnreadableError as error:
+    except UnsettledError as error:
         scale = None
         notes.warning(f"what scores are multiplied by is unknown, because {error}")
     made = positions_of(keys, rule, spec, notes, stage)
@@ -186,7 +176,7 @@ def positions_of(
     own = Notes()
     try:
         said = _filled(keys, rule.get("positions", {}), "positions", stage, own)
-    except _UnreadableError:
+    except UnsettledError:
         return None
     if said is None or not (said or usual):
         return None
@@ -204,7 +194,7 @@ def _sentence(keys: Keys, texts: str | list[str], stage: int) -> str:
             for word, number in numbers.items():
                 told = told.replace(f"{{{word}}}", str(number))
             return told
-    raise _UnreadableError(_missing(keys, words))
+    raise UnsettledError(_missing(keys, words))
 
 
 def _table(keys: Keys, rule: Mapping[str, Any], stage: int, notes: Notes) -> Spec:
@@ -215,7 +205,7 @@ def _table(keys: Keys, rule: Mapping[str, Any], stage: int, notes: Notes) -> Spe
     notes.source("convention", "preset", row.name)
     _check_sizes({row.size: width})
     template = presets.fill(row.spec, {row.size: width})
-    more = _filled(keys, rule.get("with", {}), "", stage, notes)
+    more = _filled(keys, rule.get("fields", {}), "", stage, notes)
     return _built({**template, **more, row.size: width})
 
 
@@ -228,7 +218,7 @@ def _built(filled: Mapping[str, Any]) -> Spec:
     _check_sizes(filled)
     spec = registry.from_json(json.dumps(filled))
     if not isinstance(spec, Spec):
-        raise _UnreadableError(f"{filled['type']} is no encoding")
+        raise UnsettledError(f"{filled['type']} is no encoding")
     return spec
 
 
@@ -238,7 +228,7 @@ def _check_sizes(filled: Mapping[str, Any]) -> None:
         size = filled.get(field, 0)
         if size > WIDEST:
             told = f"{field}={size:g} is more than any model has ({WIDEST} at most)"
-            raise _UnreadableError(told)
+            raise UnsettledError(told)
 
 
 # --- templates ------------------------------------------------------------------------------------
@@ -252,10 +242,10 @@ def _filled(keys: Keys, template: Any, field: str, stage: int, notes: Notes) -> 
         return template
     if "key" in template:
         return _of_key(keys, template, field, stage, notes)
-    if "by" in template:
+    if "match" in template:
         return _by_word(keys, template, field, stage, notes)
-    if "list" in template:
-        return _of_list(keys, template["list"], field, notes)
+    if "integers" in template:
+        return _of_list(keys, template["integers"], field, notes)
     return {
         key: _filled(keys, value, f"{field}.{key}" if field else key, stage, notes)
         for key, value in template.items()
@@ -269,32 +259,32 @@ def _of_key(
     found = _evaluated(keys, names, stage)
     if found is None:
         if "default" not in template:
-            raise _UnreadableError(_missing(keys, names))
+            raise UnsettledError(_missing(keys, names))
         notes.source(field, "preset", f"{names[0]} is absent")
         default: float | None = template["default"]
-        return default if default is None else default + template.get("plus", 0)
+        return default if default is None else default + template.get("add", 0)
     text, value = found
     origin = keys.origin(text)
     notes.source(field, origin, keys.where(text if origin == "class" else names[0]))
-    return value + template.get("plus", 0)
+    return value + template.get("add", 0)
 
 
 def _by_word(keys: Keys, template: Mapping[str, Any], field: str, stage: int, notes: Notes) -> Any:
     """A field that a word, truth value or list of words of the config chooses."""
-    key, values = template["by"], template["values"]
+    key, values = template["match"], template["cases"]
     value = keys.get(key)
     if value is None and "absent" in template:
         chosen = template["absent"]
         notes.source(field, "preset", f"{key} is absent")
     else:
         word = _word(value)
-        if word not in values and "else" not in template:
+        if word not in values and "otherwise" not in template:
             known = ", ".join(values)
             if value is None:
-                raise _UnreadableError(f"{_missing(keys, [key])}: it is one of {known}")
+                raise UnsettledError(f"{_missing(keys, [key])}: it is one of {known}")
             told = f"{keys.where(key)}={_brief(value)}"
-            raise _UnreadableError(f"{told} is none of {known}. {suggest(word, values)}")
-        chosen = values[word] if word in values else template["else"]
+            raise UnsettledError(f"{told} is none of {known}. {suggest(word, values)}")
+        chosen = values[word] if word in values else template["otherwise"]
         notes.source(field, "config", keys.where(key))
     return _filled(keys, chosen, field, stage, notes)
 
@@ -309,7 +299,7 @@ def _word(value: Any) -> str:
 def _of_list(keys: Keys, key: str, field: str, notes: Notes) -> list[int]:
     value = keys.get(key)
     if not isinstance(value, list) or not all(type(item) is int for item in value):
-        raise _UnreadableError(f"{keys.where(key)} is not a list of whole numbers")
+        raise UnsettledError(f"{keys.where(key)} is not a list of whole numbers")
     notes.source(field, "config", keys.where(key))
     return value
 
@@ -338,7 +328,7 @@ def _missing(keys: Keys, expressions: Sequence[str]) -> str:
 def _required(keys: Keys, expressions: list[str], stage: int | None) -> int:
     value = _number(keys, expressions, stage)
     if value is None:
-        raise _UnreadableError(_missing(keys, expressions))
+        raise UnsettledError(_missing(keys, expressions))
     return value
 
 
@@ -357,7 +347,7 @@ def _evaluated(keys: Keys, expressions: list[str], stage: int | None) -> tuple[s
     named = {text: value for text, value in found.items() if text.isidentifier()}
     if len(set(named.values())) > 1:
         told = " and ".join(f"{keys.where(text)}={value:g}" for text, value in named.items())
-        raise _UnreadableError(f"{told} contradict each other")
+        raise UnsettledError(f"{told} contradict each other")
     for text in () if found else expressions:
         value = keys.evaluate(text, stage)
         if value is not None:

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from posenc.detect.explain.config.view import Keys
+from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, noted
 from posenc.detect.explain.layers.non_rotary import applies
-from posenc.detect.explain.notes import Notes
-from posenc.detect.explain.rotary.bases import BASES, bases_of, behind, numbers_of
-from posenc.presets.families import ClassDefaults, stretched
+from posenc.detect.explain.rotary.bases import bases_of, behind, numbers_of
+from posenc.detect.explain.spellings import (
+    COUNT_KEYS,
+    LISTED,
+    LOCAL_BASES,
+    PATTERN_KEYS,
+    SHARE,
+    TYPE_KEYS,
+)
+from posenc.presets.families import ClassDefaults, ReadRule, stretched
+from posenc.presets.row_types import ByLayer, InnerLayers, NoRope
 
-TYPE_KEYS = ("layer_types", "layers_block_type")
-COUNT_KEYS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers", "depth")
 SHOWN = 12  # of a pattern
-LOCAL_BASE_KEYS = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta")
-PATTERN_KEYS = ("sliding_window_pattern", "_sliding_window_pattern")
-SHARE = "partial_rotary_factor"
 LOCAL, GLOBAL = "sliding_attention", "full_attention"
 # Layers that mix tokens without attention: no queries, no keys, no positions.
 OTHER = frozenset(
@@ -38,10 +41,10 @@ Trait = tuple[
 ]
 
 
-def types_of(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> list[str] | None:
+def types_of(keys: Keys, rule: ReadRule, notes: Notes) -> list[str] | None:
     """The type of each layer."""
-    if "types_by" in rule and all(keys.get(key) is None for key in TYPE_KEYS):
-        listed = _types_by(keys, rule["types_by"], notes)
+    if "layer_types_from" in rule and all(keys.get(key) is None for key in TYPE_KEYS):
+        listed = _types_by(keys, rule["layer_types_from"], notes)
         if listed is not None or notes.failed:
             return listed
     for key in TYPE_KEYS:
@@ -58,9 +61,9 @@ def types_of(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> list[str] | N
             notes.error(f"{keys.where(key)} is not a list of names")
     count = layer_count(keys)
     pattern = keys.first(PATTERN_KEYS)
-    known: ClassDefaults | None = rule.get("class")
-    unread = known is not None and not set(PATTERN_KEYS) & set(known.layers.get("asks", ()))
-    if pattern is not None and known is not None and known.layers and unread:
+    known: ClassDefaults = rule["class"]
+    unread = known.layers and not {*PATTERN_KEYS} & {*known.layers.get("depends_on", ())}
+    if pattern is not None and unread:
         notes.warning(
             f"{keys.where(pattern[0])}={pattern[1]:g} is not what makes {TYPE_KEYS[0]} in "
             f"transformers {known.version}, which has a pattern of its own; other code may read it"
@@ -69,21 +72,18 @@ def types_of(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> list[str] | N
     if pattern is not None and count and pattern[1] >= 1:
         every = int(pattern[1])
         return [GLOBAL if (i + 1) % every == 0 else LOCAL for i in range(count)]
-    period = rule.get("full_every")
-    if period is not None and count:
-        step = keys.integer(period["key"])
+    if "full_attention_every" in rule and count:
+        step = keys.integer(rule["full_attention_every"])
         if step:
             return [GLOBAL if i % step == 0 else LOCAL for i in range(count)]
     return _types_of_class(keys, rule, count, notes)
 
 
-def _with_last(
-    keys: Keys, key: str, listed: list[str], rule: Mapping[str, Any], notes: Notes
-) -> list[str]:
+def _with_last(keys: Keys, key: str, listed: list[str], rule: ReadRule, notes: Notes) -> list[str]:
     """A list of types whose last one the class takes for another, where it does."""
-    known: ClassDefaults | None = rule.get("class")
-    last = None if known is None else known.layers.get("sets_last")
-    if known is None or last in (None, listed[-1]):
+    known: ClassDefaults = rule["class"]
+    last = known.layers.get("always_last")
+    if last in (None, listed[-1]):
         return listed
     notes.warning(
         f"{keys.where(key)}[{len(listed) - 1}]={listed[-1]!r} is not read by the class in "
@@ -92,23 +92,22 @@ def _with_last(
     return [*listed[:-1], str(last)]
 
 
-def _types_by(keys: Keys, by: Mapping[str, Any], notes: Notes) -> list[str] | None:
+@noted
+def _types_by(keys: Keys, by: ByLayer, notes: Notes) -> list[str] | None:
     """The types by a list that has another word, or a number, for each layer."""
-    listed, count = _listed(keys, by["list"]), layer_count(keys)
+    listed, count = _listed(keys, by["key"]), layer_count(keys)
     if listed is None:
         return None
     words = [str(value).lower() for value in listed]
-    if unknown := next((word for word in words if word not in by["values"]), None):
-        known = ", ".join(by["values"])
-        notes.error(f"{keys.where(by['list'])} has {unknown!r}, which is none of {known}")
-        return None
+    if unknown := next((word for word in words if word not in by["cases"]), None):
+        known = ", ".join(by["cases"])
+        raise UnsettledError(f"{keys.where(by['key'])} has {unknown!r}, which is none of {known}")
     count = count or len(words)
     if len(words) < count:
-        notes.error(f"{keys.where(by['list'])} has {len(words)} entries for {count} layers")
-        return None
+        raise UnsettledError(f"{keys.where(by['key'])} has {len(words)} entries for {count} layers")
     if len(words) > count:
-        notes.remark(behind(keys.where(by["list"]), words, count))
-    return [by["values"][word] for word in words[:count]]
+        notes.remark(behind(keys.where(by["key"]), words, count))
+    return [by["cases"][word] for word in words[:count]]
 
 
 def _listed(keys: Keys, path: str) -> list[Any] | None:
@@ -121,7 +120,7 @@ def _listed(keys: Keys, path: str) -> list[Any] | None:
 
 
 def attentions_of(
-    keys: Keys, rule: Mapping[str, Any], types: list[str] | None, notes: Notes
+    keys: Keys, rule: ReadRule, types: list[str] | None, notes: Notes
 ) -> list[tuple[str, ...]] | None:
     """The attentions inside each layer; None where the row has none, or layers are not counted."""
     rows = rule.get("attentions", ())
@@ -130,7 +129,7 @@ def attentions_of(
         return None
     found: list[tuple[str, ...]] = [()] * count
     for row in rows:
-        for key in (*row["head"], *row["heads"]):
+        for key in (*row["head_size"], *row["head_count"]):
             keys.get(key)  # it means nothing where no layer has that attention
         if not applies(keys, row):
             continue
@@ -141,45 +140,44 @@ def attentions_of(
     return found
 
 
-def _having(keys: Keys, rule: Mapping[str, Any] | None, count: int, notes: Notes) -> list[bool]:
+def _having(keys: Keys, rule: InnerLayers | None, count: int, notes: Notes) -> list[bool]:
     """The layers that a list names by a word, or a pattern does, or every few of them."""
     if rule is None:
         return [True] * count
-    for key in rule["lists"]:
+    for key in rule["flags"]:
         listed = _listed(keys, key)
         if listed is None:
             continue
         if len(listed) < count:
             notes.error(f"{keys.where(key)} has {len(listed)} entries for {count} layers")
             return [True] * count
-        return [value in rule["is"] for value in listed[:count]]
-    members = _listed(keys, rule["members"]) if "members" in rule else None
+        return [value in rule["flagged"] for value in listed[:count]]
+    members = _listed(keys, rule["indices"]) if "indices" in rule else None
     if members is not None:
         return [index in members for index in range(count)]
     every = keys.integer(rule["every"]) if "every" in rule else None
     start = keys.integer(rule["start"]) if "start" in rule else None
     every = max(rule.get("default_every", 1) if every is None else every, 1)
     start = rule.get("default_start", 0) if start is None else start
-    start -= rule.get("start_less", 0)
+    start -= rule.get("start_offset", 0)
     return [max(index - start, 0) % every == 0 for index in range(count)]
 
 
-def _types_of_class(
-    keys: Keys, rule: Mapping[str, Any], count: int, notes: Notes
-) -> list[str] | None:
+@noted
+def _types_of_class(keys: Keys, rule: ReadRule, count: int, notes: Notes) -> list[str] | None:
     """The types that the class gives its layers where the config lists none, if they matter."""
-    known: ClassDefaults | None = rule.get("class")
-    nope = rule.get("nope", {})
-    if known is None or not known.layers:
+    known: ClassDefaults = rule["class"]
+    nope = rule.get("no_rope", {})
+    if not known.layers:
         return None
-    pattern = known.layers["repeat"]
-    by_type = "types" in nope and ("needs" not in nope or keys.get(nope["needs"]))
-    still = (OTHER | {*known.layers.get("still", ())}) & set(pattern)
+    pattern = known.layers["pattern"]
+    by_type = "types" in nope and ("only_if" not in nope or keys.get(nope["only_if"]))
+    still = (OTHER | {*known.layers.get("no_rope", ())}) & set(pattern)
     if pattern and not (known.kinds or by_type or still):
         return None
     where = keys.where(TYPE_KEYS[0])
-    asks = [key for key in known.layers.get("asks", ()) if keys.data.get(key) is not None]
-    every: str = known.layers.get("every", "")
+    asks = [key for key in known.layers.get("depends_on", ()) if keys.data.get(key) is not None]
+    every: str = known.layers.get("period", "")
     period = keys.integer(every) if every in asks else None
     if asks == [every] and period and period > 0:
         pattern, asks = stretched(pattern, period), []
@@ -187,11 +185,10 @@ def _types_of_class(
         sentence = (
             " and ".join(f"{key}={keys.data.get(key)!r}" for key in asks) or "a rule of its own"
         )
-        notes.error(
+        raise UnsettledError(
             f"{where} is missing, and layers differ: the class in transformers {known.version} "
             f"makes it from {sentence}. State {TYPE_KEYS[0]}"
         )
-        return None
     if not count:
         if by_type:
             notes.error(
@@ -204,7 +201,7 @@ def _types_of_class(
             )
         return None
     first, last = known.layers.get("first", []), known.layers.get("last")
-    backwards = known.layers.get("from_last", False)
+    backwards = known.layers.get("reversed", False)
     sentence = f"{where} is left out: layers are {' '.join(pattern[:SHOWN])}, repeated"
     sentence += f" behind {' '.join(first)}" if first else ""
     sentence += " from the last one" if backwards else ""
@@ -229,7 +226,7 @@ def layer_count(keys: Keys) -> int:
 
 def traits_of(
     keys: Keys,
-    rule: Mapping[str, Any],
+    rule: ReadRule,
     types: list[str] | None,
     inner: list[tuple[str, ...]] | None,
     notes: Notes,
@@ -244,14 +241,13 @@ def traits_of(
         turns = [one and other for one, other in zip(turns or switched, switched, strict=True)]
     scaled = _scaled(keys, rule, types, count)
     own = _overrides(keys)
-    shares = numbers_of(keys, tuple(rule.get("share_lists", ())), count, notes)
+    shares = numbers_of(keys, tuple(rule.get("partial_rotary_factor_lists", ())), count, notes)
     alike = inner is None or len(set(inner)) == 1
     lists = (types, turns, bases, scaled, shares)
     if all(listed is None for listed in lists) and alike and not own:
         return None
-    known: ClassDefaults | None = rule.get("class")
-    by_kind = known is not None and known.kinds is not None  # which key is whose is known then
-    local = None if types is None or bases or by_kind else keys.first(LOCAL_BASE_KEYS)
+    by_kind = rule["class"].kinds is not None  # which key is whose is known then
+    local = None if types is None or bases or by_kind else keys.first(LOCAL_BASES)
     traits = []
     for index in range(count):
         kind = types[index] if types else ""
@@ -283,68 +279,74 @@ def _overrides(keys: Keys) -> dict[int, tuple[tuple[str, float], ...]]:
     return found
 
 
+@noted
 def _turning(
-    keys: Keys, rule: Mapping[str, Any], types: list[str] | None, count: int, notes: Notes
+    keys: Keys, rule: ReadRule, types: list[str] | None, count: int, notes: Notes
 ) -> list[bool] | None:
     """Whether each layer turns, where some do not."""
-    nope = rule.get("nope")
-    known: ClassDefaults | None = rule.get("class")
-    still = () if known is None or isinstance(keys.get(BASES), list) else known.layers.get("still")
+    nope = rule.get("no_rope")
+    known: ClassDefaults = rule["class"]
+    by_base = bool(known.version) and isinstance(keys.get(LISTED), list)
+    still = () if by_base else known.layers.get("no_rope")
     if still and types is not None:
         notes.remark(
-            f"{keys.where(BASES)} is left out: layers of type {' or '.join(still)} do not turn, as "
-            f"the class in transformers {known.version if known else ''} makes them"
+            f"{keys.where(LISTED)} is left out: layers of type {' or '.join(still)} do not turn, "
+            f"as the class in transformers {known.version} makes them"
         )
         return [kind not in still for kind in types]
     if nope is None:
         return None
     if "types" in nope:
-        needed = nope.get("needs")
+        needed = nope.get("only_if")
         if types is None or (needed is not None and not keys.get(needed)):
             return None
         return [kind not in nope["types"] for kind in types]
     if "indices" in nope:
         still = keys.get(nope["indices"])
         return None if not isinstance(still, list) else [i not in still for i in range(count)]
-    if "each" in nope:
-        return _attending(keys, nope, count, notes)
-    listed = keys.get(nope["list"])
+    if "blocks" in nope:
+        return _attending(keys, nope, count)
+    listed = keys.get(nope["flags"])
     if isinstance(listed, list) and len(listed) >= count:
         return [bool(value) for value in listed[:count]]
     if isinstance(listed, list) and listed:
-        notes.error(f"{keys.where(nope['list'])} has {len(listed)} entries for {count} layers")
-        return None
+        raise UnsettledError(
+            f"{keys.where(nope['flags'])} has {len(listed)} entries for {count} layers"
+        )
     every = keys.integer(nope["interval"])
-    if every is None and "every" in nope:
-        every = nope["every"]
-        sentence = f"{keys.where(nope['list'])} is left out: one layer in {every} does not turn"
+    if every is None and "default_interval" in nope:
+        every = nope["default_interval"]
+        sentence = f"{keys.where(nope['flags'])} is left out: one layer in {every} does not turn"
         notes.remark(f"{sentence}, as the class in transformers makes them")
     if every is None:
-        sentence = f"{keys.where(nope['list'])} and {nope['interval']} are missing"
+        sentence = f"{keys.where(nope['flags'])} and {nope['interval']} are missing"
         notes.error(f"{sentence}: they say which layers turn, and some do not")
     return None if not every else [(index + 1) % every != 0 for index in range(count)]
 
 
-def _attending(keys: Keys, rule: Mapping[str, Any], count: int, notes: Notes) -> list[bool] | None:
+def _attending(keys: Keys, rule: NoRope, count: int) -> list[bool]:
     """The layers whose dictionary in a list does not say that they have no attention."""
-    blocks = keys.get(rule["each"])
+    blocks = keys.get(rule["blocks"])
     listed = (
         [block for block in blocks if isinstance(block, Mapping)]
         if isinstance(blocks, list)
         else []
     )
-    inner = [block[rule["of"]] for block in listed if isinstance(block.get(rule["of"]), Mapping)]
+    inner = [
+        block[rule["block_part"]]
+        for block in listed
+        if isinstance(block.get(rule["block_part"]), Mapping)
+    ]
     if len(inner) != count:
-        notes.error(f"{keys.where(rule['each'])} is not a list of {count} dictionaries of layers")
-        return None
-    return [not any(values.get(key) for key in rule["if"]) for values in inner]
+        raise UnsettledError(
+            f"{keys.where(rule['blocks'])} is not a list of {count} dictionaries of layers"
+        )
+    return [not any(values.get(key) for key in rule["block_flags"]) for values in inner]
 
 
-def _scaled(
-    keys: Keys, rule: Mapping[str, Any], types: list[str] | None, count: int
-) -> list[bool] | None:
+def _scaled(keys: Keys, rule: ReadRule, types: list[str] | None, count: int) -> list[bool] | None:
     """Whether the scaling reaches each layer, where it does not reach all."""
-    by_type = rule.get("scaled_types")
+    by_type = rule.get("scaled_layer_types")
     if by_type is not None and types is not None:
         listed = keys.get(by_type["key"])
         reached = listed if isinstance(listed, list) else by_type["absent"]

@@ -5,31 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from posenc.detect.explain.config.view import Keys, is_number
-from posenc.detect.explain.notes import Notes
-from posenc.presets.families import ClassDefaults
-
-BASES = "layer_rope_theta"  # of each layer, 0 where it does not turn; a class may read that alone
+from posenc.detect.explain.config.view import Keys, Notes, is_number
+from posenc.detect.explain.spellings import LISTED
+from posenc.presets.families import ClassDefaults, ReadRule
 
 
 def bases_of(
-    keys: Keys, rule: Mapping[str, Any], count: int, notes: Notes
+    keys: Keys, rule: ReadRule, count: int, notes: Notes
 ) -> tuple[list[tuple[str, float]] | None, list[bool] | None]:
     """A base for each layer, 0 or null for one that does not turn; or which layers turn alone."""
-    class_: ClassDefaults | None = rule.get("class")
-    was_asked = class_ is not None and class_.reads is not None
-    if was_asked and class_ is not None and not class_.bases and keys.data.get(BASES):
-        keys.get(BASES)
+    class_: ClassDefaults = rule["class"]
+    read = bool(class_.bases) or class_.reads is None
+    if not read and keys.data.get(LISTED):
+        keys.get(LISTED)
         notes.warning(
-            f"{keys.where(BASES)} is not read by the class in transformers {class_.version}, which "
-            "has one base for all layers that turn; other code may read it"
+            f"{keys.where(LISTED)} is not read by the class in transformers {class_.version}, "
+            "which has one base for all layers that turn; other code may read it"
         )
-    read = not was_asked or (class_ is not None and class_.bases)
-    listed = numbers_of(keys, (*((BASES,) if read else ()), "rope_theta"), count, notes)
+    listed = numbers_of(keys, (*((LISTED,) if read else ()), "rope_theta"), count, notes)
     if listed is None:
         return None, None
     where, values = listed[0], [float(value or 0) for value in listed[1]]
-    if where != keys.where(BASES):
+    if where != keys.where(LISTED):
         return [(where, value) for value in values], None
     bases = {"rope_theta": keys.number("rope_theta")}
     for name in ("rope_parameters", "rope_scaling"):
@@ -38,14 +35,14 @@ def bases_of(
             bases[f"{name}.rope_theta"] = Keys(inner).number("rope_theta")
     others = {key: base for key, base in bases.items() if base and {base} != {*values} - {0.0}}
     differing = " and ".join(f"{keys.where(key)}={base:g}" for key, base in others.items())
-    if class_ is not None and class_.bases == "switch":
+    if class_.bases == "switch":
         if differing or not (any(bases.values()) or {*values} <= {0.0, class_.base}):
             notes.warning(
                 f"{where} says which layers turn: the numbers in it are not read as bases by the "
                 f"class in transformers {class_.version}; other code may"
             )
         return None, [value != 0 for value in values]
-    if differing and class_ is None:
+    if differing and not class_.version:
         notes.error(
             f"{differing} and {where} differ, and the family is not known: in some the list is the "
             "base of each layer, in others it says which layers turn. Keep one of them"

@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from posenc.detect.explain.config.view import Keys
-from posenc.detect.explain.layers.types import (
-    LOCAL,
-    LOCAL_BASE_KEYS,
-    SHARE,
-)
-from posenc.detect.explain.notes import Notes
-from posenc.presets.families import ClassDefaults
+from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, noted
+from posenc.detect.explain.layers.types import LOCAL
+from posenc.detect.explain.spellings import DICTIONARIES, LOCAL_BASES, SHARE, THETA_KEYS
+from posenc.presets.families import ClassDefaults, ReadRule
 
-DICTIONARIES = ("rope_scaling", "rope_parameters")
 NO_BASES = (*DICTIONARIES, "partial_rotary_factor")
 
 
@@ -48,7 +43,7 @@ def told_base(known: ClassDefaults, base: float, label: str = "") -> str:
 
 def warn_of_theta(keys: Keys, known: ClassDefaults, kind: str, base: float, notes: Notes) -> None:
     """Say that a base at the top of the config is not what the class takes."""
-    local = keys.first(LOCAL_BASE_KEYS) if kind == LOCAL else None
+    local = keys.first(LOCAL_BASES) if kind == LOCAL else None
     key, theta = local or ("rope_theta", keys.number("rope_theta"))
     if theta not in (None, base):
         what = f"layers of type {kind!r}" if kind else "any layer"
@@ -80,13 +75,9 @@ def parameters_left_out(
     return Keys({}, where, own)
 
 
-def with_class(
-    keys: Keys, group: Layers, rule: Mapping[str, Any], label: str, notes: Notes
-) -> Layers:
+def with_class(keys: Keys, group: Layers, rule: ReadRule, label: str, notes: Notes) -> Layers:
     """A group of a dictionary for each type, with what its class takes for what is left out."""
-    known: ClassDefaults | None = rule.get("class")
-    if known is None:
-        return group
+    known: ClassDefaults = rule["class"]
     own = (known.kinds or {}).get(label)
     if own is None:
         return group._replace(share=known.share)
@@ -96,7 +87,7 @@ def with_class(
         top_share=has_top_share(rule, label, "nested"),
     )
     _mark(keys, group, known, label, notes)
-    stated = any(group.params.number(key) is not None for key in ("rope_theta", "theta", "base"))
+    stated = any(group.params.number(key) is not None for key in THETA_KEYS)
     if stated:
         return group
     group = _with_base(keys, group, rule, label, "nested", notes)
@@ -105,14 +96,14 @@ def with_class(
     return group
 
 
-def has_top_share(rule: Mapping[str, Any], label: str, form: str) -> bool:
+def has_top_share(rule: ReadRule, label: str, form: str) -> bool:
     """Whether a share at the top of a config is that of a type of layers."""
-    return "fraction_keys" in rule or bool(rule["class"].reaches(SHARE, label, form))
+    return "partial_rotary_factor_keys" in rule or bool(rule["class"].reaches(SHARE, label, form))
 
 
 def _mark(keys: Keys, group: Layers, known: ClassDefaults, label: str, notes: Notes) -> None:
     """Read the bases at the top of a config beside a dictionary for each type of layer."""
-    inner = group.params.first(("rope_theta", "theta", "base"))
+    inner = group.params.first(THETA_KEYS)
     for key in known.reach:
         reached = key not in NO_BASES and known.reaches(key, label, "nested")
         top = keys.number(key) if reached else None
@@ -130,12 +121,12 @@ def _no_base(params: Keys, known: ClassDefaults, own: Mapping[str, Any]) -> str:
 
 
 def _with_base(
-    keys: Keys, group: Layers, rule: Mapping[str, Any], label: str, form: str, notes: Notes
+    keys: Keys, group: Layers, rule: ReadRule, label: str, form: str, notes: Notes
 ) -> Layers:
     """A group with the base that a key of the config gives to its type, or the class's."""
     known: ClassDefaults = rule["class"]
     own = (known.kinds or {}).get(label) or {}
-    named = rule.get("bases", {})
+    named = rule.get("base_keys_by_type", {})
     for key in named.get(label, ()):
         value = keys.number(key)
         if value is None and keys.first(other for row in named.values() for other in row):
@@ -159,8 +150,9 @@ def _with_base(
     return group._replace(base=(told_base(known, own["base"], label), own["base"]), of_class=True)
 
 
+@noted
 def flat_group(
-    keys: Keys, params: Keys, rule: Mapping[str, Any], label: str, *, kind: str, notes: Notes
+    keys: Keys, params: Keys, rule: ReadRule, label: str, *, kind: str, notes: Notes
 ) -> Layers | None:
     """The layers of a type that has a dictionary of its own in its class, and none in the file."""
     known: ClassDefaults = rule["class"]
@@ -171,11 +163,10 @@ def flat_group(
     reached = known.reach.get(key, ())
     asked = params.data.get("rope_type", params.data.get("type", "default"))
     if params.data and not reached and (asked != "default" or len(params.data) > 1):
-        notes.error(
+        raise UnsettledError(
             f"{params.path} is one dictionary for all layers, which the class in transformers "
             f"{known.version} does not read: it has one for each of {', '.join(known.kinds or ())}"
         )
-        return None
     share = own.get("share_alone", own.get("share", 1.0))
     form = "flat" if params.data else ""
     top = has_top_share(rule, label, form)
@@ -190,7 +181,7 @@ def flat_group(
                 f"{params.path} reaches layers of type {', '.join(reached)} alone, as the class in "
                 f"transformers {known.version} reads it"
             )
-    stated = group.params.first(("rope_theta", "theta", "base"))
+    stated = group.params.first(THETA_KEYS)
     if stated is not None and label not in known.flat_base_unread:
         return group._replace(base=(group.params.where(stated[0]), stated[1]))
     group = _with_base(keys, group, rule, label, form, notes)
@@ -198,8 +189,7 @@ def flat_group(
         sentence = f"{group.params.where(stated[0])}={stated[1]:g} does not reach"
         notes.warning(f"{sentence} layers of type {kind!r}, whose base is {group.base[0]}")
     if group.params.data and label in known.must_state_flat and group.of_class:
-        notes.error(_no_base(params, known, own))
-        return None
+        raise UnsettledError(_no_base(params, known, own))
     bases = {row["base"] for row in (known.kinds or {}).values() if row is not None}
     alone = len(bases) == 1 or not known.reach["rope_theta"]
     if group.of_class and alone and group.base:

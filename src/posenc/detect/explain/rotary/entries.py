@@ -11,23 +11,12 @@ from posenc import registry
 from posenc._core.errors import PosencError
 from posenc._core.reading import Layer
 from posenc._core.spec.spec import Spec, Value
-from posenc.detect.explain.config.unread_keys import (
-    BESIDE,
-    Sizes,
-    inside,
-    outside,
-    passed_over,
-    reads_of,
-)
-from posenc.detect.explain.config.view import WIDEST, Keys
+from posenc.detect.explain.config.unread_keys import BESIDE, Sizes, inside, outside, passed_over
+from posenc.detect.explain.config.view import WIDEST, Keys, Notes, noted
 from posenc.detect.explain.layers.groups import layers_of
 from posenc.detect.explain.layers.non_rotary import positions_of
-from posenc.detect.explain.notes import Notes
-from posenc.detect.explain.rotary.bases import BASES as LISTED
 from posenc.detect.explain.rotary.class_groups import Layers
 from posenc.detect.explain.rotary.fields import (
-    BASES,
-    LOCAL_BASES,
     Given,
     base_of,
     temperature_of,
@@ -36,22 +25,20 @@ from posenc.detect.explain.rotary.fields import (
 )
 from posenc.detect.explain.rotary.scaling_fields import Lengths
 from posenc.detect.explain.rotary.scaling_rules import Asked, read_scaling, rope_type
-from posenc.detect.explain.rotary.widths import ABSOLUTE, FRACTIONS, even, head_of, width_of
+from posenc.detect.explain.rotary.widths import even, head_of, width_of
+from posenc.detect.explain.spellings import (
+    ABSOLUTE,
+    BASES,
+    DICTIONARIES,
+    FRACTIONS,
+    LISTED,
+    LOCAL_BASES,
+    ORIGINAL_KEYS,
+    TRAINED,
+)
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.presets import fill
-
-TRAINED = (
-    "max_position_embeddings",
-    "n_positions",
-    "max_seq_len",
-    "max_seq_length",
-    "max_sequence_length",
-    "n_ctx",
-    "seq_length",
-    "model_max_length",
-)
-DICTIONARIES = ("rope_parameters", "rope_scaling")
-ORIGINAL = "original_max_position_embeddings"
+from posenc.presets.families import ReadRule
 
 
 def has_rotary(keys: Keys) -> bool:
@@ -76,7 +63,7 @@ def _rules(params: Mapping[str, Any]) -> set[Any]:
 
 def parameters(keys: Keys, notes: Notes) -> Keys:
     """The dictionary of rotary parameters, of either dialect; empty where there is none."""
-    found = {key: keys.get(key) for key in DICTIONARIES}
+    found = {key: keys.get(key) for key in reversed(DICTIONARIES)}
     for key, value in found.items():
         if value is not None and not isinstance(value, Mapping):
             notes.error(f"{keys.where(key)}={value!r} is not a dictionary")
@@ -111,9 +98,7 @@ def parameters(keys: Keys, notes: Notes) -> Keys:
     return Keys(old or {}, keys.where("rope_scaling"))
 
 
-def read_rotary(
-    keys: Keys, rule: Mapping[str, Any], name: str, given: Given, notes: Notes
-) -> list[Layer]:
+def read_rotary(keys: Keys, rule: ReadRule, name: str, given: Given, notes: Notes) -> list[Layer]:
     """The entries of a part whose layers turn queries and keys."""
     keys, rule = outside(keys, rule, notes)
     params = parameters(keys, notes)
@@ -124,14 +109,19 @@ def read_rotary(
     sizes: list[Sizes] = []
     for layer in layers:
         label = ".".join(part for part in (name, layer.name or rule.get("name", "")) if part)
-        own = Notes(label or "attention")
+        own = Notes(label or "attention", notes.notes)
         entry = _entry(keys, params, layer, rule, notes=own, given=given, sizes=sizes)
-        notes.notes += [note for note in own.notes if note not in notes.notes]
         if entry is not None:
             entries.append(entry)
             inner = [row for row in rule.get("attentions", ()) if row["name"] in layer.inner]
             for row in inner:
-                whole = {**rule, "partly": "", "temperature": None, **row, "preset": row["rotary"]}
+                whole = {
+                    **rule,
+                    "partial_because": "",
+                    "temperature": None,
+                    **row,
+                    "preset": row["rotary"],
+                }
                 found = _inside(keys, params, layer, entry, rule=whole, given=given, notes=notes)
                 entries += [] if found is None else [found]
     passed_over(keys, rule, sizes, notes)
@@ -144,22 +134,22 @@ def _inside(
     layer: Layers,
     main: Layer,
     *,
-    rule: Mapping[str, Any],
+    rule: Any,
     given: Given,
     notes: Notes,
 ) -> Layer | None:
     """An attention inside a layer: it turns where the main one does, by the same angles."""
-    own = Notes(main.layer or "attention")
-    if rule["partly"]:
-        own.warning(f"{rule['name']}: partly, because {rule['partly']}")
-    stated = [key for key in rule["head"] if keys.evaluate(key) is not None]
-    head = stated[0] if stated else rule["head"][0]
+    own = Notes(main.layer or "attention", notes.notes)
+    if rule["partial_because"]:
+        own.warning(f"{rule['name']}: partly, because {rule['partial_because']}")
+    stated = [key for key in rule["head_size"] if keys.evaluate(key) is not None]
+    head = stated[0] if stated else rule["head_size"][0]
     wide = keys.evaluate(head)
     if wide is None:
         own.error(f"{keys.where(head)} is missing: how wide a head of the {rule['name']} is")
     else:
         own.source("head", keys.origin(head), head)
-    heads = next((key for key in rule["heads"] if keys.evaluate(key) is not None), None)
+    heads = next((key for key in rule["head_count"] if keys.evaluate(key) is not None), None)
     if heads is not None:
         own.source("heads", keys.origin(heads), heads)
     made = _entry(
@@ -171,22 +161,22 @@ def _inside(
         sentence = f"{keys.where(head)}={wide:g}"
         own.error(f"{sentence}: {turns.dim} channels of a head of the {rule['name']} turn")
         entry = None
-    notes.notes += [note for note in own.notes if note not in notes.notes]
     return None if entry is None else dataclasses.replace(entry, attention=rule["name"])
 
 
+@noted
 def _entry(
     keys: Keys,
     params: Keys,
     layer: Layers,
-    rule: Mapping[str, Any],
+    rule: ReadRule,
     *,
     notes: Notes,
     given: Given,
     sizes: list[Sizes],
 ) -> Layer | None:
     if not layer.turns:
-        scale = temperature_of(keys, params, rule, "nope", notes)
+        scale = temperature_of(keys, params, rule, "without_rope", notes)
         return Layer(
             notes.layer, indices=layer.indices, logit_scale=scale, sources=tuple(notes.sources)
         )
@@ -211,16 +201,12 @@ def _entry(
         sentence = f"which is {width} in the code and {dim} in the plan"
         notes.warning(f"partly, because {kind!r} counts with the rotated width, {sentence}")
     with_sections(keys, own, rule, template=template, pairs=dim // 2, notes=notes)
-    temperature = temperature_of(keys, own, rule, "turning", notes)
-    for key in rule.get("ignored", ()):
-        own.get(key)
+    temperature = temperature_of(keys, own, rule, "with_rope", notes)
     lengths = _lengths(keys, rule, kind)
     asked = _asked(own, kind, lengths, dim // 2, layer=layer, notes=notes)
     if notes.failed or base is None:
         return None
-    spec = _build(
-        dim, base, ladder, template=template, asked=asked, temperature=temperature, notes=notes
-    )
+    spec = _build(dim, base, ladder, template=template, asked=asked, temperature=temperature)
     if spec is None:
         return None
     return Layer(
@@ -233,17 +219,17 @@ def _entry(
     )
 
 
-def _lengths(keys: Keys, rule: Mapping[str, Any], kind: str) -> Lengths:
+def _lengths(keys: Keys, rule: ReadRule, kind: str) -> Lengths:
     """What the config says of lengths beside its rotary parameters, if its class reads it."""
     length = trained_length(keys)
-    reads = reads_of(rule)
+    reads = rule["class"].reads
     followed = None if reads is None else reads.rules.get(kind)
-    inner = followed is not None and BESIDE + ORIGINAL not in followed
+    inner = followed is not None and BESIDE + ORIGINAL_KEYS[0] not in followed
     return Lengths(
         None if length is None else length[1],
         keys.where(TRAINED[0]) if length is None else length[0],
-        None if inner else keys.integer(ORIGINAL),
-        keys.where(ORIGINAL),
+        None if inner else keys.integer(ORIGINAL_KEYS[0]),
+        keys.where(ORIGINAL_KEYS[0]),
     )
 
 
@@ -251,12 +237,12 @@ def _asked(
     params: Keys, kind: str, lengths: Lengths, pairs: int, *, layer: Layers, notes: Notes
 ) -> Asked:
     if not layer.scaled:
-        return Asked((), None, False)
+        return Asked()
     try:
         return read_scaling(params, kind, lengths, pairs, notes)
     except PosencError as error:
         notes.error(f"{params.path}: {error}")
-        return Asked((), None, False)
+        return Asked()
 
 
 def _build(
@@ -267,7 +253,6 @@ def _build(
     template: dict[str, Any],
     asked: Asked,
     temperature: Value | None,
-    notes: Notes,
 ) -> Spec | None:
     magnitude = dict(template.pop("magnitude", {"type": "RotaryMagnitude"}))
     if asked.attention_factor is not None:
@@ -277,17 +262,8 @@ def _build(
     if ladder is not None:
         template["ladder"] = {**template.get("ladder", {"type": "Ladder"}), **ladder}
     scaling = [value.to_dict() for value in asked.scaling]
-    try:
-        settled = fill(template, {"dim": dim})
-    except PosencError as error:
-        notes.error(str(error))
-        return None
-    filled = {**settled, "dim": dim, "base": base, "magnitude": magnitude}
+    filled = {**fill(template, {"dim": dim}), "dim": dim, "base": base, "magnitude": magnitude}
     if scaling:
         filled["scaling"] = scaling
-    try:
-        spec = registry.from_json(json.dumps(filled))
-    except PosencError as error:
-        notes.error(str(error))
-        return None
+    spec = registry.from_json(json.dumps(filled))
     return spec if isinstance(spec, Spec) else None

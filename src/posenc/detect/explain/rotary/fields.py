@@ -7,29 +7,14 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from posenc import registry
-from posenc._core.errors import PosencError, suggest
+from posenc._core.errors import suggest
 from posenc._core.spec.spec import Value
 from posenc.detect.explain.config.modelling_file import Modelling
-from posenc.detect.explain.config.view import Keys, names_in
-from posenc.detect.explain.notes import Notes
-from posenc.detect.explain.rotary.bases import BASES as LISTED
+from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, names_in, noted
 from posenc.detect.explain.rotary.class_groups import Layers
-from posenc.detect.explain.rotary.scaling_rules import THETA_KEYS
+from posenc.detect.explain.spellings import BASES, LISTED, THETA_KEYS
 from posenc.presets import row as preset_row
-from posenc.presets.families import ClassDefaults
-
-# How configs spell one quantity. The first that is there counts; two that differ contradict.
-BASES = (
-    "rope_theta",
-    "global_rope_theta",
-    "rotary_emb_base",
-    "rotary_embedding_base",
-    "rotary_base",
-    "rope_base",
-    "rope_freq_base",
-    "theta",
-)
-LOCAL_BASES = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta")
+from posenc.presets.families import ClassDefaults, ReadRule
 
 
 class Given(NamedTuple):
@@ -40,14 +25,16 @@ class Given(NamedTuple):
     file: Modelling | None = None  # the code that runs instead of the class
 
 
+@noted
 def base_of(
-    keys: Keys, params: Keys, layer: Layers, rule: Mapping[str, Any], *, given: Given, notes: Notes
+    keys: Keys, params: Keys, layer: Layers, rule: ReadRule, *, given: Given, notes: Notes
 ) -> float | None:
     """The base, from wherever it is; an error where it is nowhere or two places disagree."""
     if given.base is not None:
         notes.source("base", "caller", "base")
         return given.base
     found: dict[str, float] = {}
+    known: ClassDefaults = rule["class"]
     if layer.of_class:
         notes.source("base", "class", layer.base[0] if layer.base else "")
         return None if layer.base is None else float(layer.base[1])
@@ -67,19 +54,16 @@ def base_of(
                     found[keys.where(key)] = value
     if len(set(found.values())) > 1:
         told = " and ".join(f"{key}={value:g}" for key, value in found.items())
-        notes.error(f"{told} contradict each other")
-        return None
+        raise UnsettledError(f"{told} contradict each other")
     if found:
         key, value = next(iter(found.items()))
         if value <= 0:
-            notes.error(f"{key}={value:g} is no base: it must be positive")
-            return None
+            raise UnsettledError(f"{key}={value:g} is no base: it must be positive")
         notes.source("base", keys.origin(key), key)
-        made: ClassDefaults | None = rule.get("class")
-        if made is not None and key in map(keys.where, rule.get("of_authors", ())):
+        if known.version and key in map(keys.where, rule.get("author_code_keys", ())):
             notes.warning(
                 f"{key}={value:g} is read by its authors' code alone: the class in transformers "
-                f"{made.version} takes {made.base:g}"
+                f"{known.version} takes {known.base:g}"
             )
         return float(value)
     named = [
@@ -87,25 +71,22 @@ def base_of(
     ]
     wrong = params.wrong(THETA_KEYS) or keys.wrong(named)
     if wrong is not None:
-        notes.error(f"{wrong} is not a number")
-        return None
+        raise UnsettledError(f"{wrong} is not a number")
     if "base" in rule:
         notes.source("base", "preset", "fixed in the code of the family")
         return float(rule["base"])
-    known: ClassDefaults | None = rule.get("class")
-    base = None if known is None or known.kinds else known.base
-    if known is not None and params.data:
+    base = None if known.kinds else known.base
+    if params.data:
         base = None if "" in known.must_state_base else known.base_given or base
     # A null is not left out: the class takes it for the base.
     null = any(key in params.data for key in THETA_KEYS) or any(k in keys.data for k in BASES)
     other = params.misspelled("rope_theta") or keys.misspelled("rope_theta")
-    if base is None or known is None or null or other is not None:
+    if base is None or null or other is not None:
         todo = "Many models use 10000, many do not: pass base="
-        notes.error(
+        raise UnsettledError(
             f"{keys.where('rope_theta')} is missing: no base is stated, neither there nor in the "
             f"rotary parameters. {todo if other is None else f'Did you mean {other!r}?'}"
         )
-        return None
     notes.source("base", "class", f"rope_theta={base:.10g}, transformers {known.version}")
     notes.remark(
         f"{keys.where('rope_theta')} is left out: {base:.10g}, which the class in transformers "
@@ -115,7 +96,7 @@ def base_of(
 
 
 def template_of(
-    keys: Keys, params: Keys, rule: Mapping[str, Any], given: Given, notes: Notes
+    keys: Keys, params: Keys, rule: ReadRule, given: Given, notes: Notes
 ) -> dict[str, Any]:
     """The spec without what the config says: pairing, arrangement, other conventions."""
     name = _chosen(keys, params, rule, notes)
@@ -132,7 +113,6 @@ def template_of(
         if magnitude is not None:
             numbers = ("temperature", "attention_factor")
             template["magnitude"] = {k: v for k, v in magnitude.items() if k not in numbers}
-        template.update(rule.get("spec", {}))
     if given.pairing is not None:
         template["pairing"] = given.pairing
         notes.sources = [s for s in notes.sources if s.field != "pairing"]
@@ -164,36 +144,36 @@ def _of_file(file: Modelling, template: dict[str, Any], notes: Notes) -> None:
         notes.source("pairing", "file", file.name)
 
 
-def _chosen(keys: Keys, params: Keys, rule: Mapping[str, Any], notes: Notes) -> str | None:
+def _chosen(keys: Keys, params: Keys, rule: ReadRule, notes: Notes) -> str | None:
     preset = rule.get("preset")
     if not isinstance(preset, Mapping):
         return preset
-    value = keys.get(preset["key"])
+    value = keys.get(preset["match"])
     if value is None:
-        value = params.get(preset["key"])
+        value = params.get(preset["match"])
     word = json.dumps(value)
-    names: Mapping[str, str] = preset["values"]
+    names: Mapping[str, str] = preset["cases"]
     if value is None and "absent" in preset:
         return str(preset["absent"])
     if word not in names:
-        where = keys.where(preset["key"])
+        where = keys.where(preset["match"])
         notes.error(f"{where}={word} is none of {', '.join(names)}. {suggest(word, names)}")
         return next(iter(names.values()))
-    notes.source("pairing", "config", keys.where(preset["key"]))
+    notes.source("pairing", "config", keys.where(preset["match"]))
     return names[word]
 
 
 def with_sections(
     keys: Keys,
     params: Keys,
-    rule: Mapping[str, Any],
+    rule: ReadRule,
     *,
     template: dict[str, Any],
     pairs: int,
     notes: Notes,
 ) -> None:
     """Sizes of the sections of M-RoPE, from the config or from the row."""
-    sections = rule.get("sections")
+    sections = rule.get("mrope_section")
     arrangement = dict(template.get("arrangement", {}))
     if sections is None:
         if "mrope_section" in params or "xdrope_section" in params:
@@ -241,23 +221,25 @@ def _dealt(sizes: list[int], pairs: int) -> list[int]:
     return [pairs - sum(counts[1:]), *counts[1:]]
 
 
+@noted
 def temperature_of(
-    keys: Keys, params: Keys, rule: Mapping[str, Any], where: str, notes: Notes
+    keys: Keys, params: Keys, rule: ReadRule, where: str, notes: Notes
 ) -> Value | None:
     """The factor on scores that grows with the position."""
     asked = rule.get("temperature")
     if asked is None:
         return None
     found: dict[str, Any] = {"type": "Temperature", "rule": asked["rule"]}
-    if asked["layers"] != where or ("when" in asked and not keys.get(asked["when"])):
+    if asked["layers"] != where or ("only_if" in asked and not keys.get(asked["only_if"])):
         for key in (key for key in asked.values() if isinstance(key, str)):
             params.get(key)  # it is of other layers, or of none
         return None
-    values, missing = {}, []
+    values: dict[str, Any] = {}
+    missing: list[str] = []
     for field in ("length", "strength", "start"):
         if field not in asked:
             continue
-        value = asked[field]
+        value: Any = asked[field]
         if isinstance(value, str):
             source = params if value in params else keys
             key, value = value, source.number(value)
@@ -276,8 +258,4 @@ def temperature_of(
     for field in ("length", "start"):
         if field in values:
             values[field] = int(values[field])
-    try:
-        return registry.from_json(json.dumps({**found, **values}))
-    except PosencError as error:
-        notes.error(str(error))
-        return None
+    return registry.from_json(json.dumps({**found, **values}))

@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from posenc.detect.explain.config.view import Keys
-from posenc.detect.explain.notes import Notes
-
-ORIGINAL_KEYS = ("original_max_position_embeddings",)
-ATTENTION_KEYS = ("attention_factor", "attn_factor")
+from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, noted
+from posenc.detect.explain.spellings import ATTENTION_KEYS, ORIGINAL_KEYS
 
 
 class Lengths(NamedTuple):
@@ -34,13 +31,8 @@ def attention_of(
     given = params.first(ATTENTION_KEYS)
     m, all_dim = params.number("mscale"), params.number("mscale_all_dim")
     if m and all_dim:
-        fields["mscale"], fields["mscale_all_dim"] = float(m), float(all_dim)
-        notes.source("scaling.mscale", params.origin("mscale"), params.where("mscale"))
-        notes.source(
-            "scaling.mscale_all_dim",
-            params.origin("mscale_all_dim"),
-            params.where("mscale_all_dim"),
-        )
+        for name in ("mscale", "mscale_all_dim"):
+            fields[name] = number_of(params, name, f"scaling.{name}", notes)
     elif m not in (None, 1, 0) or all_dim:
         only, other = ("mscale", "mscale_all_dim") if m else ("mscale_all_dim", "mscale")
         told = f"{params.where(only)} stands without {other}"
@@ -60,26 +52,42 @@ def attention_of(
     return float(value)
 
 
+@noted
 def factor_list(params: Keys, key: str, pairs: int, notes: Notes) -> tuple[float, ...] | None:
     """A list with a factor for each pair; None, with an error, where it is none."""
     values = params.get(key)
     where = params.where(key)
     if values is None:
-        notes.error(f"{where} is missing")
-        return None
+        raise UnsettledError(f"{where} is missing")
     numbers = isinstance(values, list) and all(
         isinstance(v, (int, float)) and not isinstance(v, bool) for v in values
     )
     if not numbers:
-        notes.error(f"{where} is not a list of numbers")
-        return None
+        raise UnsettledError(f"{where} is not a list of numbers")
     if len(values) != pairs:
-        notes.error(f"{where} has {len(values)} numbers, and {pairs} pairs turn")
-        return None
+        raise UnsettledError(f"{where} has {len(values)} numbers, and {pairs} pairs turn")
     notes.source(f"scaling.{key.removesuffix('_factor')}", "config", where)
     return tuple(map(float, values))
 
 
+def number_of(params: Keys, key: str, field: str, notes: Notes) -> float | None:
+    """A number of the rotary parameters, noted as the source of a field."""
+    value = params.number(key)
+    if value is None:
+        return None
+    notes.source(field, params.origin(key), params.where(key))
+    return float(value)
+
+
+def factor_by_lengths(original: int | None, lengths: Lengths, notes: Notes) -> float | None:
+    """The factor that reaches the length that the config claims, if both lengths are known."""
+    if not original or lengths.trained is None:
+        return None
+    notes.source("scaling.factor", "config", f"{lengths.trained_key} / original length")
+    return lengths.trained / original
+
+
+@noted
 def factor_of(
     params: Keys,
     notes: Notes,
@@ -91,23 +99,22 @@ def factor_of(
     where = params.where("factor")
     factor = params.number("factor")
     if factor is None and params.data.get("factor") is not None:
-        notes.error(f"{where}={shortened(params.data['factor'])} is not a number")
-        return None
-    if factor is None and original and lengths is not None and lengths.trained is not None:
-        factor = lengths.trained / original
-        notes.source("scaling.factor", "config", f"{lengths.trained_key} / original length")
-    elif factor is None:
-        notes.error(f"{where} is missing")
-        return None
-    else:
+        raise UnsettledError(f"{where}={shortened(params.data['factor'])} is not a number")
+    if factor is None and lengths is not None:
+        factor = factor_by_lengths(original, lengths, notes)
+    elif factor is not None:
         notes.source("scaling.factor", params.origin("factor"), where)
+    if factor is None:
+        raise UnsettledError(f"{where} is missing")
     if factor < 1:
         faster = f": a Ladder(first={1 / factor:g}) turns that much faster" if factor > 0 else ""
-        notes.error(f"{where}={factor:g} is below 1: a scaling extends, it never shortens{faster}")
-        return None
+        raise UnsettledError(
+            f"{where}={factor:g} is below 1: a scaling extends, it never shortens{faster}"
+        )
     return float(factor)
 
 
+@noted
 def original_length(params: Keys, lengths: Lengths, notes: Notes) -> int | None:
     """The length of training before the extension."""
     where = params.where(ORIGINAL_KEYS[0])
@@ -115,8 +122,7 @@ def original_length(params: Keys, lengths: Lengths, notes: Notes) -> int | None:
     outer = lengths.original
     if inner is not None and outer is not None and inner != outer:
         told = f"{where}={inner} and {lengths.original_key}={outer}"
-        notes.error(f"{told} contradict each other")
-        return None
+        raise UnsettledError(f"{told} contradict each other")
     value = inner if inner is not None else outer
     if value is None:
         told = f"{where} is missing: the length of training before the extension"
@@ -125,11 +131,9 @@ def original_length(params: Keys, lengths: Lengths, notes: Notes) -> int | None:
                 f" (transformers takes {lengths.trained_key}={lengths.trained} in its place, which"
                 " is right only if that is the length before the extension)"
             )
-        notes.error(told)
-        return None
+        raise UnsettledError(told)
     if value < 1:
-        notes.error(f"{where}={value} is no length")
-        return None
+        raise UnsettledError(f"{where}={value} is no length")
     key = where if inner is not None else lengths.original_key
     notes.source("scaling.original_length", params.origin(ORIGINAL_KEYS[0]), key)
     return value

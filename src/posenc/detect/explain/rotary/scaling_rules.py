@@ -10,24 +10,23 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from posenc._core.errors import suggest
-from posenc.detect.explain.config.view import Keys
-from posenc.detect.explain.notes import Notes
+from posenc.detect.explain.config.view import Keys, Notes
 from posenc.detect.explain.rotary.scaling_fields import (
-    ATTENTION_KEYS,
-    ORIGINAL_KEYS,
     Lengths,
     attention_of,
     compare_lengths,
+    factor_by_lengths,
     factor_list,
     factor_of,
+    number_of,
     original_length,
     shortened,
 )
+from posenc.detect.explain.spellings import ATTENTION_KEYS, ORIGINAL_KEYS, SHARE, THETA_KEYS
+from posenc.presets.families import meanings
 from posenc.scaling.base import Scaling
 
 TYPE_KEYS = ("rope_type", "type")
-THETA_KEYS = ("rope_theta", "theta", "base")
-FRACTION_KEYS = ("partial_rotary_factor",)
 SECTION_KEYS = ("mrope_section", "xdrope_section", "mrope_interleaved")
 
 # Other people's words for the rules.
@@ -49,12 +48,6 @@ TYPES = {
     "proportional": "proportional",
 }
 
-# Keys of Fourier position embedding, and why no plan says it.
-SERIES = ("use_fope", "fope_init_factor", "fope_sep_head", "num_inv_freq")
-WAVES = (
-    "each pair turns by a series of waves, whose weights are in the checkpoint, and more pairs do "
-    "than the half that FoPE turns"
-)
 # Keys without a meaning for angles.
 SILENT = ("finetuned", "max_position_embeddings")
 
@@ -71,11 +64,8 @@ class Case(NamedTuple):
 class Asked(NamedTuple):
     """What the parameters ask for."""
 
-    scaling: tuple[Scaling, ...]
-    attention_factor: float | None
-    whole_head: (
-        bool  # whether the partial factor is the rule's own, on the ladder of the whole head
-    )
+    scaling: tuple[Scaling, ...] = ()
+    attention_factor: float | None = None
 
 
 def rope_type(params: Keys, notes: Notes) -> str | None:
@@ -117,8 +107,9 @@ def _report_unread(params: Keys, rule: str, notes: Notes) -> None:
             notes.warning(
                 f"{where}={shortened(value)} has no meaning for the rule {rule!r}: not used"
             )
-        elif isinstance(key, str) and key in SERIES:
-            notes.error(f"{where}={shortened(value)} is not understood: {WAVES}")
+        elif key in meanings(in_rope_parameters=True):
+            means = meanings(in_rope_parameters=True)[key]
+            notes.error(f"{where}={shortened(value)} is not understood: {means}")
         else:
             todo = suggest(key, KNOWN) if isinstance(key, str) else ""
             notes.error(f"{where}={shortened(value)} is not understood. {todo}")
@@ -129,7 +120,7 @@ def _report_unread(params: Keys, rule: str, notes: Notes) -> None:
 
 def _default(case: Case) -> Asked:  # noqa: ARG001
     # Files of older versions keep a dictionary whose factor nobody uses.
-    return Asked((), None, False)
+    return Asked()
 
 
 def _linear(case: Case) -> Asked:
@@ -137,66 +128,56 @@ def _linear(case: Case) -> Asked:
 
     params, notes = case.params, case.notes
     factor = factor_of(params, notes)
-    return Asked(() if factor is None else (Linear(factor),), None, False)
+    return Asked(() if factor is None else (Linear(factor),))
 
 
 def _dynamic(case: Case) -> Asked:
     from posenc.scaling import NTK, DynamicNTK
 
     params, lengths, notes = case.params, case.lengths, case.notes
-    alpha = params.number("alpha")
+    alpha = number_of(params, "alpha", "scaling.factor", notes)
     if alpha is not None:
         for key in ("factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"):
             params.get(key)  # files with a fixed alpha carry them without a meaning
-        notes.source("scaling.factor", params.origin("alpha"), params.where("alpha"))
-        return Asked((NTK(float(alpha)),), None, False)
+        return Asked((NTK(alpha),))
     factor = factor_of(params, notes)
     if lengths.trained is None:
         notes.error(f"{lengths.trained_key} is missing: dynamic scaling starts from it")
-        return Asked((), None, False)
+        return Asked()
     original = params.integer("original_max_position_embeddings")
     if original not in (None, lengths.trained):
         key = params.where("original_max_position_embeddings")
         told = f"{key}={original} and {lengths.trained_key}={lengths.trained}"
         notes.warning(f"{told} differ; dynamic scaling starts from the latter in transformers")
     if factor is None:
-        return Asked((), None, False)
+        return Asked()
     notes.source("scaling.original_length", "config", lengths.trained_key)
-    return Asked((DynamicNTK(factor, original_length=lengths.trained),), None, False)
+    return Asked((DynamicNTK(factor, original_length=lengths.trained),))
 
 
 def _ntk(case: Case) -> Asked:
     from posenc.scaling import NTK
 
     params, notes = case.params, case.notes
-    found = params.first(("alpha", "factor"))
-    if found is None:
+    key = "factor" if params.number("alpha") is None else "alpha"
+    factor = number_of(params, key, "scaling.factor", notes)
+    if factor is None:
         notes.error(f"{params.where('factor')} is missing")
-        return Asked((), None, False)
-    notes.source("scaling.factor", params.origin(found[0]), params.where(found[0]))
-    return Asked((NTK(float(found[1])),), None, False)
+        return Asked()
+    return Asked((NTK(factor),))
 
 
 def _proportional(case: Case) -> Asked:
     from posenc.scaling import Linear, Proportional
 
     params, notes = case.params, case.notes
-    fraction = params.number("partial_rotary_factor")
+    fraction = number_of(params, "partial_rotary_factor", "scaling.fraction", notes)
     if fraction is None:
-        fraction = 1.0
         key = params.where("partial_rotary_factor")
         notes.warning(f"{key} is missing: every pair turns, and the rule does nothing")
-    else:
-        notes.source(
-            "scaling.fraction",
-            params.origin("partial_rotary_factor"),
-            params.where("partial_rotary_factor"),
-        )
-    made: tuple[Scaling, ...] = (Proportional(float(fraction)),)
+    first = Proportional(1.0 if fraction is None else fraction)
     factor = params.number("factor")
-    if factor not in (None, 1):
-        made += (Linear(float(factor or 1)),)
-    return Asked(made, None, True)
+    return Asked((first,) if factor in (None, 1) else (first, Linear(float(factor or 1))))
 
 
 def _yarn(case: Case) -> Asked:
@@ -207,25 +188,21 @@ def _yarn(case: Case) -> Asked:
     factor = factor_of(params, notes, original=original, lengths=lengths)
     fields: dict[str, Any] = {}
     for key in ("beta_fast", "beta_slow"):
-        value = params.number(key)
-        if value:
-            fields[key] = float(value)
-            notes.source(f"scaling.{key}", params.origin(key), params.where(key))
+        if params.number(key):
+            fields[key] = number_of(params, key, f"scaling.{key}", notes)
         else:
             notes.source(f"scaling.{key}", "format", key)
     truncate = params.get("truncate")
     # A null that is stated is false, as for code that asks for its truth.
     left_out = "truncate" not in {**params.data, **params.defaults}
     fields["rounding"] = "outward" if truncate or left_out else "none"
-    if left_out:
-        notes.source("scaling.rounding", "format", "truncate")
-    else:
-        notes.source("scaling.rounding", params.origin("truncate"), params.where("truncate"))
+    origin = "format" if left_out else params.origin("truncate")
+    notes.source("scaling.rounding", origin, "truncate" if left_out else params.where("truncate"))
     attention = attention_of(params, factor, fields, notes)
     if factor is None or original is None:
-        return Asked((), None, False)
+        return Asked()
     compare_lengths(params, factor, original, lengths, notes)
-    return Asked((YaRN(factor, original_length=original, **fields),), attention, False)
+    return Asked((YaRN(factor, original_length=original, **fields),), attention)
 
 
 def _llama3(case: Case) -> Asked:
@@ -234,17 +211,14 @@ def _llama3(case: Case) -> Asked:
     params, lengths, notes = case.params, case.lengths, case.notes
     original = original_length(params, lengths, notes)
     factor = factor_of(params, notes)
-    bounds = {}
+    bounds: dict[str, Any] = {}
     for key in ("low_freq_factor", "high_freq_factor"):
-        value = params.number(key)
-        if value is None:
+        bounds[key] = number_of(params, key, f"scaling.{key}", notes)
+        if bounds[key] is None:
             notes.error(f"{params.where(key)} is missing")
-            continue
-        bounds[key] = float(value)
-        notes.source(f"scaling.{key}", params.origin(key), params.where(key))
-    if factor is None or original is None or len(bounds) < 2:
-        return Asked((), None, False)
-    return Asked((Llama3(factor, original_length=original, **bounds),), None, False)
+    if factor is None or original is None or None in bounds.values():
+        return Asked()
+    return Asked((Llama3(factor, original_length=original, **bounds),))
 
 
 def _longrope(case: Case) -> Asked:
@@ -252,27 +226,20 @@ def _longrope(case: Case) -> Asked:
 
     params, lengths, pairs, notes = case.params, case.lengths, case.pairs, case.notes
     original = original_length(params, lengths, notes)
-    lists = [factor_list(params, key, pairs, notes) for key in ("short_factor", "long_factor")]
-    factor = params.number("factor")
-    if factor is not None:
-        notes.source("scaling.factor", params.origin("factor"), params.where("factor"))
-    elif original is not None and lengths.trained is not None:
-        factor = lengths.trained / original
-        notes.source("scaling.factor", "config", f"{lengths.trained_key} / original length")
-    else:
+    short, long = (factor_list(params, f"{k}_factor", pairs, notes) for k in ("short", "long"))
+    factor = number_of(params, "factor", "scaling.factor", notes)
+    if factor is None:
+        factor = factor_by_lengths(original, lengths, notes)
+    if factor is None:
         notes.error(f"{params.where('factor')} is missing, and so is a length to find it from")
-    magnitudes: dict[str, Any] = {}
-    for key, field in (("short_mscale", "short_factor"), ("long_mscale", "long_factor")):
-        value = params.number(key)
-        if value is not None:
-            magnitudes[field] = float(value)
-            notes.source(f"scaling.{field}", params.origin(key), params.where(key))
+    pairs_of = (("short_mscale", "short_factor"), ("long_mscale", "long_factor"))
+    stated = {f: number_of(params, key, f"scaling.{f}", notes) for key, f in pairs_of}
+    magnitudes: dict[str, Any] = {f: value for f, value in stated.items() if value is not None}
     attention = params.first(ATTENTION_KEYS)
     if attention is not None:
         notes.source("magnitude.attention_factor", "config", params.where(attention[0]))
-    short, long = lists
     if original is None or factor is None or short is None or long is None:
-        return Asked((), None, False)
+        return Asked()
     made = LongRoPE(
         short, long, original_length=original, factor=max(1.0, float(factor)), **magnitudes
     )
@@ -280,7 +247,7 @@ def _longrope(case: Case) -> Asked:
         f"two sets of frequencies, one up to {original} positions and one beyond: the length is an "
         "argument of every verb"
     )
-    return Asked((made,), None if attention is None else float(attention[1]), False)
+    return Asked((made,), None if attention is None else float(attention[1]))
 
 
 RULES: dict[str, Callable[[Case], Asked]] = {
@@ -298,7 +265,7 @@ KNOWN = frozenset(
     {
         *TYPE_KEYS,
         *THETA_KEYS,
-        *FRACTION_KEYS,
+        SHARE,
         *ORIGINAL_KEYS,
         *ATTENTION_KEYS,
         *SECTION_KEYS,
@@ -319,7 +286,7 @@ KNOWN = frozenset(
 )
 
 # The keys that each rule reads, of its dictionary.
-PLAIN = frozenset({*THETA_KEYS, *FRACTION_KEYS})
+PLAIN = frozenset({*THETA_KEYS, SHARE})
 READ: dict[str, frozenset[str]] = {
     "default": PLAIN,
     "linear": PLAIN | {"factor"},
@@ -334,6 +301,3 @@ READ: dict[str, frozenset[str]] = {
     "llama3": PLAIN | {*ORIGINAL_KEYS, "factor", "low_freq_factor", "high_freq_factor"},
     "proportional": PLAIN | {"factor"},
 }
-
-
-# --- fields that several rules share --------------------------------------------------------------

@@ -5,80 +5,55 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from posenc.detect.explain.config.view import WIDEST, Keys, is_number
-from posenc.detect.explain.notes import Notes
+from posenc.detect.explain.config.view import WIDEST, Keys, Notes, UnsettledError, is_number, noted
 from posenc.detect.explain.rotary.class_groups import Layers
-from posenc.detect.explain.rotary.scaling_rules import FRACTION_KEYS
-from posenc.presets.families import ClassDefaults
-
-FRACTIONS = (
-    "partial_rotary_factor",
-    "rotary_pct",
-    "rope_pct",
-    "rotary_percent",
-    "rotary_percentage",
-    "rotary_emb_fraction",
-    "rope_percentage",
-)
-ABSOLUTE = ("rotary_dim", "rotary_ndims", "rope_dim", "rotary_emb_dim")
-WIDTHS = (
-    "head_dim",
-    "kv_channels",
-    "hidden_size // num_attention_heads",
-    "n_embd // n_head",
-    "d_model // n_heads",
-    "d_model // num_heads",
-    "d_model // num_attention_heads",
-    "embed_dim // num_heads",
-    "embed_dim // num_attention_heads",
-    "hidden_size // num_heads",
-    "hidden_size // n_heads",
-    "hidden_size // n_head",
-    "n_embed // n_head",
-    "dim // n_heads",
-    "dim // num_heads",
-)
+from posenc.detect.explain.spellings import ABSOLUTE, FRACTIONS, SHARE, WIDTHS
+from posenc.presets.families import ClassDefaults, ReadRule
 
 
-def head_of(keys: Keys, layer: Layers, rule: Mapping[str, Any], notes: Notes) -> int | None:
+@noted
+def head_of(keys: Keys, layer: Layers, rule: ReadRule, notes: Notes) -> int | None:
     """The width of what may turn: a head, or the slice of it that a family keeps for rotation."""
     for key, width in layer.overrides:
         notes.source("dim", "config", f"per_layer_config: {key}")
         return int(width)
-    expressions = (*rule.get("widths", {}).get(layer.kind, ()), *rule.get("width", WIDTHS))
+    expressions = (
+        *rule.get("head_dim_by_type", {}).get(layer.kind, ()),
+        *rule.get("head_dim", WIDTHS),
+    )
     for expression in expressions:
         wrong = keys.wrong((expression,))
         if wrong is not None:
-            notes.error(f"{wrong} is not a number")
-            return None
+            raise UnsettledError(f"{wrong} is not a number")
         value = keys.evaluate(expression)
         if value is not None and value >= 1:
-            for other in rule.get("agree", ()):
+            for other in rule.get("head_dim_equals", ()):
                 wide = keys.evaluate(other)
                 if wide is not None and wide != value:
-                    notes.error(
+                    raise UnsettledError(
                         f"{keys.where(expression)}={value:g} and {other}={wide:g} "
                         f"({keys.origin(other)}) contradict each other: the class turns the one "
                         "with as many angles as the other has"
                     )
-                    return None
             notes.source("dim", keys.origin(expression), expression)
             return int(value)
     if keys.sizes and not set(keys.sizes) <= set(keys.defaults):
         keys.defaults = {**keys.sizes, **keys.defaults}
         return head_of(keys, layer, rule, notes)
     stated = " or ".join(expressions[:3])
-    notes.error(f"{keys.path or 'the config'}: the width of a head is not stated ({stated})")
-    return None
+    raise UnsettledError(
+        f"{keys.path or 'the config'}: the width of a head is not stated ({stated})"
+    )
 
 
+@noted
 def width_of(
     keys: Keys,
     layer: Layers,
     head: int,
     *,
     kind: str | None,
-    rule: Mapping[str, Any],
+    rule: ReadRule,
     notes: Notes,
 ) -> int | None:
     """The rotated width: the head, times a fraction, or a number of its own."""
@@ -87,8 +62,11 @@ def width_of(
         _unfit(keys, "head_dim", wide, head, rule=rule, notes=notes)
         return head
     params = layer.params
-    outside, widths = rule.get("fraction_keys", FRACTIONS), (*ABSOLUTE, *rule.get("absolute", ()))
-    inner, outer, absolute = params.first(FRACTION_KEYS), keys.first(outside), keys.first(widths)
+    outside, widths = (
+        rule.get("partial_rotary_factor_keys", FRACTIONS),
+        (*ABSOLUTE, *rule.get("rotary_dim_keys", ())),
+    )
+    inner, outer, absolute = params.first((SHARE,)), keys.first(outside), keys.first(widths)
     reached = outer is None or layer.top_share or outer[0] != FRACTIONS[0]
     if outer is not None and not (reads and reached):
         alone = keys.without(outside, outside)
@@ -97,8 +75,8 @@ def width_of(
             under = "" if reads else f" under the rule {kind!r}"
             _unread(keys, outer, under, width, rule=rule, notes=notes)
         return width
-    if "fraction" in rule:
-        fixed, stated = rule["fraction"], inner or outer or ("head_dim", layer.share)
+    if "partial_rotary_factor" in rule:
+        fixed, stated = rule["partial_rotary_factor"], inner or outer or ("head_dim", layer.share)
         if fixed != 1:
             notes.source("dim", "preset", f"{fixed} of the head")
         angles = int(wide * (stated[1] if reads else 1))
@@ -107,15 +85,15 @@ def width_of(
     _unfit(keys, "head_dim", wide, head, rule=rule, notes=notes)
     if not reads:
         inner, layer = None, layer._replace(share=1.0, share_scaled=None)
-    wrong = params.wrong(FRACTION_KEYS) or keys.wrong((*outside, *widths))
+    wrong = params.wrong((SHARE,)) or keys.wrong((*outside, *widths))
     if wrong is not None:
-        notes.error(f"{wrong} is not a number")
-        return None
+        raise UnsettledError(f"{wrong} is not a number")
     told: dict[str, int] = {}
     for found in (inner, outer, absolute):
         if found is not None and not 0 <= found[1] <= WIDEST:
-            notes.error(f"{found[0]}={found[1]:g} is no width, and no fraction of a head of {head}")
-            return None
+            raise UnsettledError(
+                f"{found[0]}={found[1]:g} is no width, and no fraction of a head of {head}"
+            )
     if layer.own_share is not None:
         told[layer.own_share[0]] = int(head * layer.own_share[1])
     elif inner is not None:
@@ -124,7 +102,7 @@ def width_of(
         told[keys.where(outer[0])] = int(head * outer[1])
         _follow(keys, outer, layer, head, rule=rule, notes=notes)
     if absolute is not None:
-        if absolute[0] in rule.get("absolute", ()) and not told and reads:
+        if absolute[0] in rule.get("rotary_dim_keys", ()) and not told and reads:
             angles = int(head * layer.share)
             _unfit(keys, absolute[0], angles, int(absolute[1]), rule=rule, notes=notes)
         told[keys.where(absolute[0])] = int(absolute[1])
@@ -133,19 +111,18 @@ def width_of(
         notes.warning(f"{where}={inner[1]:g} is used, not {keys.where(outer[0])}={outer[1]:g}")
     if len(set(told.values())) > 1:
         sizes = " and ".join(f"{key} (width {width})" for key, width in told.items())
-        notes.error(f"{sizes} contradict each other")
-        return None
-    if not told and rule.get("must_state_share"):
+        raise UnsettledError(f"{sizes} contradict each other")
+    if not told and rule.get("partial_rotary_factor_required"):
         where = keys.where("partial_rotary_factor")
-        notes.error(f"{where} is missing: it says how much of a head turns, and files differ")
-        return None
+        raise UnsettledError(
+            f"{where} is missing: it says how much of a head turns, and files differ"
+        )
     if not told:
         return _width_left_out(keys, layer, head, kind=kind, rule=rule, notes=notes)
     key, width = next(iter(told.items()))
     notes.source("dim", keys.origin(key), key)
-    if not 1 <= width <= head * rule.get("widest", 1):
-        notes.error(f"{key}: a rotated width of {width} does not fit a head of {head}")
-        return None
+    if not 1 <= width <= head * rule.get("max_partial_rotary_factor", 1):
+        raise UnsettledError(f"{key}: a rotated width of {width} does not fit a head of {head}")
     return width
 
 
@@ -155,13 +132,10 @@ def _width_left_out(
     head: int,
     *,
     kind: str | None,
-    rule: Mapping[str, Any],
+    rule: ReadRule,
     notes: Notes,
 ) -> int:
     """The rotated width where nothing states it."""
-    if "fraction_default" in rule:
-        notes.source("dim", "preset", f"{rule['fraction_default']} of the head")
-        return int(head * rule["fraction_default"])
     scaled = layer.share_scaled if kind != "default" else None
     share = layer.share if scaled is None else scaled
     if share != 1:
@@ -180,7 +154,7 @@ def _unread(
     under: str,
     width: int,
     *,
-    rule: Mapping[str, Any],
+    rule: ReadRule,
     notes: Notes,
 ) -> None:
     notes.warning(
@@ -189,23 +163,20 @@ def _unread(
     )
 
 
-def _head_of_class(keys: Keys, head: int, rule: Mapping[str, Any]) -> int:
+def _head_of_class(keys: Keys, head: int, rule: ReadRule) -> int:
     """The width of a head by which the class makes angles, where the row names another."""
-    known: ClassDefaults | None = rule.get("class")
-    stated = "width" in rule and "head_dim" in keys.data
-    if not (stated and known and known.reads and "head_dim" in known.reads.keys):
+    reads = rule["class"].reads
+    if not (reads and "head_dim" in reads.keys and "head_dim" in rule and "head_dim" in keys.data):
         return head
     wide = keys.data["head_dim"]
     wide = keys.evaluate("hidden_size // num_attention_heads") if wide is None else wide
     return head if wide is None or not is_number(wide) else int(wide)
 
 
-def _unfit(
-    keys: Keys, key: str, angles: int, width: int, *, rule: Mapping[str, Any], notes: Notes
-) -> None:
+def _unfit(keys: Keys, key: str, angles: int, width: int, *, rule: ReadRule, notes: Notes) -> None:
     """Say of a key that its class makes other angles by it than its attention can take."""
-    known: ClassDefaults | None = rule.get("class")
-    if known is not None and known.reads is not None and angles != width:
+    known: ClassDefaults = rule["class"]
+    if known.reads is not None and angles != width:
         notes.warning(
             f"{keys.where(key)}: the class in transformers {known.version} makes angles for "
             f"{angles} channels, where its attention turns {width}, and cannot run; the plan turns "
@@ -219,14 +190,13 @@ def _follow(
     layer: Layers,
     head: int,
     *,
-    rule: Mapping[str, Any],
+    rule: ReadRule,
     notes: Notes,
 ) -> None:
     """Say of a share that the row of the family names that its class does not read it."""
-    known: ClassDefaults | None = rule.get("class")
-    if known is None or known.reads is None or outer[0] in known.reads.keys:
-        return
-    if int(head * outer[1]) != int(head * layer.share):
+    known: ClassDefaults = rule["class"]
+    differs = int(head * outer[1]) != int(head * layer.share)
+    if known.reads is not None and outer[0] not in known.reads.keys and differs:
         notes.warning(
             f"{keys.where(outer[0])}={outer[1]:g} is not read by the class in transformers "
             f"{known.version}, which takes {layer.share:g}; the plan follows the file, as the code "
@@ -234,11 +204,11 @@ def _follow(
         )
 
 
-def _reads_share(rule: Mapping[str, Any], kind: str | None) -> bool:
+def _reads_share(rule: ReadRule, kind: str | None) -> bool:
     """Whether the class reads a share of the head under a rule; so it is where it was not asked."""
-    known: ClassDefaults | None = rule.get("class")
-    followed = None if known is None or known.reads is None else known.reads.rules.get(kind or "")
-    return followed is None or FRACTION_KEYS[0] in followed
+    reads = rule["class"].reads
+    followed = None if reads is None else reads.rules.get(kind or "")
+    return followed is None or SHARE in followed
 
 
 def even(width: int, notes: Notes) -> tuple[int, Mapping[str, Any] | None]:
