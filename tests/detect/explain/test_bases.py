@@ -16,7 +16,7 @@ import posenc
 from posenc.detect.explain.config.view import names_in
 from posenc.detect.explain.spellings import BASES, LOCAL_BASES
 from posenc.presets.families import class_defaults, families
-from tests.detect.explain.test_class_reads import classes, follows, sizes
+from tests.detect.plans.test_class_reads import classes, follows, sizes
 
 VALUES = (12_345.0, 54_321.0)
 SIZES = {"num_hidden_layers": 4, "head_dim": 64, "hidden_size": 256, "num_attention_heads": 4,

@@ -158,7 +158,7 @@ def test_the_kept_numbers_are_those_of_transformers(part: int) -> None:
     pytest.importorskip("transformers", reason="is the oracle")
     pytest.importorskip("torch", reason="transformers is written in torch")
     # The oracle watches how modules of torch are made, and leaves traces in its process.
-    code = f"from tests.detect.explain.test_corpus import compute; compute({part}, 2)"
+    code = f"from tests.detect.plans.test_corpus import compute; compute({part}, 2)"
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
         cwd=ROOT,
