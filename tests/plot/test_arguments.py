@@ -12,7 +12,9 @@ from click.testing import CliRunner
 
 import posenc
 import posenc.plot
+from posenc import registry
 from posenc._core.errors import ArgumentError, PosencError
+from posenc._core.spec.example import small
 from posenc.cli import app
 
 TABLE, ROPE = posenc.Sinusoidal(16), posenc.RoPE(16, pairing="half")
@@ -131,3 +133,10 @@ def test_the_command_draws_as_many(tmp_path: Any) -> None:
 def test_sides_are_whole_and_positive(key: str, value: Any) -> None:
     with pytest.raises(ArgumentError, match=f"{key}: expected a whole number from 1 on"):
         posenc.plot.table(TABLE, **{key: value})
+
+
+@pytest.mark.parametrize("name", ["Shaw", "CoPE", "TransformerXL"])
+def test_what_no_picture_shows_is_refused_with_parameters_too(name: str) -> None:
+    spec = small(registry.lookup(name))
+    with pytest.raises(posenc.SpecError, match=f"a bias on attention scores, got {name}"):
+        posenc.plot.bias(spec, params=posenc.init(spec))

@@ -116,6 +116,20 @@ def test_layers_with_bases_of_their_own_in_both_dialects() -> None:
         assert plan["full_attention"].indices == (5, 11)
 
 
+def test_a_number_beside_the_types_of_layers_stays_in_both_dialects() -> None:
+    """Laguna: one `original_max_position_embeddings` for all types."""
+    yarn = {"rope_type": "yarn", "rope_theta": 5e5, "factor": 32.0, "beta_fast": 64.0,
+            "original_max_position_embeddings": 4096}  # fmt: skip
+    plain = {"rope_type": "default", "rope_theta": 1e4}
+    nested = {"full_attention": yarn, "sliding_attention": plain}
+    config = {**GEMMA_3, "rope_parameters": {**nested, "original_max_position_embeddings": 4096}}
+    for key in ("rope_theta", "rope_local_base_freq", "rope_scaling"):
+        config.pop(key, None)
+    new = posenc.to_hf(config, "hf5").config
+    assert new["rope_parameters"]["original_max_position_embeddings"] == 4096
+    assert [e.spec for e in posenc.from_hf(new)] == [e.spec for e in posenc.from_hf(config)]
+
+
 def test_what_a_dialect_cannot_say_is_listed() -> None:
     nested = posenc.to_hf(GEMMA_3, "hf5").config
     nested["rope_parameters"]["sliding_attention"].update(rope_type="linear", factor=2.0)

@@ -134,6 +134,23 @@ def test_a_number_beyond_meaning_is_named(name: str, path: tuple[Any, ...], valu
         assert f"got {value!r}" in text
 
 
+@pytest.mark.parametrize(
+    ("name", "path", "whole"),
+    [
+        ("plain", ("hidden_size",), 512.0),
+        ("plain", ("num_attention_heads",), 4.0),
+        ("plain", ("max_position_embeddings",), 8192.0),
+        ("llama", ("num_hidden_layers",), 2.0),
+        ("part", ("text_config", "head_dim"), 128.0),
+    ],
+)
+def test_a_count_is_whole(name: str, path: tuple[Any, ...], whole: float) -> None:
+    told = refusals(name, path, 2.5)
+    assert len(told) == len(VERBS)
+    assert all(f"{'.'.join(path)}: expected a whole number, got 2.5" in text for text in told)
+    assert not refusals(name, path, whole)
+
+
 @pytest.mark.parametrize("value", [-1, -(2**40)])
 @pytest.mark.parametrize(("name", "path"), [("plain", ()), ("part", ("text_config",))])
 def test_a_length_below_zero_is_none(name: str, path: tuple[str, ...], value: int) -> None:

@@ -123,7 +123,10 @@ def _write_hf5(
     if fraction is not None:
         shared["partial_rotary_factor"] = fraction[1]
     if nested:
-        filled = {k: _typed({**shared, **v}) if v else v for k, v in params.items()}
+        filled = {
+            kind: _typed({**shared, **own}) if own and isinstance(own, Mapping) else own
+            for kind, own in params.items()
+        }
         return {"rope_parameters": filled}
     flat = _typed({**shared, **params})
     if known is not None and known.kinds and (local is None or params):

@@ -20,6 +20,7 @@ from posenc.detect.explain.rotary.scaling_rules import READ
 from posenc.detect.explain.spellings import (
     ABSOLUTE,
     BASES,
+    COUNT_KEYS,
     DICTIONARIES,
     FRACTIONS,
     LOCAL_BASES,
@@ -44,6 +45,8 @@ HEADS = ("head_dim", "kv_channels")
 # Beyond these no key of a config means anything, and arithmetic overflows.
 SMALLEST, LARGEST = 1e-30, 1e30
 EXPECTED = f"0, or a number from {SMALLEST:g} to {LARGEST:g}, of either sign"
+# Counts of layers and heads, lengths, and widths.
+WHOLE = {*COUNT_KEYS, *TRAINED, *NAMES.findall(" ".join(WIDTHS))}
 SPELLINGS = (*BASES, *LOCAL_BASES, *FRACTIONS, *ABSOLUTE, *NAMES.findall(" ".join(WIDTHS)))
 
 # Words in the names of keys that concern positions: such a key is read, or reported.
@@ -232,6 +235,11 @@ def check_numbers(keys: Keys, lengths: Iterable[str], notes: Notes) -> bool:
         if key in DICTIONARIES or not isinstance(keys.data[key], Mapping)
         for where, value in _numbers(keys.data[key], keys.where(key))
         if value and not SMALLEST <= abs(value) <= LARGEST
+    ]
+    wrong += [
+        mismatch(keys.where(key), "a whole number", repr(keys.data[key]))
+        for key in sorted(keys.read & keys.data.keys() & WHOLE)
+        if keys.number(key) is not None and keys.integer(key) is None
     ]
     for text in wrong:
         notes.error(text)

@@ -77,7 +77,7 @@ def bias(
     """
     arguments, frame = asked("bias", locals())
     room = frame.width or 600
-    count = getattr(spec, "heads", 1) if heads is None else len(heads)
+    count = (getattr(spec, "heads", None) or 1) if heads is None else len(heads)
     across = max(1, min(ACROSS, count))
     most = (room - 14 * (across - 1)) // across
     data = _bias.data(
