@@ -106,6 +106,16 @@ def names() -> tuple[str, ...]:
 def row(name: str) -> Preset:
     """The row of a preset: its spec template, sources and note.
 
+    Parameters
+    ----------
+    name : str
+        One of `names()`.
+
+    Returns
+    -------
+    Preset
+        As it stands in the data.
+
     Raises
     ------
     ArgumentError

@@ -70,6 +70,16 @@ def plan_names() -> tuple[str, ...]:
 def plan_row(name: str) -> PlanRow:
     """The row of a plan: its sizes, sources and note.
 
+    Parameters
+    ----------
+    name : str
+        One of `plan_names()`.
+
+    Returns
+    -------
+    PlanRow
+        As it stands in the data.
+
     Raises
     ------
     ArgumentError

@@ -59,6 +59,8 @@ class Subject:
         Whose arrays go in and come out.
     spec : Spec, optional
         What it should compute; without it the laws alone are checked.
+    versions : mapping of str to str
+        The packages that it comes from, and their versions, for the score card.
 
     Examples
     --------
@@ -102,6 +104,16 @@ class Subject:
 
     def build(self, **changes: Any) -> Any:
         """A fresh implementation.
+
+        Parameters
+        ----------
+        **changes
+            `dim`, `heads` or `base`, other than those of the subject.
+
+        Returns
+        -------
+        object
+            What `make` makes.
 
         Raises
         ------
@@ -156,6 +168,16 @@ class Subject:
 
 def start_of(positions: np.ndarray | None) -> int:
     """The first of positions that count up by one, for implementations that take an offset.
+
+    Parameters
+    ----------
+    positions : array of int64 or None
+        (seq,) or (batch, seq); None for 0, 1, …
+
+    Returns
+    -------
+    int
+        The first position.
 
     Raises
     ------
