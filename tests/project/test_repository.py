@@ -229,7 +229,7 @@ def test_each_trail_through_the_house_exists_and_is_short() -> None:
     for title, trail in trails:
         places = re.findall(r"^\| `(\S+: [\w.]+)` \|", trail, re.MULTILINE)
         assert len(places) > 4, title
-        assert sum(map(lines_of, places)) <= 600, title
+        assert sum(map(lines_of, places)) <= 400, title
 
 
 def test_types_are_announced() -> None:
