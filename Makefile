@@ -116,7 +116,7 @@ sanitize: $(READY) ## the tests of the compiled kernels under AddressSanitizer a
 	@runtime() { $${CXX:-c++} -print-file-name=$$1; }; \
 	  LD_PRELOAD="$$(runtime libasan.so) $$(runtime libubsan.so) $$(runtime libstdc++.so.6)" \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	  PYTHONPATH=build/sanitize/tree $(BIN)/python -m pytest -q -p no:cacheprovider --capture=sys tests/test_native*.py
+	  PYTHONPATH=build/sanitize/tree $(BIN)/python -m pytest -q -p no:cacheprovider --capture=sys tests/kernels/test_native*.py
 
 .PHONY: check
 check: $(READY) ## format, lint, types, layers, docstrings, ceilings, rows, spelling, generated texts
