@@ -21,6 +21,13 @@ def largest(x: np.ndarray) -> float:
     return float(np.max(np.abs(x), initial=0.0))
 
 
+def one_factor(lab: Lab, x: np.ndarray, y: np.ndarray, **case: Any) -> tuple[Found, float]:
+    """How far lengths are from having changed by one factor, and that factor."""
+    ratio = np.linalg.norm(y, axis=-1) / np.linalg.norm(x.astype(np.float64), axis=-1)
+    factor = float(ratio[0, 0, 0])
+    return lab.same(ratio, np.full_like(ratio, factor), 1e-5, **case), factor
+
+
 def places_of(lab: Lab, count: int, start: int = 0) -> np.ndarray:
     """Positions start, start + 1, …, or for several axes the cells of a grid that is not square."""
     axes = lab.subject.axes

@@ -63,19 +63,16 @@ def offset_table(lab: Lab) -> Found:
 def history_table(lab: Lab) -> Found:
     """Short, long, short again."""
     target, few = lab.subject.build(), places_of(lab, 8)
-    first = lab.rows(few, target=target)
-    worst = (0.0, 0.0)
-    for many in (300,) if lab.subject.axes > 1 else (300, *reversed(LONG)):
-        try:
-            lab.rows(places_of(lab, many), target=target)
-        except Exception as error:
-            if many <= 300:
-                raise
-            lab.refused(many, error)
-            break
-        again = lab.rows(few, target=target)
-        worst = lab.same(again, first, 0.0, calls=f"8 positions, {many} positions, 8 positions")
-    return worst
+
+    def ask() -> np.ndarray:
+        return lab.rows(few, target=target)
+
+    def other(many: int) -> np.ndarray:
+        return lab.rows(places_of(lab, many), target=target)
+
+    counts = (300,) if lab.subject.axes > 1 else (300, *reversed(LONG))
+    calls = "8 positions, {} positions, 8 positions"
+    return lab.unmoved(ask(), ask, other, counts, calls, least=300)
 
 
 @law("long", "rows of a long sequence are those of their positions alone, up to 133,000", "table")

@@ -96,7 +96,7 @@ def state_dict(lab: Lab) -> None:
     learned = {name for name, p in target.named_parameters() if p.requires_grad}
     kept = [name for name in target.state_dict() if name not in learned]
     if kept:
-        raise Broken(f"it holds {', '.join(kept)}", {"keys": kept}, None, None)
+        raise Broken(f"it holds {', '.join(kept)}", {"keys": kept})
 
 
 @law("pickle", "saved and loaded, it answers alike", "rotary", "table", "bias")
