@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from posenc.testing._laws import answer, largest
+from posenc.testing._laws import Found, answer, largest
 from posenc.testing.lab import EPSILONS, NEAR, Broken, Lab, law
 from posenc.testing.subject import NotOffered
 
-Found = tuple[float, float]
 # What modules and loaders call to set values that no checkpoint holds.
 HOOKS = ("reset_parameters", "init_non_persistent_buffers")
 

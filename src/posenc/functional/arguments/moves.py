@@ -16,9 +16,8 @@ from posenc._core.spec.spec import texts_of
 from posenc._core.tracing import compile_time, is_compiling
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import turn
+from posenc.functional.arguments.common import Array
 from posenc.kernels.reference import turned_by
-
-Array = Any
 
 # Half a unit in the last place of 1, which is also the angle below which a pair stays where it is.
 HALF_UNIT = {"bfloat16": 2.0**-9, "float16": 2.0**-12}
