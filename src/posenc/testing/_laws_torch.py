@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc.testing._laws import Found, answer, largest
+from posenc.testing._laws import Found, answer, exact, largest
 from posenc.testing.lab import EPSILONS, NEAR, Broken, Lab, law
 from posenc.testing.subject import NotOffered
 
@@ -37,23 +37,16 @@ def cast(lab: Lab) -> Found:
         x, places = lab.x(8000, batch=1, heads=1), np.arange(8000)
         x = lab.subject.numpy(lab.subject.array(x, "bfloat16")).astype(np.float32)
         received = lab.rotate(x, places, dtype="bfloat16", target=target)
-        expected, bound = _exact(lab, x, places), 3 * EPSILONS["bfloat16"] * largest(x)
+        expected, bound = exact(lab, x, places), 3 * EPSILONS["bfloat16"] * largest(x)
         return lab.same(received, expected, bound, positions=places, module="bfloat16")
     several = lab.subject.axes > 1
     places = np.full((1, lab.subject.axes), 7) if several else np.arange(1000)
     if next(iter(target.parameters()), None) is not None:
         raise NotOffered("its rows are parameters, which a cast rounds once")
-    expected = _exact(lab, places)
+    expected = exact(lab, places)
     received = lab.rows(places, dtype="bfloat16", target=target)
     bound = EPSILONS["bfloat16"] * largest(expected)
     return lab.same(received, expected, bound, positions=places, module="bfloat16")
-
-
-def _exact(lab: Lab, *args: Any) -> np.ndarray:
-    try:
-        return lab.truth(*args)
-    except NotOffered:
-        return lab.rotate(*args) if lab.subject.kind == "rotary" else lab.rows(*args)
 
 
 @law("empty memory", "meta, to_empty, reset: as if made here", "rotary", "table", "bias")

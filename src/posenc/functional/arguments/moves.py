@@ -28,8 +28,8 @@ FAR = 64
 
 def check_alike(spec: RotarySpec, target: RotarySpec, caller: str) -> None:
     """Raise `SpecError` unless both turn the same pairs."""
-    alike = spec.dim == target.dim and spec.channels == target.channels and spec.axes == target.axes
-    if not alike or type(spec) is not type(target):
+    one, other = ((type(s), s.dim, s.channels, s.axes) for s in (spec, target))
+    if one != other:
         todo = "Other pairs cannot be reached by turning."
         raise SpecError(
             mismatch(caller, "two specs of one width, pairing and axes", repr(target), todo)

@@ -57,10 +57,11 @@ def layouts(table: np.ndarray, eps: float) -> Iterator[TableLayout]:
     rows = np.unique(np.linspace(0, len(table) - 1, min(len(table), SAMPLE)).astype(int))
     squares = table[rows] ** 2
     columns = table.shape[1]
-    first, second, lone = _interleaved(columns)
-    if first and _on_circle(squares, first[0], second[0], eps):
-        yield from _split("interleaved", first[0], second[0], lone, columns)
-        yield from _unequal("interleaved", table, first[0], second[0], lone)
+    even = 2 * np.arange(columns // 2)
+    if len(even) and _on_circle(squares, even, even + 1, eps):
+        last = columns - 1 if columns % 2 else None
+        yield from _split("interleaved", even, even + 1, last, columns)
+        yield from _unequal("interleaved", table, even, even + 1, last)
     for first, second, lone in _halves(squares, eps):
         if not all(_on_circle(squares, a, b, eps) for a, b in zip(first, second, strict=True)):
             continue
@@ -75,12 +76,6 @@ def layouts(table: np.ndarray, eps: float) -> Iterator[TableLayout]:
 
 Blocks = list[np.ndarray]
 Pairs = tuple[Blocks, Blocks, int | None]
-
-
-def _interleaved(columns: int) -> Pairs:
-    pairs = np.arange(columns // 2)
-    lone = columns - 1 if columns % 2 else None
-    return ([2 * pairs], [2 * pairs + 1], lone) if len(pairs) else ([], [], None)
 
 
 def _split(
