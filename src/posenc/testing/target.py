@@ -259,9 +259,9 @@ def _parameters(target: Any) -> list[str]:
         return []
 
 
-def _first(known: tuple[str, ...], names: list[str]) -> str | None:
-    """The first known name that is one of a function's."""
-    return next((name for name in known if name in names), None)
+def _first(choices: tuple[str, ...], names: list[str]) -> str | None:
+    """The first choice that is one of a function's."""
+    return next((name for name in choices if name in names), None)
 
 
 def _placed(names: list[str], positions: Any, x: Any, how: _How) -> dict[str, Any]:

@@ -122,8 +122,8 @@ def _fits(
                 solved = True
                 spec, off = fit
                 evidence = _evidence(body / scale, seen, off.loosest / scale)
-                said = evidence, guess.bits, guess.remarks
-                yield TableFit(spec, guess.placement, off.worst, off.allowed, *said)
+                weights = evidence, guess.bits, guess.remarks
+                yield TableFit(spec, guess.placement, off.worst, off.allowed, *weights)
         if solved:
             return
 
