@@ -15,11 +15,9 @@ from posenc._core.arrays.array import (
 )
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.rotary.pairing import PAIRINGS, Order, Pairing, turn
-from posenc.functional.arguments.common import X
+from posenc.functional.arguments.common import Array, X, wrong_shape
 from posenc.functional.arguments.tokens import align, place_of
 from posenc.kernels.reference import turned_by
-
-Array = Any
 
 
 @numpy_rules
@@ -78,8 +76,12 @@ def apply_rotary(
         expected = '"half", "interleaved" or a posenc.Pairing'
         raise ArgumentError(mismatch(f"{caller}: pairing", expected, repr(pairing)))
     if is_divided(x, cos, sin):
+        from posenc.functional.arguments.divided import on_tokens
+
         options: dict[str, Any] = {"pairing": pairing, "width": width, "inplace": inplace}
-        return _divided_rotary(x, cos, sin, {**options, "seq_dim": seq_dim})
+        local = functools.partial(apply_rotary, **options, seq_dim=seq_dim)
+        places = {"cos": cos, "sin": sin}
+        return on_tokens(local, ("x", x), seq_dim, places, caller, last=1, inplace=inplace)
     xp = namespace(x, f"{caller}: x")
     dtype = result_dtype(x, caller)
     inner = compute_dtype(dtype, xp)
@@ -92,12 +94,12 @@ def apply_rotary(
     if len(x.shape) < 2 or dim > x.shape[-1]:
         todo = "Where cos and sin have an entry for each channel, say width='full'."
         expected = f"x with at least {dim} channels, two for each of the {dim // 2} pairs"
-        raise ArgumentError(mismatch(caller, expected, f"shape {tuple(x.shape)}", todo))
+        raise wrong_shape(caller, expected, x, todo)
     lead, place = tuple(x.shape[:-1]), place_of(tuple(x.shape), seq_dim, caller)
     aligned = align(tuple(cos.shape[:-1]), lead, place, lead[place])
     if aligned is None:
-        expected = f"cos of shape ({lead[place]}, {dim // 2}) or (batch, {lead[place]}, {dim // 2})"
-        raise ArgumentError(mismatch(caller, expected, f"shape {tuple(cos.shape)}"))
+        rows = f"{lead[place]}, {dim // 2}"
+        raise wrong_shape(caller, f"cos of shape ({rows}) or (batch, {rows})", cos)
     cos = astype(xp.reshape(cos, (*aligned, dim // 2)), inner, xp)
     sin = astype(xp.reshape(sin, (*aligned, dim // 2)), inner, xp)
     by_angle = functools.partial(turn, cos=cos, sin=sin, pairing=pairing, xp=xp)
@@ -113,21 +115,3 @@ def _half_width(full: Array, pairing: Pairing) -> Array:
     if pairing.order == "half":
         return full[..., : full.shape[-1] // 2]
     return full[..., 0::2]
-
-
-def _divided_rotary(x: Array, cos: Array, sin: Array, options: dict[str, Any]) -> Array:
-    from posenc.functional.arguments import divided as _divided
-    from posenc.functional.arguments import shards as _shards
-
-    tokens, refused = _divided.of_tokens(x, options["seq_dim"], cos, "apply_rotary")
-
-    def turned(x: Array, cos: Array, sin: Array) -> Array:
-        return apply_rotary(x, cos, sin, **options)
-
-    parts = {
-        "x": _shards.Part(x, tokens, leads=True),
-        "cos": _divided.of_positions(cos, tokens, 1, x),
-        "sin": _divided.of_positions(sin, tokens, 1, x),
-    }
-    more: Any = {"inplace": options["inplace"]}
-    return _divided.apply(turned, parts, tokens, "apply_rotary", refused, **more)

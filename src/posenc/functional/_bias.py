@@ -17,10 +17,14 @@ from posenc._core.arrays.array import (
     numpy_rules,
 )
 from posenc.encodings.bias.base import BiasSpec
-from posenc.functional.arguments.common import Kernel, library_of, name_of, require
+from posenc.functional.arguments.common import (
+    Array,
+    Kernel,
+    library_of,
+    name_of,
+    require,
+)
 from posenc.functional.arguments.scores import check_sides, head_range, known, sides
-
-Array = Any
 
 
 @numpy_rules

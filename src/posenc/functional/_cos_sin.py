@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import numpy as np
@@ -19,12 +18,10 @@ from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.functional._parameters import parameters
-from posenc.functional.arguments.common import Kernel, home, name_of
+from posenc.functional.arguments.common import Array, Kernel, home, name_of, values_of
 from posenc.functional.arguments.lengths import at_length
 from posenc.functional.arguments.rotation import check_role
 from posenc.functional.arguments.tokens import asked_positions, check_length
-
-Array = Any
 
 
 @numpy_rules
@@ -97,11 +94,17 @@ def cos_sin(
     caller = f"cos_sin({name_of(spec)})"
     if width not in ("half", "full"):
         raise ArgumentError(mismatch(f"{caller}: width", '"half" or "full"', repr(width)))
-    if is_divided(positions, *(params.values() if isinstance(params, Mapping) else ())):
+    if is_divided(positions, *values_of(params)):
+        from posenc.functional.arguments.divided import at_positions
+
+        if (spec.per_head or 1) > 1:
+            undivided(caller, positions, *(params or {}).values())
         options = {"length": length, "role": role, "dtype": dtype, "kernel": kernel}
-        return _divided_cos_sin(
-            spec, positions, params, {**options, "device": device, "width": width}
+        options |= {"device": device, "width": width}
+        both: tuple[Array, Array] = at_positions(
+            cos_sin, spec, positions, params, options, caller, "pairs"
         )
+        return both
     if length is not None:
         counted = isinstance(positions, (int, np.integer))
         check_length(length, *((positions, None) if counted else (None, positions)), caller=caller)
@@ -113,14 +116,9 @@ def cos_sin(
     learned = parameters(spec, params, xp=xp, device=device_of(places), caller=caller)
     request = kernels.CosSin(spec, places, role, learned, choice, out, xp, caller)
     cos, sin = kernels.run(request, kernel)
-    return _widened(cos, sin, spec.channels, width, xp)
-
-
-def _widened(cos: Array, sin: Array, pairing: Pairing, width: str, xp: Any) -> tuple[Array, Array]:
-    """Cosines and sines with an entry for each pair, or for each channel of the input."""
     if width == "half":
         return cos, sin
-    return _full_width(cos, pairing, xp), _full_width(sin, pairing, xp)
+    return _full_width(cos, spec.channels, xp), _full_width(sin, spec.channels, xp)
 
 
 def _full_width(half: Array, pairing: Pairing, xp: Any) -> Array:
@@ -136,23 +134,3 @@ def _full_width(half: Array, pairing: Pairing, xp: Any) -> Array:
             both = xp.stack([part, part], axis=-1)
             pieces.append(xp.reshape(both, (*part.shape[:-1], 2 * pairs)))
     return pieces[0] if len(pieces) == 1 else xp.concat(pieces, axis=-1)
-
-
-def _divided_cos_sin(
-    spec: RotarySpec, positions: Any, params: Any, options: dict[str, Any]
-) -> tuple[Array, Array]:
-    from posenc.functional.arguments import divided as _divided
-
-    caller = f"cos_sin({name_of(spec)})"
-    if (spec.per_head or 1) > 1:
-        undivided(caller, positions, *(params or {}).values())
-    axes = ("axes",) if len(spec.axes) > 1 else ()
-    rows = _divided.numbered(positions, "last", axes)
-    lead = rows.labels[: len(rows.labels) - len(axes)] or ("last",)
-
-    def factors(positions: Any, **params: Array) -> tuple[Array, Array]:
-        return cos_sin(spec, positions, params=_divided.params_of(params), **options)
-
-    parts = {"positions": rows, **_divided.of_parameters(spec, params)}
-    both: tuple[Array, Array] = _divided.apply(factors, parts, (*lead, "pairs"), caller, {})
-    return both

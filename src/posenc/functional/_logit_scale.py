@@ -25,13 +25,11 @@ from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.magnitude import Temperature
 from posenc.encodings.rotary.pairing import advanced, turn
-from posenc.functional.arguments.common import name_of
+from posenc.functional.arguments.common import Array, name_of
 from posenc.functional.arguments.lengths import at_length
 from posenc.functional.arguments.rotation import checked, require_plain
 from posenc.functional.arguments.tokens import check_length, with_axes
 from posenc.kernels.reference import turned_by
-
-Array = Any
 
 
 @numpy_rules
@@ -87,7 +85,8 @@ def relative_score(
     cos, sin = source.cos_sin(rel, values, dtype=inner, xp=xp)
     cos, sin = advanced(cos, sin, -spec.quarters)  # where the query stands back, the key is ahead
     # A distance is a key's position seen from a query at the centre, where sizes are those of m.
-    size = spec.sizes(_from_centre(spec, rel), "key", values, dtype=inner, xp=xp)
+    centred = rel + getattr(spec, "centre", 0)
+    size = spec.sizes(centred, "key", values, dtype=inner, xp=xp)
     size = size * spec.attention_factor
     if choice is not None:
         size = choice.of(size, choice.long.attention_factor**2, dtype=inner, xp=xp)
@@ -96,11 +95,6 @@ def relative_score(
     by_angle = functools.partial(turn, cos=cos * size, sin=sin * size, pairing=same, xp=xp)
     turned = turned_by(keys, by_angle, same, dim=spec.dim, inner=inner, xp=xp)
     return astype(xp.sum(wide * turned, axis=-1), dtype, xp)
-
-
-def _from_centre(spec: RotarySpec, rel: Array) -> Array:
-    """Positions whose decay is that of a distance."""
-    return rel + getattr(spec, "centre", 0)
 
 
 @numpy_rules

@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.arrays.array import FLOATS, dtype_name, is_array, namespace
+from posenc._core.arrays.array import FLOATS, carried, dtype_name, is_array, namespace
 from posenc._core.errors import ArgumentError, DTypeError, mismatch, suggest
 from posenc._core.spec.spec import Spec
 from posenc._core.tracing import compile_time
-from posenc.functional.arguments.common import name_of
-
-Array = Any
+from posenc.functional.arguments.common import Array, name_of, wrong_shape
 
 
 @compile_time
@@ -114,8 +112,8 @@ def _given(
     if not is_array(value):
         raise ArgumentError(mismatch(caller, f"an array of shape {shape}", type(value).__name__))
     if tuple(value.shape) not in (shape, part):
-        expected = f"shape {shape}" + (f" or {part}" if part not in (None, shape) else "")
-        raise ArgumentError(mismatch(caller, expected, f"shape {tuple(value.shape)}"))
+        other = f" or {part}" if part not in (None, shape) else ""
+        raise wrong_shape(caller, f"shape {shape}{other}", value)
     if dtype_name(value.dtype) not in FLOATS:
         raise DTypeError(mismatch(caller, " or ".join(FLOATS), dtype_name(value.dtype)))
     own = namespace(value, caller)
@@ -127,4 +125,4 @@ def _given(
         raise ArgumentError(mismatch(caller, f"an array of {library}, as the input", other, todo))
     if dtype_name(value.dtype) == "bfloat16":
         value = value.astype(np.float32)  # exact; other libraries refuse NumPy's extension dtypes
-    return xp.asarray(value, device=device) if device is not None else xp.asarray(value)
+    return carried(value, xp, device)

@@ -18,10 +18,8 @@ from posenc._core.arrays.array import (
 )
 from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc.encodings.relative.base import Places, RelativeSpec
-from posenc.functional.arguments.common import name_of, require
+from posenc.functional.arguments.common import Array, name_of, require, values_of, wrong_shape
 from posenc.functional.arguments.scores import head_range, known, sides_of_content
-
-Array = Any
 
 
 @numpy_rules
@@ -78,8 +76,7 @@ def relative(
     """
     caller = f"relative({name_of(spec)})"
     require(spec, RelativeSpec, "relative")
-    learned = params.values() if isinstance(params, Mapping) else ()
-    if is_divided(q, k, q_positions, k_positions, *learned):
+    if is_divided(q, k, q_positions, k_positions, *values_of(params)):
         content, sides_of = {"q": q, "k": k}, (q_positions, k_positions)
         return _divided_scores(relative, spec, content, sides_of, params=params, heads=heads)
     xp = namespace(q, f"{caller}: q")
@@ -87,11 +84,7 @@ def relative(
     result_dtype(k, caller)
     for name, x in (("q", q), ("k", k)):
         if len(x.shape) < 3 or x.shape[-1] != spec.dim:
-            expected, received = (
-                f"shape (..., heads, {name}, {spec.dim})",
-                f"shape {tuple(x.shape)}",
-            )
-            raise ArgumentError(mismatch(f"{caller}: {name}", expected, received))
+            raise wrong_shape(f"{caller}: {name}", f"shape (..., heads, {name}, {spec.dim})", x)
     if tuple(q.shape[:-2]) != tuple(k.shape[:-2]):
         todo = "Repeat the keys where several queries share them."
         received = f"shapes {tuple(q.shape)} and {tuple(k.shape)}"
@@ -160,8 +153,7 @@ def relative_values(
     """
     caller = f"relative_values({name_of(spec)})"
     require(spec, RelativeSpec, "relative_values")
-    learned = params.values() if isinstance(params, Mapping) else ()
-    if is_divided(weights, q_positions, k_positions, *learned):
+    if is_divided(weights, q_positions, k_positions, *values_of(params)):
         one, sides_of = {"weights": weights}, (q_positions, k_positions)
         return _divided_scores(relative_values, spec, one, sides_of, params=params, heads=heads)
     if not spec.on_values:
@@ -169,10 +161,7 @@ def relative_values(
     xp = namespace(weights, f"{caller}: weights")
     dtype = result_dtype(weights, caller)
     if len(weights.shape) < 3:
-        expected = "shape (..., heads, q, k)"
-        raise ArgumentError(
-            mismatch(f"{caller}: weights", expected, f"shape {tuple(weights.shape)}")
-        )
+        raise wrong_shape(f"{caller}: weights", "shape (..., heads, q, k)", weights)
     keys = weights.shape[-1]
     both, first, end = sides_of_content(
         spec, weights, keys, q_positions, k_positions, heads=heads, xp=xp, caller=caller

@@ -54,10 +54,9 @@ def reorder(source: TableSpec, target: TableSpec) -> np.ndarray:
         if not isinstance(spec, (Sinusoidal, Fourier, Timestep)):
             expected = "two sinusoidal tables"
             raise ArgumentError(mismatch("reorder", expected, name_of(spec)))
-    caller = "reorder"
     if source.dim != target.dim:
         received = f"{source.dim} and {target.dim}"
-        raise SpecError(mismatch(caller, "two tables of one width", received))
+        raise SpecError(mismatch("reorder", "two tables of one width", received))
     _same_rows(source, target)
     channels: dict[Hashable, list[int]] = {}
     for channel, label in enumerate(_labels(source)):
@@ -98,7 +97,8 @@ def _labels(spec: Any) -> list[Hashable]:
     numbers = np.arange(pairs, dtype=np.int64)
     xp = library(np)
     width = spec.dim - (spec.raw_width if isinstance(spec, Fourier) else 0)
-    order, sizes, lone = spec.order, _sizes(spec), _lone_sine(spec)
+    order, sizes = spec.order, _sizes(spec)
+    lone = isinstance(spec, Sinusoidal) and spec.odd == "sin_extra"
     # Each sine carries an even number, each cosine an odd one; 0 stands for columns of zeros.
     placed = columns(2 * numbers + 3, 2 * numbers + 2, order, width, sizes, lone_sine=lone, xp=xp)
     sines, cosines = _frequencies(matrix, spec), _frequencies(matrix, spec, cosine=True)
@@ -119,10 +119,6 @@ def _sizes(spec: Any) -> tuple[int, ...]:
     if isinstance(spec, Fourier):
         return spec.sizes()
     return spec.arrangement.blocks(spec.pairs) if isinstance(spec, Sinusoidal) else (spec.pairs,)
-
-
-def _lone_sine(spec: Any) -> bool:
-    return isinstance(spec, Sinusoidal) and spec.odd == "sin_extra"
 
 
 def _frequencies(matrix: Any, spec: Any, *, cosine: bool = False) -> list[tuple[Any, ...]]:

@@ -7,13 +7,11 @@ from typing import Any
 from posenc._core.arrays.array import is_divided, numpy_rules
 from posenc._core.errors import SpecError, mismatch
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.functional.arguments.common import X, name_of
+from posenc.functional.arguments.common import Array, X, name_of
 from posenc.functional.arguments.lengths import at_length
 from posenc.functional.arguments.moves import check_alike, moved, warn_of_small_moves
 from posenc.functional.arguments.rotation import checked, require_plain
 from posenc.functional.arguments.tokens import token_positions
-
-Array = Any
 
 
 @numpy_rules
@@ -99,19 +97,10 @@ def rerotate(
 def _divided_move(
     spec: RotarySpec, k: Array, old: Any, new: Any, *, target: RotarySpec | None, seq_dim: int
 ) -> Array:
-    from posenc.functional.arguments import divided as _divided
-    from posenc.functional.arguments import shards as _shards
-
-    caller = f"rerotate({name_of(spec)})"
-    tokens, refused = _divided.of_tokens(k, seq_dim, old, caller)
-    last = 1 if len(spec.axes) > 1 else 0
+    from posenc.functional.arguments.divided import on_tokens
 
     def part_moved(k: Array, old: Any, new: Any) -> Array:
         return rerotate(spec, k, old, new, target, seq_dim=seq_dim)
 
-    parts = {
-        "k": _shards.Part(k, tokens, leads=True),
-        "old": _divided.of_positions(old, tokens, last, k),
-        "new": _divided.of_positions(new, tokens, last, k),
-    }
-    return _divided.apply(part_moved, parts, tokens, caller, refused)
+    caller, last = f"rerotate({name_of(spec)})", int(len(spec.axes) > 1)
+    return on_tokens(part_moved, ("k", k), seq_dim, {"old": old, "new": new}, caller, last=last)

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeVar
 
 import numpy as np
 
-from posenc._core.arrays.array import device_of, namespace, numpy_rules
+from posenc._core.arrays.array import carried, device_of, namespace, numpy_rules
 from posenc._core.arrays.resample import METHODS, Method
 from posenc._core.errors import ArgumentError, SpecError, mismatch, suggest
 from posenc._core.spec.spec import Spec
@@ -16,9 +16,8 @@ from posenc.encodings.table.concatenated import Concatenated
 from posenc.encodings.table.learned import Learned
 from posenc.functional._parameters import parameters
 from posenc.functional._resize_scores import interpolated, offsets_of, resized, sinusoid
-from posenc.functional.arguments.common import name_of
+from posenc.functional.arguments.common import Array, name_of
 
-Array = Any
 T = TypeVar("T", bound=TableSpec)
 S = TypeVar("S", bound=Spec)
 
@@ -177,9 +176,7 @@ def extend(
         if expected < have:
             raise ArgumentError(mismatch("extend: length", f"at least {old[0]}", now[0]))
         if how == "tile":
-            device = device_of(weight)
-            row = kept + np.arange(have, expected) % have
-            row = xp.asarray(row, device=device) if device is not None else xp.asarray(row)
+            row = carried(kept + np.arange(have, expected) % have, xp, device_of(weight))
             tail = xp.take(weight, row, axis=0)
         else:
             tail = sinusoid(weight, kept, expected, xp)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.arrays.array import astype, compute_dtype, device_of, library, namespace
+from posenc._core.arrays.array import astype, carried, compute_dtype, device_of, library, namespace
 from posenc._core.arrays.resample import Method, resample
 from posenc._core.tracing import compile_time
 from posenc.encodings.bias.offset_table import OffsetTable
@@ -90,8 +90,7 @@ def sinusoid(weight: Array, kept: int, expected: int, xp: Any) -> Array:
     have, width = weight.shape[0] - kept, weight.shape[-1]
     rows = astype(weight[kept:, :], inner, xp)
     unit = _unit_rows(width, have, expected)
-    device = device_of(weight)
-    tail = xp.asarray(unit) if device is None else xp.asarray(unit, device=device)
+    tail = carried(unit, xp, device_of(weight))
     return astype(astype(tail, inner, xp) * xp.sqrt(xp.mean(rows * rows)), weight.dtype, xp)
 
 

@@ -7,11 +7,9 @@ from typing import Any, Never
 
 from posenc._core.foreign import own_arguments, refuse
 from posenc.encodings.rotary.base import Role, RotarySpec
-from posenc.functional.arguments.common import Kernel, X
+from posenc.functional.arguments.common import Array, Kernel, X
 from posenc.functional.arguments.rotation import Rotation, at_once, read
 from posenc.kernels import run
-
-Array = Any
 
 
 @own_arguments

@@ -14,14 +14,20 @@ from posenc._core.arrays.array import (
     numpy_rules,
     result_dtype,
 )
-from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.tracing import is_compiling
 from posenc.encodings.table.base import TableSpec
 from posenc.functional._parameters import parameters
-from posenc.functional.arguments.common import Kernel, X, home, name_of, require
+from posenc.functional.arguments.common import (
+    Array,
+    Kernel,
+    X,
+    home,
+    name_of,
+    require,
+    values_of,
+    wrong_shape,
+)
 from posenc.functional.arguments.tokens import asked_positions, is_start, place_of, token_positions
-
-Array = Any
 
 
 @numpy_rules
@@ -85,13 +91,11 @@ def table(
     """
     caller = f"table({name_of(spec)})"
     require(spec, TableSpec, "table")
-    if is_divided(positions, *_values(params)):
-        return _divided_table(
-            spec,
-            positions,
-            params,
-            {"batch_dim": batch_dim, "dtype": dtype, "device": device, "kernel": kernel},
-        )
+    if is_divided(positions, *values_of(params)):
+        from posenc.functional.arguments.divided import at_positions
+
+        options = {"batch_dim": batch_dim, "dtype": dtype, "device": device, "kernel": kernel}
+        return at_positions(table, spec, positions, params, options, caller, "channels")
     xp, device = home(positions, params, xp=xp, device=device, caller=caller)
     out = dtype_named("float32" if dtype is None else dtype, xp, caller)
     places: Any
@@ -168,7 +172,7 @@ def add(
     """
     caller = f"add({name_of(spec)})"
     require(spec, TableSpec, "add")
-    if is_divided(x, positions, offset, *_values(params)):
+    if is_divided(x, positions, offset, *values_of(params)):
         return _divided_sum(
             spec, x, params, positions=positions, offset=offset, seq_dim=seq_dim, kernel=kernel
         )
@@ -176,8 +180,7 @@ def add(
     result_dtype(x, caller)
     shape = tuple(x.shape)
     if len(shape) < 2 or shape[-1] != spec.dim:
-        expected = f"shape (..., seq, {spec.dim})"
-        raise ArgumentError(mismatch(f"{caller}: x", expected, f"shape {shape}"))
+        raise wrong_shape(f"{caller}: x", f"shape (..., seq, {spec.dim})", x)
     place_of(shape, seq_dim, caller)
     places: kernels.Positions
     if positions is None and len(spec.axes) == 1 and is_start(offset):
@@ -194,27 +197,6 @@ def add(
 # --- divided between processes --------------------------------------------------------------------
 
 
-def _values(params: Any) -> tuple[Any, ...]:
-    return tuple(params.values()) if isinstance(params, Mapping) else ()
-
-
-def _divided_table(spec: TableSpec, positions: Any, params: Any, options: dict[str, Any]) -> Array:
-    from posenc.functional.arguments import divided as _divided
-
-    caller = f"table({name_of(spec)})"
-    axes = ("axes",) if len(spec.axes) > 1 else ()
-    places = _divided.numbered(positions, "last", axes)
-    lead = places.labels[: len(places.labels) - len(axes)] or ("last",)
-
-    def rows(positions: Any, **params: Array) -> Array:
-        # The library is that of the positions or parameters.
-        return table(spec, positions, params=_divided.params_of(params), **options)
-
-    parts = {"positions": places, **_divided.of_parameters(spec, params)}
-    out = (*(("one",) if options["batch_dim"] else ()), *lead, "channels")
-    return _divided.apply(rows, parts, out, caller, {})
-
-
 def _divided_sum(
     spec: TableSpec,
     x: Array,
@@ -226,11 +208,6 @@ def _divided_sum(
     kernel: Kernel,
 ) -> Array:
     from posenc.functional.arguments import divided as _divided
-    from posenc.functional.arguments import shards as _shards
-
-    caller = f"add({name_of(spec)})"
-    tokens, refused = _divided.of_tokens(x, seq_dim, positions, caller)
-    last = 1 if len(spec.axes) > 1 else 0
 
     def total(x: Array, positions: Any, offset: Any, **params: Array) -> Array:
         more: Any = {"seq_dim": seq_dim, "kernel": kernel}
@@ -238,10 +215,12 @@ def _divided_sum(
             spec, x, params=_divided.params_of(params), positions=positions, offset=offset, **more
         )
 
-    parts = {
-        "x": _shards.Part(x, tokens, leads=True),
-        "positions": _divided.of_positions(positions, tokens, last, x),
-        "offset": _divided.of_offset(offset),
-        **_divided.of_parameters(spec, params),
-    }
-    return _divided.apply(total, parts, tokens, caller, refused)
+    return _divided.on_tokens(
+        total,
+        ("x", x),
+        seq_dim,
+        {"positions": positions},
+        f"add({name_of(spec)})",
+        last=int(len(spec.axes) > 1),
+        more={"offset": _divided.of_offset(offset), **_divided.of_parameters(spec, params)},
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from posenc.testing._laws import (
@@ -44,20 +46,16 @@ def history_bias(lab: Lab) -> Found:
     """Short, long, short again."""
     target = lab.subject.build()
     few = np.arange(6)
-    first = lab.bias(few, few, target=target)
-    worst = (0.0, 0.0)
-    for many in (40, 700, 133_000):
+
+    def ask() -> np.ndarray:
+        return lab.bias(few, few, target=target)
+
+    def other(many: int) -> None:
         keys = np.arange(many)
-        try:
-            lab.bias(keys if many < 1000 else keys[-1:], keys, target=target)
-        except Exception as error:
-            if many <= 40:
-                raise
-            lab.refused(many, error)
-            break
-        again = lab.bias(few, few, target=target)
-        worst = lab.same(again, first, 0.0, calls=f"6 tokens, {many} tokens, 6 tokens")
-    return worst
+        lab.bias(keys if many < 1000 else keys[-1:], keys, target=target)
+
+    calls = "6 tokens, {} tokens, 6 tokens"
+    return lab.unmoved(ask(), ask, other, (40, 700, 133_000), calls, least=40)
 
 
 @law("long", "the bias of the last query of up to 133,000 tokens is that of its distances", "bias")
@@ -87,30 +85,28 @@ def rows_bias(lab: Lab) -> Found:
     return lab.same(received, alone, 1e-6 * largest(alone), positions=q)
 
 
+def _beside_spec(lab: Lab, q: np.ndarray, k: np.ndarray, **case: Any) -> Found:
+    expected = lab.truth(q, k)
+    return lab.same(lab.bias(q, k), expected, 1e-6 * max(1.0, largest(expected)), **case)
+
+
 @law("far", "distances of 4095 and 65535 keep their bias", "bias", refusable=True)
 def far_bias(lab: Lab) -> Found:
     """Against the named spec."""
     q, k = np.array([65_535]), np.array([0, 1, 61_440, 65_534, 65_535])
-    expected = lab.truth(q, k)
-    return lab.same(lab.bias(q, k), expected, 1e-6 * max(1.0, largest(expected)), queries=q, keys=k)
+    return _beside_spec(lab, q, k, queries=q, keys=k)
 
 
 @law("head counts", "1, 2, 3, 8, 12, 20 and 71 heads have the slopes of the spec", "bias")
 def head_counts(lab: Lab) -> Found:
     """Counts that are no power of two are where recipes differ."""
     q = k = np.arange(9)
-    worst = (0.0, 1e-6)
-    for count in (1, 2, 3, 8, 12, 20, 71):
-        bench = lab.at(heads=count)
-        expected = bench.truth(q, k)
-        bound = 1e-6 * max(1.0, largest(expected))
-        worst = max(worst, bench.same(bench.bias(q, k), expected, bound, heads=count))
-    return worst
+    counts = (1, 2, 3, 8, 12, 20, 71)
+    return max(_beside_spec(lab.at(heads=count), q, k, heads=count) for count in counts)
 
 
 @law("spec", "equal to the named spec", "bias")
 def spec_bias(lab: Lab) -> Found:
     """In float32, against float64, for 64 by 64 positions."""
     q = k = np.arange(64)
-    expected = lab.truth(q, k)
-    return lab.same(lab.bias(q, k), expected, 1e-6 * max(1.0, largest(expected)), queries=q)
+    return _beside_spec(lab, q, k, queries=q)

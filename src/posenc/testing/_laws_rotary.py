@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from posenc.testing._laws import (
     LENGTHS,
     Found,
     largest,
+    one_factor,
 )
 from posenc.testing.lab import FAR, LONG, NEAR, Broken, Lab, law
 from posenc.testing.subject import NotOffered
@@ -24,10 +26,7 @@ def norm(lab: Lab) -> Found:
     """
     dim, places = lab.subject.dim, np.arange(200)
     x = lab.x(200)
-    y = lab.rotate(x, places)
-    ratio = np.linalg.norm(y, axis=-1) / np.linalg.norm(x.astype(np.float64), axis=-1)
-    factor = float(ratio[0, 0, 0])
-    worst = lab.same(ratio, np.full_like(ratio, factor), 1e-5, positions=places)
+    worst, factor = one_factor(lab, x, lab.rotate(x, places), positions=places)
     alone = np.broadcast_to(np.eye(dim, dtype=np.float32)[:, None, None], (dim, 1, 24, dim))
     sizes = np.linalg.norm(lab.rotate(np.ascontiguousarray(alone), np.arange(24)), axis=-1)
     expected = np.where(np.abs(sizes - 1) < np.abs(sizes - factor), 1.0, factor)
@@ -79,11 +78,13 @@ def heads(lab: Lab) -> Found:
     # All heads at once as rows of a batch with one head, which is 1 call for 72.
     rows = lab.rotate(x.transpose(1, 0, 2, 3).reshape(-1, 1, *x.shape[2:]), places)
     alone = rows.reshape(72, 2, *x.shape[2:]).transpose(1, 0, 2, 3)
-    worst = lab.same(whole, alone, bound, heads=72)
-    for h in (0, 1, 15, 16, 71):
-        one = lab.rotate(x[:, h : h + 1], places)
-        worst = max(worst, lab.same(whole[:, h : h + 1], one, bound, head=h, heads=72))
-    return max(worst, lab.same(lab.rotate(x[:, :3], places), whole[:, :3], bound, heads=3))
+    together = lab.same(whole, alone, bound, heads=72)
+    single = max(
+        lab.same(whole[:, [h]], lab.rotate(x[:, h : h + 1], places), bound, head=h, heads=72)
+        for h in (0, 1, 15, 16, 71)
+    )
+    few = lab.same(lab.rotate(x[:, :3], places), whole[:, :3], bound, heads=3)
+    return max(together, single, few)
 
 
 @law("batch", "rows of a batch do not see each other: 1, 2, 5 and 33 of them", "rotary")
@@ -92,14 +93,16 @@ def batch(lab: Lab) -> Found:
     places = np.arange(7)
     x = lab.x(7, batch=33)
     whole = lab.rotate(x, places)
-    worst = (0.0, 1e-6 * largest(x))
-    for count in (1, 2, 5):
-        received = lab.rotate(x[-count:], places)
-        worst = max(worst, lab.same(received, whole[-count:], worst[1], rows=count))
-    for b in (0, 1, 16, 32):
-        one = lab.rotate(x[b : b + 1], places)
-        worst = max(worst, lab.same(whole[b : b + 1], one, worst[1], row=b))
-    return worst
+    bound = 1e-6 * largest(x)
+    several = max(
+        lab.same(lab.rotate(x[-count:], places), whole[-count:], bound, rows=count)
+        for count in (1, 2, 5)
+    )
+    alone = max(
+        lab.same(whole[b : b + 1], lab.rotate(x[b : b + 1], places), bound, row=b)
+        for b in (0, 1, 16, 32)
+    )
+    return max(several, alone)
 
 
 @law("lengths", "a shorter sequence gives the first rows of a longer one", "rotary")
@@ -107,22 +110,22 @@ def lengths(lab: Lab) -> Found:
     """Odd lengths, powers of two, and their neighbours."""
     x = lab.x(130)
     whole = lab.rotate(x, np.arange(130))
-    worst = (0.0, 1e-6 * largest(x))
-    for n in LENGTHS:
-        received = lab.rotate(x[:, :, :n], np.arange(n))
-        worst = max(worst, lab.same(received, whole[:, :, :n], worst[1], length=n))
-    return worst
+    bound = 1e-6 * largest(x)
+    return max(
+        lab.same(lab.rotate(x[:, :, :n], np.arange(n)), whole[:, :, :n], bound, length=n)
+        for n in LENGTHS
+    )
 
 
 def _long(length: int) -> list[tuple[int, int, int, int]]:
     """(query, key, query, key): pairs of equal distances, near 0 and across powers of two."""
-    probes = []
-    for power in range(8, length.bit_length()):
-        edge = 2**power
-        for q, k in ((7, 2), (90, 3), (edge // 2, 5)):
-            if edge + q < length:
-                probes.append((q, k, edge + q - 4, edge + k - 4))
-    return probes
+    edges = [2**power for power in range(8, length.bit_length())]
+    return [
+        (q, k, edge + q - 4, edge + k - 4)
+        for edge in edges
+        for q, k in ((7, 2), (90, 3), (edge // 2, 5))
+        if edge + q < length
+    ]
 
 
 @law(
@@ -178,8 +181,7 @@ def widths(lab: Lab) -> Found:
             raise Broken(says, {"dim": dim}, float(count), share * dim)
         x, places = bench.x(40, batch=1, heads=2), np.arange(40)
         y = bench.rotate(x, places)
-        ratio = np.linalg.norm(y, axis=-1) / np.linalg.norm(x.astype(np.float64), axis=-1)
-        worst = max(worst, bench.same(ratio, np.full_like(ratio, ratio[0, 0, 0]), 1e-5, dim=dim))
+        worst = max(worst, one_factor(bench, x, y, dim=dim)[0])
         if bench.subject.spec is not None:
             expected = bench.truth(x, places)
             worst = max(worst, bench.same(y, expected, 1e-5 * largest(x), dim=dim))
@@ -229,30 +231,23 @@ def decode_rotary(lab: Lab) -> Found:
 def history_rotary(lab: Lab) -> Found:
     """A length, longer ones up to 133,000, far positions, and after each the first again."""
     x = lab.x(1, batch=1, heads=1)
-    worst = (0.0, 0.0)
-    for few in (8, 100):
-        target, places = lab.subject.build(), np.arange(few)
-        short = lab.x(few)
-        first = lab.rotate(short, places, target=target)
-        for many in (300, *reversed(LONG)):
-            try:
-                lab.rotate(np.repeat(x, many, axis=2), np.arange(many), target=target)
-            except Exception as error:
-                if many <= 300:
-                    raise
-                lab.refused(many, error)
-                break
-            again = lab.rotate(short, places, target=target)
-            worst = lab.same(again, first, 0.0, calls=f"{few} tokens, {many} tokens, {few} tokens")
-        for far in (5_000, 200_000):
-            try:
-                lab.rotate(short, places + far, target=target)
-            except Exception as error:  # noqa: BLE001 - an offset or a length that it has not
-                lab.refused(far, error)
-                break
-            again = lab.rotate(short, places, target=target)
-            worst = lab.same(again, first, 0.0, calls=f"position 0, position {far}, position 0")
-    return worst
+    return max(_history(lab, x, few) for few in (8, 100))
+
+
+def _history(lab: Lab, x: np.ndarray, few: int) -> Found:
+    target, places, short = lab.subject.build(), np.arange(few), lab.x(few)
+
+    def at(start: int) -> np.ndarray:
+        return lab.rotate(short, places + start, target=target)
+
+    def other(many: int) -> np.ndarray:
+        return lab.rotate(np.repeat(x, many, axis=2), np.arange(many), target=target)
+
+    ask = functools.partial(at, 0)
+    first, calls = ask(), f"{few} tokens, {{}} tokens, {few} tokens"
+    worst = lab.unmoved(first, ask, other, (300, *reversed(LONG)), calls, least=300)
+    far = lab.unmoved(first, ask, at, (5_000, 200_000), "position 0, position {}, position 0")
+    return max(worst, far)
 
 
 @law("history of dtypes", "half precision first leaves later float32 exact", "rotary")

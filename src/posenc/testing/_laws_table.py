@@ -9,6 +9,7 @@ import numpy as np
 from posenc.testing._laws import (
     FAR_PLACES,
     Found,
+    exact,
     largest,
     places_of,
 )
@@ -63,19 +64,16 @@ def offset_table(lab: Lab) -> Found:
 def history_table(lab: Lab) -> Found:
     """Short, long, short again."""
     target, few = lab.subject.build(), places_of(lab, 8)
-    first = lab.rows(few, target=target)
-    worst = (0.0, 0.0)
-    for many in (300,) if lab.subject.axes > 1 else (300, *reversed(LONG)):
-        try:
-            lab.rows(places_of(lab, many), target=target)
-        except Exception as error:
-            if many <= 300:
-                raise
-            lab.refused(many, error)
-            break
-        again = lab.rows(few, target=target)
-        worst = lab.same(again, first, 0.0, calls=f"8 positions, {many} positions, 8 positions")
-    return worst
+
+    def ask() -> np.ndarray:
+        return lab.rows(few, target=target)
+
+    def other(many: int) -> np.ndarray:
+        return lab.rows(places_of(lab, many), target=target)
+
+    counts = (300,) if lab.subject.axes > 1 else (300, *reversed(LONG))
+    calls = "8 positions, {} positions, 8 positions"
+    return lab.unmoved(ask(), ask, other, counts, calls, least=300)
 
 
 @law("long", "rows of a long sequence are those of their positions alone, up to 133,000", "table")
@@ -178,10 +176,7 @@ def _half_table(dtype: str) -> Any:
     def check(lab: Lab) -> Found:
         """Within one rounding of what float32 gives."""
         places = places_of(lab, 1000)
-        try:
-            expected = lab.truth(places)
-        except NotOffered:
-            expected = lab.rows(places)
+        expected = exact(lab, places)
         received = lab.rows(places, dtype=dtype)
         return lab.same(
             received, expected, EPSILONS[dtype] * largest(expected), positions=places, dtype=dtype

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from posenc.testing._laws import answer, largest
+from posenc.testing._laws import Found, answer, exact, largest
 from posenc.testing.lab import EPSILONS, NEAR, Broken, Lab, law
 from posenc.testing.subject import NotOffered
 
-Found = tuple[float, float]
 # What modules and loaders call to set values that no checkpoint holds.
 HOOKS = ("reset_parameters", "init_non_persistent_buffers")
 
@@ -38,23 +37,16 @@ def cast(lab: Lab) -> Found:
         x, places = lab.x(8000, batch=1, heads=1), np.arange(8000)
         x = lab.subject.numpy(lab.subject.array(x, "bfloat16")).astype(np.float32)
         received = lab.rotate(x, places, dtype="bfloat16", target=target)
-        expected, bound = _exact(lab, x, places), 3 * EPSILONS["bfloat16"] * largest(x)
+        expected, bound = exact(lab, x, places), 3 * EPSILONS["bfloat16"] * largest(x)
         return lab.same(received, expected, bound, positions=places, module="bfloat16")
     several = lab.subject.axes > 1
     places = np.full((1, lab.subject.axes), 7) if several else np.arange(1000)
     if next(iter(target.parameters()), None) is not None:
         raise NotOffered("its rows are parameters, which a cast rounds once")
-    expected = _exact(lab, places)
+    expected = exact(lab, places)
     received = lab.rows(places, dtype="bfloat16", target=target)
     bound = EPSILONS["bfloat16"] * largest(expected)
     return lab.same(received, expected, bound, positions=places, module="bfloat16")
-
-
-def _exact(lab: Lab, *args: Any) -> np.ndarray:
-    try:
-        return lab.truth(*args)
-    except NotOffered:
-        return lab.rotate(*args) if lab.subject.kind == "rotary" else lab.rows(*args)
 
 
 @law("empty memory", "meta, to_empty, reset: as if made here", "rotary", "table", "bias")
@@ -96,7 +88,7 @@ def state_dict(lab: Lab) -> None:
     learned = {name for name, p in target.named_parameters() if p.requires_grad}
     kept = [name for name in target.state_dict() if name not in learned]
     if kept:
-        raise Broken(f"it holds {', '.join(kept)}", {"keys": kept}, None, None)
+        raise Broken(f"it holds {', '.join(kept)}", {"keys": kept})
 
 
 @law("pickle", "saved and loaded, it answers alike", "rotary", "table", "bias")

@@ -7,7 +7,7 @@ import functools
 import io
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,7 +37,11 @@ class Broken(Exception):  # noqa: N818
     """A law that does not hold: by how much, for which input."""
 
     def __init__(
-        self, says: str, case: dict[str, Any], measured: float | None, bound: float | None
+        self,
+        says: str,
+        case: dict[str, Any],
+        measured: float | None = None,
+        bound: float | None = None,
     ) -> None:
         super().__init__(says)
         self.says, self.case, self.measured, self.bound = says, case, measured, bound
@@ -118,9 +122,7 @@ class Lab:
         turned = self.subject.answer(self.target if target is None else target, array, indices)
         self.looked.at(indices, width=x.shape[-1], heads=x.shape[1], rows=x.shape[0], dtype=dtype)
         out = self.subject.numpy(turned)
-        if out.shape != x.shape:
-            case = {"x": x.shape, "positions": _short(indices)}
-            raise Broken(f"it answers with shape {out.shape}", case, None, None)
+        _check_shape(out, x.shape, x=x.shape, positions=_short(indices))
         return out
 
     def rows(self, positions: Any, *, dtype: str = "float32", target: Any = None) -> np.ndarray:
@@ -130,9 +132,7 @@ class Lab:
         out = self.subject.numpy(self.subject.answer(target, indices, dtype))
         self.looked.at(indices, width=self.subject.dim, dtype=dtype)
         lead = indices.shape if self.subject.axes == 1 else indices.shape[:-1]
-        if out.shape != (*lead, self.subject.dim):
-            case = {"positions": _short(indices)}
-            raise Broken(f"it answers with shape {out.shape}", case, None, None)
+        _check_shape(out, (*lead, self.subject.dim), positions=_short(indices))
         return out
 
     def bias(self, q: Any, k: Any, *, target: Any = None) -> np.ndarray:
@@ -145,9 +145,8 @@ class Lab:
         if out.ndim == len(expected) + 1 and out.shape[0] == 1 and q.ndim == 1:
             out = out[0]
         if out.shape != (*q.shape[:-1], *expected):
-            case = {"q_positions": _short(q), "k_positions": _short(k)}
             says = f"it answers with shape {out.shape}, where {expected} was asked"
-            raise Broken(says, case, None, None)
+            raise Broken(says, {"q_positions": _short(q), "k_positions": _short(k)})
         return out
 
     # --- truth ----------------------------------------------------------------------------------
@@ -198,12 +197,37 @@ class Lab:
 
     # --- comparisons ----------------------------------------------------------------------------
 
+    def unmoved(
+        self,
+        first: np.ndarray,
+        ask: Callable[[], np.ndarray],
+        other: Callable[[int], Any],
+        counts: Iterable[int],
+        calls: str,
+        least: int = 0,
+    ) -> tuple[float, float]:
+        """The first answer again after each of other calls, which may be refused beyond `least`.
+
+        `calls` says what was asked, with `{}` for the count.
+        """
+        worst = (0.0, 0.0)
+        for count in counts:
+            try:
+                other(count)
+            except Exception as error:
+                if count <= least:
+                    raise
+                self.refused(count, error)
+                break
+            worst = self.same(ask(), first, 0.0, calls=calls.format(count))
+        return worst
+
     def same(
         self, received: np.ndarray, expected: np.ndarray, bound: float, **case: Any
     ) -> tuple[float, float]:
         """The largest difference, which must not exceed `bound`."""
         if received.shape != expected.shape:
-            raise Broken(f"shape {received.shape}, expected {expected.shape}", case, None, None)
+            raise Broken(f"shape {received.shape}, expected {expected.shape}", case)
         if not received.size:
             return 0.0, bound
         with np.errstate(invalid="ignore"):
@@ -217,6 +241,11 @@ class Lab:
             shown = {key: _short(value) for key, value in case.items()}
             raise Broken(says, shown, measured, bound)
         return measured, bound
+
+
+def _check_shape(out: np.ndarray, expected: tuple[int, ...], **case: Any) -> None:
+    if out.shape != expected:
+        raise Broken(f"it answers with shape {out.shape}", case)
 
 
 @foreign("check")

@@ -22,7 +22,7 @@ from posenc._core.spec.spec import Spec
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.sinusoidal import Sinusoidal
-from posenc.testing.subject import NotOffered, Subject, start_of, tensor_of
+from posenc.testing.subject import NotOffered, Subject, check_from_zero, start_of, tensor_of
 
 Wrap = Callable[[], dict[str, Any]]
 
@@ -60,6 +60,20 @@ def _module(name: str) -> Any:
     return importlib.import_module(name)
 
 
+def _zeros(*shape: int, dtype: str = "float32") -> Any:
+    torch = _module("torch")
+    return torch.zeros(shape, dtype=getattr(torch, dtype))
+
+
+def _maker(cls: Any, name: str = "base", **fixed: Any) -> Callable[..., Any]:
+    """How a class is made that takes the width first, and the base by some name."""
+
+    def make(dim: int = 64, base: float = 10_000) -> Any:
+        return cls(dim, **{name: base}, **fixed)
+
+    return make
+
+
 def _rotary(make: Any, call: Any, pairing: Any, **fields: Any) -> dict[str, Any]:
     spec: Spec = RoPE(64, pairing=pairing)
     return {"kind": "rotary", "make": make, "call": call, "dim": 64, "spec": spec} | fields
@@ -68,13 +82,15 @@ def _rotary(make: Any, call: Any, pairing: Any, **fields: Any) -> dict[str, Any]
 # --- rotary -------------------------------------------------------------------------------------
 
 
-def _transformers_rotary() -> dict[str, Any]:
+def _transformers_rotary(
+    rule: str = "default", length: int = 8192, **fields: float
+) -> dict[str, Any]:
     home = _module("transformers.models.llama.modeling_llama")
     config = _module("transformers.models.llama.configuration_llama").LlamaConfig
 
     def make(dim: int = 64, base: float = 10_000) -> Any:
-        rope = {"rope_type": "default", "rope_theta": float(base)}
-        target = config(head_dim=dim, max_position_embeddings=8192, rope_parameters=rope)
+        rope = {"rope_type": rule, **fields, "rope_theta": float(base)}
+        target = config(head_dim=dim, max_position_embeddings=length, rope_parameters=rope)
         return home.LlamaRotaryEmbedding(target)
 
     def call(target: Any, x: Any, positions: Any) -> Any:
@@ -88,33 +104,25 @@ def _transformers_rotary() -> dict[str, Any]:
 def _rotary_embedding_torch() -> dict[str, Any]:
     home = _module("rotary_embedding_torch")
 
-    def make(dim: int = 64, base: float = 10_000) -> Any:
-        return home.RotaryEmbedding(dim, theta=base)
-
     def call(target: Any, x: Any, positions: Any) -> Any:
         return target.rotate_queries_or_keys(x, offset=start_of(positions))
 
-    return _rotary(make, call, "interleaved")
+    return _rotary(_maker(home.RotaryEmbedding, "theta"), call, "interleaved")
 
 
 def _x_transformers_rotary() -> dict[str, Any]:
     home = _module("x_transformers.x_transformers")
 
-    def make(dim: int = 64, base: float = 10_000) -> Any:
-        return home.RotaryEmbedding(dim, base=base)
-
     def call(target: Any, x: Any, positions: Any) -> Any:
         freqs, scale = target(tensor_of(positions, x))
         return home.apply_rotary_pos_emb(x, freqs, scale)
 
-    return _rotary(make, call, "interleaved")
+    return _rotary(_maker(home.RotaryEmbedding), call, "interleaved")
 
 
 def _torchtune_rotary() -> dict[str, Any]:
     home = _file("torchtune", "modules/position_embeddings.py")
-
-    def make(dim: int = 64, base: int = 10_000) -> Any:
-        return home.RotaryPositionalEmbeddings(dim, max_seq_len=8192, base=base)
+    make = _maker(home.RotaryPositionalEmbeddings, max_seq_len=8192)
 
     def call(target: Any, x: Any, positions: Any) -> Any:
         indices = None if positions is None else tensor_of(positions, x)
@@ -128,22 +136,16 @@ def _torchtune_rotary() -> dict[str, Any]:
 def _torchembed_rotary() -> dict[str, Any]:
     home = _module("torchembed.positional")
 
-    def make(dim: int = 64, base: float = 10_000) -> Any:
-        return home.RotaryEmbedding(dim, max_seq_len=8192, base=base)
-
     def call(target: Any, x: Any, positions: Any) -> Any:
-        if start_of(positions):
-            raise NotOffered("it takes no positions: sequences start at 0")
+        check_from_zero(positions)
         return target(x, x)[0]
 
-    return _rotary(make, call, "half")
+    return _rotary(_maker(home.RotaryEmbedding, max_seq_len=8192), call, "half")
 
 
 def _timm_rotary() -> dict[str, Any]:
     home = _file("timm", "layers/pos_embed_sincos.py")
-
-    def make(dim: int = 64, base: float = 10_000) -> Any:
-        return home.RotaryEmbeddingCat(dim, in_pixels=False, temperature=base)
+    make = _maker(home.RotaryEmbeddingCat, "temperature", in_pixels=False)
 
     def call(target: Any, x: Any, positions: Any) -> Any:
         # The first column of a grid: the axis of its height turns, that of its width stands still.
@@ -157,29 +159,17 @@ def _timm_rotary() -> dict[str, Any]:
 
 def _equinox_rotary() -> dict[str, Any]:
     home, jax = _module("equinox"), _module("jax")
-
-    def make(dim: int = 64, base: float = 10_000) -> Any:
-        return home.nn.RotaryPositionalEmbedding(dim, theta=base)
+    make = _maker(home.nn.RotaryPositionalEmbedding, "theta")
 
     def call(target: Any, x: Any, positions: Any) -> Any:
-        if start_of(positions):
-            raise NotOffered("it takes no positions: sequences start at 0")
+        check_from_zero(positions)
         return jax.vmap(jax.vmap(target))(x)
 
     return _rotary(make, call, "half", library="jax")
 
 
 def _dynamic_rotary() -> dict[str, Any]:
-    home = _module("transformers.models.llama.modeling_llama")
-    config = _module("transformers.models.llama.configuration_llama").LlamaConfig
-    plain = _transformers_rotary()
-
-    def make(dim: int = 64, base: float = 10_000) -> Any:
-        rope = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": float(base)}
-        target = config(head_dim=dim, max_position_embeddings=64, rope_parameters=rope)
-        return home.LlamaRotaryEmbedding(target)
-
-    return plain | {"make": make, "spec": None}
+    return _transformers_rotary("dynamic", 64, factor=4.0) | {"spec": None}
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -194,17 +184,13 @@ def _positional_encodings(axes: int) -> Wrap:
             return cls(dim)
 
         def call(target: Any, positions: Any, dtype: str) -> Any:
-            import torch
-
-            zero = torch.zeros((), dtype=getattr(torch, dtype))
+            zero = _zeros(dtype=dtype)
             if axes == 1:
-                if start_of(positions):
-                    raise NotOffered("it takes no positions: sequences start at 0")
-                shape = (1, positions.shape[-1], target.org_channels)
-                return target(zero.expand(shape))[0]
+                check_from_zero(positions)
+                return target(zero.expand(1, positions.shape[-1], target.org_channels))[0]
             sizes = (positions.reshape(-1, axes).max(axis=0) + 1).tolist()
             grid = target(zero.expand(1, *sizes, target.org_channels))[0]
-            return grid[tuple(torch.from_numpy(positions).unbind(-1))]
+            return grid[tuple(tensor_of(positions, None).unbind(-1))]
 
         spec = Sinusoidal(60)
         if axes > 1:
@@ -223,27 +209,17 @@ def _torchembed_table() -> dict[str, Any]:
         return home.SinusoidalEmbedding(dim, max_seq_len=8192)
 
     def call(target: Any, positions: Any, dtype: str) -> Any:
-        import torch
-
-        if start_of(positions):
-            raise NotOffered("it takes no positions: sequences start at 0")
-        return target(torch.zeros(1, positions.shape[-1], target.dim, dtype=getattr(torch, dtype)))[
-            0
-        ]
+        check_from_zero(positions)
+        return target(_zeros(1, positions.shape[-1], target.dim, dtype=dtype))[0]
 
     return {"kind": "table", "make": make, "call": call, "dim": 64, "spec": Sinusoidal(64)}
 
 
 def _x_transformers_table() -> dict[str, Any]:
-    home = _module("x_transformers.x_transformers")
-
-    def make(dim: int = 64, base: float = 10_000) -> Any:
-        return home.ScaledSinusoidalEmbedding(dim, theta=base)
+    make = _maker(_module("x_transformers.x_transformers").ScaledSinusoidalEmbedding, "theta")
 
     def call(target: Any, positions: Any, dtype: str) -> Any:
-        import torch
-
-        x = torch.zeros(1, positions.shape[-1], 1, dtype=getattr(torch, dtype))
+        x = _zeros(1, positions.shape[-1], 1, dtype=dtype)
         rows = target(x, pos=tensor_of(positions, x))
         return rows / target.scale
 
@@ -261,14 +237,12 @@ def _torchembed_bias() -> dict[str, Any]:
         return home.ALiBiEmbedding(heads, max_seq_len=2048)
 
     def call(target: Any, q: Any, k: Any) -> Any:
-        import torch
-
         first, rows = start_of(q), q.shape[-1]
         if start_of(k):
             raise NotOffered("it takes no positions: keys start at 0")
         if first + rows != k.shape[-1]:
             raise NotOffered("queries are the last of the keys")
-        return target(torch.zeros(1, target.num_heads, rows, k.shape[-1]))[0]
+        return target(_zeros(1, target.num_heads, rows, k.shape[-1]))[0]
 
     return {"kind": "bias", "make": make, "call": call, "heads": 8, "spec": ALiBi(8)}
 

@@ -88,19 +88,14 @@ class Subject:
     versions: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        caller = "Subject"
         if self.kind not in KINDS:
-            raise ArgumentError(
-                mismatch(f"{caller}: kind", '"table", "rotary" or "bias"', self.kind)
-            )
+            raise ArgumentError(mismatch("Subject: kind", '"table", "rotary" or "bias"', self.kind))
         if self.library not in LIBRARIES:
             expected = '"numpy", "torch" or "jax"'
-            raise ArgumentError(mismatch(f"{caller}: library", expected, self.library))
+            raise ArgumentError(mismatch("Subject: library", expected, self.library))
         for name in ("dim", "heads", "axes"):
             if getattr(self, name) < 1:
-                raise ArgumentError(
-                    mismatch(f"{caller}: {name}", "at least 1", getattr(self, name))
-                )
+                raise ArgumentError(mismatch(f"Subject: {name}", "at least 1", getattr(self, name)))
 
     def build(self, **changes: Any) -> Any:
         """A fresh implementation.
@@ -193,6 +188,12 @@ def start_of(positions: np.ndarray | None) -> int:
     if (np.diff(row) != 1).any():
         raise NotOffered("it has an offset, but no positions of one's own")
     return int(row[0])
+
+
+def check_from_zero(positions: np.ndarray | None) -> None:
+    """Raise `NotOffered` unless positions are 0, 1, …, for implementations that take none."""
+    if start_of(positions) != 0:
+        raise NotOffered("it takes no positions: sequences start at 0")
 
 
 def tensor_of(positions: np.ndarray | None, x: Any) -> Any:

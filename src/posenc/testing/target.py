@@ -21,7 +21,15 @@ from posenc._core.spec.spec import Spec
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.table.base import TableSpec
-from posenc.testing.subject import Kind, Library, NotOffered, Subject, start_of, tensor_of
+from posenc.testing.subject import (
+    Kind,
+    Library,
+    NotOffered,
+    Subject,
+    check_from_zero,
+    start_of,
+    tensor_of,
+)
 
 Layout = Literal["bhsd", "bshd"]
 
@@ -74,6 +82,7 @@ def of_spec(spec: Spec, *, library: Library = "torch", name: str | None = None) 
     0
     """
     changes: dict[str, Any] = {"library": library, "spec": spec}
+    make = _maker(spec, library)
     title = name or f"{type(spec).__module__.partition('.')[0]}.{type(spec).__name__}"
     if isinstance(spec, RotarySpec):
 
@@ -83,18 +92,15 @@ def of_spec(spec: Spec, *, library: Library = "torch", name: str | None = None) 
                 return implementation(x, x, indices)[0]
             return functional.rotate(implementation, x, positions=indices)
 
-        return Subject(title, "rotary", _maker(spec, library), rotated, dim=spec.dim, **changes)
+        return Subject(title, "rotary", make, rotated, dim=spec.dim, **changes)
     if isinstance(spec, BiasSpec):
 
         def biased(implementation: Any, q: Any, k: Any) -> Any:
             q, k = _like(q, library), _like(k, library)
-            return (
-                implementation(q, k)
-                if library == "torch"
-                else functional.bias(implementation, q, k)
-            )
+            if library == "torch":
+                return implementation(q, k)
+            return functional.bias(implementation, q, k)
 
-        make = _maker(spec, library)
         return Subject(title, "bias", make, biased, heads=spec.heads, **changes)
     if isinstance(spec, TableSpec):
 
@@ -104,7 +110,6 @@ def of_spec(spec: Spec, *, library: Library = "torch", name: str | None = None) 
             return functional.table(implementation, indices, dtype=dtype)
 
         axes = len(spec.axes) if getattr(spec, "axes", None) else 1
-        make = _maker(spec, library)
         return Subject(title, "table", make, tabled, dim=spec.width, axes=axes, **changes)
     expected = "a table, a rotation or a bias"
     raise ArgumentError(mismatch("of_spec", expected, type(spec).__name__))
@@ -197,9 +202,8 @@ def adapt(
     >>> [(r.law, r.status) for r in card.results]
     [('shift', 'pass'), ('rows', 'fail')]
     """
-    caller = "adapt"
     if not callable(made):
-        raise ArgumentError(mismatch(caller, "a class or callable", type(made).__name__))
+        raise ArgumentError(mismatch("adapt", "a class or callable", type(made).__name__))
     title = str(name or getattr(made, "__name__", type(made).__name__))
     fixed = dict(arguments or {})
 
@@ -238,7 +242,7 @@ def _constructor(
     names = _parameters(implementation)
     arguments = dict(fixed)
     for what, value in {**size, **changes}.items():
-        keyword = next((n for n in _SETTINGS[what] if n in names), None)
+        keyword = _first(_SETTINGS[what], names)
         if keyword is not None and (keyword not in fixed or what in changes):
             arguments[keyword] = value
         elif what in changes:
@@ -255,19 +259,24 @@ def _parameters(target: Any) -> list[str]:
         return []
 
 
+def _first(choices: tuple[str, ...], names: list[str]) -> str | None:
+    """The first choice that is one of a function's."""
+    return next((name for name in choices if name in names), None)
+
+
+def _placed(names: list[str], positions: Any, x: Any, how: _How) -> dict[str, Any]:
+    """The argument that says where tokens of `x` stand, as positions or as an offset."""
+    if place := _first(POSITIONS, names):
+        return {place: _positions_of(positions, x, how)}
+    if start := _first(OFFSETS, names):
+        return {start: start_of(positions)}
+    check_from_zero(positions)
+    return {}
+
+
 def _call_rotary(implementation: Any, x: Any, positions: Any, how: _How) -> Any:
-    names = _parameters(implementation)
     x = x if how.layout == "bhsd" else x.swapaxes(1, 2)
-    more: dict[str, Any] = {}
-    place = next((n for n in POSITIONS if n in names), None)
-    start = next((n for n in OFFSETS if n in names), None)
-    if place is not None:
-        more[place] = _positions_of(positions, x, how)
-    elif start is not None:
-        more[start] = start_of(positions)
-    elif start_of(positions) != 0:
-        raise NotOffered("it takes no positions: sequences start at 0")
-    y = implementation(x, **more)
+    y = implementation(x, **_placed(_parameters(implementation), positions, x, how))
     if isinstance(y, tuple):
         y = y[0]
     return y if how.layout == "bhsd" else y.swapaxes(1, 2)
@@ -283,25 +292,16 @@ def _positions_of(positions: Any, x: Any, how: _How) -> Any:
 
 def _call_table(implementation: Any, positions: Any, dtype: str, how: _How) -> Any:
     names = _parameters(implementation)
-    place = next((n for n in POSITIONS if n in names), None)
-    if place is not None and names[0] == place:
+    if names and names[0] == _first(POSITIONS, names):
         return implementation(_like(positions, how.library))
     zeros = np.zeros((1, positions.shape[-1], how.dim))
     x = Subject("", "table", lambda: None, lambda: None, library=how.library).array(zeros, dtype)
-    if place is not None:
-        return implementation(x, **{place: _like(positions, how.library)})[0]
-    start = next((n for n in OFFSETS if n in names), None)
-    if start is not None:
-        return implementation(x, **{start: start_of(positions)})[0]
-    if start_of(positions) != 0:
-        raise NotOffered("it takes no positions: sequences start at 0")
-    return implementation(x)[0]
+    return implementation(x, **_placed(names, positions, x, how))[0]
 
 
 def _call_bias(implementation: Any, q: Any, k: Any, how: _How) -> Any:
     names = _parameters(implementation)
-    query = next((n for n in QUERIES if n in names), None)
-    key = next((n for n in KEYS if n in names), None)
+    query, key = _first(QUERIES, names), _first(KEYS, names)
     if query is not None and key is not None:
         return implementation(**{query: _like(q, how.library), key: _like(k, how.library)})
     first, last = start_of(k), int(k.reshape(-1)[-1])

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 MARGIN = 20.0  # bits by which evidence must exceed description: one accident in a million tables
 GUARD = 4.0  # bits by which a round number must be cheaper than the digits it stands for
-LARGEST_ODD = 63
 EXACT = 1e-15  # float64 knows no number better
 
 
@@ -45,6 +46,19 @@ def roundest_within(low: float, high: float) -> float | None:
     if best is None or bits_of(best) + GUARD > real_bits(error):
         return None
     return best
+
+
+def stated(value: float, error: float) -> tuple[float, float]:
+    """The round number that is meant, else the number itself; and the bits to write it."""
+    tidy = roundest(value, error)
+    return (value, real_bits(error)) if tidy is None else (tidy, bits_of(tidy))
+
+
+def bend_bits(lines: np.ndarray, allowed: float | np.ndarray) -> np.ndarray:
+    """Bits of entries beyond rows that go on as the last two did, with some slack for each."""
+    bend = np.abs(lines[2:] - 2 * lines[1:-1] + lines[:-2])
+    bits: np.ndarray = np.log2(np.maximum(bend / (8 * allowed), 1))
+    return bits
 
 
 def _candidates(value: float) -> list[float]:

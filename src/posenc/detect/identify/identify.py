@@ -14,7 +14,7 @@ import numpy as np
 from posenc._core.arrays.array import concrete, dtype_name, is_array
 from posenc._core.errors import ArgumentError, DTypeError, mismatch
 from posenc._core.io.checkpoints import Array, ArrayStore, open_store
-from posenc.detect.identify.result import Finding, Identification
+from posenc.detect.identify.result import Finding, Identification, finding_of
 from posenc.detect.identify.verdicts.bias import judge_bias
 from posenc.detect.identify.verdicts.example import judge_example
 from posenc.detect.identify.verdicts.table import EPS, judge_table, looks_sinusoidal
@@ -194,12 +194,10 @@ def _is_open(found: Finding | None) -> bool:
 
 def _unread(array: Array, kind: str | None, why: str) -> Finding:
     reported: Any = kind if kind in ("table", "frequencies", "slopes", "bias") else "other"
-    return Finding(
-        array.name,
+    return finding_of(
+        array,
         kind=reported,
         verdict="unread",
-        shape=array.shape,
-        dtype=array.dtype,
         remarks=(why,),
     )
 
@@ -212,11 +210,9 @@ def _nothing(array: Array, *, asked: bool) -> Finding | None:
         if LEAST_VECTOR <= array.size <= LONGEST
         else f"a vector of {LEAST_VECTOR} to {LONGEST} numbers, or a table, can be told",
     )
-    return Finding(
-        array.name,
+    return finding_of(
+        array,
         kind="other",
         verdict="unclear",
-        shape=array.shape,
-        dtype=array.dtype,
         remarks=remark,
     )

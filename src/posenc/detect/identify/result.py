@@ -9,6 +9,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.io.checkpoints import Array
 from posenc._core.spec.display import Displayed
 from posenc._core.spec.spec import Spec
 from posenc.detect.identify.fits.placement import Placement
@@ -126,6 +127,11 @@ class Finding(Displayed):
             "measures": dict(self.measures),
             "remarks": list(self.remarks),
         }
+
+
+def finding_of(array: Array, **fields: Any) -> Finding:
+    """A finding on an array, with its name, shape and dtype."""
+    return Finding(array.name, shape=array.shape, dtype=array.dtype, **fields)
 
 
 @final

@@ -21,7 +21,8 @@ KINDS = {
 
 def lines(result: Identification, *, most: int) -> Iterator[str]:
     """An identification for people: in full up to `most` findings, beyond that a line for each."""
-    yield f"{result.source}: {len(result)} of {_count(result.arrays, 'array')} with positions"
+    plural = "" if result.arrays == 1 else "s"
+    yield f"{result.source}: {len(result)} of {result.arrays} array{plural} with positions"
     yield from (f"  {remark}" for remark in result.remarks)
     if len(result) > most:
         yield from _rows(result)
@@ -113,7 +114,3 @@ def _plain(argument: Any) -> str:
     if isinstance(argument, float):
         return f"{argument:.10g}"
     return repr(argument)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

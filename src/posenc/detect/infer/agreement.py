@@ -170,8 +170,9 @@ def agreement(fit: RotationFit, turns: MeasuredTurns, asked: list[Call], unit: f
                     f"a call of {x.shape[0]} rows, {x.shape[1]} heads and {x.shape[2]} positions "
                     f"differs{'' if out is outputs[0] else ' in its second output'}"
                 )
-        tally.heads = max(tally.heads, x.shape[1])
-        tally.batch, tally.length = max(tally.batch, x.shape[0]), max(tally.length, x.shape[2])
+        tally.batch, tally.heads, tally.length = np.maximum(
+            (tally.batch, tally.heads, tally.length), x.shape[:3]
+        ).tolist()
         tally.largest = max(tally.largest, float(np.abs(x).max()))
     return tally.result(0)
 
@@ -189,13 +190,11 @@ def made_by(fit: RotationFit, x: np.ndarray, positions: np.ndarray) -> np.ndarra
     """What the encoding makes of x (..., seq, channels), float64."""
     inputs = x.astype(np.float64)
     inner = inputs if fit.channels is None else inputs[..., list(fit.channels)]
-    params = fit.params or None
-    if params is None:
-        turned = rotate(fit.spec, inner, positions=positions, role=fit.role)
-    else:  # one head, whatever the axes of x
-        flat = inner.reshape(-1, 1, *inner.shape[-2:])
-        turned = rotate(fit.spec, flat, positions=positions, role=fit.role, params=params)
-        turned = turned.reshape(inner.shape)
+    # Learned values are those of one head, whatever the axes of x.
+    flat = inner.reshape(-1, 1, *inner.shape[-2:]) if fit.params else inner
+    turned = rotate(
+        fit.spec, flat, positions=positions, role=fit.role, params=fit.params or None
+    ).reshape(inner.shape)
     if fit.channels is None:
         return np.asarray(turned)
     out = inputs.copy()

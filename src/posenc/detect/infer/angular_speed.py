@@ -19,7 +19,6 @@ class Lines(NamedTuple):
     frequency: np.ndarray  # (axes, pairs)
     error: np.ndarray  # (pairs,), of the frequencies
     origin: np.ndarray  # (pairs,): the angle at position 0
-    positive: bool
 
 
 def lines_of(turns: Turns, axes: tuple[str, ...]) -> Lines:
@@ -35,14 +34,10 @@ def lines_of(turns: Turns, axes: tuple[str, ...]) -> Lines:
     errors = np.full(count, math.inf)
     for a in range(len(axes)):
         along = [k for k in range(len(p)) if not np.delete(p[k], a).any() and p[k, a] > 0]
-        if not along:
+        if not along or not at_zero:
             return _from_differences(p, angle, error, axes)
-        if not at_zero:
-            return _from_differences(p, angle, error, axes)
-        slopes, spread = _followed(
-            p[along, a], wrapped(angle[along] - origin), error[along], turns.eps
-        )
-        frequency[a] = slopes
+        turned = wrapped(angle[along] - origin)
+        frequency[a], spread = _followed(p[along, a], turned, error[along], turns.eps)
         errors = np.minimum(errors, spread)
     predicted = p @ frequency + origin
     off = np.abs(wrapped(angle - predicted))
@@ -50,7 +45,7 @@ def lines_of(turns: Turns, axes: tuple[str, ...]) -> Lines:
     if (off > allowed).any():
         _refuse(turns, p, off, allowed)
     small = np.abs(frequency) <= 1e-12
-    return Lines(np.where(small, 0.0, frequency), errors, origin, True)
+    return Lines(np.where(small, 0.0, frequency), errors, origin)
 
 
 def _allowed(p: np.ndarray, frequency: np.ndarray, error: np.ndarray) -> np.ndarray:
@@ -122,19 +117,18 @@ def _from_differences(
         raise NotARotationError("its angles are not linear in the position")
     origin = np.where(np.abs(origin) <= 1e-5 + 4 * doubt, 0.0, origin)
     slope = np.where(np.abs(slope) <= 4 * spread, 0.0, slope) if not near else slope
-    return Lines(slope[None], spread, origin, True)
+    return Lines(slope[None], spread, origin)
 
 
 def _refuse(turns: Turns, p: np.ndarray, off: np.ndarray, allowed: np.ndarray) -> None:
     k, j = np.unravel_index(int(np.argmax(off / allowed)), off.shape)
-    place = p[k, 0] if p.shape[1] == 1 else tuple(p[k].tolist())
+    place = f"a line at position {p[k, 0]:g}"
+    if p.shape[1] > 1:
+        place = f"a plane at position {tuple(p[k].tolist())}"
     a, b = turns.pairs[int(j)]
     raise NotARotationError(
         "it is not a rotation linear in positions: the pair of channels "
-        f"{a} and {b} is {off[k, j]:.2g} rad from a line at position {place:g}"
-        if p.shape[1] == 1
-        else "it is not a rotation linear in positions: the pair of channels "
-        f"{a} and {b} is {off[k, j]:.2g} rad from a plane at position {place}"
+        f"{a} and {b} is {off[k, j]:.2g} rad from {place}"
     )
 
 

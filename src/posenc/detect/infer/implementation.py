@@ -43,10 +43,9 @@ class RefusedError(Exception):
 class RotationProbe:
     """An implementation of a rotation, called with arrays of NumPy."""
 
-    def __init__(self, function: Callable[..., Any], framework: str | None, axes: int) -> None:
+    def __init__(self, function: Callable[..., Any], framework: str | None) -> None:
         self.function = function
         self.frameworks = (framework,) if framework else FRAMEWORKS
-        self.axes = axes
         self.calls = 0
         self.style: Style | None = None
         self.refusals: list[str] = []
@@ -55,7 +54,7 @@ class RotationProbe:
 
     def __call__(self, x: np.ndarray, positions: np.ndarray) -> np.ndarray:
         """Turn x (batch, heads, seq, channels) by positions (seq,) or (seq, axes)."""
-        for style in self._styles(self.function):
+        for style in self._styles():
             try:
                 turned = self._called(style, x, positions)
             except Exception as failure:  # noqa: BLE001 - whatever other people's code raises
@@ -67,17 +66,16 @@ class RotationProbe:
         number = -1 if self.style is not None else 0
         raise RefusedError(self.refusals[number] if self.refusals else "it takes no arrays")
 
-    def _styles(self, function: Callable[..., Any]) -> Iterator[Style]:
+    def _styles(self) -> Iterator[Style]:
         if self.style is not None:
             yield self.style
             return
-        counted = needed_arguments(function) == 1
+        counted = needed_arguments(self.function) == 1
         # Layouts outside, so that the usual one is found after a call for each framework.
         for layout in ("bhs", "bsh", "bs", "th", "t"):
-            forms: tuple[str, ...] = ("t",) if "t" in layout else ("s", "1s", "bs")
-            if counted:
-                forms = () if "t" in layout else ("",)
-            for form in forms:
+            flat = "t" in layout
+            alone: tuple[str, ...] = () if flat else ("",)
+            for form in alone if counted else ("t",) if flat else ("s", "1s", "bs"):
                 for framework in filter(_loaded, self.frameworks):
                     yield Style(framework, layout, form)
 
@@ -107,7 +105,7 @@ class RotationProbe:
             out = self.function(*arguments)
         several = isinstance(out, (tuple, list))
         first = out[0] if several else out
-        self.double = dtype_name(first.dtype) == "float64" if hasattr(first, "dtype") else False
+        self.double = hasattr(first, "dtype") and dtype_name(first.dtype) == "float64"
         turned = as_numpy(first)
         if turned.shape != tokens.shape:
             self.refusals.append(f"x of shape {tokens.shape} became {turned.shape}")
@@ -139,13 +137,10 @@ def needed_arguments(function: Callable[..., Any]) -> int:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return 2
-    needed = [
-        p
+    return sum(
+        p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
         for p in parameters
-        if p.default is inspect.Parameter.empty
-        and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-    ]
-    return len(needed)
+    )
 
 
 def _loaded(framework: str) -> bool:

@@ -156,7 +156,7 @@ def _of_rotation(
     unit: float,
     framework: str | None,
 ) -> Inferred:
-    probe = RotationProbe(function, framework, len(axes))
+    probe = RotationProbe(function, framework)
     counted = needed_arguments(function) == 1
     basis = np.eye(dim, dtype=np.float32)
     for last in (LADDER[-1], SHORT):

@@ -34,7 +34,6 @@ class Turns(NamedTuple):
     angle: np.ndarray  # (positions, pairs)
     size: np.ndarray  # (positions, pairs)
     error: np.ndarray  # (positions, pairs): of the angles, by rounding
-    scaled: tuple[int, ...]  # channels that do not turn and have another size
     eps: float = FLOAT32  # of the arithmetic
 
 
@@ -45,39 +44,34 @@ def from_matrices(matrices: np.ndarray, positions: np.ndarray) -> Turns:
         raise NotARotationError("it returns NaN or infinity")
     largest = np.abs(matrices).max(axis=0)
     reached = [tuple(np.flatnonzero(largest[c] > 0).tolist()) for c in range(width)]
-    many = [c for c, outs in enumerate(reached) if len(outs) > 2]
-    if many:
-        c = many[0]
-        raise NotARotationError(
-            f"channel {c} of the input reaches {len(reached[c])} channels of the output, "
-            "where a rotation of pairs reaches two"
-        )
+    for c, outs in enumerate(reached):
+        if len(outs) > 2:
+            raise NotARotationError(
+                f"channel {c} of the input reaches {len(outs)} channels of the output, "
+                "where a rotation of pairs reaches two"
+            )
     groups: dict[tuple[int, ...], list[int]] = {}
-    scaled, moved = [], []
+    moved = []
     for c, outs in enumerate(reached):
         if len(outs) == 2:
             groups.setdefault(outs, []).append(c)
-        elif outs == (c,):
-            if (matrices[:, c, c] != 1).any():
-                scaled.append(c)
-        else:
+        elif outs != (c,):
             moved.append(c)
-    wrong = [outs for outs, inputs in groups.items() if len(inputs) != 2]
-    if wrong:
-        raise NotARotationError(
-            f"channels {wrong[0][0]} and {wrong[0][1]} of the output come from "
-            f"{len(groups[wrong[0]])} of the input, where a pair has two"
-        )
+    for outs, inputs in groups.items():
+        if len(inputs) != 2:
+            raise NotARotationError(
+                f"channels {outs[0]} and {outs[1]} of the output come from "
+                f"{len(inputs)} of the input, where a pair has two"
+            )
+    if moved:
+        # Beside pairs that turn, it is one that never does, of a rotation that writes elsewhere.
+        does = "moves to another place without turning"
+        if not groups:
+            does = "of the input reaches no channel, or another one"
+        raise NotARotationError(f"channel {moved[0]} {does}")
     chosen = sorted((inputs[0], inputs[1], outs) for outs, inputs in groups.items())
-    if moved and not chosen:
-        raise NotARotationError(
-            f"channel {moved[0]} of the input reaches no channel, or another one"
-        )
     pairs = [(a, b) for a, b, _ in chosen]
     outputs = [(outs[0], outs[1]) for _, _, outs in chosen]
-    if moved:
-        # Pairs that never turn, of a rotation that writes them elsewhere.
-        raise NotARotationError(f"channel {moved[0]} moves to another place without turning")
     first, second = _blocks(matrices, pairs, outputs)
     size = np.abs(first)
     off = np.abs(second - 1j * first) / np.maximum(size, 1e-30)
@@ -92,9 +86,7 @@ def from_matrices(matrices: np.ndarray, positions: np.ndarray) -> Turns:
     angle = np.angle(first)
     eps = _arithmetic(matrices, size)
     error = 4 * eps * np.minimum(np.abs(np.sin(angle)) + 1e-9, 1.0) + 0.0
-    return Turns(
-        tuple(pairs), tuple(outputs), width, positions, angle, size, error, tuple(scaled), eps
-    )
+    return Turns(tuple(pairs), tuple(outputs), width, positions, angle, size, error, eps)
 
 
 def _arithmetic(matrices: np.ndarray, size: np.ndarray) -> float:
@@ -107,13 +99,11 @@ def _arithmetic(matrices: np.ndarray, size: np.ndarray) -> float:
 
 def _blocks(
     matrices: np.ndarray, pairs: list[tuple[int, int]], outputs: list[tuple[int, int]]
-) -> tuple[np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, ...]:
     """What becomes of the first and of the second channel of each pair, as complex numbers."""
     a, b = (np.array([p[k] for p in pairs], dtype=int) for k in (0, 1))
     c, d = (np.array([p[k] for p in outputs], dtype=int) for k in (0, 1))
-    first = matrices[:, a, c] + 1j * matrices[:, a, d]
-    second = matrices[:, b, c] + 1j * matrices[:, b, d]
-    return first, second
+    return tuple(matrices[:, k, c] + 1j * matrices[:, k, d] for k in (a, b))
 
 
 def from_recording(x: np.ndarray, y: np.ndarray, positions: np.ndarray) -> Turns:
@@ -149,7 +139,7 @@ def from_recording(x: np.ndarray, y: np.ndarray, positions: np.ndarray) -> Turns
     size_at = np.abs(total) / np.maximum(mass, 1e-30)
     typical = float(np.sqrt(np.mean(weight)))
     error = 2.0**-21 * typical / np.sqrt(np.maximum(mass, 1e-30)) * math.sqrt(2)
-    return Turns(pairs, pairs, width, unique, np.angle(total), size_at, error, ())
+    return Turns(pairs, pairs, width, unique, np.angle(total), size_at, error)
 
 
 def _usual(
@@ -159,9 +149,8 @@ def _usual(
     width = x.shape[1]
     squares = y**2 - (size * x) ** 2
     leading, trailing = int(changed.max()) + 1, width - int(changed.min())
-    tried = {(0, d + d % 2) for d in (leading, width)}
-    tried |= {(width - d - d % 2, d + d % 2) for d in (trailing,)}
-    for begin, dim in sorted(tried):
+    even = trailing + trailing % 2
+    for begin, dim in sorted({*((0, d + d % 2) for d in (leading, width)), (width - even, even)}):
         if begin < 0 or begin + dim > width:
             continue
         n = dim // 2

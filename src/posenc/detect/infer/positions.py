@@ -95,7 +95,8 @@ def of_table(function: Callable[..., Any], framework: str | None) -> Inferred:
     eps = FLOAT32 if (rows == rows.astype(np.float32)).all() else FLOAT64
     arrangement = getattr(spec, "arrangement", None)
     start = 0 if arrangement is None else abs(arrangement.start)
-    fastest = _fastest(spec)
+    # Errors of angles grow with the largest frequency.
+    fastest = max(1.0, float(np.abs(frequencies(spec)).max()))
 
     def allowed(values: np.ndarray, positions: np.ndarray) -> np.ndarray:
         return scale * (8 * eps + 8 * eps * fastest * (positions + start))[:, None] + 0 * values
@@ -108,11 +109,6 @@ def of_table(function: Callable[..., Any], framework: str | None) -> Inferred:
         ends=REACHES,
     )
     return _inferred(spec, {}, result)
-
-
-def _fastest(spec: Any) -> float:
-    """The largest frequency, as errors of angles grow with it."""
-    return max(1.0, float(np.abs(frequencies(spec)).max()))
 
 
 def _inferred(

@@ -104,12 +104,8 @@ def rotations_of(
     if backward:
         pairing = pairing.replace(direction="backward")
         places = places._replace(pairing=pairing)
-        lines = lines._replace(frequency=-lines.frequency, origin=-lines.origin)
-    elif flipped.any():
-        lines = lines._replace(
-            frequency=np.where(flipped, -lines.frequency, lines.frequency),
-            origin=np.where(flipped, -lines.origin, lines.origin),
-        )
+    sense = np.where(flipped | backward, -1.0, 1.0)
+    lines = lines._replace(frequency=sense * lines.frequency, origin=sense * lines.origin)
     if mixing.any():
         return [mixed(lines, places, axes, unit, notes)]
     frequency, error = placed(lines, index)
@@ -176,12 +172,9 @@ def _ropes(
     count = len(total)
     phase: Any = "real" if real else "exact"
     common: dict[str, Any] = {"pairing": pairing, "phase": phase}
-    options: list[tuple[Arrangement, np.ndarray, np.ndarray]] = []
-    if len(axes) == 1:
-        arrangement = Arrangement(axes=axes, start=start)
-        options.append((arrangement, np.arange(count), np.arange(count)))
-    else:
-        options += arrangements(frequency, axes, start)
+    plain = Arrangement(axes=axes, start=start) if len(axes) == 1 else None
+    every = np.arange(count)
+    options = arrangements(frequency, axes, start) if plain is None else [(plain, every, every)]
     for arrangement, rungs, chosen in options:
         ladder_f = np.zeros(int(rungs.max()) + 1)
         ladder_e = np.zeros_like(ladder_f)
@@ -206,11 +199,10 @@ def _ropes(
             ).all():
                 yield spec, fit.remarks[:1] if bits_of(fit.base) >= NAMED else ()
     common["magnitude"] = _magnitude((), factor)
-    if len(axes) == 1:
-        common["arrangement"] = Arrangement(axes=axes, start=start)
-        yield multiples(total, doubt, base, common)
-    else:
+    if plain is None:
         yield listed(frequency, axes, start, common)
+    else:
+        yield multiples(total, doubt, base, {**common, "arrangement": plain})
 
 
 def _fits(
@@ -235,10 +227,7 @@ def _fits(
 
 
 def _asked(scaling: tuple[Scaling, ...]) -> float:
-    factor = 1.0
-    for rule in scaling:
-        factor *= rule.attention_factor()
-    return factor
+    return math.prod((rule.attention_factor() for rule in scaling), start=1.0)
 
 
 def _magnitude(scaling: tuple[Scaling, ...], factor: float) -> RotaryMagnitude:

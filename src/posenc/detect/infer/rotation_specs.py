@@ -34,9 +34,7 @@ class RotationFit(NamedTuple):
 
 def tidy(value: float, error: float) -> float:
     """The round number that is meant, if there is one within a relative error."""
-    if value <= 0:
-        return value
-    tidy = roundest(value, max(error, FLOAT32))
+    tidy = roundest(value, max(error, FLOAT32)) if value > 0 else None
     return value if tidy is None else tidy
 
 
@@ -150,15 +148,14 @@ def decaying(
     fits = fit_frequencies(frequency, 16 * FLOAT32 * np.ones(len(index)), scalings="none")
     if np.abs(slope * scale - rates).max() > 1e-3 * abs(rates[0]) or not fits:
         raise wrong
-    tidy = (
-        round(abs(scale)) if abs(abs(scale) - round(abs(scale))) < 0.02 * 1e-2 * abs(scale) else 0
-    )
+    size = abs(scale)
+    whole = round(size) if abs(size - round(size)) < 0.02 * 1e-2 * size else 0
     spec = XPos(
         dim,
         pairing=pairing,
         base=fits[0].base,
         ladder=fits[0].ladder,
-        scale=float(tidy or abs(scale)),
+        scale=float(whole or size),
         gamma=gamma,
         centre=round(centre),
     )

@@ -48,6 +48,12 @@ class Sibling(NamedTuple):
     scale: float = 1.0  # on the stated table
     start: int | None = None
 
+    def scale_and_start(self, spec: Any) -> tuple[float, int]:
+        """The factor on rows, and the position that the first one is computed at."""
+        stated = spec.magnitude.table(spec.dim) if hasattr(spec, "magnitude") else 1.0
+        start = spec.matrix.arrangement.start if self.start is None else self.start
+        return self.scale * stated, start
+
     def of(self, spec: Any) -> Any:
         """The stated encoding changed so, as far as a spec can say it."""
         changes: dict[str, Any] = {}
@@ -99,17 +105,15 @@ def _ladders(spec: Any) -> list[dict[str, Any]]:
 
 
 def _orders(spec: Any) -> list[dict[str, Any]]:
-    orders: tuple[str, ...] = ()
-    if isinstance(spec, Sinusoidal):
-        orders = ("interleaved", "sin_cos", "cos_sin")
-    elif isinstance(spec, Timestep):
-        orders = ("sin_cos", "cos_sin")
-    words = {
-        "interleaved": "sines and cosines alternate",
+    orders = {
         "sin_cos": "the sines come first, then the cosines",
         "cos_sin": "the cosines come first, then the sines",
     }
-    return [{"words": (words[o],), "order": o} for o in orders if o != spec.order]
+    if isinstance(spec, Sinusoidal):
+        orders = {"interleaved": "sines and cosines alternate", **orders}
+    elif not isinstance(spec, Timestep):
+        return []
+    return [{"words": (words,), "order": o} for o, words in orders.items() if o != spec.order]
 
 
 def _scales(spec: Any) -> list[dict[str, Any]]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -36,14 +37,12 @@ def search(
     for words, other in tried:
         hit = _found(other, sample, before, within, noisy=False)
         if hit is not None:
-            fit = _fit(words, other, hit, within)
-            fits.append(replace(fit, bits=fit.bits - penalty))
+            fits.append(_fit(words, other, hit, within, penalty))
     if not fits:
         for words, other in [((), spec), *tried]:
             hit = _found(other, sample, before, within, noisy=True)
             if hit is not None:
-                fit = _fit(words, other, hit, within)
-                fits.append(replace(fit, bits=fit.bits - (penalty if words else 0.0)))
+                fits.append(_fit(words, other, hit, within, penalty if words else 0.0))
     fits = [fit for fit in fits if fit.bits >= CLAIM or not fit.convention]
     fits.sort(key=lambda fit: -fit.bits)
     return tuple(fits[:5]), 1 + len(tried)
@@ -57,25 +56,17 @@ def _siblings(spec: Any) -> list[tuple[tuple[str, ...], Any]]:
         "half": "pairs are channels j and j + d/2",
         "interleaved": "pairs are channels 2j and 2j + 1",
     }[other]
-    ladders = []
+    ladders: list[tuple[tuple[str, ...], Any]] = [((), spec.ladder)]
     for name, ladder in EXPONENTS.items():
         if not ladder.cos_shift and spec.ladder.spacing == "geometric":
             changed = spec.ladder.replace(denominator=ladder.denominator, start=ladder.start)
             if changed != spec.ladder:
-                ladders.append((name, changed))
+                ladders.append(((name,), changed))
+    pairings = (((), spec.channels), ((words,), spec.channels.replace(order=other)))
     pairs = []
-    for words_of_order, pairing in (
-        ((), spec.channels),
-        ((words,), spec.channels.replace(order=other)),
-    ):
-        for name, ladder in [("", spec.ladder), *ladders]:
-            try:
-                variant = spec.replace(pairing=pairing, ladder=ladder)
-            except SpecError:
-                continue
-            both = words_of_order + ((name,) if name else ())
-            if both:
-                pairs.append((both, variant))
+    for (one, pairing), (two, ladder) in [*itertools.product(pairings, ladders)][1:]:
+        with contextlib.suppress(SpecError):
+            pairs.append((one + two, spec.replace(pairing=pairing, ladder=ladder)))
     return pairs
 
 
@@ -169,20 +160,11 @@ def _fit(
     spec: Any,
     hit: Attempt,
     within: Mapping[int, tuple[float, float]],
+    penalty: float = 0.0,
 ) -> Fit:
     if not math.isclose(hit.scale, 1.0, rel_tol=1e-3):
         words = (*words, f"its size is times {hit.scale:.6g}")
-    expected = 2.0 ** -min(hit.bits, 1000.0)
-    return Fit(
-        words,
-        spec,
-        tuple(hit.positions[:1000]),
-        "all" if hit.total < 4096 else "first",
-        min(expected, math.prod(high - low + 1 for low, high in within.values())),
-        hit.residual,
-        hit.bits,
-        hit.rival,
-    )
+    return hit.fit(words, spec, within, penalty)
 
 
 def check_pair(spec: Any, before: np.ndarray, after: np.ndarray) -> None:

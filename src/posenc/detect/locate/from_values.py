@@ -122,8 +122,7 @@ def _constraints(
 ) -> tuple[Constraint, ...] | None:
     spec = cache.spec
     columns = cache.columns(sibling.order)
-    scale = sibling.scale * (spec.magnitude.table(spec.dim) if hasattr(spec, "magnitude") else 1.0)
-    start = spec.matrix.arrangement.start if sibling.start is None else sibling.start
+    scale, start = sibling.scale_and_start(spec)
     constraints = []
     for dimension, value in values.items():
         column = dimension - sibling.counted_from
@@ -202,29 +201,16 @@ def _fit(
     hits = _positions(spec, reading, low, high, most=MOST)
     axes = len({c.axis for c in reading.constraints})
     expected = reading.density * (high - low + 1) ** axes
-    residual = max(
-        abs(value.middle - predicted)
-        for value, predicted in zip(
-            values.values(), predictions(spec, reading, hits.positions[0]), strict=True
-        )
-    )
-    return Fit(
-        reading.words,
-        reading.sibling.of(spec),
-        hits.positions,
-        hits.listed,
-        expected,
-        residual,
-        bits,
-    )
+    predicted = predictions(spec, reading, hits.positions[0])
+    both = zip(values.values(), predicted, strict=True)
+    residual = max(abs(value.middle - entry) for value, entry in both)
+    changed = reading.sibling.of(spec)
+    return Fit(reading.words, changed, *hits, expected, residual, bits)
 
 
 def predictions(spec: Any, reading: Interpretation, position: Any) -> list[float]:
     """What a convention gives at each of the dimensions."""
-    scale = reading.sibling.scale
-    scale *= spec.magnitude.table(spec.dim) if hasattr(spec, "magnitude") else 1.0
-    start = spec.matrix.arrangement.start
-    start = start if reading.sibling.start is None else reading.sibling.start
+    scale, start = reading.sibling.scale_and_start(spec)
     values = []
     for c in reading.constraints:
         p = position[c.axis] if isinstance(position, tuple) else position

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
@@ -17,6 +16,7 @@ from posenc.detect.locate.inverse import MOST
 from posenc.detect.locate.result import Fit
 from posenc.detect.locate.vector_problem import (
     MOST_KEPT,
+    MOST_LISTED,
     Attempt,
     MeasuredAngles,
     PhaseModel,
@@ -38,7 +38,6 @@ RAYLEIGH = 0.43  # spread of moduli at which noise has drowned the pairs; 0.46 i
 CLAIM = 16.0  # bits of evidence that make a noisy vector a position
 MOST_OF_SIBLINGS = 1 << 16
 MOST_OF_NOISE = 1 << 17
-MOST_LISTED = 1000
 NEIGHBOURS = 8
 NEAR = 2**12  # positions that are likely beforehand
 
@@ -52,10 +51,9 @@ def exactly(
     """What a convention gives if rounding, or the arithmetic of float32, is all the noise."""
     problem = problem_of(model, sample)
     measured = problem.measured
-    if not (measured.spread <= 30 * sample.floor or math.isnan(measured.spread)):
+    most_off = 30 * sample.floor
+    if measured.spread > most_off or measured.beyond > most_off:
         return None  # rounding does not do that to moduli
-    if measured.beyond > 30 * sample.floor:
-        return None
     for drift in (0.0, DRIFT) if most == MOST or not math.isnan(measured.spread) else (0.0,):
         hit = attempt(
             problem,
@@ -67,14 +65,11 @@ def exactly(
         )
         if hit is None and not drift and most == MOST:
             hit = _listed(model, sample, within)
-        if hit is None:
-            continue
-        if hit.exact:
+        if hit is not None and hit.exact:
             return hit, model
-        if drift:
-            replayed = _replayed(model, sample, hit)
-            if replayed is not None:
-                return replayed
+        replayed = _replayed(model, sample, hit) if hit is not None and drift else None
+        if replayed is not None:
+            return replayed
     return None
 
 
@@ -174,22 +169,16 @@ def _listed(
         arcs = arcs_of(FUNCTIONS[function], middle - slack, middle + slack, reach)
         moved = tuple(((begin - phases.start * step) % TURN, length) for begin, length in arcs)
         constraints.append(Constraint(0, FUNCTIONS[function], step, moved))
-    if not constraints or any(not c.arcs for c in constraints):
-        return None
-    joint = joined(tuple(constraints))
-    if joint is None:
-        return None
-    hits = on_axis(list(joint), low, high, MOST_LISTED)
-    if not hits.positions:
+    joint = joined(tuple(constraints)) if all(c.arcs for c in constraints) else None
+    hits = on_axis(list(joint), low, high, MOST_LISTED) if joint else None
+    if not joint or not hits or not hits.positions:
         return None
     expected = math.prod(density(c.arcs) for c in joint) * (high - low + 1)
     row = rebuilt(model, [(hits.positions[0],)])[0]
     off = float(np.sqrt(np.mean((sample.values - model.scale * row) ** 2)))
     total = len(hits.positions) if hits.listed == "all" else MOST_KEPT
     bits = -math.log2(max(expected, len(hits.positions) - 1, 1e-300))
-    return Attempt(
-        list(hits.positions), off, bits, None, model.scale, exact=True, spread=0.0, total=total
-    )
+    return Attempt(list(hits.positions), off, bits, None, model.scale, exact=True, total=total)
 
 
 def _replayed(model: PhaseModel, sample: Sample, hit: Attempt) -> tuple[Attempt, PhaseModel] | None:
@@ -198,7 +187,7 @@ def _replayed(model: PhaseModel, sample: Sample, hit: Attempt) -> tuple[Attempt,
         return None
     first = hit.positions[0]
     around = np.arange(first - NEIGHBOURS, first + NEIGHBOURS + 1)
-    best: tuple[float, int, Any] | None = None
+    tried: list[tuple[float, int, Any, float]] = []
     for expression in ("power", "exp", "exp_quotient"):
         ladder = model.spec.ladder
         changed = model.spec.replace(phase="float32")
@@ -209,11 +198,9 @@ def _replayed(model: PhaseModel, sample: Sample, hit: Attempt) -> tuple[Attempt,
         )
         off = np.abs(rows - sample.values).max(axis=1)
         k = int(off.argmin())
-        if best is None or off[k] < best[0]:
-            mean = float(np.sqrt(np.mean((rows[k] - sample.values) ** 2)))
-            best = float(off[k]), int(around[k]), (changed, mean)
-    assert best is not None, "three expressions"  # noqa: S101 - for the type checker
-    off_best, position, (changed, mean) = best
+        mean = float(np.sqrt(np.mean((rows[k] - sample.values) ** 2)))
+        tried.append((float(off[k]), int(around[k]), changed, mean))
+    off_best, position, changed, mean = min(tried, key=lambda entry: entry[0])
     # The libraries' powers and sines differ in the last bits, which a large angle multiplies.
     slack = 4 * sample.tolerance + 2e-7 * abs(position) * 2.0**-3
     if off_best > min(slack, 0.02) * max(abs(hit.scale), 1e-30):
@@ -244,8 +231,7 @@ def search(
     for sibling, model in tried:
         other = exactly(model, sample, within, MOST_OF_SIBLINGS)
         if other is not None:
-            fit = _fit(spec, sibling, other, within, params)
-            fits.append(replace(fit, bits=fit.bits - penalty))
+            fits.append(_fit(spec, sibling, other, within, params, penalty))
     if not any(fit.bits >= CLAIM for fit in fits):
         # Only then may it be noise: that of the stated convention, else of one near it.
         hit = noisily(first, sample, within)
@@ -256,8 +242,7 @@ def search(
             plain = model.spec.ladder.cos_shift == 0 if hasattr(model.spec, "ladder") else True
             other = noisily(model, sample, within, MOST_OF_NOISE) if plain else None
             if other is not None:
-                fit = _fit(spec, sibling, other, within, params)
-                fits.append(replace(fit, bits=fit.bits - penalty))
+                fits.append(_fit(spec, sibling, other, within, params, penalty))
     fits = [fit for fit in fits if fit.bits >= math.log2(1000) or not fit.convention]
     fits.sort(key=lambda fit: -fit.bits)
     return tuple(fits[:5]), 1 + len(tried)
@@ -284,6 +269,7 @@ def _fit(
     solution: tuple[Attempt, PhaseModel],
     within: Mapping[int, tuple[float, float]],
     params: Mapping[str, Any] | None,
+    penalty: float = 0.0,
 ) -> Fit:
     hit, model = solution
     words = list(sibling.words)
@@ -294,19 +280,7 @@ def _fit(
         changed = changed.replace(magnitude=changed.magnitude.replace(table_scale=hit.scale))
     if getattr(changed, "phase", "exact") != getattr(spec, "phase", "exact"):
         words.append("phases are formed in float32")
-    span = math.prod(high - low + 1 for low, high in within.values())
-    # `bits` counts the whole range; the density of hits follows from it.
-    expected = max(2.0 ** -min(hit.bits, 1000.0), 0.0)
-    return Fit(
-        tuple(words),
-        changed,
-        tuple(hit.positions[:MOST_LISTED]),
-        "all" if hit.total < MOST_KEPT else "first",
-        min(expected, span),
-        hit.residual,
-        hit.bits,
-        hit.rival,
-    )
+    return hit.fit(tuple(words), changed, within, penalty)
 
 
 def _scale_words(scale: float, spec: Any) -> str:

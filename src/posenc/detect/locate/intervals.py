@@ -61,13 +61,9 @@ def read_value(value: Any, caller: str) -> Interval:
     exponent = digits.as_tuple().exponent
     assert isinstance(exponent, int), "finite"  # noqa: S101 - for the type checker
     unit = Decimal(1).scaleb(exponent)
-    away = unit.copy_sign(digits)
-    cut = sorted((digits, digits + away))
-    if digits == 0:
-        cut = [-unit, unit]
+    low, high = sorted((digits, digits + unit.copy_sign(digits))) if digits else (-unit, unit)
     half = unit / 2
-    ends = (cut[0], cut[1])
-    return Interval(value.strip(), digits - half, digits + half, ends, max(0, -exponent))
+    return Interval(value.strip(), digits - half, digits + half, (low, high), max(0, -exponent))
 
 
 def _machine(value: Any, caller: str) -> Interval:

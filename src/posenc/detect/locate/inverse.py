@@ -37,11 +37,10 @@ class Angle(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """Where the coordinate may be: best first, with how far off each may be."""
+    """Where the coordinate may be: best first."""
 
     positions: np.ndarray
     costs: np.ndarray
-    spread: float
 
 
 # That a coordinate is an integer is one more angle: it makes a whole turn from each to the next.
@@ -90,13 +89,13 @@ def solve(
             worst = min(worst, squares + 5 * math.sqrt(2 * squares) + 15)
         keep = (cost < worst) & (p > low - edge) & (p < high + edge)
         if not keep.any():
-            return Candidates(p[:0], cost[:0], 0.0)
+            return Candidates(p[:0], cost[:0])
         p, variance, cost = p[keep], _picked(variance, keep), cost[keep]
         if len(p) > KEPT and INTEGER not in queue:
             best = np.argpartition(cost, KEPT)[:KEPT]
             p, variance, cost = p[best], _picked(variance, best), cost[best]
     order = np.argsort(cost, kind="stable")
-    return Candidates(p[order], cost[order], math.sqrt(_most(variance)))
+    return Candidates(p[order], cost[order])
 
 
 def _beats(angles: list[Angle], span: float) -> list[Angle]:

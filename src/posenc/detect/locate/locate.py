@@ -193,7 +193,7 @@ def _of_values(
     low, high = math.ceil(low), math.floor(high)
     fits, tried = from_values.search(table, values, low, high, conventions)
     location = Location(fits, table, (low, high), tried)
-    return replace(location, story=of_values(location, values))
+    return replace(location, story=tuple(of_values(location, values)))
 
 
 def _range(within: Any, default: tuple[float, float], caller: str) -> tuple[float, float]:
@@ -264,7 +264,7 @@ def _of_vector(
         sample = sample._replace(values=values)
     if width != table.dim:
         raise ArgumentError(mismatch(f"{caller}: x", f"a vector of width {table.dim}", width))
-    scale = _scale(table, params)
+    scale = vector_problem.scale_of(table, params)
     if isinstance(table, Learned):
         if params is None:
             todo = "`params=` holds the rows that are compared."
@@ -272,7 +272,7 @@ def _of_vector(
         fits = from_learned_table.search(table, sample, params)
         limits = (0, max(table.limits) - 1)
         location = Location(fits, spec, limits, 1)
-        return replace(location, story=of_vector(location))
+        return replace(location, story=tuple(of_vector(location)))
     # The size of what was rounded counts in units of the table.
     sample = sample._replace(size=sample.size / (abs(scale) or 1.0))
     ranges = _ranges(table, within, caller)
@@ -286,7 +286,7 @@ def _of_vector(
     location = Location(tried[0], table, ranges[0], tried[1])
     model = vector_problem.known_of(table, Sibling(()), params)
     spread = None if model is None else vector_problem.measure(model, sample.values).spread
-    return replace(location, story=of_vector(location, spread) + _odd_one_out(location, sample))
+    return replace(location, story=(*of_vector(location, spread), *_odd_one_out(location, sample)))
 
 
 def _odd_one_out(location: Location, sample: vector_problem.Sample) -> tuple[str, ...]:
@@ -318,14 +318,6 @@ def _narrowest(values: np.ndarray, dtype: str) -> str | None:
     if not np.any(single.view(np.uint32) & 0xFFFF):
         return "bfloat16"
     return "float16" if half else None
-
-
-def _scale(table: Any, params: Mapping[str, Any] | None) -> float:
-    if not hasattr(table, "magnitude"):
-        return 1.0
-    if params is not None and "scale" in params:
-        return float(params["scale"])
-    return float(table.magnitude.table(table.dim))
 
 
 def _of_zeros(table: Any, ranges: Mapping[int, tuple[float, float]]) -> Location:
@@ -369,12 +361,11 @@ def _of_turned(
         raise ArgumentError(mismatch(caller, "`before` and `x`", "x alone", todo))
     other = _sample(before, "before")
     from_rotated_pair.check_pair(spec, other.values, sample.values)
-    size = max(sample.size, float(np.sqrt(np.mean(other.values**2))))
     typical = float(np.sqrt(np.mean(other.values**2)))
     kinds = [sample.narrow or sample.dtype, other.narrow or other.dtype]
     coarse = max(kinds, key=lambda name: vector_problem.FLOOR[name])
     # Rounding is a part of the size of the numbers, and an angle is one of them over its modulus.
-    sample = sample._replace(dtype=coarse, size=size / typical)
+    sample = sample._replace(dtype=coarse, size=max(sample.size, typical) / typical)
     unit = vector_problem.Sample(sample.values / typical, coarse, sample.size)
     low, high = _range(within, (-FARTHEST, FARTHEST), caller)
     if spec.coordinates != "real":
@@ -387,4 +378,4 @@ def _of_turned(
     except SpecError as error:
         raise ArgumentError(str(error)) from error
     location = Location(fits, spec, (low, high), tried)
-    return replace(location, story=of_vector(location))
+    return replace(location, story=tuple(of_vector(location)))

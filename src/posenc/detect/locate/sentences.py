@@ -12,22 +12,13 @@ from posenc.detect.locate.alternatives import CUT, EXPLANATIONS, SWAPPED
 from posenc.detect.locate.from_values import Interpretation, predictions, readings, up_to
 from posenc.detect.locate.intervals import Interval
 from posenc.detect.locate.result import Fit, Location
-
-
-def of_values(result: Location, values: Mapping[int, Interval]) -> tuple[str, ...]:
-    """The story of values at dimensions."""
-    return tuple(_value_lines(result, values))
-
-
-def of_vector(result: Location, spread: float | None = None) -> tuple[str, ...]:
-    """The story of a whole vector."""
-    return tuple(_vector_lines(result, spread))
-
+from posenc.detect.locate.vector_problem import scale_of
 
 # --- values ---------------------------------------------------------------------------------------
 
 
-def _value_lines(result: Location, values: Mapping[int, Interval]) -> Iterator[str]:
+def of_values(result: Location, values: Mapping[int, Interval]) -> Iterator[str]:
+    """The story of values at dimensions."""
     low, high = result.within
     best, stated = result.best, result.as_stated
     if best is None:
@@ -44,9 +35,7 @@ def _value_lines(result: Location, values: Mapping[int, Interval]) -> Iterator[s
         yield f"As stated: position {_place(stated.positions[0])}."
         yield from _worked(result, stated, by_words[()], values)
         yield _at_the_same_place(result, best, stated, values)
-    for word in best.convention:
-        if word in EXPLANATIONS:
-            yield f"{word[0].upper()}{word[1:]}: {EXPLANATIONS[word]}."
+    yield from _explained(best)
     yield from _uniqueness(result, best, values)
     others = [fit for fit in result.fits if fit is not best and fit is not stated]
     if others:
@@ -57,8 +46,7 @@ def _value_lines(result: Location, values: Mapping[int, Interval]) -> Iterator[s
 
 def _none_as_stated(values: Mapping[int, Interval], result: Location) -> str:
     table: Any = result.stated
-    scale = getattr(table, "magnitude", None)
-    size = 1.0 if scale is None else abs(scale.table(table.dim))
+    size = abs(scale_of(table))
     large = [v.text for v in values.values() if abs(v.middle) > size]
     if large:
         return f"{', '.join(large)}: a sine or cosine of this table is at most {size:g} in size."
@@ -97,7 +85,7 @@ def _formula(spec: Any, reading: Interpretation, dimension: int, function: str, 
     pair = int(columns_of(changed).pair[column])
     start = changed.matrix.arrangement.start
     shown = str(p) if not start else f"({p} + {start})"
-    scale = changed.magnitude.table(changed.dim) if hasattr(changed, "magnitude") else 1.0
+    scale = scale_of(changed)
     front = "" if scale == 1 else f"{scale:.6g} * "
     ladder = changed.matrix.ladder
     geometric = isinstance(ladder, Ladder) and ladder.spacing == "geometric"
@@ -157,7 +145,8 @@ def _uniqueness(result: Location, best: Fit, values: Mapping[int, Interval]) -> 
 # --- vectors --------------------------------------------------------------------------------------
 
 
-def _vector_lines(result: Location, spread: float | None) -> Iterator[str]:
+def of_vector(result: Location, spread: float | None = None) -> Iterator[str]:
+    """The story of a whole vector."""
     low, high = result.within
     best = result.best
     if best is None:
@@ -182,9 +171,7 @@ def _vector_lines(result: Location, spread: float | None) -> Iterator[str]:
         yield f"  It is row {best.positions[0] + start} of a table that starts at {start}."
     yield f"  root mean square difference {best.residual:.2g}{_rival(best)}"
     yield f"  {_chance(best)}"
-    for word in best.convention:
-        if word in EXPLANATIONS:
-            yield f"{word[0].upper()}{word[1:]}: {EXPLANATIONS[word]}."
+    yield from _explained(best)
     if best.convention and result.as_stated is None:
         yield "As stated it is no row."
     turned = getattr(best.spec, "kind", "") == "rotary"
@@ -201,16 +188,19 @@ def _rival(fit: Fit) -> str:
 # --- both -----------------------------------------------------------------------------------------
 
 
+def _explained(fit: Fit) -> Iterator[str]:
+    """Why people write what a convention does otherwise."""
+    for word in fit.convention:
+        if word in EXPLANATIONS:
+            yield f"{word[0].upper()}{word[1:]}: {EXPLANATIONS[word]}."
+
+
 def _if(fit: Fit) -> str:
     """`, if A, B and C`."""
-    words = [w for w in fit.convention if w != SWAPPED]
-    words += [SWAPPED] if SWAPPED in fit.convention else []
-    if not words:
+    if not fit.convention:
         return ""
-    cut = [w for w in words if w == CUT]
-    words = [w for w in words if w != CUT] + cut
-    head = ", ".join(words[:-1])
-    return f", if {head} and {words[-1]}" if head else f", if {words[-1]}"
+    *others, last = sorted(fit.convention, key=lambda word: (word == CUT, word == SWAPPED))
+    return f", if {', '.join(others)} and {last}" if others else f", if {last}"
 
 
 def _chance(fit: Fit) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from posenc._core.errors import PosencError
 from posenc.detect.locate.alternatives import Sibling
 from posenc.detect.locate.inverse import MOST, Angle, Candidates, solve
+from posenc.detect.locate.result import Fit
 from posenc.encodings.table.column_phases import ColumnFunctions, Phases, columns_of, phases_of
 from posenc.functional import table
 
@@ -22,6 +23,7 @@ FLOOR = {"float64": 6e-7, "float32": 6e-7, "float16": 2e-3, "bfloat16": 1e-2}
 OURS = 1.5e-7  # what an exact table in float32 may be off
 MOST_ANGLES = 256
 MOST_KEPT = 4096
+MOST_LISTED = 1000
 
 
 class Sample(NamedTuple):
@@ -72,6 +74,15 @@ class Problem(NamedTuple):
     scale: float  # the stated factor on what `rebuild` gives
 
 
+def scale_of(spec: Any, params: Mapping[str, Any] | None = None) -> float:
+    """The factor on the rows of a table."""
+    if not hasattr(spec, "magnitude"):
+        return 1.0
+    if params is not None and "scale" in params:
+        return float(params["scale"])
+    return float(spec.magnitude.table(spec.dim))
+
+
 def known_of(spec: Any, sibling: Sibling, params: Mapping[str, Any] | None) -> PhaseModel | None:
     """The stated encoding changed as a sibling does; None where the parts do not fit."""
     try:
@@ -81,12 +92,7 @@ def known_of(spec: Any, sibling: Sibling, params: Mapping[str, Any] | None) -> P
         return None
     if sibling.roles == "swapped":
         columns = columns._replace(function=1 - columns.function)
-    scale = 1.0
-    if hasattr(changed, "magnitude"):
-        scale = changed.magnitude.table(changed.dim)
-        if params is not None and "scale" in params:
-            scale = float(params["scale"])
-    return PhaseModel(changed, columns, phases, scale)
+    return PhaseModel(changed, columns, phases, scale_of(changed, params))
 
 
 def measure(model: PhaseModel, values: np.ndarray) -> MeasuredAngles:
@@ -147,11 +153,9 @@ def differences(measured: MeasuredAngles, axis: int, positions: np.ndarray) -> n
     chosen = (measured.axis == axis) & (measured.frequency != 0)
     predicted = positions[:, None] * measured.frequency[chosen]
     turn = 2 * math.pi
-    left = []
-    for option in measured.options[chosen].T:
-        r = option - predicted
-        left.append(np.abs(r - np.rint(r / turn) * turn))
-    return np.fmin(left[0], left[1])
+    first, second = (option - predicted for option in measured.options[chosen].T)
+    left = [np.abs(r - np.rint(r / turn) * turn) for r in (first, second)]
+    return np.fmin(*left)
 
 
 def evidence(
@@ -184,8 +188,28 @@ class Attempt(NamedTuple):
     rival: tuple[Any, float] | None
     scale: float  # of the table, as measured
     exact: bool
-    spread: float
     total: int
+
+    def fit(
+        self,
+        words: tuple[str, ...],
+        spec: Any,
+        within: Mapping[int, tuple[float, float]],
+        penalty: float = 0.0,
+    ) -> Fit:
+        """What it says of a convention, less the bits that trying others beside it has cost."""
+        # `bits` counts the whole range; the density of hits follows from it.
+        expected = 2.0 ** -min(self.bits, 1000.0)
+        return Fit(
+            words,
+            spec,
+            tuple(self.positions[:MOST_LISTED]),
+            "all" if self.total < MOST_KEPT else "first",
+            min(expected, math.prod(high - low + 1 for low, high in within.values())),
+            self.residual,
+            self.bits - penalty,
+            self.rival,
+        )
 
 
 def problem_of(model: PhaseModel, sample: Sample) -> Problem:
@@ -205,13 +229,11 @@ def attempt(
 ) -> Attempt | None:
     """The position under one convention, if angles are no noisier than said."""
     measured, phases = problem.measured, problem.phases
-    axes = range(len(phases.axes))
     per_axis: list[list[tuple[float, Any]]] = []  # for each axis: (squares left, coordinate)
-    bits, spread = 0.0, 0.0
-    real = phases.real
-    for axis in axes:
+    bits = 0.0
+    real, start = phases.real, phases.start
+    for axis in range(len(phases.axes)):
         low, high = within[axis]
-        start = phases.start
         candidates = solve(
             angles(measured, axis, noise),
             low + start,
@@ -225,7 +247,6 @@ def attempt(
             return None
         rows, left = ranked
         squares = (left**2).sum(axis=1)
-        spread = max(spread, candidates.spread if candidates is not None else 0.0)
         chosen = (measured.axis == axis) & (measured.frequency != 0)
         lone = int((~np.isnan(measured.options[chosen, 1])).sum())
         pace = float(np.sqrt(np.sum(measured.frequency[chosen] ** 2)))
@@ -240,7 +261,7 @@ def attempt(
         order = np.lexsort((squares, -each.round(6)))
         per_axis.append([(float(squares[k]), _number(rows[k], start, real)) for k in order])
         bits += float(each[order[0]])
-    return _judged(problem, sample, per_axis, bits, spread)
+    return _judged(problem, sample, per_axis, bits)
 
 
 def _up_to(places: np.ndarray, low: float, high: float, real: bool) -> np.ndarray:
@@ -279,14 +300,13 @@ def _judged(
     sample: Sample,
     per_axis: list[list[tuple[float, Any]]],
     bits: float,
-    spread: float,
 ) -> Attempt:
     """The combination of coordinates that rebuilds the numbers best."""
     most = MOST_KEPT if len(per_axis) == 1 else 16
     combined = list(itertools.islice(itertools.product(*[c[:most] for c in per_axis]), MOST_KEPT))
     places = [tuple(p for _, p in parts) for parts in combined]
     rows = problem.rebuild(places)
-    scale = _scale_of(problem.scale, rows[0], sample.values)
+    scale = _fitted(problem.scale, rows[0], sample.values)
     left = sample.values - scale * rows
     off, mean = np.abs(left).max(axis=1), np.sqrt(np.mean(left**2, axis=1))
     tolerance = sample.tolerance * abs(scale)
@@ -307,7 +327,6 @@ def _judged(
         None if rival is None else (names[rival], float(mean[rival])),
         scale,
         exact,
-        spread,
         len(order),
     )
 
@@ -334,7 +353,7 @@ def rebuilt(model: PhaseModel, places: list[tuple[Any, ...]]) -> np.ndarray:
     return rows
 
 
-def _scale_of(stated: float, row: np.ndarray, values: np.ndarray) -> float:
+def _fitted(stated: float, row: np.ndarray, values: np.ndarray) -> float:
     """The factor of the table: as stated where it fits, else by least squares."""
     product, squares = float(values @ row), float(row @ row)
     fitted = product / squares if squares else stated

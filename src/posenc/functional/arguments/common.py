@@ -71,6 +71,16 @@ def require(spec: object, kind: type[Spec], verb: str) -> None:
         raise ArgumentError(mismatch(verb, expected, name_of(spec), todo))
 
 
+def values_of(params: Any) -> tuple[Any, ...]:
+    """The parameters of a call, as far as they are any."""
+    return tuple(params.values()) if isinstance(params, Mapping) else ()
+
+
+def wrong_shape(caller: str, expected: str, x: Array, todo: str = "") -> ArgumentError:
+    """The error of an array that has another shape."""
+    return ArgumentError(mismatch(caller, expected, f"shape {tuple(x.shape)}", todo))
+
+
 def name_of(spec: object) -> str:
     """The name of a spec for a message."""
     return spec.__name__ if isinstance(spec, type) else type(spec).__name__

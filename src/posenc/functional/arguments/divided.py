@@ -11,6 +11,7 @@ a shard along it, the others are, or are cut to the same shard. Arguments that a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -180,6 +181,49 @@ def apply(
     if isinstance(results, tuple):
         return tuple(joined(result, out, mesh, along, sizes) for result in results)
     return joined(results, out, mesh, along, sizes)
+
+
+def at_positions(
+    verb: Callable[..., Any],
+    spec: Any,
+    positions: Any,
+    params: Any,
+    options: Mapping[str, Any],
+    caller: str,
+    out: str,
+) -> Any:
+    """A verb of positions and parameters alone, with `out` for the last axis of its results."""
+    axes = ("axes",) if len(spec.axes) > 1 else ()
+    rows = numbered(positions, "last", axes)
+    lead = rows.labels[: len(rows.labels) - len(axes)] or ("last",)
+
+    def local(positions: Any, **params: Any) -> Any:
+        # The library is that of the positions or parameters.
+        return verb(spec, positions, params=params_of(params), **options)
+
+    parts = {"positions": rows, **of_parameters(spec, params)}
+    front = ("one",) if options.get("batch_dim") else ()
+    return apply(local, parts, (*front, *lead, out), caller, {})
+
+
+def on_tokens(
+    call: Callable[..., Any],
+    x: tuple[str, Any],
+    seq_dim: int,
+    places: Mapping[str, Any],
+    caller: str,
+    *,
+    last: int,
+    more: Mapping[str, Part] = MappingProxyType({}),
+    refused: Refused = MappingProxyType({}),
+    inplace: bool = False,
+) -> Any:
+    """A verb of an input (..., seq, channels) by name, and of what stands beside its tokens."""
+    name, value = x
+    tokens, whole = of_tokens(value, seq_dim, next(iter(places.values())), caller)
+    beside = {n: of_positions(place, tokens, last, value) for n, place in places.items()}
+    parts = {name: Part(value, tokens, leads=True), **beside, **more}
+    return apply(call, parts, tokens, caller, {**whole, **refused}, inplace=inplace)
 
 
 def _first(parts: Mapping[str, Part]) -> Any:

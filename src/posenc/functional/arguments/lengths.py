@@ -13,10 +13,8 @@ from posenc._core.arrays.array import concrete, dtype_name, is_array, is_symboli
 from posenc._core.errors import ArgumentError, DTypeError, mismatch
 from posenc._core.tracing import is_compiling, is_followed
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.functional.arguments.common import name_of, require
+from posenc.functional.arguments.common import Array, name_of, require, wrong_shape
 from posenc.kernels import Choice
-
-Array = Any
 
 
 def at_length(spec: RotarySpec, length: Any, verb: str) -> tuple[RotarySpec, Choice | None]:
@@ -61,8 +59,7 @@ def _number(length: Array, caller: str) -> int | Array:
         raise DTypeError(mismatch(caller, "an integer", name))
     if len(length.shape) != 0:
         todo = "All rows of a batch share one length."
-        received = f"shape {tuple(length.shape)}"
-        raise ArgumentError(mismatch(caller, "one number, of shape ()", received, todo))
+        raise wrong_shape(caller, "one number, of shape ()", length, todo)
     if is_torch(length) and _followed():
         return length
     value = concrete(length)

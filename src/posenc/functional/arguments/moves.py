@@ -16,9 +16,8 @@ from posenc._core.spec.spec import texts_of
 from posenc._core.tracing import compile_time, is_compiling
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import turn
+from posenc.functional.arguments.common import Array
 from posenc.kernels.reference import turned_by
-
-Array = Any
 
 # Half a unit in the last place of 1, which is also the angle below which a pair stays where it is.
 HALF_UNIT = {"bfloat16": 2.0**-9, "float16": 2.0**-12}
@@ -29,8 +28,8 @@ FAR = 64
 
 def check_alike(spec: RotarySpec, target: RotarySpec, caller: str) -> None:
     """Raise `SpecError` unless both turn the same pairs."""
-    alike = spec.dim == target.dim and spec.channels == target.channels and spec.axes == target.axes
-    if not alike or type(spec) is not type(target):
+    one, other = ((type(s), s.dim, s.channels, s.axes) for s in (spec, target))
+    if one != other:
         todo = "Other pairs cannot be reached by turning."
         raise SpecError(
             mismatch(caller, "two specs of one width, pairing and axes", repr(target), todo)

@@ -21,7 +21,7 @@ from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.tracing import is_compiling
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.functional._parameters import parameters
-from posenc.functional.arguments.common import Kernel, name_of, require
+from posenc.functional.arguments.common import Array, Kernel, name_of, require, wrong_shape
 from posenc.functional.arguments.lengths import at_length
 from posenc.functional.arguments.tokens import (
     check_length,
@@ -32,7 +32,6 @@ from posenc.functional.arguments.tokens import (
 )
 from posenc.positions import packed
 
-Array = Any
 DIRECT = ("auto", "cpu")
 
 
@@ -102,16 +101,14 @@ def _tokens(inputs: Sequence[tuple[Array, Role]], seq_dim: Any) -> int | None:
 def _divided_turn(asked: Rotation, x: Array, role: Role) -> Array:
     """The turn of an array that is divided between processes."""
     from posenc.functional.arguments import divided as _divided
-    from posenc.functional.arguments import shards as _shards
+    from posenc.functional.arguments.shards import Part
 
-    spec, seq_dim, positions = asked.spec, asked.seq_dim, asked.positions
+    spec, seq_dim, rank = asked.spec, asked.seq_dim, len(x.shape)
     require(spec, RotarySpec, "rotate")
-    caller = f"rotate({name_of(spec)})"
-    tokens, refused = _divided.of_tokens(x, seq_dim, positions, caller)
-    last = 1 if len(spec.axes) > 1 else 0
-    if (spec.per_head or 1) > 1 and len(tokens) > 2:
+    refused = {}
+    if (spec.per_head or 1) > 1 and rank > 2:
         todo = "Its heads turn differently: divide the batch."
-        refused = {**refused, tokens[-3 if seq_dim == -2 else -2]: ("all heads", todo)}
+        refused = {str(rank - (3 if seq_dim == -2 else 2)): ("all heads", todo)}
 
     def turned(x: Array, positions: Any, offset: Any, ends: Any, **params: Array) -> Array:
         part = asked._replace(
@@ -124,14 +121,21 @@ def _divided_turn(asked: Rotation, x: Array, role: Role) -> Array:
         (result,) = kernels.run(read(part), asked.kernel)
         return result
 
-    parts = {
-        "x": _shards.Part(x, tokens, leads=True),
-        "positions": _divided.of_positions(positions, tokens, last, x),
-        "offset": _divided.of_offset(asked.offset),
-        "ends": _shards.Part(asked.cu_seqlens, ("axes",)),
-        **_divided.of_parameters(spec, asked.params),
-    }
-    return _divided.apply(turned, parts, tokens, caller, refused, inplace=asked.inplace)
+    return _divided.on_tokens(
+        turned,
+        ("x", x),
+        seq_dim,
+        {"positions": asked.positions},
+        f"rotate({name_of(spec)})",
+        last=int(len(spec.axes) > 1),
+        more={
+            "offset": _divided.of_offset(asked.offset),
+            "ends": Part(asked.cu_seqlens, ("axes",)),
+            **_divided.of_parameters(spec, asked.params),
+        },
+        refused=refused,
+        inplace=asked.inplace,
+    )
 
 
 # --- a request ------------------------------------------------------------------------------------
@@ -214,7 +218,7 @@ def checked(spec: RotarySpec, x: Array, caller: str) -> tuple[Any, Any]:
     dtype = result_dtype(x, caller)
     if len(x.shape) < 2 or x.shape[-1] < spec.dim:
         expected = f"shape (..., seq, channels) with at least {spec.dim} channels"
-        raise ArgumentError(mismatch(f"{caller}: x", expected, f"shape {tuple(x.shape)}"))
+        raise wrong_shape(f"{caller}: x", expected, x)
     return xp, dtype
 
 

@@ -115,8 +115,7 @@ def _lead(q: tuple[int, ...], k: tuple[int, ...], caller: str) -> tuple[int, ...
     """The batch shape of both; a side without one serves every row."""
     if not q or not k:
         return q or k
-    fits = len(q) == len(k) and all(a == b or 1 in (a, b) for a, b in zip(q, k, strict=True))
-    if not fits:
+    if len(q) != len(k) or any(a != b and 1 not in (a, b) for a, b in zip(q, k, strict=True)):
         todo = "A side that is the same for every row has shape (seq,)."
         raise ArgumentError(
             mismatch(caller, "one batch shape of q_positions and k_positions", f"{q} and {k}", todo)

@@ -20,8 +20,7 @@ from posenc._core.arrays.coordinates import integers, reals
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.positions.counting import offset as counted_from
 from posenc._core.tracing import is_compiling
-
-Array = Any
+from posenc.functional.arguments.common import Array, wrong_shape
 
 # Where the sequence stands in the two common layouts of attention.
 LAYOUTS = {-2: "(batch, heads, seq, channels)", -3: "(batch, seq, heads, channels)"}
@@ -83,8 +82,8 @@ def token_positions(
     received = tuple(array.shape)
     if axes > 1:
         if not received or received[-1] != axes:
-            expected = f"a trailing axis of {axes} coordinates"
-            raise ArgumentError(mismatch(f"{caller}: positions", expected, f"shape {received}"))
+            label, expected = f"{caller}: positions", f"a trailing axis of {axes} coordinates"
+            raise wrong_shape(label, expected, array)
         received = received[:-1]
     aligned = align(received, lead, place, seq)
     if aligned is None and positions is None:
@@ -144,9 +143,7 @@ def with_axes(names: tuple[str, ...], positions: Array, caller: str) -> Array:
     if axes == 1:
         return positions[..., None]
     if not positions.shape or positions.shape[-1] != axes:
-        expected = f"a trailing axis of {axes} coordinates {names}"
-        received = f"shape {tuple(positions.shape)}"
-        raise ArgumentError(mismatch(caller, expected, received))
+        raise wrong_shape(caller, f"a trailing axis of {axes} coordinates {names}", positions)
     return positions
 
 

@@ -18,8 +18,14 @@ import numpy as np
 from posenc._core.errors import PosencError
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
-from posenc.detect.identify.description_length import bits_of, real_bits, roundest
-from posenc.detect.identify.fits.layout import AxisGrid, circle_tolerance, grid_of
+from posenc.detect.identify.description_length import bend_bits, stated
+from posenc.detect.identify.fits.layout import (
+    FLOAT32,
+    AxisGrid,
+    circle_tolerance,
+    fills,
+    grid_of,
+)
 from posenc.detect.identify.fits.placement import AXES, Placement
 from posenc.detect.identify.fits.table import TableFit, residual_of
 from posenc.encodings.table.fourier import Fourier
@@ -27,7 +33,6 @@ from posenc.encodings.table.fourier import Fourier
 LEAST_BANDS = 3
 MOST_AXES = 3
 MOST_OCTAVES = 24
-FLOAT32 = 2.0**-24
 
 
 class _BandColumns(NamedTuple):
@@ -104,7 +109,6 @@ def _axes(
 ) -> Iterator[tuple[_PlacedAxis, ...]]:
     """The coordinates of the rows: as they stand there, or as grids are numbered."""
     axes: list[list[_PlacedAxis]] = []
-    stride = 1
     for k in range(z.shape[1]):
         raw = table[:, laid.coordinates[k], None] if laid.coordinates else None
         alone = z.shape[1] == 1
@@ -131,12 +135,8 @@ def _axes(
             unit = _even(x[0] / half if near and half else unit, count)
             options = [(half if near else start, unit)]
         axes.append([_PlacedAxis(grid, start, unit) for start, unit in options])
-    for grid in sorted((axes[0].grid for axes in axes), key=lambda g: g.stride):
-        if grid.stride != stride:
-            return
-        stride *= grid.places
     # All axes are numbered in one way.
-    if stride == len(table):
+    if fills([options[0].grid for options in axes], len(table)):
         yield from zip(*axes, strict=True)
 
 
@@ -186,10 +186,7 @@ def _near(angle: float, guess: float) -> float:
 
 def _tidy(value: float, error: float) -> tuple[float, float] | None:
     """A frequency that is round where that is no accident, and its bits."""
-    if not 0 < value < math.inf:
-        return None
-    tidy = roundest(value, error)
-    return (value, real_bits(error)) if tidy is None else (tidy, bits_of(tidy))
+    return stated(value, error) if 0 < value < math.inf else None
 
 
 def _verified(
@@ -225,19 +222,12 @@ def _verified(
         residual = residual_of(table, spec, placement, eps)
     except PosencError:
         return None
-    if residual is None:
-        return None
-    if channels != names and laid.raw != "none":
+    if residual is None or (channels != names and laid.raw != "none"):
         return None
     evidence = 0.0
     for k, axis in enumerate(axes):
         both = np.concatenate([laid.sines[k], laid.cosines[k]])
-        line = table[axis.grid.rows][:, both]
-        bend = np.abs(line[2:] - 2 * line[1:-1] + line[:-2])
-        evidence += float(np.log2(np.maximum(bend / (8 * residual.loosest), 1)).sum())
-    bits = (
-        12
-        + sum(bits for _, bits in set(choice))
-        + sum(2 * math.log2(axis.grid.places) for axis in axes)
-    )
+        evidence += float(bend_bits(table[axis.grid.rows][:, both], residual.loosest).sum())
+    bits = 12 + sum(bits for _, bits in set(choice))
+    bits += sum(2 * math.log2(axis.grid.places) for axis in axes)
     return TableFit(spec, placement, residual.worst, residual.allowed, evidence, bits)

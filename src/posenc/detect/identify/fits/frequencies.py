@@ -96,10 +96,8 @@ def _rebuilt(guess: Guess, f: np.ndarray, tol: np.ndarray, evidence: float) -> F
         return None
     rebuilt = np.array([float(rung) for rung in rungs])
     nonzero = f > 0
-    if (rebuilt[~nonzero] != 0).any():
-        return None
     off = np.abs(rebuilt[nonzero] / f[nonzero] - 1)
-    if (off > tol[nonzero]).any():
+    if rebuilt[~nonzero].any() or (off > tol[nonzero]).any():
         return None
     ratio = float(unscaled[1] / unscaled[0]) if count > 1 else 1.0
     residual = float(off.max())

@@ -13,7 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from posenc._core.numeric.ladder import Ladder
-from posenc.detect.identify.description_length import bits_of, real_bits, roundest, roundest_within
+from posenc.detect.identify.description_length import (
+    bits_of,
+    real_bits,
+    roundest,
+    roundest_within,
+    stated,
+)
 from posenc.scaling.base import Scaling
 from posenc.scaling.linear import Linear
 from posenc.scaling.mixed_ntk import MixedNTK
@@ -64,10 +70,8 @@ def line(x: np.ndarray, y: np.ndarray, error: np.ndarray) -> tuple[float, float]
 
 def through_one(log_f: np.ndarray, tol: np.ndarray) -> tuple[float, float] | None:
     """The same for lines that begin at 0: ladders whose first frequency is 1."""
-    if abs(log_f[0]) > tol[0]:
-        return None
     j = np.arange(1, len(log_f))
-    if not len(j):
+    if abs(log_f[0]) > tol[0] or not len(j):
         return None
     low = float(((log_f[1:] - tol[1:]) / j).max())
     high = float(((log_f[1:] + tol[1:]) / j).min())
@@ -153,15 +157,11 @@ def plain(f: np.ndarray, tol: np.ndarray, count: int, scalings: str) -> Iterator
 
 def _grown_bases(slopes: tuple[float, float], count: int) -> Iterator[Guess]:
     """NTK: a round base grown by a round factor."""
-    if count < 2:
-        return
     low, high = sorted(math.exp(-slope * count) for slope in slopes)
-    if not math.isfinite(high):
+    if count < 2 or not math.isfinite(high):
         return
-    for base in BASES:
-        power = (count - 1) / count
-        if low <= base:
-            continue
+    power = (count - 1) / count
+    for base in [base for base in BASES if base < low]:
         factor = roundest_within((low / base) ** power, (high / base) ** power)
         if factor is not None and factor > 1:
             bits = 1 + bits_of(base) + bits_of(factor) + RULE + TRIED
@@ -231,8 +231,7 @@ def other_spacings(f: np.ndarray, tol: np.ndarray) -> Iterator[Guess]:
     for value in (middle, middle + slope * (len(f) - 1)):
         if value <= 0:
             return
-        error = max(reach / value, 1e-12)
-        tidy = roundest(value, error)
-        bits += real_bits(error) if tidy is None else bits_of(tidy)
-        ends.append(value if tidy is None else tidy)
+        end, cost = stated(value, max(reach / value, 1e-12))
+        bits += cost
+        ends.append(end)
     yield Guess(1e4, Ladder(spacing="linear", first=ends[0], last=ends[1]), (), bits)

@@ -7,7 +7,7 @@ to test and hard to meet by accident, so it comes first: whatever fails it is no
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -20,15 +20,23 @@ FLOAT32 = 2.0**-24
 MOVED = 2.0**-6  # radians; coarser than the rounding of bfloat16
 
 
+Order = Literal["interleaved", "sin_cos", "cos_sin"]
+
+
 class TableLayout(NamedTuple):
     """Columns by pairs and by axes."""
 
-    order: Literal["interleaved", "sin_cos", "cos_sin"]
+    order: Order
     blocks: Literal["all", "axis"]  # whether an axis has channels of its own, or a share of halves
     sines: tuple[np.ndarray, ...]  # for each axis, a column for each pair
     cosines: tuple[np.ndarray, ...]
     lone: int | None  # the column of a sine that has no cosine
     short: int  # pairs that the last axis lacks
+
+    @property
+    def several(self) -> bool:
+        """Whether positions have more than one coordinate."""
+        return len(self.sines) > 1
 
 
 class AxisGrid(NamedTuple):
@@ -49,16 +57,16 @@ def layouts(table: np.ndarray, eps: float) -> Iterator[TableLayout]:
     rows = np.unique(np.linspace(0, len(table) - 1, min(len(table), SAMPLE)).astype(int))
     squares = table[rows] ** 2
     columns = table.shape[1]
-    first, second, lone = _interleaved(columns)
-    if first and _on_circle(squares, first[0], second[0], eps):
-        yield from _split("interleaved", first[0], second[0], lone, columns)
-        yield from _unequal("interleaved", table, first[0], second[0], lone)
+    even = 2 * np.arange(columns // 2)
+    if len(even) and _on_circle(squares, even, even + 1, eps):
+        last = columns - 1 if columns % 2 else None
+        yield from _split("interleaved", even, even + 1, last, columns)
+        yield from _unequal("interleaved", table, even, even + 1, last)
     for first, second, lone in _halves(squares, eps):
         if not all(_on_circle(squares, a, b, eps) for a, b in zip(first, second, strict=True)):
             continue
-        names: tuple[Literal["sin_cos", "cos_sin"], ...] = ("sin_cos", "cos_sin")
-        for name in names:
-            sines, cosines = (first, second) if name == "sin_cos" else (second, first)
+        ways: list[tuple[Order, Blocks, Blocks]] = [("sin_cos", first, second)]
+        for name, sines, cosines in [*ways, ("cos_sin", second, first)]:
             if len(first) > 1 or lone is not None:
                 yield TableLayout(name, "axis", tuple(sines), tuple(cosines), lone, 0)
             else:
@@ -66,24 +74,18 @@ def layouts(table: np.ndarray, eps: float) -> Iterator[TableLayout]:
                 yield from _unequal(name, table, sines[0], cosines[0], lone)
 
 
-Pairs = tuple[list[np.ndarray], list[np.ndarray], int | None]
-
-
-def _interleaved(columns: int) -> Pairs:
-    pairs = np.arange(columns // 2)
-    lone = columns - 1 if columns % 2 else None
-    return ([2 * pairs], [2 * pairs + 1], lone) if len(pairs) else ([], [], None)
+Blocks = list[np.ndarray]
+Pairs = tuple[Blocks, Blocks, int | None]
 
 
 def _split(
-    order: Literal["interleaved", "sin_cos", "cos_sin"],
+    order: Order,
     sines: np.ndarray,
     cosines: np.ndarray,
     lone: int | None,
     columns: int,
 ) -> Iterator[TableLayout]:
     """One block as one axis, or dealt to several in equal shares."""
-    blocks: Literal["all", "axis"] = "axis" if order == "interleaved" else "all"
     pairs = len(sines)
     for axes in range(1, MOST_AXES + 1):
         share = -(-columns // (2 * axes)) if axes > 1 else pairs
@@ -93,18 +95,11 @@ def _split(
         cuts = [min(share * a, pairs) for a in range(1, axes)]
         if min(np.diff([0, *cuts, pairs])) < 1:
             continue
-        yield TableLayout(
-            order,
-            blocks,
-            tuple(np.split(sines, cuts)),
-            tuple(np.split(cosines, cuts)),
-            lone,
-            short if axes > 1 else 0,
-        )
+        yield _dealt(order, sines, cosines, cuts, lone, short if axes > 1 else 0)
 
 
 def _unequal(
-    order: Literal["interleaved", "sin_cos", "cos_sin"],
+    order: Order,
     table: np.ndarray,
     sines: np.ndarray,
     cosines: np.ndarray,
@@ -122,10 +117,21 @@ def _unequal(
     cuts = np.flatnonzero(fast[1:] & ~fast[:-1]) + 1
     shares = np.diff([0, *cuts, len(sines)])
     if lone is None and 0 < len(cuts) < MOST_AXES and len(set(shares.tolist())) > 1:
-        blocks: Literal["all", "axis"] = "axis" if order == "interleaved" else "all"
-        yield TableLayout(
-            order, blocks, tuple(np.split(sines, cuts)), tuple(np.split(cosines, cuts)), None, 0
-        )
+        yield _dealt(order, sines, cosines, cuts, None, 0)
+
+
+def _dealt(
+    order: Order,
+    sines: np.ndarray,
+    cosines: np.ndarray,
+    cuts: Any,
+    lone: int | None,
+    short: int,
+) -> TableLayout:
+    """One block with cuts between its axes."""
+    blocks: Literal["all", "axis"] = "axis" if order == "interleaved" else "all"
+    parts = tuple(np.split(sines, cuts)), tuple(np.split(cosines, cuts))
+    return TableLayout(order, blocks, *parts, lone, short)
 
 
 def _halves(squares: np.ndarray, eps: float) -> Iterator[Pairs]:
@@ -181,6 +187,16 @@ def _on_circle(squares: np.ndarray, a: np.ndarray, b: np.ndarray, eps: float) ->
     sums = squares[:, a] + squares[:, b]
     most, least = sums.max(), sums.min()
     return bool(most - least <= 2 * circle_tolerance(eps) * most) and most > 0
+
+
+def fills(grids: list[AxisGrid], rows: int) -> bool:
+    """Whether axes are those of one grid over all rows: each repeats as the faster ones end."""
+    stride = 1
+    for grid in sorted(grids, key=lambda grid: grid.stride):
+        if grid.stride != stride:
+            return False
+        stride *= grid.places
+    return stride == rows
 
 
 def grid_of(z: np.ndarray, eps: float) -> AxisGrid | None:

@@ -13,7 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from posenc._core.numeric.ladder import Ladder
-from posenc.detect.identify.description_length import bits_of, real_bits, roundest, roundest_within
+from posenc.detect.identify.description_length import (
+    bits_of,
+    real_bits,
+    roundest,
+    roundest_within,
+    stated,
+)
 from posenc.detect.identify.fits.ladders import BASES, RULE, Base, Guess, bases, line, through_one
 from posenc.scaling.base import Scaling
 from posenc.scaling.llama3 import Llama3
@@ -73,8 +79,7 @@ def _common_slopes(
             return None
         intervals.append(begun)
     if slow > 1:
-        x = np.arange(slow, dtype=np.float64)
-        ended = line(x, log_f[-slow:], tol[-slow:])
+        ended = line(np.arange(slow, dtype=np.float64), log_f[-slow:], tol[-slow:])
         if ended is None:
             return None
         intervals.append(ended)
@@ -177,11 +182,8 @@ def _lengths_of_bounds(
     # slow one, and held within 0 and d - 1.
     fast_from, fast_to = (0.0 if low == 0 else at(low)), at(low + 1)
     slow_from, slow_to = at(high - 1), (math.inf if high >= last else at(high))
-    if high == low:
-        slow_from = at(high - 1)
-    for stated in (32.0, None):
-        fast = stated
-        slow = 1.0
+    for usual in (32.0, None):
+        fast, slow = usual, 1.0
         begin, end = slow_from * slow, slow_to * slow
         if fast is not None:
             begin, end = max(begin, fast_from * fast), min(end, fast_to * fast)
@@ -251,20 +253,19 @@ def _broken_bounds(ramp: _Ramp, inside: np.ndarray, factor: float, bits: float) 
     else:
         cost = bits_of(tidy)
     fast = tidy / (2 * math.pi * ramp.base ** (low / ramp.pairs))
-    tidy_fast = roundest(fast, error)
-    cost += 2 + (real_bits(error) if tidy_fast is None else bits_of(tidy_fast))
-    fast = fast if tidy_fast is None else tidy_fast
+    fast, written = stated(fast, error)
     if fast > 1:
         scaling = YaRN(factor, original_length=int(tidy), beta_fast=fast, rounding="none")
-        yield Guess(ramp.base, Ladder(), (scaling,), bits + cost)
+        yield Guess(ramp.base, Ladder(), (scaling,), bits + (cost + 2 + written))
 
 
 def _by_turns(ramp: _Ramp, factor: float, bits: float) -> Iterator[Guess]:
     """The rule of Llama 3, and YaRN as its paper has it: linear in the turns of a pair."""
     inside = ramp.inside
     kept = 1 - ramp.t
-    for low, stated in ((1.0, 4.0), (1.0, 32.0), (1.0, None)):
-        high = stated
+    low = 1.0
+    for usual in (4.0, 32.0, None):
+        high = usual
         if high is None:
             if len(inside) < 2:
                 return

@@ -15,7 +15,15 @@ import numpy as np
 from posenc._core.arrays.array import library
 from posenc._core.errors import PosencError
 from posenc._core.numeric.ladder import Ladder
-from posenc.detect.identify.fits.layout import AxisGrid, TableLayout, grid_of, layouts
+from posenc.detect.identify.description_length import bend_bits
+from posenc.detect.identify.fits.layout import (
+    FLOAT32,
+    AxisGrid,
+    TableLayout,
+    fills,
+    grid_of,
+    layouts,
+)
 from posenc.detect.identify.fits.line import Line, fit_line
 from posenc.detect.identify.fits.placement import Placement
 from posenc.detect.identify.fits.table_specs import Sighting, SpecGuess, TableAxis, specs
@@ -23,7 +31,7 @@ from posenc.encodings.table.base import TableSpec, columns
 from posenc.encodings.table.fourier import Fourier
 from posenc.functional import table as build
 
-FLOAT32, FLOAT16 = 2.0**-24, 2.0**-11
+FLOAT16 = 2.0**-11
 LEAST_ROWS, LEAST_COLUMNS = 3, 2
 PIECE = 2**20  # entries that are rebuilt at a time
 CLASSIC = 4.0  # roundings of float32 in a phase: of the product, and of the frequency
@@ -89,7 +97,7 @@ def fit_table(rows: np.ndarray, *, eps: float, noise: float = 0.0) -> tuple[Tabl
 def _fits(
     table: np.ndarray, layout: TableLayout, present: np.ndarray, eps: float, noise: float
 ) -> Iterator[TableFit]:
-    several = len(layout.sines) > 1
+    several = layout.several
     zeros = np.flatnonzero(~present)
     leading = bool((zeros == np.arange(len(zeros))).all())
     prefix = len(zeros) if several and leading else 0
@@ -112,17 +120,10 @@ def _fits(
                 if fit is None:
                     continue
                 solved = True
-                spec, residual = fit
-                evidence = _evidence(body / scale, seen, residual.loosest / scale)
-                yield TableFit(
-                    spec,
-                    guess.placement,
-                    residual.worst,
-                    residual.allowed,
-                    evidence,
-                    guess.bits,
-                    guess.remarks,
-                )
+                spec, off = fit
+                evidence = _evidence(body / scale, seen, off.loosest / scale)
+                weights = evidence, guess.bits, guess.remarks
+                yield TableFit(spec, guess.placement, off.worst, off.allowed, *weights)
         if solved:
             return
 
@@ -140,7 +141,7 @@ def _axes(
     body: np.ndarray, layout: TableLayout, eps: float, blur: float, noise: float
 ) -> list[TableAxis] | None:
     """Grid and lines of each axis, or None where one has none."""
-    several = len(layout.sines) > 1
+    several = layout.several
     axes = []
     for sines, cosines in zip(layout.sines, layout.cosines, strict=True):
         z = body[:, cosines] + 1j * body[:, sines]
@@ -153,26 +154,16 @@ def _axes(
         extra = 1 if layout.lone is not None and not several else 0
         axes.append(TableAxis(grid, lines, len(sines) + extra))
     axes[-1] = axes[-1]._replace(pairs=axes[-1].pairs + layout.short)
-    if several and not _is_grid([axis.grid for axis in axes], len(body)):
+    if several and not fills([axis.grid for axis in axes], len(body)):
         return None
     return axes
-
-
-def _is_grid(grids: list[AxisGrid], rows: int) -> bool:
-    stride = 1
-    for grid in sorted(grids, key=lambda grid: grid.stride):
-        if grid.stride != stride:
-            return False
-        stride *= grid.places
-    return stride == rows
 
 
 def _choices(axes: list[TableAxis]) -> Iterator[tuple[Line, ...]]:
     """A line for each axis: the likeliest of all, then the others of a single axis."""
     yield tuple(axis.lines[0] for axis in axes)
     if len(axes) == 1:
-        for line in axes[0].lines[1:]:
-            yield (line,)
+        yield from ((line,) for line in axes[0].lines[1:])
 
 
 def _evidence(body: np.ndarray, seen: Sighting, allowed: float) -> float:
@@ -180,10 +171,7 @@ def _evidence(body: np.ndarray, seen: Sighting, allowed: float) -> float:
     bits = 0.0
     for a, axis in enumerate(seen.axes):
         chosen = np.concatenate([seen.layout.sines[a], seen.layout.cosines[a]])
-        line = body[axis.grid.rows][:, chosen]
-        if len(line) >= 3:
-            bend = np.abs(line[2:] - 2 * line[1:-1] + line[:-2])
-            bits += float(np.log2(np.maximum(bend / (8 * allowed), 1)).sum())
+        bits += float(bend_bits(body[axis.grid.rows][:, chosen], allowed).sum())
     return bits
 
 
@@ -213,8 +201,7 @@ def _classic(spec: Any) -> Iterator[TableSpec]:
 
 
 def _scale_of(spec: Any) -> float:
-    magnitude = getattr(spec, "magnitude", None)
-    return 1.0 if magnitude is None else float(magnitude.table(spec.dim))
+    return float(spec.magnitude.table(spec.dim)) if hasattr(spec, "magnitude") else 1.0
 
 
 def residual_of(

@@ -14,16 +14,15 @@ from typing import Any, Literal, NamedTuple
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.magnitude import Magnitude
-from posenc.detect.identify.description_length import bits_of, real_bits, roundest, roundest_within
+from posenc.detect.identify.description_length import bits_of, real_bits, roundest_within, stated
 from posenc.detect.identify.fits.ladders import Base, bases, same_ladder
-from posenc.detect.identify.fits.layout import AxisGrid, TableLayout
+from posenc.detect.identify.fits.layout import FLOAT32, AxisGrid, TableLayout
 from posenc.detect.identify.fits.line import Line
 from posenc.detect.identify.fits.placement import AXES, Placement
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.fourier import Fourier
 from posenc.encodings.table.sinusoidal import Sinusoidal
 
-FLOAT32 = 2.0**-24
 Rungs = list[tuple[tuple[float, float], int, int]]  # slopes, count and channels of each ladder
 
 
@@ -45,11 +44,6 @@ class Sighting(NamedTuple):
     prefix: int  # leading rows of zeros
     pad: int | None  # the one row of zeros
     eps: float
-
-    @property
-    def several(self) -> bool:
-        """Whether positions have more than one coordinate."""
-        return len(self.axes) > 1
 
     @property
     def slowest_first(self) -> list[int]:
@@ -82,11 +76,11 @@ class _SpecTraits(NamedTuple):
 def specs(seen: Sighting, lines: tuple[Line, ...]) -> Iterator[SpecGuess]:
     """The specs that may be behind a sighting, with a line for each axis."""
     steps = {line.step for line in lines}
-    if len(steps) > 1 or (seen.several and steps != {1}):
+    if len(steps) > 1 or (seen.layout.several and steps != {1}):
         return
     placement = _placement(seen, lines)
     bits = 4 + sum(1 + 2 * math.log2(1 + abs(line.start)) for line in lines)
-    if seen.several:
+    if seen.layout.several:
         bits += sum(2 * math.log2(axis.grid.places) for axis in seen.axes)
     if seen.pad is not None:
         bits += 4
@@ -134,11 +128,8 @@ def _magnitudes(seen: Sighting) -> Iterator[tuple[Magnitude, float]]:
             yield Magnitude(table_scale=name), 1.0 if value == 1 else 3.0
         if abs(scale / value - 1) <= error:
             return
-    tidy = roundest(scale, error)
-    if tidy is not None:
-        yield Magnitude(table_scale=tidy), bits_of(tidy)
-    else:
-        yield Magnitude(table_scale=scale), real_bits(error)
+    value, bits = stated(scale, error)
+    yield Magnitude(table_scale=value), bits
 
 
 def _odds(seen: Sighting) -> tuple[str, ...]:
@@ -148,7 +139,7 @@ def _odds(seen: Sighting) -> tuple[str, ...]:
         return ("sin_extra",)
     if channels < seen.dim:
         return ("zero_pad",)
-    if seen.several:
+    if seen.layout.several:
         return ("cut",)
     return ("sin_extra", "cut") if seen.layout.order != "cos_sin" else ("sin_extra",)
 
@@ -194,12 +185,14 @@ def _spec(seen: Sighting, words: _SpecTraits) -> tuple[TableSpec, Placement] | N
     dim, layout, placement = seen.dim, seen.layout, words.placement
     whole = all(value == int(value) for value in placement.starts)
     shared = len(words.firsts.values) == 1
-    own_channels = layout.order == "interleaved" or layout.blocks == "axis" or not seen.several
+    own_channels = (
+        layout.order == "interleaved" or layout.blocks == "axis" or not seen.layout.several
+    )
     base = words.base
     ladders = [Ladder(denominator=base.denominator, first=f) for f in words.firsts.values]
     if own_channels and shared and whole:
         start, place = 0, placement
-        if not seen.several and placement.step == 1:
+        if not seen.layout.several and placement.step == 1:
             start, place = int(placement.starts[0]), placement._replace(starts=(0,))
         spec = Sinusoidal(
             dim,
@@ -214,7 +207,7 @@ def _spec(seen: Sighting, words: _SpecTraits) -> tuple[TableSpec, Placement] | N
     plain = words.magnitude == Magnitude() and words.odd == "sin_extra"
     if not plain or seen.pad is not None or placement.prefix or dim % 2:
         return None
-    blocks: Literal["all", "axis"] = layout.blocks if seen.several else "all"
+    blocks: Literal["all", "axis"] = layout.blocks if seen.layout.several else "all"
     rungs: Any = ladders[0] if shared else tuple(ladders[a] for a in seen.slowest_first)
     fourier = Fourier(
         dim,
@@ -229,7 +222,7 @@ def _spec(seen: Sighting, words: _SpecTraits) -> tuple[TableSpec, Placement] | N
 
 def _arrangement(seen: Sighting, words: _SpecTraits, start: int, pad: int | None) -> Arrangement:
     placement = words.placement
-    if not seen.several:
+    if not seen.layout.several:
         if pad is None:
             return Arrangement(start=start)
         return Arrangement(start=start, pad=placement.step * pad + int(placement.starts[0]))

@@ -10,7 +10,7 @@ import numpy as np
 from posenc._core.errors import PosencError
 from posenc._core.io.checkpoints import MOST_ENTRIES, Array
 from posenc.detect.identify.description_length import MARGIN, bits_of, roundest_within
-from posenc.detect.identify.result import Finding
+from posenc.detect.identify.result import Finding, finding_of
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.decay import Decay
 from posenc.encodings.bias.t5 import T5
@@ -36,18 +36,15 @@ class Buckets(NamedTuple):
 
 def judge_bias(array: Array) -> Finding:
     """What an array is whose name says that it biases attention by relative position."""
-    about: dict[str, Any] = {"shape": array.shape, "dtype": array.dtype}
     shape = tuple(n for n in array.shape if n != 1)
-    if len(shape) == 3 and array.size <= MOST_ENTRIES:
-        finding = _written_out(array, shape, about)
-        if finding is not None:
-            return finding
     if len(shape) == 2:
-        return _table(array, shape, about)
-    return Finding(array.name, kind="bias", verdict="unclear", **about)
+        return _table(array, shape)
+    small = len(shape) == 3 and array.size <= MOST_ENTRIES
+    finding = _written_out(array, shape) if small else None
+    return finding or finding_of(array, kind="bias", verdict="unclear")
 
 
-def _table(array: Array, shape: tuple[int, ...], about: dict[str, Any]) -> Finding:
+def _table(array: Array, shape: tuple[int, ...]) -> Finding:
     """A learned scalar for each bucket, or each offset in a window, and head."""
     rows, heads = shape
     spec: Any = None
@@ -63,12 +60,10 @@ def _table(array: Array, shape: tuple[int, ...], about: dict[str, Any]) -> Findi
     else:
         remarks = [f"{rows} rows for {heads} heads"]
     verdict: Any = "by_name" if spec is not None else "unknown"
-    return Finding(
-        array.name, kind="bias", verdict=verdict, spec=spec, remarks=tuple(remarks), **about
-    )
+    return finding_of(array, kind="bias", verdict=verdict, spec=spec, remarks=tuple(remarks))
 
 
-def _written_out(array: Array, shape: tuple[int, ...], about: dict[str, Any]) -> Finding | None:
+def _written_out(array: Array, shape: tuple[int, ...]) -> Finding | None:
     """(heads, queries, keys): each head a function of the distance, if it is one."""
     bias = np.asarray(array.read(), dtype=np.float64).reshape(shape)
     heads, queries, keys = shape
@@ -82,13 +77,10 @@ def _written_out(array: Array, shape: tuple[int, ...], about: dict[str, Any]) ->
     if not np.isfinite(bias[:, seen]).all() or (by_distance[:, numbers] != bias).any():
         return None
     distances = np.arange(1 - queries, keys)
-    linear = _linear(array, by_distance, distances, about)
-    return linear if linear is not None else _buckets(array, by_distance, distances, about)
+    return _linear(array, by_distance, distances) or _buckets(array, by_distance, distances)
 
 
-def _linear(
-    array: Array, by_distance: np.ndarray, distances: np.ndarray, about: dict[str, Any]
-) -> Finding | None:
+def _linear(array: Array, by_distance: np.ndarray, distances: np.ndarray) -> Finding | None:
     from posenc.detect.identify.verdicts.vector import judge_vector
 
     past = distances < 0
@@ -101,7 +93,7 @@ def _linear(
         or (np.abs(rebuilt - by_distance)[:, past] > 2.0**-7 * np.abs(rebuilt[:, past])).any()
     ):
         return None
-    decay = _decay(array, -slopes, by_distance[:, distances > 0], about)
+    decay = _decay(array, -slopes, by_distance[:, distances > 0])
     if decay is not None:
         return decay
     inner = Array(array.name, array.dtype, (len(slopes),), lambda begin, end: -slopes[begin:end])
@@ -111,8 +103,8 @@ def _linear(
     later = by_distance[:, distances > 0]
     masked = later.size and (later == -math.inf).all()
     form: Any = "causal" if masked or not later.any() else "symmetric"
-    return Finding(
-        array.name,
+    return finding_of(
+        array,
         kind="bias",
         verdict=finding.verdict,
         spec=finding.spec.replace(form=form),
@@ -122,13 +114,10 @@ def _linear(
             *(("minus infinity after the query: a causal mask was added",) if masked else ()),
             *finding.remarks,
         ),
-        **about,
     )
 
 
-def _decay(
-    array: Array, rates: np.ndarray, later: np.ndarray, about: dict[str, Any]
-) -> Finding | None:
+def _decay(array: Array, rates: np.ndarray, later: np.ndarray) -> Finding | None:
     """The mask of retention in log space: its rates, and minus infinity after the query."""
     if not later.size or (later != -math.inf).any():
         return None
@@ -145,8 +134,8 @@ def _decay(
         rounded = float(np.abs(np.expm1(-rates) - np.expm1(-computed)).max()) <= 2.0**-23
         if off <= tolerance or rounded:
             evidence = -math.log2(2 * tolerance) * len(rates)
-            return Finding(
-                array.name,
+            return finding_of(
+                array,
                 kind="bias",
                 verdict="claimed" if evidence >= MARGIN + 4 else "unclear",
                 spec=spec,
@@ -157,14 +146,11 @@ def _decay(
                     "description": 4.0,
                 },
                 remarks=("the decay of retention, written out in full",),
-                **about,
             )
     return None
 
 
-def _buckets(
-    array: Array, by_distance: np.ndarray, distances: np.ndarray, about: dict[str, Any]
-) -> Finding | None:
+def _buckets(array: Array, by_distance: np.ndarray, distances: np.ndarray) -> Finding | None:
     """Distances that share their bias in every head, compared with logarithmic buckets."""
     if len(distances) < LEAST_REACH:
         return None
@@ -181,14 +167,13 @@ def _buckets(
         remarks.append(f"a largest distance from {fits[0].least} to {fits[0].most} gives the same")
     # An edge or none at every distance: a bit each, but for those that a single width explains.
     evidence = float(len(distances) - seen)
-    return Finding(
-        array.name,
+    return finding_of(
+        array,
         kind="bias",
         verdict="claimed" if evidence >= 40 and len(fits) < 4 else "unclear",
         spec=best,
         measures={"residual": 0.0, "evidence": evidence, "description": 15.0},
         remarks=tuple(remarks),
-        **about,
     )
 
 

@@ -15,9 +15,9 @@ import numpy as np
 from posenc import registry
 from posenc._core.io.checkpoints import MOST_ENTRIES, Array
 from posenc._core.spec.example import USUAL
-from posenc.detect.identify.description_length import MARGIN
+from posenc.detect.identify.description_length import MARGIN, bend_bits
 from posenc.detect.identify.fits.placement import Placement
-from posenc.detect.identify.result import Finding, Kind
+from posenc.detect.identify.result import Finding, Kind, finding_of
 from posenc.functional import bias, frequencies, table
 
 SLACK = 4.0  # roundings of an entry, as stored and as computed
@@ -48,12 +48,10 @@ def judge_example(array: Array, kind: Kind, eps: float) -> Finding | None:
     description = math.log2(len(candidates))
     claimed = not others and best.evidence - description >= MARGIN
     known = f"tried was {type(best.spec).__name__} with the fields of its example and its defaults"
-    return Finding(
-        array.name,
+    return finding_of(
+        array,
         kind=kind,
         verdict="claimed" if claimed else "unclear",
-        shape=array.shape,
-        dtype=array.dtype,
         spec=best.spec,
         placement=Placement(("position",), shape[:1], (1,), (0,)) if kind == "table" else None,
         measures={
@@ -116,7 +114,5 @@ def _evidence(values: np.ndarray, eps: float) -> float:
     """Bits beyond lines that go on as they did; of a bias, those of its first and last query."""
     lines = np.moveaxis(values[:, [0, -1]], -1, 0) if values.ndim == 3 else values
     with np.errstate(invalid="ignore"):
-        bend = np.abs(lines[2:] - 2 * lines[1:-1] + lines[:-2])
-        size = np.maximum(np.abs(lines[2:]), 1.0)
-        bits = np.log2(np.maximum(bend / (8 * SLACK * eps * size), 1))
+        bits = bend_bits(lines, SLACK * eps * np.maximum(np.abs(lines[2:]), 1.0))
     return float(bits[np.isfinite(bits)].sum())

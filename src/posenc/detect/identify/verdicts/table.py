@@ -12,7 +12,7 @@ from posenc.detect.identify.description_length import MARGIN
 from posenc.detect.identify.fits.bands import fit_bands
 from posenc.detect.identify.fits.layout import circle_tolerance, layouts
 from posenc.detect.identify.fits.table import TableFit, fit_table, residual_of
-from posenc.detect.identify.result import Finding
+from posenc.detect.identify.result import Finding, finding_of
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.functional import table as build
 
@@ -101,7 +101,6 @@ def _rows(array: Array, shape: tuple[int, int, bool], count: int) -> np.ndarray:
 
 def judge_table(array: Array, *, named: bool) -> Finding | None:
     """What a table is; None where neither its name nor its numbers make it one of positions."""
-    about: dict[str, Any] = {"shape": array.shape, "dtype": array.dtype}
     for shape in _shapes(array.shape):
         rows, width, turned = shape
         if rows < 2 or width < 2 or width > MOST_ENTRIES or (turned and array.size > MOST_ENTRIES):
@@ -110,15 +109,15 @@ def judge_table(array: Array, *, named: bool) -> Finding | None:
         values = _rows(array, shape, count)
         if not np.isfinite(values).all():
             remark = "it holds NaN or infinity"
-            return Finding(array.name, kind="table", verdict="unclear", remarks=(remark,), **about)
+            return finding_of(array, kind="table", verdict="unclear", remarks=(remark,))
         eps = precision(values, array.dtype)
         fits = fit_table(values, eps=eps)
         if len(fits) != 1:  # none, or several placements
             fits = fit_bands(values, eps=eps) or fits
         if fits:
             values = values[: fits[0].placement.rows]
-            return _judged(array, shape, values, fits, about)
-    return _likeness(array, about) if named else None
+            return _judged(array, shape, values, fits)
+    return _likeness(array) if named else None
 
 
 def _judged(
@@ -126,7 +125,6 @@ def _judged(
     shape: tuple[int, int, bool],
     values: np.ndarray,
     fits: tuple[TableFit, ...],
-    about: dict[str, Any],
 ) -> Finding:
     eps = precision(values, array.dtype)
     best = fits[0]
@@ -166,15 +164,14 @@ def _judged(
     if verdict == "claimed" and done > len(values):
         slowest = (done - placement.prefix) // max(placement.strides)
         placement = placement._replace(sizes=(slowest, *placement.sizes[1:]))
-    return Finding(
-        array.name,
+    return finding_of(
+        array,
         kind="table",
-        verdict=verdict,  # type: ignore[arg-type]
+        verdict=verdict,
         spec=best.spec,
         placement=placement,
         measures=measures,
         remarks=tuple(remarks),
-        **about,
     )
 
 
@@ -205,32 +202,30 @@ def _first_of(fit: TableFit) -> tuple[float, ...]:
 # --- tables that no rule rebuilds -----------------------------------------------------------------
 
 
-def _likeness(array: Array, about: dict[str, Any]) -> Finding:
+def _likeness(array: Array) -> Finding:
     """The nearest convention of a table that is called one, or what its numbers are like."""
     shape = _shapes(array.shape)
     if not shape or shape[0][0] < LEAST_ROWS or shape[0][1] < 4:
-        return Finding(array.name, kind="table", verdict="unclear", **about)
+        return finding_of(array, kind="table", verdict="unclear")
     rows, width, _ = shape[0]
     count = min(rows, SAMPLE, max(MOST_ENTRIES // width, 1))
     values = np.asarray(_rows(array, shape[0], count), dtype=np.float64)
     if not values.any():
         remark = ("all its entries are 0",)
-        return Finding(array.name, kind="table", verdict="unclear", remarks=remark, **about)
+        return finding_of(array, kind="table", verdict="unclear", remarks=remark)
     eps = precision(values, array.dtype)
     for noise in LIKENESSES:
         fits = fit_table(values, eps=eps, noise=noise)
         if fits and fits[0].margin >= MARGIN:
-            return _close(array, values, fits[0], about)
+            return _close(array, values, fits[0])
     measures = measures_of(values)
     name, off = _nearest(values)
     measures["nearest_residual"] = off
     remarks = (f"of common sinusoids, the nearest is {name}, {100 * off:.0f} % of the table away",)
-    return Finding(
-        array.name, kind="table", verdict="unknown", measures=measures, remarks=remarks, **about
-    )
+    return finding_of(array, kind="table", verdict="unknown", measures=measures, remarks=remarks)
 
 
-def _close(array: Array, values: np.ndarray, fit: TableFit, about: dict[str, Any]) -> Finding:
+def _close(array: Array, values: np.ndarray, fit: TableFit) -> Finding:
     rebuilt = np.asarray(build(fit.spec, fit.positions, dtype="float64"))
     off = rebuilt - values
     rms = float(np.sqrt((off**2).mean() / (values**2).mean()))
@@ -239,15 +234,14 @@ def _close(array: Array, values: np.ndarray, fit: TableFit, about: dict[str, Any
         f"it differs by {100 * rms:.2g} % of its size, most in row {worst[0]}, column {worst[1]}",
         *fit.remarks,
     )
-    return Finding(
-        array.name,
+    return finding_of(
+        array,
         kind="table",
         verdict="close",
         spec=fit.spec,
         placement=fit.placement,
         measures={"residual": fit.residual, "relative_rms": rms},
         remarks=remarks,
-        **about,
     )
 
 

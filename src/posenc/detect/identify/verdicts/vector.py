@@ -10,14 +10,14 @@ import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc._core.io.checkpoints import Array
-from posenc.detect.identify.description_length import MARGIN, bits_of, real_bits, roundest
+from posenc.detect.identify.description_length import MARGIN, stated
 from posenc.detect.identify.fits.frequencies import (
     FrequencyFit,
     fit_frequencies,
     nearest_ladder,
     tolerance_of,
 )
-from posenc.detect.identify.result import Finding
+from posenc.detect.identify.result import Finding, finding_of
 from posenc.detect.identify.verdicts.table import precision
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.rotary.rope import RoPE
@@ -32,29 +32,28 @@ PAIRING = "frequencies do not say which channels form a pair; 'half' stands here
 def judge_vector(array: Array, *, called: str | None, facts: Mapping[str, Any]) -> Finding | None:
     """What a vector is; None where neither its name nor its numbers make it one of positions."""
     values = np.asarray(array.read(), dtype=np.float64).reshape(-1)
-    about: dict[str, Any] = {"shape": array.shape, "dtype": array.dtype}
     kind: Any = "slopes" if called == "slopes" else "frequencies"
     if not np.isfinite(values).all() or not values.any():
         if called is None:
             return None
         remark = ("it holds NaN or infinity" if values.any() else "all its entries are 0",)
-        return Finding(array.name, kind=kind, verdict="unclear", remarks=remark, **about)
+        return finding_of(array, kind=kind, verdict="unclear", remarks=remark)
     if called == "divisors":
-        return _divisors(array, values, facts, about)
+        return _divisors(array, values, facts)
     if called is None and not _falls(values):
         return None
     eps = precision(values, array.dtype)
-    slopes = _slopes(array, values, eps, about) if called != "frequencies" else None
+    slopes = _slopes(array, values, eps) if called != "frequencies" else None
     if slopes is None and called == "slopes":
-        slopes = _even(array, values, eps, about)
-    rotary = _frequencies(array, values, eps, about) if called != "slopes" else None
+        slopes = _even(array, values, eps)
+    rotary = _frequencies(array, values, eps) if called != "slopes" else None
     if slopes is not None and (rotary is None or _plainer(slopes, rotary)):
         return slopes
     if rotary is not None and (called is not None or _rotary_alone(rotary)):
         return rotary
     if called is None:
         return None
-    return Finding(array.name, kind=kind, verdict="unknown", **about)
+    return finding_of(array, kind=kind, verdict="unknown")
 
 
 def _falls(values: np.ndarray) -> bool:
@@ -98,23 +97,19 @@ def _tolerance(size: np.ndarray, eps: float) -> np.ndarray:
 # --- frequencies ----------------------------------------------------------------------------------
 
 
-def _frequencies(
-    array: Array, values: np.ndarray, eps: float, about: dict[str, Any]
-) -> Finding | None:
+def _frequencies(array: Array, values: np.ndarray, eps: float) -> Finding | None:
     if (values < 0).any():
         return None
     if eps == 2.0**-11 and (values == 0).any() and values[values > 0].min() < 2.0**-14:
         remark = ("slow frequencies have become 0 in float16",)
-        return Finding(array.name, kind="frequencies", verdict="unclear", remarks=remark, **about)
-    return _rotary(array, values, _tolerance(values, eps), about)
+        return finding_of(array, kind="frequencies", verdict="unclear", remarks=remark)
+    return _rotary(array, values, _tolerance(values, eps))
 
 
-def _rotary(
-    array: Array, values: np.ndarray, tolerance: np.ndarray, about: dict[str, Any]
-) -> Finding:
+def _rotary(array: Array, values: np.ndarray, tolerance: np.ndarray) -> Finding:
     fits = fit_frequencies(values, tolerance)
     if not fits:
-        return _nearest(array, values, about)
+        return _nearest(array, values)
     best = fits[0]
     measures = {
         "residual": best.residual,
@@ -128,14 +123,13 @@ def _rotary(
     verdict = "claimed" if best.margin >= MARGIN and spec is not None else "unclear"
     if best.margin < MARGIN:
         remarks.insert(0, f"fewer than {MARGIN:g} bits speak for it")
-    return Finding(
-        array.name,
+    return finding_of(
+        array,
         kind="frequencies",
-        verdict=verdict,  # type: ignore[arg-type]
+        verdict=verdict,
         spec=spec,
         measures=measures,
         remarks=tuple(remarks),
-        **about,
     )
 
 
@@ -164,10 +158,10 @@ def _rope(fit: FrequencyFit, pairs: int) -> RoPE | None:
         return None
 
 
-def _nearest(array: Array, values: np.ndarray, about: dict[str, Any]) -> Finding:
+def _nearest(array: Array, values: np.ndarray) -> Finding:
     turning = values[values > 0]
     if len(turning) < LEAST:
-        return Finding(array.name, kind="frequencies", verdict="unclear", **about)
+        return finding_of(array, kind="frequencies", verdict="unclear")
     first, ratio, off = nearest_ladder(turning)
     base = ratio ** -len(values)
     near = f"the nearest plain ladder has base {base:.6g} and first frequency {first:.6g}"
@@ -175,67 +169,57 @@ def _nearest(array: Array, values: np.ndarray, about: dict[str, Any]) -> Finding
         f"{near}; frequencies differ from it by up to {100 * off:.3g} %",
         "searched and learned factors look like this",
     )
-    return Finding(
-        array.name,
+    return finding_of(
+        array,
         kind="frequencies",
         verdict="unknown",
         measures={"relative_residual": off, "ratio": ratio},
         remarks=remarks,
-        **about,
     )
 
 
-def _divisors(
-    array: Array, values: np.ndarray, facts: Mapping[str, Any], about: dict[str, Any]
-) -> Finding:
+def _divisors(array: Array, values: np.ndarray, facts: Mapping[str, Any]) -> Finding:
     """Factors that frequencies are divided by, beside a header that states the base."""
     bases = [v for k, v in facts.items() if k.endswith(".rope.freq_base")]
     base = float(bases[0]) if len(bases) == 1 else 1e4
     if not (values > 0).all() or not base > 0:
-        return Finding(array.name, kind="frequencies", verdict="unclear", **about)
+        return finding_of(array, kind="frequencies", verdict="unclear")
     plain = np.exp(-math.log(base) * np.arange(len(values)) / len(values))
     eps = precision(values, array.dtype)
-    finding = _rotary(array, plain / values, _tolerance(plain / values, eps), about)
+    finding = _rotary(array, plain / values, _tolerance(plain / values, eps))
     remark = f"divisors of frequencies with base {base:.10g}, " + (
         "which the header states" if bases else "which nothing in the file states"
     )
     verdict: Any = finding.verdict if bases or finding.verdict != "claimed" else "unclear"
-    return Finding(
-        array.name,
+    return finding_of(
+        array,
         kind="frequencies",
         verdict=verdict,
         spec=finding.spec,
         measures=finding.measures,
         remarks=(remark, *finding.remarks),
-        **about,
     )
 
 
 # --- slopes ---------------------------------------------------------------------------------------
 
 
-def _slopes(array: Array, values: np.ndarray, eps: float, about: dict[str, Any]) -> Finding | None:
+def _slopes(array: Array, values: np.ndarray, eps: float) -> Finding | None:
     """ALiBi's slopes: 2 ** (-max_bias (h + 1) / H), by one of two recipes."""
     size = np.abs(values)
     biased = int((size > 0).sum())
-    if biased < LEAST or size[biased:].any() or biased > 2**12:
+    if not LEAST <= biased <= 2**12 or size[biased:].any() or not size[0] < 1:
         return None
     tolerance = 1.5 * eps + 2.0**-22
-    if not size[0] < 1:
-        return None
     recipes: tuple[Any, ...] = ("paper", "geometric")
     for recipe in recipes:
         whole = biased if recipe == "geometric" else 1 << (biased.bit_length() - 1)
         measured = -math.log2(float(size[0])) * whole
         error = tolerance / math.log(2) * whole / measured
-        max_bias = roundest(measured, error)
-        bits = 3 + (real_bits(error) if max_bias is None else bits_of(max_bias))
-        spec = ALiBi(
-            len(size),
-            recipe=recipe,
-            max_bias=measured if max_bias is None else max_bias,
-            biased=None if biased == len(size) else biased,
-        )
+        max_bias, cost = stated(measured, error)
+        among = None if biased == len(size) else biased
+        spec = ALiBi(len(size), recipe=recipe, max_bias=max_bias, biased=among)
+        bits = 3 + cost
         computed = spec.arrays["slopes"][:biased]
         off = float(np.abs(computed / size[:biased] - 1).max())
         if off > tolerance * (1 + measured / 4):
@@ -252,19 +236,18 @@ def _slopes(array: Array, values: np.ndarray, eps: float, about: dict[str, Any])
             remarks.append("stored with a minus sign")
         if whole == biased:
             remarks.append("both recipes agree, as the number of heads is a power of two")
-        return Finding(
-            array.name,
+        return finding_of(
+            array,
             kind="slopes",
             verdict="claimed" if evidence - bits >= MARGIN else "unclear",
             spec=spec,
             measures=measures,
             remarks=tuple(remarks),
-            **about,
         )
     return None
 
 
-def _even(array: Array, values: np.ndarray, eps: float, about: dict[str, Any]) -> Finding | None:
+def _even(array: Array, values: np.ndarray, eps: float) -> Finding | None:
     """Slopes of no recipe that are evenly spaced; only a name says that they are slopes."""
     size, tolerance = np.abs(values), 1.5 * eps + 2.0**-22
     if not size.all():
@@ -277,8 +260,8 @@ def _even(array: Array, values: np.ndarray, eps: float, about: dict[str, Any]) -
         remarks = [f"slopes evenly spaced from {ladder[0]:.10g} to {ladder[-1]:.10g}"]
         if (values < 0).any():
             remarks.append("stored with a minus sign")
-        return Finding(
-            array.name,
+        return finding_of(
+            array,
             kind="slopes",
             verdict="claimed",
             spec=ALiBi(len(size), slopes=tuple(ladder.tolist())),
@@ -289,6 +272,5 @@ def _even(array: Array, values: np.ndarray, eps: float, about: dict[str, Any]) -
                 "description": round(fit.description, 1),
             },
             remarks=tuple(remarks),
-            **about,
         )
     return None
