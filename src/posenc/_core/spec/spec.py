@@ -22,6 +22,7 @@ from posenc._core.errors import PosencError, SpecError, mismatch, suggest
 from posenc._core.foreign import argument_advice, check_call
 from posenc._core.io import inputs
 from posenc._core.spec.brief import brief
+from posenc._core.spec.citation import Citation
 from posenc._core.spec.display import Displayed
 from posenc._core.spec.example import Example
 from posenc._core.spec.field_types import coerce, show, words_of
@@ -196,7 +197,8 @@ class Spec(Value):
     """
 
     kind: ClassVar[Literal["table", "rotary", "bias", "relative"]]
-    bibtex: ClassVar[str] = ""
+    paper: ClassVar[str] = ""  # a key of `encodings/papers.bib`
+    bibtex: ClassVar[str] = Citation()  # type: ignore[assignment]  # a text, got from its class
     example: ClassVar[Example] = Example()
     arrays: Mapping[str, np.ndarray]
     texts: Mapping[str, tuple[str, tuple[int, ...], str]]

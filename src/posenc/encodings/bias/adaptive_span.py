@@ -67,13 +67,7 @@ class AdaptiveSpan(BiasSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"span": 0}
     example = Example({"length": 64, "start": 0.25})
-    bibtex = """@inproceedings{sukhbaatar2019adaptive,
-  title     = {Adaptive Attention Span in Transformers},
-  author    = {Sukhbaatar, Sainbayar and Grave, Edouard and Bojanowski, Piotr and Joulin, Armand},
-  booktitle = {Annual Meeting of the Association for Computational Linguistics},
-  year      = {2019},
-  eprint    = {1905.07799}
-}"""
+    paper = "sukhbaatar2019adaptive"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""

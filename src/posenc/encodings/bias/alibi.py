@@ -74,14 +74,7 @@ class ALiBi(BiasSpec):
     added: Literal["after", "before"] = "after"
 
     by_head: ClassVar[Mapping[str, int]] = {"slopes": 0, "log_slopes": 0}
-    bibtex = """@inproceedings{press2022train,
-  title     = {Train Short, Test Long: Attention with Linear Biases Enables Input Length
-               Extrapolation},
-  author    = {Press, Ofir and Smith, Noah A. and Lewis, Mike},
-  booktitle = {International Conference on Learning Representations},
-  year      = {2022},
-  eprint    = {2108.12409}
-}"""
+    paper = "press2022train"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""

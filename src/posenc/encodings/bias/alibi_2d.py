@@ -57,15 +57,7 @@ class ALiBi2D(BiasSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"slopes": 0}
     example = Example(unsuited="Its positions are cells of a grid.")
-    bibtex = """@inproceedings{fuller2023croma,
-  title     = {{CROMA}: Remote Sensing Representations with Contrastive Radar-Optical Masked
-               Autoencoders},
-  author    = {Fuller, Anthony and Millard, Koreen and Green, James R.},
-  booktitle = {Advances in Neural Information Processing Systems},
-  volume    = {36},
-  year      = {2023},
-  eprint    = {2311.00566}
-}"""
+    paper = "fuller2023croma"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""

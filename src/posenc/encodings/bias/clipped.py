@@ -60,16 +60,7 @@ class ClippedTable(BiasSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 1}
     example = Example({"clip": 16, "init": Init(scale=1.0)})
-    bibtex = """@article{jumper2021highly,
-  title   = {Highly Accurate Protein Structure Prediction with {AlphaFold}},
-  author  = {Jumper, John and Evans, Richard and Pritzel, Alexander and Green, Tim and
-             Figurnov, Michael and Ronneberger, Olaf and Tunyasuvunakool, Kathryn and others},
-  journal = {Nature},
-  volume  = {596},
-  pages   = {583--589},
-  year    = {2021},
-  doi     = {10.1038/s41586-021-03819-2}
-}"""
+    paper = "jumper2021highly"
 
     def check(self) -> None:
         """Raise `SpecError` when there are no distances."""

@@ -75,16 +75,7 @@ class ComplexOffsets(BiasSpec):
         where="four chains of 16 residues, two copies each of two entities",
         unsuited="Its positions are residues and tokens of molecules.",
     )
-    bibtex = """@article{abramson2024accurate,
-  title   = {Accurate Structure Prediction of Biomolecular Interactions with {AlphaFold} 3},
-  author  = {Abramson, Josh and Adler, Jonas and Dunger, Jack and Evans, Richard and Green, Tim and
-             Pritzel, Alexander and Ronneberger, Olaf and Willmore, Lindsay and others},
-  journal = {Nature},
-  volume  = {630},
-  pages   = {493--500},
-  year    = {2024},
-  doi     = {10.1038/s41586-024-07487-w}
-}"""
+    paper = "abramson2024accurate"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is below 1."""

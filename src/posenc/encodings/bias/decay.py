@@ -57,13 +57,7 @@ class Decay(BiasSpec):
     recipe: Literal["powers", "even"] = "powers"
 
     by_head: ClassVar[Mapping[str, int]] = {"rates": 0}
-    bibtex = """@misc{sun2023retentive,
-  title  = {Retentive Network: A Successor to Transformer for Large Language Models},
-  author = {Sun, Yutao and Dong, Li and Huang, Shaohan and Ma, Shuming and Xia, Yuqing and
-            Xue, Jilong and Wang, Jianyong and Wei, Furu},
-  year   = {2023},
-  eprint = {2307.08621}
-}"""
+    paper = "sun2023retentive"
 
     def check(self) -> None:
         """Raise `SpecError` when a head would not decay."""

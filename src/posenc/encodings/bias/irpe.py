@@ -77,13 +77,7 @@ class IRPEBias(BiasSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 0, "rows": 0, "columns": 0}
     example = Example({"init": Init(scale=1.0)}, unsuited="Its positions are cells of a grid.")
-    bibtex = """@inproceedings{wu2021rethinking,
-  title     = {Rethinking and Improving Relative Position Encoding for Vision Transformer},
-  author    = {Wu, Kan and Peng, Houwen and Chen, Minghao and Fu, Jianlong and Chao, Hongyang},
-  booktitle = {International Conference on Computer Vision},
-  year      = {2021},
-  eprint    = {2107.14222}
-}"""
+    paper = "wu2021rethinking"
 
     def check(self) -> None:
         """Raise `SpecError` when the buckets are none."""

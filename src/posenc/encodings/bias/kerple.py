@@ -55,14 +55,7 @@ class KERPLE(BiasSpec):
     least: float = 0.01
 
     by_head: ClassVar[Mapping[str, int]] = {"r1": 0, "r2": 0}
-    bibtex = """@inproceedings{chi2022kerple,
-  title     = {{KERPLE}: Kernelized Relative Positional Embedding for Length Extrapolation},
-  author    = {Chi, Ta-Chung and Fan, Ting-Han and Ramadge, Peter J. and Rudnicky, Alexander I.},
-  booktitle = {Advances in Neural Information Processing Systems},
-  volume    = {35},
-  year      = {2022},
-  eprint    = {2205.09921}
-}"""
+    paper = "chi2022kerple"
 
     def check(self) -> None:
         """Raise `SpecError` when a bound is out of range."""

@@ -66,15 +66,7 @@ class LogCPB(WindowSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"head_weight": 0}
     example = Example({"window": (8, 8)})
-    bibtex = """@inproceedings{liu2022swinv2,
-  title     = {{Swin} Transformer {V2}: Scaling Up Capacity and Resolution},
-  author    = {Liu, Ze and Hu, Han and Lin, Yutong and Yao, Zhuliang and Xie, Zhenda and
-               Wei, Yixuan and Ning, Jia and Cao, Yue and Zhang, Zheng and Dong, Li and
-               Wei, Furu and Guo, Baining},
-  booktitle = {Conference on Computer Vision and Pattern Recognition},
-  year      = {2022},
-  eprint    = {2111.09883}
-}"""
+    paper = "liu2022swinv2"
 
     def check(self) -> None:
         """Raise `SpecError` when the windows do not fit each other."""

@@ -64,13 +64,7 @@ class Quadratic(BiasSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"alpha": 0, "centre": 0, "weight": 0, "shift": 0}
     example = Example(unsuited="Its positions are cells of a grid.")
-    bibtex = """@inproceedings{cordonnier2020relationship,
-  title     = {On the Relationship between Self-Attention and Convolutional Layers},
-  author    = {Cordonnier, Jean-Baptiste and Loukas, Andreas and Jaggi, Martin},
-  booktitle = {International Conference on Learning Representations},
-  year      = {2020},
-  eprint    = {1911.03584}
-}"""
+    paper = "cordonnier2020relationship"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""

@@ -64,14 +64,7 @@ class Sandwich(BiasSpec):
     compression: float = 8.0
 
     by_head: ClassVar[Mapping[str, int]] = {"divisors": 0}
-    bibtex = """@inproceedings{chi2023dissecting,
-  title     = {Dissecting Transformer Length Extrapolation via the Lens of Receptive Field
-               Analysis},
-  author    = {Chi, Ta-Chung and Fan, Ting-Han and Rudnicky, Alexander I. and Ramadge, Peter J.},
-  booktitle = {Annual Meeting of the Association for Computational Linguistics},
-  year      = {2023},
-  eprint    = {2212.10356}
-}"""
+    paper = "chi2023dissecting"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""

@@ -64,14 +64,7 @@ class TISA(BiasSpec):
     offset: float = 5.0
 
     by_head: ClassVar[Mapping[str, int]] = {"amplitude": 1, "sharpness": 1, "offset": 1}
-    bibtex = """@inproceedings{wennberg2021case,
-  title     = {The Case for Translation-Invariant Self-Attention in Transformer-Based Language
-               Models},
-  author    = {Wennberg, Ulme and Henter, Gustav Eje},
-  booktitle = {Annual Meeting of the Association for Computational Linguistics},
-  year      = {2021},
-  eprint    = {2106.01950}
-}"""
+    paper = "wennberg2021case"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""

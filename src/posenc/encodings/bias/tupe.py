@@ -76,13 +76,7 @@ class TUPE(BiasSpec):
         "key_bias": 0,
     }
     example = Example({"dim": 64, "length": 64})
-    bibtex = """@inproceedings{ke2021rethinking,
-  title     = {Rethinking Positional Encoding in Language Pre-training},
-  author    = {Ke, Guolin and He, Di and Liu, Tie-Yan},
-  booktitle = {International Conference on Learning Representations},
-  year      = {2021},
-  eprint    = {2006.15595}
-}"""
+    paper = "ke2021rethinking"
 
     def check(self) -> None:
         """Raise `SpecError` when widths and heads do not fit."""

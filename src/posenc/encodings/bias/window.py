@@ -127,14 +127,7 @@ class WindowTable(WindowSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 1}
     example = Example({"window": (8, 8), "init": Init(scale=1.0)})
-    bibtex = """@inproceedings{liu2021swin,
-  title     = {{Swin} Transformer: Hierarchical Vision Transformer using Shifted Windows},
-  author    = {Liu, Ze and Lin, Yutong and Cao, Yue and Hu, Han and Wei, Yixuan and Zhang, Zheng and
-               Lin, Stephen and Guo, Baining},
-  booktitle = {International Conference on Computer Vision},
-  year      = {2021},
-  eprint    = {2103.14030}
-}"""
+    paper = "liu2021swin"
 
     @property
     def _cells(self) -> int:

@@ -63,12 +63,7 @@ class CoPE(RelativeSpec):
     init: Init = Init("constant", scale=0.0)
 
     example = Example({"length": 16, "init": Init(scale=1.0)})
-    bibtex = """@misc{golovneva2024contextual,
-  title  = {Contextual Position Encoding: Learning to Count What's Important},
-  author = {Golovneva, Olga and Wang, Tianlu and Weston, Jason and Sukhbaatar, Sainbayar},
-  year   = {2024},
-  eprint = {2405.18719}
-}"""
+    paper = "golovneva2024contextual"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is below 1."""

@@ -73,16 +73,7 @@ class DAPE(RelativeSpec):
     init: Init = Init(scale=0.02)
 
     example = Example({"count": 1, "init": Init(scale=1.0)})
-    bibtex = """@inproceedings{zheng2024dape,
-  title     = {{DAPE}: Data-Adaptive Positional Encoding for Length Extrapolation},
-  author    = {Zheng, Chuanyang and Gao, Yihang and Shi, Han and Huang, Minbin and Li, Jingyao and
-               Xiong, Jing and Ren, Xiaozhe and Ng, Michael and Jiang, Xin and Li, Zhenguo and
-               Li, Yu},
-  booktitle = {Advances in Neural Information Processing Systems},
-  volume    = {37},
-  year      = {2024},
-  eprint    = {2405.14722}
-}"""
+    paper = "zheng2024dape"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is not positive."""

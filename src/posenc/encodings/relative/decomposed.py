@@ -62,14 +62,7 @@ class Decomposed(RelativeSpec):
     init: Init = Init("constant", scale=0.0)
 
     example = Example({"size": (8, 8), "init": Init(scale=1.0)})
-    bibtex = """@inproceedings{li2022mvitv2,
-  title     = {{MViTv2}: Improved Multiscale Vision Transformers for Classification and Detection},
-  author    = {Li, Yanghao and Wu, Chao-Yuan and Fan, Haoqi and Mangalam, Karttikeya and
-               Xiong, Bo and Malik, Jitendra and Feichtenhofer, Christoph},
-  booktitle = {Conference on Computer Vision and Pattern Recognition},
-  year      = {2022},
-  eprint    = {2112.01526}
-}"""
+    paper = "li2022mvitv2"
 
     def check(self) -> None:
         """Raise `SpecError` when the grid is none."""

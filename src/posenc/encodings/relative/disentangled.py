@@ -78,13 +78,7 @@ class Disentangled(RelativeSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"key": 0, "query": 0}
     example = Example({"count": 1, "max_distance": 16})
-    bibtex = """@inproceedings{he2021deberta,
-  title     = {{DeBERTa}: Decoding-enhanced {BERT} with Disentangled Attention},
-  author    = {He, Pengcheng and Liu, Xiaodong and Gao, Jianfeng and Chen, Weizhu},
-  booktitle = {International Conference on Learning Representations},
-  year      = {2021},
-  eprint    = {2006.03654}
-}"""
+    paper = "he2021deberta"
 
     def check(self) -> None:
         """Raise `SpecError` when buckets and distances contradict each other."""

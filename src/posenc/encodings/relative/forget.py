@@ -64,13 +64,7 @@ class ForgetGates(RelativeSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 0, "bias": 0}
     example = Example({"count": 1})
-    bibtex = """@inproceedings{lin2025forgetting,
-  title     = {Forgetting Transformer: Softmax Attention with a Forget Gate},
-  author    = {Lin, Zhixuan and Nikishin, Evgenii and He, Xu Owen and Courville, Aaron},
-  booktitle = {International Conference on Learning Representations},
-  year      = {2025},
-  eprint    = {2503.02130}
-}"""
+    paper = "lin2025forgetting"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is below 1."""

@@ -74,15 +74,7 @@ class GatedBuckets(RelativeSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 1, "factor": 0}
     example = Example({"count": 1})
-    bibtex = """@inproceedings{chi2022xlme,
-  title     = {{XLM-E}: Cross-lingual Language Model Pre-training via {ELECTRA}},
-  author    = {Chi, Zewen and Huang, Shaohan and Dong, Li and Ma, Shuming and Zheng, Bo and
-               Singhal, Saksham and Bajaj, Payal and Song, Xia and Mao, Xian-Ling and
-               Huang, Heyan and Wei, Furu},
-  booktitle = {Annual Meeting of the Association for Computational Linguistics},
-  year      = {2022},
-  eprint    = {2106.16138}
-}"""
+    paper = "chi2022xlme"
 
     def check(self) -> None:
         """Raise `SpecError` when buckets and distances contradict each other."""

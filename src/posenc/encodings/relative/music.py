@@ -58,15 +58,7 @@ class MusicTransformer(RelativeSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 0}
     example = Example({"count": 1, "length": 64})
-    bibtex = """@inproceedings{huang2019music,
-  title     = {Music Transformer: Generating Music with Long-Term Structure},
-  author    = {Huang, Cheng-Zhi Anna and Vaswani, Ashish and Uszkoreit, Jakob and Shazeer, Noam and
-               Simon, Ian and Hawthorne, Curtis and Dai, Andrew M. and Hoffman, Matthew D. and
-               Dinculescu, Monica and Eck, Douglas},
-  booktitle = {International Conference on Learning Representations},
-  year      = {2019},
-  eprint    = {1809.04281}
-}"""
+    paper = "huang2019music"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is below 1."""

@@ -63,13 +63,7 @@ class NEZHA(RelativeSpec):
     base: float = 10_000.0
     counts_from: Literal["first", "zero"] = "first"
 
-    bibtex = """@misc{wei2019nezha,
-  title  = {{NEZHA}: Neural Contextualized Representation for Chinese Language Understanding},
-  author = {Wei, Junqiu and Ren, Xiaozhe and Li, Xiaoguang and Huang, Wenyong and Liao, Yi and
-            Wang, Yasheng and Lin, Jiashu and Jiang, Xin and Chen, Xiao and Liu, Qun},
-  year   = {2019},
-  eprint = {1909.00204}
-}"""
+    paper = "wei2019nezha"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""

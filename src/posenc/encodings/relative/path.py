@@ -66,14 +66,7 @@ class PaTH(RelativeSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"direction": 0, "strength": 0, "bias": 0}
     example = Example({"count": 1})
-    bibtex = """@inproceedings{yang2025path,
-  title     = {PaTH Attention: Position Encoding via Accumulating Householder Transformations},
-  author    = {Yang, Songlin and Shen, Yikang and Wen, Kaiyue and Tan, Shawn and Mishra, Mayank and
-               Ren, Liliang and Panda, Rameswar and Kim, Yoon},
-  booktitle = {Advances in Neural Information Processing Systems},
-  year      = {2025},
-  eprint    = {2505.16381}
-}"""
+    paper = "yang2025path"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is below 1."""

@@ -67,14 +67,7 @@ class PositionSensitive(RelativeSpec):
     init: Init = Init(scale=0.02)
 
     example = Example({"length": 64})
-    bibtex = """@inproceedings{wang2020axial,
-  title     = {{Axial-DeepLab}: Stand-Alone Axial-Attention for Panoptic Segmentation},
-  author    = {Wang, Huiyu and Zhu, Yukun and Green, Bradley and Adam, Hartwig and Yuille, Alan and
-               Chen, Liang-Chieh},
-  booktitle = {European Conference on Computer Vision},
-  year      = {2020},
-  eprint    = {2003.07853}
-}"""
+    paper = "wang2020axial"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is below 1."""

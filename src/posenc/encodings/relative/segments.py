@@ -58,15 +58,7 @@ class RelativeSegments(RelativeSpec):
     example = Example(
         {"count": 1, "init": Init(scale=1.0)}, unsuited="Its positions are numbers of segments."
     )
-    bibtex = """@inproceedings{yang2019xlnet,
-  title     = {{XLNet}: Generalized Autoregressive Pretraining for Language Understanding},
-  author    = {Yang, Zhilin and Dai, Zihang and Yang, Yiming and Carbonell, Jaime and
-               Salakhutdinov, Ruslan and Le, Quoc V.},
-  booktitle = {Advances in Neural Information Processing Systems},
-  volume    = {32},
-  year      = {2019},
-  eprint    = {1906.08237}
-}"""
+    paper = "yang2019xlnet"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is below 1."""

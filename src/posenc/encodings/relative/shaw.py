@@ -66,14 +66,7 @@ class Shaw(RelativeSpec):
     init: Init = Init(scale=0.02)
 
     example = Example({"clip": 16})
-    bibtex = """@inproceedings{shaw2018self,
-  title     = {Self-Attention with Relative Position Representations},
-  author    = {Shaw, Peter and Uszkoreit, Jakob and Vaswani, Ashish},
-  booktitle = {Conference of the North American Chapter of the Association for Computational
-               Linguistics},
-  year      = {2018},
-  eprint    = {1803.02155}
-}"""
+    paper = "shaw2018self"
 
     def check(self) -> None:
         """Raise `SpecError` when there are no distances."""

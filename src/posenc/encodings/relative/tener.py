@@ -73,12 +73,7 @@ class TENER(RelativeSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"u": 0, "v": 0}
     example = Example({"count": 1})
-    bibtex = """@misc{yan2019tener,
-  title  = {{TENER}: Adapting Transformer Encoder for Named Entity Recognition},
-  author = {Yan, Hang and Deng, Bocao and Li, Xiaonan and Qiu, Xipeng},
-  year   = {2019},
-  eprint = {1911.04474}
-}"""
+    paper = "yan2019tener"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""

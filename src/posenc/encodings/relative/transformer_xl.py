@@ -82,14 +82,7 @@ class TransformerXL(RelativeSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"u": 0, "v": 0, "projection": 0}
     example = Example({"count": 1, "width": 64})
-    bibtex = """@inproceedings{dai2019transformerxl,
-  title     = {{Transformer-XL}: Attentive Language Models beyond a Fixed-Length Context},
-  author    = {Dai, Zihang and Yang, Zhilin and Yang, Yiming and Carbonell, Jaime and
-               Le, Quoc V. and Salakhutdinov, Ruslan},
-  booktitle = {Annual Meeting of the Association for Computational Linguistics},
-  year      = {2019},
-  eprint    = {1901.02860}
-}"""
+    paper = "dai2019transformerxl"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""

@@ -86,15 +86,7 @@ class FoPE(RotarySpec):
     still: Literal["doubled", "plain"] = "doubled"
 
     example = Example({"heads": 1, "length": 512})
-    bibtex = """@inproceedings{hua2025fope,
-  title     = {Fourier Position Embedding: Enhancing Attention's Periodic Extension for Length
-               Generalization},
-  author    = {Hua, Ermo and Jiang, Che and Lv, Xingtai and Zhang, Kaiyan and Sun, Youbang and
-               Fan, Yuchen and Zhu, Xuekai and Qi, Biqing and Ding, Ning and Zhou, Bowen},
-  booktitle = {International Conference on Machine Learning},
-  year      = {2025},
-  eprint    = {2412.17739}
-}"""
+    paper = "hua2025fope"
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""

@@ -81,12 +81,7 @@ class GoldenGateRoPE(SpatialRotarySpec):
     space: tuple[str, ...] = ("x", "y")
 
     example = Example({"heads": 1, "lowest": 0.01, "highest": 1.0})
-    bibtex = """@misc{xiong2025ndrope,
-  title        = {On n-dimensional Rotary Positional Embeddings},
-  author       = {Xiong, Jerry},
-  year         = {2025},
-  howpublished = {\\url{https://jerryxio.ng/posts/nd-rope/}}
-}"""
+    paper = "xiong2025ndrope"
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""

@@ -65,13 +65,7 @@ class ImaginaryRoPE(RotarySpec):
     ladder: Ladder = Ladder()
 
     quarters: ClassVar[int] = -1
-    bibtex = """@article{liu2025beyond,
-  title   = {Beyond Real: Imaginary Extension of Rotary Position Embeddings for Long-Context LLMs},
-  author  = {Liu, Xiaoran and Song, Yuerong and Liu, Zhigeng and Huang, Zengfeng and Guo, Qipeng and
-             Liu, Zhaoxiang and Lian, Shiguo and He, Ziwei and Qiu, Xipeng},
-  journal = {arXiv preprint arXiv:2512.07525},
-  year    = {2025}
-}"""
+    paper = "liu2025beyond"
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""

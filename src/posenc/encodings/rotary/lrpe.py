@@ -81,14 +81,7 @@ class LRPE(RotarySpec):
     learned: Literal["nothing", "frequencies"] = "nothing"
 
     example = Example({"heads": 1})
-    bibtex = """@article{qin2023lrpe,
-  title   = {Linearized Relative Positional Encoding},
-  author  = {Qin, Zhen and Sun, Weixuan and Lu, Kaiyue and Deng, Hui and Li, Dongxu and
-             Han, Xiaodong and Dai, Yuchao and Kong, Lingpeng and Zhong, Yiran},
-  journal = {Transactions on Machine Learning Research},
-  year    = {2023},
-  eprint  = {2307.09270}
-}"""
+    paper = "qin2023lrpe"
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""

@@ -71,13 +71,7 @@ class MixedRoPE(SpatialRotarySpec):
     init: Literal["rotated", "axial", "normal"] = "rotated"
 
     example = Example({"heads": 1})
-    bibtex = """@inproceedings{heo2024ropevit,
-  title     = {Rotary Position Embedding for Vision Transformer},
-  author    = {Heo, Byeongho and Park, Song and Han, Dongyoon and Yun, Sangdoo},
-  booktitle = {ECCV},
-  year      = {2024},
-  eprint    = {2403.13298}
-}"""
+    paper = "heo2024ropevit"
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""

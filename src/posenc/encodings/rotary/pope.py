@@ -83,13 +83,7 @@ class PoPE(RotarySpec):
     offset: Literal["zero", "uniform", "none"] = "zero"
 
     example = Example({"heads": 1})
-    bibtex = """@article{gopalakrishnan2025pope,
-  title   = {Decoupling the "What" and "Where" With Polar Coordinate Positional Embeddings},
-  author  = {Gopalakrishnan, Anand and Csord{\\'a}s, R{\\'o}bert and Schmidhuber, J{\\"u}rgen and
-             Mozer, Michael C.},
-  journal = {arXiv preprint arXiv:2509.10534},
-  year    = {2025}
-}"""
+    paper = "gopalakrishnan2025pope"
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""

@@ -84,13 +84,7 @@ class RoPE(RotarySpec):
     magnitude: RotaryMagnitude = RotaryMagnitude()
     phase: Literal["exact", "float32", "real"] = "exact"
 
-    bibtex = """@article{su2021roformer,
-  title   = {{RoFormer}: Enhanced Transformer with Rotary Position Embedding},
-  author  = {Su, Jianlin and Lu, Yu and Pan, Shengfeng and Murtadha, Ahmed and Wen, Bo and
-             Liu, Yunfeng},
-  journal = {arXiv preprint arXiv:2104.09864},
-  year    = {2021}
-}"""
+    paper = "su2021roformer"
 
     def __post_init__(self) -> None:  # type: ignore[override]  # see `PairingField`
         if isinstance(self.scaling, Scaling):

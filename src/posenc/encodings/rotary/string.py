@@ -85,18 +85,7 @@ class STRING(SpatialRotarySpec):
     spread: float = 0.02
 
     example = Example({"heads": 1})
-    bibtex = """@inproceedings{schenck2025string,
-  title   = {Learning the {RoPEs}: Better {2D} and {3D} Position Encodings with {STRING}},
-  author  = {Schenck, Connor and Reid, Isaac and Jacob, Mithun George and Bewley, Alex and
-             Ainslie, Joshua and Rendleman, David and Jain, Deepali and Sharma, Mohit and
-             Dubey, Kumar Avinava and Wahid, Ayzaan and Singh, Sumeet and Wagner, Ren{\\'e} and
-             Ding, Tianli and Fu, Chuyuan and Byravan, Arunkumar and Varley, Jake and
-             Gritsenko, Alexey and Minderer, Matthias and Kalashnikov, Dmitry and Tompson, Jonathan
-             and Sindhwani, Vikas and Choromanski, Krzysztof},
-  booktitle = {International Conference on Machine Learning},
-  year    = {2025},
-  eprint  = {2502.02562}
-}"""
+    paper = "schenck2025string"
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""

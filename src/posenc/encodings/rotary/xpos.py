@@ -89,13 +89,7 @@ class XPos(RotarySpec):
     ladder: Ladder = Ladder()
     phase: Literal["exact", "float32"] = "exact"
 
-    bibtex = """@article{sun2022xpos,
-  title   = {A Length-Extrapolatable Transformer},
-  author  = {Sun, Yutao and Dong, Li and Patra, Barun and Ma, Shuming and Huang, Shaohan and
-             Benhaim, Alon and Chaudhary, Vishrav and Song, Xia and Wei, Furu},
-  journal = {arXiv preprint arXiv:2212.10554},
-  year    = {2022}
-}"""
+    paper = "sun2022xpos"
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""

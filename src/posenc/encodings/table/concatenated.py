@@ -59,14 +59,7 @@ class Concatenated(TableSpec):
     magnitude: Magnitude = Magnitude()
 
     example = Example({"table": Sinusoidal(64)})
-    bibtex = """@inproceedings{jaegle2021perceiver,
-  title     = {Perceiver: General Perception with Iterative Attention},
-  author    = {Jaegle, Andrew and Gimeno, Felix and Brock, Andrew and Zisserman, Andrew and
-               Vinyals, Oriol and Carreira, Jo{\\~a}o},
-  booktitle = {International Conference on Machine Learning},
-  year      = {2021},
-  eprint    = {2103.03206}
-}"""
+    paper = "jaegle2021perceiver"
 
     def check(self) -> None:
         """Raise `SpecError` when the parts do not fit."""

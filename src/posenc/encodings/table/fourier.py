@@ -90,17 +90,7 @@ class Fourier(TableSpec):
     raw: Literal["none", "first", "last"] = "none"
     phase: Literal["exact", "float32"] = "exact"
 
-    bibtex = """@inproceedings{tancik2020fourier,
-  title     = {Fourier Features Let Networks Learn High Frequency Functions in Low Dimensional
-               Domains},
-  author    = {Tancik, Matthew and Srinivasan, Pratul P. and Mildenhall, Ben and
-               Fridovich-Keil, Sara and Raghavan, Nithin and Singhal, Utkarsh and
-               Ramamoorthi, Ravi and Barron, Jonathan T. and Ng, Ren},
-  booktitle = {Advances in Neural Information Processing Systems},
-  volume    = {33},
-  year      = {2020},
-  eprint    = {2006.10739}
-}"""
+    paper = "tancik2020fourier"
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""

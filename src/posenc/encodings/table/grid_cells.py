@@ -77,15 +77,7 @@ class GridCells(TableSpec):
         "points from corner to corner",
         "Its positions are places of a plane.",
     )
-    bibtex = """@inproceedings{mai2020space2vec,
-  title     = {Multi-Scale Representation Learning for Spatial Feature Distributions using Grid
-               Cells},
-  author    = {Mai, Gengchen and Janowicz, Krzysztof and Yan, Bo and Zhu, Rui and Cai, Ling and
-               Lao, Ni},
-  booktitle = {International Conference on Learning Representations},
-  year      = {2020},
-  eprint    = {2003.00824}
-}"""
+    paper = "mai2020space2vec"
 
     def check(self) -> None:
         """Raise `SpecError` when the width or a scale cannot be."""

@@ -90,15 +90,7 @@ class HashGrid(TableSpec):
         lambda: np.linspace((0, 0), (1, 1), 64),
         "points from corner to corner",
     )
-    bibtex = """@article{mueller2022instant,
-  title   = {Instant Neural Graphics Primitives with a Multiresolution Hash Encoding},
-  author  = {M{\\"u}ller, Thomas and Evans, Alex and Schied, Christoph and Keller, Alexander},
-  journal = {ACM Transactions on Graphics},
-  volume  = {41},
-  number  = {4},
-  year    = {2022},
-  eprint  = {2201.05989}
-}"""
+    paper = "mueller2022instant"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""

@@ -75,14 +75,7 @@ class IntegratedFourier(TableSpec):
         "one mean with variances from 0 to 1",
         "Its positions are regions of space, with a variance.",
     )
-    bibtex = """@inproceedings{barron2021mipnerf,
-  title     = {{Mip-NeRF}: A Multiscale Representation for Anti-Aliasing Neural Radiance Fields},
-  author    = {Barron, Jonathan T. and Mildenhall, Ben and Tancik, Matthew and Hedman, Peter and
-               Martin-Brualla, Ricardo and Srinivasan, Pratul P.},
-  booktitle = {International Conference on Computer Vision},
-  year      = {2021},
-  eprint    = {2103.13415}
-}"""
+    paper = "barron2021mipnerf"
 
     def check(self) -> None:
         """Raise `SpecError` when the width and the coordinates do not fit."""

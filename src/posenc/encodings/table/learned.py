@@ -87,14 +87,7 @@ class Learned(TableSpec):
     magnitude: Magnitude = Magnitude()
 
     example = Example({"length": 64, "init": Init("normal", scale=1.0)})
-    bibtex = """@inproceedings{gehring2017convolutional,
-  title     = {Convolutional Sequence to Sequence Learning},
-  author    = {Gehring, Jonas and Auli, Michael and Grangier, David and Yarats, Denis and
-               Dauphin, Yann N.},
-  booktitle = {International Conference on Machine Learning},
-  year      = {2017},
-  eprint    = {1705.03122}
-}"""
+    paper = "gehring2017convolutional"
 
     def check(self) -> None:
         """Raise `SpecError` when lengths and widths do not fit."""

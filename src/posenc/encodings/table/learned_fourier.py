@@ -82,14 +82,7 @@ class LearnedFourier(TableSpec):
         lambda: np.linspace((0, 0), (1, 1), 64),
         "points from corner to corner",
     )
-    bibtex = """@inproceedings{li2021learnable,
-  title     = {Learnable Fourier Features for Multi-Dimensional Spatial Positional Encoding},
-  author    = {Li, Yang and Si, Si and Li, Gang and Hsieh, Cho-Jui and Bengio, Samy},
-  booktitle = {Advances in Neural Information Processing Systems},
-  volume    = {34},
-  year      = {2021},
-  eprint    = {2106.02795}
-}"""
+    paper = "li2021learnable"
 
     def check(self) -> None:
         """Raise `SpecError` when a width cannot be."""

@@ -80,15 +80,7 @@ class Sinusoidal(TableSpec):
     magnitude: Magnitude = Magnitude()
     phase: Literal["exact", "float32"] = "exact"
 
-    bibtex = """@inproceedings{vaswani2017attention,
-  title     = {Attention Is All You Need},
-  author    = {Vaswani, Ashish and Shazeer, Noam and Parmar, Niki and Uszkoreit, Jakob and
-               Jones, Llion and Gomez, Aidan N. and Kaiser, {\\L}ukasz and Polosukhin, Illia},
-  booktitle = {Advances in Neural Information Processing Systems},
-  volume    = {30},
-  year      = {2017},
-  eprint    = {1706.03762}
-}"""
+    paper = "vaswani2017attention"
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""

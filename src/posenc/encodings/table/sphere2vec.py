@@ -76,16 +76,7 @@ class Sphere2Vec(TableSpec):
         AROUND,
         "Its positions are places on a sphere.",
     )
-    bibtex = """@article{mai2023sphere2vec,
-  title   = {{Sphere2Vec}: A General-Purpose Location Representation Learning over a Spherical
-             Surface for Large-Scale Geospatial Predictions},
-  author  = {Mai, Gengchen and Xuan, Yao and Zuo, Wenyun and He, Yutong and Song, Jiaming and
-             Ermon, Stefano and Janowicz, Krzysztof and Lao, Ni},
-  journal = {ISPRS Journal of Photogrammetry and Remote Sensing},
-  volume  = {202},
-  year    = {2023},
-  eprint  = {2306.17624}
-}"""
+    paper = "mai2023sphere2vec"
 
     def check(self) -> None:
         """Raise `SpecError` when the width or a scale cannot be."""

@@ -77,15 +77,7 @@ class SphericalHarmonics(TableSpec):
     sign: Literal["plain", "condon_shortley"] = "plain"
 
     example = Example({}, around, AROUND, "Its positions are places on a sphere.")
-    bibtex = """@inproceedings{russwurm2024locationencoding,
-  title     = {Geographic Location Encoding with Spherical Harmonics and Sinusoidal Representation
-               Networks},
-  author    = {Ru{\\ss}wurm, Marc and Klemmer, Konstantin and Rolf, Esther and Zbinden, Robin and
-               Tuia, Devis},
-  booktitle = {International Conference on Learning Representations},
-  year      = {2024},
-  eprint    = {2310.06743}
-}"""
+    paper = "russwurm2024locationencoding"
 
     def check(self) -> None:
         """Raise `SpecError` when the width is no square."""

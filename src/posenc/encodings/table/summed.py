@@ -72,14 +72,7 @@ class Summed(TableSpec):
         "8 positions at each of 8 steps",
         "It sums tables of several axes, and a sequence has one.",
     )
-    bibtex = """@inproceedings{dehghani2019universal,
-  title     = {Universal Transformers},
-  author    = {Dehghani, Mostafa and Gouws, Stephan and Vinyals, Oriol and Uszkoreit, Jakob and
-               Kaiser, {\\L}ukasz},
-  booktitle = {International Conference on Learning Representations},
-  year      = {2019},
-  eprint    = {1807.03819}
-}"""
+    paper = "dehghani2019universal"
 
     def check(self) -> None:
         """Raise `SpecError` when the parts do not fit."""

@@ -73,14 +73,7 @@ class Time2Vec(TableSpec):
     base: float = 10_000.0
 
     example = Example(points=lambda: np.linspace(0, 8, 64), where="times 0 to 8")
-    bibtex = """@article{kazemi2019time2vec,
-  title   = {{Time2Vec}: Learning a Vector Representation of Time},
-  author  = {Kazemi, Seyed Mehran and Goel, Rishab and Eghbali, Sepehr and Ramanan, Janahan and
-             Sahota, Jaspreet and Thakur, Sanjay and Wu, Stella and Smyth, Cathal and
-             Poupart, Pascal and Brubaker, Marcus},
-  journal = {arXiv preprint arXiv:1907.05321},
-  year    = {2019}
-}"""
+    paper = "kazemi2019time2vec"
 
     def check(self) -> None:
         """Raise `SpecError` when no wave is left, or the base cannot be."""

@@ -68,14 +68,7 @@ class Timestep(TableSpec):
     order: Literal["sin_cos", "cos_sin"] = "sin_cos"
     phase: Literal["exact", "float32"] = "exact"
 
-    bibtex = """@inproceedings{ho2020denoising,
-  title     = {Denoising Diffusion Probabilistic Models},
-  author    = {Ho, Jonathan and Jain, Ajay and Abbeel, Pieter},
-  booktitle = {Advances in Neural Information Processing Systems},
-  volume    = {33},
-  year      = {2020},
-  eprint    = {2006.11239}
-}"""
+    paper = "ho2020denoising"
 
     def check(self) -> None:
         """Raise `SpecError` for a width or base that cannot be."""

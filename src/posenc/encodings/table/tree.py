@@ -76,13 +76,7 @@ class TreePositions(TableSpec):
         "the nodes of a binary tree, level by level",
         "Its positions are paths in a tree.",
     )
-    bibtex = """@inproceedings{shiv2019tree,
-  title     = {Novel Positional Encodings to Enable Tree-Based Transformers},
-  author    = {Shiv, Vighnesh and Quirk, Chris},
-  booktitle = {Advances in Neural Information Processing Systems},
-  volume    = {32},
-  year      = {2019}
-}"""
+    paper = "shiv2019tree"
 
     def check(self) -> None:
         """Raise `SpecError` when a number cannot be."""
