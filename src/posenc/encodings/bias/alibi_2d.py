@@ -58,16 +58,12 @@ class ALiBi2D(BiasSpec):
     by_head: ClassVar[Mapping[str, int]] = {"slopes": 0}
     example = Example(unsuited="Its positions are cells of a grid.")
     paper = "fuller2023croma"
+    axes = ("row", "column")
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
         super().check()
         positive("ALiBi2D", max_bias=self.max_bias)
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return ("row", "column")
 
     def constants(self) -> dict[str, np.ndarray]:
         """The slope of each head."""

@@ -76,16 +76,12 @@ class ComplexOffsets(BiasSpec):
         unsuited="Its positions are residues and tokens of molecules.",
     )
     paper = "abramson2024accurate"
+    axes = ("chain", "residue", "token", "entity", "copy")
 
     def check(self) -> None:
         """Raise `SpecError` when a number is below 1."""
         super().check()
         at_least("ComplexOffsets", residues=self.residues, copies=self.copies)
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return ("chain", "residue", "token", "entity", "copy")
 
     def parameters(self) -> dict[str, Parameter]:
         """The scalars of each offset and head, and one for pairs of one entity."""

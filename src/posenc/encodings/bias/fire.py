@@ -62,17 +62,13 @@ class FIRE(BiasSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"head_weight": 0, "head_bias": 0}
     paper = "li2024functional"
+    pointwise = False  # a perceptron runs for each entry
 
     def check(self) -> None:
         """Raise `SpecError` when a number is not positive."""
         super().check()
         positive("FIRE", width=self.width, c=self.c)
         positive("FIRE", threshold=self.threshold, epsilon=self.epsilon)
-
-    @property
-    def pointwise(self) -> bool:
-        """No: a perceptron runs for each entry."""
-        return False
 
     def parameters(self) -> dict[str, Parameter]:
         """The two numbers of the distance and the weights of the perceptron."""

@@ -78,16 +78,12 @@ class IRPEBias(BiasSpec):
     by_head: ClassVar[Mapping[str, int]] = {"weight": 0, "rows": 0, "columns": 0}
     example = Example({"init": Init(scale=1.0)}, unsuited="Its positions are cells of a grid.")
     paper = "wu2021rethinking"
+    axes = ("row", "column")
 
     def check(self) -> None:
         """Raise `SpecError` when the buckets are none."""
         super().check()
         check_piecewise("IRPEBias", self.alpha, self.beta, self.gamma)
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return ("row", "column")
 
     def constants(self) -> dict[str, np.ndarray]:
         """The least distance in each bucket but the first."""

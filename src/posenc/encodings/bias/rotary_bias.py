@@ -67,17 +67,13 @@ class RotaryBias(BiasSpec):
     by_head: ClassVar[Mapping[str, int]] = {"alpha": 0, "beta": 0}
     example = Example({"dim": 16, "init": Init(scale=1.0)})
     paper = "ma2023mega"
+    pointwise = False  # an entry is a sum over all pairs
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
         super().check()
         even_width("RotaryBias", dim=self.dim)
         positive("RotaryBias", base=self.base)
-
-    @property
-    def pointwise(self) -> bool:
-        """No: an entry is a sum over all pairs."""
-        return False
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the pairs, a few at a time."""

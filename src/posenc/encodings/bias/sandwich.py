@@ -65,6 +65,7 @@ class Sandwich(BiasSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"divisors": 0}
     paper = "chi2023dissecting"
+    pointwise = False  # an entry is a sum over all pairs
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
@@ -75,11 +76,6 @@ class Sandwich(BiasSpec):
         if self.ladder.cos_shift:
             expected = "0, as the sum has cosines alone"
             raise SpecError(mismatch("Sandwich: ladder.cos_shift", expected, self.ladder.cos_shift))
-
-    @property
-    def pointwise(self) -> bool:
-        """No: an entry is a sum over all pairs."""
-        return False
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the pairs, a few at a time, and the divisor of each head."""

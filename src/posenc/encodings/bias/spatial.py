@@ -71,6 +71,7 @@ class SpatialBuckets(BiasSpec):
         unsuited="Its positions are boxes on a page.",
     )
     paper = "xu2021layoutlmv2"
+    axes = ("position", "x", "y")
 
     def check(self) -> None:
         """Raise `SpecError` when buckets and distances contradict each other."""
@@ -83,11 +84,6 @@ class SpatialBuckets(BiasSpec):
             directions=2,
             prefix="spatial_",
         )
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return ("position", "x", "y")
 
     @property
     def place(self) -> Literal["after", "before"]:

@@ -64,15 +64,11 @@ class CoPE(RelativeSpec):
 
     example = Example({"length": 16, "init": Init(scale=1.0)})
     paper = "golovneva2024contextual"
+    place = "after"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is below 1."""
         at_least("CoPE", dim=self.dim, length=self.length)
-
-    @property
-    def place(self) -> Literal["after", "before"]:
-        """It is added after the scores are scaled."""
-        return "after"
 
     def parameters(self) -> dict[str, Parameter]:
         """The vector of each whole position."""

@@ -74,16 +74,12 @@ class DAPE(RelativeSpec):
 
     example = Example({"count": 1, "init": Init(scale=1.0)})
     paper = "zheng2024dape"
+    place = "after"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is not positive."""
         at_least("DAPE", dim=self.dim, count=self.count, width=self.width)
         positive("DAPE", max_bias=self.max_bias)
-
-    @property
-    def place(self) -> Literal["after", "before"]:
-        """It is added after the scores are scaled."""
-        return "after"
 
     def constants(self) -> dict[str, np.ndarray]:
         """The slope of each head."""

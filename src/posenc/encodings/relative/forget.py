@@ -65,6 +65,7 @@ class ForgetGates(RelativeSpec):
     by_head: ClassVar[Mapping[str, int]] = {"weight": 0, "bias": 0}
     example = Example({"count": 1})
     paper = "lin2025forgetting"
+    place = "after"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is below 1."""
@@ -74,11 +75,6 @@ class ForgetGates(RelativeSpec):
     def heads(self) -> int:
         """Number of heads."""
         return self.count
-
-    @property
-    def place(self) -> Literal["after", "before"]:
-        """It is added after the scores are scaled."""
-        return "after"
 
     def parameters(self) -> dict[str, Parameter]:
         """The weights and the bias of each head's gate."""

@@ -75,6 +75,7 @@ class GatedBuckets(RelativeSpec):
     by_head: ClassVar[Mapping[str, int]] = {"weight": 1, "factor": 0}
     example = Example({"count": 1})
     paper = "chi2022xlme"
+    place = "after"
 
     def check(self) -> None:
         """Raise `SpecError` when buckets and distances contradict each other."""
@@ -85,11 +86,6 @@ class GatedBuckets(RelativeSpec):
     def heads(self) -> int:
         """Number of heads."""
         return self.count
-
-    @property
-    def place(self) -> Literal["after", "before"]:
-        """It is added after the scores are scaled."""
-        return "after"
 
     def constants(self) -> dict[str, np.ndarray]:
         """The least distance in each bucket but the first."""

@@ -77,16 +77,12 @@ class IRPE(RelativeSpec):
 
     example = Example({"init": Init(scale=1.0)}, unsuited="Its positions are cells of a grid.")
     paper = "wu2021rethinking"
+    axes = ("row", "column")
 
     def check(self) -> None:
         """Raise `SpecError` when the buckets are none."""
         at_least("IRPE", dim=self.dim)
         check_piecewise("IRPE", self.alpha, self.beta, self.gamma)
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return ("row", "column")
 
     @property
     def on_values(self) -> bool:

@@ -64,17 +64,13 @@ class NEZHA(RelativeSpec):
     counts_from: Literal["first", "zero"] = "first"
 
     paper = "wei2019nezha"
+    on_values = True
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
         even_width("NEZHA", dim=self.dim)
         at_least("NEZHA", clip=self.clip)
         positive("NEZHA", base=self.base)
-
-    @property
-    def on_values(self) -> bool:
-        """Positions are added to the values as well."""
-        return True
 
     def constants(self) -> dict[str, np.ndarray]:
         """The vector of each distance."""

@@ -68,21 +68,13 @@ class PositionSensitive(RelativeSpec):
 
     example = Example({"length": 64})
     paper = "wang2020axial"
+    scale = 1.0  # the scores are left as they are
+    on_values = True
 
     def check(self) -> None:
         """Raise `SpecError` when a number is below 1."""
         wide = self.dim if self.value_dim is None else self.value_dim
         at_least("PositionSensitive", dim=self.dim, length=self.length, value_dim=wide)
-
-    @property
-    def scale(self) -> float:
-        """1: the scores are left as they are."""
-        return 1.0
-
-    @property
-    def on_values(self) -> bool:
-        """Positions are added to the values as well."""
-        return True
 
     def parameters(self) -> dict[str, Parameter]:
         """A vector for each offset, for queries, keys and values."""

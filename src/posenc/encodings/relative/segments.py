@@ -59,6 +59,7 @@ class RelativeSegments(RelativeSpec):
         {"count": 1, "init": Init(scale=1.0)}, unsuited="Its positions are numbers of segments."
     )
     paper = "yang2019xlnet"
+    axes = ("segment",)
 
     def check(self) -> None:
         """Raise `SpecError` when a number is below 1."""
@@ -68,11 +69,6 @@ class RelativeSegments(RelativeSpec):
     def heads(self) -> int:
         """Number of heads."""
         return self.count
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """The only axis, that of segments."""
-        return ("segment",)
 
     def parameters(self) -> dict[str, Parameter]:
         """A bias on the query, and the vectors of the same segment and of another."""

@@ -168,16 +168,12 @@ class SpatialRotarySpec(RotarySpec, ABC):
 
     heads: int
     space: tuple[str, ...]
+    coordinates = "real"
 
     @property
     def axes(self) -> tuple[str, ...]:
         """Names of the axes of a position."""
         return self.space
-
-    @property
-    def coordinates(self) -> Literal["integer", "real"]:
-        """Positions may be real numbers."""
-        return "real"
 
     @property
     def per_head(self) -> int | None:

@@ -87,6 +87,7 @@ class FoPE(RotarySpec):
 
     example = Example({"heads": 1, "length": 512})
     paper = "hua2025fope"
+    by_head = {"cos_weight": 0, "sin_weight": 0}
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
@@ -104,11 +105,6 @@ class FoPE(RotarySpec):
     def per_head(self) -> int | None:
         """The number of heads."""
         return self.heads
-
-    @property
-    def by_head(self) -> Mapping[str, int]:
-        """The weights have an axis of heads."""
-        return {"cos_weight": 0, "sin_weight": 0}
 
     @property
     def waves(self) -> tuple[Decimal, ...]:

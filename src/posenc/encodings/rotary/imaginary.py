@@ -66,6 +66,7 @@ class ImaginaryRoPE(RotarySpec):
 
     quarters: ClassVar[int] = -1
     paper = "liu2025beyond"
+    sided = True  # queries turn further
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
@@ -75,11 +76,6 @@ class ImaginaryRoPE(RotarySpec):
     def rope(self) -> RoPE:
         """The rotation of the keys."""
         return RoPE(self.dim, pairing=self.pairing, base=self.base, ladder=self.ladder)
-
-    @property
-    def sided(self) -> bool:
-        """Whether queries and keys are treated differently: queries turn further."""
-        return True
 
     @property
     def matrix(self) -> PhaseMatrix:

@@ -82,6 +82,7 @@ class LRPE(RotarySpec):
 
     example = Example({"heads": 1})
     paper = "qin2023lrpe"
+    by_head = {"step": 1, "frequencies": 0}
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
@@ -110,11 +111,6 @@ class LRPE(RotarySpec):
     def per_head(self) -> int | None:
         """The number of heads."""
         return self.heads
-
-    @property
-    def by_head(self) -> Mapping[str, int]:
-        """The constants, or the frequencies, have an axis of heads."""
-        return {"step": 1, "frequencies": 0}
 
     @property
     def sided(self) -> bool:

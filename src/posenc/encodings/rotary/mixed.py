@@ -72,6 +72,7 @@ class MixedRoPE(SpatialRotarySpec):
 
     example = Example({"heads": 1})
     paper = "heo2024ropevit"
+    by_head = {"frequencies": 0}
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
@@ -88,11 +89,6 @@ class MixedRoPE(SpatialRotarySpec):
             expected = f"a number of pairs divisible by {len(names)}"
             raise SpecError(mismatch("MixedRoPE: init='axial'", expected, self.pairs))
         self.channels.sizes(self.pairs)
-
-    @property
-    def by_head(self) -> Mapping[str, int]:
-        """The frequencies have an axis of heads."""
-        return {"frequencies": 0}
 
     def parameters(self) -> dict[str, Parameter]:
         """The frequencies of each head; they begin as `init` says."""

@@ -84,6 +84,8 @@ class PoPE(RotarySpec):
 
     example = Example({"heads": 1})
     paper = "gopalakrishnan2025pope"
+    by_head = {"delta": 0}
+    sided = True  # keys have the offsets
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
@@ -108,16 +110,6 @@ class PoPE(RotarySpec):
     def per_head(self) -> int | None:
         """The number of heads, where keys have offsets."""
         return None if self.offset == "none" else self.heads
-
-    @property
-    def by_head(self) -> Mapping[str, int]:
-        """The offsets have an axis of heads."""
-        return {"delta": 0}
-
-    @property
-    def sided(self) -> bool:
-        """Whether queries and keys are treated differently: keys have the offsets."""
-        return True
 
     @property
     def matrix(self) -> PhaseMatrix:

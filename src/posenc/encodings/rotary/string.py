@@ -86,6 +86,8 @@ class STRING(SpatialRotarySpec):
 
     example = Example({"heads": 1})
     paper = "schenck2025string"
+    by_head = {"frequencies": 0, "generator": 0}
+    sided = True  # the basis turns as well
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
@@ -98,16 +100,6 @@ class STRING(SpatialRotarySpec):
             expected = f"a number of pairs divisible by {len(self.space)}"
             raise SpecError(mismatch("STRING: start='axial'", expected, self.pairs))
         self.channels.sizes(self.pairs)
-
-    @property
-    def by_head(self) -> Mapping[str, int]:
-        """Both parameters have an axis of heads."""
-        return {"frequencies": 0, "generator": 0}
-
-    @property
-    def sided(self) -> bool:
-        """Whether cosines and sines alone do not tell what happens: the basis turns as well."""
-        return True
 
     def parameters(self) -> dict[str, Parameter]:
         """The frequencies and the generator of the basis of each head."""

@@ -90,6 +90,7 @@ class XPos(RotarySpec):
     phase: Literal["exact", "float32"] = "exact"
 
     paper = "sun2022xpos"
+    sided = True  # queries and keys grow against each other
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
@@ -103,11 +104,6 @@ class XPos(RotarySpec):
                 mismatch("XPos: ladder", expected, f"cos_shift={self.ladder.cos_shift}")
             )
         self.channels.sizes(self.pairs)
-
-    @property
-    def sided(self) -> bool:
-        """Whether queries and keys have sizes of their own: they grow against each other."""
-        return True
 
     @property
     def matrix(self) -> PhaseMatrix:

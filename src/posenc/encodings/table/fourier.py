@@ -91,6 +91,7 @@ class Fourier(TableSpec):
     phase: Literal["exact", "float32"] = "exact"
 
     paper = "tancik2020fourier"
+    coordinates = "real"
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
@@ -126,11 +127,6 @@ class Fourier(TableSpec):
             shares = arrangement.shares(self.pairs)
             if self.blocks == "band" and len(set(shares)) > 1:
                 raise SpecError(mismatch("Fourier: arrangement", "as many bands per axis", shares))
-
-    @property
-    def coordinates(self) -> Literal["real"]:
-        """Positions may be real numbers."""
-        return "real"
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -78,6 +78,7 @@ class GridCells(TableSpec):
         "Its positions are places of a plane.",
     )
     paper = "mai2020space2vec"
+    coordinates = "real"
 
     def check(self) -> None:
         """Raise `SpecError` when the width or a scale cannot be."""
@@ -87,11 +88,6 @@ class GridCells(TableSpec):
         positive("GridCells", "a positive length", shortest=self.shortest, longest=self.longest)
         if self.space[0] == self.space[1]:
             raise SpecError(mismatch("GridCells: space", "two distinct names", self.space))
-
-    @property
-    def coordinates(self) -> Literal["real"]:
-        """Positions may be real numbers."""
-        return "real"
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -91,6 +91,7 @@ class HashGrid(TableSpec):
         "points from corner to corner",
     )
     paper = "mueller2022instant"
+    coordinates = "real"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
@@ -112,11 +113,6 @@ class HashGrid(TableSpec):
         if not 1 <= len(names) <= len(PRIMES) or len(set(names)) != len(names):
             expected = f"one to {len(PRIMES)} distinct names"
             raise SpecError(mismatch("HashGrid: space", expected, names))
-
-    @property
-    def coordinates(self) -> Literal["real"]:
-        """Positions are real numbers."""
-        return "real"
 
     @property
     def axes(self) -> tuple[str, ...]:

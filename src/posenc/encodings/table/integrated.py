@@ -76,6 +76,7 @@ class IntegratedFourier(TableSpec):
         "Its positions are regions of space, with a variance.",
     )
     paper = "barron2021mipnerf"
+    coordinates = "real"
 
     def check(self) -> None:
         """Raise `SpecError` when the width and the coordinates do not fit."""
@@ -91,11 +92,6 @@ class IntegratedFourier(TableSpec):
             expected = "one frequency for the sine and cosine of a band"
             received = f"cos_shift={self.ladder.cos_shift}"
             raise SpecError(mismatch("IntegratedFourier: ladder", expected, received))
-
-    @property
-    def coordinates(self) -> Literal["real"]:
-        """Positions may be real numbers."""
-        return "real"
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -83,6 +83,7 @@ class LearnedFourier(TableSpec):
         "points from corner to corner",
     )
     paper = "li2021learnable"
+    coordinates = "real"
 
     def check(self) -> None:
         """Raise `SpecError` when a width cannot be."""
@@ -100,11 +101,6 @@ class LearnedFourier(TableSpec):
         at_least("LearnedFourier", hidden=self.hidden)
         not_too_many("LearnedFourier", "features and hidden units", self.features + self.hidden)
         positive("LearnedFourier", gamma=self.gamma)
-
-    @property
-    def coordinates(self) -> Literal["real"]:
-        """Positions may be real numbers."""
-        return "real"
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -67,16 +67,12 @@ class SoftPosition(TableSpec):
         "points from corner to corner",
     )
     paper = "locatello2020slot"
+    coordinates = "real"
 
     def check(self) -> None:
         """Raise `SpecError` when the width or the names cannot be."""
         width_of("SoftPosition", dim=self.dim)
         distinct("SoftPosition", space=self.space)
-
-    @property
-    def coordinates(self) -> Literal["real"]:
-        """Positions may be real numbers."""
-        return "real"
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -77,6 +77,8 @@ class Sphere2Vec(TableSpec):
         "Its positions are places on a sphere.",
     )
     paper = "mai2023sphere2vec"
+    coordinates = "real"
+    axes = ("longitude", "latitude")
 
     def check(self) -> None:
         """Raise `SpecError` when the width or a scale cannot be."""
@@ -85,16 +87,6 @@ class Sphere2Vec(TableSpec):
             expected = f"a multiple of {share}, the products of a scale of {self.mixing}"
             raise SpecError(mismatch("Sphere2Vec: dim", expected, self.dim))
         positive("Sphere2Vec", "a positive scale", shortest=self.shortest, longest=self.longest)
-
-    @property
-    def coordinates(self) -> Literal["real"]:
-        """Angles may be real numbers."""
-        return "real"
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return ("longitude", "latitude")
 
     @property
     def scales(self) -> int:

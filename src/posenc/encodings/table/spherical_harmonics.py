@@ -78,6 +78,8 @@ class SphericalHarmonics(TableSpec):
 
     example = Example({}, around, AROUND, "Its positions are places on a sphere.")
     paper = "russwurm2024locationencoding"
+    coordinates = "real"
+    axes = ("longitude", "latitude")
 
     def check(self) -> None:
         """Raise `SpecError` when the width is no square."""
@@ -85,16 +87,6 @@ class SphericalHarmonics(TableSpec):
             todo = f"{self.degrees**2} and {(self.degrees + 1) ** 2} are next." * (self.dim > 0)
             expected = "a square, as the degrees below L have L**2 harmonics"
             raise SpecError(mismatch("SphericalHarmonics: dim", expected, self.dim, todo))
-
-    @property
-    def coordinates(self) -> Literal["real"]:
-        """Angles may be real numbers."""
-        return "real"
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return ("longitude", "latitude")
 
     @property
     def degrees(self) -> int:

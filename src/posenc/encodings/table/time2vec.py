@@ -74,6 +74,8 @@ class Time2Vec(TableSpec):
 
     example = Example(points=lambda: np.linspace(0, 8, 64), where="times 0 to 8")
     paper = "kazemi2019time2vec"
+    coordinates = "real"
+    axes = ("time",)
 
     def check(self) -> None:
         """Raise `SpecError` when no wave is left, or the base cannot be."""
@@ -82,16 +84,6 @@ class Time2Vec(TableSpec):
         if isinstance(self.init, Ladder) and self.init.cos_shift:
             expected = "a ladder with cos_shift=0: each frequency has one wave"
             raise SpecError(mismatch("Time2Vec: init", expected, self.init.cos_shift))
-
-    @property
-    def coordinates(self) -> Literal["real"]:
-        """Times may be real numbers."""
-        return "real"
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return ("time",)
 
     def parameters(self) -> dict[str, Parameter]:
         """The frequency and the phase of each channel."""

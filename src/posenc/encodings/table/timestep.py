@@ -69,21 +69,13 @@ class Timestep(TableSpec):
     phase: Literal["exact", "float32"] = "exact"
 
     paper = "ho2020denoising"
+    coordinates = "real"
+    axes = ("time",)
 
     def check(self) -> None:
         """Raise `SpecError` for a width or base that cannot be."""
         width_of("Timestep", 2, dim=self.dim)
         positive("Timestep", base=self.base)
-
-    @property
-    def coordinates(self) -> Literal["real"]:
-        """Positions may be real numbers."""
-        return "real"
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return ("time",)
 
     @property
     def pairs(self) -> int:
