@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal, final
+from typing import Any, ClassVar, final
 
 from posenc._core.arrays.array import Array, astype, product
 from posenc._core.spec.checks import at_least

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
@@ -87,7 +87,7 @@ class FoPE(RotarySpec):
 
     example = Example({"heads": 1, "length": 512})
     paper = "hua2025fope"
-    by_head = {"cos_weight": 0, "sin_weight": 0}
+    by_head: ClassVar[Mapping[str, int]] = {"cos_weight": 0, "sin_weight": 0}
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from statistics import NormalDist
-from typing import Any, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 
@@ -82,6 +82,7 @@ class GoldenGateRoPE(SpatialRotarySpec):
 
     example = Example({"heads": 1, "lowest": 0.01, "highest": 1.0})
     paper = "xiong2025ndrope"
+    by_head: ClassVar[Mapping[str, int]] = {"step": 1, "whole": 1, "slope": 1}
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
@@ -92,11 +93,6 @@ class GoldenGateRoPE(SpatialRotarySpec):
             raise SpecError(mismatch("GoldenGateRoPE: still", "a share from 0 to 1", self.still))
         distinct("GoldenGateRoPE", space=self.space)
         self.channels.sizes(self.pairs)
-
-    @property
-    def by_head(self) -> Mapping[str, int]:
-        """The constants have an axis of heads."""
-        return dict.fromkeys(("step", "whole", "slope"), 1)
 
     @property
     def matrix(self) -> DenseMatrix:

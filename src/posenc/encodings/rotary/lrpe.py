@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
-from typing import Any, Literal, NamedTuple, final
+from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 
@@ -82,7 +82,7 @@ class LRPE(RotarySpec):
 
     example = Example({"heads": 1})
     paper = "qin2023lrpe"
-    by_head = {"step": 1, "frequencies": 0}
+    by_head: ClassVar[Mapping[str, int]] = {"step": 1, "frequencies": 0}
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""

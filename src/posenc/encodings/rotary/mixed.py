@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
@@ -72,7 +72,7 @@ class MixedRoPE(SpatialRotarySpec):
 
     example = Example({"heads": 1})
     paper = "heo2024ropevit"
-    by_head = {"frequencies": 0}
+    by_head: ClassVar[Mapping[str, int]] = {"frequencies": 0}
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
@@ -84,7 +84,7 @@ class PoPE(RotarySpec):
 
     example = Example({"heads": 1})
     paper = "gopalakrishnan2025pope"
-    by_head = {"delta": 0}
+    by_head: ClassVar[Mapping[str, int]] = {"delta": 0}
     sided = True  # keys have the offsets
 
     def check(self) -> None:

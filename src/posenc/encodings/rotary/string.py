@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
@@ -86,7 +86,7 @@ class STRING(SpatialRotarySpec):
 
     example = Example({"heads": 1})
     paper = "schenck2025string"
-    by_head = {"frequencies": 0, "generator": 0}
+    by_head: ClassVar[Mapping[str, int]] = {"frequencies": 0, "generator": 0}
     sided = True  # the basis turns as well
 
     def check(self) -> None:
