@@ -146,8 +146,9 @@ class Layer(Value):
         """Raise `SpecError` when the fields contradict each other."""
         if self.spec is not None and self.convolution:
             received = f"{type(self.spec).__name__} and {self.convolution!r}"
-            todo = "Write two entries of one layer."
-            raise SpecError(mismatch("Layer", "an encoding or a convolution", received, todo))
+            raise self._mismatch(
+                "", "an encoding or a convolution", received, "Write two entries of one layer."
+            )
 
     @property
     def kind(self) -> str:
@@ -251,7 +252,7 @@ class Reading(Value):
                 return entry
         names = [entry.layer for entry in self.layers]
         todo = suggest(layer, names) if names else "The plan has no layers."
-        raise SpecError(mismatch("Reading", "the name of a layer", repr(layer), todo))
+        raise self._mismatch("", "the name of a layer", repr(layer), todo)
 
     def by_type(self, name: str) -> tuple[Layer, ...]:
         """The entries of a type of layer, such as `sliding_attention`, in every part."""

@@ -42,7 +42,7 @@ class Multipliers(Scaling):
     def check(self) -> None:
         """Raise `SpecError` for divisors that are not positive."""
         if self.use == "divide" and any(value <= 0 for value in self.values):
-            raise SpecError(mismatch("Multipliers: values", "positive divisors", self.values))
+            raise self._mismatch("values", "positive divisors")
 
     def scale(self, rungs: Rungs) -> Rungs:
         """The scaled ladder."""

@@ -131,7 +131,7 @@ class Ladder(Value):
                 )
             )
         if self.denominator == 0:
-            raise SpecError(mismatch("Ladder: denominator", "a number other than 0", 0))
+            raise self._mismatch("denominator", "a number other than 0", 0)
         for name, needed in (("last", "linear"), ("frequencies", "explicit")):
             stated = getattr(self, name) is not None
             if stated != (self.spacing == needed):
@@ -140,11 +140,9 @@ class Ladder(Value):
                     mismatch("Ladder", f"{expected} spacing={needed!r}", repr(self.spacing))
                 )
         if self.spacing != "geometric" and (self.start or self.cos_shift):
-            raise SpecError(
-                mismatch("Ladder", "start and cos_shift 0 unless geometric", repr(self.spacing))
-            )
+            raise self._mismatch("", "start and cos_shift 0 unless geometric", repr(self.spacing))
         if self.spacing != "explicit" and not self.first > 0:
-            raise SpecError(mismatch("Ladder: first", "a positive frequency", self.first))
+            raise self._mismatch("first", "a positive frequency")
 
     def divisor(self, *, count: int, width: int) -> Decimal:
         """The denominator as a number, for `count` rungs that serve `width` channels."""
@@ -186,9 +184,7 @@ class Ladder(Value):
                 ) from None
             if any(abs(rung) > LARGEST_FREQUENCY for rung in rungs):
                 worst = max(abs(rung) for rung in rungs)
-                raise SpecError(
-                    mismatch("Ladder", "frequencies up to 2**40 rad/position", f"{worst:.3g}")
-                )
+                raise self._mismatch("", "frequencies up to 2**40 rad/position", f"{worst:.3g}")
             return rungs
 
     def _rungs(self, base: Decimal, count: int, width: int, cosine: bool) -> tuple[Decimal, ...]:
@@ -196,17 +192,14 @@ class Ladder(Value):
         if self.frequencies is not None:
             if len(self.frequencies) != count:
                 what = f"{count} frequencies, one for each rung"
-                raise SpecError(mismatch("Ladder: frequencies", what, len(self.frequencies)))
+                raise self._mismatch("frequencies", what, len(self.frequencies))
             return tuple(Decimal(value) for value in self.frequencies)
         if self.last is not None:
             gap = (Decimal(self.last) - first) / max(count - 1, 1)
             return tuple(first + gap * j for j in range(count))
         if self.spacing == "octave":
             if count > MOST_OCTAVES:
-                received = f"{count} octaves"
-                raise SpecError(
-                    mismatch("Ladder", "frequencies up to 2**40 rad/position", received)
-                )
+                raise self._mismatch("", "frequencies up to 2**40 rad/position", f"{count} octaves")
             return tuple(first * 2**j for j in range(count))
         start = Decimal(self.start) + (Decimal(self.cos_shift) if cosine else 0)
         divisor = self.divisor(count=count, width=width)

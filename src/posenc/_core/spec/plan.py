@@ -72,12 +72,12 @@ class Entry(Value):
         """Raise `SpecError` when the fields contradict each other."""
         kinds = [spec.kind for spec in self.specs]
         if len(set(kinds)) != len(kinds):
-            raise SpecError(mismatch("Entry: specs", "at most one encoding of each kind", kinds))
+            raise self._mismatch("specs", "at most one encoding of each kind", kinds)
         if not self.name:
-            raise SpecError(mismatch("Entry: name", "a name", repr(self.name)))
+            raise self._mismatch("name", "a name", repr(self.name))
         names = [entry.name for entry in self.attentions]
         if len(set(names)) != len(names):
-            raise SpecError(mismatch("Entry: attentions", "distinct names", names))
+            raise self._mismatch("attentions", "distinct names", names)
         if self.window is not None:
             at_least("Entry", window=self.window)
         if self.scale is not None:
@@ -133,12 +133,13 @@ class Plan(Value):
         """Raise `SpecError` when names do not fit."""
         names = [entry.name for entry in self.entries]
         if len(set(names)) != len(names):
-            raise SpecError(mismatch("Plan: entries", "distinct names", names))
+            raise self._mismatch("entries", "distinct names", names)
         for name in self.layers:
             if name not in names:
-                todo = suggest(name, names) if names else ""
                 expected = f"names of the entries {names}"
-                raise SpecError(mismatch("Plan: layers", expected, repr(name), todo))
+                raise self._mismatch(
+                    "layers", expected, repr(name), suggest(name, names) if names else ""
+                )
 
     @classmethod
     def repeat(
@@ -191,7 +192,7 @@ class Plan(Value):
         if isinstance(layer, str):
             if layer not in names:
                 todo = suggest(layer, names) if names else "The plan has no entries."
-                raise SpecError(mismatch("Plan", "the name of an entry", repr(layer), todo))
+                raise self._mismatch("", "the name of an entry", repr(layer), todo)
             return self.entries[names.index(layer)]
         number, count = operator.index(layer), len(self)
         if not -count <= number < count:

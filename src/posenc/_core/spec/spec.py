@@ -12,6 +12,7 @@ import functools
 import hashlib
 import inspect
 import json
+import operator
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
@@ -76,6 +77,14 @@ class Value(Displayed):
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
+
+    def _mismatch(
+        self, field: str, expected: str, received: object = ..., todo: str = ""
+    ) -> SpecError:
+        """The error of a field, or of several; without `received` its value is what came."""
+        caller = f"{type(self).__name__}: {field}" if field else type(self).__name__
+        came = operator.attrgetter(field)(self) if received is ... else received
+        return SpecError(mismatch(caller, expected, came, todo))
 
     def replace(self, **changes: Any) -> typing.Self:
         """The same value with some fields changed, checked anew."""

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, final
 
 from posenc._core.arrays.array import astype, marked
 from posenc._core.arrays.lookups import lookup
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
@@ -74,7 +73,7 @@ class AdaptiveSpan(BiasSpec):
         super().check()
         at_least("AdaptiveSpan", length=self.length, ramp=self.ramp)
         if not 0 <= self.start <= 1:
-            raise SpecError(mismatch("AdaptiveSpan: start", "a number from 0 to 1", self.start))
+            raise self._mismatch("start", "a number from 0 to 1")
 
     def parameters(self) -> dict[str, Parameter]:
         """The span of each head, as a fraction of the longest."""

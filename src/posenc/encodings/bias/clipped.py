@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal, final
 
 from posenc._core.arrays.array import astype
 from posenc._core.arrays.lookups import lookup
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
@@ -67,8 +66,9 @@ class ClippedTable(BiasSpec):
         super().check()
         first, last = self.ends
         if not first <= 0 <= last:
-            expected = "a distance of at least 0, or the first and last one around 0"
-            raise SpecError(mismatch("ClippedTable: clip", expected, self.clip))
+            raise self._mismatch(
+                "clip", "a distance of at least 0, or the first and last one around 0"
+            )
 
     @property
     def ends(self) -> tuple[int, int]:

@@ -11,7 +11,6 @@ import numpy as np
 
 from posenc._core.arrays.array import astype, marked
 from posenc._core.arrays.lookups import lookup
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.slopes import MOST_HEADS
 from posenc._core.spec.checks import not_too_many
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
@@ -64,7 +63,7 @@ class Decay(BiasSpec):
         super().check()
         not_too_many("Decay", "heads", self.heads, MOST_HEADS)
         if self.recipe == "powers" and self.heads > 1000:
-            raise SpecError(mismatch("Decay: heads", "at most 1000 powers of two", self.heads))
+            raise self._mismatch("heads", "at most 1000 powers of two")
 
     def constants(self) -> dict[str, np.ndarray]:
         """-ln gamma of each head, without cancellation."""

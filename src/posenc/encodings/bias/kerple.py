@@ -10,7 +10,6 @@ import numpy as np
 
 from posenc._core.arrays.array import astype
 from posenc._core.arrays.lookups import lookup
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
@@ -61,7 +60,7 @@ class KERPLE(BiasSpec):
         """Raise `SpecError` when a bound is out of range."""
         super().check()
         if not 0 < self.least < 2:
-            raise SpecError(mismatch("KERPLE: least", "a number between 0 and 2", self.least))
+            raise self._mismatch("least", "a number between 0 and 2")
 
     def parameters(self) -> dict[str, Parameter]:
         """The two numbers of each head."""

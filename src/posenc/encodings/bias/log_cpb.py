@@ -9,7 +9,6 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from posenc._core.arrays.array import astype, product
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
@@ -74,8 +73,9 @@ class LogCPB(WindowSpec):
         if self.trained_window is not None:
             check_window("LogCPB", self.trained_window, of="trained_window")
             if len(self.trained_window) != len(self.window):
-                expected = f"{len(self.window)} lengths, as the window has"
-                raise SpecError(mismatch("LogCPB: trained_window", expected, self.trained_window))
+                raise self._mismatch(
+                    "trained_window", f"{len(self.window)} lengths, as the window has"
+                )
         at_least("LogCPB", hidden=self.hidden)
 
     def constants(self) -> dict[str, np.ndarray]:

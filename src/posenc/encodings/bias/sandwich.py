@@ -9,7 +9,6 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from posenc._core.arrays.array import astype
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
@@ -74,8 +73,7 @@ class Sandwich(BiasSpec):
         even_width("Sandwich", dim=self.dim)
         positive("Sandwich", base=self.base, compression=self.compression)
         if self.ladder.cos_shift:
-            expected = "0, as the sum has cosines alone"
-            raise SpecError(mismatch("Sandwich: ladder.cos_shift", expected, self.ladder.cos_shift))
+            raise self._mismatch("ladder.cos_shift", "0, as the sum has cosines alone")
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the pairs, a few at a time, and the divisor of each head."""

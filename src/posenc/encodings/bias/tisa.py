@@ -10,7 +10,6 @@ import numpy as np
 
 from posenc._core.arrays.array import astype
 from posenc._core.arrays.lookups import lookup
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec.checks import at_least
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
@@ -70,7 +69,7 @@ class TISA(BiasSpec):
         """Raise `SpecError` when a number is out of range."""
         super().check()
         if not 1 <= self.kernels <= 64:
-            raise SpecError(mismatch("TISA: kernels", "1 to 64", self.kernels))
+            raise self._mismatch("kernels", "1 to 64")
         at_least("TISA", 0, offset=self.offset)
 
     def parameters(self) -> dict[str, Parameter]:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, final
 
 from posenc._core.arrays.array import astype, marked, product, widest
 from posenc._core.arrays.lookups import lookup
-from posenc._core.errors import PositionError, SpecError, mismatch
+from posenc._core.errors import PositionError, mismatch
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
@@ -82,10 +82,9 @@ class TUPE(BiasSpec):
         """Raise `SpecError` when widths and heads do not fit."""
         super().check()
         if self.dim < 1 or self.dim % self.heads:
-            expected = f"a width divisible by {self.heads} heads"
-            raise SpecError(mismatch("TUPE: dim", expected, self.dim))
+            raise self._mismatch("dim", f"a width divisible by {self.heads} heads")
         if self.length < 1:
-            raise SpecError(mismatch("TUPE: length", "at least 1 position", self.length))
+            raise self._mismatch("length", "at least 1 position")
 
     def parameters(self) -> dict[str, Parameter]:
         """Position vectors, their normalisation, and the two projections."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from posenc._core.arrays.array import Array, astype, marked, product
 from posenc._core.arrays.lookups import along
-from posenc._core.errors import PositionError, SpecError, mismatch
+from posenc._core.errors import PositionError, mismatch
 from posenc._core.positions.axes import AXES
 from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
@@ -68,7 +68,7 @@ class Decomposed(RelativeSpec):
         """Raise `SpecError` when the grid is none."""
         at_least("Decomposed", dim=self.dim)
         if len(self.size) not in AXES or min(self.size) < 1:
-            raise SpecError(mismatch("Decomposed: size", "1 to 3 lengths of at least 1", self.size))
+            raise self._mismatch("size", "1 to 3 lengths of at least 1")
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ import numpy as np
 
 from posenc._core.arrays.array import Array, astype, product
 from posenc._core.arrays.lookups import along, rank
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.buckets import LARGEST, log_thresholds, padded
 from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
@@ -84,17 +83,16 @@ class Disentangled(RelativeSpec):
         """Raise `SpecError` when buckets and distances contradict each other."""
         at_least("Disentangled", dim=self.dim, count=self.count, max_distance=self.max_distance)
         if self.max_distance >= LARGEST:
-            expected = "less than 2**31 - 1"
-            raise SpecError(mismatch("Disentangled: max_distance", expected, self.max_distance))
+            raise self._mismatch("max_distance", "less than 2**31 - 1")
         if self.buckets is None:
             return
         if self.buckets < 4 or self.buckets % 2 or self.buckets > 2048:
-            raise SpecError(mismatch("Disentangled: buckets", "even, 4 to 2048", self.buckets))
+            raise self._mismatch("buckets", "even, 4 to 2048")
         if self.max_distance - 1 <= self.buckets // 2:
             expected = (
                 f"more than {self.buckets // 2 + 1}, as half the buckets hold a distance each"
             )
-            raise SpecError(mismatch("Disentangled: max_distance", expected, self.max_distance))
+            raise self._mismatch("max_distance", expected)
 
     @property
     def heads(self) -> int:

@@ -9,7 +9,6 @@ from typing import Any, Literal, final
 from posenc._core.arrays.array import Array, astype, product
 from posenc._core.arrays.linear import moveaxis
 from posenc._core.arrays.lookups import along, gather
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
@@ -73,8 +72,9 @@ class Shaw(RelativeSpec):
         at_least("Shaw", dim=self.dim)
         first, last = self.ends
         if not first <= 0 <= last:
-            expected = "a distance of at least 0, or the first and last one around 0"
-            raise SpecError(mismatch("Shaw: clip", expected, self.clip))
+            raise self._mismatch(
+                "clip", "a distance of at least 0, or the first and last one around 0"
+            )
 
     @property
     def ends(self) -> tuple[int, int]:

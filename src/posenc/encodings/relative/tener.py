@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 
 from posenc._core.arrays.array import Array, astype, product
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
@@ -82,8 +81,9 @@ class TENER(RelativeSpec):
         even_width("TENER", least, dim=self.dim)
         positive("TENER", base=self.base)
         if self.ladder.cos_shift:
-            expected = "0, as sines and cosines of one angle are summed"
-            raise SpecError(mismatch("TENER: ladder.cos_shift", expected, self.ladder.cos_shift))
+            raise self._mismatch(
+                "ladder.cos_shift", "0, as sines and cosines of one angle are summed"
+            )
 
     @property
     def heads(self) -> int:

@@ -10,7 +10,6 @@ import numpy as np
 
 from posenc._core.arrays.array import Array, arange, astype, device_of, product
 from posenc._core.arrays.lookups import along
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
@@ -88,16 +87,14 @@ class TransformerXL(RelativeSpec):
         """Raise `SpecError` when a number is out of range."""
         at_least("TransformerXL", dim=self.dim, count=self.count)
         if self.width < 2 or self.width % 2:
-            raise SpecError(mismatch("TransformerXL: width", "an even number", self.width))
+            raise self._mismatch("width", "an even number")
         positive("TransformerXL", base=self.base)
         if self.ladder.cos_shift:
-            expected = "0, as sines and cosines of one angle are summed"
-            raise SpecError(
-                mismatch("TransformerXL: ladder.cos_shift", expected, self.ladder.cos_shift)
+            raise self._mismatch(
+                "ladder.cos_shift", "0, as sines and cosines of one angle are summed"
             )
         if self.clamp is not None and not 0 < self.clamp < 2**20:
-            expected = "a distance of at least 1, below 2**20"
-            raise SpecError(mismatch("TransformerXL: clamp", expected, self.clamp))
+            raise self._mismatch("clamp", "a distance of at least 1, below 2**20")
 
     @property
     def heads(self) -> int:

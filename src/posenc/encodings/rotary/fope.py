@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 
 from posenc._core.arrays.array import astype, device_of, product
-from posenc._core.errors import ArgumentError, SpecError, mismatch
+from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.numeric.ladder import Ladder, context, pi
 from posenc._core.numeric.phase import cos_sin, steps
 from posenc._core.spec.checks import at_least, positive
@@ -92,12 +92,13 @@ class FoPE(RotarySpec):
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
         if self.dim < 4 or self.dim % 4:
-            raise SpecError(mismatch("FoPE: dim", "a multiple of 4", self.dim))
+            raise self._mismatch("dim", "a multiple of 4")
         at_least("FoPE", heads=self.heads)
         positive("FoPE", base=self.base)
         if self.length < 7:
-            expected = "at least 7 positions, which the fastest wave needs for a turn"
-            raise SpecError(mismatch("FoPE: length", expected, self.length))
+            raise self._mismatch(
+                "length", "at least 7 positions, which the fastest wave needs for a turn"
+            )
         at_least("FoPE", 0, gain=self.gain)
         self.channels.sizes(self.pairs)
 

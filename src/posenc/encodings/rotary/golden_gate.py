@@ -12,7 +12,6 @@ from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.ladder import Ladder, context
 from posenc._core.numeric.mixing import DenseMatrix
 from posenc._core.spec.checks import at_least, distinct, even_width, positive
@@ -90,7 +89,7 @@ class GoldenGateRoPE(SpatialRotarySpec):
         at_least("GoldenGateRoPE", heads=self.heads)
         positive("GoldenGateRoPE", "a positive frequency", lowest=self.lowest, highest=self.highest)
         if not 0 <= self.still <= 1:
-            raise SpecError(mismatch("GoldenGateRoPE: still", "a share from 0 to 1", self.still))
+            raise self._mismatch("still", "a share from 0 to 1")
         distinct("GoldenGateRoPE", space=self.space)
         self.channels.sizes(self.pairs)
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, SpecError, mismatch
+from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.mixing import DenseMatrix
 from posenc._core.numeric.phase import cos_sin
@@ -87,15 +87,15 @@ class LRPE(RotarySpec):
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
         if self.dim < 1 or (self.form == "turned" and self.dim % 2):
-            expected = "an even width if turned, at least 1 if doubled"
-            raise SpecError(mismatch("LRPE: dim", expected, self.dim))
+            raise self._mismatch("dim", "an even width if turned, at least 1 if doubled")
         at_least("LRPE", heads=self.heads)
         positive("LRPE", base=self.base)
         if self.form == "turned":
             self.channels.sizes(self.pairs)
         elif self.channels.blocks:
-            expected = "a pairing in one block if doubled"
-            raise SpecError(mismatch("LRPE: pairing", expected, self.channels.blocks))
+            raise self._mismatch(
+                "pairing", "a pairing in one block if doubled", self.channels.blocks
+            )
 
     @property
     def pairs(self) -> int:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec.checks import at_least, distinct, even_width, positive
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
@@ -83,11 +82,11 @@ class MixedRoPE(SpatialRotarySpec):
         distinct("MixedRoPE", "distinct names", space=names)
         if self.init == "rotated" and (len(names) != 2 or self.pairs % 2):
             expected = "two axes and an even number of pairs"
-            received = f"{names} and {self.pairs}"
-            raise SpecError(mismatch("MixedRoPE: init='rotated'", expected, received))
+            raise self._mismatch("init='rotated'", expected, f"{names} and {self.pairs}")
         if self.init == "axial" and self.pairs % len(names):
-            expected = f"a number of pairs divisible by {len(names)}"
-            raise SpecError(mismatch("MixedRoPE: init='axial'", expected, self.pairs))
+            raise self._mismatch(
+                "init='axial'", f"a number of pairs divisible by {len(names)}", self.pairs
+            )
         self.channels.sizes(self.pairs)
 
     def parameters(self) -> dict[str, Parameter]:

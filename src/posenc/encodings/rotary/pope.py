@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 
 from posenc._core.arrays.array import astype
-from posenc._core.errors import ArgumentError, SpecError, mismatch
+from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
@@ -93,8 +93,7 @@ class PoPE(RotarySpec):
         at_least("PoPE", heads=self.heads)
         positive("PoPE", base=self.base)
         if self.channels.blocks:
-            expected = "a pairing in one block"
-            raise SpecError(mismatch("PoPE: pairing", expected, self.channels.blocks))
+            raise self._mismatch("pairing", "a pairing in one block", self.channels.blocks)
 
     @property
     def pairs(self) -> int:

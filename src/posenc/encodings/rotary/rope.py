@@ -100,26 +100,24 @@ class RoPE(RotarySpec):
         self.channels.sizes(self.pairs)
         layout = self.arrangement.layout(self.pairs)
         if isinstance(self.base, tuple) and len(self.base) != len(self.axes):
-            expected = f"one base for each of the axes {self.axes}"
-            raise SpecError(mismatch("RoPE: base", expected, f"{len(self.base)} of them"))
-        if self.arrangement.pad is not None:
-            raise SpecError(
-                mismatch("RoPE: arrangement", "no `pad`: rotations have no rows", "pad")
+            raise self._mismatch(
+                "base", f"one base for each of the axes {self.axes}", f"{len(self.base)} of them"
             )
+        if self.arrangement.pad is not None:
+            raise self._mismatch("arrangement", "no `pad`: rotations have no rows", "pad")
         if self.ladder.cos_shift:
             expected = "one frequency for the cosine and sine of a pair"
-            raise SpecError(
-                mismatch("RoPE: ladder", expected, f"cos_shift={self.ladder.cos_shift}")
-            )
+            raise self._mismatch("ladder", expected, f"cos_shift={self.ladder.cos_shift}")
         why = contradiction(self.scalings)
         if why:
             todo = "Each of them extends the context by itself."
-            raise SpecError(mismatch("RoPE: scaling", "rules that go together", why, todo))
+            raise self._mismatch("scaling", "rules that go together", why, todo)
         for scaling in self.scalings:
             if scaling.geometric and (self.ladder.spacing != "geometric" or 1 in self.bases):
                 expected = f"a geometric ladder, as {type(scaling).__name__} needs its base"
-                received = f"spacing={self.ladder.spacing!r} with base {self.base}"
-                raise SpecError(mismatch("RoPE: ladder", expected, received))
+                raise self._mismatch(
+                    "ladder", expected, f"spacing={self.ladder.spacing!r} with base {self.base}"
+                )
             factor = getattr(scaling, "factor", None)
             if isinstance(factor, tuple) and len(factor) != len(layout.counts):
                 expected = f"{len(layout.counts)} factors, one for each axis"

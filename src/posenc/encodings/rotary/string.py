@@ -10,7 +10,6 @@ import numpy as np
 
 from posenc._core.arrays.array import arange, astype, device_of, product
 from posenc._core.arrays.linear import moveaxis
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec.checks import at_least, distinct, even_width, positive
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
@@ -97,8 +96,9 @@ class STRING(SpatialRotarySpec):
         at_least("STRING", 0, spread=self.spread)
         distinct("STRING", space=self.space)
         if self.start == "axial" and self.pairs % len(self.space):
-            expected = f"a number of pairs divisible by {len(self.space)}"
-            raise SpecError(mismatch("STRING: start='axial'", expected, self.pairs))
+            raise self._mismatch(
+                "start='axial'", f"a number of pairs divisible by {len(self.space)}", self.pairs
+            )
         self.channels.sizes(self.pairs)
 
     def parameters(self) -> dict[str, Parameter]:

@@ -10,7 +10,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.arrays.array import concrete
-from posenc._core.errors import PositionError, SpecError, mismatch
+from posenc._core.errors import PositionError, mismatch
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
@@ -97,12 +97,10 @@ class XPos(RotarySpec):
         even_width("XPos", dim=self.dim)
         positive("XPos", base=self.base, scale=self.scale, gamma=self.gamma)
         if abs(self.centre) > 2**31:
-            raise SpecError(mismatch("XPos: centre", "at most 2**31 in size", self.centre))
+            raise self._mismatch("centre", "at most 2**31 in size")
         if self.ladder.cos_shift:
             expected = "one frequency for the cosine and sine of a pair"
-            raise SpecError(
-                mismatch("XPos: ladder", expected, f"cos_shift={self.ladder.cos_shift}")
-            )
+            raise self._mismatch("ladder", expected, f"cos_shift={self.ladder.cos_shift}")
         self.channels.sizes(self.pairs)
 
     @property

@@ -8,7 +8,6 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.magnitude import Magnitude
 from posenc._core.spec.checks import width_of
 from posenc._core.spec.example import Example
@@ -65,15 +64,16 @@ class Concatenated(TableSpec):
         """Raise `SpecError` when the parts do not fit."""
         width_of("Concatenated", dim=self.dim)
         if isinstance(self.table, Concatenated):
-            expected = "a table that is not itself appended"
-            raise SpecError(mismatch("Concatenated: table", expected, repr(self.table)))
+            raise self._mismatch("table", "a table that is not itself appended", repr(self.table))
         if self.table.embedding_scale != 1:
-            expected = "a table with embedding_scale=1"
             todo = "Put the factor into the magnitude of Concatenated."
-            raise SpecError(mismatch("Concatenated", expected, self.table.embedding_scale, todo))
+            raise self._mismatch(
+                "", "a table with embedding_scale=1", self.table.embedding_scale, todo
+            )
         if set(self.table.parameters()) & set(self.magnitude.parameters(self.table.dim)):
-            expected = "one learned factor on the table"
-            raise SpecError(mismatch("Concatenated", expected, "one here and one in `table`"))
+            raise self._mismatch(
+                "", "one learned factor on the table", "one here and one in `table`"
+            )
 
     @property
     def coordinates(self) -> Literal["integer", "real"]:

@@ -103,30 +103,33 @@ class Fourier(TableSpec):
             )
             raise SpecError(mismatch("Fourier: dim", expected, self.dim))
         if arrangement.start or arrangement.pad is not None:
-            todo = "Shift the positions themselves."
             received = f"start={arrangement.start}, pad={arrangement.pad}"
-            raise SpecError(mismatch("Fourier: arrangement", "start 0 and no pad", received, todo))
+            raise self._mismatch(
+                "arrangement", "start 0 and no pad", received, "Shift the positions themselves."
+            )
         mixed = isinstance(self.ladder, FrequencyMatrix | Gaussian)
         if mixed != (arrangement.rule == "mixed"):
             expected = "a matrix of frequencies with rule='mixed', and with no other"
-            received = f"{type(self.ladder).__name__} with rule={arrangement.rule!r}"
-            raise SpecError(mismatch("Fourier", expected, received))
+            raise self._mismatch(
+                "", expected, f"{type(self.ladder).__name__} with rule={arrangement.rule!r}"
+            )
         needed = {"axis": ("axial", "single"), "band": ("axial_cyclic", "single")}
         if self.blocks != "all" and arrangement.rule not in needed[self.blocks]:
             expected = f"rule={needed[self.blocks][0]!r} with blocks={self.blocks!r}"
-            raise SpecError(mismatch("Fourier: arrangement", expected, repr(arrangement.rule)))
+            raise self._mismatch("arrangement", expected, repr(arrangement.rule))
         for name in ("base", "ladder"):
             value = getattr(self, name)
             if isinstance(value, tuple) and len(value) != len(axes):
-                expected = f"one entry for each of the axes {axes}"
-                raise SpecError(mismatch(f"Fourier: {name}", expected, f"{len(value)} entries"))
+                raise self._mismatch(
+                    name, f"one entry for each of the axes {axes}", f"{len(value)} entries"
+                )
         bases = self.base if isinstance(self.base, tuple) else (self.base,)
         if any(base <= 0 for base in bases):
-            raise SpecError(mismatch("Fourier: base", "positive numbers", self.base))
+            raise self._mismatch("base", "positive numbers")
         if arrangement.rule in ("axial", "axial_cyclic"):
             shares = arrangement.shares(self.pairs)
             if self.blocks == "band" and len(set(shares)) > 1:
-                raise SpecError(mismatch("Fourier: arrangement", "as many bands per axis", shares))
+                raise self._mismatch("arrangement", "as many bands per axis", shares)
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.ladder import Ladder, context
 from posenc._core.numeric.mixing import DenseMatrix
 from posenc._core.spec.checks import positive
@@ -83,11 +82,12 @@ class GridCells(TableSpec):
     def check(self) -> None:
         """Raise `SpecError` when the width or a scale cannot be."""
         if self.dim < 6 or self.dim % 6:
-            expected = "a multiple of 6, three waves of two channels for each scale"
-            raise SpecError(mismatch("GridCells: dim", expected, self.dim))
+            raise self._mismatch(
+                "dim", "a multiple of 6, three waves of two channels for each scale"
+            )
         positive("GridCells", "a positive length", shortest=self.shortest, longest=self.longest)
         if self.space[0] == self.space[1]:
-            raise SpecError(mismatch("GridCells: space", "two distinct names", self.space))
+            raise self._mismatch("space", "two distinct names")
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from posenc._core.arrays.array import astype, concrete, has_int64, marked
 from posenc._core.arrays.lookups import gather
-from posenc._core.errors import PositionError, SpecError, mismatch
+from posenc._core.errors import PositionError, mismatch
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
@@ -96,23 +96,18 @@ class HashGrid(TableSpec):
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
         if self.levels < 1 or self.dim < 1 or self.dim % self.levels:
-            expected = f"a multiple of the {self.levels} levels, at least 1"
-            raise SpecError(mismatch("HashGrid: dim", expected, self.dim))
+            raise self._mismatch("dim", f"a multiple of the {self.levels} levels, at least 1")
         if not 1 <= self.log2_size <= LARGEST_TABLE:
-            expected = f"from 1 to {LARGEST_TABLE}"
-            raise SpecError(mismatch("HashGrid: log2_size", expected, self.log2_size))
+            raise self._mismatch("log2_size", f"from 1 to {LARGEST_TABLE}")
         if not 1 <= self.coarsest <= self.finest < 2**30:
             expected = "1 <= coarsest <= finest < 2**30"
-            received = f"coarsest={self.coarsest}, finest={self.finest}"
-            raise SpecError(mismatch("HashGrid", expected, received))
+            raise self._mismatch("", expected, f"coarsest={self.coarsest}, finest={self.finest}")
         if self.levels == 1 and self.coarsest != self.finest:
             expected = "coarsest equal to finest where there is one level"
-            received = f"coarsest={self.coarsest}, finest={self.finest}"
-            raise SpecError(mismatch("HashGrid", expected, received))
+            raise self._mismatch("", expected, f"coarsest={self.coarsest}, finest={self.finest}")
         names = self.space
         if not 1 <= len(names) <= len(PRIMES) or len(set(names)) != len(names):
-            expected = f"one to {len(PRIMES)} distinct names"
-            raise SpecError(mismatch("HashGrid: space", expected, names))
+            raise self._mismatch("space", f"one to {len(PRIMES)} distinct names", names)
 
     @property
     def axes(self) -> tuple[str, ...]:

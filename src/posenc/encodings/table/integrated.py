@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from posenc._core.arrays.array import astype, concrete, marked
-from posenc._core.errors import PositionError, SpecError, mismatch
+from posenc._core.errors import PositionError, mismatch
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.mixing import DenseMatrix
 from posenc._core.spec.checks import positive
@@ -82,16 +82,15 @@ class IntegratedFourier(TableSpec):
         """Raise `SpecError` when the width and the coordinates do not fit."""
         names = self.space
         if not names or len(set(self.axes)) != len(self.axes):
-            expected = "distinct names, none of them that of a variance"
-            raise SpecError(mismatch("IntegratedFourier: space", expected, names))
+            raise self._mismatch("space", "distinct names, none of them that of a variance", names)
         if self.dim < 2 or self.dim % (2 * len(names)):
-            expected = f"a multiple of {2 * len(names)}, two channels for each coordinate and band"
-            raise SpecError(mismatch("IntegratedFourier: dim", expected, self.dim))
+            raise self._mismatch(
+                "dim", f"a multiple of {2 * len(names)}, two channels for each coordinate and band"
+            )
         positive("IntegratedFourier", base=self.base)
         if self.ladder.cos_shift:
             expected = "one frequency for the sine and cosine of a band"
-            received = f"cos_shift={self.ladder.cos_shift}"
-            raise SpecError(mismatch("IntegratedFourier: ladder", expected, received))
+            raise self._mismatch("ladder", expected, f"cos_shift={self.ladder.cos_shift}")
 
     @property
     def axes(self) -> tuple[str, ...]:

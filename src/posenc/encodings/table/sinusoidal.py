@@ -108,8 +108,9 @@ class Sinusoidal(TableSpec):
         if not blocks or 2 * sum(blocks[:-1]) >= self.dim:
             lost = (arrangement.order or arrangement.axes)[-1]
             expected = f"a width with room for each of the axes {self.axes}"
-            todo = f"Nothing would be left for {lost!r}: use a wider table."
-            raise SpecError(mismatch("Sinusoidal: dim", expected, self.dim, todo))
+            raise self._mismatch(
+                "dim", expected, todo=f"Nothing would be left for {lost!r}: use a wider table."
+            )
 
     @property
     def axes(self) -> tuple[str, ...]:

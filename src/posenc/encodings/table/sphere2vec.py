@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.ladder import Ladder, context, pi
 from posenc._core.numeric.mixing import DenseMatrix
 from posenc._core.spec.checks import positive
@@ -84,8 +83,9 @@ class Sphere2Vec(TableSpec):
         """Raise `SpecError` when the width or a scale cannot be."""
         share = WIDTHS[self.mixing]
         if self.dim < share or self.dim % share:
-            expected = f"a multiple of {share}, the products of a scale of {self.mixing}"
-            raise SpecError(mismatch("Sphere2Vec: dim", expected, self.dim))
+            raise self._mismatch(
+                "dim", f"a multiple of {share}, the products of a scale of {self.mixing}"
+            )
         positive("Sphere2Vec", "a positive scale", shortest=self.shortest, longest=self.longest)
 
     @property

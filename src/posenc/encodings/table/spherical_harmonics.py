@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.ladder import context, pi
 from posenc._core.numeric.mixing import DenseMatrix
 from posenc._core.spec.example import AROUND, Example, around
@@ -85,8 +84,9 @@ class SphericalHarmonics(TableSpec):
         """Raise `SpecError` when the width is no square."""
         if self.dim < 1 or self.degrees**2 != self.dim:
             todo = f"{self.degrees**2} and {(self.degrees + 1) ** 2} are next." * (self.dim > 0)
-            expected = "a square, as the degrees below L have L**2 harmonics"
-            raise SpecError(mismatch("SphericalHarmonics: dim", expected, self.dim, todo))
+            raise self._mismatch(
+                "dim", "a square, as the degrees below L have L**2 harmonics", todo=todo
+            )
 
     @property
     def degrees(self) -> int:

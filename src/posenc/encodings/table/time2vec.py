@@ -9,7 +9,6 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.arrays.array import astype
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.spec.checks import positive, width_of
 from posenc._core.spec.example import Example
@@ -83,7 +82,7 @@ class Time2Vec(TableSpec):
         positive("Time2Vec", base=self.base)
         if isinstance(self.init, Ladder) and self.init.cos_shift:
             expected = "a ladder with cos_shift=0: each frequency has one wave"
-            raise SpecError(mismatch("Time2Vec: init", expected, self.init.cos_shift))
+            raise self._mismatch("init", expected, self.init.cos_shift)
 
     def parameters(self) -> dict[str, Parameter]:
         """The frequency and the phase of each channel."""

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
 
 from posenc._core.arrays.array import astype, concrete, device_of, marked
-from posenc._core.errors import PositionError, SpecError, mismatch
+from posenc._core.errors import PositionError, mismatch
 from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
@@ -82,8 +82,7 @@ class TreePositions(TableSpec):
         """Raise `SpecError` when a number cannot be."""
         at_least("TreePositions", degree=self.degree, depth=self.depth)
         if self.decays < 1:
-            expected = f"at least depth * degree = {self.depth * self.degree}"
-            raise SpecError(mismatch("TreePositions: dim", expected, self.dim))
+            raise self._mismatch("dim", f"at least depth * degree = {self.depth * self.degree}")
 
     @property
     def axes(self) -> tuple[str, ...]:
