@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.arrays.array import (
+    Array,
     carried,
     concrete,
     dtype_name,
@@ -17,8 +18,6 @@ from posenc._core.arrays.array import (
     namespace,
 )
 from posenc._core.errors import ArgumentError, DTypeError, PositionError, mismatch
-
-Array = Any
 
 
 def integers(value: Any, *, xp: Any, device: Any = None, caller: str) -> Array:

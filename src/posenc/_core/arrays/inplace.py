@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.arrays.array import is_symbolic, is_torch
+from posenc._core.arrays.array import Array, is_symbolic, is_torch
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.tracing import is_compiling
-
-Array = Any
 
 
 def overwrite(x: Array, value: Array, caller: str) -> Array:

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.arrays.array import (
+    Array,
     arange,
     astype,
     concrete,
@@ -19,8 +20,6 @@ from posenc._core.arrays.array import (
 )
 from posenc._core.arrays.coordinates import integers
 from posenc._core.errors import ArgumentError, mismatch, one_of
-
-Array = Any
 
 
 @numpy_rules

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.arrays.array import arange as _arange
 from posenc._core.arrays.array import (
+    Array,
     concrete,
     device_of,
     is_array,
@@ -21,10 +21,9 @@ from posenc._core.arrays.array import (
     namespace,
     numpy_rules,
 )
+from posenc._core.arrays.array import arange as _arange
 from posenc._core.arrays.coordinates import integers
 from posenc._core.errors import ArgumentError, PositionError, mismatch
-
-Array = Any
 
 
 def arange(

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.arrays.array import (
+    Array,
     arange,
     concrete,
     device_of,
@@ -19,7 +20,6 @@ from posenc._core.arrays.array import (
 )
 from posenc._core.errors import ArgumentError, mismatch, one_of
 
-Array = Any
 Normalise = Literal["none", "unit", "centred", "reference"]
 
 

@@ -12,11 +12,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.arrays.array import arange, library, numpy_rules
+from posenc._core.arrays.array import Array, arange, library, numpy_rules
 from posenc._core.arrays.coordinates import integers
 from posenc._core.errors import ArgumentError, mismatch
 
-Array = Any
 LAYOUTS = ("contiguous", "head_tail", "zigzag", "striped")
 
 

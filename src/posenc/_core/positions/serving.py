@@ -10,13 +10,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.arrays.array import concrete, device_of, is_array, library, namespace, numpy_rules
+from posenc._core.arrays.array import (
+    Array,
+    concrete,
+    device_of,
+    is_array,
+    library,
+    namespace,
+    numpy_rules,
+)
 from posenc._core.arrays.coordinates import integers
 from posenc._core.errors import ArgumentError, PositionError, mismatch
 from posenc._core.positions.counting import offset
 from posenc._core.positions.sequences import multimodal
-
-Array = Any
 
 
 def _host(values: Any, caller: str) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from posenc._core.errors import PositionError, mismatch
+from posenc._core.spec.checks import at_least
 from posenc._core.spec.spec import Spec
 
 Array = Any
@@ -99,6 +100,21 @@ class RelativeSpec(Spec, ABC):
     ) -> Array:  # numpydoc ignore=PR01,RT01
         """What is added to the weighted values: weights (..., heads, q, k) -> (..., q, dim)."""
         raise NotImplementedError
+
+
+class HeadedRelativeSpec(RelativeSpec, ABC):
+    """A relative encoding whose parameters are for `count` heads."""
+
+    count: int
+
+    def check(self) -> None:
+        """Raise `SpecError` when the width or the number of heads is below 1."""
+        at_least(type(self).__name__, dim=self.dim, count=self.count)
+
+    @property
+    def heads(self) -> int:
+        """Number of heads."""
+        return self.count
 
 
 def in_order(caller: str, k: tuple[Array, ...]) -> None:

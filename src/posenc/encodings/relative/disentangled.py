@@ -15,12 +15,12 @@ from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec
+from posenc.encodings.relative.base import HeadedRelativeSpec, Places
 
 
 @final
 @dataclass(frozen=True)
-class Disentangled(RelativeSpec):
+class Disentangled(HeadedRelativeSpec):
     """Disentangled attention (He, Liu, Gao and Chen 2021, arXiv:2006.03654).
 
         scores[h, m, n] = (q[m] . k[n] + q[m] . K[h, d] + k[n] . Q[h, d]) / sqrt(3 d)
@@ -93,11 +93,6 @@ class Disentangled(RelativeSpec):
                 f"more than {self.buckets // 2 + 1}, as half the buckets hold a distance each"
             )
             raise self._mismatch("max_distance", expected)
-
-    @property
-    def heads(self) -> int:
-        """Number of heads."""
-        return self.count
 
     @property
     def span(self) -> int:

@@ -7,16 +7,15 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 from posenc._core.arrays.array import Array, astype, product
-from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec, in_order
+from posenc.encodings.relative.base import HeadedRelativeSpec, Places, in_order
 
 
 @final
 @dataclass(frozen=True)
-class ForgetGates(RelativeSpec):
+class ForgetGates(HeadedRelativeSpec):
     """Forgetting attention (Lin, Nikishin, He and Courville 2025, arXiv:2503.02130).
 
         scores[h, m, n] = q[m] . k[n] / sqrt(d) + sum over n < l <= m of ln f[h, l]
@@ -66,15 +65,6 @@ class ForgetGates(RelativeSpec):
     example = Example({"count": 1})
     paper = "lin2025forgetting"
     place = "after"
-
-    def check(self) -> None:
-        """Raise `SpecError` when a number is below 1."""
-        at_least("ForgetGates", dim=self.dim, count=self.count)
-
-    @property
-    def heads(self) -> int:
-        """Number of heads."""
-        return self.count
 
     def parameters(self) -> dict[str, Parameter]:
         """The weights and the bias of each head's gate."""

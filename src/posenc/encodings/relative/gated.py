@@ -12,18 +12,17 @@ from posenc._core.arrays.array import Array, astype, product
 from posenc._core.arrays.linear import moveaxis
 from posenc._core.arrays.lookups import lookup
 from posenc._core.numeric.buckets import bucket_of, check_buckets, direction_thresholds
-from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec
+from posenc.encodings.relative.base import HeadedRelativeSpec, Places
 
 COPIES = 4  # of each gate in published parameters, which are summed
 
 
 @final
 @dataclass(frozen=True)
-class GatedBuckets(RelativeSpec):
+class GatedBuckets(HeadedRelativeSpec):
     """Gated relative position bias (Chi et al. 2022, arXiv:2106.16138; Chen et al. 2022).
 
         scores[h, m, n] = q[m] . k[n] / sqrt(d) + g[h, m] weight[bucket(n - m), h]
@@ -79,13 +78,8 @@ class GatedBuckets(RelativeSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when buckets and distances contradict each other."""
-        at_least("GatedBuckets", dim=self.dim, count=self.count)
+        super().check()
         check_buckets("GatedBuckets", self.buckets, self.max_distance, directions=2)
-
-    @property
-    def heads(self) -> int:
-        """Number of heads."""
-        return self.count
 
     def constants(self) -> dict[str, np.ndarray]:
         """The least distance in each bucket but the first."""

@@ -14,12 +14,12 @@ from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec
+from posenc.encodings.relative.base import HeadedRelativeSpec, Places
 
 
 @final
 @dataclass(frozen=True)
-class MusicTransformer(RelativeSpec):
+class MusicTransformer(HeadedRelativeSpec):
     """Music Transformer's relative attention (Huang et al. 2019, arXiv:1809.04281).
 
         scores[h, m, n] = (q[h, m] . k[h, n] + q[h, m] . E[h, n - m + L - 1]) / sqrt(d)     n <= m
@@ -63,11 +63,6 @@ class MusicTransformer(RelativeSpec):
     def check(self) -> None:
         """Raise `SpecError` when a number is below 1."""
         at_least("MusicTransformer", dim=self.dim, count=self.count, length=self.length)
-
-    @property
-    def heads(self) -> int:
-        """Number of heads."""
-        return self.count
 
     def parameters(self) -> dict[str, Parameter]:
         """A vector for each head and distance, the farthest first."""

@@ -7,16 +7,15 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 from posenc._core.arrays.array import Array, astype, product
-from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec
+from posenc.encodings.relative.base import HeadedRelativeSpec, Places
 
 
 @final
 @dataclass(frozen=True)
-class RelativeSegments(RelativeSpec):
+class RelativeSegments(HeadedRelativeSpec):
     """Relative segment encodings (Yang et al. 2019, arXiv:1906.08237, section 2.5).
 
         scores[h, m, n] += (q[m] + b[h]) . s[h, segment(m) != segment(n)]
@@ -60,15 +59,6 @@ class RelativeSegments(RelativeSpec):
     )
     paper = "yang2019xlnet"
     axes = ("segment",)
-
-    def check(self) -> None:
-        """Raise `SpecError` when a number is below 1."""
-        at_least("RelativeSegments", dim=self.dim, count=self.count)
-
-    @property
-    def heads(self) -> int:
-        """Number of heads."""
-        return self.count
 
     def parameters(self) -> dict[str, Parameter]:
         """A bias on the query, and the vectors of the same segment and of another."""

@@ -17,12 +17,12 @@ from posenc._core.spec.checks import at_least, even_width, positive
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec
+from posenc.encodings.relative.base import HeadedRelativeSpec, Places
 
 
 @final
 @dataclass(frozen=True)
-class TENER(RelativeSpec):
+class TENER(HeadedRelativeSpec):
     """Direction- and distance-aware attention (Yan, Deng, Li and Qiu 2019, arXiv:1911.04474).
 
         paper   scores[h, m, n] = (q + u[h]) . k + (q + v[h]) . R(m - n)
@@ -84,11 +84,6 @@ class TENER(RelativeSpec):
             raise self._mismatch(
                 "ladder.cos_shift", "0, as sines and cosines of one angle are summed"
             )
-
-    @property
-    def heads(self) -> int:
-        """Number of heads."""
-        return self.count
 
     @property
     def scale(self) -> float:

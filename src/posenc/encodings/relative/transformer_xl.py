@@ -14,16 +14,16 @@ from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
 from posenc._core.numeric.phase import cos_sin
-from posenc._core.spec.checks import at_least, positive
+from posenc._core.spec.checks import positive
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec
+from posenc.encodings.relative.base import HeadedRelativeSpec, Places
 
 
 @final
 @dataclass(frozen=True)
-class TransformerXL(RelativeSpec):
+class TransformerXL(HeadedRelativeSpec):
     """Relative positions of Transformer-XL (Dai et al. 2019, arXiv:1901.02860).
 
         scores[h, m, n] = ((q + u[h]) . k + (q + v[h]) . W[h] R(m - n)) / sqrt(d)
@@ -85,7 +85,7 @@ class TransformerXL(RelativeSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
-        at_least("TransformerXL", dim=self.dim, count=self.count)
+        super().check()
         if self.width < 2 or self.width % 2:
             raise self._mismatch("width", "an even number")
         positive("TransformerXL", base=self.base)
@@ -95,11 +95,6 @@ class TransformerXL(RelativeSpec):
             )
         if self.clamp is not None and not 0 < self.clamp < 2**20:
             raise self._mismatch("clamp", "a distance of at least 1, below 2**20")
-
-    @property
-    def heads(self) -> int:
-        """Number of heads."""
-        return self.count
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the pairs of the table R."""
