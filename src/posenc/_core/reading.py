@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal, final, overload
 
-from posenc._core.errors import PositionError, SpecError, mismatch, suggest
+from posenc._core.errors import bad_position, bad_spec, suggest
 from posenc._core.positions.builder import Positions
 from posenc._core.spec.plan import of_part, of_type
 from posenc._core.spec.spec import Spec, Value
@@ -215,7 +215,7 @@ class Reading(Value):
             elif place not in outer:
                 expected = f"the main attention of {entry.layer!r} before its {entry.attention!r}"
                 todo = "Give both entries the same layer and indices; one without a spec will do."
-                raise SpecError(mismatch("Reading", expected, "none", todo))
+                raise bad_spec("Reading", expected, "none", todo)
 
     def __iter__(self) -> Iterator[Layer]:
         return iter(self.layers)
@@ -245,7 +245,7 @@ class Reading(Value):
             if number < 0 or not layers:
                 last = max((i for e in self.layers for i in e.indices or ()), default=-1)
                 expected = f"a layer from 0 to {last}" if last >= 0 else "a layer from 0"
-                raise PositionError(mismatch("Reading", expected, number))
+                raise bad_position("Reading", expected, number)
             return layers
         for entry in self.layers:
             if entry.layer == layer:

@@ -24,7 +24,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.errors import SpecError, mismatch
+from posenc._core.errors import bad_spec
 from posenc._core.spec.checks import not_too_many
 from posenc._core.spec.spec import Value
 
@@ -123,12 +123,10 @@ class Ladder(Value):
     def check(self) -> None:
         """Raise `SpecError` when a field does not belong to the spacing."""
         if isinstance(self.denominator, str) and not _DENOMINATOR.fullmatch(self.denominator):
-            raise SpecError(
-                mismatch(
-                    "Ladder: denominator",
-                    "a number, or an expression such as 'd/2', 'n', 'n-1', 'n-0.5', 'd'",
-                    repr(self.denominator),
-                )
+            raise bad_spec(
+                "Ladder: denominator",
+                "a number, or an expression such as 'd/2', 'n', 'n-1', 'n-0.5', 'd'",
+                repr(self.denominator),
             )
         if self.denominator == 0:
             raise self._mismatch("denominator", "a number other than 0", 0)
@@ -136,9 +134,7 @@ class Ladder(Value):
             stated = getattr(self, name) is not None
             if stated != (self.spacing == needed):
                 expected = f"`{name}` " + ("only with" if stated else "with")
-                raise SpecError(
-                    mismatch("Ladder", f"{expected} spacing={needed!r}", repr(self.spacing))
-                )
+                raise bad_spec("Ladder", f"{expected} spacing={needed!r}", repr(self.spacing))
         if self.spacing != "geometric" and (self.start or self.cos_shift):
             raise self._mismatch("", "start and cos_shift 0 unless geometric", repr(self.spacing))
         if self.spacing != "explicit" and not self.first > 0:
@@ -178,9 +174,8 @@ class Ladder(Value):
             try:
                 rungs = self._rungs(Decimal(base), count, width, cosine)
             except decimal.DecimalException as error:
-                received = f"{type(error).__name__} in {self}"
-                raise SpecError(
-                    mismatch("Ladder", "frequencies that are numbers", received)
+                raise bad_spec(
+                    "Ladder", "frequencies that are numbers", f"{type(error).__name__} in {self}"
                 ) from None
             if any(abs(rung) > LARGEST_FREQUENCY for rung in rungs):
                 worst = max(abs(rung) for rung in rungs)
@@ -207,7 +202,7 @@ class Ladder(Value):
             if count == 1 and start == 0:  # one rung needs no ratio: tensor2tensor's max(n - 1, 1)
                 return (first,)
             caller = f"Ladder: denominator {self.denominator!r} for {count} pairs"
-            raise SpecError(mismatch(caller, "a divisor other than 0", 0, "Use more pairs."))
+            raise bad_spec(caller, "a divisor other than 0", 0, "Use more pairs.")
         ratio = (-base.ln() / divisor).exp()
         # One exact-looking product per rung: at 50 digits a thousand of them cost three digits.
         rung = first * (-base.ln() * start / divisor).exp()

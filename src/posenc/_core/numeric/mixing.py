@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, Protocol, final
 
 import numpy as np
 
-from posenc._core.errors import SpecError, mismatch
+from posenc._core.errors import bad_spec
 from posenc._core.numeric import real
 from posenc._core.numeric.ladder import LARGEST_FREQUENCY, MOST_FREQUENCIES, context, pi
 from posenc._core.numeric.phase import Array, classic, cos_sin, steps
@@ -131,7 +131,7 @@ def _radians(value: Decimal, unit: str) -> Decimal:
 
 def _limited(value: Decimal) -> Decimal:
     if abs(value) > LARGEST_FREQUENCY:
-        raise SpecError(mismatch("frequencies", "up to 2**40 rad/position", f"{value:.3g}"))
+        raise bad_spec("frequencies", "up to 2**40 rad/position", f"{value:.3g}")
     return value
 
 

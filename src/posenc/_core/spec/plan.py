@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal, final
 
-from posenc._core.errors import PositionError, SpecError, mismatch, suggest
+from posenc._core.errors import bad_position, bad_spec, suggest
 from posenc._core.spec.checks import at_least, positive
 from posenc._core.spec.spec import Spec, Value
 
@@ -175,8 +175,9 @@ class Plan(Value):
         """
         names = pattern.split() if isinstance(pattern, str) else list(pattern)
         if not names or layers < 0:
-            received = f"{pattern!r} for {layers} layers"
-            raise SpecError(mismatch("Plan.repeat", "a pattern of at least one name", received))
+            raise bad_spec(
+                "Plan.repeat", "a pattern of at least one name", f"{pattern!r} for {layers} layers"
+            )
         repeated = tuple(names[i % len(names)] for i in range(layers))
         return cls(tuple(entries), layers=repeated, embeddings=embeddings)
 
@@ -197,7 +198,7 @@ class Plan(Value):
         number, count = operator.index(layer), len(self)
         if not -count <= number < count:
             expected = f"a layer from 0 to {count - 1}" if count else "a plan that has layers"
-            raise PositionError(mismatch("Plan", expected, number))
+            raise bad_position("Plan", expected, number)
         return self.entries[names.index(self.layers[number])]
 
     def at(self, index: int) -> tuple[Entry, ...]:
@@ -249,7 +250,7 @@ def of_type(caller: str, names: Sequence[str], name: str) -> list[int]:
     if not places:
         types = sorted({known.rpartition(".")[2] for known in names})
         todo = suggest(name, types) if types else "It has no layers."
-        raise SpecError(mismatch(caller, "a type of layer", repr(name), todo))
+        raise bad_spec(caller, "a type of layer", repr(name), todo)
     return places
 
 
@@ -259,5 +260,5 @@ def of_part(caller: str, names: Sequence[str], name: str) -> list[int]:
     if not places:
         parts = sorted({known.partition(".")[0] for known in names if "." in known})
         todo = suggest(name, parts) if parts else "The model has one part: ask the plan itself."
-        raise SpecError(mismatch(caller, "a part of the model", repr(name), todo))
+        raise bad_spec(caller, "a part of the model", repr(name), todo)
     return places

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, final
 
 from posenc._core.arrays.array import astype, marked, product, widest
 from posenc._core.arrays.lookups import lookup
-from posenc._core.errors import PositionError, mismatch
+from posenc._core.errors import bad_position
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
@@ -108,7 +108,7 @@ class TUPE(BiasSpec):
             if p.size and (p.min() < 0 or p.max() >= self.length):
                 worst = int(p.max() if p.max() >= self.length else p.min())
                 expected = f"0 to {self.length - 1}, as the length is {self.length}"
-                raise PositionError(mismatch("TUPE: positions", expected, worst))
+                raise bad_position("TUPE: positions", expected, worst)
 
     def prepare(
         self, constants: Mapping[str, Array], *, dtype: Any, xp: Any

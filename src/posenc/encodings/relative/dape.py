@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc._core.arrays.array import Array, astype, product
 from posenc._core.arrays.linear import moveaxis
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc._core.numeric.slopes import Recipe, slopes_of
 from posenc._core.spec.checks import at_least, positive
 from posenc._core.spec.example import Example
@@ -101,7 +101,7 @@ class DAPE(RelativeSpec):
         """The bias and its correction."""
         if q.shape[-3] != self.count:
             expected = f"all {self.count} heads, as the perceptron mixes them"
-            raise ArgumentError(mismatch("relative(DAPE): q", expected, f"{q.shape[-3]} heads"))
+            raise bad_argument("relative(DAPE): q", expected, f"{q.shape[-3]} heads")
         w = {name: astype(constants[name], dtype, xp) for name in self.shapes}
         x = product(q, xp.matrix_transpose(k), xp=xp) * self.scale
         rel = astype(at.rel, dtype, xp)

@@ -11,7 +11,7 @@ import numpy as np
 
 from posenc._core.arrays.array import Array, astype, marked, product
 from posenc._core.arrays.lookups import along
-from posenc._core.errors import PositionError, mismatch
+from posenc._core.errors import bad_position
 from posenc._core.positions.axes import AXES
 from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
@@ -91,7 +91,7 @@ class Decomposed(RelativeSpec):
             far = np.abs(m - n)
             if far.size and far.max() >= size:
                 expected = f"offsets of {name!r} below {size}, as the size is {self.size}"
-                raise PositionError(mismatch("Decomposed: positions", expected, int(far.max())))
+                raise bad_position("Decomposed: positions", expected, int(far.max()))
 
     def score(
         self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, final
 
 from posenc._core.arrays.array import Array, astype, marked, product
 from posenc._core.arrays.lookups import along
-from posenc._core.errors import PositionError, mismatch
+from posenc._core.errors import bad_position
 from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
@@ -73,8 +73,8 @@ class MusicTransformer(HeadedRelativeSpec):
         far = q[0] - k[0]
         if far.size and far.max() >= self.length:
             expected = f"keys at most {self.length - 1} before their query, as the length is"
-            raise PositionError(
-                mismatch("MusicTransformer: positions", f"{expected} {self.length}", int(far.max()))
+            raise bad_position(
+                "MusicTransformer: positions", f"{expected} {self.length}", int(far.max())
             )
 
     def score(

@@ -12,7 +12,7 @@ import numpy as np
 from posenc._core.arrays.array import Array, astype, marked, product
 from posenc._core.arrays.linear import moveaxis
 from posenc._core.arrays.lookups import along, gather
-from posenc._core.errors import PositionError, mismatch
+from posenc._core.errors import bad_position
 from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
@@ -88,7 +88,7 @@ class PositionSensitive(RelativeSpec):
         far = np.abs(k[0] - q[0])
         if far.size and far.max() >= self.length:
             expected = f"offsets below the length, {self.length}"
-            raise PositionError(mismatch("PositionSensitive: positions", expected, int(far.max())))
+            raise bad_position("PositionSensitive: positions", expected, int(far.max()))
 
     def _rows(self, at: Places, xp: Any) -> tuple[Array, Array]:
         """The row of each offset, and where there is none."""

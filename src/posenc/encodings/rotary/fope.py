@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 
 from posenc._core.arrays.array import astype, device_of, product
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc._core.numeric.ladder import Ladder, context, pi
 from posenc._core.numeric.phase import cos_sin, steps
 from posenc._core.spec.checks import at_least, positive
@@ -161,8 +161,9 @@ class FoPE(RotarySpec):
     ) -> Array:
         """The rotated part of an input: (..., dim) -> (..., dim)."""
         if inverse:
-            todo = "Series of waves do not turn a pair by an angle."
-            raise ArgumentError(mismatch("FoPE: inverse", "False", inverse, todo))
+            raise bad_argument(
+                "FoPE: inverse", "False", inverse, "Series of waves do not turn a pair by an angle."
+            )
         return super().turned(x, cos, sin, role, constants, inverse=False, xp=xp)
 
 
@@ -174,7 +175,7 @@ def _weighted(waves: Array, weight: Array, xp: Any) -> Array:
         return product(waves, weight[:, 0, ...], xp=xp)
     if len(waves.shape) > 1 and waves.shape[-2] != 1:
         expected = "positions that all heads share, where heads stand after the sequence"
-        raise ArgumentError(mismatch("FoPE: positions", expected, f"{waves.shape[-2]} of a token"))
+        raise bad_argument("FoPE: positions", expected, f"{waves.shape[-2]} of a token")
     heads, count, pairs = weight.shape
     side_by_side = xp.reshape(xp.permute_dims(weight, (1, 0, 2)), (count, heads * pairs))
     found = product(waves[..., 0, :], side_by_side, xp=xp)

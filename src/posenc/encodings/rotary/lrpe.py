@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.mixing import DenseMatrix
 from posenc._core.numeric.phase import cos_sin
@@ -165,8 +165,9 @@ class LRPE(RotarySpec):
         if self.form == "turned":
             return super().turned(x, cos, sin, role, constants, inverse=inverse, xp=xp)
         if inverse:
-            todo = "Only half of what a doubled form gives came in."
-            raise ArgumentError(mismatch("LRPE: inverse", "False", inverse, todo))
+            raise bad_argument(
+                "LRPE: inverse", "False", inverse, "Only half of what a doubled form gives came in."
+            )
         return lift(x, cos, sin, self.channels, xp=xp)
 
 

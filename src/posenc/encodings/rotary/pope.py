@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 
 from posenc._core.arrays.array import astype
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
@@ -151,8 +151,9 @@ class PoPE(RotarySpec):
     ) -> Array:
         """The rotated part of an input, (..., dim) -> (..., 2 dim)."""
         if inverse:
-            todo = "Sizes lose the sign of what came in."
-            raise ArgumentError(mismatch("PoPE: inverse", "False", inverse, todo))
+            raise bad_argument(
+                "PoPE: inverse", "False", inverse, "Sizes lose the sign of what came in."
+            )
         if role == "key" and self.offset != "none":
             delta = astype(constants["delta"], x.dtype, xp)
             delta = xp.where(delta > 0, xp.zeros_like(delta), delta)

@@ -9,7 +9,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, SpecError, mismatch
+from posenc._core.errors import bad_argument, bad_spec
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
@@ -121,7 +121,7 @@ class RoPE(RotarySpec):
             factor = getattr(scaling, "factor", None)
             if isinstance(factor, tuple) and len(factor) != len(layout.counts):
                 expected = f"{len(layout.counts)} factors, one for each axis"
-                raise SpecError(mismatch(f"{type(scaling).__name__}: factor", expected, factor))
+                raise bad_spec(f"{type(scaling).__name__}: factor", expected, factor)
 
     @property
     def scalings(self) -> tuple[Scaling, ...]:
@@ -175,9 +175,7 @@ class RoPE(RotarySpec):
             return self
         if not isinstance(length, (int, np.integer)):
             todo = "Pass it to the verb: posenc.rotate(spec, x, length=...)."
-            raise ArgumentError(
-                mismatch("RoPE.at: length", "a number", type(length).__name__, todo)
-            )
+            raise bad_argument("RoPE.at: length", "a number", type(length).__name__, todo)
         first, last = lengths
         # Lengths of one set of frequencies are one spec, and one compiled graph.
         length = max(length, first) if last is None else min(max(length, first), last)
@@ -216,9 +214,7 @@ class RoPE(RotarySpec):
         if self.needs_length:
             caller = " and ".join(type(s).__name__ for s in self.scalings if s.needs_length)
             todo = "Pass `length=` to the verb, or fix it: `spec.at(length)`."
-            raise ArgumentError(
-                mismatch(f"RoPE with {caller}", "the length of the sequence", None, todo)
-            )
+            raise bad_argument(f"RoPE with {caller}", "the length of the sequence", None, todo)
 
     @property
     def matrix(self) -> PhaseMatrix:

@@ -10,7 +10,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.arrays.array import concrete
-from posenc._core.errors import PositionError, mismatch
+from posenc._core.errors import bad_position
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
@@ -154,5 +154,6 @@ class XPos(RotarySpec):
                 f"positions within {reach} of {self.centre}, as the decay leaves {dtype} there"
             )
             todo = "Move the centre, or choose a larger scale."
-            received = f"{least + self.centre} to {most + self.centre}"
-            raise PositionError(mismatch("XPos", expected, received, todo))
+            raise bad_position(
+                "XPos", expected, f"{least + self.centre} to {most + self.centre}", todo
+            )

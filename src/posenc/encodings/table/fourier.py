@@ -10,7 +10,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.arrays.array import astype
-from posenc._core.errors import SpecError, mismatch
+from posenc._core.errors import bad_spec
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
@@ -101,7 +101,7 @@ class Fourier(TableSpec):
             expected = "a width of two channels for each pair" + (
                 f", and {self.raw_width} for the coordinates" if self.raw_width else ""
             )
-            raise SpecError(mismatch("Fourier: dim", expected, self.dim))
+            raise bad_spec("Fourier: dim", expected, self.dim)
         if arrangement.start or arrangement.pad is not None:
             received = f"start={arrangement.start}, pad={arrangement.pad}"
             raise self._mismatch(

@@ -12,7 +12,7 @@ import numpy as np
 
 from posenc._core.arrays.array import astype, concrete, has_int64, marked
 from posenc._core.arrays.lookups import gather
-from posenc._core.errors import PositionError, mismatch
+from posenc._core.errors import bad_position
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
@@ -198,7 +198,7 @@ class HashGrid(SpatialTableSpec):
         if known.size and (known.min() < 0 or known.max() > 1):
             worst = known.max() if known.max() > 1 else known.min()
             todo = "Normalise them, or clip what is rounded."
-            raise PositionError(mismatch("HashGrid: positions", "from 0 to 1", worst, todo))
+            raise bad_position("HashGrid: positions", "from 0 to 1", worst, todo)
         return None
 
 

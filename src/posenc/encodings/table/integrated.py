@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, final
 import numpy as np
 
 from posenc._core.arrays.array import astype, concrete, marked
-from posenc._core.errors import PositionError, mismatch
+from posenc._core.errors import bad_position
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.mixing import DenseMatrix
 from posenc._core.spec.checks import positive
@@ -135,8 +135,9 @@ class IntegratedFourier(TableSpec):
             return
         least = known[..., len(self.space) :].min()
         if least < 0:
-            expected = "variances of at least 0, after the means"
-            raise PositionError(mismatch("IntegratedFourier: positions", expected, least))
+            raise bad_position(
+                "IntegratedFourier: positions", "variances of at least 0, after the means", least
+            )
 
 
 class _Bands(NamedTuple):

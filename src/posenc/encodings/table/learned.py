@@ -13,7 +13,7 @@ import numpy as np
 
 from posenc._core.arrays.array import astype, concrete, fixed, library, marked
 from posenc._core.arrays.lookups import gather
-from posenc._core.errors import PositionError, mismatch
+from posenc._core.errors import bad_position
 from posenc._core.numeric.magnitude import Magnitude
 from posenc._core.spec.checks import width_of
 from posenc._core.spec.example import Example
@@ -251,7 +251,7 @@ class Learned(TableSpec):
         caller = "Learned: positions" + (f" of {self.axes[axis]!r}" if len(self.axes) > 1 else "")
         expected = f"0 to {limit - 1}{pad}, as the usable length is {limit}"
         todo = "`posenc.extend` and `posenc.resize` make a table longer."
-        raise PositionError(mismatch(caller, expected, f"position {worst}", todo))
+        raise bad_position(caller, expected, f"position {worst}", todo)
 
 
 def _raveled(left: tuple[Array, int], right: tuple[Array, int]) -> tuple[Array, int]:

@@ -8,7 +8,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.errors import SpecError, mismatch
+from posenc._core.errors import bad_spec
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.magnitude import Magnitude
@@ -96,7 +96,7 @@ class Sinusoidal(TableSpec):
         if not allowed[self.odd]:
             expected = f"another rule than odd={self.odd!r} for {self.pairs} pairs"
             todo = "'zero_pad' fills with zeros, 'cut' cuts to the width."
-            raise SpecError(mismatch("Sinusoidal", expected, f"dim={self.dim}", todo))
+            raise bad_spec("Sinusoidal", expected, f"dim={self.dim}", todo)
         self._check_axes()
 
     def _check_axes(self) -> None:

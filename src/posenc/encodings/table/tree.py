@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
 
 from posenc._core.arrays.array import astype, concrete, device_of, marked
-from posenc._core.errors import PositionError, mismatch
+from posenc._core.errors import bad_position
 from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
@@ -133,5 +133,5 @@ class TreePositions(TableSpec):
         if known.size and (known.min() < -1 or known.max() >= self.degree):
             expected = f"steps from 0 to {self.degree - 1}, and -1 beyond the root"
             worst = known.max() if known.max() >= self.degree else known.min()
-            raise PositionError(mismatch("TreePositions: positions", expected, worst))
+            raise bad_position("TreePositions: positions", expected, worst)
         return None
