@@ -62,7 +62,7 @@ class Value(Displayed):
         if args or kwargs:  # copies and pickles bring their fields afterwards
             shape = _usual_call(cls)  # type: ignore[arg-type]  # a class is hashable
             if not (len(args) == shape.places and shape.needed <= kwargs.keys() <= shape.named):
-                _check_call(cls, args, kwargs)
+                check_call(cls.__name__, _signature(cls), args, kwargs)  # type: ignore[arg-type]
         return object.__new__(cls)
 
     def __repr__(self) -> str:
@@ -132,10 +132,6 @@ def _usual_call(cls: type) -> _UsualCall:
 @functools.cache
 def _signature(cls: type) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(cls).parameters
-
-
-def _check_call(cls: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    check_call(cls.__name__, _signature(cls), args, kwargs)
 
 
 def _settle(value: Value) -> None:
