@@ -69,18 +69,6 @@ class TableSpec(Spec, ABC):
         """
 
 
-class SpatialTableSpec(TableSpec, ABC):
-    """A table of the points of a space."""
-
-    space: tuple[str, ...]
-    coordinates = "real"
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return self.space
-
-
 def columns(
     cos: Array,
     sin: Array,

@@ -14,12 +14,12 @@ from posenc._core.numeric.ladder import Ladder, context
 from posenc._core.numeric.mixing import DenseMatrix
 from posenc._core.spec.checks import positive
 from posenc._core.spec.example import Example
-from posenc.encodings.table.base import Array, SpatialTableSpec, columns
+from posenc.encodings.table.base import Array, TableSpec, columns
 
 
 @final
 @dataclass(frozen=True)
-class GridCells(SpatialTableSpec):
+class GridCells(TableSpec):
     """Multi-scale grid cells (Mai et al. 2020, Space2Vec, arXiv:2003.00824).
 
         row(x)[s, k] = sin(<x, u[k]> / r[s]),  cos(<x, u[k]> / r[s])
@@ -77,6 +77,7 @@ class GridCells(SpatialTableSpec):
         "Its positions are places of a plane.",
     )
     paper = "mai2020space2vec"
+    coordinates = "real"
 
     def check(self) -> None:
         """Raise `SpecError` when the width or a scale cannot be."""
@@ -87,6 +88,11 @@ class GridCells(SpatialTableSpec):
         positive("GridCells", "a positive length", shortest=self.shortest, longest=self.longest)
         if self.space[0] == self.space[1]:
             raise self._mismatch("space", "two distinct names")
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position."""
+        return self.space
 
     @property
     def pairs(self) -> int:

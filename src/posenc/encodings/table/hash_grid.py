@@ -16,7 +16,7 @@ from posenc._core.errors import bad_position
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
-from posenc.encodings.table.base import Array, SpatialTableSpec
+from posenc.encodings.table.base import Array, TableSpec
 
 # One for each axis; the first is 1 for the sake of caches (section 3 of the paper).
 PRIMES = (1, 2654435761, 805459861, 3674653429, 2097192037, 1434869437, 2165219737)
@@ -25,7 +25,7 @@ LARGEST_TABLE = 24  # the logarithm up to which products of masked numbers stay 
 
 @final
 @dataclass(frozen=True)
-class HashGrid(SpatialTableSpec):
+class HashGrid(TableSpec):
     """Multiresolution hash encoding (Müller et al. 2022, arXiv:2201.05989, section 3).
 
         row(x)[level] = multilinear interpolation, at x N[level], of table[level, hash(corner)]
@@ -91,6 +91,7 @@ class HashGrid(SpatialTableSpec):
         "points from corner to corner",
     )
     paper = "mueller2022instant"
+    coordinates = "real"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
@@ -107,6 +108,11 @@ class HashGrid(SpatialTableSpec):
         names = self.space
         if not 1 <= len(names) <= len(PRIMES) or len(set(names)) != len(names):
             raise self._mismatch("space", f"one to {len(PRIMES)} distinct names", names)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position."""
+        return self.space
 
     @property
     def sides(self) -> tuple[int, ...]:

@@ -14,13 +14,13 @@ from posenc._core.spec.checks import at_least, not_too_many, positive
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
-from posenc.encodings.table.base import Array, SpatialTableSpec
+from posenc.encodings.table.base import Array, TableSpec
 from posenc.encodings.table.special import gelu
 
 
 @final
 @dataclass(frozen=True)
-class LearnedFourier(SpatialTableSpec):
+class LearnedFourier(TableSpec):
     """Learnable Fourier features (Li et al. 2021, arXiv:2106.02795).
 
         r(x)  = [ cos(x W_r) | sin(x W_r) ] / sqrt(features)
@@ -82,6 +82,7 @@ class LearnedFourier(SpatialTableSpec):
         "points from corner to corner",
     )
     paper = "li2021learnable"
+    coordinates = "real"
 
     def check(self) -> None:
         """Raise `SpecError` when a width cannot be."""
@@ -98,6 +99,11 @@ class LearnedFourier(SpatialTableSpec):
         at_least("LearnedFourier", hidden=self.hidden)
         not_too_many("LearnedFourier", "features and hidden units", self.features + self.hidden)
         positive("LearnedFourier", gamma=self.gamma)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position."""
+        return self.space
 
     def parameters(self) -> dict[str, Parameter]:
         """The frequencies and the two layers of the network."""

@@ -13,12 +13,12 @@ from posenc._core.spec.checks import distinct, width_of
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
-from posenc.encodings.table.base import Array, SpatialTableSpec
+from posenc.encodings.table.base import Array, TableSpec
 
 
 @final
 @dataclass(frozen=True)
-class SoftPosition(SpatialTableSpec):
+class SoftPosition(TableSpec):
     """Soft position embedding (Locatello et al. 2020, arXiv:2006.15055).
 
         PE(x) = [x | 1 - x] W + b        x in [0, 1] for each coordinate
@@ -67,11 +67,17 @@ class SoftPosition(SpatialTableSpec):
         "points from corner to corner",
     )
     paper = "locatello2020slot"
+    coordinates = "real"
 
     def check(self) -> None:
         """Raise `SpecError` when the width or the names cannot be."""
         width_of("SoftPosition", dim=self.dim)
         distinct("SoftPosition", space=self.space)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position."""
+        return self.space
 
     def parameters(self) -> dict[str, Parameter]:
         """The matrix and the shift."""
