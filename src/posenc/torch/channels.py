@@ -23,10 +23,9 @@ from posenc._core.tracing import outside
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.kernels import native
-from posenc.kernels.torch.state import followed
+from posenc.kernels.torch.state import NARROW, followed
 
 Columns = Literal["halves", "twice"] | tuple[int, ...]
-NARROW = (torch.float32, torch.bfloat16, torch.float16)  # what the compiled kernel writes
 
 
 class ChannelCosSin:

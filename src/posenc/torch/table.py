@@ -138,16 +138,7 @@ class PositionTable(LearnedModule):
         return self.dropout(y)
 
     if TYPE_CHECKING:
-
-        def __call__(
-            self,
-            x: Tensor,
-            positions: Tensor | None = None,
-            *,
-            offset: int | Tensor | None = None,
-            position_ids: Tensor | None = None,
-        ) -> Tensor:
-            """As `forward`; torch's own says nothing of it."""
+        __call__ = forward  # torch's own says nothing of what it takes
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
         # Checkpoints of other code hold what follows from the spec here.

@@ -87,8 +87,8 @@ class IRPEBias(BiasSpec):
 
     def constants(self) -> dict[str, np.ndarray]:
         """The least distance in each bucket but the first."""
-        found = piecewise_thresholds(self.method, self.alpha, self.beta, self.gamma)
-        return {"thresholds": found}
+        thresholds = piecewise_thresholds(self.method, self.alpha, self.beta, self.gamma)
+        return {"thresholds": thresholds}
 
     def parameters(self) -> dict[str, Parameter]:
         """The scalar of each head and bucket."""

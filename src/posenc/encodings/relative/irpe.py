@@ -91,8 +91,8 @@ class IRPE(RelativeSpec):
 
     def constants(self) -> dict[str, np.ndarray]:
         """The least distance in each bucket but the first."""
-        found = piecewise_thresholds(self.method, self.alpha, self.beta, self.gamma)
-        return {"thresholds": found}
+        thresholds = piecewise_thresholds(self.method, self.alpha, self.beta, self.gamma)
+        return {"thresholds": thresholds}
 
     def parameters(self) -> dict[str, Parameter]:
         """The vector of each bucket, for each of the sides that have them."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
 
 import torch
 
 from posenc._core.errors import bad_argument
 from posenc.torch.cache.layers import MovableLayer
-from posenc.torch.cache.movable import MovableCache, checked, refuse_fixed
-
-C = TypeVar("C", bound=MovableCache)
+from posenc.torch.cache.movable import C, MovableCache, checked, refuse_fixed
 
 
 def merge(caches: Iterable[C]) -> C:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,6 +16,7 @@ from posenc.torch.cache.ledger import Ledger, places, whole_numbers
 
 # Of one rounding, relative to a key of normal entries: 0.0016 in bfloat16, as 8 bits are kept.
 PER_UNIT = 0.0016 / 2.0**-8
+C = TypeVar("C", bound="MovableCache")
 
 
 class MovableCache:
@@ -92,12 +93,10 @@ class MovableCache:
     def __repr__(self) -> str:
         count, length = len(self.ledger), self.ledger.length
         text = f"{type(self).__name__}({len(self)} layers, {count} tokens"
-        return f"{text}, next position {self._next_text()}" + (
+        places = " and ".join(map(str, torch.unique(self.ledger.following()).tolist()[:4]))
+        return f"{text}, next position {places}" + (
             f", counted as {length})" if length != count else ")"
         )
-
-    def _next_text(self) -> str:
-        return " and ".join(map(str, torch.unique(self.ledger.following()).tolist()[:4]))
 
     @property
     def delta(self) -> Tensor:
@@ -247,8 +246,7 @@ class MovableCache:
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Reorder the sequences, for beam search."""
-        rows = self._rows(beam_idx, "reorder_cache")
-        self.of_rows(lambda t: t.index_select(0, rows.to(t.device)))
+        self._select(beam_idx, "reorder_cache")
 
     def batch_repeat_interleave(self, repeats: int) -> None:
         """Repeat each sequence."""
@@ -258,17 +256,17 @@ class MovableCache:
 
     def batch_select_indices(self, indices: Tensor) -> None:
         """Keep some of the sequences."""
-        rows = self._rows(indices, "batch_select_indices")
-        self.of_rows(lambda t: t.index_select(0, rows.to(t.device)))
+        self._select(indices, "batch_select_indices")
 
-    def _rows(self, indices: Any, caller: str) -> Tensor:
-        """Numbers of sequences, each of which there is."""
+    def _select(self, indices: Any, caller: str) -> None:
+        """Take sequences by their numbers, each of which there is."""
         rows, batch = whole_numbers(indices, caller), self.movable[0].batch_size
         if rows.ndim != 1 or not bool(((rows >= -batch) & (rows < batch)).all()):
             todo = "`batch_repeat_interleave` repeats sequences."
             expected = f"numbers of {batch} sequences, of shape (rows,)"
             raise bad_argument(caller, expected, f"{rows.tolist()!s:.60}", todo)
-        return rows % batch
+        chosen = rows % batch
+        self.of_rows(lambda t: t.index_select(0, chosen.to(t.device)))
 
 
 def checked(cache: Any, caller: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -13,10 +13,8 @@ from posenc.functional.arguments.moves import check_alike
 from posenc.torch.cache.binding import rules_of
 from posenc.torch.cache.decoder import decoder_plan
 from posenc.torch.cache.ledger import MOST, on_host, whole_numbers
-from posenc.torch.cache.movable import MovableCache, checked, refuse_fixed
+from posenc.torch.cache.movable import C, MovableCache, checked, refuse_fixed
 from posenc.torch.cache.turning import of_heads
-
-C = TypeVar("C", bound=MovableCache)
 
 
 def evict(cache: C, keep: Any, *, gaps: Literal["close", "keep"] = "close") -> C:

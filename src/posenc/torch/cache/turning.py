@@ -15,9 +15,7 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.functional.arguments.moves import difference, moved
 from posenc.kernels.native import native
-from posenc.kernels.torch.state import PLAIN, traced
-
-NARROW = (torch.float32, torch.bfloat16, torch.float16)  # what the compiled kernel takes
+from posenc.kernels.torch.state import NARROW, PLAIN, traced
 
 
 @functools.lru_cache(maxsize=256)
