@@ -169,6 +169,7 @@ class MovableLayer:
             if new.ndim != 4 or shapes[0] != shapes[1]:
                 expected = f"(batch, heads, channels) {shapes[0]} in layer {self.index}"
                 todo = "Beams need a row each: cache.batch_repeat_interleave(beams)."
+                todo = todo if shapes[1][0] > shapes[0][0] else ""
                 raise bad_argument("posenc.torch.cache", expected, shapes[1], todo)
         count = int(keys.shape[-2])
         self.owner.enter(self, count)
