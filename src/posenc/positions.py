@@ -19,7 +19,7 @@ import numpy as np
 from posenc._core.arrays.array import arange as _arange
 from posenc._core.arrays.array import concrete, device_of, is_array, library, namespace, numpy_rules
 from posenc._core.arrays.coordinates import integers
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc._core.positions.boxes import boxes, descending
 from posenc._core.positions.counting import arange, check_direction, from_mask, offset, padding_mask
 from posenc._core.positions.grid import from_grid_mask, grid
@@ -175,18 +175,19 @@ def _sequences(
     device = device_of(cu_seqlens)
     ends = integers(cu_seqlens, xp=xp, device=device, caller=f"{caller}: cu_seqlens")
     if len(ends.shape) != 1 or ends.shape[0] == 0:
-        received = f"shape {tuple(ends.shape)}"
-        raise ArgumentError(mismatch(f"{caller}: cu_seqlens", "shape (sequences + 1,)", received))
+        raise bad_argument(
+            f"{caller}: cu_seqlens", "shape (sequences + 1,)", f"shape {tuple(ends.shape)}"
+        )
     last = concrete(ends)
     if last is not None:
         if last[0] != 0 or (np.diff(last) < 0).any():
-            raise ArgumentError(mismatch(caller, "cumulative lengths from 0, never falling", last))
+            raise bad_argument(caller, "cumulative lengths from 0, never falling", last)
         if total is not None and total < int(last[-1]):
-            raise ArgumentError(mismatch(f"{caller}: total", f"at least {last[-1]}", total))
+            raise bad_argument(f"{caller}: total", f"at least {last[-1]}", total)
         total = int(last[-1]) if total is None else total
     if total is None:
         todo = "Pass it: the length of the packed row."
-        raise ArgumentError(mismatch(f"{caller}: total", "a number under tracing", None, todo))
+        raise bad_argument(f"{caller}: total", "a number under tracing", None, todo)
     token = _arange(total, xp=xp, device=device)
     return ends, token, xp.searchsorted(ends, token, side="right") - 1, xp
 
@@ -229,13 +230,14 @@ def randomised(seed: int, step: int, sample: int, length: int, *, maximum: int) 
     named = {"seed": seed, "step": step, "sample": sample, "length": length, "maximum": maximum}
     for name, value in named.items():
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < 0:
-            expected = "an integer of at least 0"
-            raise ArgumentError(mismatch(f"positions.randomised: {name}", expected, repr(value)))
+            raise bad_argument(
+                f"positions.randomised: {name}", "an integer of at least 0", repr(value)
+            )
     if length > maximum:
         expected = f"a length of at most {maximum}, the number of positions"
-        raise ArgumentError(mismatch("positions.randomised", expected, length))
+        raise bad_argument("positions.randomised", expected, length)
     if seed >= 2**64:
-        raise ArgumentError(mismatch("positions.randomised", "a seed below 2**64", seed))
+        raise bad_argument("positions.randomised", "a seed below 2**64", seed)
     # Floyd's algorithm, written out: the draw must not change with a library's way of sampling.
     key = np.array([int(seed), _mixed(int(step), int(sample))], dtype=np.uint64)
     bits = np.random.Philox(key=key)
@@ -250,8 +252,7 @@ def randomised(seed: int, step: int, sample: int, length: int, *, maximum: int) 
 def _mixed(step: int, sample: int) -> int:
     """One word of two counters below 2**32, which are kept apart."""
     if step >= 2**32 or sample >= 2**32:
-        expected = "step and sample below 2**32"
-        raise ArgumentError(mismatch("positions.randomised", expected, (step, sample)))
+        raise bad_argument("positions.randomised", "step and sample below 2**32", (step, sample))
     return step << 32 | sample
 
 

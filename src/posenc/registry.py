@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
-from posenc._core.errors import SpecError, mismatch, printed, suggest
+from posenc._core.errors import SpecError, bad_spec, mismatch, printed, suggest
 from posenc._core.guard import foreign
 from posenc._core.spec import spec as _spec
 from posenc._core.spec.json_classes import values_inside, why_no_json
@@ -43,7 +43,7 @@ def lookup(name: str) -> type[Value]:
             return _accepted(offer, offers)
     todo = suggest(name, [*SPECS, *VALUES, *(offer.name for offer in offers)])
     todo += " A class of your own is known after posenc.register, or by an entry point."
-    raise SpecError(mismatch("posenc", "the name of an encoding or value", repr(name), todo))
+    raise bad_spec("posenc", "the name of an encoding or value", repr(name), todo)
 
 
 def names() -> tuple[str, ...]:
@@ -129,9 +129,10 @@ def register(encoding: type[V]) -> type[V]:
     rival = next((o for o in _offers() if own.clashes(o) and not own.same(o)), None)
     if rival is not None or own.name.lower() in _TAKEN:
         other = f"{_TAKEN[own.name.lower()]} of posenc" if rival is None else rival.origin
-        expected = f"a name for {own.origin} that no other class has"
         todo = "Rename it: JSON has no other way to tell them apart."
-        raise SpecError(mismatch("register", expected, f"that of {other}", todo))
+        raise bad_spec(
+            "register", f"a name for {own.origin} that no other class has", f"that of {other}", todo
+        )
     _registered[own.name] = encoding
     return encoding
 
@@ -232,19 +233,18 @@ def _accepted(offer: _Offer, offers: list[_Offer]) -> type[Value]:
     rivals += [o.origin for o in offers if offer.clashes(o) and o is not offer]
     if rivals:
         todo = "It is left out; uninstall one of the two, or ask for another name."
-        raise SpecError(mismatch(caller, "a name that no other class has", rivals[0], todo))
+        raise bad_spec(caller, "a name that no other class has", rivals[0], todo)
     assert offer.point is not None  # noqa: S101 - for the type checker
     todo = "It is left out; all others work without it."
     try:
         with foreign(f"the import of {offer.module}", alone=True):
             cls = offer.point.load()
     except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        raise SpecError(mismatch(caller, "a class", reason, todo)) from error
+        raise bad_spec(caller, "a class", f"{type(error).__name__}: {error}", todo) from error
     _check(cls, caller)
     if cls.__name__ != offer.name:
         expected = f"the name of the class, {cls.__name__!r}, as JSON writes it"
-        raise SpecError(mismatch(caller, expected, repr(offer.name), todo))
+        raise bad_spec(caller, expected, repr(offer.name), todo)
     _registered[offer.name] = cls
     return cast("type[Value]", cls)
 
@@ -254,7 +254,7 @@ def _check(cls: Any, caller: str) -> None:
     why = why_no_json(cls) or _unknown_inside(cls)
     if why:
         expected = "a frozen dataclass of an encoding or a value, of plain fields"
-        raise SpecError(mismatch(caller, expected, f"{getattr(cls, '__name__', cls)!s}: {why}"))
+        raise bad_spec(caller, expected, f"{getattr(cls, '__name__', cls)!s}: {why}")
 
 
 def _unknown_inside(cls: type[Value]) -> str:

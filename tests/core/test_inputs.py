@@ -214,6 +214,7 @@ ALLOWED = {
     "detect/explain/describe.py": {"json.loads"},
     "_core/io/checkpoints/zip_file.py": {"archive.open", "zipfile.ZipFile"},
     "_core/io/checkpoints/torch_file.py": {"archive.open"},
+    "_core/spec/citation.py": {"file.read_text"},
     "detect/infer/result.py": {"json.loads"},
     "explore/server/protocol.py": {"json.loads"},
     "explore/server/server.py": {"file.read_text"},

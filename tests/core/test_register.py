@@ -41,7 +41,7 @@ def install(folder: Path, package: str, points: dict[str, str], **files: str) ->
 
 @pytest.fixture
 def acme(tmp_path: Path) -> Path:
-    source = (ROOT / "tests" / "acme_positions.py").read_text()
+    source = (ROOT / "tests" / "core" / "acme_positions.py").read_text()
     points = {name: f"acme_positions:{name}" for name in ACME}
     install(tmp_path, "acme-positions", points, acme_positions=source)
     return tmp_path
@@ -513,7 +513,7 @@ def test_whatever_a_class_of_others_raises_is_told_of_the_text(error: Any) -> No
 
 def test_an_author_needs_no_private_name() -> None:
     """Neither the package of the tests nor the recipes import what is underscored."""
-    for path in (ROOT / "tests" / "acme_positions.py", ROOT / "docs" / "adding.md"):
+    for path in (ROOT / "tests" / "core" / "acme_positions.py", ROOT / "docs" / "adding.md"):
         lines = path.read_text(encoding="utf-8").splitlines()
         imports = [
             line for line in lines if line.lstrip().startswith(("from posenc", "import posenc"))

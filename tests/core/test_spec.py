@@ -5,14 +5,16 @@ from __future__ import annotations
 import copy
 import json
 import pickle
-from typing import Any
+import re
+from importlib import resources
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import posenc
 from posenc import Arrangement, Ladder, Magnitude, Sinusoidal, SpecError
-from posenc._core.spec.spec import to_json
+from posenc._core.spec.spec import Spec, to_json
 from posenc._names import SPECS, VALUES
 from posenc.registry import from_json, lookup
 
@@ -285,3 +287,13 @@ def test_a_repr_is_a_short_call_that_makes_the_same_spec() -> None:
     # Zeros of either sign are equal, and are two in JSON.
     ladder = posenc.Ladder(cos_shift=-0.0)
     assert posenc.to_json(eval(repr(ladder), names)) == posenc.to_json(ladder)
+
+
+def test_papers_are_those_that_encodings_name() -> None:
+    text = (resources.files("posenc") / "encodings" / "papers.bib").read_text(encoding="utf-8")
+    keys = re.findall(r"^@\w+\{(.+),$", text, re.MULTILINE)
+    assert keys == sorted({cast("type[Spec]", lookup(name)).paper for name in SPECS})
+    for name in SPECS:
+        cls = cast("type[Spec]", lookup(name))
+        entry = re.escape(cls.paper) + r",\n([^\n]+\n)+\}"
+        assert re.fullmatch(r"@(article|inproceedings|misc)\{" + entry, cls.bibtex)

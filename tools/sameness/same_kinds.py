@@ -337,7 +337,8 @@ def collect(asked: Path, tree: Path) -> None:
     golden = tree / "tests" / "golden"
     for path in (golden / "configs" / "rows.jsonl", golden / "configs" / "published.jsonl"):
         (asked / path.name).write_bytes(path.read_bytes())
-    (asked / "guesses.tsv").write_bytes((tree / "tests" / "guesses.tsv").read_bytes())
+    [guesses] = (tree / "tests").rglob("guesses.tsv")
+    (asked / "guesses.tsv").write_bytes(guesses.read_bytes())
     sys.path.insert(0, str(tree))
     cases = importlib.import_module("tests.cases").CASES
     (asked / "cases.pickle").write_bytes(pickle.dumps([_case(case) for case in cases]))

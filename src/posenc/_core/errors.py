@@ -61,6 +61,31 @@ def mismatch(caller: str, expected: str, received: object, todo: str = "") -> st
     return f"{text}. {todo}" if todo else text
 
 
+def bad_spec(caller: str, expected: str, received: object, todo: str = "") -> SpecError:
+    """A `SpecError` in the words of `mismatch`."""
+    return SpecError(mismatch(caller, expected, received, todo))
+
+
+def bad_argument(caller: str, expected: str, received: object, todo: str = "") -> ArgumentError:
+    """An `ArgumentError` in the words of `mismatch`."""
+    return ArgumentError(mismatch(caller, expected, received, todo))
+
+
+def bad_dtype(caller: str, expected: str, received: object, todo: str = "") -> DTypeError:
+    """A `DTypeError` in the words of `mismatch`."""
+    return DTypeError(mismatch(caller, expected, received, todo))
+
+
+def bad_position(caller: str, expected: str, received: object, todo: str = "") -> PositionError:
+    """A `PositionError` in the words of `mismatch`."""
+    return PositionError(mismatch(caller, expected, received, todo))
+
+
+def bad_data(caller: str, expected: str, received: object, todo: str = "") -> DataError:
+    """A `DataError` in the words of `mismatch`."""
+    return DataError(mismatch(caller, expected, received, todo))
+
+
 def printed(text: str) -> str:
     """The text with escapes of Python in place of what moves a cursor or cannot be printed."""
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
@@ -86,6 +111,4 @@ def closest(name: object, choices: Iterable[str], *, cutoff: float = 0.6) -> str
 def one_of(value: str, choices: tuple[str, ...], caller: str) -> None:
     """Raise `ArgumentError` where a word is none of the choices."""
     if value not in choices:
-        raise ArgumentError(
-            mismatch(caller, " or ".join(choices), repr(value), suggest(value, choices))
-        )
+        raise bad_argument(caller, " or ".join(choices), repr(value), suggest(value, choices))

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal, final, overload
 
-from posenc._core.errors import PositionError, SpecError, mismatch, suggest
+from posenc._core.errors import bad_position, bad_spec, suggest
 from posenc._core.positions.builder import Positions
 from posenc._core.spec.plan import of_part, of_type
 from posenc._core.spec.spec import Spec, Value
@@ -146,8 +146,9 @@ class Layer(Value):
         """Raise `SpecError` when the fields contradict each other."""
         if self.spec is not None and self.convolution:
             received = f"{type(self.spec).__name__} and {self.convolution!r}"
-            todo = "Write two entries of one layer."
-            raise SpecError(mismatch("Layer", "an encoding or a convolution", received, todo))
+            raise self._mismatch(
+                "", "an encoding or a convolution", received, "Write two entries of one layer."
+            )
 
     @property
     def kind(self) -> str:
@@ -214,7 +215,7 @@ class Reading(Value):
             elif place not in outer:
                 expected = f"the main attention of {entry.layer!r} before its {entry.attention!r}"
                 todo = "Give both entries the same layer and indices; one without a spec will do."
-                raise SpecError(mismatch("Reading", expected, "none", todo))
+                raise bad_spec("Reading", expected, "none", todo)
 
     def __iter__(self) -> Iterator[Layer]:
         return iter(self.layers)
@@ -244,14 +245,14 @@ class Reading(Value):
             if number < 0 or not layers:
                 last = max((i for e in self.layers for i in e.indices or ()), default=-1)
                 expected = f"a layer from 0 to {last}" if last >= 0 else "a layer from 0"
-                raise PositionError(mismatch("Reading", expected, number))
+                raise bad_position("Reading", expected, number)
             return layers
         for entry in self.layers:
             if entry.layer == layer:
                 return entry
         names = [entry.layer for entry in self.layers]
         todo = suggest(layer, names) if names else "The plan has no layers."
-        raise SpecError(mismatch("Reading", "the name of a layer", repr(layer), todo))
+        raise self._mismatch("", "the name of a layer", repr(layer), todo)
 
     def by_type(self, name: str) -> tuple[Layer, ...]:
         """The entries of a type of layer, such as `sliding_attention`, in every part."""

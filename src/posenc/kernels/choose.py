@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from posenc._core.arrays.array import is_strict, numpy_rules
-from posenc._core.errors import ArgumentError, mismatch, suggest
+from posenc._core.errors import bad_argument, suggest
 from posenc._core.tracing import is_compiling
 from posenc.kernels import reference
 from posenc.kernels.cpu import Cpu
@@ -66,8 +66,7 @@ def run(request: Request, kernel: str) -> Any:
     if kernel not in ("auto", "reference"):
         check_kernel(kernel, request.caller)
         todo = "kernel='auto' falls back on the reference."
-        caller = f"{request.caller}: kernel={kernel!r}"
-        raise ArgumentError(mismatch(caller, "what it computes", reason, todo))
+        raise bad_argument(f"{request.caller}: kernel={kernel!r}", "what it computes", reason, todo)
     compute = reference.OPERATIONS[kind]
     # The other verbs are under these rules from the start; `rotate` is spared the frame.
     if kind is Rotate and "jax" in sys.modules and is_strict():
@@ -79,7 +78,7 @@ def check_kernel(kernel: Any, caller: str) -> None:
     """Raise unless `kernel` is the name of one."""
     if kernel not in KERNELS:
         todo = suggest(kernel, KERNELS) if isinstance(kernel, str) else ""
-        raise ArgumentError(mismatch(f"{caller}: kernel", f"one of {KERNELS}", repr(kernel), todo))
+        raise bad_argument(f"{caller}: kernel", f"one of {KERNELS}", repr(kernel), todo)
 
 
 def _left_to_tracer(request: Request) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.arrays.array import is_torch
+from posenc._core.arrays.array import Array, is_torch
 from posenc._core.tracing import is_compiling
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.t5 import T5
@@ -16,9 +16,6 @@ from posenc.kernels import plans
 from posenc.kernels.native import flat, native, phases, rotation, sinusoids, threads
 from posenc.kernels.places import Counted
 from posenc.kernels.requests import Add, Bias, CosSin, Refusal, Request, Rotate, Table
-
-Array = Any
-
 
 # --- what it computes -----------------------------------------------------------------------------
 

@@ -10,13 +10,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from posenc._core.arrays.array import is_torch
+from posenc._core.arrays.array import Array, is_torch
 from posenc._core.tracing import is_compiling
 from posenc.kernels import plans
 from posenc.kernels.places import Positions
 from posenc.kernels.requests import Add, Refusal, Request, Rotate
-
-Array = Any
 
 
 def rotate(request: Rotate) -> tuple[Array, ...]:

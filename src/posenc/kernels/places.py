@@ -6,11 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.arrays.array import arange, device_of, limits
+from posenc._core.arrays.array import Array, arange, device_of, limits
 from posenc._core.positions.counting import offset
 from posenc.positions import packed
-
-Array = Any
 
 
 class Packed(NamedTuple):

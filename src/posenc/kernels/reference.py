@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from posenc._core.arrays.array import (
+    Array,
     arange,
     astype,
     compute_dtype,
@@ -31,9 +32,6 @@ from posenc.encodings.rotary.pairing import Pairing, advanced
 from posenc.encodings.table.base import TableSpec
 from posenc.kernels.places import Counted, beside
 from posenc.kernels.requests import Add, Bias, CosSin, Request, Rotate, Table
-
-Array = Any
-
 
 # --- rotations ------------------------------------------------------------------------------------
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from posenc._core.arrays.array import constants, device_of, is_array, is_torch
+from posenc._core.arrays.array import Array, constants, device_of, is_array, is_torch
 from posenc._core.arrays.words import Halves, Words
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.table.base import TableSpec
 from posenc.kernels.places import Counted, Positions, Sides
-
-Array = Any
 
 
 class Refusal(Exception):  # noqa: N818 - it reaches no user: the next candidate is asked, or an ArgumentError is raised

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC
 from typing import Any, ClassVar
 
-from posenc._core.errors import SpecError, mismatch
+from posenc._core.errors import bad_spec
 from posenc._core.numeric.rungs import Array, Float32Rungs, Number, RungArithmetic, Rungs
 from posenc._core.spec.spec import Value
 
@@ -65,7 +65,7 @@ def stretch(factor: float | tuple[float, ...], axis: int, caller: str) -> float:
     if not isinstance(factor, tuple):
         return factor
     if axis >= len(factor):
-        raise SpecError(mismatch(f"{caller}: factor", "one factor for each axis", factor))
+        raise bad_spec(f"{caller}: factor", "one factor for each axis", factor)
     return factor[axis]
 
 
@@ -79,14 +79,14 @@ def require_factor(factor: float | tuple[float, ...], caller: str) -> None:
                 if value > 0
                 else "The factor is the new length over the old one."
             )
-            raise SpecError(mismatch(f"{caller}: factor", "a number of at least 1", value, todo))
+            raise bad_spec(f"{caller}: factor", "a number of at least 1", value, todo)
 
 
 def require_length(length: int | None, caller: str) -> None:
     """Raise unless a length of training is a positive number of positions."""
     if length is not None and length < 1:
         todo = "It is the length of training before any scaling."
-        raise SpecError(mismatch(f"{caller}: original_length", "at least 1 position", length, todo))
+        raise bad_spec(f"{caller}: original_length", "at least 1 position", length, todo)
 
 
 def contradiction(scalings: tuple[Scaling, ...]) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, final
 
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.rungs import Number, RungArithmetic
 from posenc.scaling.base import Scaling, require_factor, require_length
 from posenc.scaling.ntk import larger_base
@@ -53,7 +52,7 @@ class DynamicNTK(Scaling):
         require_length(self.original_length, "DynamicNTK")
         if self.length is not None and self.length < self.original_length:
             expected = f"at least the original length {self.original_length}, which changes nothing"
-            raise SpecError(mismatch("DynamicNTK: length", expected, self.length))
+            raise self._mismatch("length", expected)
 
     @property
     def needs_length(self) -> bool:

@@ -6,7 +6,6 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
 
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.rungs import Array, Float32Rungs, Rungs
 from posenc.scaling.base import Scaling, require_factor, require_length
 
@@ -53,7 +52,7 @@ class Llama3(Scaling):
         require_length(self.original_length, "Llama3")
         if not 0 < self.low_freq_factor <= self.high_freq_factor:
             received = f"{self.low_freq_factor} and {self.high_freq_factor}"
-            raise SpecError(mismatch("Llama3", "0 < low_freq_factor <= high_freq_factor", received))
+            raise self._mismatch("", "0 < low_freq_factor <= high_freq_factor", received)
 
     def scale(self, rungs: Rungs) -> Rungs:
         """The scaled ladder."""

@@ -6,7 +6,6 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
 
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.rungs import Array, Float32Rungs, Rungs
 from posenc.scaling.base import Scaling, require_factor, require_length
 from posenc.scaling.multipliers import beside, require_count
@@ -62,12 +61,13 @@ class LongRoPE(Scaling):
         require_length(self.original_length, "LongRoPE")
         require_factor(self.factor, "LongRoPE")
         if len(self.short) != len(self.long):
-            received = f"{len(self.short)} and {len(self.long)}"
-            raise SpecError(mismatch("LongRoPE", "as many short as long divisors", received))
+            raise self._mismatch(
+                "", "as many short as long divisors", f"{len(self.short)} and {len(self.long)}"
+            )
         if any(value <= 0 for value in self.short + self.long):
-            raise SpecError(mismatch("LongRoPE", "positive divisors", min(self.short + self.long)))
+            raise self._mismatch("", "positive divisors", min(self.short + self.long))
         if self.factor > 1 and self.original_length == 1:
-            raise SpecError(mismatch("LongRoPE: original_length", "at least 2 positions", 1))
+            raise self._mismatch("original_length", "at least 2 positions", 1)
 
     @property
     def needs_length(self) -> bool:

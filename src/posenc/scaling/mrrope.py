@@ -7,7 +7,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 from posenc._core.arrays.array import concrete
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.rungs import Array, Float32Rungs, Rungs
 from posenc.scaling.base import Scaling, require_factor, require_length
 
@@ -70,8 +69,9 @@ class MrRoPE(Scaling):
         require_factor(self.factor, "MrRoPE")
         require_length(self.original_length, "MrRoPE")
         if not 0 < self.beta_slow < self.beta_fast:
-            received = f"{self.beta_slow} and {self.beta_fast}"
-            raise SpecError(mismatch("MrRoPE", "0 < beta_slow < beta_fast", received))
+            raise self._mismatch(
+                "", "0 < beta_slow < beta_fast", f"{self.beta_slow} and {self.beta_fast}"
+            )
 
     def attention_factor(self) -> float:
         """The factor on cosines and sines."""
@@ -95,7 +95,7 @@ class MrRoPE(Scaling):
         """Raise unless some pair completes fewer than `beta_slow` turns."""
         if turning == pairs:
             expected = f"a length in which some pair completes fewer than {self.beta_slow:g} turns"
-            raise SpecError(mismatch("MrRoPE: original_length", expected, self.original_length))
+            raise self._mismatch("original_length", expected)
 
     def _share(self, step: Any, span: Any) -> tuple[Any, Any]:
         """Numerator and denominator of the exponent of a pair."""

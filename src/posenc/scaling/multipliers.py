@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 from posenc._core.arrays.array import device_of
-from posenc._core.errors import SpecError, mismatch
+from posenc._core.errors import bad_spec
 from posenc._core.numeric.rungs import Array, Float32Rungs, Rungs
 from posenc.scaling.base import Scaling
 
@@ -42,7 +42,7 @@ class Multipliers(Scaling):
     def check(self) -> None:
         """Raise `SpecError` for divisors that are not positive."""
         if self.use == "divide" and any(value <= 0 for value in self.values):
-            raise SpecError(mismatch("Multipliers: values", "positive divisors", self.values))
+            raise self._mismatch("values", "positive divisors")
 
     def scale(self, rungs: Rungs) -> Rungs:
         """The scaled ladder."""
@@ -64,7 +64,7 @@ class Multipliers(Scaling):
 def require_count(values: tuple[float, ...], count: int, caller: str) -> None:
     """Raise unless there is one value for each rung."""
     if len(values) != count:
-        raise SpecError(mismatch(caller, f"{count} numbers, one for each frequency", len(values)))
+        raise bad_spec(caller, f"{count} numbers, one for each frequency", len(values))
 
 
 def beside(values: tuple[float, ...], array: Array, xp: Any) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, final
 
-from posenc._core.errors import SpecError, mismatch
+from posenc._core.errors import bad_spec
 from posenc._core.numeric.rungs import Number, RungArithmetic
 from posenc.scaling.base import Scaling, require_factor, stretch
 
@@ -49,7 +49,7 @@ def larger_base(
     """Base * factor ** (width / (width - 2))."""
     if width <= 2:
         expected = "at least 2 pairs to an axis, as the first keeps its frequency"
-        raise SpecError(mismatch(caller, expected, f"a width of {width}"))
+        raise bad_spec(caller, expected, f"a width of {width}")
     if isinstance(base, float):  # a float's own power is what float32 code evaluates
         return base * factor ** (width / (width - 2))
     return base * numbers.exp(numbers.ln(factor) * width / (width - 2))

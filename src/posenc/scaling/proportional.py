@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, final
 
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.rungs import Array, Float32Rungs, Rungs
 from posenc.scaling.base import Scaling
 
@@ -39,7 +38,7 @@ class Proportional(Scaling):
     def check(self) -> None:
         """Raise `SpecError` for a fraction outside 0 to 1."""
         if not 0 <= self.fraction <= 1:
-            raise SpecError(mismatch("Proportional: fraction", "from 0 to 1", self.fraction))
+            raise self._mismatch("fraction", "from 0 to 1")
 
     def turning(self, width: int) -> int:
         """The number of pairs that turn, rounded as floats are, so that 0.7 of 10 is 7."""

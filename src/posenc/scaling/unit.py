@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar, final
 
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.rungs import Array, Float32Rungs, Rungs
 from posenc.scaling.base import Scaling
 
@@ -56,8 +55,9 @@ class Unit(Scaling):
         written = re.fullmatch(r"[1-9]\d{0,11}(/[1-9]\d{0,11})?", self.unit)
         if not written or str(Fraction(self.unit)) != self.unit:
             todo = "Write it in lowest terms, as text or as a fractions.Fraction."
-            expected = "a positive fraction, such as '1/16' or '2'"
-            raise SpecError(mismatch("Unit: unit", expected, repr(self.unit), todo))
+            raise self._mismatch(
+                "unit", "a positive fraction, such as '1/16' or '2'", repr(self.unit), todo
+            )
 
     def scale(self, rungs: Rungs) -> Rungs:
         """The scaled ladder."""
@@ -69,6 +69,5 @@ class Unit(Scaling):
         """The same in float32, where code has the same bits from positions that are no integers."""
         part = Fraction(self.unit)
         if part.denominator & (part.denominator - 1) or part.numerator & (part.numerator - 1):
-            expected = "a power of two under phase='float32', or phase='exact'"
-            raise SpecError(mismatch("Unit: unit", expected, self.unit))
+            raise self._mismatch("unit", "a power of two under phase='float32', or phase='exact'")
         return rungs.frequencies * (part.numerator / part.denominator)

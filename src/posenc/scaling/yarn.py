@@ -6,7 +6,6 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.rungs import FLOAT, Array, Float32Rungs, Number, RungArithmetic, Rungs
 from posenc.scaling.base import Scaling, require_factor, require_length
 
@@ -78,9 +77,8 @@ class YaRN(Scaling):
         require_length(self.original_length, "YaRN")
         equal = self.beta_slow == self.beta_fast and self.ramp == "index"
         if not (0 < self.beta_slow < self.beta_fast or (equal and self.beta_slow > 0)):
-            received = f"{self.beta_slow} and {self.beta_fast}"
             expected = "0 < beta_slow < beta_fast, or equal with the ramp of the index"
-            raise SpecError(mismatch("YaRN", expected, received))
+            raise self._mismatch("", expected, f"{self.beta_slow} and {self.beta_fast}")
 
     def _m(self, k: float) -> float:
         return 0.1 * k * math.log(self.factor) + 1.0 if self.factor > 1 else 1.0
@@ -106,8 +104,9 @@ class YaRN(Scaling):
             low, high = numbers.number(math.floor(low)), numbers.number(math.ceil(high))
         low, high = max(low, numbers.number(0)), min(high, last)
         if high < low:
-            expected = "a length in which some pair completes more than beta_slow turns"
-            raise SpecError(mismatch("YaRN: original_length", expected, self.original_length))
+            raise self._mismatch(
+                "original_length", "a length in which some pair completes more than beta_slow turns"
+            )
         return (low, high + numbers.number(APART)) if low == high else (low, high)
 
     def share(self, rungs: Rungs) -> list[Number]:

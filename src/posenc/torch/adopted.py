@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor, nn
 
-from posenc._core.errors import ArgumentError, SpecError, mismatch
+from posenc._core.errors import SpecError, bad_argument
 from posenc._core.spec.spec import Spec
 from posenc._core.tracing import is_followed, unseen
 from posenc.encodings.rotary.base import RotarySpec
@@ -52,8 +52,9 @@ class CosSinForm(NamedTuple):
         elif place != "last":
             dimensions = " or ".join(str(ndim) for ndim in self.axes)
             received = f"shape {tuple(ids.shape)}"
-            expected = f"positions of {dimensions} dimensions"
-            raise ArgumentError(mismatch("AdoptedRotary: position_ids", expected, received))
+            raise bad_argument(
+                "AdoptedRotary: position_ids", f"positions of {dimensions} dimensions", received
+            )
         return ids if self.order == tuple(range(count)) else ids[..., list(self.order)]
 
 
@@ -113,7 +114,7 @@ class LayerCosSin:
         positions = kwargs.get("position_ids")
         if kwargs.get("position_embeddings") is None or positions is None:
             expected = "to be called with position_embeddings and position_ids by name"
-            raise ArgumentError(mismatch(type(layer).__name__, expected, ", ".join(kwargs)))
+            raise bad_argument(type(layer).__name__, expected, ", ".join(kwargs))
         return args, {**kwargs, "position_embeddings": self._formed(x, positions)}
 
 

@@ -11,7 +11,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from posenc import functional
 from posenc._core.arrays.array import rectangular, undivided
-from posenc._core.errors import ArgumentError, mismatch, suggest
+from posenc._core.errors import bad_argument, suggest
 from posenc._core.reading import Layer
 from posenc._core.spec.plan import Entry
 from posenc._core.spec.spec import Spec
@@ -102,12 +102,11 @@ def attend(
         if entry.spec(kind) is None:
             kinds = [spec.kind for spec in entry.specs]
             todo = suggest(kind, kinds) if kinds else "The entry has no encodings."
-            raise ArgumentError(mismatch("attend: params", "kinds of the entry", repr(kind), todo))
+            raise bad_argument("attend: params", "kinds of the entry", repr(kind), todo)
     rows, keys = q.shape[-2], k.shape[-2]
     if k.shape[-3:-1] != v.shape[-3:-1]:
         expected = "keys and values of one number of heads and tokens, shape (..., heads, k, dim)"
-        received = f"shapes {tuple(k.shape)} and {tuple(v.shape)}"
-        raise ArgumentError(mismatch("attend: v", expected, received))
+        raise bad_argument("attend: v", expected, f"shapes {tuple(k.shape)} and {tuple(v.shape)}")
     if q_positions is None and k_positions is None and rows == keys:
         q_positions = k_positions = torch.arange(rows, device=q.device)
     bound = entry.window is not None or entry.temperature is not None
@@ -115,7 +114,7 @@ def attend(
     needed = acts or (isinstance(mask, str) and mask == "causal")
     if needed and (q_positions is None or k_positions is None):
         todo = "Queries of a decoding step are the last of their sequence, not the first."
-        raise ArgumentError(mismatch("attend: positions", "those of q and k", None, todo))
+        raise bad_argument("attend: positions", "those of q and k", None, todo)
     rotary, width = entry.spec("rotary"), q.shape[-1]
     if isinstance(rotary, RotarySpec):
         learned = parameters.get("rotary")
@@ -172,7 +171,7 @@ def _warmed(
         if isinstance(factor, Tensor) and factor.ndim:
             if factor.ndim > 2 or factor.shape[-1] != q.shape[-2]:
                 expected = f"a position for each of {q.shape[-2]} queries, along one axis"
-                raise ArgumentError(mismatch("attend: q_positions", expected, tuple(factor.shape)))
+                raise bad_argument("attend: q_positions", expected, tuple(factor.shape))
             q = (q * factor[..., None, :, None]).to(q.dtype)
         elif isinstance(factor, Tensor) or factor != 1:
             q = (q * factor).to(q.dtype)
@@ -186,15 +185,15 @@ def _of_module(
     name = type(module).__name__
     if parameters:
         todo = f"A {name} brings its own. To pass others, pass its `spec`."
-        raise ArgumentError(mismatch("attend: params", "none beside a module", "some", todo))
+        raise bad_argument("attend: params", "none beside a module", "some", todo)
     if getattr(module, "seq_dim", -2) != -2 and module.spec.kind == "rotary":
         todo = "Transpose heads and sequence of q, k and v, and make it with the default."
-        received = f"seq_dim={module.seq_dim}"
-        raise ArgumentError(mismatch(f"attend: {name}", "seq_dim=-2", received, todo))
+        raise bad_argument(f"attend: {name}", "seq_dim=-2", f"seq_dim={module.seq_dim}", todo)
     if module.heads is not None:
         todo = "Pass its `spec` and the queries of all heads, or add `module(...)` to the mask."
-        received = f"heads={module.heads}"
-        raise ArgumentError(mismatch(f"attend: {name}", "a module of all heads", received, todo))
+        raise bad_argument(
+            f"attend: {name}", "a module of all heads", f"heads={module.heads}", todo
+        )
     spec: Spec = module.spec
     learned = module.learned()
     return spec, {} if learned is None else {spec.kind: learned}
@@ -211,28 +210,30 @@ def _entry(entry: Any) -> Entry:
         entry = _layer(entry)
     if not isinstance(entry, Entry):
         expected = "an entry of a plan, a spec, a module of posenc.torch, or None"
-        raise ArgumentError(mismatch("attend: entry", expected, type(entry).__name__))
+        raise bad_argument("attend: entry", expected, type(entry).__name__)
     if entry.attentions:
         inner = ", ".join(one.name for one in entry.attentions)
         todo = "Pass each by itself, and what it lets the main attention see as `mask`."
-        received = f"{entry.name!r} with {inner} inside it"
-        raise ArgumentError(mismatch("attend: entry", "one attention", received, todo))
+        raise bad_argument(
+            "attend: entry", "one attention", f"{entry.name!r} with {inner} inside it", todo
+        )
     if entry.convolution is not None:
         todo = (
             "It mixes embeddings before attention: apply it there, and pass the rest of the plan."
         )
-        received = f"a convolution, {entry.convolution!r}"
-        raise ArgumentError(mismatch("attend: entry", "what acts in attention", received, todo))
+        raise bad_argument(
+            "attend: entry", "what acts in attention", f"a convolution, {entry.convolution!r}", todo
+        )
     if entry.temperature is None:
         return entry
     if not isinstance(entry.temperature, Temperature):
-        received = type(entry.temperature).__name__
-        raise ArgumentError(mismatch("attend: temperature", "a Temperature", received))
+        raise bad_argument("attend: temperature", "a Temperature", type(entry.temperature).__name__)
     rotary = entry.spec("rotary")
     if isinstance(rotary, RotarySpec) and rotary.magnitude_of_scores.temperature is not None:
         todo = "Leave out one of them."
-        received = "one of the entry and one of its rotary encoding"
-        raise ArgumentError(mismatch("attend: temperature", "one", received, todo))
+        raise bad_argument(
+            "attend: temperature", "one", "one of the entry and one of its rotary encoding", todo
+        )
     return entry
 
 
@@ -240,13 +241,11 @@ def _layer(entries: Sequence[Any]) -> Entry:
     """What a reader found of one layer, as the entry of a plan."""
     for one in entries:
         if not isinstance(one, Layer):
-            raise ArgumentError(
-                mismatch("attend: entry", "layers of a reading", type(one).__name__)
-            )
+            raise bad_argument("attend: entry", "layers of a reading", type(one).__name__)
     if len({one.attention for one in entries}) > 1:
         names = sorted({one.attention or "the main one" for one in entries})
         todo = "Pass each by itself, and what it lets the main attention see as `mask`."
-        raise ArgumentError(mismatch("attend: entry", "one attention", ", ".join(names), todo))
+        raise bad_argument("attend: entry", "one attention", ", ".join(names), todo)
     convolutions = [one.convolution for one in entries if one.convolution]
     warm = [one.logit_scale for one in entries if one.logit_scale is not None]
     scales = [one.scale for one in entries if one.scale is not None]
@@ -262,8 +261,7 @@ def _layer(entries: Sequence[Any]) -> Entry:
 def _spread(x: Tensor, heads: int) -> Tensor:
     """Each key head in the place of the query heads it serves."""
     if heads % x.shape[-3]:
-        expected = f"a number of key heads that divides {heads}"
-        raise ArgumentError(mismatch("attend: k", expected, x.shape[-3]))
+        raise bad_argument("attend: k", f"a number of key heads that divides {heads}", x.shape[-3])
     return x.repeat_interleave(heads // x.shape[-3], dim=-3)
 
 
@@ -271,19 +269,19 @@ def _seen(mask: Any, window: int | None, q: Any, k: Any, device: torch.device) -
     """Where a query sees a key, (..., 1, q, k), or None where it sees all."""
     if isinstance(mask, str) and mask not in ("none", "causal"):
         todo = suggest(mask, ["none", "causal"])
-        raise ArgumentError(
-            mismatch("attend: mask", "'none', 'causal' or a tensor", repr(mask), todo)
-        )
+        raise bad_argument("attend: mask", "'none', 'causal' or a tensor", repr(mask), todo)
     if isinstance(mask, Tensor) and mask.dtype != torch.bool:
-        todo = "True where a key is seen."
-        raise ArgumentError(mismatch("attend: mask", "a boolean tensor", mask.dtype, todo))
+        raise bad_argument(
+            "attend: mask", "a boolean tensor", mask.dtype, "True where a key is seen."
+        )
     seen: Tensor | None = mask if isinstance(mask, Tensor) else None
     if window is None and not (isinstance(mask, str) and mask == "causal"):
         return seen
     q, k = (torch.as_tensor(side, device=device) for side in (q, k))
     if q.ndim > 2 or k.ndim > 2:
-        expected = "a mask as a tensor for positions of several axes"
-        raise ArgumentError(mismatch("attend: mask", expected, repr(mask)))
+        raise bad_argument(
+            "attend: mask", "a mask as a tensor for positions of several axes", repr(mask)
+        )
     rel = (k[..., None, :] - q[..., :, None])[..., None, :, :]
     if isinstance(mask, str) and mask == "causal":
         seen = rel <= 0

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import dropout as dropped
 from torch.nn.functional import scaled_dot_product_attention
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
 from posenc.functional.arguments.common import name_of
@@ -76,7 +76,7 @@ def attention(encoding: Encoding | Sequence[Encoding | None]) -> ModelAttention:
     """
     several = isinstance(encoding, Sequence)
     if several and not encoding:
-        raise ArgumentError(mismatch("attention", "an encoding for each layer", "none"))
+        raise bad_argument("attention", "an encoding for each layer", "none")
     every: Sequence[Any] = encoding if isinstance(encoding, Sequence) else [encoding]
     modules = [_module(one) for one in every]
     return ModelAttention(modules, several=several)
@@ -91,16 +91,17 @@ def _module(encoding: Any) -> AttentionBias | RelativeAttention | None:
             expected = (
                 f"a module that holds its parameters: {kind.__name__}({name_of(encoding)}(…))"
             )
-            todo = "Train and save it with the model."
-            raise ArgumentError(mismatch("attention", expected, "the spec", todo))
+            raise bad_argument(
+                "attention", expected, "the spec", "Train and save it with the model."
+            )
         module = kind(encoding)  # type: ignore[arg-type]
     else:
         expected = "a bias or relative encoding, or the module of one"
         todo = "A rotation acts on queries and keys: posenc.torch.adopt, or a rope_type."
-        raise ArgumentError(mismatch("attention", expected, name_of(encoding), todo))
+        raise bad_argument("attention", expected, name_of(encoding), todo)
     if module is not None and len(module.spec.axes) > 1:
         received = f"{name_of(module.spec)} with axes {module.spec.axes}"
-        raise ArgumentError(mismatch("attention", "positions along one axis", received))
+        raise bad_argument("attention", "positions along one axis", received)
     return module
 
 
@@ -128,7 +129,7 @@ class ModelAttention:
         tables = (AttentionInterface._global_mapping, AttentionMaskInterface._global_mapping)
         rows = [(tables[0], name, self), (tables[1], name, self.mask)]
         if name == "eager":  # each model has its own
-            raise ArgumentError(mismatch("attention: name", "a name that is free", repr(name)))
+            raise bad_argument("attention: name", "a name that is free", repr(name))
         return RegisteredNames(rows, "attention")
 
     def mask(
@@ -170,7 +171,7 @@ class ModelAttention:
     ) -> tuple[Tensor, Tensor | None]:
         """The attention of one layer, (batch, q, heads, dim), and its weights where asked for."""
         if kwargs.get("cache") is not None:
-            raise ArgumentError(mismatch("attention", "no paged KV cache", "one"))
+            raise bad_argument("attention", "no paged KV cache", "one")
         groups = query.shape[1] // key.shape[1]
         if groups > 1:
             key, value = (x.repeat_interleave(groups, dim=1) for x in (key, value))
@@ -219,7 +220,7 @@ class ModelAttention:
         number = getattr(module, "layer_idx", None)
         if number is None or not 0 <= number < len(self.encodings):
             expected = f"a layer_idx from 0 to {len(self.encodings) - 1}, as encodings were given"
-            raise ArgumentError(mismatch(f"attention of {type(module).__name__}", expected, number))
+            raise bad_argument(f"attention of {type(module).__name__}", expected, number)
         return self.encodings[number]
 
 
@@ -251,7 +252,7 @@ def _check_mask(mask: Tensor | None, rows: int, keys: int) -> None:
         expected = "shape (batch, heads or 1, q, k), boolean or floating"
     if expected:
         received = "none" if mask is None else f"{tuple(mask.shape)} in {mask.dtype}"
-        raise ArgumentError(mismatch("attention: attention_mask", expected, received, todo))
+        raise bad_argument("attention: attention_mask", expected, received, todo)
 
 
 def _crosses(module: Any) -> bool:
@@ -264,7 +265,7 @@ def _crosses(module: Any) -> bool:
     decodes = getattr(module, "is_decoder", None)
     if decodes is None and getattr(config, "is_encoder_decoder", False):
         expected = "a layer that says by `is_decoder` whether it attends to another sequence"
-        raise ArgumentError(mismatch("attention", expected, type(module).__name__))
+        raise bad_argument("attention", expected, type(module).__name__)
     return bool(getattr(config, "is_decoder", False) if decodes is None else decodes)
 
 
@@ -295,7 +296,7 @@ def _added(
         first, end = head_range(encoding.heads, spec.heads, "attention")
         if end - first != query.shape[1]:
             expected = f"{query.shape[1]} heads, as the layer has"
-            raise ArgumentError(mismatch(f"attention({name_of(spec)})", expected, end - first))
+            raise bad_argument(f"attention({name_of(spec)})", expected, end - first)
         added = encoding(*at, dtype=query.dtype, device=query.device)
     else:
         added = encoding(query, key, *at)

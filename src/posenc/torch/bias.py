@@ -108,16 +108,7 @@ class AttentionBias(LearnedModule):
         )
 
     if TYPE_CHECKING:
-
-        def __call__(
-            self,
-            q_positions: int | Tensor,
-            k_positions: int | Tensor | None = None,
-            *,
-            dtype: torch.dtype = torch.float32,
-            device: torch.device | None = None,
-        ) -> Tensor:
-            """As `forward`; torch's own says nothing of it."""
+        __call__ = forward  # torch's own says nothing of what it takes
 
     def slopes(self) -> Tensor:
         """The slopes of ALiBi for kernels that take slopes: see `posenc.torch.slopes`."""

@@ -18,15 +18,14 @@ from torch import Tensor
 from posenc import functional
 from posenc._core.arrays.array_torch import holds_tensors
 from posenc._core.arrays.words import words
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc._core.tracing import outside
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.kernels import native
-from posenc.kernels.torch.state import followed
+from posenc.kernels.torch.state import NARROW, followed
 
 Columns = Literal["halves", "twice"] | tuple[int, ...]
-NARROW = (torch.float32, torch.bfloat16, torch.float16)  # what the compiled kernel writes
 
 
 class ChannelCosSin:
@@ -45,8 +44,9 @@ class ChannelCosSin:
         else:
             numbers = list(columns)
         if not all(0 <= number <= pairs for number in numbers):
-            expected = f"numbers of pairs, from 0 to {pairs}"
-            raise ArgumentError(mismatch("ChannelCosSin: columns", expected, tuple(columns)))
+            raise bad_argument(
+                "ChannelCosSin: columns", f"numbers of pairs, from 0 to {pairs}", tuple(columns)
+            )
         self.spec = spec
         self.columns = numbers
         self.halves = columns == "halves"

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from posenc import functional
-from posenc._core.errors import ArgumentError, DTypeError, mismatch
+from posenc._core.errors import bad_argument, bad_dtype
 from posenc._core.numeric.ladder import Ladder
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling.linear import Linear
@@ -78,15 +78,15 @@ def get_1d_rotary_pos_embed(
     """
     caller = "get_1d_rotary_pos_embed"
     if freqs_dtype not in (torch.float32, torch.float64):
-        raise DTypeError(mismatch(f"{caller}: freqs_dtype", "float32 or float64", freqs_dtype))
+        raise bad_dtype(f"{caller}: freqs_dtype", "float32 or float64", freqs_dtype)
     if not linear_factor > 0:
-        raise ArgumentError(mismatch(f"{caller}: linear_factor", "above 0", linear_factor))
+        raise bad_argument(f"{caller}: linear_factor", "above 0", linear_factor)
     if isinstance(pos, int):
         pos = torch.arange(pos)
     where = torch.from_numpy(pos) if isinstance(pos, np.ndarray) else pos
     if where.ndim != 1:
         expected, received = "a number, or positions of shape (seq,)", tuple(where.shape)
-        raise ArgumentError(mismatch(f"{caller}: pos", expected, received))
+        raise bad_argument(f"{caller}: pos", expected, received)
     real = where.is_floating_point()
     dtype = torch.promote_types(where.dtype, freqs_dtype) if real else freqs_dtype
     spec = RoPE(

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from posenc import functional, positions
 from posenc._core.arrays.array import library, undivided
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.base import BiasSpec
 from posenc.functional.arguments.common import name_of, require
@@ -57,8 +57,9 @@ def slopes(
     tensor([0.5000, 0.2500])
     """
     if not isinstance(spec, ALiBi):
-        expected = "an ALiBi spec, as other biases are no straight lines"
-        raise ArgumentError(mismatch("slopes", expected, name_of(spec)))
+        raise bad_argument(
+            "slopes", "an ALiBi spec, as other biases are no straight lines", name_of(spec)
+        )
     values, _ = _given(spec, params, heads, device)
     prepared: Tensor = spec.prepare(values, dtype=torch.float32, xp=library(torch))["slopes"]
     return prepared
@@ -123,11 +124,10 @@ def score_mod(
     undivided(caller, q_positions, k_positions, *(params or {}).values())
     xp = library(torch)
     if (q_positions is None) != (k_positions is None):
-        expected = "positions of both sides, or of neither"
-        raise ArgumentError(mismatch(caller, expected, "those of one"))
+        raise bad_argument(caller, "positions of both sides, or of neither", "those of one")
     if q_positions is None and (len(spec.axes) > 1 or not spec.pointwise):
         todo = "Its entries are not functions of two indices."
-        raise ArgumentError(mismatch(f"{caller}: positions", "those of both sides", None, todo))
+        raise bad_argument(f"{caller}: positions", "those of both sides", None, todo)
     if not spec.pointwise:
         dense = functional.bias(
             spec, q_positions, k_positions, params=params, heads=heads, xp=torch, device=device
@@ -171,8 +171,9 @@ def _indices(b: Tensor, i: Tensor, j: Tensor) -> tuple[tuple[Tensor], tuple[Tens
 def _reader(q: tuple[Tensor, ...], k: tuple[Tensor, ...], caller: str) -> Any:
     """What finds the coordinates of a query and a key by the indices of the kernel."""
     if max(q[0].ndim, k[0].ndim) > 2:
-        expected = "positions of shape (q,) or (batch, q)"
-        raise ArgumentError(mismatch(caller, expected, f"shape {tuple(q[0].shape)}"))
+        raise bad_argument(
+            caller, "positions of shape (q,) or (batch, q)", f"shape {tuple(q[0].shape)}"
+        )
     q, k = (tuple(axis.reshape(-1, axis.shape[-1]) for axis in side) for side in (q, k))
 
     def read(b: Tensor, i: Tensor, j: Tensor) -> Any:
@@ -238,11 +239,11 @@ def alibi_reach(
     [248, 496, 992, 1984, 3968, 7935, 15869, 31737]
     """
     if not isinstance(spec, ALiBi) or spec.form == "key_only" or spec.slopes == "learned":
-        expected = "ALiBi with fixed slopes and form 'symmetric' or 'causal'"
-        raise ArgumentError(mismatch("alibi_reach", expected, repr(spec)))
+        raise bad_argument(
+            "alibi_reach", "ALiBi with fixed slopes and form 'symmetric' or 'causal'", repr(spec)
+        )
     if not (math.isfinite(largest) and largest >= 0):
-        expected = "a finite number of at least 0"
-        raise ArgumentError(mismatch("alibi_reach: largest", expected, largest))
+        raise bad_argument("alibi_reach: largest", "a finite number of at least 0", largest)
     first, end = head_range(heads, spec.heads, "alibi_reach")
     # torch.finfo knows the least normal number; the least subnormal is eps times that.
     info = torch.finfo(dtype)
@@ -351,8 +352,7 @@ def packed_mask_mod(
     67
     """
     if mask not in ("none", "causal"):
-        expected = "'none' or 'causal'"
-        raise ArgumentError(mismatch("packed_mask_mod: mask", expected, repr(mask)))
+        raise bad_argument("packed_mask_mod: mask", "'none' or 'causal'", repr(mask))
     segment = positions.segments(cu_seqlens, total)
 
     def seen(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, MutableMapping
 from typing import Any, Self
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 
 Row = tuple[MutableMapping[str, Any] | type, str, Any]  # a dictionary or class, a name, its value
 
@@ -23,7 +23,7 @@ class RegisteredNames:
         for table, name, value in rows:
             if _value(table, name) not in (None, value):
                 todo = "Nothing was registered: choose another name."
-                raise ArgumentError(mismatch(caller, "a name that is free", repr(name), todo))
+                raise bad_argument(caller, "a name that is free", repr(name), todo)
         self._rows = [row for row in rows if _value(*row[:2]) is None]
         for table, name, value in self._rows:
             if isinstance(table, type):

@@ -77,11 +77,7 @@ class RelativeAttention(LearnedModule):
         return functional.relative(self.spec, q, k, q_positions, k_positions, **more)
 
     if TYPE_CHECKING:
-
-        def __call__(
-            self, q: Tensor, k: Tensor, q_positions: Any = None, k_positions: Any = None
-        ) -> Tensor:
-            """As `forward`; torch's own says nothing of it."""
+        __call__ = forward  # torch's own says nothing of what it takes
 
     def of_values(
         self, weights: Tensor, q_positions: Any = None, k_positions: Any = None

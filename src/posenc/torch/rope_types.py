@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from posenc import functional, registry
-from posenc._core.errors import ArgumentError, SpecError, mismatch
+from posenc._core.errors import bad_argument, bad_spec
 from posenc._core.spec.checks import positive
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling.base import Scaling, contradiction
@@ -124,7 +124,7 @@ def rope_types() -> RegisteredNames:
     configs = getattr(library, "RotaryEmbeddingConfigMixin", None)
     if configs is None:
         expected = "transformers 5 or newer, whose configs have rope_parameters"
-        raise ArgumentError(mismatch("rope_types", expected, "an older one"))
+        raise bad_argument("rope_types", expected, "an older one")
     functions = library.ROPE_INIT_FUNCTIONS
     rows: list[Any] = []
     for name in (STATIC, DYNAMIC):
@@ -172,11 +172,11 @@ def _at(rope: RoPE, longest: int, length: int | Tensor | None) -> RoPE:
     )
     if longest != first:
         expected = f"max_position_embeddings={first}, beyond which transformers asks anew"
-        raise ArgumentError(mismatch(caller, expected, longest, todo))
+        raise bad_argument(caller, expected, longest, todo)
     if last is not None and rope.at(first).attention_factor != rope.at(last).attention_factor:
         expected = "one attention factor, as transformers keeps the one of the longest batch"
         received = f"{rope.at(first).attention_factor} and {rope.at(last).attention_factor}"
-        raise ArgumentError(mismatch(caller, expected, received, todo))
+        raise bad_argument(caller, expected, received, todo)
     return rope.at(first if length is None else int(length))
 
 
@@ -184,11 +184,10 @@ def _rope_type(scalings: Sequence[Any], caller: str) -> str:
     """The name under which transformers is to ask for some scalings."""
     for one in scalings:
         if not isinstance(one, Scaling):
-            received = type(one).__name__
-            raise ArgumentError(mismatch(f"{caller}: scaling", "a posenc.scaling", received))
+            raise bad_argument(f"{caller}: scaling", "a posenc.scaling", type(one).__name__)
     why = contradiction(tuple(scalings))
     if why:
-        raise SpecError(mismatch(f"{caller}: scaling", "rules that go together", why))
+        raise bad_spec(f"{caller}: scaling", "rules that go together", why)
     return DYNAMIC if any(one.needs_length for one in scalings) else STATIC
 
 
@@ -198,12 +197,12 @@ def _scalings(parameters: Mapping[str, Any]) -> tuple[Scaling, ...]:
     rows = parameters.get("scaling")
     if not isinstance(rows, list):
         todo = "posenc.torch.rope_parameters(scaling) writes it."
-        raise ArgumentError(mismatch(f"{caller}: scaling", "a list of scalings", rows, todo))
+        raise bad_argument(f"{caller}: scaling", "a list of scalings", rows, todo)
     scalings: Any = tuple(registry.from_json(json.dumps(row)) for row in rows)
     rope_type = _rope_type(scalings, caller)
     if parameters["rope_type"] != rope_type:
         expected, received = repr(rope_type), repr(parameters["rope_type"])
-        raise ArgumentError(mismatch("rope_parameters: rope_type", expected, received))
+        raise bad_argument("rope_parameters: rope_type", expected, received)
     return scalings
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 from torch import Tensor
 
 from posenc import functional
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.functional.arguments.common import Kernel, require
 from posenc.functional.arguments.tokens import check_tokens
@@ -87,7 +87,7 @@ class RotaryEmbedding(LearnedModule):
         require(spec, RotarySpec, "RotaryEmbedding")
         if not isinstance(seq_dim, int) or seq_dim >= -1:
             todo = "The last axis holds the channels."
-            raise ArgumentError(mismatch("RotaryEmbedding: seq_dim", "-2 or less", seq_dim, todo))
+            raise bad_argument("RotaryEmbedding: seq_dim", "-2 or less", seq_dim, todo)
         super().__init__(spec, seed=seed)
         self.seq_dim = seq_dim
         self.inplace = inplace
@@ -146,22 +146,21 @@ class RotaryEmbedding(LearnedModule):
         caller = "RotaryEmbedding"
         if position_ids is not None:
             if positions is not None:
-                raise ArgumentError(mismatch(caller, "positions or position_ids", "both of them"))
+                raise bad_argument(caller, "positions or position_ids", "both of them")
             positions = position_ids
         if k is None and v is not None:
-            raise ArgumentError(mismatch(f"{caller}: k", "keys beside values", None))
+            raise bad_argument(f"{caller}: k", "keys beside values", None)
         if k is not None and self._values != (v is not None):
             targets = self.spec.channels.targets
             todo = "The targets of its pairing say what turns."
-            expected = "values" if v is None else "no values"
-            raise ArgumentError(mismatch(f"{caller}: v", expected, f"targets {targets}", todo))
+            raise bad_argument(
+                f"{caller}: v", "values" if v is None else "no values", f"targets {targets}", todo
+            )
         if cos_sin is not None:
             stated = (positions, offset, cu_seqlens, length)
             if any(value is not None for value in stated):
                 todo = "They were made for positions already."
-                raise ArgumentError(
-                    mismatch(f"{caller}: cos_sin", "them alone", "positions too", todo)
-                )
+                raise bad_argument(f"{caller}: cos_sin", "them alone", "positions too", todo)
             turned = self._by_cos_sin([x for x in (q, k, v) if x is not None], cos_sin)
             return turned[0] if k is None else turned
         inputs = [(q, "query")] if k is None else [(q, "query"), (k, "key")]
@@ -216,12 +215,11 @@ class RotaryEmbedding(LearnedModule):
     ) -> tuple[Tensor, ...]:
         if self.spec.sided:
             expected = "positions, as queries and keys have cosines of their own"
-            raise ArgumentError(mismatch("RotaryEmbedding", expected, "cos_sin"))
+            raise bad_argument("RotaryEmbedding", expected, "cos_sin")
         cos, sin = cos_sin
         if cos.shape[-1] != self.spec.pairs:
-            received = f"shape {tuple(cos.shape)}"
             expected = f"cos of shape (..., {self.spec.pairs}), an entry for each pair"
-            raise ArgumentError(mismatch("RotaryEmbedding: cos_sin", expected, received))
+            raise bad_argument("RotaryEmbedding: cos_sin", expected, f"shape {tuple(cos.shape)}")
         check_tokens(arrays, self.seq_dim, "RotaryEmbedding")
         return tuple(
             functional.apply_rotary(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 
 from posenc import functional
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc.encodings.table.base import TableSpec
 from posenc.functional.arguments.common import Kernel, require
 from posenc.kernels import check_kernel
@@ -73,10 +73,11 @@ class PositionTable(LearnedModule):
     ) -> None:
         require(spec, TableSpec, "PositionTable")
         if not 0 <= dropout <= 1:
-            raise ArgumentError(mismatch("PositionTable: dropout", "a probability", dropout))
+            raise bad_argument("PositionTable: dropout", "a probability", dropout)
         if not isinstance(seq_dim, int) or seq_dim >= -1:
-            todo = "The last axis holds the channels."
-            raise ArgumentError(mismatch("PositionTable: seq_dim", "-2 or less", seq_dim, todo))
+            raise bad_argument(
+                "PositionTable: seq_dim", "-2 or less", seq_dim, "The last axis holds the channels."
+            )
         super().__init__(spec, seed=seed)
         check_kernel(kernel, "PositionTable")
         self.kernel = kernel
@@ -123,9 +124,7 @@ class PositionTable(LearnedModule):
         """
         if position_ids is not None:
             if positions is not None:
-                raise ArgumentError(
-                    mismatch("PositionTable", "positions or position_ids", "both of them")
-                )
+                raise bad_argument("PositionTable", "positions or position_ids", "both of them")
             positions = position_ids
         y = functional.add(
             self.spec,
@@ -139,16 +138,7 @@ class PositionTable(LearnedModule):
         return self.dropout(y)
 
     if TYPE_CHECKING:
-
-        def __call__(
-            self,
-            x: Tensor,
-            positions: Tensor | None = None,
-            *,
-            offset: int | Tensor | None = None,
-            position_ids: Tensor | None = None,
-        ) -> Tensor:
-            """As `forward`; torch's own says nothing of it."""
+        __call__ = forward  # torch's own says nothing of what it takes
 
     def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
         # Checkpoints of other code hold what follows from the spec here.

@@ -17,7 +17,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from posenc._core.arrays.words import Halves, halves
-from posenc._core.errors import ArgumentError, DTypeError, mismatch
+from posenc._core.errors import bad_argument, bad_dtype
 from posenc._core.foreign import refuse
 from posenc._core.tracing import is_compiling
 
@@ -50,14 +50,14 @@ def undivided(caller: str, *values: object) -> None:
     """Raise for a DTensor, where only the tensors of one process will do."""
     if is_divided(*values):
         todo = "Call it on local tensors: inside local_map, or on x.to_local()."
-        raise ArgumentError(mismatch(caller, "tensors of this process", "a DTensor", todo))
+        raise bad_argument(caller, "tensors of this process", "a DTensor", todo)
 
 
 def rectangular(caller: str, *values: Array) -> None:
     """Raise for a nested tensor of torch, whose rows have lengths of their own."""
     if any(is_torch(value) and value.is_nested for value in values):
         todo = "Pass x.values() with cu_seqlens=x.offsets(), or a padded tensor."
-        raise ArgumentError(mismatch(caller, "rows of one length", "a nested tensor", todo))
+        raise bad_argument(caller, "rows of one length", "a nested tensor", todo)
 
 
 def is_jax(x: object) -> bool:
@@ -107,8 +107,9 @@ def namespace(x: Array, caller: str) -> Any:
         from array_api_compat import array_namespace
 
         return array_namespace(x)
-    expected = "an array of NumPy, torch, JAX or the array API standard"
-    raise ArgumentError(mismatch(caller, expected, type(x).__name__))
+    raise bad_argument(
+        caller, "an array of NumPy, torch, JAX or the array API standard", type(x).__name__
+    )
 
 
 def library(xp: Any) -> Any:
@@ -123,7 +124,7 @@ def library(xp: Any) -> Any:
     if name == "jax":
         return xp.numpy
     if not hasattr(xp, "float32"):
-        raise ArgumentError(mismatch("xp", "an array module such as numpy, torch, jax.numpy", xp))
+        raise bad_argument("xp", "an array module such as numpy, torch, jax.numpy", xp)
     return xp
 
 
@@ -241,17 +242,15 @@ def dtype_named(dtype: Any, xp: Any, caller: str) -> Any:
     """The floating dtype of `xp` that `dtype` (a name or any library's dtype) stands for."""
     name = dtype if isinstance(dtype, str) else dtype_name(dtype)
     if name not in FLOATS:
-        raise DTypeError(mismatch(f"{caller}: dtype", " or ".join(FLOATS), name))
+        raise bad_dtype(f"{caller}: dtype", " or ".join(FLOATS), name)
     if name == "float64" and not has_int64(xp):
         todo = "Set jax_enable_x64, or ask for float32."
-        raise DTypeError(
-            mismatch(f"{caller}: dtype", "float32, as JAX runs without x64", name, todo)
-        )
+        raise bad_dtype(f"{caller}: dtype", "float32, as JAX runs without x64", name, todo)
     native = getattr(xp, name, None)
     if native is None and getattr(xp, "__name__", "").endswith("numpy") and name in FLOATS:
         native = _numpy_dtype(name, caller)
     if native is None:
-        raise DTypeError(mismatch(f"{caller}: dtype", f"a dtype of {xp.__name__}", name))
+        raise bad_dtype(f"{caller}: dtype", f"a dtype of {xp.__name__}", name)
     return native
 
 
@@ -260,9 +259,7 @@ def _numpy_dtype(name: str, caller: str) -> Any:
         return np.dtype(name)  # bfloat16 is known once ml_dtypes is imported
     except TypeError:
         todo = "Import ml_dtypes first, or ask for float32."
-        raise DTypeError(
-            mismatch(f"{caller}: dtype", "a dtype that NumPy knows", name, todo)
-        ) from None
+        raise bad_dtype(f"{caller}: dtype", "a dtype that NumPy knows", name, todo) from None
 
 
 def result_dtype(x: Array, caller: str) -> Any:
@@ -271,7 +268,7 @@ def result_dtype(x: Array, caller: str) -> Any:
     name = dtype_name(x.dtype)
     if name not in FLOATS:
         todo = "Convert it to a floating dtype first."
-        raise DTypeError(mismatch(f"{caller}: x", f"an array of {' or '.join(FLOATS)}", name, todo))
+        raise bad_dtype(f"{caller}: x", f"an array of {' or '.join(FLOATS)}", name, todo)
     return x.dtype
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.arrays.array import (
+    Array,
     carried,
     concrete,
     dtype_name,
@@ -16,9 +17,7 @@ from posenc._core.arrays.array import (
     limits,
     namespace,
 )
-from posenc._core.errors import ArgumentError, DTypeError, PositionError, mismatch
-
-Array = Any
+from posenc._core.errors import DTypeError, bad_argument, bad_dtype, bad_position, mismatch
 
 
 def integers(value: Any, *, xp: Any, device: Any = None, caller: str) -> Array:
@@ -29,8 +28,9 @@ def integers(value: Any, *, xp: Any, device: Any = None, caller: str) -> Array:
     low, high = limits(xp)
     if array.size and (int(array.min()) < low or int(array.max()) > high):
         todo = "" if has_int64(xp) else "Set jax_enable_x64 for more."
-        received = f"{array.min()} to {array.max()}"
-        raise PositionError(mismatch(caller, f"positions from {low} to {high}", received, todo))
+        raise bad_position(
+            caller, f"positions from {low} to {high}", f"{array.min()} to {array.max()}", todo
+        )
     return carried(array.astype(np.int64 if has_int64(xp) else np.int32), xp, device)
 
 
@@ -40,20 +40,19 @@ def reals(value: Any, *, xp: Any, device: Any = None, caller: str) -> Array:
     try:
         array = value if own else np.asarray(value)
     except (ValueError, TypeError, OverflowError) as error:
-        raise ArgumentError(mismatch(caller, "an array of numbers", f"{error}")) from None
+        raise bad_argument(caller, "an array of numbers", f"{error}") from None
     name = dtype_name(array.dtype)
     empty = not own and not isinstance(value, np.ndarray) and array.size == 0
     if empty or name.startswith(("int", "uint", "object")):
         return integers(value, xp=xp, device=device, caller=caller)
     if name not in ("float32", "float64"):
         todo = "Form positions in float32 or as integers: half precision merges neighbours."
-        raise DTypeError(mismatch(caller, "integers, float32 or float64", name, todo))
+        raise bad_dtype(caller, "integers, float32 or float64", name, todo)
     values = concrete(array)
     limit = float(limits(xp)[1] + 1)
     if values is not None and not (np.abs(values) < limit).all():
         worst = values[~(np.abs(values) < limit)][0]
-        expected = f"finite positions below {limit:.0f} in size"
-        raise PositionError(mismatch(caller, expected, worst))
+        raise bad_position(caller, f"finite positions below {limit:.0f} in size", worst)
     if own:
         return _own_library(value, xp, device, caller)
     return carried(array if has_int64(xp) else array.astype(np.float32), xp, device)
@@ -62,7 +61,7 @@ def reals(value: Any, *, xp: Any, device: Any = None, caller: str) -> Array:
 def _own_library(value: Array, xp: Any, device: Any, caller: str) -> Array:
     if namespace(value, caller) is not xp:
         what = f"positions of {xp.__name__.rpartition('.')[2]}, as the input"
-        raise ArgumentError(mismatch(caller, what, type(value).__module__, "Convert one of them."))
+        raise bad_argument(caller, what, type(value).__module__, "Convert one of them.")
     return value.to(device=device) if is_torch(value) else value
 
 
@@ -70,7 +69,7 @@ def _numpy_integers(value: Any, caller: str) -> np.ndarray:
     try:
         array = np.asarray(value)
     except (ValueError, TypeError, OverflowError) as error:
-        raise ArgumentError(mismatch(caller, "an array of integers", f"{error}")) from None
+        raise bad_argument(caller, "an array of integers", f"{error}") from None
     if array.dtype.kind in "fO" and not isinstance(value, (np.ndarray, np.generic)):
         # NumPy makes floats of Python integers on both sides of 2**63, objects of larger ones.
         exact = np.asarray(value, dtype=object)
@@ -90,7 +89,7 @@ def _own_integers(value: Array, xp: Any, device: Any, caller: str) -> Array:
     value = _own_library(value, xp, device, caller)
     if name == "uint64" or (name == "uint32" and not has_int64(xp)):
         todo = "Convert them to a signed dtype yourself; values that do not fit would wrap."
-        raise DTypeError(mismatch(caller, "signed positions", name, todo))
+        raise bad_dtype(caller, "signed positions", name, todo)
     if is_torch(value):
         return value.to(device=device, dtype=xp.int64)
     return xp.astype(value, xp.int64 if has_int64(xp) else xp.int32)

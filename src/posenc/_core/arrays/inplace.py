@@ -10,11 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.arrays.array import is_symbolic, is_torch
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.arrays.array import Array, is_symbolic, is_torch
+from posenc._core.errors import ArgumentError, bad_argument, mismatch
 from posenc._core.tracing import is_compiling
-
-Array = Any
 
 
 def overwrite(x: Array, value: Array, caller: str) -> Array:
@@ -32,7 +30,7 @@ def check_writable(x: Array, caller: str) -> None:
     caller = f"{caller}: inplace"
     if isinstance(x, np.ndarray):
         if not x.flags.writeable:
-            raise ArgumentError(mismatch(caller, "an array to write to", "a read-only one"))
+            raise bad_argument(caller, "an array to write to", "a read-only one")
         if not x.flags.forc and _overlaps_itself(x.shape, x.strides, x.itemsize):
             raise _overlapping(caller, ".copy()")
     elif is_torch(x):
@@ -40,15 +38,17 @@ def check_writable(x: Array, caller: str) -> None:
             _check_torch(x, caller)
     else:
         todo = "Leave `inplace` out; under jit the compiler reuses the memory by itself."
-        received = type(x).__module__.partition(".")[0]
-        raise ArgumentError(mismatch(caller, "a NumPy array or torch tensor", received, todo))
+        raise bad_argument(
+            caller, "a NumPy array or torch tensor", type(x).__module__.partition(".")[0], todo
+        )
 
 
 def _check_torch(x: Array, caller: str) -> None:
     torch = sys.modules["torch"]
     if any(size > 1 and stride == 0 for size, stride in zip(x.shape, x.stride(), strict=True)):
-        todo = "Call .contiguous() first."
-        raise ArgumentError(mismatch(caller, "memory of its own", "an expanded view", todo))
+        raise bad_argument(
+            caller, "memory of its own", "an expanded view", "Call .contiguous() first."
+        )
     if not x.is_contiguous() and _overlaps_itself(x.shape, x.stride(), 1):
         raise _overlapping(caller, ".clone()")
     if not (torch.is_grad_enabled() and x.requires_grad):
@@ -56,11 +56,11 @@ def _check_torch(x: Array, caller: str) -> None:
     base = x._base
     if x.is_leaf or (base is not None and base.is_leaf and base.requires_grad):
         todo = "An optimiser steps from its old value. Leave `inplace` out."
-        raise ArgumentError(mismatch(caller, "the result of a computation", "a leaf", todo))
+        raise bad_argument(caller, "the result of a computation", "a leaf", todo)
     origin = torch._C._autograd._get_creation_meta(x) if base is not None else None
     if origin is not None and origin != torch._C._autograd.CreationMeta.DEFAULT:
         todo = "Slices can be written in place; chunk, split and unbind give views that cannot."
-        raise ArgumentError(mismatch(caller, "a tensor or a slice", "such a view", todo))
+        raise bad_argument(caller, "a tensor or a slice", "such a view", todo)
 
 
 def check_apart(arrays: Sequence[Array], caller: str) -> None:
@@ -75,8 +75,9 @@ def check_apart(arrays: Sequence[Array], caller: str) -> None:
             shared = True  # no view that slices and transposes make
         if shared:
             todo = "Their common elements would turn twice: copy one of them first."
-            received = "arrays that share memory"
-            raise ArgumentError(mismatch(f"{caller}: inplace", "arrays apart", received, todo))
+            raise bad_argument(
+                f"{caller}: inplace", "arrays apart", "arrays that share memory", todo
+            )
 
 
 class _Span:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from posenc._core.arrays.array import is_jax, is_torch
-
-Array = Any
+from posenc._core.arrays.array import Array, is_jax, is_torch
 
 
 def moveaxis(x: Array, source: int, target: int, *, xp: Any) -> Array:

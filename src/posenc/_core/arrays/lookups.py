@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.arrays.array import is_jax, is_torch
-
-Array = Any
+from posenc._core.arrays.array import Array, is_jax, is_torch
 
 
 def gather(table: Array, rows: Array, *, xp: Any) -> Array:

@@ -20,7 +20,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from posenc._core.errors import DataError, mismatch
+from posenc._core.errors import bad_data
 from posenc._core.io import inputs
 from posenc._core.io.npy import npy_tensor
 from posenc._core.io.safetensors import safetensors_layout
@@ -98,7 +98,7 @@ def read(file: IO[bytes], at: int, count: int, stored: str) -> np.ndarray:
         received = file.readinto(view[done:])  # type: ignore[attr-defined]
         if not received:
             name = getattr(file, "name", "file")
-            raise DataError(mismatch(f"{name} is truncated", f"{len(view)} bytes at {at}", done))
+            raise bad_data(f"{name} is truncated", f"{len(view)} bytes at {at}", done)
         done += received
     return array
 

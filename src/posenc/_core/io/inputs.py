@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from posenc._core.errors import DataError, PosencError, mismatch
+from posenc._core.errors import DataError, PosencError, bad_data, mismatch
 
 PIECE = 2**20
 MOST_MEMORY = 2**27  # bytes of a text in memory, where one wide letter makes all letters wide
@@ -86,7 +86,7 @@ def named(path: object, caller: str) -> Path:
     An empty name would be the folder that the program runs in.
     """
     if not isinstance(path, (str, os.PathLike)) or not os.fsdecode(path).strip():
-        raise DataError(mismatch(caller, "the name of a file or a folder", repr(path)[:60]))
+        raise bad_data(caller, "the name of a file or a folder", repr(path)[:60])
     return Path(path)
 
 
@@ -99,7 +99,7 @@ def _check_regular(name: str, mode: int) -> None:
         stat.S_IFSOCK: ("a socket", ""),
     }
     received, todo = kinds.get(stat.S_IFMT(mode), ("a device", ""))
-    raise DataError(mismatch(name, "a regular file", received, todo))
+    raise bad_data(name, "a regular file", received, todo)
 
 
 def _check_size(name: str, kind: FileKind | None, size: int) -> None:
@@ -135,7 +135,7 @@ def _bounded(file: IO[bytes], caller: str, kind: FileKind) -> bytes:
     while True:
         piece = file.read(min(PIECE, left + 1))
         if piece is None:
-            raise DataError(mismatch(caller, "a file that can be read at once", "one that waits"))
+            raise bad_data(caller, "a file that can be read at once", "one that waits")
         if not piece:
             return b"".join(pieces)
         left -= len(piece)
@@ -148,8 +148,9 @@ def _decoded(data: bytes, caller: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        received = f"the byte {data[error.start]:#04x} at {error.start}"
-        raise DataError(mismatch(caller, "text in UTF-8", received)) from None
+        raise bad_data(
+            caller, "text in UTF-8", f"the byte {data[error.start]:#04x} at {error.start}"
+        ) from None
 
 
 @contextlib.contextmanager
@@ -164,8 +165,9 @@ def unchanged(path: str | os.PathLike[str], state: State) -> Iterator[IO[bytes]]
 def _check_state(path: str | os.PathLike[str], file: IO[bytes], state: State) -> None:
     if state_of(file) != state:
         todo = "Try again when nothing writes to it."
-        received = "one that was changed meanwhile"
-        raise DataError(mismatch(os.fspath(path), "a file that stays as it is", received, todo))
+        raise bad_data(
+            os.fspath(path), "a file that stays as it is", "one that was changed meanwhile", todo
+        )
 
 
 # --- JSON -----------------------------------------------------------------------------------------
@@ -247,4 +249,4 @@ def understood(caller: str, expected: str) -> Iterator[None]:
     except PosencError as error:
         raise DataError(str(error) if caller in str(error) else f"{caller}: {error}") from error
     except _MISREADINGS as error:
-        raise DataError(mismatch(caller, expected, f"others ({str(error)[:120]})")) from error
+        raise bad_data(caller, expected, f"others ({str(error)[:120]})") from error

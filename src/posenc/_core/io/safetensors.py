@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import IO, Any
 
-from posenc._core.errors import DataError, mismatch, suggest
+from posenc._core.errors import bad_data, suggest
 from posenc._core.io import inputs
 from posenc._core.io.tensor_layout import Layout, Tensor, are_sizes, exactly, is_shape
 
@@ -60,29 +60,28 @@ _CODE_OF = {name: code for code, (_, name, _) in CODES.items()}
 def safetensors_layout(path: Path, file: IO[bytes], state: inputs.State, start: bytes) -> Layout:
     caller, size = str(path), state.size
     if len(start) < 8:
-        raise DataError(mismatch(caller, "a .npy or .safetensors file", f"{size} bytes"))
+        raise bad_data(caller, "a .npy or .safetensors file", f"{size} bytes")
     (length,) = struct.unpack("<Q", start)
     if length > size - 8:
         expected = "a .npy or .safetensors file"
         kind = next((kind for mark, kind in OTHERS.items() if start.startswith(mark)), None)
         if kind is not None:
-            raise DataError(mismatch(caller, expected, kind, "Save its tensors as .safetensors."))
+            raise bad_data(caller, expected, kind, "Save its tensors as .safetensors.")
         if start[5:] == b"\0\0\0":  # a length that could be meant
             received = f"one that states a header of {length} bytes, in {size} bytes"
-            raise DataError(mismatch(caller, expected, received, "It may be truncated."))
-        raise DataError(mismatch(caller, expected, f"another format; it begins with {start!r}"))
+            raise bad_data(caller, expected, received, "It may be truncated.")
+        raise bad_data(caller, expected, f"another format; it begins with {start!r}")
     if length > SAFETENSORS.largest:
-        expected = f"a header of at most {SAFETENSORS.largest} bytes"
-        raise DataError(mismatch(caller, expected, f"one of {length} bytes"))
+        raise bad_data(
+            caller, f"a header of at most {SAFETENSORS.largest} bytes", f"one of {length} bytes"
+        )
     header = _safetensors_json(caller, file, length)
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
-        raise DataError(
-            mismatch(f"{caller}: __metadata__", "an object of texts", repr(metadata)[:80])
-        )
+        raise bad_data(f"{caller}: __metadata__", "an object of texts", repr(metadata)[:80])
     data = 8 + length
     if len(header) > MOST_TENSORS:
-        raise DataError(mismatch(caller, f"at most {MOST_TENSORS} tensors in a file", len(header)))
+        raise bad_data(caller, f"at most {MOST_TENSORS} tensors in a file", len(header))
     tensors = {
         name: _safetensors_tensor(caller, name, entry, data) for name, entry in header.items()
     }
@@ -91,21 +90,18 @@ def safetensors_layout(path: Path, file: IO[bytes], state: inputs.State, start: 
         if tensor.begin != at:
             what = "overlaps its neighbour" if tensor.begin < at else "leaves a gap before it"
             expected = f"tensors side by side, the next at byte {at - data}"
-            raise DataError(
-                mismatch(f"{caller}: {tensor.name!r} {what}", expected, tensor.begin - data)
-            )
+            raise bad_data(f"{caller}: {tensor.name!r} {what}", expected, tensor.begin - data)
         at = tensor.end
     if at != size:
         what = "truncated" if size < at else "longer than its header says"
-        raise DataError(mismatch(f"{caller} is {what}", f"{at} bytes", size))
+        raise bad_data(f"{caller} is {what}", f"{at} bytes", size)
     return Layout(path, "safetensors", size, tensors, metadata, state)
 
 
 def _safetensors_json(caller: str, file: IO[bytes], length: int) -> dict[str, Any]:
     start = exactly(file, min(length, 20), caller)
     if start[:1] != b"{":  # before the rest is read
-        received = f"a text that begins with {start!r}"
-        raise DataError(mismatch(caller, "a JSON object as header", received))
+        raise bad_data(caller, "a JSON object as header", f"a text that begins with {start!r}")
     file.seek(8)
     return dict(inputs.parse(exactly(file, length, caller), caller, SAFETENSORS))
 
@@ -113,24 +109,22 @@ def _safetensors_json(caller: str, file: IO[bytes], length: int) -> dict[str, An
 def _safetensors_tensor(caller: str, name: str, entry: Any, data: int) -> Tensor:
     if not isinstance(entry, dict) or entry.keys() != KEYS:
         caller = f"{caller}: {name[:80]!r}"
-        raise DataError(mismatch(caller, "dtype, shape and data_offsets", repr(entry)[:80]))
+        raise bad_data(caller, "dtype, shape and data_offsets", repr(entry)[:80])
     code, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
     if not isinstance(code, str) or code not in CODES:
         caller = f"{caller}: {name[:80]!r}"
         todo = suggest(code, CODES) if isinstance(code, str) else ""
-        raise DataError(mismatch(f"{caller}: dtype", "one of the format's", repr(code)[:80], todo))
+        raise bad_data(f"{caller}: dtype", "one of the format's", repr(code)[:80], todo)
     if not is_shape(shape, list) or not are_sizes(offsets, list) or len(offsets) != 2:
         caller = f"{caller}: {name[:80]!r}"
         received = f"{repr(shape)[:80]} and {repr(offsets)[:80]}"
-        raise DataError(
-            mismatch(f"{caller}: shape, data_offsets", "lists of sizes, two offsets", received)
-        )
+        raise bad_data(f"{caller}: shape, data_offsets", "lists of sizes, two offsets", received)
     bits, dtype, stored = CODES[code]
     begin, end = offsets
     if 8 * (end - begin) != math.prod(shape) * bits:
         caller = f"{caller}: {name[:80]!r}"
         expected = f"the {bits}-bit numbers of shape {repr(shape)[:80]}"
-        raise DataError(mismatch(f"{caller}: data_offsets", expected, f"{end - begin} bytes"))
+        raise bad_data(f"{caller}: data_offsets", expected, f"{end - begin} bytes")
     return Tensor(name, dtype, tuple(shape), data + begin, data + end, stored)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple
 
-from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
+from posenc._core.errors import bad_argument, bad_data, suggest
 from posenc._core.io import inputs
 
 LARGEST_RANK = 64  # NumPy's
@@ -43,20 +43,17 @@ class Layout:
             return next(iter(self.tensors.values()))
         if name is None:
             if not self.tensors:
-                raise DataError(mismatch(str(self.path), "a tensor", "none"))
+                raise bad_data(str(self.path), "a tensor", "none")
             some = sorted(self.tensors)
             listed = ", ".join(some[:20]) + (f", … ({len(some)} in all)" if len(some) > 20 else "")
-            received = f"several: {listed}"
-            raise ArgumentError(
-                mismatch(str(self.path), "one tensor", received, "Name one: name=.")
+            raise bad_argument(
+                str(self.path), "one tensor", f"several: {listed}", "Name one: name=."
             )
         if self.format == "npy":
-            raise ArgumentError(
-                mismatch(str(self.path), "no name, as .npy has one array", repr(name))
-            )
+            raise bad_argument(str(self.path), "no name, as .npy has one array", repr(name))
         if name not in self.tensors:
             todo = suggest(name, sorted(self.tensors)[:1000])
-            raise ArgumentError(mismatch(str(self.path), "the name of a tensor", repr(name), todo))
+            raise bad_argument(str(self.path), "the name of a tensor", repr(name), todo)
         return self.tensors[name]
 
 
@@ -78,5 +75,5 @@ def is_shape(value: Any, kind: type[list[Any] | tuple[Any, ...]]) -> bool:
 def exactly(file: IO[bytes], count: int, caller: str) -> bytes:
     data = file.read(count) or b""
     if len(data) != count:
-        raise DataError(mismatch(f"{caller} is truncated", f"{count} more bytes", len(data)))
+        raise bad_data(f"{caller} is truncated", f"{count} more bytes", len(data))
     return data

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal, NamedTuple, final
 
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.ladder import MOST_FREQUENCIES
 from posenc._core.spec.checks import distinct, not_too_many
 from posenc._core.spec.spec import Value
@@ -94,26 +93,25 @@ class Arrangement(Value):
         """Raise `SpecError` when names repeat or a field does not belong to the rule."""
         distinct("Arrangement", axes=self.axes)
         if self.order is not None and sorted(self.order) != sorted(self.axes):
-            raise SpecError(mismatch("Arrangement: order", f"the names {self.axes}", self.order))
+            raise self._mismatch("order", f"the names {self.axes}")
         if self.rule == "single" and len(self.axes) != 1:
             todo = "Choose 'axial', 'sections' or another rule that says how pairs are dealt."
-            raise SpecError(mismatch("Arrangement", "one axis with rule='single'", self.axes, todo))
+            raise self._mismatch("", "one axis with rule='single'", self.axes, todo)
         for name in ("axis", "index"):
             if (getattr(self, name) is not None) != (self.rule == "explicit"):
-                caller = f"Arrangement: {name}"
-                raise SpecError(mismatch(caller, "it with rule='explicit' alone", repr(self.rule)))
+                raise self._mismatch(name, "it with rule='explicit' alone", repr(self.rule))
         if self.axis is not None and self.index is not None:
             bad = [a for a in self.axis if not 0 <= a < len(self.axes)]
             if bad or len(self.axis) != len(self.index) or any(i < -1 for i in self.index):
                 expected = f"one axis below {len(self.axes)} and one rung >= -1 for each pair"
-                raise SpecError(mismatch("Arrangement", expected, f"{self.axis} and {self.index}"))
+                raise self._mismatch("", expected, f"{self.axis} and {self.index}")
         if abs(self.start) > 2**53 or abs(self.pad or 0) > 2**53:
-            received = f"start={self.start}, pad={self.pad}"
-            raise SpecError(mismatch("Arrangement", "start and pad up to 2**53 in size", received))
+            raise self._mismatch(
+                "", "start and pad up to 2**53 in size", f"start={self.start}, pad={self.pad}"
+            )
         sizes = self.sizes
         if sizes is not None and (len(sizes) != len(self.axes) or any(size < 0 for size in sizes)):
-            expected = f"{len(self.axes)} counts of pairs"
-            raise SpecError(mismatch("Arrangement: sizes", expected, sizes))
+            raise self._mismatch("sizes", f"{len(self.axes)} counts of pairs", sizes)
 
     @property
     def shared(self) -> bool:
@@ -136,24 +134,24 @@ class Arrangement(Value):
         count = len(self.axes)
         if self.sizes is None:
             if pairs % count:
-                todo = "Give `sizes`."
-                expected = f"a number of pairs divisible by the {count} axes"
-                raise SpecError(mismatch("Arrangement", expected, pairs, todo))
+                raise self._mismatch(
+                    "", f"a number of pairs divisible by the {count} axes", pairs, "Give `sizes`."
+                )
             return (pairs // count,) * count
         if sum(self.sizes) != pairs:
-            received = f"{self.sizes}, which add up to {sum(self.sizes)}"
-            raise SpecError(mismatch("Arrangement: sizes", f"{pairs} pairs in all", received))
+            raise self._mismatch(
+                "sizes", f"{pairs} pairs in all", f"{self.sizes}, which add up to {sum(self.sizes)}"
+            )
         return self.sizes
 
     def layout(self, pairs: int) -> RungLayout:
         """The integer vectors for `pairs` pairs."""
         not_too_many("Arrangement", "pairs", pairs, MOST_FREQUENCIES)
         if self.rule == "mixed":
-            expected = "a rule that gives each pair one axis"
-            raise SpecError(mismatch("Arrangement: rule", expected, "'mixed'"))
+            raise self._mismatch("rule", "a rule that gives each pair one axis", "'mixed'")
         if self.axis is not None and self.index is not None:
             if len(self.axis) != pairs:
-                raise SpecError(mismatch("Arrangement: axis", f"{pairs} entries", len(self.axis)))
+                raise self._mismatch("axis", f"{pairs} entries", len(self.axis))
             rungs = max(self.index, default=-1) + 1
             return RungLayout(self.axis, self.index, (rungs,) * len(self.axes))
         shares = self.shares(pairs)

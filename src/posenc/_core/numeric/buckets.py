@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.arrays.lookups import rank
-from posenc._core.errors import SpecError, mismatch
+from posenc._core.errors import bad_spec
 
 LARGEST = 2**31 - 1
 
@@ -61,12 +61,11 @@ def check_buckets(
     least = 2 * directions
     if not least <= buckets <= 2048:
         words = "both directions" if directions == 2 else "one direction"
-        expected = f"{least} to 2048 for {words}"
-        raise SpecError(mismatch(f"{caller}: {prefix}buckets", expected, buckets))
+        raise bad_spec(f"{caller}: {prefix}buckets", f"{least} to 2048 for {words}", buckets)
     exact = buckets // directions // 2
     if not exact < max_distance < LARGEST:
         expected = f"more than the {exact} distances that have a bucket each, less than 2**31 - 1"
-        raise SpecError(mismatch(f"{caller}: max_{prefix}distance", expected, max_distance))
+        raise bad_spec(f"{caller}: max_{prefix}distance", expected, max_distance)
 
 
 def direction_thresholds(side: int, max_distance: int) -> np.ndarray:

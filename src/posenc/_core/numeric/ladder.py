@@ -24,7 +24,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.errors import SpecError, mismatch
+from posenc._core.errors import bad_spec
 from posenc._core.spec.checks import not_too_many
 from posenc._core.spec.spec import Value
 
@@ -123,28 +123,22 @@ class Ladder(Value):
     def check(self) -> None:
         """Raise `SpecError` when a field does not belong to the spacing."""
         if isinstance(self.denominator, str) and not _DENOMINATOR.fullmatch(self.denominator):
-            raise SpecError(
-                mismatch(
-                    "Ladder: denominator",
-                    "a number, or an expression such as 'd/2', 'n', 'n-1', 'n-0.5', 'd'",
-                    repr(self.denominator),
-                )
+            raise bad_spec(
+                "Ladder: denominator",
+                "a number, or an expression such as 'd/2', 'n', 'n-1', 'n-0.5', 'd'",
+                repr(self.denominator),
             )
         if self.denominator == 0:
-            raise SpecError(mismatch("Ladder: denominator", "a number other than 0", 0))
+            raise self._mismatch("denominator", "a number other than 0", 0)
         for name, needed in (("last", "linear"), ("frequencies", "explicit")):
             stated = getattr(self, name) is not None
             if stated != (self.spacing == needed):
                 expected = f"`{name}` " + ("only with" if stated else "with")
-                raise SpecError(
-                    mismatch("Ladder", f"{expected} spacing={needed!r}", repr(self.spacing))
-                )
+                raise bad_spec("Ladder", f"{expected} spacing={needed!r}", repr(self.spacing))
         if self.spacing != "geometric" and (self.start or self.cos_shift):
-            raise SpecError(
-                mismatch("Ladder", "start and cos_shift 0 unless geometric", repr(self.spacing))
-            )
+            raise self._mismatch("", "start and cos_shift 0 unless geometric", repr(self.spacing))
         if self.spacing != "explicit" and not self.first > 0:
-            raise SpecError(mismatch("Ladder: first", "a positive frequency", self.first))
+            raise self._mismatch("first", "a positive frequency")
 
     def divisor(self, *, count: int, width: int) -> Decimal:
         """The denominator as a number, for `count` rungs that serve `width` channels."""
@@ -180,15 +174,12 @@ class Ladder(Value):
             try:
                 rungs = self._rungs(Decimal(base), count, width, cosine)
             except decimal.DecimalException as error:
-                received = f"{type(error).__name__} in {self}"
-                raise SpecError(
-                    mismatch("Ladder", "frequencies that are numbers", received)
+                raise bad_spec(
+                    "Ladder", "frequencies that are numbers", f"{type(error).__name__} in {self}"
                 ) from None
             if any(abs(rung) > LARGEST_FREQUENCY for rung in rungs):
                 worst = max(abs(rung) for rung in rungs)
-                raise SpecError(
-                    mismatch("Ladder", "frequencies up to 2**40 rad/position", f"{worst:.3g}")
-                )
+                raise self._mismatch("", "frequencies up to 2**40 rad/position", f"{worst:.3g}")
             return rungs
 
     def _rungs(self, base: Decimal, count: int, width: int, cosine: bool) -> tuple[Decimal, ...]:
@@ -196,17 +187,14 @@ class Ladder(Value):
         if self.frequencies is not None:
             if len(self.frequencies) != count:
                 what = f"{count} frequencies, one for each rung"
-                raise SpecError(mismatch("Ladder: frequencies", what, len(self.frequencies)))
+                raise self._mismatch("frequencies", what, len(self.frequencies))
             return tuple(Decimal(value) for value in self.frequencies)
         if self.last is not None:
             gap = (Decimal(self.last) - first) / max(count - 1, 1)
             return tuple(first + gap * j for j in range(count))
         if self.spacing == "octave":
             if count > MOST_OCTAVES:
-                received = f"{count} octaves"
-                raise SpecError(
-                    mismatch("Ladder", "frequencies up to 2**40 rad/position", received)
-                )
+                raise self._mismatch("", "frequencies up to 2**40 rad/position", f"{count} octaves")
             return tuple(first * 2**j for j in range(count))
         start = Decimal(self.start) + (Decimal(self.cos_shift) if cosine else 0)
         divisor = self.divisor(count=count, width=width)
@@ -214,7 +202,7 @@ class Ladder(Value):
             if count == 1 and start == 0:  # one rung needs no ratio: tensor2tensor's max(n - 1, 1)
                 return (first,)
             caller = f"Ladder: denominator {self.denominator!r} for {count} pairs"
-            raise SpecError(mismatch(caller, "a divisor other than 0", 0, "Use more pairs."))
+            raise bad_spec(caller, "a divisor other than 0", 0, "Use more pairs.")
         ratio = (-base.ln() / divisor).exp()
         # One exact-looking product per rung: at 50 digits a thousand of them cost three digits.
         rung = first * (-base.ln() * start / divisor).exp()

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, Protocol, final
 
 import numpy as np
 
-from posenc._core.errors import SpecError, mismatch
+from posenc._core.errors import bad_spec
 from posenc._core.numeric import real
 from posenc._core.numeric.ladder import LARGEST_FREQUENCY, MOST_FREQUENCIES, context, pi
 from posenc._core.numeric.phase import Array, classic, cos_sin, steps
@@ -56,8 +56,7 @@ class FrequencyMatrix(Value):
         """Raise `SpecError` when the rows are no matrix."""
         lengths = {len(row) for row in self.rows}
         if len(lengths) != 1 or 0 in lengths:
-            received = f"rows of {sorted(lengths)} numbers"
-            raise SpecError(mismatch("FrequencyMatrix: rows", "rows of one length", received))
+            raise self._mismatch("rows", "rows of one length", f"rows of {sorted(lengths)} numbers")
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -67,8 +66,7 @@ class FrequencyMatrix(Value):
     def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:
         """The frequencies in radians per position: `axes` rows of `pairs`."""
         if self.shape != (axes, pairs):
-            expected = f"{axes} rows of {pairs} numbers"
-            raise SpecError(mismatch("FrequencyMatrix: rows", expected, f"shape {self.shape}"))
+            raise self._mismatch("rows", f"{axes} rows of {pairs} numbers", f"shape {self.shape}")
         return [[_radians(Decimal(value), self.unit) for value in row] for row in self.rows]
 
 
@@ -112,7 +110,7 @@ class Gaussian(Value):
         """Raise `SpecError` for a deviation or seed that cannot be."""
         positive("Gaussian", sigma=self.sigma)
         if not 0 <= self.seed < 2**64:
-            raise SpecError(mismatch("Gaussian: seed", "a number from 0 to 2**64 - 1", self.seed))
+            raise self._mismatch("seed", "a number from 0 to 2**64 - 1")
 
     def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:
         """The frequencies in radians per position: `axes` rows of `pairs`."""
@@ -133,7 +131,7 @@ def _radians(value: Decimal, unit: str) -> Decimal:
 
 def _limited(value: Decimal) -> Decimal:
     if abs(value) > LARGEST_FREQUENCY:
-        raise SpecError(mismatch("frequencies", "up to 2**40 rad/position", f"{value:.3g}"))
+        raise bad_spec("frequencies", "up to 2**40 rad/position", f"{value:.3g}")
     return value
 
 

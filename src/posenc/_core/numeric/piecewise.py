@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.arrays.lookups import rank
-from posenc._core.errors import SpecError, mismatch
+from posenc._core.errors import bad_spec
 from posenc._core.numeric.buckets import padded
 
 Method = Literal["euclidean", "quantised", "cross", "product"]
@@ -26,11 +26,11 @@ FARTHEST = 2**15 - 1  # offsets beyond it share the last bucket, and their squar
 def check_piecewise(caller: str, alpha: float, beta: float, gamma: float) -> None:
     """Raise `SpecError` unless 0 < alpha < beta, alpha < gamma, and the last bucket is near."""
     if not (0 < alpha < beta <= 512 and alpha < gamma and math.isfinite(gamma / alpha)):
-        expected = "0 < alpha < beta <= 512 and alpha < gamma"
-        raise SpecError(mismatch(caller, expected, f"{alpha}, {beta}, {gamma}"))
+        raise bad_spec(
+            caller, "0 < alpha < beta <= 512 and alpha < gamma", f"{alpha}, {beta}, {gamma}"
+        )
     if _reaching(int(beta), alpha, beta, gamma, euclidean=False) > FARTHEST:
-        expected = f"buckets that end before {FARTHEST} cells"
-        raise SpecError(mismatch(f"{caller}: gamma", expected, gamma))
+        raise bad_spec(f"{caller}: gamma", f"buckets that end before {FARTHEST} cells", gamma)
 
 
 def bucket_count(method: Method, beta: float) -> int:

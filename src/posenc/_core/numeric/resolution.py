@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from posenc._core.errors import DTypeError, mismatch
+from posenc._core.errors import bad_dtype
 
 # Stored bits of the significand, smallest step near zero, largest number.
 DTYPES = {
@@ -41,7 +41,7 @@ def first_collision(
 ) -> tuple[int, int] | None:
     """The pair p < q < limit of smallest q whose rows round alike, or None."""
     if dtype not in DTYPES:
-        raise DTypeError(mismatch("resolution: dtype", " or ".join(DTYPES), repr(dtype)))
+        raise bad_dtype("resolution: dtype", " or ".join(DTYPES), repr(dtype))
     if len(step) == 0:
         return _by_sorting(rows, dtype, limit)
     reach = _reach(dtype, abs(scale))

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.arrays.array import (
+    Array,
     arange,
     astype,
     concrete,
@@ -18,9 +19,7 @@ from posenc._core.arrays.array import (
     numpy_rules,
 )
 from posenc._core.arrays.coordinates import integers
-from posenc._core.errors import ArgumentError, mismatch, one_of
-
-Array = Any
+from posenc._core.errors import bad_argument, one_of
 
 
 @numpy_rules
@@ -61,13 +60,11 @@ def descending(
     """
     caller = "positions.descending"
     if isinstance(first, (bool, float, str)) or isinstance(last, (bool, float, str)):
-        raise ArgumentError(mismatch(caller, "two integers", f"{first!r} and {last!r}"))
+        raise bad_argument(caller, "two integers", f"{first!r} and {last!r}")
     if first < last - 1:
-        raise ArgumentError(
-            mismatch(caller, "a first offset above the last", f"{first} and {last}")
-        )
+        raise bad_argument(caller, "a first offset above the last", f"{first} and {last}")
     if clip is not None and clip < 0:
-        raise ArgumentError(mismatch(f"{caller}: clip", "a distance of at least 0", clip))
+        raise bad_argument(f"{caller}: clip", "a distance of at least 0", clip)
     xp = library(xp)
     offsets = first - arange(first - last + 1, xp=xp, device=device)
     return offsets if clip is None else xp.clip(offsets, -clip, clip)
@@ -117,14 +114,13 @@ def boxes(
     corners = corners if is_array(corners) else np.asarray(corners)
     xp = namespace(corners, caller)
     if not corners.shape or corners.shape[-1] != 4:
-        received = f"shape {tuple(corners.shape)}"
-        raise ArgumentError(
-            mismatch(f"{caller}: corners", "shape (..., 4): x0, y0, x1, y1", received)
+        raise bad_argument(
+            f"{caller}: corners", "shape (..., 4): x0, y0, x1, y1", f"shape {tuple(corners.shape)}"
         )
     numbers = concrete(corners)
     if numbers is not None and (numbers[..., 2:] < numbers[..., :2]).any():
         todo = "Corners are x0, y0, x1, y1 with x0 <= x1 and y0 <= y1."
-        raise ArgumentError(mismatch(caller, "boxes that end after they begin", "others", todo))
+        raise bad_argument(caller, "boxes that end after they begin", "others", todo)
     if dtype_name(corners.dtype).startswith(("int", "uint")):
         whole = size is None and form != "centre"
         corners = integers(corners, xp=xp, device=device_of(corners), caller=caller)

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, NamedTuple, final
 
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.positions.boxes import boxes
 from posenc._core.positions.counting import arange, from_mask
 from posenc._core.positions.grid import from_grid_mask, grid
@@ -103,9 +102,8 @@ class Positions(Value):
         names = BUILDERS[self.builder].arguments
         for name in self.arguments:
             if name not in names:
-                caller = f"Positions: {self.builder}"
                 expected = f"arguments {', '.join(names)}"
-                raise SpecError(mismatch(caller, expected, f"{name}={getattr(self, name)!r}"))
+                raise self._mismatch(f"{self.builder}", expected, f"{name}={getattr(self, name)!r}")
 
     @property
     def arguments(self) -> Mapping[str, Any]:

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.arrays.array import arange as _arange
 from posenc._core.arrays.array import (
+    Array,
     concrete,
     device_of,
     is_array,
@@ -21,10 +21,9 @@ from posenc._core.arrays.array import (
     namespace,
     numpy_rules,
 )
+from posenc._core.arrays.array import arange as _arange
 from posenc._core.arrays.coordinates import integers
-from posenc._core.errors import ArgumentError, PositionError, mismatch
-
-Array = Any
+from posenc._core.errors import bad_argument, bad_position
 
 
 def arange(
@@ -117,7 +116,7 @@ def offset(length: int, offsets: Any, *, xp: Any = np, device: Any = None) -> Ar
     """
     # A symbolic length is no int and must not become one: `int(length)` would fix it in the graph.
     if isinstance(length, (bool, float, str)) or length < 0:
-        raise ArgumentError(mismatch("positions", "a length of at least 0", repr(length)))
+        raise bad_argument("positions", "a length of at least 0", repr(length))
     if is_foreign(offsets):
         xp, device = namespace(offsets, "positions: offset"), device_of(offsets)
     else:
@@ -128,15 +127,15 @@ def offset(length: int, offsets: Any, *, xp: Any = np, device: Any = None) -> Ar
         # than 2**48, and where integers are short (JAX) lengths are always known.
         room = max(length, 1) - 1 if high < 2**48 else 2**48
         if offsets < low or offsets > high - room:
-            expected = f"an offset from {low} to {high - room}"
-            raise PositionError(mismatch("positions", expected, offsets))
+            raise bad_position("positions", f"an offset from {low} to {high - room}", offsets)
         return _arange(length, xp=xp, device=device) + offsets
     if is_symbolic(offsets):
         return _arange(length, xp=xp, device=device) + offsets
     first = integers(offsets, xp=xp, device=device, caller="positions: offset")
     if len(first.shape) > 1:
-        received = f"shape {tuple(first.shape)}"
-        raise ArgumentError(mismatch("positions: offset", "one number, or one per row", received))
+        raise bad_argument(
+            "positions: offset", "one number, or one per row", f"shape {tuple(first.shape)}"
+        )
     count = _arange(length, xp=xp, device=device)
     return _sum(first, count, length)
 
@@ -147,7 +146,7 @@ def _sum(first: Array, count: Array, length: int) -> Array:
         limit = int(np.iinfo(values.dtype).max)
         last = int(values.max()) + length - 1
         if last > limit:
-            raise PositionError(mismatch("positions", f"positions up to {limit}", last))
+            raise bad_position("positions", f"positions up to {limit}", last)
     return first + count if len(first.shape) == 0 else first[:, None] + count
 
 
@@ -237,13 +236,12 @@ def padding_mask(
     check_direction(direction, caller)
     real, xp = _real_tokens(mask, caller)
     if len(real.shape) != 2:
-        received = f"shape {tuple(real.shape)}"
-        raise ArgumentError(mismatch(caller, "a mask of shape (batch, seq)", received))
+        raise bad_argument(caller, "a mask of shape (batch, seq)", f"shape {tuple(real.shape)}")
     keys = real.shape[1]
     rows = keys if queries is None else queries
     if isinstance(rows, (bool, float)) or not 0 <= rows <= keys:
         todo = "The mask counts the tokens in the KV cache too."
-        raise ArgumentError(mismatch(f"{caller}: queries", f"from 0 to {keys}", queries, todo))
+        raise bad_argument(f"{caller}: queries", f"from 0 to {keys}", queries, todo)
     j = _arange(keys, xp=xp, device=device_of(real))
     i = j[keys - rows :][:, None]
     seen = real[:, None, None, :] & (j <= i) if direction == "causal" else real[:, None, None, :]
@@ -253,8 +251,7 @@ def padding_mask(
 def check_direction(direction: Any, caller: str) -> None:
     """Raise for a word that is no direction of a mask."""
     if direction not in ("causal", "bidirectional"):
-        expected = "'causal' or 'bidirectional'"
-        raise ArgumentError(mismatch(f"{caller}: direction", expected, repr(direction)))
+        raise bad_argument(f"{caller}: direction", "'causal' or 'bidirectional'", repr(direction))
 
 
 def _real_tokens(mask: Array, caller: str) -> tuple[Array, Any]:
@@ -262,9 +259,9 @@ def _real_tokens(mask: Array, caller: str) -> tuple[Array, Any]:
     mask = mask if is_array(mask) else np.asarray(mask)
     xp = namespace(mask, caller)
     if len(mask.shape) == 0:
-        raise ArgumentError(mismatch(caller, "a mask of shape (..., seq)", "a scalar"))
+        raise bad_argument(caller, "a mask of shape (..., seq)", "a scalar")
     values = concrete(mask)
     if values is not None and not np.isin(values, (0, 1)).all():
         todo = "An additive mask (0 and -inf) becomes one by `mask == 0`."
-        raise ArgumentError(mismatch(caller, "a mask of 0 and 1", "others", todo))
+        raise bad_argument(caller, "a mask of 0 and 1", "others", todo)
     return mask if xp.isdtype(mask.dtype, "bool") else mask != 0, xp

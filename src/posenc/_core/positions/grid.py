@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.arrays.array import (
+    Array,
     arange,
     concrete,
     device_of,
@@ -17,9 +18,8 @@ from posenc._core.arrays.array import (
     namespace,
     numpy_rules,
 )
-from posenc._core.errors import ArgumentError, mismatch, one_of
+from posenc._core.errors import bad_argument, one_of
 
-Array = Any
 Normalise = Literal["none", "unit", "centred", "reference"]
 
 
@@ -116,9 +116,7 @@ def grid(
     whole = normalise == "none" and _is_whole(start) and all(s == 1 for s in scales)
     if prefix and not whole:
         todo = "A class token has no coordinate there; put its row in front yourself."
-        raise ArgumentError(
-            mismatch(f"{caller}: prefix", "0 unless coordinates count", prefix, todo)
-        )
+        raise bad_argument(f"{caller}: prefix", "0 unless coordinates count", prefix, todo)
     one_of(order, ("row_major", "column_major"), f"{caller}: order")
     one_of(ends, ("cells", "points"), f"{caller}: ends")
     if block != 1:
@@ -156,29 +154,29 @@ def _names(sizes: Any, caller: str) -> tuple[tuple[str, ...] | None, tuple[Any, 
     try:
         lengths = tuple(sizes.values() if isinstance(sizes, Mapping) else sizes)
     except TypeError:
-        expected = "one size for each axis, such as {'h': 5, 'w': 7}"
-        raise ArgumentError(mismatch(f"{caller}: sizes", expected, repr(sizes))) from None
+        raise bad_argument(
+            f"{caller}: sizes", "one size for each axis, such as {'h': 5, 'w': 7}", repr(sizes)
+        ) from None
     # Symbolic sizes are no ints, and must not become such.
     bad = [n for n in lengths if isinstance(n, (bool, float, str)) or n < 0]
     if bad or not lengths:
-        raise ArgumentError(
-            mismatch(f"{caller}: sizes", "at least one size, each of 0 or more", sizes)
-        )
+        raise bad_argument(f"{caller}: sizes", "at least one size, each of 0 or more", sizes)
     return names, lengths
 
 
 def _for_each(value: Any, count: int, caller: str) -> tuple[Any, ...]:
     values = tuple(value) if isinstance(value, Sequence) else (value,) * count
     if len(values) != count or any(not v > 0 for v in values):
-        raise ArgumentError(mismatch(caller, f"a positive number, or {count} of them", repr(value)))
+        raise bad_argument(caller, f"a positive number, or {count} of them", repr(value))
     return values
 
 
 def _references(reference: Any, normalise: str, count: int, caller: str) -> tuple[Any, ...]:
     one_of(normalise, ("none", "unit", "centred", "reference"), f"{caller}: normalise")
     if (reference is not None) != (normalise == "reference"):
-        expected = "it with normalise='reference' alone"
-        raise ArgumentError(mismatch(f"{caller}: reference", expected, repr(reference)))
+        raise bad_argument(
+            f"{caller}: reference", "it with normalise='reference' alone", repr(reference)
+        )
     if reference is None:
         return (1,) * count
     return _for_each(reference, count, f"{caller}: reference")
@@ -191,9 +189,9 @@ def _is_whole(start: float) -> bool:
 def _places(axes: Sequence[str], names: tuple[str, ...] | None, caller: str) -> list[int]:
     if names is None:
         todo = "Give sizes by name: {'h': 5, 'w': 7}."
-        raise ArgumentError(mismatch(f"{caller}: axes", "sizes with names", "a sequence", todo))
+        raise bad_argument(f"{caller}: axes", "sizes with names", "a sequence", todo)
     if sorted(axes) != sorted(names):
-        raise ArgumentError(mismatch(f"{caller}: axes", f"the names {names}", tuple(axes)))
+        raise bad_argument(f"{caller}: axes", f"the names {names}", tuple(axes))
     return [names.index(name) for name in axes]
 
 
@@ -202,9 +200,7 @@ def _check_block(block: Any, lengths: tuple[Any, ...], order: str, caller: str) 
     fits = whole and len(lengths) > 1 and order == "row_major"
     if not fits or any(size % block for size in lengths[-2:]):
         expected = "a whole number that divides the last two sizes, in row-major order"
-        raise ArgumentError(
-            mismatch(f"{caller}: block", expected, f"{block!r} for sizes {lengths}")
-        )
+        raise bad_argument(f"{caller}: block", expected, f"{block!r} for sizes {lengths}")
 
 
 def _in_blocks(column: Array, lengths: tuple[Any, ...], block: int, xp: Any) -> Array:
@@ -287,12 +283,13 @@ def from_grid_mask(
     mask = mask if is_array(mask) else np.asarray(mask)
     xp = namespace(mask, caller)
     if axes < 1 or len(mask.shape) < axes:
-        expected = f"a mask of at least {max(axes, 1)} axes"
-        raise ArgumentError(mismatch(caller, expected, f"shape {tuple(mask.shape)}"))
+        raise bad_argument(
+            caller, f"a mask of at least {max(axes, 1)} axes", f"shape {tuple(mask.shape)}"
+        )
     values = concrete(mask)
     if values is not None and not np.isin(values, (0, 1)).all():
         todo = "An additive mask (0 and -inf) becomes one by `mask == 0`."
-        raise ArgumentError(mismatch(caller, "a mask of 0 and 1", "others", todo))
+        raise bad_argument(caller, "a mask of 0 and 1", "others", todo)
     real = mask if xp.isdtype(mask.dtype, "bool") else mask != 0
     integer = arange(1, xp=xp, device=device_of(mask)).dtype
     lead = tuple(mask.shape)[: len(mask.shape) - axes]

@@ -12,11 +12,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.arrays.array import arange, library, numpy_rules
+from posenc._core.arrays.array import Array, arange, library, numpy_rules
 from posenc._core.arrays.coordinates import integers
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 
-Array = Any
 LAYOUTS = ("contiguous", "head_tail", "zigzag", "striped")
 
 
@@ -82,7 +81,7 @@ def multimodal(
     """
     caller = "positions.multimodal"
     if after not in ("largest", "space"):
-        raise ArgumentError(mismatch(f"{caller}: after", "'largest' or 'space'", repr(after)))
+        raise bad_argument(f"{caller}: after", "'largest' or 'space'", repr(after))
     coming, pieces = start, []
     for part in layout:
         if isinstance(part, (int, np.integer)) and not isinstance(part, bool) and part >= 0:
@@ -100,13 +99,13 @@ def _grid(part: Any, caller: str) -> np.ndarray:
     todo = "An image is (1, rows, columns), n tokens of text are n."
     if not isinstance(part, (tuple, list)) or len(part) != 3:
         expected = "counts of text tokens and grids (frames, rows, columns)"
-        raise ArgumentError(mismatch(f"{caller}: layout", expected, repr(part), todo))
+        raise bad_argument(f"{caller}: layout", expected, repr(part), todo)
     frames, rows, columns = part
     counted = isinstance(frames, (int, np.integer)) and not isinstance(frames, bool)
     times = np.arange(max(int(frames), 0)) if counted else _known(frames, f"{caller}: frames")
     sizes = (int(frames) if counted else len(times), rows, columns)
     if any(isinstance(n, (bool, float)) or n < 1 for n in sizes):
-        raise ArgumentError(mismatch(f"{caller}: layout", "sizes of at least 1", repr(part), todo))
+        raise bad_argument(f"{caller}: layout", "sizes of at least 1", repr(part), todo)
     t, h, w = np.meshgrid(times, np.arange(rows), np.arange(columns), indexing="ij")
     return np.stack([t, h, w], axis=-1).reshape(-1, 3)
 
@@ -114,7 +113,7 @@ def _grid(part: Any, caller: str) -> np.ndarray:
 def _known(values: Any, caller: str) -> np.ndarray:
     array: np.ndarray = integers(values, xp=library(np), caller=caller)
     if array.ndim != 1:
-        raise ArgumentError(mismatch(caller, "a number, or one time for each frame", array.shape))
+        raise bad_argument(caller, "a number, or one time for each frame", array.shape)
     return array
 
 
@@ -156,14 +155,15 @@ def variable(layout: Sequence[int | tuple[int]], *, unit: str | int | Fraction) 
     caller = "positions.variable"
     part = Fraction(unit) if re.fullmatch(r"1(/[1-9]\d{0,8})?", str(unit)) else None
     if part is None:
-        raise ArgumentError(mismatch(f"{caller}: unit", "1 / n, such as '1/16'", repr(unit)))
+        raise bad_argument(f"{caller}: unit", "1 / n, such as '1/16'", repr(unit))
     whole, last, pieces = part.denominator, -part.denominator, [np.zeros(0, dtype=np.int64)]
     for entry in layout:
         visual = isinstance(entry, (tuple, list)) and len(entry) == 1
         count = entry[0] if visual else entry  # type: ignore[index]
         if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
-            expected = "n tokens of text, or (n,) visual tokens"
-            raise ArgumentError(mismatch(f"{caller}: layout", expected, repr(entry)))
+            raise bad_argument(
+                f"{caller}: layout", "n tokens of text, or (n,) visual tokens", repr(entry)
+            )
         step = 1 if visual else whole
         begin = last if visual else -(-last // whole) * whole
         pieces.append(begin + step * np.arange(1, int(count) + 1, dtype=np.int64))
@@ -221,13 +221,14 @@ def shard(
     """
     caller = "positions.shard"
     if not 0 <= rank < world:
-        raise ArgumentError(mismatch(f"{caller}: rank", f"from 0 to {world - 1}", rank))
+        raise bad_argument(f"{caller}: rank", f"from 0 to {world - 1}", rank)
     if layout not in LAYOUTS:
-        raise ArgumentError(mismatch(f"{caller}: layout", " or ".join(LAYOUTS), repr(layout)))
+        raise bad_argument(f"{caller}: layout", " or ".join(LAYOUTS), repr(layout))
     pieces = world if layout in ("contiguous", "striped") else 2 * world
     if length < 0 or length % pieces:
-        todo = "Pad the sequence first."
-        raise ArgumentError(mismatch(f"{caller}: length", f"a multiple of {pieces}", length, todo))
+        raise bad_argument(
+            f"{caller}: length", f"a multiple of {pieces}", length, "Pad the sequence first."
+        )
     size = length // pieces
     xp = library(xp)
     if layout == "striped":

@@ -10,20 +10,26 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.arrays.array import concrete, device_of, is_array, library, namespace, numpy_rules
+from posenc._core.arrays.array import (
+    Array,
+    concrete,
+    device_of,
+    is_array,
+    library,
+    namespace,
+    numpy_rules,
+)
 from posenc._core.arrays.coordinates import integers
-from posenc._core.errors import ArgumentError, PositionError, mismatch
+from posenc._core.errors import bad_argument, bad_position
 from posenc._core.positions.counting import offset
 from posenc._core.positions.sequences import multimodal
-
-Array = Any
 
 
 def _host(values: Any, caller: str) -> np.ndarray:
     """Integers on the host."""
     known = concrete(values) if is_array(values) else values
     if known is None:
-        raise ArgumentError(mismatch(caller, "values that are known", "traced ones"))
+        raise bad_argument(caller, "values that are known", "traced ones")
     # NumPy makes floats of a list without entries.
     entries = known if is_array(known) or len(known) else np.zeros(0, dtype=np.int64)
     array: np.ndarray = integers(np.asarray(entries), xp=library(np), caller=caller)
@@ -72,7 +78,7 @@ def tree(parents: Any, *, start: Any = 0) -> Array:
     for node, parent in enumerate(nodes):
         if not -1 <= parent < node:
             expected = f"a place from -1 to {node - 1} for node {node}"
-            raise ArgumentError(mismatch("positions.tree: parents", expected, int(parent)))
+            raise bad_argument("positions.tree: parents", expected, int(parent))
         depth[node] = depth[parent] + 1 if parent >= 0 else 0
     beside = next((a for a in (start, parents) if is_array(a)), None)
     xp = library(np) if beside is None else namespace(beside, "positions.tree")
@@ -110,7 +116,7 @@ def path(parents: Any, node: int) -> np.ndarray:
     nodes = _host(parents, "positions.path: parents")
     tree(nodes)
     if not -1 <= node < len(nodes):
-        raise ArgumentError(mismatch("positions.path: node", f"from -1 to {len(nodes) - 1}", node))
+        raise bad_argument("positions.path: node", f"from -1 to {len(nodes) - 1}", node)
     places = []
     while node >= 0:
         places.append(int(node))
@@ -157,7 +163,7 @@ def following(length: Any, count: int = 1, *, delta: Any = 0, axes: int = 1) -> 
     if is_array(delta) and len(delta.shape) == 2 and delta.shape[1] == 1:
         delta = delta[:, 0]
     if axes < 1:
-        raise ArgumentError(mismatch("positions.following: axes", "at least 1", axes))
+        raise bad_argument("positions.following: axes", "at least 1", axes)
     flat = offset(count, length + delta)
     if axes == 1:
         return flat
@@ -196,7 +202,7 @@ def delta(positions: Any, mask: Any = None) -> np.ndarray:
     real = _real(mask, values.shape[:2])
     if real.shape != values.shape[:2] or not real.any(axis=1).all():
         expected = f"a real token in each row, shape {values.shape[:2]}"
-        raise ArgumentError(mismatch("positions.delta: mask", expected, real.shape))
+        raise bad_argument("positions.delta: mask", expected, real.shape)
     least = np.iinfo(np.int64).min
     largest = np.where(real, values.max(axis=-1), least).max(axis=1)
     result: np.ndarray = (largest + 1 - real.sum(axis=1))[:, None]
@@ -254,12 +260,12 @@ def from_token_types(
     caller = "positions.from_token_types"
     types = _host(token_types, f"{caller}: token_types")
     if types.ndim != 2:
-        raise ArgumentError(mismatch(f"{caller}: token_types", "(batch, seq)", types.shape))
+        raise bad_argument(f"{caller}: token_types", "(batch, seq)", types.shape)
     if video not in ("frames", "whole"):
-        raise ArgumentError(mismatch(f"{caller}: video", "'frames' or 'whole'", repr(video)))
+        raise bad_argument(f"{caller}: video", "'frames' or 'whole'", repr(video))
     real = _real(mask, types.shape)
     if real.shape != types.shape:
-        raise ArgumentError(mismatch(f"{caller}: mask", f"shape {types.shape}", real.shape))
+        raise bad_argument(f"{caller}: mask", f"shape {types.shape}", real.shape)
     grids = {1: _grids(image_grid_thw, merge, caller), 2: []}
     for number, (frames, rows, columns) in enumerate(_grids(video_grid_thw, merge, caller)):
         step = np.float32(interval[number] if np.ndim(interval) else interval)
@@ -280,14 +286,14 @@ def from_token_types(
             size = size * grid[0] if grid is not None and isinstance(grid[0], int) else size
             if grid is None or size != count:
                 expected = f"a grid of {count} tokens for those of type {kind} in row {row}"
-                received = "none" if grid is None else f"one of {size}"
-                raise ArgumentError(mismatch(caller, expected, received))
+                raise bad_argument(caller, expected, "none" if grid is None else f"one of {size}")
             layout.append(grid)
         result[row, where] = multimodal(layout, after="space")
     left = {kind: len(list(rest)) for kind, rest in coming.items()}
     if any(left.values()):
-        received = f"{left[1]} images and {left[2]} videos or frames more"
-        raise ArgumentError(mismatch(caller, "tokens for each grid", received))
+        raise bad_argument(
+            caller, "tokens for each grid", f"{left[1]} images and {left[2]} videos or frames more"
+        )
     xp = namespace(token_types, caller) if is_array(token_types) else library(np)
     device = device_of(token_types) if is_array(token_types) else None
     return integers(result, xp=xp, device=device, caller=caller)
@@ -300,7 +306,7 @@ def _grids(grids: Any, merge: int, caller: str) -> list[Any]:
     values = _host(grids, f"{caller}: grid_thw")
     if values.ndim != 2 or values.shape[1] != 3 or (values[:, 1:] % merge).any():
         expected = f"(pictures, 3), rows and columns that {merge} divides"
-        raise ArgumentError(mismatch(f"{caller}: grid_thw", expected, values.tolist()))
+        raise bad_argument(f"{caller}: grid_thw", expected, values.tolist())
     return [(int(t), int(h) // merge, int(w) // merge) for t, h, w in values]
 
 
@@ -346,10 +352,9 @@ def paged(pages: Any, size: int, *, length: int, pool: int) -> np.ndarray:
     table = table[: max(used, 0)] if table.ndim == 1 else table
     if table.ndim != 1 or used != len(table) or len({*table.tolist()}) != len(table):
         expected = f"at least {used} pages, each once, for {length} tokens"
-        raise ArgumentError(mismatch("positions.paged: pages", expected, table.tolist()))
+        raise bad_argument("positions.paged: pages", expected, table.tolist())
     if len(table) and not 0 <= table.min() <= table.max() < pool:
-        expected = f"pages from 0 to {pool - 1}"
-        raise PositionError(mismatch("positions.paged: pages", expected, table.tolist()))
+        raise bad_position("positions.paged: pages", f"pages from 0 to {pool - 1}", table.tolist())
     result = np.full((pool, size), -1, dtype=np.int64)
     position = np.arange(length)
     result[table[position // max(size, 1)], position % max(size, 1)] = position

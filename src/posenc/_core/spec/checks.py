@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from posenc._core.errors import SpecError, mismatch
+from posenc._core.errors import bad_spec
 
 MOST_NUMBERS = 2**22
 
@@ -11,29 +11,28 @@ def positive(caller: str, expected: str = "a positive number", /, **numbers: flo
     """Raise `SpecError` where a number is not above 0."""
     for name, value in numbers.items():
         if value <= 0:
-            raise SpecError(mismatch(f"{caller}: {name}", expected, value))
+            raise bad_spec(f"{caller}: {name}", expected, value)
 
 
 def at_least(caller: str, least: int = 1, /, **numbers: float) -> None:
     """Raise `SpecError` where a number is below the least."""
     for name, value in numbers.items():
         if value < least:
-            raise SpecError(mismatch(f"{caller}: {name}", f"at least {least}", value))
+            raise bad_spec(f"{caller}: {name}", f"at least {least}", value)
 
 
 def width_of(caller: str, least: int = 1, /, **widths: int) -> None:
     """Raise `SpecError` where a width is below the least."""
     for name, value in widths.items():
         if value < least:
-            raise SpecError(mismatch(f"{caller}: {name}", f"a width of at least {least}", value))
+            raise bad_spec(f"{caller}: {name}", f"a width of at least {least}", value)
 
 
 def even_width(caller: str, least: int = 2, todo: str = "", /, **widths: int) -> None:
     """Raise `SpecError` where a width is odd or below the least."""
     for name, value in widths.items():
         if value < least or value % 2:
-            expected = f"an even width of at least {least}"
-            raise SpecError(mismatch(f"{caller}: {name}", expected, value, todo))
+            raise bad_spec(f"{caller}: {name}", f"an even width of at least {least}", value, todo)
 
 
 def distinct(
@@ -42,7 +41,7 @@ def distinct(
     """Raise `SpecError` where names repeat or there are none."""
     for name, value in names.items():
         if not value or len(set(value)) != len(value):
-            raise SpecError(mismatch(f"{caller}: {name}", expected, value))
+            raise bad_spec(f"{caller}: {name}", expected, value)
 
 
 def not_too_many(caller: str, what: str, count: int, most: int = MOST_NUMBERS, /) -> None:
@@ -60,4 +59,4 @@ def not_too_many(caller: str, what: str, count: int, most: int = MOST_NUMBERS, /
         How many there would be, and how many there may be: 2**22 by default.
     """
     if count > most:
-        raise SpecError(mismatch(caller, f"at most {most} {what}", count))
+        raise bad_spec(caller, f"at most {most} {what}", count)

@@ -10,7 +10,7 @@ import typing
 from collections.abc import Mapping
 from typing import Any, Literal, Union
 
-from posenc._core.errors import SpecError, closest, mismatch, suggest
+from posenc._core.errors import bad_spec, closest, suggest
 from posenc._core.foreign import value_advice
 
 
@@ -27,7 +27,7 @@ def coerce(value: Any, hint: Any, caller: str) -> Any:
     todo = value_advice(value, words, kinds)
     if not todo and isinstance(value, str):
         todo = suggest(value, words) if words else _object_for(value, kinds)
-    raise SpecError(mismatch(caller, words_of(hint), show(value), todo))
+    raise bad_spec(caller, words_of(hint), show(value), todo)
 
 
 def _object_for(name: str, kinds: list[type]) -> str:
@@ -71,7 +71,7 @@ def _fit(value: Any, hint: Any, caller: str) -> tuple[bool, Any]:
         except OverflowError:
             return False, None
         if not math.isfinite(number):
-            raise SpecError(mismatch(caller, "a finite number", show(value)))
+            raise bad_spec(caller, "a finite number", show(value))
         return True, number
     if isinstance(hint, type):
         return isinstance(value, hint), value

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal, final
 
-from posenc._core.errors import PositionError, SpecError, mismatch, suggest
+from posenc._core.errors import bad_position, bad_spec, suggest
 from posenc._core.spec.checks import at_least, positive
 from posenc._core.spec.spec import Spec, Value
 
@@ -72,12 +72,12 @@ class Entry(Value):
         """Raise `SpecError` when the fields contradict each other."""
         kinds = [spec.kind for spec in self.specs]
         if len(set(kinds)) != len(kinds):
-            raise SpecError(mismatch("Entry: specs", "at most one encoding of each kind", kinds))
+            raise self._mismatch("specs", "at most one encoding of each kind", kinds)
         if not self.name:
-            raise SpecError(mismatch("Entry: name", "a name", repr(self.name)))
+            raise self._mismatch("name", "a name", repr(self.name))
         names = [entry.name for entry in self.attentions]
         if len(set(names)) != len(names):
-            raise SpecError(mismatch("Entry: attentions", "distinct names", names))
+            raise self._mismatch("attentions", "distinct names", names)
         if self.window is not None:
             at_least("Entry", window=self.window)
         if self.scale is not None:
@@ -133,12 +133,13 @@ class Plan(Value):
         """Raise `SpecError` when names do not fit."""
         names = [entry.name for entry in self.entries]
         if len(set(names)) != len(names):
-            raise SpecError(mismatch("Plan: entries", "distinct names", names))
+            raise self._mismatch("entries", "distinct names", names)
         for name in self.layers:
             if name not in names:
-                todo = suggest(name, names) if names else ""
                 expected = f"names of the entries {names}"
-                raise SpecError(mismatch("Plan: layers", expected, repr(name), todo))
+                raise self._mismatch(
+                    "layers", expected, repr(name), suggest(name, names) if names else ""
+                )
 
     @classmethod
     def repeat(
@@ -174,8 +175,9 @@ class Plan(Value):
         """
         names = pattern.split() if isinstance(pattern, str) else list(pattern)
         if not names or layers < 0:
-            received = f"{pattern!r} for {layers} layers"
-            raise SpecError(mismatch("Plan.repeat", "a pattern of at least one name", received))
+            raise bad_spec(
+                "Plan.repeat", "a pattern of at least one name", f"{pattern!r} for {layers} layers"
+            )
         repeated = tuple(names[i % len(names)] for i in range(layers))
         return cls(tuple(entries), layers=repeated, embeddings=embeddings)
 
@@ -191,12 +193,12 @@ class Plan(Value):
         if isinstance(layer, str):
             if layer not in names:
                 todo = suggest(layer, names) if names else "The plan has no entries."
-                raise SpecError(mismatch("Plan", "the name of an entry", repr(layer), todo))
+                raise self._mismatch("", "the name of an entry", repr(layer), todo)
             return self.entries[names.index(layer)]
         number, count = operator.index(layer), len(self)
         if not -count <= number < count:
             expected = f"a layer from 0 to {count - 1}" if count else "a plan that has layers"
-            raise PositionError(mismatch("Plan", expected, number))
+            raise bad_position("Plan", expected, number)
         return self.entries[names.index(self.layers[number])]
 
     def at(self, index: int) -> tuple[Entry, ...]:
@@ -248,7 +250,7 @@ def of_type(caller: str, names: Sequence[str], name: str) -> list[int]:
     if not places:
         types = sorted({known.rpartition(".")[2] for known in names})
         todo = suggest(name, types) if types else "It has no layers."
-        raise SpecError(mismatch(caller, "a type of layer", repr(name), todo))
+        raise bad_spec(caller, "a type of layer", repr(name), todo)
     return places
 
 
@@ -258,5 +260,5 @@ def of_part(caller: str, names: Sequence[str], name: str) -> list[int]:
     if not places:
         parts = sorted({known.partition(".")[0] for known in names if "." in known})
         todo = suggest(name, parts) if parts else "The model has one part: ask the plan itself."
-        raise SpecError(mismatch(caller, "a part of the model", repr(name), todo))
+        raise bad_spec(caller, "a part of the model", repr(name), todo)
     return places

@@ -12,16 +12,18 @@ import functools
 import hashlib
 import inspect
 import json
+import operator
 import typing
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from posenc._core.errors import PosencError, SpecError, mismatch, suggest
+from posenc._core.errors import PosencError, SpecError, bad_spec, mismatch, suggest
 from posenc._core.foreign import argument_advice, check_call
 from posenc._core.io import inputs
 from posenc._core.spec.brief import brief
+from posenc._core.spec.citation import Citation
 from posenc._core.spec.display import Displayed
 from posenc._core.spec.example import Example
 from posenc._core.spec.field_types import coerce, show, words_of
@@ -50,8 +52,9 @@ class Value(Displayed):
             if isinstance(vars(base).get(name), property) and base is not cls:
                 received = f"a field {name!r}, which is a property of {base.__name__}"
                 todo = f"Name the field otherwise, such as `count`, and give `{name}` from it."
-                expected = "fields that hide nothing of their kind"
-                raise SpecError(mismatch(cls.__name__, expected, received, todo))
+                raise bad_spec(
+                    cls.__name__, "fields that hide nothing of their kind", received, todo
+                )
 
     def __new__(cls, *args: Any, **kwargs: Any) -> typing.Self:
         if is_followed():
@@ -59,7 +62,7 @@ class Value(Displayed):
         if args or kwargs:  # copies and pickles bring their fields afterwards
             shape = _usual_call(cls)  # type: ignore[arg-type]  # a class is hashable
             if not (len(args) == shape.places and shape.needed <= kwargs.keys() <= shape.named):
-                _check_call(cls, args, kwargs)
+                check_call(cls.__name__, _signature(cls), args, kwargs)  # type: ignore[arg-type]
         return object.__new__(cls)
 
     def __repr__(self) -> str:
@@ -76,6 +79,14 @@ class Value(Displayed):
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
 
+    def _mismatch(
+        self, field: str, expected: str, received: object = ..., todo: str = ""
+    ) -> SpecError:
+        """The error of a field, or of several; without `received` its value is what came."""
+        caller = f"{type(self).__name__}: {field}" if field else type(self).__name__
+        came = operator.attrgetter(field)(self) if received is ... else received
+        return SpecError(mismatch(caller, expected, came, todo))
+
     def replace(self, **changes: Any) -> typing.Self:
         """The same value with some fields changed, checked anew."""
         if is_followed():
@@ -85,7 +96,7 @@ class Value(Displayed):
             if key not in hints:
                 caller = f"{type(self).__name__}.replace"
                 todo = argument_advice(key, _signature(type(self)))  # type: ignore[arg-type]
-                raise SpecError(mismatch(caller, "the name of a field", repr(key), todo))
+                raise bad_spec(caller, "the name of a field", repr(key), todo)
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
     def to_dict(self) -> dict[str, Any]:
@@ -121,10 +132,6 @@ def _usual_call(cls: type) -> _UsualCall:
 @functools.cache
 def _signature(cls: type) -> Mapping[str, inspect.Parameter]:
     return inspect.signature(cls).parameters
-
-
-def _check_call(cls: type, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    check_call(cls.__name__, _signature(cls), args, kwargs)
 
 
 def _settle(value: Value) -> None:
@@ -196,7 +203,8 @@ class Spec(Value):
     """
 
     kind: ClassVar[Literal["table", "rotary", "bias", "relative"]]
-    bibtex: ClassVar[str] = ""
+    paper: ClassVar[str] = ""  # a key of `encodings/papers.bib`
+    bibtex: ClassVar[str] = Citation()  # type: ignore[assignment]  # a text, got from its class
     example: ClassVar[Example] = Example()
     arrays: Mapping[str, np.ndarray]
     texts: Mapping[str, tuple[str, tuple[int, ...], str]]
@@ -296,14 +304,14 @@ def to_json(value: Value, *, indent: int | None = None) -> str:
     '{"embedding_scale": 1.0, "learned": "nothing", "table_scale": 1.0, "type": "Magnitude"}'
     """
     if not isinstance(value, Value):
-        raise SpecError(mismatch("to_json", "a spec", type(value).__name__))
+        raise bad_spec("to_json", "a spec", type(value).__name__)
     return json.dumps(value.to_dict(), sort_keys=True, allow_nan=False, indent=indent)
 
 
 def from_json(text: str | bytes, resolve: Callable[[str], type[Value]]) -> Value:
     """Parse a JSON text; `resolve` maps a `type` name to its class."""
     if not isinstance(text, (str, bytes, bytearray)):
-        raise SpecError(mismatch("from_json", "a JSON text", type(text).__name__))
+        raise bad_spec("from_json", "a JSON text", type(text).__name__)
     data = inputs.parse(text, "from_json", inputs.SPEC, error=SpecError, constant=_refuse_constant)
     return from_dict(data, resolve)
 
@@ -315,10 +323,10 @@ def from_dict(
     if depth > DEEPEST_NESTING:
         raise SpecError(f"{place[:80]}: nested deeper than {DEEPEST_NESTING} levels")
     if not isinstance(data, Mapping):
-        raise SpecError(mismatch(place, "a JSON object with a key 'type'", show(data)))
+        raise bad_spec(place, "a JSON object with a key 'type'", show(data))
     if not isinstance(data.get("type"), str):
         received = f"keys {sorted(map(str, data))}" if "type" not in data else show(data["type"])
-        raise SpecError(mismatch(place, "a key 'type' that names an encoding", received))
+        raise bad_spec(place, "a key 'type' that names an encoding", received)
     cls = resolve(data["type"])
     fields = _hints(cls)
     arguments: dict[str, Any] = {}
@@ -326,8 +334,9 @@ def from_dict(
         if key == "type":
             continue
         if key not in fields:
-            caller = f"{place}: {cls.__name__}"
-            raise SpecError(mismatch(caller, "known keys only", repr(key), suggest(key, fields)))
+            raise bad_spec(
+                f"{place}: {cls.__name__}", "known keys only", repr(key), suggest(key, fields)
+            )
         arguments[key] = _build(value, resolve, f"{place}: {cls.__name__}.{key}", depth + 1)
     missing = [
         field.name
@@ -337,7 +346,7 @@ def from_dict(
         and field.name not in arguments
     ]
     if missing:
-        raise SpecError(mismatch(f"{place}: {cls.__name__}", f"the keys {missing}", sorted(data)))
+        raise bad_spec(f"{place}: {cls.__name__}", f"the keys {missing}", sorted(data))
     try:
         return cls(**arguments)
     except PosencError:
@@ -348,8 +357,9 @@ def from_dict(
         if ours and not isinstance(error, (ArithmeticError, MemoryError, ValueError)):
             raise
         received = f"{show(arguments)} ({type(error).__name__}: {error})"
-        expected = "numbers that its constants can be computed from"
-        raise SpecError(mismatch(f"{place}: {cls.__name__}", expected, received)) from error
+        raise bad_spec(
+            f"{place}: {cls.__name__}", "numbers that its constants can be computed from", received
+        ) from error
 
 
 def _build(value: object, resolve: Callable[[str], type[Value]], place: str, depth: int) -> object:
@@ -361,7 +371,7 @@ def _build(value: object, resolve: Callable[[str], type[Value]], place: str, dep
 
 
 def _refuse_constant(name: str) -> object:
-    raise SpecError(mismatch("from_json", "finite numbers", name))
+    raise bad_spec("from_json", "finite numbers", name)
 
 
 def _plain(value: object) -> object:

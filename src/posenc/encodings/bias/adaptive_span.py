@@ -9,7 +9,6 @@ from typing import Any, ClassVar, final
 
 from posenc._core.arrays.array import astype, marked
 from posenc._core.arrays.lookups import lookup
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
@@ -67,20 +66,14 @@ class AdaptiveSpan(BiasSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"span": 0}
     example = Example({"length": 64, "start": 0.25})
-    bibtex = """@inproceedings{sukhbaatar2019adaptive,
-  title     = {Adaptive Attention Span in Transformers},
-  author    = {Sukhbaatar, Sainbayar and Grave, Edouard and Bojanowski, Piotr and Joulin, Armand},
-  booktitle = {Annual Meeting of the Association for Computational Linguistics},
-  year      = {2019},
-  eprint    = {1905.07799}
-}"""
+    paper = "sukhbaatar2019adaptive"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
         super().check()
         at_least("AdaptiveSpan", length=self.length, ramp=self.ramp)
         if not 0 <= self.start <= 1:
-            raise SpecError(mismatch("AdaptiveSpan: start", "a number from 0 to 1", self.start))
+            raise self._mismatch("start", "a number from 0 to 1")
 
     def parameters(self) -> dict[str, Parameter]:
         """The span of each head, as a fraction of the longest."""

@@ -10,7 +10,6 @@ import numpy as np
 
 from posenc._core.arrays.array import astype
 from posenc._core.arrays.lookups import lookup
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.slopes import Recipe, slopes_of
 from posenc._core.spec.checks import positive
 from posenc._core.spec.parameters import Init
@@ -74,32 +73,24 @@ class ALiBi(BiasSpec):
     added: Literal["after", "before"] = "after"
 
     by_head: ClassVar[Mapping[str, int]] = {"slopes": 0, "log_slopes": 0}
-    bibtex = """@inproceedings{press2022train,
-  title     = {Train Short, Test Long: Attention with Linear Biases Enables Input Length
-               Extrapolation},
-  author    = {Press, Ofir and Smith, Noah A. and Lewis, Mike},
-  booktitle = {International Conference on Learning Representations},
-  year      = {2022},
-  eprint    = {2108.12409}
-}"""
+    paper = "press2022train"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
         super().check()
         positive("ALiBi", max_bias=self.max_bias)
         if self.biased is not None and not 0 <= self.biased <= self.heads:
-            raise SpecError(mismatch("ALiBi: biased", f"0 to {self.heads} heads", self.biased))
+            raise self._mismatch("biased", f"0 to {self.heads} heads")
         if self.slopes == "learned" and self.biased not in (None, self.heads):
-            expected = "every head biased where slopes are learned"
-            raise SpecError(mismatch("ALiBi: biased", expected, self.biased))
+            raise self._mismatch("biased", "every head biased where slopes are learned")
         if not isinstance(self.slopes, tuple):
             return
         if len(self.slopes) != self.heads or min(self.slopes) < 0:
-            expected = f"{self.heads} numbers of at least 0, one for each head"
-            raise SpecError(mismatch("ALiBi: slopes", expected, self.slopes))
+            raise self._mismatch("slopes", f"{self.heads} numbers of at least 0, one for each head")
         if (self.recipe, self.max_bias, self.biased) != ("paper", 8.0, None):
-            expected = "no recipe, max_bias or biased beside slopes that are given"
-            raise SpecError(mismatch("ALiBi: slopes", expected, repr(self)))
+            raise self._mismatch(
+                "slopes", "no recipe, max_bias or biased beside slopes that are given", repr(self)
+            )
 
     @property
     def place(self) -> Literal["after", "before"]:

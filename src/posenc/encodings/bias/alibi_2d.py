@@ -57,25 +57,13 @@ class ALiBi2D(BiasSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"slopes": 0}
     example = Example(unsuited="Its positions are cells of a grid.")
-    bibtex = """@inproceedings{fuller2023croma,
-  title     = {{CROMA}: Remote Sensing Representations with Contrastive Radar-Optical Masked
-               Autoencoders},
-  author    = {Fuller, Anthony and Millard, Koreen and Green, James R.},
-  booktitle = {Advances in Neural Information Processing Systems},
-  volume    = {36},
-  year      = {2023},
-  eprint    = {2311.00566}
-}"""
+    paper = "fuller2023croma"
+    axes = ("row", "column")
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
         super().check()
         positive("ALiBi2D", max_bias=self.max_bias)
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return ("row", "column")
 
     def constants(self) -> dict[str, np.ndarray]:
         """The slope of each head."""

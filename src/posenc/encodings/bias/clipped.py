@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Literal, final
 
 from posenc._core.arrays.array import astype
 from posenc._core.arrays.lookups import lookup
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
@@ -60,24 +59,16 @@ class ClippedTable(BiasSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 1}
     example = Example({"clip": 16, "init": Init(scale=1.0)})
-    bibtex = """@article{jumper2021highly,
-  title   = {Highly Accurate Protein Structure Prediction with {AlphaFold}},
-  author  = {Jumper, John and Evans, Richard and Pritzel, Alexander and Green, Tim and
-             Figurnov, Michael and Ronneberger, Olaf and Tunyasuvunakool, Kathryn and others},
-  journal = {Nature},
-  volume  = {596},
-  pages   = {583--589},
-  year    = {2021},
-  doi     = {10.1038/s41586-021-03819-2}
-}"""
+    paper = "jumper2021highly"
 
     def check(self) -> None:
         """Raise `SpecError` when there are no distances."""
         super().check()
         first, last = self.ends
         if not first <= 0 <= last:
-            expected = "a distance of at least 0, or the first and last one around 0"
-            raise SpecError(mismatch("ClippedTable: clip", expected, self.clip))
+            raise self._mismatch(
+                "clip", "a distance of at least 0, or the first and last one around 0"
+            )
 
     @property
     def ends(self) -> tuple[int, int]:

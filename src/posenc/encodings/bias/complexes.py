@@ -75,26 +75,13 @@ class ComplexOffsets(BiasSpec):
         where="four chains of 16 residues, two copies each of two entities",
         unsuited="Its positions are residues and tokens of molecules.",
     )
-    bibtex = """@article{abramson2024accurate,
-  title   = {Accurate Structure Prediction of Biomolecular Interactions with {AlphaFold} 3},
-  author  = {Abramson, Josh and Adler, Jonas and Dunger, Jack and Evans, Richard and Green, Tim and
-             Pritzel, Alexander and Ronneberger, Olaf and Willmore, Lindsay and others},
-  journal = {Nature},
-  volume  = {630},
-  pages   = {493--500},
-  year    = {2024},
-  doi     = {10.1038/s41586-024-07487-w}
-}"""
+    paper = "abramson2024accurate"
+    axes = ("chain", "residue", "token", "entity", "copy")
 
     def check(self) -> None:
         """Raise `SpecError` when a number is below 1."""
         super().check()
         at_least("ComplexOffsets", residues=self.residues, copies=self.copies)
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return ("chain", "residue", "token", "entity", "copy")
 
     def parameters(self) -> dict[str, Parameter]:
         """The scalars of each offset and head, and one for pairs of one entity."""

@@ -11,7 +11,6 @@ import numpy as np
 
 from posenc._core.arrays.array import astype, marked
 from posenc._core.arrays.lookups import lookup
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.slopes import MOST_HEADS
 from posenc._core.spec.checks import not_too_many
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
@@ -57,20 +56,14 @@ class Decay(BiasSpec):
     recipe: Literal["powers", "even"] = "powers"
 
     by_head: ClassVar[Mapping[str, int]] = {"rates": 0}
-    bibtex = """@misc{sun2023retentive,
-  title  = {Retentive Network: A Successor to Transformer for Large Language Models},
-  author = {Sun, Yutao and Dong, Li and Huang, Shaohan and Ma, Shuming and Xia, Yuqing and
-            Xue, Jilong and Wang, Jianyong and Wei, Furu},
-  year   = {2023},
-  eprint = {2307.08621}
-}"""
+    paper = "sun2023retentive"
 
     def check(self) -> None:
         """Raise `SpecError` when a head would not decay."""
         super().check()
         not_too_many("Decay", "heads", self.heads, MOST_HEADS)
         if self.recipe == "powers" and self.heads > 1000:
-            raise SpecError(mismatch("Decay: heads", "at most 1000 powers of two", self.heads))
+            raise self._mismatch("heads", "at most 1000 powers of two")
 
     def constants(self) -> dict[str, np.ndarray]:
         """-ln gamma of each head, without cancellation."""

@@ -67,14 +67,7 @@ class DynamicBias(WindowSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"head_weight": 0, "head_bias": 0}
     example = Example({"window": (8, 8), "width": 16, "init": Init(scale=1.0)})
-    bibtex = """@inproceedings{wang2022crossformer,
-  title     = {{CrossFormer}: A Versatile Vision Transformer Hinging on Cross-scale Attention},
-  author    = {Wang, Wenxiao and Yao, Lu and Chen, Long and Lin, Binbin and Cai, Deng and
-               He, Xiaofei and Liu, Wei},
-  booktitle = {International Conference on Learning Representations},
-  year      = {2022},
-  eprint    = {2108.00154}
-}"""
+    paper = "wang2022crossformer"
 
     def check(self) -> None:
         """Raise `SpecError` when window or width are none."""

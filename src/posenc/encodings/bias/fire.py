@@ -61,26 +61,14 @@ class FIRE(BiasSpec):
     init: Init = Init("uniform", scale=1.0)
 
     by_head: ClassVar[Mapping[str, int]] = {"head_weight": 0, "head_bias": 0}
-    bibtex = """@inproceedings{li2024functional,
-  title     = {Functional Interpolation for Relative Positions Improves Long Context Transformers},
-  author    = {Li, Shanda and You, Chong and Guruganesh, Guru and Ainslie, Joshua and
-               Ontanon, Santiago and Zaheer, Manzil and Sanghai, Sumit and Yang, Yiming and
-               Kumar, Sanjiv and Bhojanapalli, Srinadh},
-  booktitle = {International Conference on Learning Representations},
-  year      = {2024},
-  eprint    = {2310.04418}
-}"""
+    paper = "li2024functional"
+    pointwise = False  # a perceptron runs for each entry
 
     def check(self) -> None:
         """Raise `SpecError` when a number is not positive."""
         super().check()
         positive("FIRE", width=self.width, c=self.c)
         positive("FIRE", threshold=self.threshold, epsilon=self.epsilon)
-
-    @property
-    def pointwise(self) -> bool:
-        """No: a perceptron runs for each entry."""
-        return False
 
     def parameters(self) -> dict[str, Parameter]:
         """The two numbers of the distance and the weights of the perceptron."""

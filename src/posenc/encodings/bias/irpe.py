@@ -77,28 +77,18 @@ class IRPEBias(BiasSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 0, "rows": 0, "columns": 0}
     example = Example({"init": Init(scale=1.0)}, unsuited="Its positions are cells of a grid.")
-    bibtex = """@inproceedings{wu2021rethinking,
-  title     = {Rethinking and Improving Relative Position Encoding for Vision Transformer},
-  author    = {Wu, Kan and Peng, Houwen and Chen, Minghao and Fu, Jianlong and Chao, Hongyang},
-  booktitle = {International Conference on Computer Vision},
-  year      = {2021},
-  eprint    = {2107.14222}
-}"""
+    paper = "wu2021rethinking"
+    axes = ("row", "column")
 
     def check(self) -> None:
         """Raise `SpecError` when the buckets are none."""
         super().check()
         check_piecewise("IRPEBias", self.alpha, self.beta, self.gamma)
 
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return ("row", "column")
-
     def constants(self) -> dict[str, np.ndarray]:
         """The least distance in each bucket but the first."""
-        found = piecewise_thresholds(self.method, self.alpha, self.beta, self.gamma)
-        return {"thresholds": found}
+        thresholds = piecewise_thresholds(self.method, self.alpha, self.beta, self.gamma)
+        return {"thresholds": thresholds}
 
     def parameters(self) -> dict[str, Parameter]:
         """The scalar of each head and bucket."""

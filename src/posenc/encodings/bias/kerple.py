@@ -10,7 +10,6 @@ import numpy as np
 
 from posenc._core.arrays.array import astype
 from posenc._core.arrays.lookups import lookup
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
@@ -55,20 +54,13 @@ class KERPLE(BiasSpec):
     least: float = 0.01
 
     by_head: ClassVar[Mapping[str, int]] = {"r1": 0, "r2": 0}
-    bibtex = """@inproceedings{chi2022kerple,
-  title     = {{KERPLE}: Kernelized Relative Positional Embedding for Length Extrapolation},
-  author    = {Chi, Ta-Chung and Fan, Ting-Han and Ramadge, Peter J. and Rudnicky, Alexander I.},
-  booktitle = {Advances in Neural Information Processing Systems},
-  volume    = {35},
-  year      = {2022},
-  eprint    = {2205.09921}
-}"""
+    paper = "chi2022kerple"
 
     def check(self) -> None:
         """Raise `SpecError` when a bound is out of range."""
         super().check()
         if not 0 < self.least < 2:
-            raise SpecError(mismatch("KERPLE: least", "a number between 0 and 2", self.least))
+            raise self._mismatch("least", "a number between 0 and 2")
 
     def parameters(self) -> dict[str, Parameter]:
         """The two numbers of each head."""

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from posenc._core.arrays.array import astype, product
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
@@ -66,15 +65,7 @@ class LogCPB(WindowSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"head_weight": 0}
     example = Example({"window": (8, 8)})
-    bibtex = """@inproceedings{liu2022swinv2,
-  title     = {{Swin} Transformer {V2}: Scaling Up Capacity and Resolution},
-  author    = {Liu, Ze and Hu, Han and Lin, Yutong and Yao, Zhuliang and Xie, Zhenda and
-               Wei, Yixuan and Ning, Jia and Cao, Yue and Zhang, Zheng and Dong, Li and
-               Wei, Furu and Guo, Baining},
-  booktitle = {Conference on Computer Vision and Pattern Recognition},
-  year      = {2022},
-  eprint    = {2111.09883}
-}"""
+    paper = "liu2022swinv2"
 
     def check(self) -> None:
         """Raise `SpecError` when the windows do not fit each other."""
@@ -82,8 +73,9 @@ class LogCPB(WindowSpec):
         if self.trained_window is not None:
             check_window("LogCPB", self.trained_window, of="trained_window")
             if len(self.trained_window) != len(self.window):
-                expected = f"{len(self.window)} lengths, as the window has"
-                raise SpecError(mismatch("LogCPB: trained_window", expected, self.trained_window))
+                raise self._mismatch(
+                    "trained_window", f"{len(self.window)} lengths, as the window has"
+                )
         at_least("LogCPB", hidden=self.hidden)
 
     def constants(self) -> dict[str, np.ndarray]:

@@ -57,14 +57,7 @@ class OffsetTable(BiasSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 0}
     example = Example({"size": (8, 8), "init": Init(scale=1.0)})
-    bibtex = """@inproceedings{graham2021levit,
-  title     = {{LeViT}: a Vision Transformer in {ConvNet}'s Clothing for Faster Inference},
-  author    = {Graham, Ben and El-Nouby, Alaaeldin and Touvron, Hugo and Stock, Pierre and
-               Joulin, Armand and J{\\'e}gou, Herv{\\'e} and Douze, Matthijs},
-  booktitle = {International Conference on Computer Vision},
-  year      = {2021},
-  eprint    = {2104.01136}
-}"""
+    paper = "graham2021levit"
 
     def check(self) -> None:
         """Raise `SpecError` when the grid is none."""

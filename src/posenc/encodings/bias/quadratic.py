@@ -64,23 +64,13 @@ class Quadratic(BiasSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"alpha": 0, "centre": 0, "weight": 0, "shift": 0}
     example = Example(unsuited="Its positions are cells of a grid.")
-    bibtex = """@inproceedings{cordonnier2020relationship,
-  title     = {On the Relationship between Self-Attention and Convolutional Layers},
-  author    = {Cordonnier, Jean-Baptiste and Loukas, Andreas and Jaggi, Martin},
-  booktitle = {International Conference on Learning Representations},
-  year      = {2020},
-  eprint    = {1911.03584}
-}"""
+    paper = "cordonnier2020relationship"
+    axes = ("row", "column")
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
         super().check()
         positive("Quadratic", sharpness=self.sharpness)
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return ("row", "column")
 
     def parameters(self) -> dict[str, Parameter]:
         """A place and a sharpness for each head, or the coefficients."""

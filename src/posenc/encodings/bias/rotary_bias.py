@@ -66,25 +66,14 @@ class RotaryBias(BiasSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"alpha": 0, "beta": 0}
     example = Example({"dim": 16, "init": Init(scale=1.0)})
-    bibtex = """@inproceedings{ma2023mega,
-  title     = {{Mega}: Moving Average Equipped Gated Attention},
-  author    = {Ma, Xuezhe and Zhou, Chunting and Kong, Xiang and He, Junxian and Gui, Liangke and
-               Neubig, Graham and May, Jonathan and Zettlemoyer, Luke},
-  booktitle = {International Conference on Learning Representations},
-  year      = {2023},
-  eprint    = {2209.10655}
-}"""
+    paper = "ma2023mega"
+    pointwise = False  # an entry is a sum over all pairs
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
         super().check()
         even_width("RotaryBias", dim=self.dim)
         positive("RotaryBias", base=self.base)
-
-    @property
-    def pointwise(self) -> bool:
-        """No: an entry is a sum over all pairs."""
-        return False
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the pairs, a few at a time."""

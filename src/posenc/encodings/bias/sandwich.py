@@ -9,7 +9,6 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from posenc._core.arrays.array import astype
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
@@ -64,14 +63,8 @@ class Sandwich(BiasSpec):
     compression: float = 8.0
 
     by_head: ClassVar[Mapping[str, int]] = {"divisors": 0}
-    bibtex = """@inproceedings{chi2023dissecting,
-  title     = {Dissecting Transformer Length Extrapolation via the Lens of Receptive Field
-               Analysis},
-  author    = {Chi, Ta-Chung and Fan, Ting-Han and Rudnicky, Alexander I. and Ramadge, Peter J.},
-  booktitle = {Annual Meeting of the Association for Computational Linguistics},
-  year      = {2023},
-  eprint    = {2212.10356}
-}"""
+    paper = "chi2023dissecting"
+    pointwise = False  # an entry is a sum over all pairs
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
@@ -80,13 +73,7 @@ class Sandwich(BiasSpec):
         even_width("Sandwich", dim=self.dim)
         positive("Sandwich", base=self.base, compression=self.compression)
         if self.ladder.cos_shift:
-            expected = "0, as the sum has cosines alone"
-            raise SpecError(mismatch("Sandwich: ladder.cos_shift", expected, self.ladder.cos_shift))
-
-    @property
-    def pointwise(self) -> bool:
-        """No: an entry is a sum over all pairs."""
-        return False
+            raise self._mismatch("ladder.cos_shift", "0, as the sum has cosines alone")
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the pairs, a few at a time, and the divisor of each head."""

@@ -70,15 +70,8 @@ class SpatialBuckets(BiasSpec):
         where="64 tokens in 8 lines of a page",
         unsuited="Its positions are boxes on a page.",
     )
-    bibtex = """@inproceedings{xu2021layoutlmv2,
-  title     = {{LayoutLMv2}: Multi-modal Pre-training for Visually-rich Document Understanding},
-  author    = {Xu, Yang and Xu, Yiheng and Lv, Tengchao and Cui, Lei and Wei, Furu and
-               Wang, Guoxin and Lu, Yijuan and Florencio, Dinei and Zhang, Cha and Che, Wanxiang and
-               Zhang, Min and Zhou, Lidong},
-  booktitle = {Annual Meeting of the Association for Computational Linguistics},
-  year      = {2021},
-  eprint    = {2012.14740}
-}"""
+    paper = "xu2021layoutlmv2"
+    axes = ("position", "x", "y")
 
     def check(self) -> None:
         """Raise `SpecError` when buckets and distances contradict each other."""
@@ -91,11 +84,6 @@ class SpatialBuckets(BiasSpec):
             directions=2,
             prefix="spatial_",
         )
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return ("position", "x", "y")
 
     @property
     def place(self) -> Literal["after", "before"]:

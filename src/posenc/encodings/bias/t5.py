@@ -72,16 +72,7 @@ class T5(BiasSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 1}
     example = Example({"init": Init(scale=1.0)})
-    bibtex = """@article{raffel2020exploring,
-  title   = {Exploring the Limits of Transfer Learning with a Unified Text-to-Text Transformer},
-  author  = {Raffel, Colin and Shazeer, Noam and Roberts, Adam and Lee, Katherine and
-             Narang, Sharan and Matena, Michael and Zhou, Yanqi and Li, Wei and Liu, Peter J.},
-  journal = {Journal of Machine Learning Research},
-  volume  = {21},
-  number  = {140},
-  year    = {2020},
-  eprint  = {1910.10683}
-}"""
+    paper = "raffel2020exploring"
 
     def check(self) -> None:
         """Raise `SpecError` when buckets and distances contradict each other."""

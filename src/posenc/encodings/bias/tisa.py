@@ -10,7 +10,6 @@ import numpy as np
 
 from posenc._core.arrays.array import astype
 from posenc._core.arrays.lookups import lookup
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec.checks import at_least
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
@@ -64,20 +63,13 @@ class TISA(BiasSpec):
     offset: float = 5.0
 
     by_head: ClassVar[Mapping[str, int]] = {"amplitude": 1, "sharpness": 1, "offset": 1}
-    bibtex = """@inproceedings{wennberg2021case,
-  title     = {The Case for Translation-Invariant Self-Attention in Transformer-Based Language
-               Models},
-  author    = {Wennberg, Ulme and Henter, Gustav Eje},
-  booktitle = {Annual Meeting of the Association for Computational Linguistics},
-  year      = {2021},
-  eprint    = {2106.01950}
-}"""
+    paper = "wennberg2021case"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
         super().check()
         if not 1 <= self.kernels <= 64:
-            raise SpecError(mismatch("TISA: kernels", "1 to 64", self.kernels))
+            raise self._mismatch("kernels", "1 to 64")
         at_least("TISA", 0, offset=self.offset)
 
     def parameters(self) -> dict[str, Parameter]:

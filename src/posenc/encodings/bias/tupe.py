@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, final
 
 from posenc._core.arrays.array import astype, marked, product, widest
 from posenc._core.arrays.lookups import lookup
-from posenc._core.errors import PositionError, SpecError, mismatch
+from posenc._core.errors import bad_position
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
@@ -76,22 +76,15 @@ class TUPE(BiasSpec):
         "key_bias": 0,
     }
     example = Example({"dim": 64, "length": 64})
-    bibtex = """@inproceedings{ke2021rethinking,
-  title     = {Rethinking Positional Encoding in Language Pre-training},
-  author    = {Ke, Guolin and He, Di and Liu, Tie-Yan},
-  booktitle = {International Conference on Learning Representations},
-  year      = {2021},
-  eprint    = {2006.15595}
-}"""
+    paper = "ke2021rethinking"
 
     def check(self) -> None:
         """Raise `SpecError` when widths and heads do not fit."""
         super().check()
         if self.dim < 1 or self.dim % self.heads:
-            expected = f"a width divisible by {self.heads} heads"
-            raise SpecError(mismatch("TUPE: dim", expected, self.dim))
+            raise self._mismatch("dim", f"a width divisible by {self.heads} heads")
         if self.length < 1:
-            raise SpecError(mismatch("TUPE: length", "at least 1 position", self.length))
+            raise self._mismatch("length", "at least 1 position")
 
     def parameters(self) -> dict[str, Parameter]:
         """Position vectors, their normalisation, and the two projections."""
@@ -115,7 +108,7 @@ class TUPE(BiasSpec):
             if p.size and (p.min() < 0 or p.max() >= self.length):
                 worst = int(p.max() if p.max() >= self.length else p.min())
                 expected = f"0 to {self.length - 1}, as the length is {self.length}"
-                raise PositionError(mismatch("TUPE: positions", expected, worst))
+                raise bad_position("TUPE: positions", expected, worst)
 
     def prepare(
         self, constants: Mapping[str, Array], *, dtype: Any, xp: Any

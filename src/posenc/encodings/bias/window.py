@@ -12,7 +12,7 @@ import numpy as np
 
 from posenc._core.arrays.array import astype, marked
 from posenc._core.arrays.lookups import lookup
-from posenc._core.errors import PositionError, SpecError, mismatch
+from posenc._core.errors import bad_position, bad_spec
 from posenc._core.positions.axes import AXES
 from posenc._core.spec.checks import not_too_many
 from posenc._core.spec.example import Example
@@ -24,7 +24,7 @@ from posenc.encodings.bias.base import Array, Axes, BiasSpec
 def check_window(caller: str, window: tuple[int, ...], *, of: str = "window") -> None:
     """Raise `SpecError` unless a window has one to three lengths of at least 1."""
     if len(window) not in AXES or min(window) < 1:
-        raise SpecError(mismatch(f"{caller}: {of}", "1 to 3 lengths of at least 1", window))
+        raise bad_spec(f"{caller}: {of}", "1 to 3 lengths of at least 1", window)
     not_too_many(f"{caller}: {of}", "offsets", math.prod(2 * size - 1 for size in window))
 
 
@@ -49,7 +49,7 @@ def outside_window(caller: str, q: Axes, k: Axes, window: tuple[int, ...], free:
             expected = (
                 f"offsets of {name!r} from {1 - size} to {size - 1}, as the window is {window}"
             )
-            raise PositionError(mismatch(caller, expected, int(rel.flat[np.abs(rel).argmax()])))
+            raise bad_position(caller, expected, int(rel.flat[np.abs(rel).argmax()]))
 
 
 class WindowSpec(BiasSpec, ABC):
@@ -127,14 +127,7 @@ class WindowTable(WindowSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 1}
     example = Example({"window": (8, 8), "init": Init(scale=1.0)})
-    bibtex = """@inproceedings{liu2021swin,
-  title     = {{Swin} Transformer: Hierarchical Vision Transformer using Shifted Windows},
-  author    = {Liu, Ze and Lin, Yutong and Cao, Yue and Hu, Han and Wei, Yixuan and Zhang, Zheng and
-               Lin, Stephen and Guo, Baining},
-  booktitle = {International Conference on Computer Vision},
-  year      = {2021},
-  eprint    = {2103.14030}
-}"""
+    paper = "liu2021swin"
 
     @property
     def _cells(self) -> int:

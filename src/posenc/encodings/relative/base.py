@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import PositionError, mismatch
+from posenc._core.errors import bad_position
+from posenc._core.spec.checks import at_least
 from posenc._core.spec.spec import Spec
 
 Array = Any
@@ -101,9 +102,25 @@ class RelativeSpec(Spec, ABC):
         raise NotImplementedError
 
 
+class HeadedRelativeSpec(RelativeSpec, ABC):
+    """A relative encoding whose parameters are for `count` heads."""
+
+    count: int
+
+    def check(self) -> None:
+        """Raise `SpecError` when the width or the number of heads is below 1."""
+        at_least(type(self).__name__, dim=self.dim, count=self.count)
+
+    @property
+    def heads(self) -> int:
+        """Number of heads."""
+        return self.count
+
+
 def in_order(caller: str, k: tuple[Array, ...]) -> None:
     """Raise `PositionError` where known keys (NumPy) are out of order, for sums over keys."""
     if (np.diff(k[0], axis=-1) < 0).any():
         todo = "Sort the keys, as the gates between key and query are counted in their order."
-        expected = "keys in the order of their positions"
-        raise PositionError(mismatch(f"{caller}: k_positions", expected, "others", todo))
+        raise bad_position(
+            f"{caller}: k_positions", "keys in the order of their positions", "others", todo
+        )

@@ -63,21 +63,12 @@ class CoPE(RelativeSpec):
     init: Init = Init("constant", scale=0.0)
 
     example = Example({"length": 16, "init": Init(scale=1.0)})
-    bibtex = """@misc{golovneva2024contextual,
-  title  = {Contextual Position Encoding: Learning to Count What's Important},
-  author = {Golovneva, Olga and Wang, Tianlu and Weston, Jason and Sukhbaatar, Sainbayar},
-  year   = {2024},
-  eprint = {2405.18719}
-}"""
+    paper = "golovneva2024contextual"
+    place = "after"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is below 1."""
         at_least("CoPE", dim=self.dim, length=self.length)
-
-    @property
-    def place(self) -> Literal["after", "before"]:
-        """It is added after the scores are scaled."""
-        return "after"
 
     def parameters(self) -> dict[str, Parameter]:
         """The vector of each whole position."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, final
+from typing import Any, final
 
 import numpy as np
 
 from posenc._core.arrays.array import Array, astype, product
 from posenc._core.arrays.linear import moveaxis
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc._core.numeric.slopes import Recipe, slopes_of
 from posenc._core.spec.checks import at_least, positive
 from posenc._core.spec.example import Example
@@ -73,26 +73,13 @@ class DAPE(RelativeSpec):
     init: Init = Init(scale=0.02)
 
     example = Example({"count": 1, "init": Init(scale=1.0)})
-    bibtex = """@inproceedings{zheng2024dape,
-  title     = {{DAPE}: Data-Adaptive Positional Encoding for Length Extrapolation},
-  author    = {Zheng, Chuanyang and Gao, Yihang and Shi, Han and Huang, Minbin and Li, Jingyao and
-               Xiong, Jing and Ren, Xiaozhe and Ng, Michael and Jiang, Xin and Li, Zhenguo and
-               Li, Yu},
-  booktitle = {Advances in Neural Information Processing Systems},
-  volume    = {37},
-  year      = {2024},
-  eprint    = {2405.14722}
-}"""
+    paper = "zheng2024dape"
+    place = "after"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is not positive."""
         at_least("DAPE", dim=self.dim, count=self.count, width=self.width)
         positive("DAPE", max_bias=self.max_bias)
-
-    @property
-    def place(self) -> Literal["after", "before"]:
-        """It is added after the scores are scaled."""
-        return "after"
 
     def constants(self) -> dict[str, np.ndarray]:
         """The slope of each head."""
@@ -114,7 +101,7 @@ class DAPE(RelativeSpec):
         """The bias and its correction."""
         if q.shape[-3] != self.count:
             expected = f"all {self.count} heads, as the perceptron mixes them"
-            raise ArgumentError(mismatch("relative(DAPE): q", expected, f"{q.shape[-3]} heads"))
+            raise bad_argument("relative(DAPE): q", expected, f"{q.shape[-3]} heads")
         w = {name: astype(constants[name], dtype, xp) for name in self.shapes}
         x = product(q, xp.matrix_transpose(k), xp=xp) * self.scale
         rel = astype(at.rel, dtype, xp)

@@ -11,7 +11,7 @@ import numpy as np
 
 from posenc._core.arrays.array import Array, astype, marked, product
 from posenc._core.arrays.lookups import along
-from posenc._core.errors import PositionError, SpecError, mismatch
+from posenc._core.errors import bad_position
 from posenc._core.positions.axes import AXES
 from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
@@ -62,20 +62,13 @@ class Decomposed(RelativeSpec):
     init: Init = Init("constant", scale=0.0)
 
     example = Example({"size": (8, 8), "init": Init(scale=1.0)})
-    bibtex = """@inproceedings{li2022mvitv2,
-  title     = {{MViTv2}: Improved Multiscale Vision Transformers for Classification and Detection},
-  author    = {Li, Yanghao and Wu, Chao-Yuan and Fan, Haoqi and Mangalam, Karttikeya and
-               Xiong, Bo and Malik, Jitendra and Feichtenhofer, Christoph},
-  booktitle = {Conference on Computer Vision and Pattern Recognition},
-  year      = {2022},
-  eprint    = {2112.01526}
-}"""
+    paper = "li2022mvitv2"
 
     def check(self) -> None:
         """Raise `SpecError` when the grid is none."""
         at_least("Decomposed", dim=self.dim)
         if len(self.size) not in AXES or min(self.size) < 1:
-            raise SpecError(mismatch("Decomposed: size", "1 to 3 lengths of at least 1", self.size))
+            raise self._mismatch("size", "1 to 3 lengths of at least 1")
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -98,7 +91,7 @@ class Decomposed(RelativeSpec):
             far = np.abs(m - n)
             if far.size and far.max() >= size:
                 expected = f"offsets of {name!r} below {size}, as the size is {self.size}"
-                raise PositionError(mismatch("Decomposed: positions", expected, int(far.max())))
+                raise bad_position("Decomposed: positions", expected, int(far.max()))
 
     def score(
         self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any

@@ -10,18 +10,17 @@ import numpy as np
 
 from posenc._core.arrays.array import Array, astype, product
 from posenc._core.arrays.lookups import along, rank
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.buckets import LARGEST, log_thresholds, padded
 from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec
+from posenc.encodings.relative.base import HeadedRelativeSpec, Places
 
 
 @final
 @dataclass(frozen=True)
-class Disentangled(RelativeSpec):
+class Disentangled(HeadedRelativeSpec):
     """Disentangled attention (He, Liu, Gao and Chen 2021, arXiv:2006.03654).
 
         scores[h, m, n] = (q[m] . k[n] + q[m] . K[h, d] + k[n] . Q[h, d]) / sqrt(3 d)
@@ -78,34 +77,22 @@ class Disentangled(RelativeSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"key": 0, "query": 0}
     example = Example({"count": 1, "max_distance": 16})
-    bibtex = """@inproceedings{he2021deberta,
-  title     = {{DeBERTa}: Decoding-enhanced {BERT} with Disentangled Attention},
-  author    = {He, Pengcheng and Liu, Xiaodong and Gao, Jianfeng and Chen, Weizhu},
-  booktitle = {International Conference on Learning Representations},
-  year      = {2021},
-  eprint    = {2006.03654}
-}"""
+    paper = "he2021deberta"
 
     def check(self) -> None:
         """Raise `SpecError` when buckets and distances contradict each other."""
         at_least("Disentangled", dim=self.dim, count=self.count, max_distance=self.max_distance)
         if self.max_distance >= LARGEST:
-            expected = "less than 2**31 - 1"
-            raise SpecError(mismatch("Disentangled: max_distance", expected, self.max_distance))
+            raise self._mismatch("max_distance", "less than 2**31 - 1")
         if self.buckets is None:
             return
         if self.buckets < 4 or self.buckets % 2 or self.buckets > 2048:
-            raise SpecError(mismatch("Disentangled: buckets", "even, 4 to 2048", self.buckets))
+            raise self._mismatch("buckets", "even, 4 to 2048")
         if self.max_distance - 1 <= self.buckets // 2:
             expected = (
                 f"more than {self.buckets // 2 + 1}, as half the buckets hold a distance each"
             )
-            raise SpecError(mismatch("Disentangled: max_distance", expected, self.max_distance))
-
-    @property
-    def heads(self) -> int:
-        """Number of heads."""
-        return self.count
+            raise self._mismatch("max_distance", expected)
 
     @property
     def span(self) -> int:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal, final
+from typing import Any, ClassVar, final
 
 from posenc._core.arrays.array import Array, astype, product
-from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec, in_order
+from posenc.encodings.relative.base import HeadedRelativeSpec, Places, in_order
 
 
 @final
 @dataclass(frozen=True)
-class ForgetGates(RelativeSpec):
+class ForgetGates(HeadedRelativeSpec):
     """Forgetting attention (Lin, Nikishin, He and Courville 2025, arXiv:2503.02130).
 
         scores[h, m, n] = q[m] . k[n] / sqrt(d) + sum over n < l <= m of ln f[h, l]
@@ -64,27 +63,8 @@ class ForgetGates(RelativeSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 0, "bias": 0}
     example = Example({"count": 1})
-    bibtex = """@inproceedings{lin2025forgetting,
-  title     = {Forgetting Transformer: Softmax Attention with a Forget Gate},
-  author    = {Lin, Zhixuan and Nikishin, Evgenii and He, Xu Owen and Courville, Aaron},
-  booktitle = {International Conference on Learning Representations},
-  year      = {2025},
-  eprint    = {2503.02130}
-}"""
-
-    def check(self) -> None:
-        """Raise `SpecError` when a number is below 1."""
-        at_least("ForgetGates", dim=self.dim, count=self.count)
-
-    @property
-    def heads(self) -> int:
-        """Number of heads."""
-        return self.count
-
-    @property
-    def place(self) -> Literal["after", "before"]:
-        """It is added after the scores are scaled."""
-        return "after"
+    paper = "lin2025forgetting"
+    place = "after"
 
     def parameters(self) -> dict[str, Parameter]:
         """The weights and the bias of each head's gate."""

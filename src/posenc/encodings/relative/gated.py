@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -12,18 +12,17 @@ from posenc._core.arrays.array import Array, astype, product
 from posenc._core.arrays.linear import moveaxis
 from posenc._core.arrays.lookups import lookup
 from posenc._core.numeric.buckets import bucket_of, check_buckets, direction_thresholds
-from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec
+from posenc.encodings.relative.base import HeadedRelativeSpec, Places
 
 COPIES = 4  # of each gate in published parameters, which are summed
 
 
 @final
 @dataclass(frozen=True)
-class GatedBuckets(RelativeSpec):
+class GatedBuckets(HeadedRelativeSpec):
     """Gated relative position bias (Chi et al. 2022, arXiv:2106.16138; Chen et al. 2022).
 
         scores[h, m, n] = q[m] . k[n] / sqrt(d) + g[h, m] weight[bucket(n - m), h]
@@ -74,30 +73,13 @@ class GatedBuckets(RelativeSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 1, "factor": 0}
     example = Example({"count": 1})
-    bibtex = """@inproceedings{chi2022xlme,
-  title     = {{XLM-E}: Cross-lingual Language Model Pre-training via {ELECTRA}},
-  author    = {Chi, Zewen and Huang, Shaohan and Dong, Li and Ma, Shuming and Zheng, Bo and
-               Singhal, Saksham and Bajaj, Payal and Song, Xia and Mao, Xian-Ling and
-               Huang, Heyan and Wei, Furu},
-  booktitle = {Annual Meeting of the Association for Computational Linguistics},
-  year      = {2022},
-  eprint    = {2106.16138}
-}"""
+    paper = "chi2022xlme"
+    place = "after"
 
     def check(self) -> None:
         """Raise `SpecError` when buckets and distances contradict each other."""
-        at_least("GatedBuckets", dim=self.dim, count=self.count)
+        super().check()
         check_buckets("GatedBuckets", self.buckets, self.max_distance, directions=2)
-
-    @property
-    def heads(self) -> int:
-        """Number of heads."""
-        return self.count
-
-    @property
-    def place(self) -> Literal["after", "before"]:
-        """It is added after the scores are scaled."""
-        return "after"
 
     def constants(self) -> dict[str, np.ndarray]:
         """The least distance in each bucket but the first."""

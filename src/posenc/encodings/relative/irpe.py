@@ -76,23 +76,13 @@ class IRPE(RelativeSpec):
     init: Init = Init("constant", scale=0.0)
 
     example = Example({"init": Init(scale=1.0)}, unsuited="Its positions are cells of a grid.")
-    bibtex = """@inproceedings{wu2021rethinking,
-  title     = {Rethinking and Improving Relative Position Encoding for Vision Transformer},
-  author    = {Wu, Kan and Peng, Houwen and Chen, Minghao and Fu, Jianlong and Chao, Hongyang},
-  booktitle = {International Conference on Computer Vision},
-  year      = {2021},
-  eprint    = {2107.14222}
-}"""
+    paper = "wu2021rethinking"
+    axes = ("row", "column")
 
     def check(self) -> None:
         """Raise `SpecError` when the buckets are none."""
         at_least("IRPE", dim=self.dim)
         check_piecewise("IRPE", self.alpha, self.beta, self.gamma)
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return ("row", "column")
 
     @property
     def on_values(self) -> bool:
@@ -101,8 +91,8 @@ class IRPE(RelativeSpec):
 
     def constants(self) -> dict[str, np.ndarray]:
         """The least distance in each bucket but the first."""
-        found = piecewise_thresholds(self.method, self.alpha, self.beta, self.gamma)
-        return {"thresholds": found}
+        thresholds = piecewise_thresholds(self.method, self.alpha, self.beta, self.gamma)
+        return {"thresholds": thresholds}
 
     def parameters(self) -> dict[str, Parameter]:
         """The vector of each bucket, for each of the sides that have them."""

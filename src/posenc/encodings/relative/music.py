@@ -9,17 +9,17 @@ from typing import Any, ClassVar, final
 
 from posenc._core.arrays.array import Array, astype, marked, product
 from posenc._core.arrays.lookups import along
-from posenc._core.errors import PositionError, mismatch
+from posenc._core.errors import bad_position
 from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec
+from posenc.encodings.relative.base import HeadedRelativeSpec, Places
 
 
 @final
 @dataclass(frozen=True)
-class MusicTransformer(RelativeSpec):
+class MusicTransformer(HeadedRelativeSpec):
     """Music Transformer's relative attention (Huang et al. 2019, arXiv:1809.04281).
 
         scores[h, m, n] = (q[h, m] . k[h, n] + q[h, m] . E[h, n - m + L - 1]) / sqrt(d)     n <= m
@@ -58,24 +58,11 @@ class MusicTransformer(RelativeSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"weight": 0}
     example = Example({"count": 1, "length": 64})
-    bibtex = """@inproceedings{huang2019music,
-  title     = {Music Transformer: Generating Music with Long-Term Structure},
-  author    = {Huang, Cheng-Zhi Anna and Vaswani, Ashish and Uszkoreit, Jakob and Shazeer, Noam and
-               Simon, Ian and Hawthorne, Curtis and Dai, Andrew M. and Hoffman, Matthew D. and
-               Dinculescu, Monica and Eck, Douglas},
-  booktitle = {International Conference on Learning Representations},
-  year      = {2019},
-  eprint    = {1809.04281}
-}"""
+    paper = "huang2019music"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is below 1."""
         at_least("MusicTransformer", dim=self.dim, count=self.count, length=self.length)
-
-    @property
-    def heads(self) -> int:
-        """Number of heads."""
-        return self.count
 
     def parameters(self) -> dict[str, Parameter]:
         """A vector for each head and distance, the farthest first."""
@@ -86,8 +73,8 @@ class MusicTransformer(RelativeSpec):
         far = q[0] - k[0]
         if far.size and far.max() >= self.length:
             expected = f"keys at most {self.length - 1} before their query, as the length is"
-            raise PositionError(
-                mismatch("MusicTransformer: positions", f"{expected} {self.length}", int(far.max()))
+            raise bad_position(
+                "MusicTransformer: positions", f"{expected} {self.length}", int(far.max())
             )
 
     def score(

@@ -63,24 +63,14 @@ class NEZHA(RelativeSpec):
     base: float = 10_000.0
     counts_from: Literal["first", "zero"] = "first"
 
-    bibtex = """@misc{wei2019nezha,
-  title  = {{NEZHA}: Neural Contextualized Representation for Chinese Language Understanding},
-  author = {Wei, Junqiu and Ren, Xiaozhe and Li, Xiaoguang and Huang, Wenyong and Liao, Yi and
-            Wang, Yasheng and Lin, Jiashu and Jiang, Xin and Chen, Xiao and Liu, Qun},
-  year   = {2019},
-  eprint = {1909.00204}
-}"""
+    paper = "wei2019nezha"
+    on_values = True
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
         even_width("NEZHA", dim=self.dim)
         at_least("NEZHA", clip=self.clip)
         positive("NEZHA", base=self.base)
-
-    @property
-    def on_values(self) -> bool:
-        """Positions are added to the values as well."""
-        return True
 
     def constants(self) -> dict[str, np.ndarray]:
         """The vector of each distance."""

@@ -8,18 +8,17 @@ from typing import Any, ClassVar, final
 
 from posenc._core.arrays.array import Array, astype, device_of, product
 from posenc._core.arrays.linear import solved
-from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec, in_order
+from posenc.encodings.relative.base import HeadedRelativeSpec, Places, in_order
 
 TINY = 1e-6  # below the root of the squared length, as in the authors' code
 
 
 @final
 @dataclass(frozen=True)
-class PaTH(RelativeSpec):
+class PaTH(HeadedRelativeSpec):
     """PaTH attention (Yang et al. 2025, arXiv:2505.16381).
 
         scores[h, m, n] = q[m] . H[m] H[m - 1] … H[n + 1] k[n] / sqrt(d)
@@ -66,23 +65,7 @@ class PaTH(RelativeSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"direction": 0, "strength": 0, "bias": 0}
     example = Example({"count": 1})
-    bibtex = """@inproceedings{yang2025path,
-  title     = {PaTH Attention: Position Encoding via Accumulating Householder Transformations},
-  author    = {Yang, Songlin and Shen, Yikang and Wen, Kaiyue and Tan, Shawn and Mishra, Mayank and
-               Ren, Liliang and Panda, Rameswar and Kim, Yoon},
-  booktitle = {Advances in Neural Information Processing Systems},
-  year      = {2025},
-  eprint    = {2505.16381}
-}"""
-
-    def check(self) -> None:
-        """Raise `SpecError` when a number is below 1."""
-        at_least("PaTH", dim=self.dim, count=self.count)
-
-    @property
-    def heads(self) -> int:
-        """Number of heads."""
-        return self.count
+    paper = "yang2025path"
 
     def parameters(self) -> dict[str, Parameter]:
         """What gives each head its directions and strengths."""

@@ -12,7 +12,7 @@ import numpy as np
 from posenc._core.arrays.array import Array, astype, marked, product
 from posenc._core.arrays.linear import moveaxis
 from posenc._core.arrays.lookups import along, gather
-from posenc._core.errors import PositionError, mismatch
+from posenc._core.errors import bad_position
 from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
@@ -67,29 +67,14 @@ class PositionSensitive(RelativeSpec):
     init: Init = Init(scale=0.02)
 
     example = Example({"length": 64})
-    bibtex = """@inproceedings{wang2020axial,
-  title     = {{Axial-DeepLab}: Stand-Alone Axial-Attention for Panoptic Segmentation},
-  author    = {Wang, Huiyu and Zhu, Yukun and Green, Bradley and Adam, Hartwig and Yuille, Alan and
-               Chen, Liang-Chieh},
-  booktitle = {European Conference on Computer Vision},
-  year      = {2020},
-  eprint    = {2003.07853}
-}"""
+    paper = "wang2020axial"
+    scale = 1.0  # the scores are left as they are
+    on_values = True
 
     def check(self) -> None:
         """Raise `SpecError` when a number is below 1."""
         wide = self.dim if self.value_dim is None else self.value_dim
         at_least("PositionSensitive", dim=self.dim, length=self.length, value_dim=wide)
-
-    @property
-    def scale(self) -> float:
-        """1: the scores are left as they are."""
-        return 1.0
-
-    @property
-    def on_values(self) -> bool:
-        """Positions are added to the values as well."""
-        return True
 
     def parameters(self) -> dict[str, Parameter]:
         """A vector for each offset, for queries, keys and values."""
@@ -103,7 +88,7 @@ class PositionSensitive(RelativeSpec):
         far = np.abs(k[0] - q[0])
         if far.size and far.max() >= self.length:
             expected = f"offsets below the length, {self.length}"
-            raise PositionError(mismatch("PositionSensitive: positions", expected, int(far.max())))
+            raise bad_position("PositionSensitive: positions", expected, int(far.max()))
 
     def _rows(self, at: Places, xp: Any) -> tuple[Array, Array]:
         """The row of each offset, and where there is none."""

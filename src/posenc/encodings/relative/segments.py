@@ -7,16 +7,15 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 from posenc._core.arrays.array import Array, astype, product
-from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec
+from posenc.encodings.relative.base import HeadedRelativeSpec, Places
 
 
 @final
 @dataclass(frozen=True)
-class RelativeSegments(RelativeSpec):
+class RelativeSegments(HeadedRelativeSpec):
     """Relative segment encodings (Yang et al. 2019, arXiv:1906.08237, section 2.5).
 
         scores[h, m, n] += (q[m] + b[h]) . s[h, segment(m) != segment(n)]
@@ -58,29 +57,8 @@ class RelativeSegments(RelativeSpec):
     example = Example(
         {"count": 1, "init": Init(scale=1.0)}, unsuited="Its positions are numbers of segments."
     )
-    bibtex = """@inproceedings{yang2019xlnet,
-  title     = {{XLNet}: Generalized Autoregressive Pretraining for Language Understanding},
-  author    = {Yang, Zhilin and Dai, Zihang and Yang, Yiming and Carbonell, Jaime and
-               Salakhutdinov, Ruslan and Le, Quoc V.},
-  booktitle = {Advances in Neural Information Processing Systems},
-  volume    = {32},
-  year      = {2019},
-  eprint    = {1906.08237}
-}"""
-
-    def check(self) -> None:
-        """Raise `SpecError` when a number is below 1."""
-        at_least("RelativeSegments", dim=self.dim, count=self.count)
-
-    @property
-    def heads(self) -> int:
-        """Number of heads."""
-        return self.count
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """The only axis, that of segments."""
-        return ("segment",)
+    paper = "yang2019xlnet"
+    axes = ("segment",)
 
     def parameters(self) -> dict[str, Parameter]:
         """A bias on the query, and the vectors of the same segment and of another."""

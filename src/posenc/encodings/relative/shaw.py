@@ -9,7 +9,6 @@ from typing import Any, Literal, final
 from posenc._core.arrays.array import Array, astype, product
 from posenc._core.arrays.linear import moveaxis
 from posenc._core.arrays.lookups import along, gather
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
@@ -66,22 +65,16 @@ class Shaw(RelativeSpec):
     init: Init = Init(scale=0.02)
 
     example = Example({"clip": 16})
-    bibtex = """@inproceedings{shaw2018self,
-  title     = {Self-Attention with Relative Position Representations},
-  author    = {Shaw, Peter and Uszkoreit, Jakob and Vaswani, Ashish},
-  booktitle = {Conference of the North American Chapter of the Association for Computational
-               Linguistics},
-  year      = {2018},
-  eprint    = {1803.02155}
-}"""
+    paper = "shaw2018self"
 
     def check(self) -> None:
         """Raise `SpecError` when there are no distances."""
         at_least("Shaw", dim=self.dim)
         first, last = self.ends
         if not first <= 0 <= last:
-            expected = "a distance of at least 0, or the first and last one around 0"
-            raise SpecError(mismatch("Shaw: clip", expected, self.clip))
+            raise self._mismatch(
+                "clip", "a distance of at least 0, or the first and last one around 0"
+            )
 
     @property
     def ends(self) -> tuple[int, int]:

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 
 from posenc._core.arrays.array import Array, astype, product
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
@@ -18,12 +17,12 @@ from posenc._core.spec.checks import at_least, even_width, positive
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec
+from posenc.encodings.relative.base import HeadedRelativeSpec, Places
 
 
 @final
 @dataclass(frozen=True)
-class TENER(RelativeSpec):
+class TENER(HeadedRelativeSpec):
     """Direction- and distance-aware attention (Yan, Deng, Li and Qiu 2019, arXiv:1911.04474).
 
         paper   scores[h, m, n] = (q + u[h]) . k + (q + v[h]) . R(m - n)
@@ -73,12 +72,7 @@ class TENER(RelativeSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"u": 0, "v": 0}
     example = Example({"count": 1})
-    bibtex = """@misc{yan2019tener,
-  title  = {{TENER}: Adapting Transformer Encoder for Named Entity Recognition},
-  author = {Yan, Hang and Deng, Bocao and Li, Xiaonan and Qiu, Xipeng},
-  year   = {2019},
-  eprint = {1911.04474}
-}"""
+    paper = "yan2019tener"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
@@ -87,13 +81,9 @@ class TENER(RelativeSpec):
         even_width("TENER", least, dim=self.dim)
         positive("TENER", base=self.base)
         if self.ladder.cos_shift:
-            expected = "0, as sines and cosines of one angle are summed"
-            raise SpecError(mismatch("TENER: ladder.cos_shift", expected, self.ladder.cos_shift))
-
-    @property
-    def heads(self) -> int:
-        """Number of heads."""
-        return self.count
+            raise self._mismatch(
+                "ladder.cos_shift", "0, as sines and cosines of one angle are summed"
+            )
 
     @property
     def scale(self) -> float:

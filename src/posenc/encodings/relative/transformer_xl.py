@@ -10,21 +10,20 @@ import numpy as np
 
 from posenc._core.arrays.array import Array, arange, astype, device_of, product
 from posenc._core.arrays.lookups import along
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
 from posenc._core.numeric.phase import cos_sin
-from posenc._core.spec.checks import at_least, positive
+from posenc._core.spec.checks import positive
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec
+from posenc.encodings.relative.base import HeadedRelativeSpec, Places
 
 
 @final
 @dataclass(frozen=True)
-class TransformerXL(RelativeSpec):
+class TransformerXL(HeadedRelativeSpec):
     """Relative positions of Transformer-XL (Dai et al. 2019, arXiv:1901.02860).
 
         scores[h, m, n] = ((q + u[h]) . k + (q + v[h]) . W[h] R(m - n)) / sqrt(d)
@@ -82,34 +81,20 @@ class TransformerXL(RelativeSpec):
 
     by_head: ClassVar[Mapping[str, int]] = {"u": 0, "v": 0, "projection": 0}
     example = Example({"count": 1, "width": 64})
-    bibtex = """@inproceedings{dai2019transformerxl,
-  title     = {{Transformer-XL}: Attentive Language Models beyond a Fixed-Length Context},
-  author    = {Dai, Zihang and Yang, Zhilin and Yang, Yiming and Carbonell, Jaime and
-               Le, Quoc V. and Salakhutdinov, Ruslan},
-  booktitle = {Annual Meeting of the Association for Computational Linguistics},
-  year      = {2019},
-  eprint    = {1901.02860}
-}"""
+    paper = "dai2019transformerxl"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
-        at_least("TransformerXL", dim=self.dim, count=self.count)
+        super().check()
         if self.width < 2 or self.width % 2:
-            raise SpecError(mismatch("TransformerXL: width", "an even number", self.width))
+            raise self._mismatch("width", "an even number")
         positive("TransformerXL", base=self.base)
         if self.ladder.cos_shift:
-            expected = "0, as sines and cosines of one angle are summed"
-            raise SpecError(
-                mismatch("TransformerXL: ladder.cos_shift", expected, self.ladder.cos_shift)
+            raise self._mismatch(
+                "ladder.cos_shift", "0, as sines and cosines of one angle are summed"
             )
         if self.clamp is not None and not 0 < self.clamp < 2**20:
-            expected = "a distance of at least 1, below 2**20"
-            raise SpecError(mismatch("TransformerXL: clamp", expected, self.clamp))
-
-    @property
-    def heads(self) -> int:
-        """Number of heads."""
-        return self.count
+            raise self._mismatch("clamp", "a distance of at least 1, below 2**20")
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the pairs of the table R."""

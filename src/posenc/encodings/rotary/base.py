@@ -18,6 +18,7 @@ class RotarySpec(Spec, ABC):
     """An encoding that turns pairs of channels by angles that are linear in the position."""
 
     kind: ClassVar[Literal["rotary"]] = "rotary"
+    by_head: ClassVar[Mapping[str, int]] = {}  # the axis of heads in constants and parameters
     quarters: ClassVar[int] = 0  # quarter turns that a query makes besides those of its position
     dim: int
     if MYPY:
@@ -56,11 +57,6 @@ class RotarySpec(Spec, ABC):
     def per_head(self) -> int | None:
         """The number of heads, where each has frequencies or other numbers of its own."""
         return None
-
-    @property
-    def by_head(self) -> Mapping[str, int]:
-        """The constants and parameters with an axis of heads: its place, by name."""
-        return {}
 
     @property
     def output_dim(self) -> int:
@@ -168,16 +164,12 @@ class SpatialRotarySpec(RotarySpec, ABC):
 
     heads: int
     space: tuple[str, ...]
+    coordinates = "real"
 
     @property
     def axes(self) -> tuple[str, ...]:
         """Names of the axes of a position."""
         return self.space
-
-    @property
-    def coordinates(self) -> Literal["integer", "real"]:
-        """Positions may be real numbers."""
-        return "real"
 
     @property
     def per_head(self) -> int | None:

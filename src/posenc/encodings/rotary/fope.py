@@ -7,12 +7,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
 from posenc._core.arrays.array import astype, device_of, product
-from posenc._core.errors import ArgumentError, SpecError, mismatch
+from posenc._core.errors import bad_argument
 from posenc._core.numeric.ladder import Ladder, context, pi
 from posenc._core.numeric.phase import cos_sin, steps
 from posenc._core.spec.checks import at_least, positive
@@ -86,25 +86,19 @@ class FoPE(RotarySpec):
     still: Literal["doubled", "plain"] = "doubled"
 
     example = Example({"heads": 1, "length": 512})
-    bibtex = """@inproceedings{hua2025fope,
-  title     = {Fourier Position Embedding: Enhancing Attention's Periodic Extension for Length
-               Generalization},
-  author    = {Hua, Ermo and Jiang, Che and Lv, Xingtai and Zhang, Kaiyan and Sun, Youbang and
-               Fan, Yuchen and Zhu, Xuekai and Qi, Biqing and Ding, Ning and Zhou, Bowen},
-  booktitle = {International Conference on Machine Learning},
-  year      = {2025},
-  eprint    = {2412.17739}
-}"""
+    paper = "hua2025fope"
+    by_head: ClassVar[Mapping[str, int]] = {"cos_weight": 0, "sin_weight": 0}
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
         if self.dim < 4 or self.dim % 4:
-            raise SpecError(mismatch("FoPE: dim", "a multiple of 4", self.dim))
+            raise self._mismatch("dim", "a multiple of 4")
         at_least("FoPE", heads=self.heads)
         positive("FoPE", base=self.base)
         if self.length < 7:
-            expected = "at least 7 positions, which the fastest wave needs for a turn"
-            raise SpecError(mismatch("FoPE: length", expected, self.length))
+            raise self._mismatch(
+                "length", "at least 7 positions, which the fastest wave needs for a turn"
+            )
         at_least("FoPE", 0, gain=self.gain)
         self.channels.sizes(self.pairs)
 
@@ -112,11 +106,6 @@ class FoPE(RotarySpec):
     def per_head(self) -> int | None:
         """The number of heads."""
         return self.heads
-
-    @property
-    def by_head(self) -> Mapping[str, int]:
-        """The weights have an axis of heads."""
-        return {"cos_weight": 0, "sin_weight": 0}
 
     @property
     def waves(self) -> tuple[Decimal, ...]:
@@ -172,8 +161,9 @@ class FoPE(RotarySpec):
     ) -> Array:
         """The rotated part of an input: (..., dim) -> (..., dim)."""
         if inverse:
-            todo = "Series of waves do not turn a pair by an angle."
-            raise ArgumentError(mismatch("FoPE: inverse", "False", inverse, todo))
+            raise bad_argument(
+                "FoPE: inverse", "False", inverse, "Series of waves do not turn a pair by an angle."
+            )
         return super().turned(x, cos, sin, role, constants, inverse=False, xp=xp)
 
 
@@ -185,7 +175,7 @@ def _weighted(waves: Array, weight: Array, xp: Any) -> Array:
         return product(waves, weight[:, 0, ...], xp=xp)
     if len(waves.shape) > 1 and waves.shape[-2] != 1:
         expected = "positions that all heads share, where heads stand after the sequence"
-        raise ArgumentError(mismatch("FoPE: positions", expected, f"{waves.shape[-2]} of a token"))
+        raise bad_argument("FoPE: positions", expected, f"{waves.shape[-2]} of a token")
     heads, count, pairs = weight.shape
     side_by_side = xp.reshape(xp.permute_dims(weight, (1, 0, 2)), (count, heads * pairs))
     found = product(waves[..., 0, :], side_by_side, xp=xp)

@@ -8,11 +8,10 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from statistics import NormalDist
-from typing import Any, NamedTuple, final
+from typing import Any, ClassVar, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.ladder import Ladder, context
 from posenc._core.numeric.mixing import DenseMatrix
 from posenc._core.spec.checks import at_least, distinct, even_width, positive
@@ -81,12 +80,8 @@ class GoldenGateRoPE(SpatialRotarySpec):
     space: tuple[str, ...] = ("x", "y")
 
     example = Example({"heads": 1, "lowest": 0.01, "highest": 1.0})
-    bibtex = """@misc{xiong2025ndrope,
-  title        = {On n-dimensional Rotary Positional Embeddings},
-  author       = {Xiong, Jerry},
-  year         = {2025},
-  howpublished = {\\url{https://jerryxio.ng/posts/nd-rope/}}
-}"""
+    paper = "xiong2025ndrope"
+    by_head: ClassVar[Mapping[str, int]] = {"step": 1, "whole": 1, "slope": 1}
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
@@ -94,14 +89,9 @@ class GoldenGateRoPE(SpatialRotarySpec):
         at_least("GoldenGateRoPE", heads=self.heads)
         positive("GoldenGateRoPE", "a positive frequency", lowest=self.lowest, highest=self.highest)
         if not 0 <= self.still <= 1:
-            raise SpecError(mismatch("GoldenGateRoPE: still", "a share from 0 to 1", self.still))
+            raise self._mismatch("still", "a share from 0 to 1")
         distinct("GoldenGateRoPE", space=self.space)
         self.channels.sizes(self.pairs)
-
-    @property
-    def by_head(self) -> Mapping[str, int]:
-        """The constants have an axis of heads."""
-        return dict.fromkeys(("step", "whole", "slope"), 1)
 
     @property
     def matrix(self) -> DenseMatrix:

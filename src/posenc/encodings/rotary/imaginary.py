@@ -65,13 +65,8 @@ class ImaginaryRoPE(RotarySpec):
     ladder: Ladder = Ladder()
 
     quarters: ClassVar[int] = -1
-    bibtex = """@article{liu2025beyond,
-  title   = {Beyond Real: Imaginary Extension of Rotary Position Embeddings for Long-Context LLMs},
-  author  = {Liu, Xiaoran and Song, Yuerong and Liu, Zhigeng and Huang, Zengfeng and Guo, Qipeng and
-             Liu, Zhaoxiang and Lian, Shiguo and He, Ziwei and Qiu, Xipeng},
-  journal = {arXiv preprint arXiv:2512.07525},
-  year    = {2025}
-}"""
+    paper = "liu2025beyond"
+    sided = True  # queries turn further
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
@@ -81,11 +76,6 @@ class ImaginaryRoPE(RotarySpec):
     def rope(self) -> RoPE:
         """The rotation of the keys."""
         return RoPE(self.dim, pairing=self.pairing, base=self.base, ladder=self.ladder)
-
-    @property
-    def sided(self) -> bool:
-        """Whether queries and keys are treated differently: queries turn further."""
-        return True
 
     @property
     def matrix(self) -> PhaseMatrix:

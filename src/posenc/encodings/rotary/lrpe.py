@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
-from typing import Any, Literal, NamedTuple, final
+from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, SpecError, mismatch
+from posenc._core.errors import bad_argument
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.mixing import DenseMatrix
 from posenc._core.numeric.phase import cos_sin
@@ -81,27 +81,21 @@ class LRPE(RotarySpec):
     learned: Literal["nothing", "frequencies"] = "nothing"
 
     example = Example({"heads": 1})
-    bibtex = """@article{qin2023lrpe,
-  title   = {Linearized Relative Positional Encoding},
-  author  = {Qin, Zhen and Sun, Weixuan and Lu, Kaiyue and Deng, Hui and Li, Dongxu and
-             Han, Xiaodong and Dai, Yuchao and Kong, Lingpeng and Zhong, Yiran},
-  journal = {Transactions on Machine Learning Research},
-  year    = {2023},
-  eprint  = {2307.09270}
-}"""
+    paper = "qin2023lrpe"
+    by_head: ClassVar[Mapping[str, int]] = {"step": 1, "frequencies": 0}
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
         if self.dim < 1 or (self.form == "turned" and self.dim % 2):
-            expected = "an even width if turned, at least 1 if doubled"
-            raise SpecError(mismatch("LRPE: dim", expected, self.dim))
+            raise self._mismatch("dim", "an even width if turned, at least 1 if doubled")
         at_least("LRPE", heads=self.heads)
         positive("LRPE", base=self.base)
         if self.form == "turned":
             self.channels.sizes(self.pairs)
         elif self.channels.blocks:
-            expected = "a pairing in one block if doubled"
-            raise SpecError(mismatch("LRPE: pairing", expected, self.channels.blocks))
+            raise self._mismatch(
+                "pairing", "a pairing in one block if doubled", self.channels.blocks
+            )
 
     @property
     def pairs(self) -> int:
@@ -117,11 +111,6 @@ class LRPE(RotarySpec):
     def per_head(self) -> int | None:
         """The number of heads."""
         return self.heads
-
-    @property
-    def by_head(self) -> Mapping[str, int]:
-        """The constants, or the frequencies, have an axis of heads."""
-        return {"step": 1, "frequencies": 0}
 
     @property
     def sided(self) -> bool:
@@ -176,8 +165,9 @@ class LRPE(RotarySpec):
         if self.form == "turned":
             return super().turned(x, cos, sin, role, constants, inverse=inverse, xp=xp)
         if inverse:
-            todo = "Only half of what a doubled form gives came in."
-            raise ArgumentError(mismatch("LRPE: inverse", "False", inverse, todo))
+            raise bad_argument(
+                "LRPE: inverse", "False", inverse, "Only half of what a doubled form gives came in."
+            )
         return lift(x, cos, sin, self.channels, xp=xp)
 
 

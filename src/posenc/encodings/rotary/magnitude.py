@@ -6,7 +6,6 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec.checks import positive
 from posenc._core.spec.spec import Value
 
@@ -49,7 +48,7 @@ class Temperature(Value):
     def check(self) -> None:
         """Raise `SpecError` for a length without a logarithm."""
         if self.length < 2:
-            raise SpecError(mismatch("Temperature: length", "at least 2 positions", self.length))
+            raise self._mismatch("length", "at least 2 positions")
 
     def factors(self, positions: Array, *, dtype: Any, xp: Any) -> Array:
         """The factor at each position: integers (...) -> (...) in `dtype`."""

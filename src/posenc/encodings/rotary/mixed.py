@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec.checks import at_least, distinct, even_width, positive
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
@@ -71,13 +70,8 @@ class MixedRoPE(SpatialRotarySpec):
     init: Literal["rotated", "axial", "normal"] = "rotated"
 
     example = Example({"heads": 1})
-    bibtex = """@inproceedings{heo2024ropevit,
-  title     = {Rotary Position Embedding for Vision Transformer},
-  author    = {Heo, Byeongho and Park, Song and Han, Dongyoon and Yun, Sangdoo},
-  booktitle = {ECCV},
-  year      = {2024},
-  eprint    = {2403.13298}
-}"""
+    paper = "heo2024ropevit"
+    by_head: ClassVar[Mapping[str, int]] = {"frequencies": 0}
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
@@ -88,17 +82,12 @@ class MixedRoPE(SpatialRotarySpec):
         distinct("MixedRoPE", "distinct names", space=names)
         if self.init == "rotated" and (len(names) != 2 or self.pairs % 2):
             expected = "two axes and an even number of pairs"
-            received = f"{names} and {self.pairs}"
-            raise SpecError(mismatch("MixedRoPE: init='rotated'", expected, received))
+            raise self._mismatch("init='rotated'", expected, f"{names} and {self.pairs}")
         if self.init == "axial" and self.pairs % len(names):
-            expected = f"a number of pairs divisible by {len(names)}"
-            raise SpecError(mismatch("MixedRoPE: init='axial'", expected, self.pairs))
+            raise self._mismatch(
+                "init='axial'", f"a number of pairs divisible by {len(names)}", self.pairs
+            )
         self.channels.sizes(self.pairs)
-
-    @property
-    def by_head(self) -> Mapping[str, int]:
-        """The frequencies have an axis of heads."""
-        return {"frequencies": 0}
 
     def parameters(self) -> dict[str, Parameter]:
         """The frequencies of each head; they begin as `init` says."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import TYPE_CHECKING, Any, Literal, final, get_args
 
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec.spec import Value
 
 Array = Any
@@ -64,9 +63,9 @@ class Pairing(Value):
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
         if len(set(self.targets)) != len(self.targets):
-            raise SpecError(mismatch("Pairing: targets", "each target once", self.targets))
+            raise self._mismatch("targets", "each target once")
         if any(block < 1 for block in self.blocks):
-            raise SpecError(mismatch("Pairing: blocks", "at least one pair in each", self.blocks))
+            raise self._mismatch("blocks", "at least one pair in each")
 
     def word(self) -> str:
         """The order alone, which specs take for a pairing that is plain otherwise."""
@@ -78,7 +77,7 @@ class Pairing(Value):
             return (pairs,)
         if sum(self.blocks) != pairs:
             received = f"{self.blocks}, which add up to {sum(self.blocks)}"
-            raise SpecError(mismatch("Pairing: blocks", f"{pairs} pairs in all", received))
+            raise self._mismatch("blocks", f"{pairs} pairs in all", received)
         return self.blocks
 
     def channels(self, dim: int) -> tuple[tuple[int, int], ...]:

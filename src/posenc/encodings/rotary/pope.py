@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
 from posenc._core.arrays.array import astype
-from posenc._core.errors import ArgumentError, SpecError, mismatch
+from posenc._core.errors import bad_argument
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
@@ -83,13 +83,9 @@ class PoPE(RotarySpec):
     offset: Literal["zero", "uniform", "none"] = "zero"
 
     example = Example({"heads": 1})
-    bibtex = """@article{gopalakrishnan2025pope,
-  title   = {Decoupling the "What" and "Where" With Polar Coordinate Positional Embeddings},
-  author  = {Gopalakrishnan, Anand and Csord{\\'a}s, R{\\'o}bert and Schmidhuber, J{\\"u}rgen and
-             Mozer, Michael C.},
-  journal = {arXiv preprint arXiv:2509.10534},
-  year    = {2025}
-}"""
+    paper = "gopalakrishnan2025pope"
+    by_head: ClassVar[Mapping[str, int]] = {"delta": 0}
+    sided = True  # keys have the offsets
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
@@ -97,8 +93,7 @@ class PoPE(RotarySpec):
         at_least("PoPE", heads=self.heads)
         positive("PoPE", base=self.base)
         if self.channels.blocks:
-            expected = "a pairing in one block"
-            raise SpecError(mismatch("PoPE: pairing", expected, self.channels.blocks))
+            raise self._mismatch("pairing", "a pairing in one block", self.channels.blocks)
 
     @property
     def pairs(self) -> int:
@@ -114,16 +109,6 @@ class PoPE(RotarySpec):
     def per_head(self) -> int | None:
         """The number of heads, where keys have offsets."""
         return None if self.offset == "none" else self.heads
-
-    @property
-    def by_head(self) -> Mapping[str, int]:
-        """The offsets have an axis of heads."""
-        return {"delta": 0}
-
-    @property
-    def sided(self) -> bool:
-        """Whether queries and keys are treated differently: keys have the offsets."""
-        return True
 
     @property
     def matrix(self) -> PhaseMatrix:
@@ -166,8 +151,9 @@ class PoPE(RotarySpec):
     ) -> Array:
         """The rotated part of an input, (..., dim) -> (..., 2 dim)."""
         if inverse:
-            todo = "Sizes lose the sign of what came in."
-            raise ArgumentError(mismatch("PoPE: inverse", "False", inverse, todo))
+            raise bad_argument(
+                "PoPE: inverse", "False", inverse, "Sizes lose the sign of what came in."
+            )
         if role == "key" and self.offset != "none":
             delta = astype(constants["delta"], x.dtype, xp)
             delta = xp.where(delta > 0, xp.zeros_like(delta), delta)

@@ -9,7 +9,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, SpecError, mismatch
+from posenc._core.errors import bad_argument, bad_spec
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
@@ -84,13 +84,7 @@ class RoPE(RotarySpec):
     magnitude: RotaryMagnitude = RotaryMagnitude()
     phase: Literal["exact", "float32", "real"] = "exact"
 
-    bibtex = """@article{su2021roformer,
-  title   = {{RoFormer}: Enhanced Transformer with Rotary Position Embedding},
-  author  = {Su, Jianlin and Lu, Yu and Pan, Shengfeng and Murtadha, Ahmed and Wen, Bo and
-             Liu, Yunfeng},
-  journal = {arXiv preprint arXiv:2104.09864},
-  year    = {2021}
-}"""
+    paper = "su2021roformer"
 
     def __post_init__(self) -> None:  # type: ignore[override]  # see `PairingField`
         if isinstance(self.scaling, Scaling):
@@ -106,30 +100,28 @@ class RoPE(RotarySpec):
         self.channels.sizes(self.pairs)
         layout = self.arrangement.layout(self.pairs)
         if isinstance(self.base, tuple) and len(self.base) != len(self.axes):
-            expected = f"one base for each of the axes {self.axes}"
-            raise SpecError(mismatch("RoPE: base", expected, f"{len(self.base)} of them"))
-        if self.arrangement.pad is not None:
-            raise SpecError(
-                mismatch("RoPE: arrangement", "no `pad`: rotations have no rows", "pad")
+            raise self._mismatch(
+                "base", f"one base for each of the axes {self.axes}", f"{len(self.base)} of them"
             )
+        if self.arrangement.pad is not None:
+            raise self._mismatch("arrangement", "no `pad`: rotations have no rows", "pad")
         if self.ladder.cos_shift:
             expected = "one frequency for the cosine and sine of a pair"
-            raise SpecError(
-                mismatch("RoPE: ladder", expected, f"cos_shift={self.ladder.cos_shift}")
-            )
+            raise self._mismatch("ladder", expected, f"cos_shift={self.ladder.cos_shift}")
         why = contradiction(self.scalings)
         if why:
             todo = "Each of them extends the context by itself."
-            raise SpecError(mismatch("RoPE: scaling", "rules that go together", why, todo))
+            raise self._mismatch("scaling", "rules that go together", why, todo)
         for scaling in self.scalings:
             if scaling.geometric and (self.ladder.spacing != "geometric" or 1 in self.bases):
                 expected = f"a geometric ladder, as {type(scaling).__name__} needs its base"
-                received = f"spacing={self.ladder.spacing!r} with base {self.base}"
-                raise SpecError(mismatch("RoPE: ladder", expected, received))
+                raise self._mismatch(
+                    "ladder", expected, f"spacing={self.ladder.spacing!r} with base {self.base}"
+                )
             factor = getattr(scaling, "factor", None)
             if isinstance(factor, tuple) and len(factor) != len(layout.counts):
                 expected = f"{len(layout.counts)} factors, one for each axis"
-                raise SpecError(mismatch(f"{type(scaling).__name__}: factor", expected, factor))
+                raise bad_spec(f"{type(scaling).__name__}: factor", expected, factor)
 
     @property
     def scalings(self) -> tuple[Scaling, ...]:
@@ -183,9 +175,7 @@ class RoPE(RotarySpec):
             return self
         if not isinstance(length, (int, np.integer)):
             todo = "Pass it to the verb: posenc.rotate(spec, x, length=...)."
-            raise ArgumentError(
-                mismatch("RoPE.at: length", "a number", type(length).__name__, todo)
-            )
+            raise bad_argument("RoPE.at: length", "a number", type(length).__name__, todo)
         first, last = lengths
         # Lengths of one set of frequencies are one spec, and one compiled graph.
         length = max(length, first) if last is None else min(max(length, first), last)
@@ -224,9 +214,7 @@ class RoPE(RotarySpec):
         if self.needs_length:
             caller = " and ".join(type(s).__name__ for s in self.scalings if s.needs_length)
             todo = "Pass `length=` to the verb, or fix it: `spec.at(length)`."
-            raise ArgumentError(
-                mismatch(f"RoPE with {caller}", "the length of the sequence", None, todo)
-            )
+            raise bad_argument(f"RoPE with {caller}", "the length of the sequence", None, todo)
 
     @property
     def matrix(self) -> PhaseMatrix:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
 from posenc._core.arrays.array import arange, astype, device_of, product
 from posenc._core.arrays.linear import moveaxis
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec.checks import at_least, distinct, even_width, positive
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
@@ -85,18 +84,9 @@ class STRING(SpatialRotarySpec):
     spread: float = 0.02
 
     example = Example({"heads": 1})
-    bibtex = """@inproceedings{schenck2025string,
-  title   = {Learning the {RoPEs}: Better {2D} and {3D} Position Encodings with {STRING}},
-  author  = {Schenck, Connor and Reid, Isaac and Jacob, Mithun George and Bewley, Alex and
-             Ainslie, Joshua and Rendleman, David and Jain, Deepali and Sharma, Mohit and
-             Dubey, Kumar Avinava and Wahid, Ayzaan and Singh, Sumeet and Wagner, Ren{\\'e} and
-             Ding, Tianli and Fu, Chuyuan and Byravan, Arunkumar and Varley, Jake and
-             Gritsenko, Alexey and Minderer, Matthias and Kalashnikov, Dmitry and Tompson, Jonathan
-             and Sindhwani, Vikas and Choromanski, Krzysztof},
-  booktitle = {International Conference on Machine Learning},
-  year    = {2025},
-  eprint  = {2502.02562}
-}"""
+    paper = "schenck2025string"
+    by_head: ClassVar[Mapping[str, int]] = {"frequencies": 0, "generator": 0}
+    sided = True  # the basis turns as well
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
@@ -106,19 +96,10 @@ class STRING(SpatialRotarySpec):
         at_least("STRING", 0, spread=self.spread)
         distinct("STRING", space=self.space)
         if self.start == "axial" and self.pairs % len(self.space):
-            expected = f"a number of pairs divisible by {len(self.space)}"
-            raise SpecError(mismatch("STRING: start='axial'", expected, self.pairs))
+            raise self._mismatch(
+                "start='axial'", f"a number of pairs divisible by {len(self.space)}", self.pairs
+            )
         self.channels.sizes(self.pairs)
-
-    @property
-    def by_head(self) -> Mapping[str, int]:
-        """Both parameters have an axis of heads."""
-        return {"frequencies": 0, "generator": 0}
-
-    @property
-    def sided(self) -> bool:
-        """Whether cosines and sines alone do not tell what happens: the basis turns as well."""
-        return True
 
     def parameters(self) -> dict[str, Parameter]:
         """The frequencies and the generator of the basis of each head."""

@@ -10,7 +10,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.arrays.array import concrete
-from posenc._core.errors import PositionError, SpecError, mismatch
+from posenc._core.errors import bad_position
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
@@ -89,31 +89,19 @@ class XPos(RotarySpec):
     ladder: Ladder = Ladder()
     phase: Literal["exact", "float32"] = "exact"
 
-    bibtex = """@article{sun2022xpos,
-  title   = {A Length-Extrapolatable Transformer},
-  author  = {Sun, Yutao and Dong, Li and Patra, Barun and Ma, Shuming and Huang, Shaohan and
-             Benhaim, Alon and Chaudhary, Vishrav and Song, Xia and Wei, Furu},
-  journal = {arXiv preprint arXiv:2212.10554},
-  year    = {2022}
-}"""
+    paper = "sun2022xpos"
+    sided = True  # queries and keys grow against each other
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
         even_width("XPos", dim=self.dim)
         positive("XPos", base=self.base, scale=self.scale, gamma=self.gamma)
         if abs(self.centre) > 2**31:
-            raise SpecError(mismatch("XPos: centre", "at most 2**31 in size", self.centre))
+            raise self._mismatch("centre", "at most 2**31 in size")
         if self.ladder.cos_shift:
             expected = "one frequency for the cosine and sine of a pair"
-            raise SpecError(
-                mismatch("XPos: ladder", expected, f"cos_shift={self.ladder.cos_shift}")
-            )
+            raise self._mismatch("ladder", expected, f"cos_shift={self.ladder.cos_shift}")
         self.channels.sizes(self.pairs)
-
-    @property
-    def sided(self) -> bool:
-        """Whether queries and keys have sizes of their own: they grow against each other."""
-        return True
 
     @property
     def matrix(self) -> PhaseMatrix:
@@ -166,5 +154,6 @@ class XPos(RotarySpec):
                 f"positions within {reach} of {self.centre}, as the decay leaves {dtype} there"
             )
             todo = "Move the centre, or choose a larger scale."
-            received = f"{least + self.centre} to {most + self.centre}"
-            raise PositionError(mismatch("XPos", expected, received, todo))
+            raise bad_position(
+                "XPos", expected, f"{least + self.centre} to {most + self.centre}", todo
+            )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc._core.numeric.ladder import pi
 from posenc._core.numeric.matrix import PhaseMatrix
 from posenc._core.numeric.phase import steps, whole_turns
@@ -68,9 +68,10 @@ def phases_of(spec: Any) -> Phases:
     """The phases of a spec whose pairs read one axis each."""
     matrix = spec.matrix
     if not isinstance(matrix, PhaseMatrix):
-        expected = "pairs that read one axis each"
         todo = "Where every pair mixes the axes, no coordinate can be found by itself."
-        raise ArgumentError(mismatch(f"locate({type(spec).__name__})", expected, "a matrix", todo))
+        raise bad_argument(
+            f"locate({type(spec).__name__})", "pairs that read one axis each", "a matrix", todo
+        )
     layout = matrix.arrangement.layout(matrix.pairs)
     both = [matrix.frequencies(), matrix.frequencies(cosine=True)]
     return Phases(

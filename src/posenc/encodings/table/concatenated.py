@@ -8,7 +8,6 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.magnitude import Magnitude
 from posenc._core.spec.checks import width_of
 from posenc._core.spec.example import Example
@@ -59,28 +58,22 @@ class Concatenated(TableSpec):
     magnitude: Magnitude = Magnitude()
 
     example = Example({"table": Sinusoidal(64)})
-    bibtex = """@inproceedings{jaegle2021perceiver,
-  title     = {Perceiver: General Perception with Iterative Attention},
-  author    = {Jaegle, Andrew and Gimeno, Felix and Brock, Andrew and Zisserman, Andrew and
-               Vinyals, Oriol and Carreira, Jo{\\~a}o},
-  booktitle = {International Conference on Machine Learning},
-  year      = {2021},
-  eprint    = {2103.03206}
-}"""
+    paper = "jaegle2021perceiver"
 
     def check(self) -> None:
         """Raise `SpecError` when the parts do not fit."""
         width_of("Concatenated", dim=self.dim)
         if isinstance(self.table, Concatenated):
-            expected = "a table that is not itself appended"
-            raise SpecError(mismatch("Concatenated: table", expected, repr(self.table)))
+            raise self._mismatch("table", "a table that is not itself appended", repr(self.table))
         if self.table.embedding_scale != 1:
-            expected = "a table with embedding_scale=1"
             todo = "Put the factor into the magnitude of Concatenated."
-            raise SpecError(mismatch("Concatenated", expected, self.table.embedding_scale, todo))
+            raise self._mismatch(
+                "", "a table with embedding_scale=1", self.table.embedding_scale, todo
+            )
         if set(self.table.parameters()) & set(self.magnitude.parameters(self.table.dim)):
-            expected = "one learned factor on the table"
-            raise SpecError(mismatch("Concatenated", expected, "one here and one in `table`"))
+            raise self._mismatch(
+                "", "one learned factor on the table", "one here and one in `table`"
+            )
 
     @property
     def coordinates(self) -> Literal["integer", "real"]:

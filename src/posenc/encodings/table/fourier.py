@@ -10,7 +10,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.arrays.array import astype
-from posenc._core.errors import SpecError, mismatch
+from posenc._core.errors import bad_spec
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
@@ -90,17 +90,8 @@ class Fourier(TableSpec):
     raw: Literal["none", "first", "last"] = "none"
     phase: Literal["exact", "float32"] = "exact"
 
-    bibtex = """@inproceedings{tancik2020fourier,
-  title     = {Fourier Features Let Networks Learn High Frequency Functions in Low Dimensional
-               Domains},
-  author    = {Tancik, Matthew and Srinivasan, Pratul P. and Mildenhall, Ben and
-               Fridovich-Keil, Sara and Raghavan, Nithin and Singhal, Utkarsh and
-               Ramamoorthi, Ravi and Barron, Jonathan T. and Ng, Ren},
-  booktitle = {Advances in Neural Information Processing Systems},
-  volume    = {33},
-  year      = {2020},
-  eprint    = {2006.10739}
-}"""
+    paper = "tancik2020fourier"
+    coordinates = "real"
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
@@ -110,37 +101,35 @@ class Fourier(TableSpec):
             expected = "a width of two channels for each pair" + (
                 f", and {self.raw_width} for the coordinates" if self.raw_width else ""
             )
-            raise SpecError(mismatch("Fourier: dim", expected, self.dim))
+            raise bad_spec("Fourier: dim", expected, self.dim)
         if arrangement.start or arrangement.pad is not None:
-            todo = "Shift the positions themselves."
             received = f"start={arrangement.start}, pad={arrangement.pad}"
-            raise SpecError(mismatch("Fourier: arrangement", "start 0 and no pad", received, todo))
+            raise self._mismatch(
+                "arrangement", "start 0 and no pad", received, "Shift the positions themselves."
+            )
         mixed = isinstance(self.ladder, FrequencyMatrix | Gaussian)
         if mixed != (arrangement.rule == "mixed"):
             expected = "a matrix of frequencies with rule='mixed', and with no other"
-            received = f"{type(self.ladder).__name__} with rule={arrangement.rule!r}"
-            raise SpecError(mismatch("Fourier", expected, received))
+            raise self._mismatch(
+                "", expected, f"{type(self.ladder).__name__} with rule={arrangement.rule!r}"
+            )
         needed = {"axis": ("axial", "single"), "band": ("axial_cyclic", "single")}
         if self.blocks != "all" and arrangement.rule not in needed[self.blocks]:
             expected = f"rule={needed[self.blocks][0]!r} with blocks={self.blocks!r}"
-            raise SpecError(mismatch("Fourier: arrangement", expected, repr(arrangement.rule)))
+            raise self._mismatch("arrangement", expected, repr(arrangement.rule))
         for name in ("base", "ladder"):
             value = getattr(self, name)
             if isinstance(value, tuple) and len(value) != len(axes):
-                expected = f"one entry for each of the axes {axes}"
-                raise SpecError(mismatch(f"Fourier: {name}", expected, f"{len(value)} entries"))
+                raise self._mismatch(
+                    name, f"one entry for each of the axes {axes}", f"{len(value)} entries"
+                )
         bases = self.base if isinstance(self.base, tuple) else (self.base,)
         if any(base <= 0 for base in bases):
-            raise SpecError(mismatch("Fourier: base", "positive numbers", self.base))
+            raise self._mismatch("base", "positive numbers")
         if arrangement.rule in ("axial", "axial_cyclic"):
             shares = arrangement.shares(self.pairs)
             if self.blocks == "band" and len(set(shares)) > 1:
-                raise SpecError(mismatch("Fourier: arrangement", "as many bands per axis", shares))
-
-    @property
-    def coordinates(self) -> Literal["real"]:
-        """Positions may be real numbers."""
-        return "real"
+                raise self._mismatch("arrangement", "as many bands per axis", shares)
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.ladder import Ladder, context
 from posenc._core.numeric.mixing import DenseMatrix
 from posenc._core.spec.checks import positive
@@ -77,29 +76,18 @@ class GridCells(TableSpec):
         "points from corner to corner",
         "Its positions are places of a plane.",
     )
-    bibtex = """@inproceedings{mai2020space2vec,
-  title     = {Multi-Scale Representation Learning for Spatial Feature Distributions using Grid
-               Cells},
-  author    = {Mai, Gengchen and Janowicz, Krzysztof and Yan, Bo and Zhu, Rui and Cai, Ling and
-               Lao, Ni},
-  booktitle = {International Conference on Learning Representations},
-  year      = {2020},
-  eprint    = {2003.00824}
-}"""
+    paper = "mai2020space2vec"
+    coordinates = "real"
 
     def check(self) -> None:
         """Raise `SpecError` when the width or a scale cannot be."""
         if self.dim < 6 or self.dim % 6:
-            expected = "a multiple of 6, three waves of two channels for each scale"
-            raise SpecError(mismatch("GridCells: dim", expected, self.dim))
+            raise self._mismatch(
+                "dim", "a multiple of 6, three waves of two channels for each scale"
+            )
         positive("GridCells", "a positive length", shortest=self.shortest, longest=self.longest)
         if self.space[0] == self.space[1]:
-            raise SpecError(mismatch("GridCells: space", "two distinct names", self.space))
-
-    @property
-    def coordinates(self) -> Literal["real"]:
-        """Positions may be real numbers."""
-        return "real"
+            raise self._mismatch("space", "two distinct names")
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from posenc._core.arrays.array import astype, concrete, has_int64, marked
 from posenc._core.arrays.lookups import gather
-from posenc._core.errors import PositionError, SpecError, mismatch
+from posenc._core.errors import bad_position
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
@@ -90,41 +90,24 @@ class HashGrid(TableSpec):
         lambda: np.linspace((0, 0), (1, 1), 64),
         "points from corner to corner",
     )
-    bibtex = """@article{mueller2022instant,
-  title   = {Instant Neural Graphics Primitives with a Multiresolution Hash Encoding},
-  author  = {M{\\"u}ller, Thomas and Evans, Alex and Schied, Christoph and Keller, Alexander},
-  journal = {ACM Transactions on Graphics},
-  volume  = {41},
-  number  = {4},
-  year    = {2022},
-  eprint  = {2201.05989}
-}"""
+    paper = "mueller2022instant"
+    coordinates = "real"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
         if self.levels < 1 or self.dim < 1 or self.dim % self.levels:
-            expected = f"a multiple of the {self.levels} levels, at least 1"
-            raise SpecError(mismatch("HashGrid: dim", expected, self.dim))
+            raise self._mismatch("dim", f"a multiple of the {self.levels} levels, at least 1")
         if not 1 <= self.log2_size <= LARGEST_TABLE:
-            expected = f"from 1 to {LARGEST_TABLE}"
-            raise SpecError(mismatch("HashGrid: log2_size", expected, self.log2_size))
+            raise self._mismatch("log2_size", f"from 1 to {LARGEST_TABLE}")
         if not 1 <= self.coarsest <= self.finest < 2**30:
             expected = "1 <= coarsest <= finest < 2**30"
-            received = f"coarsest={self.coarsest}, finest={self.finest}"
-            raise SpecError(mismatch("HashGrid", expected, received))
+            raise self._mismatch("", expected, f"coarsest={self.coarsest}, finest={self.finest}")
         if self.levels == 1 and self.coarsest != self.finest:
             expected = "coarsest equal to finest where there is one level"
-            received = f"coarsest={self.coarsest}, finest={self.finest}"
-            raise SpecError(mismatch("HashGrid", expected, received))
+            raise self._mismatch("", expected, f"coarsest={self.coarsest}, finest={self.finest}")
         names = self.space
         if not 1 <= len(names) <= len(PRIMES) or len(set(names)) != len(names):
-            expected = f"one to {len(PRIMES)} distinct names"
-            raise SpecError(mismatch("HashGrid: space", expected, names))
-
-    @property
-    def coordinates(self) -> Literal["real"]:
-        """Positions are real numbers."""
-        return "real"
+            raise self._mismatch("space", f"one to {len(PRIMES)} distinct names", names)
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -221,7 +204,7 @@ class HashGrid(TableSpec):
         if known.size and (known.min() < 0 or known.max() > 1):
             worst = known.max() if known.max() > 1 else known.min()
             todo = "Normalise them, or clip what is rounded."
-            raise PositionError(mismatch("HashGrid: positions", "from 0 to 1", worst, todo))
+            raise bad_position("HashGrid: positions", "from 0 to 1", worst, todo)
         return None
 
 

@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
-from typing import Any, Literal, NamedTuple, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 
 from posenc._core.arrays.array import astype, concrete, marked
-from posenc._core.errors import PositionError, SpecError, mismatch
+from posenc._core.errors import bad_position
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.mixing import DenseMatrix
 from posenc._core.spec.checks import positive
@@ -75,34 +75,22 @@ class IntegratedFourier(TableSpec):
         "one mean with variances from 0 to 1",
         "Its positions are regions of space, with a variance.",
     )
-    bibtex = """@inproceedings{barron2021mipnerf,
-  title     = {{Mip-NeRF}: A Multiscale Representation for Anti-Aliasing Neural Radiance Fields},
-  author    = {Barron, Jonathan T. and Mildenhall, Ben and Tancik, Matthew and Hedman, Peter and
-               Martin-Brualla, Ricardo and Srinivasan, Pratul P.},
-  booktitle = {International Conference on Computer Vision},
-  year      = {2021},
-  eprint    = {2103.13415}
-}"""
+    paper = "barron2021mipnerf"
+    coordinates = "real"
 
     def check(self) -> None:
         """Raise `SpecError` when the width and the coordinates do not fit."""
         names = self.space
         if not names or len(set(self.axes)) != len(self.axes):
-            expected = "distinct names, none of them that of a variance"
-            raise SpecError(mismatch("IntegratedFourier: space", expected, names))
+            raise self._mismatch("space", "distinct names, none of them that of a variance", names)
         if self.dim < 2 or self.dim % (2 * len(names)):
-            expected = f"a multiple of {2 * len(names)}, two channels for each coordinate and band"
-            raise SpecError(mismatch("IntegratedFourier: dim", expected, self.dim))
+            raise self._mismatch(
+                "dim", f"a multiple of {2 * len(names)}, two channels for each coordinate and band"
+            )
         positive("IntegratedFourier", base=self.base)
         if self.ladder.cos_shift:
             expected = "one frequency for the sine and cosine of a band"
-            received = f"cos_shift={self.ladder.cos_shift}"
-            raise SpecError(mismatch("IntegratedFourier: ladder", expected, received))
-
-    @property
-    def coordinates(self) -> Literal["real"]:
-        """Positions may be real numbers."""
-        return "real"
+            raise self._mismatch("ladder", expected, f"cos_shift={self.ladder.cos_shift}")
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -147,8 +135,9 @@ class IntegratedFourier(TableSpec):
             return
         least = known[..., len(self.space) :].min()
         if least < 0:
-            expected = "variances of at least 0, after the means"
-            raise PositionError(mismatch("IntegratedFourier: positions", expected, least))
+            raise bad_position(
+                "IntegratedFourier: positions", "variances of at least 0, after the means", least
+            )
 
 
 class _Bands(NamedTuple):

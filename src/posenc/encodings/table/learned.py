@@ -13,7 +13,7 @@ import numpy as np
 
 from posenc._core.arrays.array import astype, concrete, fixed, library, marked
 from posenc._core.arrays.lookups import gather
-from posenc._core.errors import PositionError, SpecError, mismatch
+from posenc._core.errors import bad_position
 from posenc._core.numeric.magnitude import Magnitude
 from posenc._core.spec.checks import width_of
 from posenc._core.spec.example import Example
@@ -87,40 +87,33 @@ class Learned(TableSpec):
     magnitude: Magnitude = Magnitude()
 
     example = Example({"length": 64, "init": Init("normal", scale=1.0)})
-    bibtex = """@inproceedings{gehring2017convolutional,
-  title     = {Convolutional Sequence to Sequence Learning},
-  author    = {Gehring, Jonas and Auli, Michael and Grangier, David and Yarats, Denis and
-               Dauphin, Yann N.},
-  booktitle = {International Conference on Machine Learning},
-  year      = {2017},
-  eprint    = {1705.03122}
-}"""
+    paper = "gehring2017convolutional"
 
     def check(self) -> None:
         """Raise `SpecError` when lengths and widths do not fit."""
         lookup, lengths = self.lookup, self.lengths
         width_of("Learned", dim=self.dim)
         if min(lengths, default=0) < 1:
-            raise SpecError(mismatch("Learned: length", "at least 1 position", self.length))
+            raise self._mismatch("length", "at least 1 position")
         if len(lengths) == 1 and not isinstance(self.length, int):
-            todo = "Two spellings of one spec would not be equal."
-            raise SpecError(mismatch("Learned: length", str(lengths[0]), self.length, todo))
+            raise self._mismatch(
+                "length", str(lengths[0]), todo="Two spellings of one spec would not be equal."
+            )
         if lookup.rule != "flat" and len(lengths) != len(lookup.axes):
-            expected = f"one number for each of the axes {lookup.axes}"
-            raise SpecError(mismatch("Learned: length", expected, self.length))
+            raise self._mismatch("length", f"one number for each of the axes {lookup.axes}")
         if self.start < 0:
-            raise SpecError(mismatch("Learned: start", "at least 0 rows", self.start))
+            raise self._mismatch("start", "at least 0 rows")
         if lookup.rule == "grid" and (self.start or self.pad is not None):
             expected = "start=0 and pad=None where coordinates share one table"
-            raise SpecError(mismatch("Learned", expected, f"start={self.start}, pad={self.pad}"))
+            raise self._mismatch("", expected, f"start={self.start}, pad={self.pad}")
         if self.pad is not None and not 0 <= self.pad < self.start + min(self.limits):
-            expected = f"a row from 0 to {self.start + min(self.limits) - 1}"
-            raise SpecError(mismatch("Learned: pad", expected, self.pad))
+            raise self._mismatch("pad", f"a row from 0 to {self.start + min(self.limits) - 1}")
         shapes: dict[str, tuple[int, int]] = {}
         for name, shape in self._shapes():
             if shapes.setdefault(name, shape) != shape:
-                expected = f"one shape for the shared table {name!r}"
-                raise SpecError(mismatch("Learned", expected, f"{shapes[name]} and {shape}"))
+                raise self._mismatch(
+                    "", f"one shape for the shared table {name!r}", f"{shapes[name]} and {shape}"
+                )
         if isinstance(self.init, TableSpec):
             self._check_init(self.init)
 
@@ -133,7 +126,7 @@ class Learned(TableSpec):
             )
             expected += f" and {' or '.join(map(str, sorted({1, coordinates})))} axes"
             received = f"{type(init).__name__} of width {init.width} and axes {init.axes}"
-            raise SpecError(mismatch("Learned: init", expected, received))
+            raise self._mismatch("init", expected, received)
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -258,7 +251,7 @@ class Learned(TableSpec):
         caller = "Learned: positions" + (f" of {self.axes[axis]!r}" if len(self.axes) > 1 else "")
         expected = f"0 to {limit - 1}{pad}, as the usable length is {limit}"
         todo = "`posenc.extend` and `posenc.resize` make a table longer."
-        raise PositionError(mismatch(caller, expected, f"position {worst}", todo))
+        raise bad_position(caller, expected, f"position {worst}", todo)
 
 
 def _raveled(left: tuple[Array, int], right: tuple[Array, int]) -> tuple[Array, int]:

@@ -10,7 +10,6 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.arrays.array import astype, product
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec.checks import at_least, not_too_many, positive
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
@@ -82,36 +81,24 @@ class LearnedFourier(TableSpec):
         lambda: np.linspace((0, 0), (1, 1), 64),
         "points from corner to corner",
     )
-    bibtex = """@inproceedings{li2021learnable,
-  title     = {Learnable Fourier Features for Multi-Dimensional Spatial Positional Encoding},
-  author    = {Li, Yang and Si, Si and Li, Gang and Hsieh, Cho-Jui and Bengio, Samy},
-  booktitle = {Advances in Neural Information Processing Systems},
-  volume    = {34},
-  year      = {2021},
-  eprint    = {2106.02795}
-}"""
+    paper = "li2021learnable"
+    coordinates = "real"
 
     def check(self) -> None:
         """Raise `SpecError` when a width cannot be."""
         if self.groups < 1 or not self.space or len(self.space) % self.groups:
-            expected = "a number that divides that of the coordinates"
-            raise SpecError(mismatch("LearnedFourier: groups", expected, self.groups))
+            raise self._mismatch("groups", "a number that divides that of the coordinates")
         if len(set(self.space)) != len(self.space):
-            raise SpecError(mismatch("LearnedFourier: space", "distinct names", self.space))
+            raise self._mismatch("space", "distinct names")
         if self.dim < 1 or self.dim % self.groups:
-            expected = f"a multiple of the {self.groups} groups"
-            raise SpecError(mismatch("LearnedFourier: dim", expected, self.dim))
+            raise self._mismatch("dim", f"a multiple of the {self.groups} groups")
         if self.features < 2 or self.features % 2:
-            expected = "an even number, a cosine and a sine for each frequency"
-            raise SpecError(mismatch("LearnedFourier: features", expected, self.features))
+            raise self._mismatch(
+                "features", "an even number, a cosine and a sine for each frequency"
+            )
         at_least("LearnedFourier", hidden=self.hidden)
         not_too_many("LearnedFourier", "features and hidden units", self.features + self.hidden)
         positive("LearnedFourier", gamma=self.gamma)
-
-    @property
-    def coordinates(self) -> Literal["real"]:
-        """Positions may be real numbers."""
-        return "real"
 
     @property
     def axes(self) -> tuple[str, ...]:

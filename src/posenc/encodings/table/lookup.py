@@ -6,7 +6,6 @@ import keyword
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal, final
 
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.spec.checks import distinct
 from posenc._core.spec.spec import Value
 
@@ -69,10 +68,10 @@ class Lookup(Value):
         distinct("Lookup", axes=self.axes)
         if self.rule == "flat" and len(self.axes) != 1:
             todo = "Choose 'grid', 'factorised' or 'concatenated' to read by several coordinates."
-            raise SpecError(mismatch("Lookup", "one axis with rule='flat'", self.axes, todo))
+            raise self._mismatch("", "one axis with rule='flat'", self.axes, todo)
         for name in (*self.axes, *(self.tables or ())):
             if not name.isidentifier() or keyword.iskeyword(name):
-                raise SpecError(mismatch("Lookup", "identifiers as names", repr(name)))
+                raise self._mismatch("", "identifiers as names", repr(name))
         owners = {
             "tables": ("factorised", "concatenated"),
             "order": ("concatenated",),
@@ -81,19 +80,19 @@ class Lookup(Value):
         }
         for field, rules in owners.items():
             if getattr(self, field) and self.rule not in rules:
-                expected = f"it with rule {' or '.join(map(repr, rules))} alone"
-                raise SpecError(mismatch(f"Lookup: {field}", expected, repr(self.rule)))
+                raise self._mismatch(
+                    field, f"it with rule {' or '.join(map(repr, rules))} alone", repr(self.rule)
+                )
         if self.prefix < 0:
-            raise SpecError(mismatch("Lookup: prefix", "at least 0 rows", self.prefix))
+            raise self._mismatch("prefix", "at least 0 rows")
         for field in ("tables", "sizes"):
             given = getattr(self, field)
             if given is not None and len(given) != len(self.axes):
-                expected = f"{len(self.axes)} entries, one for each axis"
-                raise SpecError(mismatch(f"Lookup: {field}", expected, given))
+                raise self._mismatch(field, f"{len(self.axes)} entries, one for each axis", given)
         if self.sizes is not None and min(self.sizes) < 1:
-            raise SpecError(mismatch("Lookup: sizes", "at least 1 channel each", self.sizes))
+            raise self._mismatch("sizes", "at least 1 channel each")
         if self.order is not None and sorted(self.order) != sorted(self.axes):
-            raise SpecError(mismatch("Lookup: order", f"the names {self.axes}", self.order))
+            raise self._mismatch("order", f"the names {self.axes}")
 
     @property
     def shared(self) -> bool:
@@ -114,11 +113,13 @@ class Lookup(Value):
         sizes = self.sizes
         if sizes is None:
             if dim % count:
-                expected = f"a width divisible by the {count} axes"
-                raise SpecError(mismatch("Lookup", expected, dim, "Give `sizes`."))
+                raise self._mismatch(
+                    "", f"a width divisible by the {count} axes", dim, "Give `sizes`."
+                )
             sizes = (dim // count,) * count
         if sum(sizes) != dim:
-            received = f"{sizes}, which add up to {sum(sizes)}"
-            raise SpecError(mismatch("Lookup: sizes", f"{dim} channels in all", received))
+            raise self._mismatch(
+                "sizes", f"{dim} channels in all", f"{sizes}, which add up to {sum(sizes)}"
+            )
         by_name = dict(zip(self.order or self.axes, sizes, strict=True))
         return tuple(by_name[name] for name in self.axes)

@@ -8,7 +8,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.errors import SpecError, mismatch
+from posenc._core.errors import bad_spec
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.magnitude import Magnitude
@@ -80,15 +80,7 @@ class Sinusoidal(TableSpec):
     magnitude: Magnitude = Magnitude()
     phase: Literal["exact", "float32"] = "exact"
 
-    bibtex = """@inproceedings{vaswani2017attention,
-  title     = {Attention Is All You Need},
-  author    = {Vaswani, Ashish and Shazeer, Noam and Parmar, Niki and Uszkoreit, Jakob and
-               Jones, Llion and Gomez, Aidan N. and Kaiser, {\\L}ukasz and Polosukhin, Illia},
-  booktitle = {Advances in Neural Information Processing Systems},
-  volume    = {30},
-  year      = {2017},
-  eprint    = {1706.03762}
-}"""
+    paper = "vaswani2017attention"
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
@@ -104,7 +96,7 @@ class Sinusoidal(TableSpec):
         if not allowed[self.odd]:
             expected = f"another rule than odd={self.odd!r} for {self.pairs} pairs"
             todo = "'zero_pad' fills with zeros, 'cut' cuts to the width."
-            raise SpecError(mismatch("Sinusoidal", expected, f"dim={self.dim}", todo))
+            raise bad_spec("Sinusoidal", expected, f"dim={self.dim}", todo)
         self._check_axes()
 
     def _check_axes(self) -> None:
@@ -116,8 +108,9 @@ class Sinusoidal(TableSpec):
         if not blocks or 2 * sum(blocks[:-1]) >= self.dim:
             lost = (arrangement.order or arrangement.axes)[-1]
             expected = f"a width with room for each of the axes {self.axes}"
-            todo = f"Nothing would be left for {lost!r}: use a wider table."
-            raise SpecError(mismatch("Sinusoidal: dim", expected, self.dim, todo))
+            raise self._mismatch(
+                "dim", expected, todo=f"Nothing would be left for {lost!r}: use a wider table."
+            )
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -66,26 +66,13 @@ class SoftPosition(TableSpec):
         lambda: np.linspace((0, 0), (1, 1), 64),
         "points from corner to corner",
     )
-    bibtex = """@inproceedings{locatello2020slot,
-  title     = {Object-Centric Learning with Slot Attention},
-  author    = {Locatello, Francesco and Weissenborn, Dirk and Unterthiner, Thomas and
-               Mahendran, Aravindh and Heigold, Georg and Uszkoreit, Jakob and
-               Dosovitskiy, Alexey and Kipf, Thomas},
-  booktitle = {Advances in Neural Information Processing Systems},
-  volume    = {33},
-  year      = {2020},
-  eprint    = {2006.15055}
-}"""
+    paper = "locatello2020slot"
+    coordinates = "real"
 
     def check(self) -> None:
         """Raise `SpecError` when the width or the names cannot be."""
         width_of("SoftPosition", dim=self.dim)
         distinct("SoftPosition", space=self.space)
-
-    @property
-    def coordinates(self) -> Literal["real"]:
-        """Positions may be real numbers."""
-        return "real"
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.ladder import Ladder, context, pi
 from posenc._core.numeric.mixing import DenseMatrix
 from posenc._core.spec.checks import positive
@@ -76,34 +75,18 @@ class Sphere2Vec(TableSpec):
         AROUND,
         "Its positions are places on a sphere.",
     )
-    bibtex = """@article{mai2023sphere2vec,
-  title   = {{Sphere2Vec}: A General-Purpose Location Representation Learning over a Spherical
-             Surface for Large-Scale Geospatial Predictions},
-  author  = {Mai, Gengchen and Xuan, Yao and Zuo, Wenyun and He, Yutong and Song, Jiaming and
-             Ermon, Stefano and Janowicz, Krzysztof and Lao, Ni},
-  journal = {ISPRS Journal of Photogrammetry and Remote Sensing},
-  volume  = {202},
-  year    = {2023},
-  eprint  = {2306.17624}
-}"""
+    paper = "mai2023sphere2vec"
+    coordinates = "real"
+    axes = ("longitude", "latitude")
 
     def check(self) -> None:
         """Raise `SpecError` when the width or a scale cannot be."""
         share = WIDTHS[self.mixing]
         if self.dim < share or self.dim % share:
-            expected = f"a multiple of {share}, the products of a scale of {self.mixing}"
-            raise SpecError(mismatch("Sphere2Vec: dim", expected, self.dim))
+            raise self._mismatch(
+                "dim", f"a multiple of {share}, the products of a scale of {self.mixing}"
+            )
         positive("Sphere2Vec", "a positive scale", shortest=self.shortest, longest=self.longest)
-
-    @property
-    def coordinates(self) -> Literal["real"]:
-        """Angles may be real numbers."""
-        return "real"
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return ("longitude", "latitude")
 
     @property
     def scales(self) -> int:

@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.ladder import context, pi
 from posenc._core.numeric.mixing import DenseMatrix
 from posenc._core.spec.example import AROUND, Example, around
@@ -77,32 +76,17 @@ class SphericalHarmonics(TableSpec):
     sign: Literal["plain", "condon_shortley"] = "plain"
 
     example = Example({}, around, AROUND, "Its positions are places on a sphere.")
-    bibtex = """@inproceedings{russwurm2024locationencoding,
-  title     = {Geographic Location Encoding with Spherical Harmonics and Sinusoidal Representation
-               Networks},
-  author    = {Ru{\\ss}wurm, Marc and Klemmer, Konstantin and Rolf, Esther and Zbinden, Robin and
-               Tuia, Devis},
-  booktitle = {International Conference on Learning Representations},
-  year      = {2024},
-  eprint    = {2310.06743}
-}"""
+    paper = "russwurm2024locationencoding"
+    coordinates = "real"
+    axes = ("longitude", "latitude")
 
     def check(self) -> None:
         """Raise `SpecError` when the width is no square."""
         if self.dim < 1 or self.degrees**2 != self.dim:
             todo = f"{self.degrees**2} and {(self.degrees + 1) ** 2} are next." * (self.dim > 0)
-            expected = "a square, as the degrees below L have L**2 harmonics"
-            raise SpecError(mismatch("SphericalHarmonics: dim", expected, self.dim, todo))
-
-    @property
-    def coordinates(self) -> Literal["real"]:
-        """Angles may be real numbers."""
-        return "real"
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return ("longitude", "latitude")
+            raise self._mismatch(
+                "dim", "a square, as the degrees below L have L**2 harmonics", todo=todo
+            )
 
     @property
     def degrees(self) -> int:

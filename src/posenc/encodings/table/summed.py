@@ -8,7 +8,6 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.magnitude import Magnitude
 from posenc._core.spec.example import Example
 from posenc._core.spec.spec import Parameter
@@ -72,37 +71,32 @@ class Summed(TableSpec):
         "8 positions at each of 8 steps",
         "It sums tables of several axes, and a sequence has one.",
     )
-    bibtex = """@inproceedings{dehghani2019universal,
-  title     = {Universal Transformers},
-  author    = {Dehghani, Mostafa and Gouws, Stephan and Vinyals, Oriol and Uszkoreit, Jakob and
-               Kaiser, {\\L}ukasz},
-  booktitle = {International Conference on Learning Representations},
-  year      = {2019},
-  eprint    = {1807.03819}
-}"""
+    paper = "dehghani2019universal"
 
     def check(self) -> None:
         """Raise `SpecError` when the parts do not fit."""
         if len(self.tables) < 2:
-            raise SpecError(mismatch("Summed: tables", "two tables or more", len(self.tables)))
+            raise self._mismatch("tables", "two tables or more", len(self.tables))
         for table in self.tables:
             if isinstance(table, Concatenated):
-                raise SpecError(mismatch("Summed: tables", "tables that are added", repr(table)))
+                raise self._mismatch("tables", "tables that are added", repr(table))
             if table.dim != self.dim:
-                expected = f"tables of width {self.dim}"
-                raise SpecError(mismatch("Summed: tables", expected, f"one of width {table.dim}"))
+                raise self._mismatch(
+                    "tables", f"tables of width {self.dim}", f"one of width {table.dim}"
+                )
             if table.embedding_scale != 1:
                 todo = "Put the factor into the magnitude of Summed."
-                expected = "tables with embedding_scale=1"
-                raise SpecError(mismatch("Summed", expected, table.embedding_scale, todo))
+                raise self._mismatch(
+                    "", "tables with embedding_scale=1", table.embedding_scale, todo
+                )
         needed = sum(len(table.axes) for table in self.tables)
         if len(self.axes_of) != needed:
-            expected = f"{needed} names, one for each axis of the tables"
-            raise SpecError(mismatch("Summed: axes_of", expected, self.axes_of))
+            raise self._mismatch("axes_of", f"{needed} names, one for each axis of the tables")
         for _, table, places in self._parts():
             if len(set(places)) != len(places):
-                expected = f"distinct names for the axes {table.axes} of one table"
-                raise SpecError(mismatch("Summed: axes_of", expected, self.axes_of))
+                raise self._mismatch(
+                    "axes_of", f"distinct names for the axes {table.axes} of one table"
+                )
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.arrays.array import astype
-from posenc._core.errors import SpecError, mismatch
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.spec.checks import positive, width_of
 from posenc._core.spec.example import Example
@@ -73,14 +72,9 @@ class Time2Vec(TableSpec):
     base: float = 10_000.0
 
     example = Example(points=lambda: np.linspace(0, 8, 64), where="times 0 to 8")
-    bibtex = """@article{kazemi2019time2vec,
-  title   = {{Time2Vec}: Learning a Vector Representation of Time},
-  author  = {Kazemi, Seyed Mehran and Goel, Rishab and Eghbali, Sepehr and Ramanan, Janahan and
-             Sahota, Jaspreet and Thakur, Sanjay and Wu, Stella and Smyth, Cathal and
-             Poupart, Pascal and Brubaker, Marcus},
-  journal = {arXiv preprint arXiv:1907.05321},
-  year    = {2019}
-}"""
+    paper = "kazemi2019time2vec"
+    coordinates = "real"
+    axes = ("time",)
 
     def check(self) -> None:
         """Raise `SpecError` when no wave is left, or the base cannot be."""
@@ -88,17 +82,7 @@ class Time2Vec(TableSpec):
         positive("Time2Vec", base=self.base)
         if isinstance(self.init, Ladder) and self.init.cos_shift:
             expected = "a ladder with cos_shift=0: each frequency has one wave"
-            raise SpecError(mismatch("Time2Vec: init", expected, self.init.cos_shift))
-
-    @property
-    def coordinates(self) -> Literal["real"]:
-        """Times may be real numbers."""
-        return "real"
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return ("time",)
+            raise self._mismatch("init", expected, self.init.cos_shift)
 
     def parameters(self) -> dict[str, Parameter]:
         """The frequency and the phase of each channel."""

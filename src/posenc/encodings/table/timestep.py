@@ -68,29 +68,14 @@ class Timestep(TableSpec):
     order: Literal["sin_cos", "cos_sin"] = "sin_cos"
     phase: Literal["exact", "float32"] = "exact"
 
-    bibtex = """@inproceedings{ho2020denoising,
-  title     = {Denoising Diffusion Probabilistic Models},
-  author    = {Ho, Jonathan and Jain, Ajay and Abbeel, Pieter},
-  booktitle = {Advances in Neural Information Processing Systems},
-  volume    = {33},
-  year      = {2020},
-  eprint    = {2006.11239}
-}"""
+    paper = "ho2020denoising"
+    coordinates = "real"
+    axes = ("time",)
 
     def check(self) -> None:
         """Raise `SpecError` for a width or base that cannot be."""
         width_of("Timestep", 2, dim=self.dim)
         positive("Timestep", base=self.base)
-
-    @property
-    def coordinates(self) -> Literal["real"]:
-        """Positions may be real numbers."""
-        return "real"
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return ("time",)
 
     @property
     def pairs(self) -> int:

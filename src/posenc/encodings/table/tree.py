@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
 
 from posenc._core.arrays.array import astype, concrete, device_of, marked
-from posenc._core.errors import PositionError, SpecError, mismatch
+from posenc._core.errors import bad_position
 from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
@@ -76,20 +76,13 @@ class TreePositions(TableSpec):
         "the nodes of a binary tree, level by level",
         "Its positions are paths in a tree.",
     )
-    bibtex = """@inproceedings{shiv2019tree,
-  title     = {Novel Positional Encodings to Enable Tree-Based Transformers},
-  author    = {Shiv, Vighnesh and Quirk, Chris},
-  booktitle = {Advances in Neural Information Processing Systems},
-  volume    = {32},
-  year      = {2019}
-}"""
+    paper = "shiv2019tree"
 
     def check(self) -> None:
         """Raise `SpecError` when a number cannot be."""
         at_least("TreePositions", degree=self.degree, depth=self.depth)
         if self.decays < 1:
-            expected = f"at least depth * degree = {self.depth * self.degree}"
-            raise SpecError(mismatch("TreePositions: dim", expected, self.dim))
+            raise self._mismatch("dim", f"at least depth * degree = {self.depth * self.degree}")
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -140,5 +133,5 @@ class TreePositions(TableSpec):
         if known.size and (known.min() < -1 or known.max() >= self.degree):
             expected = f"steps from 0 to {self.degree - 1}, and -1 beyond the root"
             worst = known.max() if known.max() >= self.degree else known.min()
-            raise PositionError(mismatch("TreePositions: positions", expected, worst))
+            raise bad_position("TreePositions: positions", expected, worst)
         return None

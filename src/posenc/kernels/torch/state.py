@@ -11,6 +11,7 @@ from torch.autograd import forward_ad
 from posenc._core.tracing import outside
 
 PLAIN = (Tensor, nn.Parameter)
+NARROW = (torch.float32, torch.bfloat16, torch.float16)  # what the compiled kernels take and give
 _functorch = torch._C._functorch
 _modes = torch._C._len_torch_dispatch_stack
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc import functional
-from posenc._core.errors import ArgumentError, DataError, PosencError, SpecError, mismatch
+from posenc._core.errors import PosencError, bad_argument, bad_data, bad_spec
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
@@ -42,8 +42,9 @@ def encodings_of(plan: Any, count: int, caller: str) -> list[Encodings]:
         return [_encodings([plan])] * count
     if isinstance(plan, Plan):
         if len(plan) != count:
-            expected = f"a plan of {count} layers, as the cache has"
-            raise ArgumentError(mismatch(f"{caller}: plan", expected, len(plan)))
+            raise bad_argument(
+                f"{caller}: plan", f"a plan of {count} layers, as the cache has", len(plan)
+            )
         first = () if plan.embeddings is None else plan.embeddings.specs
         rows = []
         for entry in plan:
@@ -53,11 +54,10 @@ def encodings_of(plan: Any, count: int, caller: str) -> list[Encodings]:
         return rows
     if isinstance(plan, Reading):
         if plan.errors:
-            expected = "a plan without errors"
-            raise ArgumentError(mismatch(f"{caller}: plan", expected, "; ".join(plan.errors)))
+            raise bad_argument(f"{caller}: plan", "a plan without errors", "; ".join(plan.errors))
         return [_of_entries(plan.at(i), i, caller) for i in range(count)]
     todo = "Pass a model, a Plan, a Reading (posenc.from_hf), or one spec for all layers."
-    raise ArgumentError(mismatch(f"{caller}: plan", "a plan", type(plan).__name__, todo))
+    raise bad_argument(f"{caller}: plan", "a plan", type(plan).__name__, todo)
 
 
 _INSIDE = "keys of an attention inside the layer, which are kept apart"
@@ -69,8 +69,7 @@ def _of_entries(entries: Sequence[Layer], index: int, caller: str) -> Encodings:
     if len(rotary) > 1:
         parts = ", ".join(entry.layer for entry in rotary.values())
         todo = "Take the plan of one part: plan.part(name)."
-        expected = f"one rotation in layer {index}"
-        raise ArgumentError(mismatch(f"{caller}: plan", expected, parts, todo))
+        raise bad_argument(f"{caller}: plan", f"one rotation in layer {index}", parts, todo)
     row = _encodings([e.spec for e in main if e.spec is not None])
     inside = len(main) < len(entries)
     return row._replace(fixed=row.fixed or (_INSIDE if inside else ""))
@@ -97,13 +96,13 @@ def _encodings(specs: Sequence[Spec]) -> Encodings:
 def rules_of(new: Any, turns: Sequence[bool], caller: str) -> tuple[RotarySpec | None, ...]:
     """What rotates each layer that turns, from a spec or plan."""
     if not any(turns):
-        todo = "Keys without rotations are the same with any."
-        raise ArgumentError(mismatch(caller, "layers that rotate", "none", todo))
+        raise bad_argument(
+            caller, "layers that rotate", "none", "Keys without rotations are the same with any."
+        )
     rows = encodings_of(new, len(turns), caller)
     for index, (row, turn) in enumerate(zip(rows, turns, strict=True)):
         if turn and row.spec is None:
-            expected = f"a rotation in layer {index}"
-            raise SpecError(mismatch(caller, expected, row.fixed or "none"))
+            raise bad_spec(caller, f"a rotation in layer {index}", row.fixed or "none")
     return tuple(row.spec if turn else None for row, turn in zip(rows, turns, strict=True))
 
 
@@ -175,7 +174,7 @@ def asked(
                 "If model.bfloat16() rounded its frequencies, posenc.torch.adopt(model) before the "
                 "prompt puts exact ones; if it does not do what its config says, pass plan=."
             )
-            raise DataError(mismatch(caller, expected, received, todo))
+            raise bad_data(caller, expected, received, todo)
     if rounded:
         text = (
             f"{caller}: layers {rounded} turn by frequencies of their config that were rounded to "
@@ -250,9 +249,10 @@ def _single(model: nn.Module, place: int, axes: int, caller: str) -> _Single:
         layers = output.past_key_values.layers
     except Exception as error:
         text = f"{type(error).__name__}: {str(error)[:80]}"
-        expected = "a model that can be asked for the keys of one token"
         todo = "Pass plan= without the model, and what it says is taken as it is."
-        raise DataError(mismatch(caller, expected, text, todo)) from error
+        raise bad_data(
+            caller, "a model that can be asked for the keys of one token", text, todo
+        ) from error
     finally:
         model.train(training)
     pairs = [

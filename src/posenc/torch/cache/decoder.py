@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import nn
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc._core.reading import Layer, Reading
 from posenc._names import HANDED
 
@@ -16,9 +16,8 @@ def decoder_plan(model: nn.Module, caller: str) -> Reading:
     config = getattr(model, "config", None)
     text = getattr(config, "get_text_config", None)
     if config is None or text is None:
-        expected = "a model of transformers, or a plan"
         todo = "Pass plan=: a Plan, a Reading, or one spec for all layers."
-        raise ArgumentError(mismatch(caller, expected, type(model).__name__, todo))
+        raise bad_argument(caller, "a model of transformers, or a plan", type(model).__name__, todo)
     reading: Reading = HANDED["reading"](config)
     own = text(decoder=True)
     parts = [key.removesuffix("_config") for key, value in vars(config).items() if value is own]

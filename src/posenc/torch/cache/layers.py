@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Protocol, Self
 import torch
 from torch import Tensor
 
-from posenc._core.errors import ArgumentError, DataError, mismatch
+from posenc._core.errors import bad_argument, bad_data
 from posenc._core.tracing import is_followed, unseen
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.cache.ledger import Ledger
@@ -77,7 +77,7 @@ class MovableLayer:
         if self._seal != self._state():
             expected = f"the keys and values of layer {self.index} as the ledger knows them"
             todo = "Others changed them; `track` the cache anew, with the positions of its tokens."
-            raise DataError(mismatch(caller, expected, "others", todo))
+            raise bad_data(caller, expected, "others", todo)
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -170,7 +170,7 @@ class MovableLayer:
                 expected = f"(batch, heads, channels) {shapes[0]} in layer {self.index}"
                 todo = "Beams need a row each: cache.batch_repeat_interleave(beams)."
                 todo = todo if shapes[1][0] > shapes[0][0] else ""
-                raise ArgumentError(mismatch("posenc.torch.cache", expected, shapes[1], todo))
+                raise bad_argument("posenc.torch.cache", expected, shapes[1], todo)
         count = int(keys.shape[-2])
         self.owner.enter(self, count)
         self.seen += count

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from posenc._core.arrays.array import is_divided
-from posenc._core.errors import ArgumentError, DTypeError, PositionError, mismatch
+from posenc._core.errors import bad_argument, bad_dtype, bad_position
 
 MOST = 2**62  # of positions in a cache
 
@@ -136,8 +136,7 @@ class Ledger:
         if rows > 1:
             if not bool((self.era == self.era[0]).all()):
                 expected = "one rotation for all keys, where rows evict different tokens"
-                todo = "Call `write` first."
-                raise ArgumentError(mismatch("evict", expected, "several", todo))
+                raise bad_argument("evict", expected, "several", "Call `write` first.")
             roundings = self.roundings[keep].amax(0)
             era = self.era[: keep.shape[1]]
         else:
@@ -214,7 +213,7 @@ def on_host(values: Any, caller: str, expected: str) -> Tensor:
         array = array.full_tensor() if is_divided(array) else array
         host: Tensor = array.detach().cpu()
     except (TypeError, ValueError, RuntimeError, OverflowError) as error:
-        raise ArgumentError(mismatch(caller, expected, f"{source!r:.60}")) from error
+        raise bad_argument(caller, expected, f"{source!r:.60}") from error
     return host
 
 
@@ -222,10 +221,10 @@ def whole_numbers(values: object, caller: str) -> Tensor:
     """Integers as int64 on the host."""
     numbers = on_host(values, caller, "integers below 2**63")
     if numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool:
-        raise DTypeError(mismatch(caller, "integers", str(numbers.dtype).removeprefix("torch.")))
+        raise bad_dtype(caller, "integers", str(numbers.dtype).removeprefix("torch."))
     whole = numbers.to(torch.int64)
     if numbers.dtype == torch.uint64 and bool((whole < 0).any()):
-        raise ArgumentError(mismatch(caller, "integers below 2**63", "larger ones"))
+        raise bad_argument(caller, "integers below 2**63", "larger ones")
     return whole
 
 
@@ -233,5 +232,5 @@ def places(positions: Tensor, caller: str) -> Tensor:
     """Positions behind which there is room to count on, and between which differences fit."""
     if bool(((positions > MOST) | (positions < -MOST)).any()):
         received = [int(number) for number in (positions.min(), positions.max())]
-        raise PositionError(mismatch(caller, "positions from -2**62 to 2**62", received))
+        raise bad_position(caller, "positions from -2**62 to 2**62", received)
     return positions

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
 
 import torch
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc.torch.cache.layers import MovableLayer
-from posenc.torch.cache.movable import MovableCache, checked, refuse_fixed
-
-C = TypeVar("C", bound=MovableCache)
+from posenc.torch.cache.movable import C, MovableCache, checked, refuse_fixed
 
 
 def merge(caches: Iterable[C]) -> C:
@@ -48,10 +45,10 @@ def merge(caches: Iterable[C]) -> C:
     [0, 1, 2, 3, 4, 5]
     """
     if not isinstance(caches, Iterable):
-        raise ArgumentError(mismatch("merge", "a sequence of caches", type(caches).__name__))
+        raise bad_argument("merge", "a sequence of caches", type(caches).__name__)
     listed = list(caches)
     if not listed:
-        raise ArgumentError(mismatch("merge", "at least one cache", "none"))
+        raise bad_argument("merge", "at least one cache", "none")
     for cache in listed:
         checked(cache, "merge")
     whole = listed[0].like(listed[0].ledger)
@@ -63,7 +60,7 @@ def merge(caches: Iterable[C]) -> C:
 def _joined(whole: C, cache: C) -> C:
     why = _why_apart(whole, cache)
     if why:
-        raise ArgumentError(mismatch("merge", "caches of one model, batch and dtype", why))
+        raise bad_argument("merge", "caches of one model, batch and dtype", why)
     start = whole.ledger.following()
     moved = cache.ledger.shifted((start - cache.ledger.first())[:, None, None])
     if not torch.equal(moved.current, moved.written):

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
 
-from posenc._core.errors import ArgumentError, DataError, mismatch
+from posenc._core.errors import bad_argument, bad_data
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.cache.layers import LayerForm, MovableLayer
 from posenc.torch.cache.ledger import Ledger, places, whole_numbers
 
 # Of one rounding, relative to a key of normal entries: 0.0016 in bfloat16, as 8 bits are kept.
 PER_UNIT = 0.0016 / 2.0**-8
+C = TypeVar("C", bound="MovableCache")
 
 
 class MovableCache:
@@ -92,12 +93,10 @@ class MovableCache:
     def __repr__(self) -> str:
         count, length = len(self.ledger), self.ledger.length
         text = f"{type(self).__name__}({len(self)} layers, {count} tokens"
-        return f"{text}, next position {self._next_text()}" + (
+        places = " and ".join(map(str, torch.unique(self.ledger.following()).tolist()[:4]))
+        return f"{text}, next position {places}" + (
             f", counted as {length})" if length != count else ")"
         )
-
-    def _next_text(self) -> str:
-        return " and ".join(map(str, torch.unique(self.ledger.following()).tolist()[:4]))
 
     @property
     def delta(self) -> Tensor:
@@ -121,8 +120,7 @@ class MovableCache:
             (rows, count); of several axes (axes, rows, count), as models take them.
         """
         if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            expected = "an integer of at least 0"
-            raise ArgumentError(mismatch("next_positions: count", expected, repr(count)))
+            raise bad_argument("next_positions: count", "an integer of at least 0", repr(count))
         coming = self.ledger.coming(count)
         return coming[..., 0] if coming.shape[-1] == 1 else coming.movedim(-1, 0)
 
@@ -161,10 +159,11 @@ class MovableCache:
             numbers = numbers.reshape(-1, shape[-1])[..., None]
         else:
             expected = "(rows, count)" if axes == 1 else f"({axes}, rows, count)"
-            raise ArgumentError(mismatch("expect: position_ids", expected, f"shape {shape}"))
+            raise bad_argument("expect: position_ids", expected, f"shape {shape}")
         if numbers.shape[0] not in (1, self.movable[0].batch_size):
-            expected = f"1 or {self.movable[0].batch_size} rows"
-            raise ArgumentError(mismatch("expect: position_ids", expected, f"shape {shape}"))
+            raise bad_argument(
+                "expect: position_ids", f"1 or {self.movable[0].batch_size} rows", f"shape {shape}"
+            )
         self._expected = places(numbers, "expect: position_ids")
 
     def enter(self, layer: MovableLayer, count: int) -> None:
@@ -174,10 +173,10 @@ class MovableCache:
         if layer.seen != len(self.ledger):
             expected = f"{len(self.ledger) - layer.seen} tokens in layer {layer.index}"
             todo = "Each layer must get the tokens of a step, once."
-            raise DataError(mismatch("posenc.torch.cache", expected, count, todo))
+            raise bad_data("posenc.torch.cache", expected, count, todo)
         coming = self.ledger.coming(count) if self._expected is None else self._expected
         if coming.shape[1] != count:
-            raise ArgumentError(mismatch("posenc.torch.cache", f"{coming.shape[1]} tokens", count))
+            raise bad_argument("posenc.torch.cache", f"{coming.shape[1]} tokens", count)
         if count and any(rule is not None and rule.needs_length for rule in self.rules):
             self.turn_to(self.rules, int(coming.max()))
         self.ledger = self.ledger.extended(coming, len(self.eras) - 1)
@@ -222,7 +221,7 @@ class MovableCache:
             if layer.seen != len(self.ledger):
                 expected = "layers that have had the same tokens"
                 received = f"layer {layer.index} with {layer.seen} of {len(self.ledger)}"
-                raise DataError(mismatch(caller, expected, received, "Finish the step first."))
+                raise bad_data(caller, expected, received, "Finish the step first.")
 
     def __getstate__(self) -> dict[str, Any]:
         self.check("copy")
@@ -247,37 +246,36 @@ class MovableCache:
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
         """Reorder the sequences, for beam search."""
-        rows = self._rows(beam_idx, "reorder_cache")
-        self.of_rows(lambda t: t.index_select(0, rows.to(t.device)))
+        self._select(beam_idx, "reorder_cache")
 
     def batch_repeat_interleave(self, repeats: int) -> None:
         """Repeat each sequence."""
         if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
-            expected = "an integer of at least 1"
-            raise ArgumentError(mismatch("batch_repeat_interleave", expected, repr(repeats)))
+            raise bad_argument("batch_repeat_interleave", "an integer of at least 1", repr(repeats))
         self.of_rows(lambda t: t.repeat_interleave(repeats, dim=0))
 
     def batch_select_indices(self, indices: Tensor) -> None:
         """Keep some of the sequences."""
-        rows = self._rows(indices, "batch_select_indices")
-        self.of_rows(lambda t: t.index_select(0, rows.to(t.device)))
+        self._select(indices, "batch_select_indices")
 
-    def _rows(self, indices: Any, caller: str) -> Tensor:
-        """Numbers of sequences, each of which there is."""
+    def _select(self, indices: Any, caller: str) -> None:
+        """Take sequences by their numbers, each of which there is."""
         rows, batch = whole_numbers(indices, caller), self.movable[0].batch_size
         if rows.ndim != 1 or not bool(((rows >= -batch) & (rows < batch)).all()):
             todo = "`batch_repeat_interleave` repeats sequences."
             expected = f"numbers of {batch} sequences, of shape (rows,)"
-            raise ArgumentError(mismatch(caller, expected, f"{rows.tolist()!s:.60}", todo))
-        return rows % batch
+            raise bad_argument(caller, expected, f"{rows.tolist()!s:.60}", todo)
+        chosen = rows % batch
+        self.of_rows(lambda t: t.index_select(0, chosen.to(t.device)))
 
 
 def checked(cache: Any, caller: str) -> None:
     """Raise unless it is a cache with a ledger, as the ledger knows it."""
     if not isinstance(cache, MovableCache):
         todo = "`posenc.torch.cache.track(cache, model)` makes one of any cache."
-        expected = "a cache that `track` returned"
-        raise ArgumentError(mismatch(caller, expected, f"a {type(cache).__name__}", todo))
+        raise bad_argument(
+            caller, "a cache that `track` returned", f"a {type(cache).__name__}", todo
+        )
     cache.check(caller)
 
 
@@ -285,5 +283,6 @@ def refuse_fixed(cache: MovableCache, caller: str, more: str = "") -> None:
     """Raise `DataError` where a key cannot be moved."""
     for layer in cache.movable:
         if layer.form.fixed:
-            expected = f"keys that can be moved in layer {layer.index}"
-            raise DataError(mismatch(caller, expected, layer.form.fixed, more))
+            raise bad_data(
+                caller, f"keys that can be moved in layer {layer.index}", layer.form.fixed, more
+            )

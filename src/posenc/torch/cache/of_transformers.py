@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from transformers.cache_utils import Cache
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc.torch.cache.layers import MovableLayer
 from posenc.torch.cache.movable import MovableCache
 
@@ -50,16 +50,17 @@ class TransformersCache(MovableCache, Cache):  # type: ignore[misc]
         number = tokens_to_remove
         count = -number if isinstance(number, int) and not isinstance(number, bool) else -1
         if not 0 <= count <= len(self.ledger):
-            expected = f"an integer from {-len(self.ledger)} to 0"
-            raise ArgumentError(mismatch("crop", expected, tokens_to_remove))
+            raise bad_argument(
+                "crop", f"an integer from {-len(self.ledger)} to 0", tokens_to_remove
+            )
         if count and not self.is_croppable:
             todo = "Keep the cache that you had before those tokens: `evict` leaves it as it is."
             expected = "layers that store all tokens, as what left a window would be seen again"
-            raise ArgumentError(mismatch("crop", expected, "a sliding window", todo))
+            raise bad_argument("crop", expected, "a sliding window", todo)
         if count:
             self.become(evict(self, range(len(self.ledger) - count), gaps="keep"))
 
     def reset(self) -> None:
         """Not possible: a model may fill a cache of its own kind from the start."""
         todo = "Make a new cache; this one began with keys."
-        raise ArgumentError(mismatch("reset", "a cache that began empty", "one that did not", todo))
+        raise bad_argument("reset", "a cache that began empty", "one that did not", todo)

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc.functional.arguments.moves import check_alike
 from posenc.torch.cache.binding import rules_of
 from posenc.torch.cache.decoder import decoder_plan
 from posenc.torch.cache.ledger import MOST, on_host, whole_numbers
-from posenc.torch.cache.movable import MovableCache, checked, refuse_fixed
+from posenc.torch.cache.movable import C, MovableCache, checked, refuse_fixed
 from posenc.torch.cache.turning import of_heads
-
-C = TypeVar("C", bound=MovableCache)
 
 
 def evict(cache: C, keep: Any, *, gaps: Literal["close", "keep"] = "close") -> C:
@@ -64,7 +62,7 @@ def evict(cache: C, keep: Any, *, gaps: Literal["close", "keep"] = "close") -> C
     """
     checked(cache, "evict")
     if gaps not in ("close", "keep"):
-        raise ArgumentError(mismatch("evict: gaps", "'close' or 'keep'", repr(gaps)))
+        raise bad_argument("evict: gaps", "'close' or 'keep'", repr(gaps))
     places = _places(cache, keep)
     kept = places.shape[1]
     if kept == len(cache.ledger):
@@ -78,13 +76,14 @@ def evict(cache: C, keep: Any, *, gaps: Literal["close", "keep"] = "close") -> C
         here = (places >= begin).sum(-1)
         if bool((here != here[0]).any()):
             expected = f"rows that keep as many of the tokens in the window of layer {layer.index}"
-            raise ArgumentError(mismatch("evict: keep", expected, here.tolist()))
+            raise bad_argument("evict: keep", expected, here.tolist())
         mine = places[:, kept - int(here[0]) :] - begin
         holes = mine.shape[1] and bool((mine.diff(dim=1) != 1).any())
         if gaps == "keep" and layer.is_sliding and holes:
-            expected = f"no gap within the window of layer {layer.index}"
             todo = "Close the gaps: gaps='close'."
-            raise ArgumentError(mismatch("evict: keep", expected, "one", todo))
+            raise bad_argument(
+                "evict: keep", f"no gap within the window of layer {layer.index}", "one", todo
+            )
         layer.seen = kept
         chosen = partial(_chosen, places=mine)
         layer.put(*(of_heads(t, chosen) for t in (layer.keys, layer.values)))
@@ -135,7 +134,7 @@ def shift(cache: C, by: Any) -> C:
     fits = shape[:-1] if per_axis else shape
     if fits not in ((), (1,), (count,), (1, count), (batch, count), (batch, 1)):
         expected = f"a number, ({count},), ({batch}, 1) or ({batch}, {count})"
-        raise ArgumentError(mismatch("shift: by", expected, f"shape {shape}"))
+        raise bad_argument("shift: by", expected, f"shape {shape}")
     if bool((steps != 0).any()):
         refuse_fixed(cache, "shift")
     return cache.like(cache.ledger.shifted(steps if per_axis else steps[..., None]))
@@ -174,7 +173,7 @@ def reuse(cache: C, at: int) -> C:
     """
     checked(cache, "reuse")
     if isinstance(at, bool) or not isinstance(at, int) or not 0 <= at <= MOST:
-        raise ArgumentError(mismatch("reuse: at", "at least 0, and 2**62 at most", repr(at)))
+        raise bad_argument("reuse: at", "at least 0, and 2**62 at most", repr(at))
     steps = at - cache.ledger.first()
     return shift(cache, steps[:, None].expand(-1, len(cache.ledger)))
 
@@ -225,10 +224,9 @@ def switch(cache: C, new: Any) -> C:
     if isinstance(new, int) and not isinstance(new, bool):
         if not any(rule is not None and rule.needs_length for rule in cache.rules):
             todo = "Pass the spec, plan or model that rotates from here on."
-            expected = "a rotation that depends on the length"
-            raise ArgumentError(mismatch("switch", expected, "none", todo))
+            raise bad_argument("switch", "a rotation that depends on the length", "none", todo)
         if not 1 <= new <= MOST:
-            raise ArgumentError(mismatch("switch", "a length from 1 to 2**62", new))
+            raise bad_argument("switch", "a length from 1 to 2**62", new)
         other.turn_to(cache.rules, new - 1)
         return other
     plan = decoder_plan(new, "switch") if isinstance(new, nn.Module) else new
@@ -277,9 +275,9 @@ def stream(cache: C, sinks: int, window: int) -> C:
     checked(cache, "stream")
     for name, number in (("sinks", sinks), ("window", window)):
         if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise ArgumentError(mismatch(f"stream: {name}", "an integer of at least 0", number))
+            raise bad_argument(f"stream: {name}", "an integer of at least 0", number)
     if sinks + window == 0:
-        raise ArgumentError(mismatch("stream", "at least one token to keep", "none"))
+        raise bad_argument("stream", "at least one token to keep", "none")
     count = len(cache.ledger)
     if count <= sinks + window:
         return cache.like(cache.ledger)
@@ -299,21 +297,22 @@ def _places(cache: MovableCache, keep: Any) -> Tensor:
     rows = given[None] if given.ndim == 1 else given
     if rows.ndim != 2 or rows.shape[0] not in (1, batch):
         expected = f"shape ({count},) or ({batch}, {count}), or indices of tokens"
-        raise ArgumentError(mismatch("evict: keep", expected, f"shape {tuple(given.shape)}"))
+        raise bad_argument("evict: keep", expected, f"shape {tuple(given.shape)}")
     if rows.dtype == torch.bool:
         if rows.shape[1] != count:
-            expected = f"one entry for each of {count} tokens"
-            raise ArgumentError(mismatch("evict: keep", expected, rows.shape[1]))
+            raise bad_argument(
+                "evict: keep", f"one entry for each of {count} tokens", rows.shape[1]
+            )
         kept = rows.sum(-1)
         if bool((kept != kept[0]).any()):
-            expected = "rows that keep as many tokens"
-            raise ArgumentError(mismatch("evict: keep", expected, kept.tolist()))
+            raise bad_argument("evict: keep", "rows that keep as many tokens", kept.tolist())
         return rows.nonzero()[:, 1].reshape(len(rows), -1)
     places = whole_numbers(rows, "evict: keep")
     rising = bool((places.diff(dim=1) > 0).all())
     if places.numel() and not (rising and 0 <= int(places.min()) <= int(places.max()) < count):
-        expected = f"rising indices from 0 to {count - 1}"
-        raise ArgumentError(mismatch("evict: keep", expected, places.flatten().tolist()[:8]))
+        raise bad_argument(
+            "evict: keep", f"rising indices from 0 to {count - 1}", places.flatten().tolist()[:8]
+        )
     return places
 
 

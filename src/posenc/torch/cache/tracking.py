@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from posenc._core.errors import ArgumentError, DataError, mismatch
+from posenc._core.errors import bad_argument, bad_data
 from posenc._core.positions.counting import from_mask
 from posenc.torch.cache.binding import asked, encodings_of, forms_of
 from posenc.torch.cache.decoder import decoder_plan
@@ -90,22 +90,22 @@ def track(
     TransformersCache(1 layers, 5 tokens, next position 25, counted as 25)
     """
     if isinstance(cache, MovableCache):
-        todo = "Use it as it is."
-        raise ArgumentError(mismatch(CALLER, "a cache without a ledger", "one with it", todo))
+        raise bad_argument(CALLER, "a cache without a ledger", "one with it", "Use it as it is.")
     if model is not None and not isinstance(model, nn.Module):
         if plan is not None:
-            raise ArgumentError(mismatch(CALLER, "one plan", "two"))
+            raise bad_argument(CALLER, "one plan", "two")
         model, plan = None, model
     if model is None and plan is None:
-        todo = "Pass the model, or plan=."
-        raise ArgumentError(mismatch(CALLER, "what the keys were rotated by", "nothing", todo))
+        raise bad_argument(
+            CALLER, "what the keys were rotated by", "nothing", "Pass the model, or plan=."
+        )
     if length is not None and (type(length) is not int or not 1 <= length <= MOST):
-        raise ArgumentError(mismatch(f"{CALLER}: length", "a length from 1 to 2**62", repr(length)))
+        raise bad_argument(f"{CALLER}: length", "a length from 1 to 2**62", repr(length))
     layers, theirs = _layers_of(cache)
     stored = [None if layer is None else _stored(i, layer) for i, layer in enumerate(layers)]
     full = [one for one in stored if one is not None]
     if not full:
-        raise DataError(mismatch(CALLER, "a cache that stores keys", "an empty one"))
+        raise bad_data(CALLER, "a cache that stores keys", "an empty one")
     count = _count(full)
     source = decoder_plan(model, CALLER) if plan is None else plan
     rows = encodings_of(source, len(layers), CALLER)
@@ -144,25 +144,23 @@ def _layers_of(cache: Any) -> tuple[list[Any], bool]:
             )  # fmt: skip
             if not tensors:
                 expected = "(keys, values), tensors (batch, heads, tokens, channels)"
-                received = type(pair).__name__
-                raise ArgumentError(mismatch(f"{CALLER}: layer {index}", expected, received))
+                raise bad_argument(f"{CALLER}: layer {index}", expected, type(pair).__name__)
         return [tuple(pair) for pair in cache], False
     if hasattr(cache, "self_attention_cache"):
         todo = "Pass its self_attention_cache; what was read from an encoder has its positions."
-        received = type(cache).__name__
-        raise ArgumentError(mismatch(CALLER, "the cache of a decoder", received, todo))
+        raise bad_argument(CALLER, "the cache of a decoder", type(cache).__name__, todo)
     layers = getattr(cache, "layers", None)
     if layers is None:
         todo = "Lists of (keys, values) are taken too."
-        expected = "a transformers.Cache, or a list of (keys, values)"
-        raise ArgumentError(mismatch(CALLER, expected, type(cache).__name__, todo))
+        raise bad_argument(
+            CALLER, "a transformers.Cache, or a list of (keys, values)", type(cache).__name__, todo
+        )
     own = [getattr(sys.modules.get("transformers"), name, None) for name in CLASSES]
     if type(cache) not in own:
         todo = "A model that has its own class of cache takes no other."
-        expected = f"one of {', '.join(CLASSES)}"
-        raise ArgumentError(mismatch(CALLER, expected, type(cache).__name__, todo))
+        raise bad_argument(CALLER, f"one of {', '.join(CLASSES)}", type(cache).__name__, todo)
     if getattr(cache, "offloading", False):
-        raise DataError(mismatch(CALLER, "a cache on one device", "one that is offloaded"))
+        raise bad_data(CALLER, "a cache on one device", "one that is offloaded")
     return list(layers), True
 
 
@@ -176,14 +174,14 @@ def _stored(index: int, layer: Any) -> _Stored | None:
     name = type(layer).__name__
     if hasattr(layer, "_quantized_keys"):
         todo = "Track the cache before it is quantised."
-        raise DataError(mismatch(caller, "keys as they were computed", QUANTISED, todo))
+        raise bad_data(caller, "keys as they were computed", QUANTISED, todo)
     if getattr(layer, "recurrent_states", None) is not None or hasattr(layer, "conv_states"):
-        expected = "keys, one for each token"
         received = f"a state that tokens were folded into ({name})"
-        raise DataError(mismatch(caller, expected, received, "It cannot be taken apart."))
+        raise bad_data(caller, "keys, one for each token", received, "It cannot be taken apart.")
     if getattr(layer, "indexer_keys", None) is not None:
-        todo = "They would have to move too."
-        raise DataError(mismatch(caller, "keys of one attention", "an indexer's beside", todo))
+        raise bad_data(
+            caller, "keys of one attention", "an indexer's beside", "They would have to move too."
+        )
     if getattr(layer, "keys", None) is None or not layer.is_initialized:
         return None
     keys, values = layer.keys, layer.values
@@ -196,9 +194,8 @@ def _stored(index: int, layer: Any) -> _Stored | None:
         window = int(layer.max_cache_len) if layer.is_sliding else None
     expected_count = length if window is None else min(length, int(window))
     if keys.shape[-2] not in (expected_count, expected_count - (window is not None)):
-        expected = f"{expected_count} tokens, as it says"
         todo = "Others cut it: pass its tensors as a list, with the positions of its tokens."
-        raise DataError(mismatch(caller, expected, keys.shape[-2], todo))
+        raise bad_data(caller, f"{expected_count} tokens, as it says", keys.shape[-2], todo)
     return _Stored(keys, values, window, length)
 
 
@@ -206,11 +203,10 @@ def _check_tensors(keys: Tensor, values: Tensor, caller: str) -> None:
     if not keys.is_floating_point() or keys.dtype.itemsize < 2:
         dtype = str(keys.dtype).removeprefix("torch.")
         todo = "Track the cache before it is quantised."
-        received = f"{dtype}: {QUANTISED}"
-        raise DataError(mismatch(caller, "keys as they were computed", received, todo))
+        raise bad_data(caller, "keys as they were computed", f"{dtype}: {QUANTISED}", todo)
     if keys.shape[:1] != values.shape[:1] or keys.shape[-2] != values.shape[-2]:
         received = f"{tuple(keys.shape)} and {tuple(values.shape)}"
-        raise ArgumentError(mismatch(caller, "keys and values of the same tokens", received))
+        raise bad_argument(caller, "keys and values of the same tokens", received)
 
 
 def _count(stored: list[_Stored]) -> int:
@@ -218,12 +214,11 @@ def _count(stored: list[_Stored]) -> int:
     counts = {one.length for one in stored}
     batches = {one.keys.shape[0] for one in stored}
     if len(batches) > 1:
-        expected = "layers of one batch"
-        raise DataError(mismatch(CALLER, expected, f"batches of {sorted(batches)}"))
+        raise bad_data(CALLER, "layers of one batch", f"batches of {sorted(batches)}")
     windowless = {one.length for one in stored if one.window is None and one.length} or counts
     count = max(windowless)
     if count == 0:
-        raise DataError(mismatch(CALLER, "a cache that stores keys", "an empty one"))
+        raise bad_data(CALLER, "a cache that stores keys", "an empty one")
     return count
 
 
@@ -237,18 +232,19 @@ def _check_shapes(stored: list[_Stored | None], forms: list[Any], count: int) ->
                 "" if form.window is None else f", or the last {form.window - 1}"
             )
             todo = "Others cut or moved the cache, or a layer has a window that the plan lacks."
-            raise DataError(mismatch(CALLER, expected, int(one.keys.shape[-2]), todo))
+            raise bad_data(CALLER, expected, int(one.keys.shape[-2]), todo)
         width = (one.keys, one.values)[form.side].shape[-1]
         if form.spec is not None and form.spec.dim > width:
             expected = f"at least {form.spec.dim} channels in layer {index}, which the plan rotates"
-            raise ArgumentError(mismatch(CALLER, expected, int(width)))
+            raise bad_argument(CALLER, expected, int(width))
 
 
 def _ledger(batch: int, count: int, rules: tuple[Any, ...], positions: Any, mask: Any) -> Ledger:
     axes = {len(rule.axes) for rule in rules if rule is not None}
     if len(axes) > 1:
-        expected = "positions of one number of axes"
-        raise ArgumentError(mismatch(CALLER, expected, f"{sorted(axes)} in its layers"))
+        raise bad_argument(
+            CALLER, "positions of one number of axes", f"{sorted(axes)} in its layers"
+        )
     width = axes.pop() if axes else 1
     real = torch.ones(1, count, dtype=torch.bool)
     if mask is not None:
@@ -257,10 +253,10 @@ def _ledger(batch: int, count: int, rules: tuple[Any, ...], positions: Any, mask
         if not bool((real | (entries == 0)).all()):
             todo = "A mask that is added to scores is another: pass `attention_mask`."
             expected = "true or 1 for real tokens, false or 0 for padding"
-            raise ArgumentError(mismatch(f"{CALLER}: mask", expected, "other numbers", todo))
+            raise bad_argument(f"{CALLER}: mask", expected, "other numbers", todo)
         if tuple(real.shape) not in ((batch, count), (1, count)):
             expected = f"shape ({batch}, {count}), as the cache has tokens"
-            raise ArgumentError(mismatch(f"{CALLER}: mask", expected, tuple(real.shape)))
+            raise bad_argument(f"{CALLER}: mask", expected, tuple(real.shape))
     if positions is None:
         where = from_mask(real)[..., None].expand(-1, -1, width)
     else:
@@ -277,8 +273,7 @@ def _ledger(batch: int, count: int, rules: tuple[Any, ...], positions: Any, mask
         ):
             expected = f"shape ({count},) or ({batch}, {count})"
             expected += f", or ({width}, {batch}, {count})" if width > 1 else ""
-            received = f"shape {tuple(numbers.shape)}"
-            raise ArgumentError(mismatch(f"{CALLER}: positions", expected, received))
+            raise bad_argument(f"{CALLER}: positions", expected, f"shape {tuple(numbers.shape)}")
         where = numbers
     ledger = Ledger.of(where.contiguous(), real, 0, count)
     if positions is None or width > 1:

@@ -10,14 +10,12 @@ import torch
 from torch import Tensor
 
 from posenc._core.arrays.array import is_divided, namespace
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.functional.arguments.moves import difference, moved
 from posenc.kernels.native import native
-from posenc.kernels.torch.state import PLAIN, traced
-
-NARROW = (torch.float32, torch.bfloat16, torch.float16)  # what the compiled kernel takes
+from posenc.kernels.torch.state import NARROW, PLAIN, traced
 
 
 @functools.lru_cache(maxsize=256)
@@ -52,8 +50,7 @@ def of_heads(t: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
     if not all(place.is_replicate() or place.is_shard(1) for place in whole.placements):
         todo = "Redistribute them, or track the part of each process."
         expected = "keys and values that are whole, or divided over heads (axis 1)"
-        received = f"placements {whole.placements}"
-        raise ArgumentError(mismatch("posenc.torch.cache", expected, received, todo))
+        raise bad_argument("posenc.torch.cache", expected, f"placements {whole.placements}", todo)
     part = change(whole.to_local()).contiguous()
     shape = torch.Size((*t.shape[:2], *part.shape[2:]))
     sizes = {"shape": shape, "stride": torch.empty(shape, device="meta").stride()}

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc.functional.arguments.moves import warn_of_small_moves
 from posenc.torch.cache.layers import MovableLayer
 from posenc.torch.cache.movable import MovableCache, checked
@@ -91,12 +91,13 @@ def _check_fits(cache: MovableCache, into: Any) -> None:
     caller = "write: into"
     layers = getattr(into, "layers", None)
     if layers is None or isinstance(into, MovableCache) or len(layers) != len(cache):
-        expected = f"a cache of transformers with {len(cache)} layers"
-        raise ArgumentError(mismatch(caller, expected, type(into).__name__))
+        raise bad_argument(
+            caller, f"a cache of transformers with {len(cache)} layers", type(into).__name__
+        )
     if bool((cache.delta != 0).any()) or cache.ledger.length != len(cache.ledger):
         expected = "tokens that stand where such a cache counts them, from 0 without a gap"
         todo = "Close the gaps with `evict`, or go on with the cache as it is."
-        raise ArgumentError(mismatch(caller, expected, repr(cache), todo))
+        raise bad_argument(caller, expected, repr(cache), todo)
     for layer in cache.movable:
         room = layers[layer.index]
         most = getattr(room, "max_cache_len", None)
@@ -105,15 +106,16 @@ def _check_fits(cache: MovableCache, into: Any) -> None:
         count = len(cache.ledger)
         least = min(count, int(window) - 1) if sliding else count
         if layer.stored < least or (most is not None and not sliding and count > most):
-            expected = f"{least} tokens in layer {layer.index}, and room for them"
             todo = "Go on with the cache as it is."
             received = f"{layer.stored}, room for {most}" if most is not None else layer.stored
-            raise ArgumentError(mismatch(caller, expected, received, todo))
+            raise bad_argument(
+                caller, f"{least} tokens in layer {layer.index}, and room for them", received, todo
+            )
         if most is not None and room.is_initialized:
             shapes = [(t.shape[0], t.shape[1], t.shape[3]) for t in (room.keys, layer.keys)]
             if shapes[0] != shapes[1] or room.keys.dtype != layer.dtype:
                 expected = f"layer {layer.index} of the same batch, heads, channels and dtype"
-                raise ArgumentError(mismatch(caller, expected, "another"))
+                raise bad_argument(caller, expected, "another")
 
 
 def _fill(room: Any, layer: Any, count: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
+from posenc._core.errors import DataError, bad_argument, bad_data, suggest
 
 MOST_ENTRIES = 2**22  # numbers that are read at a time
 STORED = {
@@ -47,8 +47,9 @@ class Array(NamedTuple):
         if self.fetch is None:
             raise DataError(f"{self.name[:80]}: {self.why_not}")
         if end - begin > MOST_ENTRIES:
-            caller = f"{self.name[:80]}: entries at a time"
-            raise DataError(mismatch(caller, f"at most {MOST_ENTRIES}", end - begin))
+            raise bad_data(
+                f"{self.name[:80]}: entries at a time", f"at most {MOST_ENTRIES}", end - begin
+            )
         return self.fetch(begin, end)
 
     def whole(self) -> np.ndarray:
@@ -71,5 +72,5 @@ class ArrayStore(NamedTuple):
         """The array of that name."""
         if name not in self.arrays:
             todo = suggest(name, sorted(self.arrays)[:1000])
-            raise ArgumentError(mismatch(str(self.path), "the name of a tensor", repr(name), todo))
+            raise bad_argument(str(self.path), "the name of a tensor", repr(name), todo)
         return self.arrays[name]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from posenc._core.errors import DataError, mismatch
+from posenc._core.errors import DataError, bad_data
 from posenc._core.io import inputs
 
 DEEPEST = 64  # of a config; composite models nest four or five deep
@@ -29,7 +29,7 @@ def load(config: Any, caller: str) -> dict[str, Any]:
     if callable(to_dict):
         return load(to_dict(), caller)
     todo = "Pass a dictionary, the text or path of a config.json, or a config object."
-    raise DataError(mismatch(caller, "a config", type(config).__name__, todo))
+    raise bad_data(caller, "a config", type(config).__name__, todo)
 
 
 def folder_of(config: Any) -> Path | None:
@@ -45,18 +45,18 @@ def _read(path: Path, caller: str) -> dict[str, Any]:
         files = [path / FILE, path / ADAPTER]
         inside = next((file for file in files if file.is_file()), None)
         if inside is None:
-            raise DataError(mismatch(caller, f"a folder that holds {FILE}", repr(str(path))))
+            raise bad_data(caller, f"a folder that holds {FILE}", repr(str(path)))
         path = inside
     if not path.exists():
         todo = "A text is taken for JSON if it begins with a brace."
-        raise DataError(mismatch(caller, "a file that exists", repr(str(path)[:200]), todo))
+        raise bad_data(caller, "a file that exists", repr(str(path)[:200]), todo)
     return _parsed(inputs.text_of(path, inputs.CONFIG), caller, path.name)
 
 
 def _parsed(text: str, caller: str, source: str) -> dict[str, Any]:
     data = inputs.parse(text, f"{caller}: {source}", inputs.CONFIG)
     if not isinstance(data, dict):
-        raise DataError(mismatch(caller, "a JSON object", type(data).__name__))
+        raise bad_data(caller, "a JSON object", type(data).__name__)
     return _checked(data, caller)
 
 
@@ -83,4 +83,4 @@ def _plain(value: Any, key: str, caller: str, depth: int) -> Any:
 
 
 def _refuse(key: str, value: float, caller: str) -> None:
-    raise DataError(mismatch(f"{caller}: {key}", "a finite number", value))
+    raise bad_data(f"{caller}: {key}", "a finite number", value)

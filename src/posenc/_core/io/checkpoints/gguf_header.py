@@ -14,7 +14,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import DataError, mismatch
+from posenc._core.errors import DataError, bad_data
 from posenc._core.io import files, inputs
 from posenc._core.io.safetensors import MOST_TENSORS
 
@@ -100,9 +100,7 @@ class _Cursor:
         """Bytes that are kept."""
         self.bytes -= count
         if self.bytes < 0:
-            raise DataError(
-                mismatch(self.name, f"a header of {LARGEST_HEADER} bytes", "a longer one")
-            )
+            raise bad_data(self.name, f"a header of {LARGEST_HEADER} bytes", "a longer one")
         if self.at + count > len(self.piece):
             self.load(count)
         self.at += count
@@ -112,7 +110,7 @@ class _Cursor:
         """Count values before they are read."""
         self.values -= count
         if self.values < 0:
-            raise DataError(mismatch(self.name, f"at most {MOST_VALUES} values in lists", "more"))
+            raise bad_data(self.name, f"at most {MOST_VALUES} values in lists", "more")
 
     def number(self, code: str) -> Any:
         return self.numbers(code, 1)[0]
@@ -123,7 +121,7 @@ class _Cursor:
     def text(self) -> str:
         length = self.number("Q")
         if length > LONGEST_TEXT:
-            raise DataError(mismatch(self.name, f"texts up to {LONGEST_TEXT} bytes", length))
+            raise bad_data(self.name, f"texts up to {LONGEST_TEXT} bytes", length)
         return str(self.take(length), "utf-8", errors="replace")
 
     def value(self, kind: int, depth: int = 0) -> Any:
@@ -133,7 +131,7 @@ class _Cursor:
             return self.text()
         if kind == ARRAY and depth < 4:
             return self.list(depth)
-        raise DataError(mismatch(self.name, "a type of value that the format has", kind))
+        raise bad_data(self.name, "a type of value that the format has", kind)
 
     def list(self, depth: int) -> Any:
         kind, count = self.number("I"), self.number("Q")
@@ -175,15 +173,11 @@ def read_open_header(path: Path, file: IO[bytes]) -> Header:
     size = inputs.state_of(file).size
     cursor = _Cursor(file, size, path.name)
     if size < 24 or cursor.take(4) != MAGIC:
-        raise DataError(
-            mismatch(path.name, "a file that begins with GGUF", f"{size} bytes without")
-        )
+        raise bad_data(path.name, "a file that begins with GGUF", f"{size} bytes without")
     version = cursor.number("I")
     if version not in VERSIONS:
         received = "big-endian data" if version in (2 << 24, 3 << 24) else version
-        raise DataError(
-            mismatch(path.name, f"GGUF version {VERSIONS[0]} or {VERSIONS[1]}", received)
-        )
+        raise bad_data(path.name, f"GGUF version {VERSIONS[0]} or {VERSIONS[1]}", received)
     tensor_count, key_count = cursor.number("Q"), cursor.number("Q")
     if key_count > MOST_KEYS or tensor_count > MOST_TENSORS:
         raise DataError(f"{path.name}: {key_count} keys and {tensor_count} tensors are too many")
@@ -196,20 +190,19 @@ def read_open_header(path: Path, file: IO[bytes]) -> Header:
         name = _new(cursor, tensors)
         rank = cursor.number("I")
         if rank > 8:
-            raise DataError(mismatch(f"{path.name}: {name[:80]}", "at most 8 axes", rank))
+            raise bad_data(f"{path.name}: {name[:80]}", "at most 8 axes", rank)
         shape = cursor.numbers("Q", rank)
         tensors[name] = GgufTensor(shape, cursor.number("I"), cursor.number("Q"))
     alignment = keys.get(ALIGNMENT, 32)
     if type(alignment) is not int or alignment < 1:
-        received = repr(alignment)[:80]
-        raise DataError(mismatch(f"{path.name}: {ALIGNMENT}", "a positive number", received))
+        raise bad_data(f"{path.name}: {ALIGNMENT}", "a positive number", repr(alignment)[:80])
     return Header(keys, tensors, -(-cursor.place // alignment) * alignment)
 
 
 def _new(cursor: _Cursor, names: Mapping[str, Any]) -> str:
     name = cursor.text()
     if name in names:
-        raise DataError(mismatch(cursor.name, "each name once", f"{name[:80]!r} more than once"))
+        raise bad_data(cursor.name, "each name once", f"{name[:80]!r} more than once")
     return name
 
 
@@ -221,9 +214,7 @@ def read_tensor(path: Path, header: Header, name: str, longest: int = 2**16) -> 
     count = int(np.prod(tensor.shape, dtype=object)) if tensor.shape else 0
     if tensor.type != FLOAT32 or not 0 < count <= longest:
         expected = f"at most {longest} float32 numbers"
-        raise DataError(
-            mismatch(f"{path.name}: {name}", expected, f"{count} of type {tensor.type}")
-        )
+        raise bad_data(f"{path.name}: {name}", expected, f"{count} of type {tensor.type}")
     begin = header.data + tensor.offset
     with inputs.opened(path) as file:
         if begin + 4 * count > inputs.state_of(file).size:

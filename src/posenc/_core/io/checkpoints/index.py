@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from posenc._core.errors import DataError, mismatch
+from posenc._core.errors import bad_data
 from posenc._core.io import inputs
 
 ENDING = ".index.json"
@@ -24,21 +24,21 @@ def read_index(path: Path, caller: str) -> dict[str, Any]:
     data = inputs.parse(inputs.text_of(path, inputs.INDEX), caller, inputs.INDEX)
     names = data.get("weight_map") if isinstance(data, dict) else None
     if not isinstance(names, dict) or not all(isinstance(v, str) for v in names.values()):
-        raise DataError(mismatch(caller, "a weight_map of names to files", repr(names)[:80]))
+        raise bad_data(caller, "a weight_map of names to files", repr(names)[:80])
     shards = shards_of(data)
     if len(shards) > MOST_SHARDS:
-        raise DataError(mismatch(caller, f"at most {MOST_SHARDS} files", len(shards)))
+        raise bad_data(caller, f"at most {MOST_SHARDS} files", len(shards))
     for shard in shards:
         outside = "/" in shard or "\\" in shard or shard in ("", ".", "..") or "\0" in shard
         if outside or shard.endswith(ENDING):  # an index of indexes may name itself
-            raise DataError(mismatch(caller, "files beside the index", repr(shard[:80])))
+            raise bad_data(caller, "files beside the index", repr(shard[:80]))
     return dict(data)
 
 
 def check_total(count: int, caller: str) -> None:
     """Raise if the files of a model hold too many tensors together."""
     if count > MOST_TENSORS:
-        raise DataError(mismatch(caller, f"at most {MOST_TENSORS} tensors in all files", count))
+        raise bad_data(caller, f"at most {MOST_TENSORS} tensors in all files", count)
 
 
 def shards_of(index: dict[str, Any]) -> list[str]:

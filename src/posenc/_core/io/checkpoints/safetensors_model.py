@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from posenc._core.errors import DataError, mismatch, suggest
+from posenc._core.errors import bad_data, suggest
 from posenc._core.io import files, inputs, tensor_layout
 from posenc._core.io.checkpoints.config_json import FILE as CONFIG
 from posenc._core.io.checkpoints.config_json import load
@@ -52,8 +52,9 @@ class Stored:
         """Bytes of one number; raises where numbers share bytes."""
         bits = next(b for b, name, _ in CODES.values() if name == self.tensor.dtype)
         if bits % 8:
-            caller = f"{self.tensor.name}: dtype"
-            raise DataError(mismatch(caller, "numbers of whole bytes", self.tensor.dtype))
+            raise bad_data(
+                f"{self.tensor.name}: dtype", "numbers of whole bytes", self.tensor.dtype
+            )
         return bits // 8
 
     def raw(self, begin: int, count: int) -> np.ndarray:
@@ -104,7 +105,7 @@ class Checkpoint:
         records = [record_of(layout.metadata) for layout in self.layouts.values() if layout.tensors]
         if any(one != records[0] for one in records[1:]):
             expected = "one conversion recorded in all files"
-            raise DataError(mismatch(str(self.path), expected, "files of different conversions"))
+            raise bad_data(str(self.path), expected, "files of different conversions")
         return records[0] if records else {}
 
 
@@ -112,7 +113,7 @@ def record_of(metadata: Mapping[str, str]) -> dict[str, Any]:
     """The conversion that the metadata of a file record; empty where they record none."""
     record = inputs.parse(metadata.get(RECORD, "{}"), f"metadata {RECORD!r}", inputs.RECORD)
     if not isinstance(record, dict):
-        raise DataError(mismatch(f"metadata {RECORD!r}", "a JSON object", metadata[RECORD][:80]))
+        raise bad_data(f"metadata {RECORD!r}", "a JSON object", metadata[RECORD][:80])
     return record
 
 
@@ -120,7 +121,7 @@ def open_checkpoint(source: str | os.PathLike[str], *, config: Any, caller: str)
     """The layout of a checkpoint; no tensor is read."""
     path = inputs.named(source, caller)
     if not path.exists():
-        raise DataError(mismatch(caller, "a file or folder that exists", repr(str(path)[:200])))
+        raise bad_data(caller, "a file or folder that exists", repr(str(path)[:200]))
     folder = path if path.is_dir() else None
     chosen = _inside(path, caller) if path.is_dir() else path
     index = None
@@ -151,19 +152,20 @@ def _inside(folder: Path, caller: str) -> Path:
         if preferred or len(paths) == 1:
             return (preferred or paths)[0]
         if paths:
-            received = ", ".join(p.name for p in paths[:10])
             expected = f"a folder with {SINGLE}, an index or one .safetensors file"
-            raise DataError(mismatch(caller, expected, received, "Name one of these files."))
+            raise bad_data(
+                caller, expected, ", ".join(p.name for p in paths[:10]), "Name one of these files."
+            )
     todo = "Save the model as safetensors first." if any(folder.glob("*.bin")) else ""
-    raise DataError(mismatch(caller, "a folder with .safetensors files", repr(str(folder)), todo))
+    raise bad_data(caller, "a folder with .safetensors files", repr(str(folder)), todo)
 
 
 def _layout(path: Path, caller: str) -> tensor_layout.Layout:
     if not path.exists():
-        raise DataError(mismatch(caller, "a file of the index that exists", repr(str(path))))
+        raise bad_data(caller, "a file of the index that exists", repr(str(path)))
     layout = files.read_layout(path)
     if layout.format != "safetensors":
-        raise DataError(mismatch(caller, "a .safetensors file", f"{path.name}, a .npy"))
+        raise bad_data(caller, "a .safetensors file", f"{path.name}, a .npy")
     return layout
 
 
@@ -172,10 +174,10 @@ def _index(path: Path, caller: str) -> dict[str, Any]:
     index = read_index(path, caller)
     names = shards_of(index)
     if not names:
-        raise DataError(mismatch(caller, "a weight_map of names to files", "an empty one"))
+        raise bad_data(caller, "a weight_map of names to files", "an empty one")
     for name in names:
         if not name.endswith(".safetensors"):
-            raise DataError(mismatch(caller, "names of .safetensors files", repr(name)[:120]))
+            raise bad_data(caller, "names of .safetensors files", repr(name)[:120])
     return index
 
 
@@ -186,11 +188,10 @@ def _check_index(
     count = sum(len(layout.tensors) for layout in layouts.values())
     for name, file in places.items():
         if homes.get(name) != file:
-            received = homes.get(name, "nowhere")
-            raise DataError(
-                mismatch(f"{path.name}: {name[:80]!r}", f"the tensor in {file}", received)
+            raise bad_data(
+                f"{path.name}: {name[:80]!r}", f"the tensor in {file}", homes.get(name, "nowhere")
             )
     if count != len(places):
         extra = next((n for n in homes if n not in places), "a name that stands twice")
         todo = suggest(extra, list(places)[:1000]) if extra in homes else ""
-        raise DataError(mismatch(path.name, "every tensor of its files once", repr(extra), todo))
+        raise bad_data(path.name, "every tensor of its files once", repr(extra), todo)

@@ -24,7 +24,7 @@ from typing import IO
 
 import numpy as np
 
-from posenc._core.errors import DataError, mismatch
+from posenc._core.errors import bad_data
 from posenc._core.io import files, inputs, tensor_layout
 from posenc._core.io.checkpoints import gguf_header
 from posenc._core.io.checkpoints.arrays import MOST_ENTRIES, Array, ArrayStore
@@ -59,8 +59,9 @@ def _resolve(path: Path) -> Path:
         for name in (INDEX, "model.safetensors"):
             if (path / name).is_file():
                 return path / name
-        todo = "Name the file itself."
-        raise DataError(mismatch(str(path), "a folder with model.safetensors", "none inside", todo))
+        raise bad_data(
+            str(path), "a folder with model.safetensors", "none inside", "Name the file itself."
+        )
     return path
 
 
@@ -80,7 +81,7 @@ def _opened(path: Path, stack: contextlib.ExitStack) -> ArrayStore:
     bare = start[:1] == b"\x80" or path.suffix in (".bin", ".pt", ".pth", ".pkl")
     if bare and length > size - 8:
         todo = "It may be a bare pickle, which runs code: save it again with torch.save."
-        raise DataError(mismatch(str(path), "a zip, as torch.save writes", repr(start), todo))
+        raise bad_data(str(path), "a zip, as torch.save writes", repr(start), todo)
     return _plain_store(path, file)
 
 
@@ -130,11 +131,10 @@ def _index_store(path: Path) -> ArrayStore:
     count = 0
     for shard in shards_of(index):
         if not (path.parent / shard).exists():
-            raise DataError(mismatch(caller, "the files it names beside it", f"no {shard[:80]!r}"))
+            raise bad_data(caller, "the files it names beside it", f"no {shard[:80]!r}")
         layout = files.read_layout(path.parent / shard)  # and closed: a system opens 256 files
         if layout.format != "safetensors":
-            expected = "a .safetensors file"
-            raise DataError(mismatch(f"{caller}: {shard[:80]}", expected, layout.format))
+            raise bad_data(f"{caller}: {shard[:80]}", "a .safetensors file", layout.format)
         count += len(layout.tensors)
         check_total(count, caller)
         part = _layout_store(layout, functools.partial(inputs.unchanged, layout.path, layout.state))
@@ -142,7 +142,7 @@ def _index_store(path: Path) -> ArrayStore:
     missing = [name for name in names if name not in arrays]
     if missing:
         received = f"{len(missing)} without, such as {missing[0][:80]!r}"
-        raise DataError(mismatch(caller, "every tensor in the file it names", received))
+        raise bad_data(caller, "every tensor in the file it names", received)
     return ArrayStore(path, "safetensors", arrays, {})
 
 
@@ -166,7 +166,7 @@ def _gguf_store(path: Path, file: IO[bytes]) -> ArrayStore:
         begin = header.data + tensor.offset
         if begin + math.prod(shape) * width > size:
             caller = f"{path}: {name[:80]} lies beyond the end of the file"
-            raise DataError(mismatch(caller, f"{math.prod(shape) * width} bytes at {begin}", size))
+            raise bad_data(caller, f"{math.prod(shape) * width} bytes at {begin}", size)
         arrays[name] = Array(name, dtype, shape, _gguf_fetch(file, begin, width, dtype, stored))
     return ArrayStore(path, "gguf", arrays, header.keys)
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import DataError, mismatch
+from posenc._core.errors import DataError, bad_data
 from posenc._core.io.checkpoints.arrays import STORED
 
 LARGEST_PICKLE = 2**23
@@ -344,19 +344,19 @@ def parts(
     """The tensors that a PyTorch file describes."""
     pickles = [n for n in archive.namelist() if n == "data.pkl" or n.endswith("/data.pkl")]
     if len(pickles) != 1:
-        raise DataError(mismatch(caller, "one data.pkl inside", len(pickles)))
+        raise bad_data(caller, "one data.pkl inside", len(pickles))
     folder = pickles[0].removesuffix("data.pkl")
     with archive.open(pickles[0]) as file:
         data = file.read(LARGEST_PICKLE + 1)
     if len(data) > LARGEST_PICKLE:
-        raise DataError(mismatch(f"{caller}: data.pkl", f"at most {LARGEST_PICKLE} bytes", "more"))
+        raise bad_data(f"{caller}: data.pkl", f"at most {LARGEST_PICKLE} bytes", "more")
     machine = _Machine(data, caller)
     root = machine.run()
     tensors: dict[str, TensorWindow] = {}
     for name, part in _walk(root, caller, "", 0, set()):
         tensors.setdefault(name or "tensor", part)
         if len(tensors) > MOST_PARTS:
-            raise DataError(mismatch(caller, f"at most {MOST_PARTS} tensors", "more"))
+            raise bad_data(caller, f"at most {MOST_PARTS} tensors", "more")
     return folder, tensors, tuple(sorted(machine.foreign))
 
 
@@ -376,5 +376,5 @@ def _walk(
             continue
         longer = f"{name}.{key}" if name else str(key)
         if len(longer) > LONGEST_NAME:
-            raise DataError(mismatch(caller, f"names of at most {LONGEST_NAME} characters", "more"))
+            raise bad_data(caller, f"names of at most {LONGEST_NAME} characters", "more")
         yield from _walk(item, caller, longer, depth + 1, seen)

@@ -15,7 +15,7 @@ from typing import IO
 
 import numpy as np
 
-from posenc._core.errors import DataError, mismatch
+from posenc._core.errors import DataError, bad_data
 from posenc._core.io import files, inputs
 from posenc._core.io.checkpoints import torch_file
 from posenc._core.io.checkpoints.arrays import STORED, Array, ArrayStore
@@ -53,7 +53,7 @@ def _sound(caller: str) -> Iterator[None]:
     except DataError:
         raise
     except UNSOUND as error:
-        raise DataError(mismatch(caller, "a zip that holds together", str(error)[:200])) from None
+        raise bad_data(caller, "a zip that holds together", str(error)[:200]) from None
 
 
 class _BoundedFile:
@@ -71,8 +71,9 @@ class _BoundedFile:
         if count < 0:
             count = inputs.state_of(self.file).size - self.file.tell()
         if count > self.most:
-            expected = f"a directory of at most {LARGEST_DIRECTORY} bytes"
-            raise DataError(mismatch(self.caller, expected, f"one of {count}"))
+            raise bad_data(
+                self.caller, f"a directory of at most {LARGEST_DIRECTORY} bytes", f"one of {count}"
+            )
         return self.file.read(count) or b""
 
     def seek(self, at: int, whence: int = 0) -> int:
@@ -96,12 +97,10 @@ def zip_store(path: Path, file: IO[bytes], stack: contextlib.ExitStack) -> Array
         if len(members) != len(archive.infolist()):
             names = [member.filename for member in archive.infolist()]
             twice = next(name for name, count in Counter(names).items() if count > 1)
-            raise DataError(mismatch(caller, "each member once", f"{twice[:80]!r} more than once"))
+            raise bad_data(caller, "each member once", f"{twice[:80]!r} more than once")
         if any(m.compress_type not in PACKED for m in members.values()):
             # Others cannot be unpacked in part, so a few bytes may become any number.
-            raise DataError(
-                mismatch(caller, "members that are stored or deflated", "other packing")
-            )
+            raise bad_data(caller, "members that are stored or deflated", "other packing")
         if any(n == "data.pkl" or n.endswith("/data.pkl") for n in members):
             return _torch_store(path, file, archive)
         return _npz_store(path, archive)
@@ -111,7 +110,7 @@ def _npz_store(path: Path, archive: zipfile.ZipFile) -> ArrayStore:
     arrays: dict[str, Array] = {}
     members = [m for m in archive.infolist() if m.filename.endswith(".npy")]
     if len(members) > MOST_MEMBERS:
-        raise DataError(mismatch(str(path), f"at most {MOST_MEMBERS} arrays", len(members)))
+        raise bad_data(str(path), f"at most {MOST_MEMBERS} arrays", len(members))
     left = LARGEST_HEADERS
     for member in members:
         name = member.filename.removesuffix(".npy")
@@ -119,11 +118,12 @@ def _npz_store(path: Path, archive: zipfile.ZipFile) -> ArrayStore:
         head = _npz_header(caller, archive, member)
         left -= len(head)
         if left < 0:
-            expected = f"headers of at most {LARGEST_HEADERS} bytes together"
-            raise DataError(mismatch(str(path), expected, "more"))
+            raise bad_data(
+                str(path), f"headers of at most {LARGEST_HEADERS} bytes together", "more"
+            )
         arrays[name] = _npz_array(caller, name, head, (archive, member))
     if not arrays:
-        raise DataError(mismatch(str(path), "a zip with .npy or data.pkl inside", "neither"))
+        raise bad_data(str(path), "a zip with .npy or data.pkl inside", "neither")
     return ArrayStore(path, "npz", arrays, {})
 
 
@@ -132,13 +132,12 @@ def _npz_header(caller: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) 
     with archive.open(member) as stream:
         head = stream.read(12)
         if head[:6] != b"\x93NUMPY" or len(head) < 12:
-            raise DataError(mismatch(caller, "a .npy file", repr(head[:8])))
+            raise bad_data(caller, "a .npy file", repr(head[:8]))
         (length,) = (
             struct.unpack("<H", head[8:10]) if head[6] == 1 else (struct.unpack("<I", head[8:12]))
         )
         if length > LARGEST_NPY_HEADER:
-            expected = f"a header of at most {LARGEST_NPY_HEADER} bytes"
-            raise DataError(mismatch(caller, expected, length))
+            raise bad_data(caller, f"a header of at most {LARGEST_NPY_HEADER} bytes", length)
         return head + stream.read(length)
 
 
@@ -161,7 +160,7 @@ def _npz_array(
             stream.seek(tensor.begin + first * width)
             raw = stream.read((last - first) * width)
         if len(raw) != (last - first) * width:
-            raise DataError(mismatch(f"{caller} is truncated", f"{tensor.end} bytes", len(raw)))
+            raise bad_data(f"{caller} is truncated", f"{tensor.end} bytes", len(raw))
         numbers = np.frombuffer(raw, dtype=stored)
         if not together:
             numbers = numbers.reshape(tensor.shape, order="F").reshape(-1)[begin:end]
@@ -176,7 +175,7 @@ def _torch_store(path: Path, file: IO[bytes], archive: zipfile.ZipFile) -> Array
     if f"{folder}byteorder" in archive.namelist():
         with archive.open(f"{folder}byteorder") as stream:
             if stream.read(16) != b"little":
-                raise DataError(mismatch(caller, "little-endian numbers", "others"))
+                raise bad_data(caller, "little-endian numbers", "others")
     members = {m.filename: m for m in archive.infolist()}
     arrays = {}
     for name, part in parts.items():
@@ -188,8 +187,9 @@ def _torch_store(path: Path, file: IO[bytes], archive: zipfile.ZipFile) -> Array
         remarks = (f"its pickle also names {shown}: nothing of it was run",)
         if not arrays:
             todo = "Do not load it with pickle."
-            received = f"a pickle that calls {shown}, which was not run"
-            raise DataError(mismatch(caller, "tensors", received, todo))
+            raise bad_data(
+                caller, "tensors", f"a pickle that calls {shown}, which was not run", todo
+            )
     return ArrayStore(path, "torch", arrays, {}, remarks)
 
 
@@ -201,12 +201,12 @@ def _torch_array(
     file: IO[bytes],
 ) -> Array:
     if member is None:
-        raise DataError(mismatch(caller, "its storage in the zip", f"no data/{part.storage[:80]}"))
+        raise bad_data(caller, "its storage in the zip", f"no data/{part.storage[:80]}")
     width = (torch_file.SIZES | torch_file.UNTYPED)[part.dtype]
     count = math.prod(part.shape)
     if (part.begin + count) * width > member.file_size:
         expected = f"{(part.begin + count) * width} bytes of storage"
-        raise DataError(mismatch(f"{caller} is truncated", expected, member.file_size))
+        raise bad_data(f"{caller} is truncated", expected, member.file_size)
     if not part.contiguous:
         return Array(name, part.dtype, part.shape, None, "its entries are not side by side")
     if member.compress_type != zipfile.ZIP_STORED:
@@ -219,7 +219,7 @@ def _torch_array(
         file.seek(member.header_offset)
         head = file.read(30)
         if len(head) != 30 or head[:4] != b"PK\x03\x04":
-            raise DataError(mismatch(caller, "its storage where the zip says", "something else"))
+            raise bad_data(caller, "its storage where the zip says", "something else")
         data = member.header_offset + 30 + sum(struct.unpack("<HH", head[26:30]))
         at = data + (part.begin + begin) * width
         return files.decode(files.read(file, at, end - begin, stored), part.dtype)
