@@ -56,8 +56,7 @@ def command(
     if rule is not None:
         found.wanted(rule)  # an unknown rule is told before anything is printed
     if output is not None:
-        written = json.dumps(found.config(rule), indent=2) + "\n"
-        write_whole(output, written)
+        write_whole(output, json.dumps(found.config(rule), indent=2) + "\n")
     if json_:
         print_json(described(found, rule))
         return

@@ -71,8 +71,7 @@ def command(
         raise click.UsageError(f"--base: {base:g} is not positive.")
     if not unit > 0:
         raise click.UsageError(f"--unit: {unit:g} is not positive.")
-    recorded = source.endswith(".npz")
-    subject = _recording(source) if recorded else _function(source)
+    subject = _recording(source) if source.endswith(".npz") else _function(source)
     names = tuple(name.strip() for name in axes.split(",") if name.strip())
     inferred = infer_spec(
         subject, dim=dim, axes=names, kind=kind, base=base, unit=unit, framework=framework
@@ -100,8 +99,7 @@ def _function(source: str) -> Any:
         sys.path.insert(0, "")
     function = load(source)
     if not callable(function):
-        expected = "a function"
-        raise ArgumentError(mismatch(source, expected, type(function).__name__))
+        raise ArgumentError(mismatch(source, "a function", type(function).__name__))
     return function
 
 

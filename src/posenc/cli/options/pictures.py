@@ -170,8 +170,7 @@ def _spec(words: SpecWords, picture: str) -> Any:
         from posenc.presets import preset, row
 
         size = row(words.preset).size
-        default = HEADS if size == "heads" else DIM
-        return preset(words.preset, fields.get(size, default))
+        return preset(words.preset, fields.get(size, HEADS if size == "heads" else DIM))
     if words.encoding is None:
         base = dict(PICTURES[picture if picture in PICTURES else "table"].example)
         if fields and "ladder" in base:  # which is of one width and one base

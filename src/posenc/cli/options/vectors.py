@@ -34,8 +34,7 @@ def _of_file(path: Path, row: int | None, name: str | None) -> Any:
     tensor = files.read_layout(path).pick(name)
     if tensor.dtype not in files.FLOATS or tensor.stored is None or not tensor.shape:
         expected = f"an array of {', '.join(files.FLOATS)}"
-        received = f"{tensor.dtype} of shape {tensor.shape}"
-        raise DataError(mismatch(str(path), expected, received))
+        raise DataError(mismatch(str(path), expected, f"{tensor.dtype} of shape {tensor.shape}"))
     width, rows = tensor.shape[-1], int(np.prod(tensor.shape[:-1], dtype=object))
     row = _row(row, rows, str(path))
     if width > MOST_NUMBERS:

@@ -142,8 +142,7 @@ def _front(
         return tensor.begin
     if target.format == layout.format == "safetensors":
         return _moved(layout, tensor, shape, source, sink)
-    name = tensor.name or "embeddings"
-    header = _header(target, name, tensor.dtype, shape, layout.metadata)
+    header = _header(target, tensor.name or "embeddings", tensor.dtype, shape, layout.metadata)
     files.write(sink, 0, header)
     return len(header)
 

@@ -250,10 +250,10 @@ def _replacement(
     """What there is to say of a module, for one type of layer."""
     meta = any(buffer.is_meta for buffer in one.module.buffers())
     asked = one.asked if meta else one.module
-    far = distance(asked, label, form if other else own, entry.length)
     return Replacement(
         one.path, layer=entry.layer, spec=None if form.still else form.spec,
-        was=type(one.module).__name__, trained=entry.spec if other else None, **far._asdict(),
+        was=type(one.module).__name__, trained=entry.spec if other else None,
+        **distance(asked, label, form if other else own, entry.length)._asdict(),
     )  # fmt: skip
 
 

@@ -118,8 +118,7 @@ def put_in(rows: Rows) -> None:
         module.__dict__[KEPT] = {}
         module.register_state_dict_post_hook(_saved)  # type: ignore[no-untyped-call]
         module.register_load_state_dict_pre_hook(_loaded)  # type: ignore[no-untyped-call]
-    old = getattr(module, name)
-    module.__dict__[KEPT][name] = Kept(old, rows.exact.clone())
+    module.__dict__[KEPT][name] = Kept(getattr(module, name), rows.exact.clone())
     _set(module, name, rows.exact)
 
 

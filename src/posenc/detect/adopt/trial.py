@@ -216,8 +216,7 @@ def _of_plan(plan: Any) -> list[_Wish]:
             for i in range(count)
         ]
     else:
-        expected = "a Plan or a Reading"
-        raise ArgumentError(mismatch(f"{CALLER}: plan", expected, type(plan).__name__))
+        raise ArgumentError(mismatch(f"{CALLER}: plan", "a Plan or a Reading", type(plan).__name__))
     wishes = []
     for number, specs in enumerate(every):
         scores = [s for s in specs if isinstance(s, (BiasSpec, RelativeSpec))]
@@ -251,8 +250,7 @@ def _stack(
     """So many layers, beside a rotary module, that take its cosines and sines."""
     seen = []
     for one in modules:
-        parent = model.get_submodule(one.path.rpartition(".")[0])
-        for stack in parent.children():
+        for stack in model.get_submodule(one.path.rpartition(".")[0]).children():
             if isinstance(stack, nn.ModuleList) and all(
                 "position_embeddings" in parameters(layer) for layer in stack
             ):

@@ -41,8 +41,7 @@ def check_whole(
     families: dict[str, set[int]] = {}
     for attention in own:
         if attention.layer is not None:
-            stem = _stem(attention.name)
-            families.setdefault(stem, set()).add(attention.layer)
+            families.setdefault(_stem(attention.name), set()).add(attention.layer)
     if families:
         _check_layers(checkpoint, families, own, model, caller)
 

@@ -220,14 +220,13 @@ def convert(
         with work.written(target, existing) as result:
             if attentions:
                 check = probe(attentions, result, lambda old: old.replace(order=pairing))
-    total = sum(len(layout.tensors) for layout in checkpoint.layouts.values())
     return Conversion(
         str(source),
         "" if output is None else str(output),
         (before, pairing) if before and pairing else None,
         source_of_pairing,
         {name: change.what for name, change in changes.items()},
-        total - len(changes),
+        sum(len(layout.tensors) for layout in checkpoint.layouts.values()) - len(changes),
         tuple(remarks),
         rest,
         check,
@@ -329,8 +328,7 @@ def _moved(
     target = heads.channels.replace(order=pairing)
     moves: dict[str, Change] = {}
     for tensor in attention.tensors:
-        turning = [s for s in tensor.segments if s.part in ("q", "k")]
-        if turning:
+        if any(s.part in ("q", "k") for s in tensor.segments):
             moves[tensor.name] = Move(
                 tensor.name, _told(tensor), tensor.view, _order(tensor, heads, target)
             )

@@ -88,8 +88,7 @@ def others(checkpoint: Checkpoint) -> dict[str, str]:
         if path.name == checkpoint.index_name:
             continue
         weights = path.suffix in OTHER_WEIGHTS or path.name.endswith(".index.json")
-        kept = path.is_file() and not weights
-        files[path.name] = "copied" if kept else "left out"
+        files[path.name] = "copied" if path.is_file() and not weights else "left out"
     return files
 
 

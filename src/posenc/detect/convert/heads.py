@@ -315,8 +315,7 @@ def _part(
         reading = from_hf(dict(data), base=BASE, on_error="report")
         if reading.errors and layout.stored is not None:
             reading = from_hf(dict(data), pairing=layout.stored, base=BASE, on_error="report")
-        turns = any(entry.kind == "rotary" for entry in reading)
-        if turns or reading.errors:
+        if any(entry.kind == "rotary" for entry in reading) or reading.errors:
             read[name] = (Keys(data), reading)
     turning = {n: r for n, r in read.items() if not r[1].errors}
     if len(turning) > 1:

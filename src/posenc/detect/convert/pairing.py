@@ -169,9 +169,8 @@ def _loss(value: Any, name: str) -> float:
         loss = float(value)
     except (TypeError, ValueError):
         received = type(value).__name__
-        expected = "a loss, or logits and classes"
         raise ArgumentError(
-            mismatch(f"detect_pairing: probe({name!r})", expected, received)
+            mismatch(f"detect_pairing: probe({name!r})", "a loss, or logits and classes", received)
         ) from None
     if not math.isfinite(loss):
         raise ArgumentError(mismatch(f"detect_pairing: probe({name!r})", "a finite loss", loss))

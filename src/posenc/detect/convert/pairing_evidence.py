@@ -211,8 +211,7 @@ def _ranks(matrix: np.ndarray) -> np.ndarray:
     """Ranks of the entries beside the diagonal, with mean 0; entries that are equal share one."""
     above = np.triu_indices(len(matrix), 1)
     _, place, counts = np.unique(matrix[above], return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    middle = last - (counts + 1) / 2
+    middle = np.cumsum(counts) - (counts + 1) / 2
     ranks = np.zeros(matrix.shape)
     ranks[above] = middle[place] - (len(place) - 1) / 2
     return ranks + ranks.T
@@ -281,8 +280,7 @@ def groups(attention: AttentionTensors, most: int | None = None) -> Iterator[Gro
                 if left is not None:
                     wider.append(np.concatenate([left, rows]))
                 left = rows if left is None else None
-        charge = _charge(attention, queries, keys, own, number)
-        yield Group(queries, keys, charge, tuple(wider))
+        yield Group(queries, keys, _charge(attention, queries, keys, own, number), tuple(wider))
         del queries, wider  # before the next ones are read
 
 
@@ -299,8 +297,7 @@ def _charge(
     gains = [tensor for tensor in attention.tensors if tensor.kind == "gain"]
     if not gains:
         return np.asarray(np.square(q).sum((0, 2)) - np.square(k).sum(1))
-    shared = any(len(tensor.segments) == 1 for tensor in gains)
-    if shared and number > 0:
+    if any(len(tensor.segments) == 1 for tensor in gains) and number > 0:
         return None  # one vector for all heads is one observation
     total = np.zeros(attention.heads.rotated)
     for tensor in gains:

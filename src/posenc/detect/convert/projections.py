@@ -77,8 +77,7 @@ def order_of(source: Pairing, target: Pairing, rotated: int, width: int) -> np.n
     """
     order = np.arange(width, dtype=np.int64)
     begin = width - rotated if source.part == "trailing" else 0
-    pairs = zip(source.channels(rotated), target.channels(rotated), strict=True)
-    for old, new in pairs:
+    for old, new in zip(source.channels(rotated), target.channels(rotated), strict=True):
         order[[begin + c for c in new]] = [begin + c for c in old]
     order.flags.writeable = False
     return order
@@ -157,8 +156,7 @@ def _join(groups: dict[str, list[NamedTensor]]) -> None:
 def _named(name: str, stored: Stored, model: Model) -> NamedTensor | None:
     if not fnmatch.fnmatchcase(name, model.layout.pattern):
         return None
-    patterns = model.layout.names or {}
-    for role, pattern in patterns.items():
+    for role, pattern in (model.layout.names or {}).items():
         if fnmatch.fnmatchcase(name, pattern):
             kind = "gain" if role.endswith("gain") else "weight"
             kind = "bias" if kind == "weight" and len(stored.tensor.shape) == 1 else kind

@@ -32,8 +32,7 @@ def table_change(
             received = type(spec).__name__
             raise ArgumentError(mismatch(f"convert: tables[{name!r}]", "two tables", received))
     if how not in (*METHODS, *EXTENSIONS):
-        endings = (*METHODS, *EXTENSIONS)
-        todo = suggest(how, endings)
+        todo = suggest(how, (*METHODS, *EXTENSIONS))
         raise ArgumentError(mismatch("convert: method", "one of its names", repr(how), todo))
     if isinstance(source, Learned) != isinstance(target, Learned):
         received = f"{type(source).__name__} to {type(target).__name__}"
@@ -59,8 +58,7 @@ def _columns(name: str, stored: Stored, source: Any, target: Any) -> Move:
     if len(source.axes) == 1:
         _compare(name, stored, source, rows)
     changed = int((order != np.arange(width)).sum())
-    what = f"{changed} of {width} channels change places"
-    return Move(name, what, (rows, width, 1), order)
+    return Move(name, f"{changed} of {width} channels change places", (rows, width, 1), order)
 
 
 def _compare(name: str, stored: Stored, source: Any, rows: int) -> None:
@@ -75,10 +73,9 @@ def _compare(name: str, stored: Stored, source: Any, rows: int) -> None:
         for first in starts
     )
     if not worst <= NEAR * size:
-        expected = "the table that the source spec computes"
         received = f"a table that differs by up to {worst:.3g}"
         todo = "Channels of tables that do not hold what is claimed are not moved."
-        raise DataError(mismatch(name, expected, received, todo))
+        raise DataError(mismatch(name, "the table that the source spec computes", received, todo))
 
 
 # --- learned tables -------------------------------------------------------------------------------

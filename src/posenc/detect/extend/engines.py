@@ -67,10 +67,8 @@ def wanted_of(spec: Any, name: str, factor: float, trained: int, length: int) ->
     if name in ("none", "yarn_paper"):
         return None
     if name == "ntk":
-        base = enlarged(spec, factor)
-        return Wanted({"": spec}, frozenset({""}), base, None, length)
-    rule = RULES[name].make(factor, trained)
-    return Wanted({"": spec}, frozenset({""}), None, rule, length)
+        return Wanted({"": spec}, frozenset({""}), enlarged(spec, factor), None, length)
+    return Wanted({"": spec}, frozenset({""}), None, RULES[name].make(factor, trained), length)
 
 
 class Written(NamedTuple):

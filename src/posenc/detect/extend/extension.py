@@ -158,8 +158,7 @@ class Extension(Displayed):
             raise ArgumentError(mismatch("extend", "a config to write", "none", todo))
         for everywhere in (False, True):
             for dialect in ("hf5", "hf4"):
-                wanted = self.wanted(rule, everywhere=everywhere)
-                written = patched(self.source, dialect, wanted)
+                written = patched(self.source, dialect, self.wanted(rule, everywhere=everywhere))
                 if written is not None:
                     return written.config
         expected = "a rule that a config of transformers can say"

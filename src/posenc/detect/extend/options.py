@@ -130,8 +130,7 @@ def _makers(baseline: Baseline, length: int) -> list[_Maker]:
                 magnitude = magnitude.replace(attention_factor=asked)
             return spec.replace(scaling=changed, magnitude=magnitude)
 
-        label = f"{type(own).__name__}, larger factor"
-        return [unchanged, _Maker("given", label, grown, larger)]
+        return [unchanged, _Maker("given", f"{type(own).__name__}, larger factor", grown, larger)]
 
     def with_base(factor: float) -> Any:
         return spec.replace(base=enlarged(spec, factor))

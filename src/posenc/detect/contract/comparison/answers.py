@@ -194,8 +194,7 @@ class _Rotation:
         values = cos + 1j * sin
         if cos.shape[-1] != pairs:
             # A channel each: halves, neighbours, or as the spec has them; the first call tells.
-            first_call = self.layout is None
-            for layout in self._layouts(cos.shape[-1]) if first_call else [self.layout]:
+            for layout in self._layouts(cos.shape[-1]) if self.layout is None else [self.layout]:
                 first, second = (values[:, channels] for channels in layout)
                 if np.array_equal(first, second, equal_nan=True):
                     self.layout, values = layout, first

@@ -75,8 +75,7 @@ def allowed(spec: RotarySpec, seen: PairTurns, size: Any) -> np.ndarray:
     """What counts as no difference, (P, pairs): the bounds of a contract, `ROOM` times."""
     frequencies = frequencies_of(spec, seen.length)
     start = getattr(getattr(spec, "arrangement", None), "start", 0)
-    angles = (seen.first[:, None] + start) * frequencies
-    bounds = tolerances.of_angles(angles, frequencies, size)
+    bounds = tolerances.of_angles((seen.first[:, None] + start) * frequencies, frequencies, size)
     if seen.rotated:
         bounds = tolerances.of_turned(bounds, size)
     return ROOM * bounds[seen.dtype]
