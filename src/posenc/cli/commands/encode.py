@@ -64,10 +64,8 @@ class EncodeChoices(NamedTuple):
 
     def words(self) -> str:
         """The encoding in words: its spec, then what else a reader has to know."""
-        return ", ".join(filter(None, self._parts()))
-
-    def _parts(self) -> tuple[str, str, str]:
-        return brief(self.spec), self.places.words, _show.clean(self.learnt.origin)
+        parts = brief(self.spec), self.places.words, _show.clean(self.learnt.origin)
+        return ", ".join(filter(None, parts))
 
 
 def _encoding(choice: Choices, spec: TableSpec, length: int, *, finite: bool) -> EncodeChoices:
@@ -187,11 +185,8 @@ def _encode_file(
 
 
 def _target(output: str, force: bool) -> _stream.Target:
-    target = _stream.Target(Path(output), force)
-    if target.path.suffix not in _stream.SUFFIXES:
-        raise click.UsageError(f"-o {output!r}: its name must end in .npy or .safetensors.")
-    check_output(output, force=force)
-    return target
+    check_output(output, force=force, option="-o", endings=_stream.SUFFIXES)
+    return _stream.Target(Path(output), force)
 
 
 def _report(

@@ -9,7 +9,7 @@ import click
 
 from posenc._core.errors import suggest
 from posenc.cli.options.common import as_json
-from posenc.cli.output.show import print_json
+from posenc.cli.output.show import print_definitions, print_json
 
 KINDS = {
     "table": "added to the embeddings",
@@ -68,19 +68,15 @@ def command(words: tuple[str, ...], json_: bool) -> None:
     if json_:
         print_json(rows)
         return
-    formatter = click.HelpFormatter(width=100)
     sections: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for row in rows["encodings"]:
         sections[f"{row['kind']} ({KINDS[row['kind']]})"].append((row["name"], row["summary"]))
     for row in rows["presets"]:
         sections["presets (--preset NAME)"].append((row["name"], f"{row['type']}. {row['note']}"))
     for row in rows["plans"]:
-        line = (row["name"], f"{row['pattern']}. {row['note']}")
-        sections["plans of models (posenc explain --plan NAME)"].append(line)
-    for title, lines in sections.items():
-        with formatter.section(title):
-            formatter.write_dl(lines)
-    click.echo(formatter.getvalue(), nl=False)
+        title = "plans of models (posenc explain --plan NAME)"
+        sections[title].append((row["name"], f"{row['pattern']}. {row['note']}"))
+    print_definitions(sections)
 
 
 def _has(row: dict[str, Any], words: list[str]) -> bool:

@@ -10,6 +10,7 @@ import click
 
 from posenc._core.errors import suggest
 from posenc.cli.detective.locate import unpaired
+from posenc.cli.options.common import with_options
 from posenc.cli.options.inputs import InputFile, InputText
 from posenc.cli.options.pictures import (
     PlotSubject,
@@ -204,15 +205,9 @@ def _add(row: PictureRow) -> None:
         picture = getattr(posenc.plot, row.name)
         finish(functools.partial(picture, *positional, **keywords), subject, **options)
 
-    parameters: tuple[Any, ...] = (
-        spec_words,
-        *PARAMETERS.get(row.name, ()),
-        *map(row_option, row.options),
-    )
-    decorated: Any = draw
-    for decorate in reversed((*parameters, output_options)):
-        decorated = decorate(decorated)
-    command.command(row.name, help=row.about)(decorated)
+    own = (*PARAMETERS.get(row.name, ()), *map(row_option, row.options))
+    options = with_options(spec_words, *own, output_options)
+    command.command(row.name, help=row.about)(options(draw))
 
 
 for _row in PICTURES.values():

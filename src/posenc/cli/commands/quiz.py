@@ -5,16 +5,17 @@ from __future__ import annotations
 import io
 import secrets
 import sys
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import click
 
+from posenc import learn
 from posenc._core.errors import suggest
 from posenc.cli.options.common import as_json, count_of
-from posenc.cli.output.show import clean, print_json
-
-if TYPE_CHECKING:
-    from posenc.learn import Question
+from posenc.cli.output.show import clean, print_definitions, print_json
+from posenc.learn import Choice, Question, judge
+from posenc.learn.answers import letters
+from posenc.learn.sketch import blocks
 
 MOST = 200
 LONGEST_LINE = 4096  # of which one character too many is enough to refuse it
@@ -48,8 +49,6 @@ def command(
     shown with its output afterwards. The same --seed asks the same questions on any machine. No
     score is kept.
     """
-    from posenc import learn
-
     if topic is not None and topic not in learn.topics():
         raise click.UsageError(f"{topic!r} is no topic. {suggest(topic, learn.topics())}")
     if list_:
@@ -81,8 +80,6 @@ def _keyboard() -> TextIO:
 
 
 def _list(topic: str | None, json_: bool) -> None:
-    from posenc import learn
-
     rows: list[dict[str, Any]] = [
         {
             "topic": name,
@@ -95,16 +92,11 @@ def _list(topic: str | None, json_: bool) -> None:
     if json_:
         print_json({"topics": rows})
         return
-    formatter = click.HelpFormatter(width=100)
-    formatter.write_dl(
-        [(row["topic"], f"{row['lead']} ({len(row['questions'])} questions)") for row in rows]
-    )
-    click.echo(formatter.getvalue(), nl=False)
+    told = [(row["topic"], f"{row['lead']} ({len(row['questions'])} questions)") for row in rows]
+    print_definitions({"": told})
 
 
 def _described(question: Question) -> dict[str, Any]:
-    from posenc.learn import Choice
-
     answer = question.answer
     about: dict[str, Any]
     if isinstance(answer, Choice):
@@ -138,10 +130,6 @@ def _ask_all(asked: tuple[Question, ...], lines: TextIO) -> None:
 
 
 def _put(question: Question, number: int, total: int) -> None:
-    from posenc.learn import Choice
-    from posenc.learn.answers import letters
-    from posenc.learn.sketch import blocks
-
     click.echo()
     click.echo(click.style(f"{number} of {total}, {question.topic}", dim=True))
     click.echo(_wrapped(question.prompt))
@@ -158,8 +146,6 @@ def _put(question: Question, number: int, total: int) -> None:
 
 def _answer(question: Question, lines: TextIO) -> str:
     """The word for what came: right, wrong, skip, quit, or end."""
-    from posenc.learn import judge
-
     for _ in range(PATIENCE):
         click.echo("> ", nl=False)
         line = _line(lines)
@@ -191,18 +177,12 @@ def _line(lines: TextIO) -> str | None:
 
 
 def _help(question: Question) -> str:
-    from posenc.learn import Choice
-    from posenc.learn.answers import letters
-
     if isinstance(question.answer, Choice):
         return f"Type one of {', '.join(letters(question.answer))}, or s, or q."
     return f"Type a number ({question.answer.stated}), such as -1.5 or 2e3, or s, or q."
 
 
 def _solve(question: Question, verdict: str) -> None:
-    from posenc.learn import Choice
-    from posenc.learn.answers import letters
-
     answer = question.answer
     if isinstance(answer, Choice):
         letter = next(letter for letter, name in letters(answer).items() if name == answer.right)

@@ -85,7 +85,8 @@ def command(
     tokens.check(encoding)
     values, origin = learnt_from(parameters, encoding)
     if output is not None:
-        target = _target(output, force)
+        check_output(output, force=force, option="-o", endings=SUFFIXES, listed=", ".join(SUFFIXES))
+        target = _stream.Target(Path(output), force)
         if target.path.suffix == ".npy" and dtype == "bfloat16":
             raise click.UsageError("a .npy cannot name bfloat16: let -o end in .safetensors.")
         with _show.progress(f"{target.path.name} ", len(tokens) * width) as done:
@@ -129,11 +130,3 @@ def _default_length(spec: TableSpec, first: int) -> int:
             continue
         return length
     return 1
-
-
-def _target(output: str, force: bool) -> _stream.Target:
-    target = _stream.Target(Path(output), force)
-    if target.path.suffix not in SUFFIXES:
-        raise click.UsageError(f"-o {output!r}: its name must end in {', '.join(SUFFIXES)}.")
-    check_output(output, force=force)
-    return target

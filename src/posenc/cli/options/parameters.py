@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 import numpy as np
@@ -17,8 +17,6 @@ from posenc.cli.options.inputs import InputFile
 
 if TYPE_CHECKING:
     from posenc.encodings.table.base import TableSpec
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 MOST_NUMBERS = 2**28  # of all parameters of a table: 1 GiB of float32
 TODO = "Save them by these names as .safetensors."

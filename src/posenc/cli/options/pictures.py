@@ -13,6 +13,7 @@ from posenc._core.errors import ArgumentError, DataError, SpecError, suggest
 from posenc._core.io import inputs
 from posenc._core.spec.spec import Value
 from posenc.cli.options.common import (
+    FIELDS,
     LARGEST_DIM,
     ODDS,
     ORDERS,
@@ -22,6 +23,7 @@ from posenc.cli.options.common import (
     of_options,
     preset_names,
     spec_of,
+    with_options,
 )
 from posenc.cli.options.inputs import InputFile
 from posenc.cli.options.parameters import ParameterChoice, learnt_from
@@ -98,19 +100,18 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def spec_words(command: F) -> F:
-    """Add the options that name an encoding."""
-    for name, settings in reversed(OPTIONS.items()):
-        command = click.option(f"--{name.replace('_', '-')}", **settings)(command)
-    return command
-
-
-def other_spec_words(command: F) -> F:
-    """Add the same for another encoding, B, which is as the first but for what they say."""
-    for name, settings in reversed(OPTIONS.items()):
-        flag = {**settings, "help": f"The --{name.replace('_', '-')} of B."}
-        command = click.option(f"--b-{name.replace('_', '-')}", **flag)(command)
-    return command
+# The options that name an encoding, and the same for another one, B, which is as the first but for
+# what they say.
+FLAGS = {name: name.replace("_", "-") for name in OPTIONS}
+spec_words = with_options(
+    *(click.option(f"--{FLAGS[name]}", **settings) for name, settings in OPTIONS.items())
+)
+other_spec_words = with_options(
+    *(
+        click.option(f"--b-{FLAGS[name]}", **{**settings, "help": f"The --{FLAGS[name]} of B."})
+        for name, settings in OPTIONS.items()
+    )
+)
 
 
 def usage(call: Callable[[], Any]) -> Any:
@@ -154,9 +155,9 @@ def chosen(words: SpecWords, picture: str) -> PlotSubject:
 def _from_file(words: SpecWords) -> PlotSubject:
     from posenc.plot.given import read_table
 
-    for name in ("dim", "base", "heads", "order", "odd", "pairing", "params", "init_seed"):
+    for name in (*FIELDS, "params", "init_seed"):
         if getattr(words, name) is not None:
-            raise click.UsageError(f"--{name.replace('_', '-')}: the --table says everything.")
+            raise click.UsageError(f"--{FLAGS[name]}: the --table says everything.")
     spec, params, origin = usage(lambda: read_table(str(words.table), words.tensor))
     return PlotSubject(spec, params, origin)
 
@@ -220,8 +221,7 @@ def _plain(value: Any) -> Any:
 
 
 def _fields(words: SpecWords) -> dict[str, Any]:
-    names = ("dim", "base", "heads", "order", "odd", "pairing")
-    fields = {name: getattr(words, name) for name in names if getattr(words, name) is not None}
+    fields = {name: getattr(words, name) for name in FIELDS if getattr(words, name) is not None}
     if "pairing" in fields:
         fields["pairing"] = {"type": "Pairing", "order": fields["pairing"]}
     for text in words.field:

@@ -10,7 +10,7 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 import numpy as np
@@ -19,8 +19,6 @@ from posenc.cli.options.common import count_of, grouped
 
 if TYPE_CHECKING:
     from posenc.encodings.table.base import TableSpec
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 MOST_POSITIONS = 2**24
 LONGEST_SIDE = 2**24

@@ -8,7 +8,7 @@ import math
 import shutil
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -33,6 +33,29 @@ def print_json(value: Any) -> None:
         todo = "Write the numbers to a file: -o OUT."
         raise DataError(mismatch("--json", "finite numbers", "NaN or infinity", todo)) from None
     click.echo(text)
+
+
+def print_lines(lines: Iterable[str], *, err: bool = False) -> None:
+    """Lines for people, each without what moves the cursor."""
+    for line in lines:
+        click.echo(clean(line), err=err)
+
+
+def print_answer(json_: bool, facts: Callable[[], Any], lines: Iterable[str]) -> None:
+    """An answer: its facts as JSON where that was asked for, else its lines for people."""
+    if json_:
+        print_json(facts())
+    else:
+        print_lines(lines)
+
+
+def print_definitions(sections: Mapping[str, Sequence[tuple[str, str]]]) -> None:
+    """Names and what they are, in columns, under the title of each section that has one."""
+    formatter = click.HelpFormatter(width=100)
+    for title, rows in sections.items():
+        with formatter.section(title) if title else contextlib.nullcontext():
+            formatter.write_dl(rows)
+    click.echo(formatter.getvalue(), nl=False)
 
 
 def width_of_screen() -> int:
