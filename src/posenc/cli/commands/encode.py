@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
@@ -32,9 +32,7 @@ from posenc.cli.options.places import PlaceChoice, PositionSequence, place_optio
 from posenc.cli.options.texts import MOST_NUMBERS, TextPieces, rows_of_file, tokens_of
 from posenc.cli.output import show as _show
 from posenc.cli.output import stream as _stream
-
-if TYPE_CHECKING:
-    from posenc.encodings.table.base import TableSpec
+from posenc.encodings.table.base import TableSpec
 
 DEFAULT_DIM = 8  # fits a screen of 80 columns
 

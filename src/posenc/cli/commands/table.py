@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import numpy as np
 
 from posenc._core.errors import DataError, PositionError, mismatch
 from posenc._core.spec.brief import brief
@@ -22,11 +23,7 @@ from posenc.cli.options.parameters import ParameterChoice, learnt_from, paramete
 from posenc.cli.options.places import PlaceChoice, place_options, places_from
 from posenc.cli.output import show as _show
 from posenc.cli.output import stream as _stream
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from posenc.encodings.table.base import TableSpec
+from posenc.encodings.table.base import TableSpec
 
 DEFAULT_DIM = 8
 DEFAULT_LENGTH = 16

@@ -6,7 +6,7 @@ import functools
 import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
@@ -15,9 +15,7 @@ from posenc._core.errors import ArgumentError, DataError, PosencError, mismatch,
 from posenc._core.io import inputs
 from posenc.cli._child import SECONDS, limit
 from posenc.cli.options.inputs import file_there, standard_input
-
-if TYPE_CHECKING:
-    from posenc.encodings.table.base import TableSpec
+from posenc.encodings.table.base import TableSpec
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -278,8 +276,6 @@ def _encoding(choice: SpecChoice, dim: int | None, fields: dict[str, Any]) -> An
 
 
 def _table(spec: Any, width: int | None) -> TableSpec:
-    from posenc.encodings.table.base import TableSpec
-
     name = type(spec).__name__
     if not isinstance(spec, TableSpec):
         raise click.UsageError(f"{name} is no table: this command adds tables to embeddings.")

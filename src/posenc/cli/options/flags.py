@@ -122,9 +122,7 @@ def in_flags(message: str, command: click.Command) -> str:
 
     def argument(match: re.Match[str]) -> str:
         flag, value = flags.get(match[1]), match[3] or match[4]
-        if flag is None:
-            return match[0]
-        return f"{flag} {value}" if value else flag
+        return " ".join(filter(None, (flag, value))) if flag else match[0]
 
     message = re.sub(rf"(^|: )(?:{FUNCTIONS}): ", r"\1", message)
     message = re.sub(r"`?(?:layout=)?Projections\(([\w=, ]*)\)`?", fields, message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import click
 import numpy as np
@@ -14,9 +14,7 @@ from posenc._core.errors import DataError, mismatch, suggest
 from posenc._core.io import files, inputs, tensor_layout
 from posenc.cli.options.common import grouped
 from posenc.cli.options.inputs import InputFile
-
-if TYPE_CHECKING:
-    from posenc.encodings.table.base import TableSpec
+from posenc.encodings.table.base import TableSpec
 
 MOST_NUMBERS = 2**28  # of all parameters of a table: 1 GiB of float32
 TODO = "Save them by these names as .safetensors."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -29,6 +30,7 @@ from posenc.cli.options.inputs import InputFile
 from posenc.cli.options.parameters import ParameterChoice, learnt_from
 from posenc.cli.options.places import grid_sides
 from posenc.plot.rows import PICTURES, PictureOption, PictureRow, pictures_of
+from posenc.registry import from_json, lookup, names
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -143,9 +145,9 @@ def chosen(words: SpecWords, picture: str) -> PlotSubject:
     if not learnable and words.init_seed is None and words.params is None:
         return PlotSubject(spec, None, "")  # the picture itself says what it shows
     if words.init_seed is None and words.params is None and getattr(spec, "shapes", None):
-        names = ", ".join(spec.shapes)
+        learned = ", ".join(spec.shapes)
         raise click.UsageError(
-            f"{type(spec).__name__} learns {names}: give them with --params FILE, "
+            f"{type(spec).__name__} learns {learned}: give them with --params FILE, "
             "or begin untrained with --init-seed N."
         )
     learnt = learnt_from(ParameterChoice(words.params, words.init_seed), spec)
@@ -163,8 +165,6 @@ def _from_file(words: SpecWords) -> PlotSubject:
 
 
 def _spec(words: SpecWords, picture: str) -> Any:
-    from posenc.registry import from_json
-
     fields = _fields(words)
     if words.preset is not None:
         _none_beside("--preset", {k: v for k, v in fields.items() if k not in SIZES})
@@ -189,8 +189,6 @@ SIZES = ("dim", "heads")
 
 def _named(name: str) -> str:
     """The class of a name, in any case of letters."""
-    from posenc.registry import names
-
     folded = {known.lower(): known for known in names()}
     if name.lower() not in folded:
         raise click.UsageError(f"no encoding {name[:60]!r}. {suggest(name, folded.values())}")
@@ -199,10 +197,6 @@ def _named(name: str) -> str:
 
 def _sized(words: SpecWords, fields: dict[str, Any]) -> dict[str, Any]:
     """The fields, with those that the class needs and nobody gave: as in its example."""
-    import dataclasses
-
-    from posenc.registry import lookup
-
     cls: Any = lookup(_named(str(words.encoding)))
     needed = {
         field.name

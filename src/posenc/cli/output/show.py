@@ -137,12 +137,9 @@ class AlignedRows:
             front = [fit(self.names[i], self.name_width)] if self.names is not None else []
             front.append(self.labels[i].rjust(self.place_width))
             front += [" …" if c is None else _number(values[c]).rjust(number) for c in picked]
-            yield " ".join(front) + "  " + _bars(values, bars, largest)
+            shades = ("…" if c is None else shade(float(values[c]), largest) for c in bars)
+            yield f"{' '.join(front)}  {''.join(shades)}"
         yield click.style(f"{BARS[0]} {-largest:.3g} to {BARS[-1]} {largest:.3g}", dim=True)
-
-
-def _bars(values: np.ndarray, picked: list[int | None], largest: float) -> str:
-    return "".join("…" if c is None else shade(float(values[c]), largest) for c in picked)
 
 
 def _number(value: float) -> str:

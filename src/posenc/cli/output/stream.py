@@ -6,17 +6,15 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from posenc._core.errors import DataError, mismatch
 from posenc._core.io import files, inputs, npy, outputs, safetensors, tensor_layout
 from posenc.cli.options.common import table_width
-
-if TYPE_CHECKING:
-    from posenc.cli.options.places import PositionSequence
-    from posenc.encodings.table.base import TableSpec
+from posenc.cli.options.places import PositionSequence
+from posenc.encodings.table.base import TableSpec
 
 TILE = 2**20  # elements worked on at a time; about 30 bytes each while they are
 RUN = 2**17  # elements of one sequence in a tile, so that many sequences share their rows
@@ -247,9 +245,7 @@ def write_rows(
         for _, part in tiles(1, len(places), width, size):
             positions = places.array(part)
             rows = rows_as(spec, positions, dtype, params)
-            data: Any = files.encode(rows, dtype, stored)
-            if lines:
-                data = _csv(positions, rows)
+            data: Any = _csv(positions, rows) if lines else files.encode(rows, dtype, stored)
             files.write(sink, at, data)
             at += len(data) if lines else data.nbytes
             progress(rows.size)
@@ -271,7 +267,6 @@ def rows_as(
 
 def _csv(positions: np.ndarray, rows: np.ndarray) -> bytes:
     """Lines in the fewest digits that read back as the same numbers."""
-    lines = []
-    for position, row in zip(positions.reshape(len(rows), -1), rows, strict=True):
-        lines.append(",".join(str(value) for value in (*position, *row)))
+    together = zip(positions.reshape(len(rows), -1), rows, strict=True)
+    lines = (",".join(map(str, (*position, *row))) for position, row in together)
     return ("\n".join(lines) + "\n").encode()

@@ -29,7 +29,6 @@ from posenc.detect.adopt.tables import Rows, exact_rows, has_rows, put_in, resto
 from posenc.detect.adopt.trial import Trial, forget
 from posenc.detect.contract.comparison.turns import attempt
 from posenc.detect.explain import from_hf
-from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.torch.adopted import AdoptedRotary, CosSinForm
 
@@ -121,7 +120,8 @@ def adopt(
     for one in modules:
         forms: dict[str | None, CosSinForm] = {}
         for label, (entry, own) in one.forms.items():
-            form = own._replace(spec=_phased(own.spec, phase))
+            phased = own.spec if phase == "exact" else own.spec.replace(phase=phase)
+            form = own._replace(spec=phased)
             tried = form if trial is None else trial.form(one, label, form)
             forms[label] = tried
             replaced.append(_replacement(one, label, entry, own, tried, other=tried != form))
@@ -194,7 +194,7 @@ def _covered(spec: Spec | None, covered: list[Spec | None]) -> bool:
     """Whether the numbers of a spec were put in: those of an indexer may be paired otherwise."""
     if isinstance(spec, RoPE):
         ropes = [one for one in covered if isinstance(one, RoPE)]
-        return any(attempt(spec, pairing=one.pairing) == one for one in ropes)
+        return any(attempt(spec.replace, pairing=one.pairing) == one for one in ropes)
     return spec is not None and spec in covered
 
 
@@ -278,7 +278,3 @@ def _exchange(
         for place, old in done:
             place.parent._modules[place.leaf] = old
         raise
-
-
-def _phased(spec: RotarySpec, phase: str) -> RotarySpec:
-    return spec if phase == "exact" else spec.replace(phase=phase)

@@ -131,7 +131,7 @@ def restore(module: nn.Module) -> None:
     """Put the old rows of a module back where the exact ones still stand."""
     for name, kept in module.__dict__.pop(KEPT, {}).items():
         now = getattr(module, name)
-        if not _is_saved(module, name) or _stands(now, kept):
+        if name in module._non_persistent_buffers_set or _stands(now, kept):
             # The very object, unless the model was moved or cast meanwhile.
             _set(module, name, kept.old.to(now.device, now.dtype))
     for hooks, hook in (
@@ -150,10 +150,6 @@ def _set(module: nn.Module, name: str, rows: torch.Tensor) -> None:
         )
     else:
         module._buffers[name] = rows
-
-
-def _is_saved(module: nn.Module, name: str) -> bool:
-    return name not in module._non_persistent_buffers_set
 
 
 def _stands(now: torch.Tensor, kept: Kept) -> bool:

@@ -239,9 +239,7 @@ def _why_not(spec: RotarySpec, entry: Layer, form: CosSinForm) -> str:
     if spec.pairs != own.pairs or len(spec.axes) != len(form.order):
         axes = "one axis" if len(form.order) == 1 else f"{len(form.order)} axes"
         return f"{own.pairs} pairs along {axes}, as its heads have"
-    if spec.channels != own.channels:
-        return f"{own.channels}, as its code turns"
-    return ""
+    return f"{own.channels}, as its code turns" if spec.channels != own.channels else ""
 
 
 def _stack(

@@ -146,8 +146,7 @@ def _whole(text: bytes, caller: str) -> Any:
 
 def _is_ended(data: Any) -> bool:
     """Whether the version is one with a count and a digest."""
-    named = isinstance(data, dict) and data.get("format") == FORMAT
-    return named and data.get("version") == VERSION
+    return isinstance(data, dict) and (data.get("format"), data.get("version")) == (FORMAT, VERSION)
 
 
 def _agree(caller: str, data: bytes, stated: str) -> None:

@@ -64,8 +64,7 @@ def _check_sides(
             continue
         if "gain" in kinds and there == {"k"} and model.layout.attention:
             continue  # an indexer may have a norm of its keys alone
-        have = words[0] if "q" in there else words[1]
-        miss = words[1] if "q" in there else words[0]
+        have, miss = words if "q" in there else words[::-1]
         expected = f"{miss} beside its {have}" if there else "weights of queries and keys"
         complete = {a.layer for a in own if a.layer is not None and len(_sides(a, kinds)) == 2}
         close = unknown_names(checkpoint, model, f"{attention.name}.", complete, axes)

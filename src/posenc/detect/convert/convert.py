@@ -199,7 +199,11 @@ def convert(
             check_whole(checkpoint, attentions, model, caller)
         source_of_pairing, left = model.source, _left(checkpoint, model)
         finding = _examined(attentions, model, projections, every=target is not None)
-        before = _before(finding.stated, pairing)
+        before = finding.stated
+        if before == pairing:
+            expected, received = "another than that of the source", f"{before}, which it is already"
+            todo = "If that is wrong, say `layout=Projections(stored=)`."
+            raise DataError(mismatch("convert: pairing", expected, received, todo))
         for attention in attentions:
             changes |= _moved(attention, pairing)
     for name, specs in (tables or {}).items():
@@ -287,16 +291,6 @@ def _examined(
         expected = f"weights whose pairing is {orders[0]}"
         raise DataError(mismatch("convert", expected, finding.why, todo))
     return finding
-
-
-def _before(order: str, pairing: str) -> str:
-    if order == pairing:
-        todo = "If that is wrong, say `layout=Projections(stored=)`."
-        received = f"{order}, which it is already"
-        raise DataError(
-            mismatch("convert: pairing", "another than that of the source", received, todo)
-        )
-    return order
 
 
 def _left(checkpoint: Checkpoint, model: Model) -> list[str]:

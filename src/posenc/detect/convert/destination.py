@@ -43,16 +43,17 @@ def target_of(checkpoint: Checkpoint, output: Path, existing: str) -> Path:
     same = [p for p in inputs if _same(p, output)]
     if output.is_dir():
         same += [p for p in inputs for q in output.iterdir() if _same(p, q)]
-    if same or (folder is not None and _same(folder, output)):
-        raise ArgumentError(mismatch(caller, "another file than the source", str(output)))
-    if folder is None and output.suffix != ".safetensors":
-        raise ArgumentError(mismatch(caller, "a name that ends in .safetensors", str(output)))
-    if folder is not None and output.suffix == ".safetensors":
-        raise ArgumentError(mismatch(caller, "a folder, as the source is one", str(output)))
-    if folder is not None and folder.resolve() in output.resolve().parents:
-        raise ArgumentError(mismatch(caller, "a folder outside the source", str(output)))
-    if output.is_dir() and folder is None:
-        raise ArgumentError(mismatch(caller, "a file, as the source is one", str(output)))
+    single, weights = folder is None, output.suffix == ".safetensors"
+    within = folder is not None and folder.resolve() in output.resolve().parents
+    for wrong, expected in (
+        (same or (folder and _same(folder, output)), "another file than the source"),
+        (single and not weights, "a name that ends in .safetensors"),
+        (not single and weights, "a folder, as the source is one"),
+        (within, "a folder outside the source"),
+        (single and output.is_dir(), "a file, as the source is one"),
+    ):
+        if wrong:
+            raise ArgumentError(mismatch(caller, expected, str(output)))
     if output.exists() and existing == "refuse":
         raise FileExistsError(errno.EEXIST, "File exists", str(output))
     if output.is_dir() and not _ours(output):

@@ -18,6 +18,11 @@ class Segment(NamedTuple):
     begin: int
     width: int
 
+    def turning(self, heads: Heads, times: int = 1) -> int:
+        """Where the channels that turn begin, or some times as many on the same side of it."""
+        trailing = heads.channels.part == "trailing"
+        return self.begin + (self.width - times * heads.rotated if trailing else 0)
+
 
 class NamedTensor(NamedTuple):
     """A tensor by the parts of its name."""

@@ -43,7 +43,7 @@ def why(
         if seen.values.shape != wanted.shape:
             width = 2 * seen.values.shape[-1]
             rows.append(Difference("dim", str(spec.dim), f"{width} channels that turn"))
-            candidate = turns.attempt(spec, dim=width)
+            candidate = turns.attempt(spec.replace, dim=width)
             if candidate is None or candidate.pairs != width // 2:
                 break
             spec, wanted = candidate, turns.expected(candidate, seen)
@@ -156,7 +156,7 @@ def _candidates(
     for name, other in others:
         if isinstance(spec, RoPE) and isinstance(other, RoPE) and other.scaling != spec.scaling:
             text = f"{words(other.scaling)}, as in {name}"
-            candidate = turns.attempt(spec, scaling=other.scaling)
+            candidate = turns.attempt(spec.replace, scaling=other.scaling)
             yield "scaling", value_of(spec, "scaling"), text, candidate
     plain = seen.positions.ndim == 1
     if plain:
@@ -223,12 +223,12 @@ def _rebuilt(spec: RoPE, seen: PairTurns) -> Iterator[Candidate]:
         tail = "" if scaling == spec.scaling else ", without the scaling"
         if abs(width - round(width)) < 1e-3 and round(width) > 0:
             ladder = spec.ladder.replace(denominator=round(width) / 2)
-            candidate = turns.attempt(spec, ladder=ladder, scaling=scaling)
+            candidate = turns.attempt(spec.replace, ladder=ladder, scaling=scaling)
             yield "dim", str(spec.dim), f"frequencies of a width of {round(width)}{tail}", candidate
         for digits in (1, 2, 3, 4, 6, 9):
             rounded = float(f"{base:.{digits - 1}e}")
             if 1 < rounded < 1e15:
-                candidate = turns.attempt(spec, base=rounded, scaling=scaling)
+                candidate = turns.attempt(spec.replace, base=rounded, scaling=scaling)
                 yield "base", words(spec.base), f"{words(rounded)}{tail}", candidate
 
 
