@@ -196,8 +196,7 @@ def _report(
     json_: bool,
 ) -> None:
     left = [name for name in layout.tensors if name != picked.name]
-    left = left if target.format == "npy" else []
-    if target.format != layout.format and layout.format == "safetensors" and left:
+    if target.format == "npy" and layout.format == "safetensors" and left:
         click.echo(f"posenc: {count_of(left, 'other tensor')} left out: .npy holds one", err=True)
     spec, origin = encoding.spec, encoding.learnt.origin
     shape = (*picked.shape[:-1], spec.width)

@@ -150,8 +150,8 @@ def _two(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
 
 def _second(words: SpecWords, options: dict[str, Any]) -> SpecWords:
     """B: as A, but for what the options of B say."""
-    b_options = {k[2:]: options.pop(k) for k in list(options) if k.startswith("b_")}
-    b_options = {k: v for k, v in b_options.items() if v not in (None, ())}
+    asked = {k[2:]: options.pop(k) for k in list(options) if k.startswith("b_")}
+    b_options = {k: v for k, v in asked.items() if v not in (None, ())}
     if not b_options:
         raise click.UsageError("say what B is: --b-base, --b-dim, --b-encoding, --b-preset, …")
     if b_options.keys() & {"encoding", "preset", "spec", "table"}:

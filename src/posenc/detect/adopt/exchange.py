@@ -205,11 +205,10 @@ def _answered(
     modules: list[Answered] = []
     left: list[str] = []
     for path, places, module in candidates(model):
-        if module in apart:
-            continue
         try:
-            entries = entries_of(reading, model.config, module)
-            modules.append(answered(path, places, module, entries))
+            if module not in apart:
+                entries = entries_of(reading, model.config, module)
+                modules.append(answered(path, places, module, entries))
         except Silent as reason:
             left.append(f"{path} ({type(module).__name__}): {reason}")
         except DataError:

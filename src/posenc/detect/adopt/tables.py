@@ -171,7 +171,6 @@ def _loaded(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> N
     """Where the old rows are loaded, the exact ones stay."""
     for name, kept in module.__dict__.get(KEPT, {}).items():
         rows = state.get(prefix + name)
-        if rows is None or rows.is_meta or rows.shape != kept.old.shape:
-            continue
-        if torch.equal(rows, kept.old.to(rows.device, rows.dtype)):
+        alike = rows is not None and not rows.is_meta and rows.shape == kept.old.shape
+        if alike and torch.equal(rows, kept.old.to(rows.device, rows.dtype)):
             state[prefix + name] = kept.exact.to(rows.device, rows.dtype)

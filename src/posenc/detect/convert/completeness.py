@@ -58,12 +58,15 @@ def _check_sides(
         (("gain", "shift"), 1, ("gains of queries", "gains of keys")),
     ):
         there = _sides(attention, kinds)
-        if len(there) == 2 or (not there and "gain" in kinds):
+        norms = "gain" in kinds
+        if (
+            len(there) == 2
+            or (norms and not there)
+            or ("k" not in there and model.borrows(attention.layer))
+            # An indexer may have a norm of its keys alone.
+            or (norms and there == {"k"} and model.layout.attention)
+        ):
             continue
-        if "k" not in there and model.borrows(attention.layer):
-            continue
-        if "gain" in kinds and there == {"k"} and model.layout.attention:
-            continue  # an indexer may have a norm of its keys alone
         have, miss = words if "q" in there else words[::-1]
         expected = f"{miss} beside its {have}" if there else "weights of queries and keys"
         complete = {a.layer for a in own if a.layer is not None and len(_sides(a, kinds)) == 2}
@@ -116,9 +119,11 @@ def _check_layers(
     for stem, layers in families.items():
         for layer in range(last + 1 if count is None else count):
             inside = min(layers) < layer < max(layers)
-            if layer in layers or (layer in everywhere and not inside):
-                continue
-            if count is not None and model.heads(layer) is None:
+            if (
+                layer in layers
+                or (layer in everywhere and not inside)
+                or (count is not None and model.heads(layer) is None)
+            ):
                 continue
             begin = f"{stem}{layer}"
             there = [n for n in checkpoint.tensors if re.match(rf"{re.escape(begin)}[./_]", n)]

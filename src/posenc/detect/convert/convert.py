@@ -15,7 +15,7 @@ from posenc._names import __version__
 from posenc.detect.convert.completeness import check_whole, is_part
 from posenc.detect.convert.config_edits import changed_config
 from posenc.detect.convert.destination import Work, others, target_of
-from posenc.detect.convert.heads import Model, Projections, is_inside, read_model
+from posenc.detect.convert.heads import Model, Projections, check_name, is_inside, read_model
 from posenc.detect.convert.pairing import THRESHOLD, PairingFinding, weighed
 from posenc.detect.convert.pairing_evidence import measured
 from posenc.detect.convert.projections import AttentionTensors, HeadTensor, find, order_of
@@ -242,14 +242,9 @@ def convert(
 
 
 def _check_arguments(pairing: Any, tables: Any, dialect: Any, existing: Any) -> None:
-    for name, value, choices in (
-        ("pairing", pairing, PAIRINGS),
-        ("dialect", dialect, DIALECTS),
-        ("existing", existing, ("refuse", "replace")),
-    ):
-        if value not in (*choices, *(() if name == "existing" else (None,))):
-            todo = suggest(value, choices)
-            raise ArgumentError(mismatch(f"convert: {name}", "one of its names", repr(value), todo))
+    check_name("convert: pairing", pairing, PAIRINGS)
+    check_name("convert: dialect", dialect, DIALECTS)
+    check_name("convert: existing", existing, ("refuse", "replace"), optional=False)
     if pairing is None and not tables and dialect is None:
         todo = 'Give pairing="half" or "interleaved", tables= or dialect=.'
         raise ArgumentError(mismatch("convert", "something to change", "nothing", todo))

@@ -83,10 +83,9 @@ def _ours(folder: Path) -> bool:
 def others(checkpoint: Checkpoint) -> dict[str, str]:
     """What becomes of the other files of a folder."""
     files = {}
+    own = {*checkpoint.layouts, CONFIG, checkpoint.index_name}
     for path in sorted(checkpoint.folder.iterdir()) if checkpoint.folder is not None else ():
-        if path.name in checkpoint.layouts or path.name == CONFIG or path.name.startswith("."):
-            continue
-        if path.name == checkpoint.index_name:
+        if path.name in own or path.name.startswith("."):
             continue
         weights = path.suffix in OTHER_WEIGHTS or path.name.endswith(".index.json")
         files[path.name] = "copied" if path.is_file() and not weights else "left out"

@@ -258,6 +258,13 @@ def is_inside(name: str) -> bool:
     return any(word in names().inside for word in re.split(r"[./]", name))
 
 
+def check_name(caller: str, value: Any, choices: tuple[str, ...], *, optional: bool = True) -> None:
+    """Raise `ArgumentError` unless a value is one of some names, or None where it may be absent."""
+    if value not in choices and (value is not None or not optional):
+        todo = suggest(value, choices)
+        raise ArgumentError(mismatch(caller, "one of its names", repr(value), todo))
+
+
 def _check(layout: Projections, caller: str) -> None:
     if layout.attention not in ("", *names().inside):
         todo = suggest(layout.attention, names().inside)
@@ -265,13 +272,8 @@ def _check(layout: Projections, caller: str) -> None:
         raise ArgumentError(
             mismatch(f"{caller}: attention", expected, repr(layout.attention), todo)
         )
-    for field, choices in (("stored", PAIRINGS), ("fused", FUSED)):
-        value = getattr(layout, field)
-        if value is not None and value not in choices:
-            todo = suggest(value, choices)
-            raise ArgumentError(
-                mismatch(f"{caller}: {field}", "one of its names", repr(value), todo)
-            )
+    check_name(f"{caller}: stored", layout.stored, PAIRINGS)
+    check_name(f"{caller}: fused", layout.fused, FUSED)
     for field in ("heads", "kv_heads"):
         value = getattr(layout, field)
         if value is not None and (

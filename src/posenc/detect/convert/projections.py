@@ -33,6 +33,7 @@ PARAMETERS: dict[tuple[str, ...], tuple[str, int]] = {
     ("input_scale",): ("inner", 0),
 }
 ADAPTER = " (adapter)"  # behind the name of a layer: weights that are added to those of the model
+BETWEEN = ("base_layer", "default", "norms", "linear")  # words of a name that say nothing
 ADAPTERS = ("lora_A", "lora_B", "lora_magnitude_vector")
 WORDS = ("q", "k", "qkv", "query", "key", "attn", "attention", "attentions")
 
@@ -147,8 +148,8 @@ def _join(groups: dict[str, list[NamedTensor]]) -> None:
     """Tensors that the caller names join those of their layer whose names are known."""
     for prefix in [p for p in groups if any(named.stated for named in groups[p])]:
         layer = layer_of(f"{prefix}.")
-        homes = [p for p in groups if p != prefix and layer_of(f"{p}.") == layer]
-        homes = [p for p in homes if not p.endswith(ADAPTER)]
+        others = (p for p in groups if p != prefix and not p.endswith(ADAPTER))
+        homes = [p for p in others if layer_of(f"{p}.") == layer]
         if len(homes) == 1:
             groups[homes[0]] += groups.pop(prefix)
 
@@ -174,8 +175,7 @@ def _named(name: str, stored: Stored, model: Model) -> NamedTensor | None:
         return None
     module, prefix = parts[at], ".".join(parts[:at])
     role = data.modules[module]
-    tail = [p for p in parts[at + 1 :] if p not in ("base_layer", "default", "norms", "linear")]
-    tail = [p for p in tail if not p.isdigit()]
+    tail = [p for p in parts[at + 1 :] if p not in BETWEEN and not p.isdigit()]
     parameter = PARAMETERS.get(tuple(tail))
     if parameter is None:
         return NamedTensor(stored, prefix, module, role, "unknown", 0)

@@ -8,9 +8,10 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.arrays.resample import METHODS, Method
-from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
+from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc._core.io import files
 from posenc._core.io.checkpoints import Stored
+from posenc.detect.convert.heads import check_name
 from posenc.detect.convert.tensor_edits import Change, Move, New
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.learned import Learned
@@ -31,9 +32,7 @@ def table_change(
         if not isinstance(spec, TableSpec):
             received = type(spec).__name__
             raise ArgumentError(mismatch(f"convert: tables[{name!r}]", "two tables", received))
-    if how not in (*METHODS, *EXTENSIONS):
-        todo = suggest(how, (*METHODS, *EXTENSIONS))
-        raise ArgumentError(mismatch("convert: method", "one of its names", repr(how), todo))
+    check_name("convert: method", how, (*METHODS, *EXTENSIONS), optional=False)
     if isinstance(source, Learned) != isinstance(target, Learned):
         received = f"{type(source).__name__} to {type(target).__name__}"
         todo = "A computed table that was stored is learned as well: give its rows."

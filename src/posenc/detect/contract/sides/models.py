@@ -205,8 +205,10 @@ def _biases(module: Any, path: str) -> Iterator[Buffer]:
         embedding = torch.nn.Embedding(*shape)
         embedding.weight.data = torch.from_numpy(values).float()
         fresh._modules["relative_attention_bias"] = embedding
-    settings = sorted((k, v) for k, v in vars(module).items() if type(v) in (int, float, bool, str))
-    settings = [(key, value) for key, value in settings if key not in ("layer_idx", "training")]
+    settings = sorted(
+        (key, value) for key, value in vars(module).items()
+        if type(value) in (int, float, bool, str) and key not in ("layer_idx", "training")
+    )  # fmt: skip
     code = SimpleNamespace(bias=bias, params={"weight": values})
     yield Buffer(path, "", shape[1], code, "bias", (type(module), shape, *settings))
 
@@ -314,9 +316,8 @@ def materialise(model: Any) -> None:
         index = getattr(module, "_create_relative_position_index", None)
         if "relative_position_index" in keys and index is not None:
             module.relative_position_index = index()
-        if not any(kind.search(key) for key in keys for kind in (FREQUENCIES, COSINES)):
-            continue
-        if sum(buffer.numel() for buffer in module.buffers(recurse=False)) > MOST:
+        known = any(kind.search(key) for key in keys for kind in (FREQUENCIES, COSINES))
+        if not known or sum(buffer.numel() for buffer in module.buffers(recurse=False)) > MOST:
             continue
         try:
             fresh = type(module)(module.config)
