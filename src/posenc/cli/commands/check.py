@@ -12,7 +12,6 @@ from posenc._core.io import inputs
 from posenc._core.spec.spec import Spec
 from posenc.cli.options.common import WordChoice, as_json, code_named, is_json, runs_code, spec_of
 from posenc.cli.output.show import print_answer, print_definitions, print_json, progress
-from posenc.testing import Subject
 from posenc.testing.peers import PEERS, peer
 
 
@@ -87,7 +86,7 @@ def _subject(
     layout: Any,
     arguments: str | None,
     spec: str | None,
-) -> Subject:
+) -> testing.Subject:
     if is_json(target):
         return testing.of_spec(_spec(target, "TARGET"), library=library)
     if target.startswith("peer:"):

@@ -8,8 +8,7 @@ from typing import Any
 
 import click
 
-from posenc._core.io import inputs
-from posenc._core.io.outputs import write_whole
+from posenc._core.io import inputs, outputs
 from posenc.cli.options.common import as_json
 from posenc.cli.options.inputs import check_output, file_there, standard_input
 from posenc.cli.output.show import print_answer
@@ -57,6 +56,6 @@ def command(
     if rule is not None:
         found.wanted(rule)  # an unknown rule is told before anything is printed
     if output is not None:
-        write_whole(output, json.dumps(found.config(rule), indent=2) + "\n")
+        outputs.write_whole(output, json.dumps(found.config(rule), indent=2) + "\n")
     written = [] if output is None else [f"written: {output}"]
     print_answer(json_, functools.partial(described, found, rule), [*lines(found, rule), *written])

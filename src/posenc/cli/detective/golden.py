@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posenc.cli.options.common import WordChoice, as_json, is_json, standard_json
+from posenc.cli.options.common import WordChoice, as_json, count_of, is_json, standard_json
 from posenc.cli.options.inputs import check_output, file_there
 from posenc.cli.output.show import clean, print_lines
 
@@ -70,9 +70,9 @@ def command(
         result |= {"settled": contract.settled, "parts": [part.name for part in contract.parts]}
         click.echo(json.dumps(result))
     else:
-        kinds = f"{len(contract.parts)} kind{'' if len(contract.parts) == 1 else 's'} of layer"
-        told = f"{contract.model or 'a model without a name'}, {kinds}, {len(contract.checks)}"
-        click.echo(clean(f"{' and '.join(names)}: {told} records; {contract.settled}"))
+        kinds = f"{count_of(contract.parts, 'kind')} of layer, {len(contract.checks)} records"
+        told = f"{contract.model or 'a model without a name'}, {kinds}"
+        click.echo(clean(f"{' and '.join(names)}: {told}; {contract.settled}"))
     _warn(contract)
 
 

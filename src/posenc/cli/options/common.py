@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import Any, NamedTuple, TypeVar
 
 import click
@@ -289,6 +289,6 @@ def table_width(spec: TableSpec) -> int:
     return spec.dim if spec.width == spec.dim else spec.width - spec.dim
 
 
-def count_of(items: Sequence[Any], what: str) -> str:
+def count_of(items: Sized, what: str) -> str:
     """`1 token`, `2 tokens`."""
     return f"{len(items)} {what}{'' if len(items) == 1 else 's'}"

@@ -313,13 +313,9 @@ def row_option(option: PictureOption) -> Callable[[F], F]:
 
 def arguments_of(row: PictureRow, options: dict[str, Any], spec: Any) -> dict[str, Any]:
     """The arguments of a picture of a spec that were given, taken out of the options."""
-    arguments = {}
-    for option in row.options:
-        # What click calls it: an encoding may have a field of the argument's name.
-        text = options.pop(option.name or option.argument)
-        if text is not None:
-            arguments[option.argument] = _read(option, text, spec)
-    return arguments
+    # What click calls it: an encoding may have a field of the argument's name.
+    texts = [(option, options.pop(option.name or option.argument)) for option in row.options]
+    return {one.argument: _read(one, text, spec) for one, text in texts if text is not None}
 
 
 def _read(option: PictureOption, text: Any, spec: Any) -> Any:

@@ -162,8 +162,7 @@ def places_from(
     except click.BadParameter as error:
         raise click.UsageError(f"{options[0]}: {error.message}") from error
     if length is not None and len(places) != length:
-        what = f"{len(places)} position{'' if len(places) == 1 else 's'}"
-        raise click.UsageError(f"{options[0]}: {what} for {length} tokens.")
+        raise click.UsageError(f"{options[0]}: {count_of(places, 'position')} for {length} tokens.")
     return places
 
 

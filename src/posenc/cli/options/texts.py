@@ -17,7 +17,7 @@ from posenc.cli.options.inputs import (
     no_text,
     standard_input,
 )
-from posenc.cli.output import stream as _stream
+from posenc.cli.output import stream
 
 WORDS = inputs.FileKind("a text", 2**23)
 
@@ -88,7 +88,7 @@ def rows_of_file(path: Path, name: str | None, tokens: TextPieces, *, finite: bo
     """A row of a file for each piece: in order, or by ID."""
     layout = files.read_layout(path)
     tensor = layout.pick(name)
-    _stream.check_source(layout, tensor)
+    stream.check_source(layout, tensor)
     if len(tensor.shape) != 2 or tensor.stored is None:
         received = f"shape {tensor.shape}"
         raise DataError(mismatch(str(path), "shape (rows, dim), a row for each token", received))

@@ -46,18 +46,17 @@ class Target(NamedTuple):
 def check_source(layout: tensor_layout.Layout, tensor: tensor_layout.Tensor) -> None:
     """Raise unless the tensor holds embeddings: floating, (..., seq, dim), in C order."""
     caller = f"{layout.path}" + (f": {tensor.name!r}" if tensor.name else "")
-    if tensor.dtype not in files.FLOATS:
-        todo = "Convert it to a floating dtype first."
-        raise DataError(
-            mismatch(caller, f"numbers of {', '.join(files.FLOATS)}", tensor.dtype, todo)
-        )
-    if len(tensor.shape) < 2:
-        raise DataError(mismatch(caller, "shape (..., seq, dim)", f"shape {tensor.shape}"))
-    if tensor.shape[-1] == 0:
-        raise DataError(mismatch(caller, "a width of at least 1", f"shape {tensor.shape}"))
-    if tensor.order == "F":
-        todo = "Save it with numpy.ascontiguousarray(array)."
-        raise DataError(mismatch(caller, "the last axis together (C order)", "Fortran order", todo))
+    dtypes, shape = ", ".join(files.FLOATS), f"shape {tensor.shape}"
+    floating = "Convert it to a floating dtype first."
+    contiguous = "Save it with numpy.ascontiguousarray(array)."
+    for wrong, expected, received, todo in (
+        (tensor.dtype not in files.FLOATS, f"numbers of {dtypes}", tensor.dtype, floating),
+        (len(tensor.shape) < 2, "shape (..., seq, dim)", shape, ""),
+        (tensor.shape[-1:] == (0,), "a width of at least 1", shape, ""),
+        (tensor.order == "F", "the last axis together (C order)", "Fortran order", contiguous),
+    ):
+        if wrong:
+            raise DataError(mismatch(caller, expected, received, todo))
 
 
 class RowBlock(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from torch import nn
 
@@ -32,11 +32,7 @@ from posenc.detect.explain import from_hf
 from posenc.encodings.rotary.rope import RoPE
 from posenc.torch.adopted import AdoptedRotary, CosSinForm
 
-
-class _Swap(NamedTuple):
-    places: list[Place]
-    old: nn.Module
-    new: AdoptedRotary
+Swap = tuple[list[Place], AdoptedRotary]  # where a module stands, and the one for its place
 
 
 @foreign("adopt")
@@ -116,7 +112,7 @@ def adopt(
     tables = [table for table in tables if not table.same]
     trial = Trial(model, reading, modules, spec, plan) if other else None
     replaced: list[Replacement] = []
-    swaps: list[_Swap] = []
+    swaps: list[Swap] = []
     for one in modules:
         forms: dict[str | None, CosSinForm] = {}
         for label, (entry, own) in one.forms.items():
@@ -126,8 +122,8 @@ def adopt(
             forms[label] = tried
             replaced.append(_replacement(one, label, entry, own, tried, other=tried != form))
         encodings = [entry.spec for entry, _ in one.forms.values()]
-        swaps.append(_Swap(one.places, one.module, AdoptedRotary(one.module, forms, encodings)))
-    covered = [spec for swap in swaps for spec in swap.new.encodings] + [row.spec for row in rows]
+        swaps.append((one.places, AdoptedRotary(one.module, forms, encodings)))
+    covered = [spec for _, new in swaps for spec in new.encodings] + [row.spec for row in rows]
     replaced += [row for row in rows if row not in exact]
     for entry in reading:
         left += [] if _covered(entry.spec, covered) else why_left(entry)
@@ -256,16 +252,12 @@ def _replacement(
     )  # fmt: skip
 
 
-def _exchange(
-    model: nn.Module, swaps: list[_Swap], tables: list[Rows], trial: Trial | None
-) -> None:
+def _exchange(model: nn.Module, swaps: list[Swap], tables: list[Rows], trial: Trial | None) -> None:
     """Put everything in, or nothing."""
-    done: list[tuple[Place, nn.Module]] = []
+    moves = [(place, new) for places, new in swaps for place in places]
     try:
-        for swap in swaps:
-            for place in swap.places:
-                done.append((place, swap.old))
-                place.parent._modules[place.leaf] = swap.new
+        for place, new in moves:
+            place.parent._modules[place.leaf] = new
         for rows in tables:
             put_in(rows)
         if trial is not None:
@@ -274,6 +266,6 @@ def _exchange(
         forget(model)
         for rows in tables:
             restore(rows.module)
-        for place, old in done:
-            place.parent._modules[place.leaf] = old
+        for place, new in moves:
+            place.parent._modules[place.leaf] = new.old
         raise

@@ -101,10 +101,8 @@ def _rows(spec: Any, stored: np.ndarray, phase: str, unit: float) -> np.ndarray 
         places = torch.arange(len(stored)) - start
         candidates = [np.asarray(functional.table(chosen, places, dtype=dtype))]
     room = ROOM * (np.arange(len(stored))[:, None] + 4)
-    for rows in candidates:
-        if rows.shape == stored.shape and np.all(np.abs(rows - stored) <= room + 4 * unit):
-            return np.asarray(rows)
-    return None
+    alike = (rows for rows in candidates if rows.shape == stored.shape)
+    return next((r for r in alike if np.all(np.abs(r - stored) <= room + 4 * unit)), None)
 
 
 def _woven(parts: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
@@ -170,7 +168,7 @@ def _saved(module: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> Non
 def _loaded(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
     """Where the old rows are loaded, the exact ones stay."""
     for name, kept in module.__dict__.get(KEPT, {}).items():
-        rows = state.get(prefix + name)
+        rows: Any = state.get(prefix + name)
         alike = rows is not None and not rows.is_meta and rows.shape == kept.old.shape
         if alike and torch.equal(rows, kept.old.to(rows.device, rows.dtype)):
             state[prefix + name] = kept.exact.to(rows.device, rows.dtype)

@@ -24,8 +24,7 @@ import numpy as np
 
 from posenc import registry
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
-from posenc._core.io import files, inputs, safetensors
-from posenc._core.io.outputs import replacing
+from posenc._core.io import files, inputs, outputs, safetensors
 from posenc._core.reading import Note
 from posenc._core.spec.spec import from_dict
 from posenc.detect.contract.canonical import digest
@@ -72,7 +71,7 @@ def save(
     paths = targets(path, format)
     with contextlib.ExitStack() as stack:
         for kind, file in [
-            (kind, stack.enter_context(replacing(target, existing=existing)))
+            (kind, stack.enter_context(outputs.replacing(target, existing=existing)))
             for kind, target in paths.items()
         ]:
             _write(contract, kind, file)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc._core.io.checkpoints import Checkpoint, Stored, open_checkpoint
 from posenc._core.spec.display import Displayed
@@ -15,7 +17,7 @@ from posenc._names import __version__
 from posenc.detect.convert.completeness import check_whole, is_part
 from posenc.detect.convert.config_edits import changed_config
 from posenc.detect.convert.destination import Work, others, target_of
-from posenc.detect.convert.heads import Model, Projections, check_name, is_inside, read_model
+from posenc.detect.convert.heads import Heads, Model, Projections, check_name, is_inside, read_model
 from posenc.detect.convert.pairing import THRESHOLD, PairingFinding, weighed
 from posenc.detect.convert.pairing_evidence import measured
 from posenc.detect.convert.projections import AttentionTensors, HeadTensor, find, order_of
@@ -217,7 +219,6 @@ def convert(
     )
     remarks += left
     record = _recorded(checkpoint, pairing, projections, tables, dialect)
-    rest = {} if checkpoint.folder is None else others(checkpoint)
     check = None
     if target is not None:
         work = Work(checkpoint, changes, record, new_config, progress or (lambda _: None))
@@ -232,7 +233,7 @@ def convert(
         {name: change.what for name, change in changes.items()},
         sum(len(layout.tensors) for layout in checkpoint.layouts.values()) - len(changes),
         tuple(remarks),
-        rest,
+        others(checkpoint),
         check,
         finding,
     )
@@ -315,24 +316,19 @@ def _moved(
     """The order of the channels of each tensor of a layer."""
     heads = attention.heads
     target = heads.channels.replace(order=pairing)
-    moves: dict[str, Change] = {}
-    for tensor in attention.tensors:
-        if any(s.part in ("q", "k") for s in tensor.segments):
-            moves[tensor.name] = Move(
-                tensor.name, _told(tensor), tensor.view, _order(tensor, heads, target)
-            )
-    return moves
+    return {
+        tensor.name: Move(tensor.name, _told(tensor), tensor.view, _order(tensor, heads, target))
+        for tensor in attention.tensors
+        if any(segment.part in ("q", "k") for segment in tensor.segments)
+    }
 
 
-def _order(tensor: HeadTensor, heads: Any, target: Pairing) -> Any:
-    import numpy as np
-
+def _order(tensor: HeadTensor, heads: Heads, target: Pairing) -> np.ndarray:
     order = np.arange(tensor.view[1], dtype=np.int64)
     for part, begin, width in tensor.segments:
         if part in ("q", "k"):
-            order[begin : begin + width] = begin + order_of(
-                heads.channels, target, heads.rotated, width
-            )
+            moved = order_of(heads.channels, target, heads.rotated, width)
+            order[begin : begin + width] = begin + moved
     return order
 
 

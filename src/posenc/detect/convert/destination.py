@@ -14,7 +14,6 @@ from typing import Any, Literal
 from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc._core.io import files, inputs, outputs
 from posenc._core.io.checkpoints import CONFIG, Checkpoint, Stored, open_checkpoint
-from posenc._core.io.outputs import replacing_folder
 from posenc.detect.convert.tensor_edits import Change, write_file
 
 # Weights in other formats: they hold the old convention, so they do not travel along.
@@ -118,7 +117,7 @@ class Work:
                 yield {name: Stored(tensor, sink) for name, tensor in copy.tensors.items()}
             return
         old = target if target.exists() else None
-        with replacing_folder(target, old=old) as folder:
+        with outputs.replacing_folder(target, old=old) as folder:
             yield self._fill(folder)
 
     def _fill(self, folder: Path) -> dict[str, Stored]:
@@ -130,13 +129,10 @@ class Work:
             result |= {n: Stored(t, folder / name) for n, t in copy.tensors.items()}
         source = next(iter(self.checkpoint.layouts.values())).path.parent
         if self.checkpoint.index is not None:
-            index = dict(self.checkpoint.index)
-            about = index.get("metadata")
-            index["metadata"] = {**(about if isinstance(about, dict) else {})}
-            index["metadata"]["total_size"] = sum(
-                s.tensor.end - s.tensor.begin for s in result.values()
-            )
-            text = json.dumps(index, indent=2)
+            about = self.checkpoint.index.get("metadata")
+            size = sum(s.tensor.end - s.tensor.begin for s in result.values())
+            metadata = {**(about if isinstance(about, dict) else {}), "total_size": size}
+            text = json.dumps({**self.checkpoint.index, "metadata": metadata}, indent=2)
             outputs.write_whole(folder / self.checkpoint.index_name, f"{text}\n")
         if self.config is not None:
             text = json.dumps(self.config, indent=2, ensure_ascii=False)

@@ -124,7 +124,7 @@ class Model(NamedTuple):
             return None
         inside = self._read_at(layer, "heads")
         names = (inside,) if inside is not None else HEADS
-        heads = self.layout.heads or self._number(names, "the number of heads", "heads")
+        heads = self.layout.heads or self._head_count(names)
         kv = 1 if inside is not None and self.layout.attention else self.layout.kv_heads
         if kv is None:
             # Two keys of one config: the flag of a family wins over the number it ignores.
@@ -170,14 +170,13 @@ class Model(NamedTuple):
             raise DataError(mismatch("the config", "one rotation for each layer", rotations, todo))
         return specs[0] if specs else None
 
-    def _number(self, keys: tuple[str, ...], what: str, field: str) -> int:
-        stated = {key: self.part.evaluate(key) for key in keys}
-        number = next(((k, v) for k, v in stated.items() if v is not None), None)
-        if number is None:
-            todo = f"Give `layout=Projections({field}=)`."
-            expected = f"{what} ({', '.join(keys[:2])}, …)"
-            raise DataError(mismatch("the config", expected, "none of them", todo))
-        return _count(*number)
+    def _head_count(self, keys: tuple[str, ...]) -> int:
+        for key in keys:
+            if (number := self.part.evaluate(key)) is not None:
+                return _count(key, number)
+        expected = f"the number of heads ({', '.join(keys[:2])}, …)"
+        todo = "Give `layout=Projections(heads=)`."
+        raise DataError(mismatch("the config", expected, "none of them", todo))
 
 
 def _count(key: str, value: float) -> int:
@@ -211,14 +210,11 @@ def layer_of(name: str) -> int | None:
 def read_model(checkpoint: Checkpoint, layout: Projections, caller: str) -> Model:
     """What the caller, the record of an earlier conversion and the config say, in this order."""
     _check(layout, caller)
-    source = "the caller"
-    if layout.stored is None:
-        recorded = recorded_pairing(checkpoint, layout, caller)
-        if recorded is not None:
-            layout = layout._replace(stored=recorded)
-            source = "the record of a conversion in the file"
-        else:
-            source = "the caller" if layout.rope is not None else "the config"
+    said = layout.stored is not None or layout.rope is not None
+    source = "the caller" if said else "the config"
+    if layout.stored is None and (recorded := recorded_pairing(checkpoint, layout, caller)):
+        layout = layout._replace(stored=recorded)
+        source = "the record of a conversion in the file"
     config = checkpoint.config
     if config is None:
         return Model(layout, "", Keys({}), None, source)

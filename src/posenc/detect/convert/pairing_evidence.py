@@ -118,10 +118,7 @@ def _queries_of_a_key(attention: AttentionTensors) -> int:
 
 def _measure(group: Group) -> Measure:
     alike, queries, keys = _alike(group)
-    wider = []
-    for head in filter(np.any, group.wider):
-        rows = _unit(head)
-        wider.append(_similarity((rows @ rows.T) ** 2))
+    wider = [(rows @ rows.T) ** 2 for rows in map(_unit, filter(np.any, group.wider))]
     return Measure(
         _similarity(alike),
         _similarity(queries),
@@ -129,7 +126,7 @@ def _measure(group: Group) -> Measure:
         math.nan if group.charge is None else _balance(group.charge),
         _blocks(alike),
         tuple((place, _similarity(part)) for place, part in _parts(alike)),
-        tuple(wider),
+        tuple(map(_similarity, wider)),
     )
 
 
