@@ -96,10 +96,10 @@ def _one(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
 def _several(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
     """The wavelengths of an encoding at several widths and bases."""
     several = [words_of(options)]
-    dims = whole_numbers(options.pop("each_dim"), "--each-dim")
+    dims, bases = options.pop("each_dim"), options.pop("each_base")
     if dims is not None:
-        several = [words._replace(dim=dim) for words in several for dim in dims]
-    bases = options.pop("each_base")
+        each = whole_numbers(dims, "--each-dim")
+        several = [words._replace(dim=dim) for words in several for dim in each]
     if bases is not None:
         try:
             numbers = [float(text) for text in bases.split(",")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import Any
 
@@ -120,9 +121,7 @@ def command(
 def _default_length(spec: TableSpec, first: int) -> int:
     """The number of rows that are shown unasked, or all of a table that has fewer."""
     for length in range(DEFAULT_LENGTH, 1, -1):
-        try:
+        with contextlib.suppress(PositionError):
             spec.check_count(first, length)
-        except PositionError:
-            continue
-        return length
+            return length
     return 1

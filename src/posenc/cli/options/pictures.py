@@ -235,19 +235,16 @@ def _none_beside(option: str, fields: Mapping[str, Any]) -> None:
         raise click.UsageError(f"{option} says everything: leave out {listed}.")
 
 
-def ranged(text: str | None, option: str) -> int | tuple[int, int] | None:
+def ranged(text: str, option: str) -> int | tuple[int, int]:
     """`1000`, or `FROM:TO` with the end left out."""
-    if text is None:
-        return None
     match = re.fullmatch(r"\s*(?:(-?[\d_,]+)\s*:)?\s*(-?[\d_,]+)\s*", text)
     if not match:
         raise click.UsageError(f"{option} {text[:50]!r}: write a number, or FROM:TO.")
-    first, last = (None if g is None else int(re.sub("[_,]", "", g)) for g in match.groups())
-    assert last is not None, "the pattern has it"  # noqa: S101 - for the type checker
-    return last if first is None else (first, last)
+    ends = [int(re.sub("[_,]", "", group)) for group in match.groups() if group is not None]
+    return ends[0] if len(ends) == 1 else (ends[0], ends[1])
 
 
-def stretch_of(text: str | None, option: str) -> tuple[int, int] | None:
+def stretch_of(text: str, option: str) -> tuple[int, int]:
     """`FROM:TO`. One number would be one position elsewhere, and is no stretch to draw."""
     span = ranged(text, option)
     if isinstance(span, int):
@@ -259,10 +256,8 @@ def stretch_of(text: str | None, option: str) -> tuple[int, int] | None:
     return span
 
 
-def whole_numbers(text: str | None, option: str) -> list[int] | None:
+def whole_numbers(text: str, option: str) -> list[int]:
     """`0,1,5-7` as a list; `FROM:TO` in it has its end left out."""
-    if text is None:
-        return None
     numbers: list[int] = []
     for part in text.split(","):
         ends = re.fullmatch(r"\s*(\d{1,9})(?:\s*([-:])\s*(\d{1,9}))?\s*", part)
@@ -275,10 +270,8 @@ def whole_numbers(text: str | None, option: str) -> list[int] | None:
     return numbers
 
 
-def sides(text: str | None, spec: Any) -> tuple[int, ...] | None:
+def sides(text: str, spec: Any) -> tuple[int, ...]:
     """The sides of a grid, in the order of the axes of a spec."""
-    if text is None:
-        return None
     axes = getattr(spec, "axes", ("position",))
     try:
         named = grid_sides(text, axes)
@@ -326,7 +319,7 @@ def _read(option: PictureOption, text: Any, spec: Any) -> Any:
     if option.reads == "names":
         return tuple(name.strip() for name in text.split(","))
     if option.reads == "two":
-        numbers = whole_numbers(text, option.flag) or []
+        numbers = whole_numbers(text, option.flag)
         if len(numbers) != 2:
             raise click.UsageError(f"{option.flag}: write two positions, such as 40,8.")
         return tuple(numbers)

@@ -46,10 +46,7 @@ def tokens_of(source: str, tokenizer: str | None) -> TextPieces:
                 f"To encode the text in it: posenc encode - < {source}"
             )
         raise click.UsageError(no_text(source))
-    if tokenizer is not None:
-        tokens = _tokenize(text, Path(tokenizer))
-    else:
-        tokens = TextPieces(text.split(), None)
+    tokens = _tokenize(text, Path(tokenizer)) if tokenizer else TextPieces(text.split(), None)
     if not tokens.texts:
         raise DataError(mismatch("encode", "a text of at least one token", repr(text[:40])))
     return tokens

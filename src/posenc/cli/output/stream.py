@@ -228,7 +228,6 @@ def write_rows(
     params: Mapping[str, np.ndarray] | None = None,
     dtype: str,
     progress: Callable[[int], object],
-    size: int = TILE,
 ) -> None:
     """Write the rows of a table, (positions, columns), as an array or as lines of numbers."""
     lines = target.path.suffix == ".csv"
@@ -241,7 +240,7 @@ def write_rows(
     with target.open() as sink:
         files.write(sink, 0, header)
         at = len(header)
-        for _, part in tiles(1, len(places), width, size):
+        for _, part in tiles(1, len(places), width):
             positions = places.array(part)
             rows = rows_as(spec, positions, dtype, params)
             data: Any = _csv(positions, rows) if lines else files.encode(rows, dtype, stored)

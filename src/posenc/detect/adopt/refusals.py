@@ -25,17 +25,13 @@ QUANTISED = ("quantization_config", "hf_quantizer", "is_quantized")
 
 def refuse_model(model: Any) -> None:
     """Raise for what cannot be adopted as a whole, before anything is read."""
-    if isinstance(model, type) or not isinstance(model, nn.Module):
+    name = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
+    if not isinstance(model, nn.Module):
         todo = "Load it: AutoModelForCausalLM.from_pretrained(...)."
-        raise ArgumentError(mismatch(CALLER, "a loaded model", _named(model), todo))
-    name = type(model).__name__
+        raise ArgumentError(mismatch(CALLER, "a loaded model", name, todo))
     _refuse_object(model, name)
     for expected, received, todo in itertools.chain(_foreign(model, name), _weights(model, name)):
         raise DataError(mismatch(CALLER, expected, received, todo))
-
-
-def _named(value: Any) -> str:
-    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
 
 
 def _refuse_object(model: nn.Module, name: str) -> None:

@@ -160,8 +160,7 @@ def _stands(now: torch.Tensor, kept: Kept) -> bool:
 def _saved(module: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:
     """Rows that are saved are the old ones, as if nothing had been put in."""
     for name, kept in module.__dict__.get(KEPT, {}).items():
-        now = state.get(prefix + name)
-        if now is not None and _stands(now, kept):
+        if (now := state.get(prefix + name)) is not None and _stands(now, kept):
             state[prefix + name] = kept.old.detach().to(now.device, now.dtype)
 
 

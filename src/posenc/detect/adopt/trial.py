@@ -71,9 +71,7 @@ class Trial:
             for label, (entry, form) in one.forms.items():
                 if wish.rotary is None:
                     self._forms[id(one.module), label] = form.stilled()
-                    continue
-                reason = _why_not(wish.rotary, entry, form)
-                if reason:
+                elif reason := _why_not(wish.rotary, entry, form):
                     why.append(f"{one.path}: {reason}")
                 else:
                     self._forms[id(one.module), label] = form._replace(spec=wish.rotary)
@@ -100,8 +98,7 @@ class Trial:
             if wish.rotary is None:
                 self.hooks.append((layer, LayerCosSin(form.stilled())))
             elif wish.rotary != form.spec:
-                reason = _why_not(wish.rotary, entry, form)
-                if reason:
+                if reason := _why_not(wish.rotary, entry, form):
                     raise ArgumentError(
                         mismatch(f"{CALLER}: layer {number}", reason, repr(wish.rotary))
                     )
@@ -128,10 +125,8 @@ class Trial:
         """Hooks on layers, and the attention that adds to scores."""
         for layer, hook in self.hooks:
             layer.register_forward_pre_hook(hook, with_kwargs=True)
-        if any(scores is not None for scores in self._scores):
-            self._put_attention_in()
-
-    def _put_attention_in(self) -> None:
+        if not any(scores is not None for scores in self._scores):
+            return
         same = len(set(self._scores)) == 1
         config: Any = self.model.config
         kept = {"": config._attn_implementation}

@@ -150,8 +150,7 @@ def _is_ended(data: Any) -> bool:
 
 def _agree(caller: str, data: bytes, stated: str) -> None:
     """Raise unless a digest is that of the bytes before it."""
-    own = hashlib.sha256(data).hexdigest()
-    if own != stated:
+    if (own := hashlib.sha256(data).hexdigest()) != stated:
         expected = f"{own}, the digest of all bytes before it, and nothing behind"
         todo = "The file was cut or changed (an editor, or git's line ends); write it anew."
         raise DataError(mismatch(caller, expected, stated, todo))

@@ -12,10 +12,9 @@ import re
 from posenc._core.errors import DataError, mismatch
 from posenc._core.io.checkpoints import Checkpoint
 from posenc.detect.convert.heads import Model, layer_of
-from posenc.detect.convert.projections import WORDS, AttentionTensors, unknown_names
+from posenc.detect.convert.projections import WORDS, AttentionTensors, listed, unknown_names
 
 SHARD = re.compile(r"-(\d+)-of-(\d+)\.safetensors$")
-MOST_SHOWN = 8
 THEIRS = {"q", "k", "qk", "qkv", "query", "key", "queries", "keys"}  # words of names
 SAY = (
     'Say which they are: `layout=Projections(names={"q": PATTERN, "k": PATTERN})`, or which names '
@@ -151,6 +150,4 @@ def _stem(name: str) -> str:
 
 
 def _shown(checkpoint: Checkpoint, names: list[str]) -> str:
-    shown = [f"{n} {list(checkpoint.tensors[n].tensor.shape)}" for n in names[:MOST_SHOWN]]
-    more = f", … ({len(names)} in all)" if len(names) > MOST_SHOWN else ""
-    return f"none of a known name; perhaps {', '.join(shown)}{more}" if shown else "none"
+    return f"none of a known name; perhaps {listed(checkpoint, names)}" if names else "none"

@@ -133,10 +133,8 @@ class Model(NamedTuple):
             )
             stated = self.part.first(KV_HEADS) or _nested(self.part, KV_HEADS)
             kv = 1 if flag else None if stated is None else _count(*stated)
-        channels = spec.channels
-        if self.layout.stored is not None:
-            channels = channels.replace(order=self.layout.stored)
-        return Heads(heads, kv, self._width(layer), spec.dim, channels)
+        order = self.layout.stored or spec.channels.order
+        return Heads(heads, kv, self._width(layer), spec.dim, spec.channels.replace(order=order))
 
     def _width(self, layer: int | None) -> int | None:
         """The width of a head, where the config says it: that from which the rotated one came."""
@@ -148,13 +146,10 @@ class Model(NamedTuple):
 
     def _read_at(self, layer: int | None, field: str) -> str | None:
         """Where a number of the rotation was read."""
-        for entry in () if self.reading is None else self.reading.layers:
-            here = layer is None or entry.indices is None or layer in entry.indices
-            if here and entry.kind == "rotary" and entry.attention == self.layout.attention:
-                for source in entry.sources:
-                    if source.field == field:
-                        return source.where
-        return None
+        entries = [] if self.reading is None else self.reading.layers
+        here = (e for e in entries if layer is None or e.indices is None or layer in e.indices)
+        own = (e for e in here if e.kind == "rotary" and e.attention == self.layout.attention)
+        return next((s.where for e in own for s in e.sources if s.field == field), None)
 
     def _spec(self, layer: int | None) -> RotarySpec | None:
         if self.reading is None:
@@ -192,10 +187,8 @@ def _expression(source: str) -> str:
 
 def _nested(keys: Keys, names: tuple[str, ...]) -> tuple[str, float] | None:
     """A number one level down, where some families keep what concerns attention."""
-    for value in keys.data.values():
-        if isinstance(value, Mapping) and (stated := Keys(value).first(names)) is not None:
-            return stated
-    return None
+    inner = (Keys(value) for value in keys.data.values() if isinstance(value, Mapping))
+    return next((stated for part in inner if (stated := part.first(names)) is not None), None)
 
 
 def layer_of(name: str) -> int | None:
@@ -323,8 +316,7 @@ def _part(
         return next(iter(turning.values()))
     if layout.rope is not None:
         return Keys(next(iter(parts.values()), config)), None
-    errors = [error for _, reading in read.values() for error in reading.errors]
-    if errors:
+    if errors := [error for _, reading in read.values() for error in reading.errors]:
         todo = "Say what it does not: `layout=Projections(stored=, rope=)`."
         raise DataError(f"{caller}: the config leaves open: {'; '.join(errors)}. {todo}")
     todo = "Say what turns: `layout=Projections(heads=, rope=)`."

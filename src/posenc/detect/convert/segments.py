@@ -76,8 +76,9 @@ def segments_of(
             raise DataError(mismatch(caller, expected, f"{count} rows"))
         _fits(caller, each, heads, count // each)
         return tuple(Segment("k", i * each, each) for i in range(count // each))
-    rule = packing(model.model_type, named.module)
-    if rule is not None:  # each head of queries with something of its width
+    if (
+        rule := packing(model.model_type, named.module)
+    ) is not None:  # each head of queries with something of its width
         return _repeated(caller, count, rule, heads, heads.kv or heads.q)
     each, rest = divmod(count, heads.q)
     if rest or each != (heads.width or each):

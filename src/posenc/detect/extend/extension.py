@@ -116,9 +116,8 @@ class Extension(Displayed):
         first = next((option for option in chosen.values() if option is not None), None)
         if first is None or name == "none":
             return Wanted(specs, frozenset(), None, None, self.length)
-        scaling = None
-        if first.base is None:
-            scaling = next(s for s in first.spec.scalings if s.stretches)
+        rules = (s for s in first.spec.scalings if s.stretches)
+        scaling = next(rules) if first.base is None else None
         return Wanted(specs, frozenset(changed), first.base, scaling, self.length)
 
     def switches(self, rule: str | None = None) -> str:

@@ -128,8 +128,8 @@ class _Rotation:
         if np.any(off > 1e-6):  # false for NaN, which is told already
             size = turns.begins(off, again.first)
             rows.append(Difference("state", "the same after other calls", "others", *size))
-        lengths = dict.fromkeys(call.length for call in calls) if self.spec.needs_length else ()
-        if lengths:
+        if self.spec.needs_length:
+            lengths = dict.fromkeys(call.length for call in calls)
             reach = f"in sequences of {', '.join(f'{length:,}' for length in lengths)}, {reach}"
         heads = f"{MANY} heads" if self.method == "rotate" else "one head"
         return rows, f", {calls[0].values.shape[1]} pairs of {heads} as {self.code.dtype}, {reach}"

@@ -183,8 +183,7 @@ def variants(spec: Spec) -> Iterator[tuple[str, str, Spec]]:
     if isinstance(spec, RoPE):
         yield from _scalings(spec)
     for path, value, text in _changes(spec):
-        candidate = attempt(_with, spec, path, value)
-        if candidate is not None:
+        if (candidate := attempt(_with, spec, path, value)) is not None:
             yield ".".join(map(str, path)), text, candidate
 
 
@@ -198,8 +197,7 @@ def _scalings(spec: RoPE) -> Iterator[tuple[str, str, Spec]]:
         yield "scaling", f"{name} left out", candidate(*rest)
         if scaling.needs_length:
             for length, text in zip(LENGTHS, ("short", "long"), strict=True):
-                fixed = attempt(spec.at, length)
-                if fixed is not None:
+                if (fixed := attempt(spec.at, length)) is not None:
                     yield "scaling", f"{name} as for a {text} sequence, at every length", fixed
         # Turns within a length are length * f / (2 pi); code has left the 2 pi out.
         for low, high in (("low_freq_factor", "high_freq_factor"), ("beta_slow", "beta_fast")):

@@ -135,8 +135,7 @@ def _named(
     for field, ours, theirs, candidate in _candidates(spec, some, others):
         if candidate is not None and turns.same_turns(spec, some, candidate):
             return (field, ours, theirs), candidate if isinstance(candidate, RotarySpec) else None
-    received = _counted(spec, seen.rows(wrong))
-    if received:
+    if received := _counted(spec, seen.rows(wrong)):
         return ("positions", "position p", received), None
     some_of_them = wrong.mean() <= 0.5 or len(wrong) > FIRST or bool(seen.order)
     if some_of_them or seen.positions.ndim > 1:
