@@ -308,7 +308,6 @@ def _print_text(
 
 
 def _result_in_words(spec: TableSpec) -> str:
-    embedding = "embedding"
-    if spec.embedding_scale != 1:
-        embedding += f" * {spec.embedding_scale:g}"
+    scaled = f" * {spec.embedding_scale:g}" if spec.embedding_scale != 1 else ""
+    embedding = f"embedding{scaled}"
     return f"sum = {embedding} + encoding" if spec.width == spec.dim else f"{embedding} | encoding"

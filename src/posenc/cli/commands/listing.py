@@ -34,36 +34,35 @@ def command(words: tuple[str, ...], json_: bool) -> None:
     from posenc import presets
     from posenc.registry import specs
 
-    encodings: list[dict[str, Any]] = [
-        {"name": cls.__name__, "kind": cls.kind, "summary": summary(cls)} for cls in specs()
-    ]
-    families: list[dict[str, Any]] = [
-        {
-            "name": row.name,
-            "kind": row.kind,
-            "type": row.spec["type"],
-            "sources": list(row.sources),
-            "note": row.note,
-        }
-        for row in map(presets.row, presets.names())
-    ]
-    plans: list[dict[str, Any]] = [
-        {
-            "name": row.name,
-            "pattern": row.pattern,
-            "sizes": dict(row.sizes),
-            "sources": list(row.sources),
-            "note": row.note,
-        }
-        for row in map(presets.plan_row, presets.plan_names())
-    ]
-    asked = [word.lower() for word in words]
-    rows: dict[str, list[dict[str, Any]]] = {
-        name: [row for row in rows if _has(row, asked)]
-        for name, rows in (("encodings", encodings), ("presets", families), ("plans", plans))
+    every: dict[str, list[dict[str, Any]]] = {
+        "encodings": [
+            {"name": cls.__name__, "kind": cls.kind, "summary": summary(cls)} for cls in specs()
+        ],
+        "presets": [
+            {
+                "name": row.name,
+                "kind": row.kind,
+                "type": row.spec["type"],
+                "sources": list(row.sources),
+                "note": row.note,
+            }
+            for row in map(presets.row, presets.names())
+        ],
+        "plans": [
+            {
+                "name": row.name,
+                "pattern": row.pattern,
+                "sizes": dict(row.sizes),
+                "sources": list(row.sources),
+                "note": row.note,
+            }
+            for row in map(presets.plan_row, presets.plan_names())
+        ],
     }
+    asked = [word.lower() for word in words]
+    rows = {name: [row for row in all_ if _has(row, asked)] for name, all_ in every.items()}
     if words and not any(rows.values()):
-        names = [row["name"] for rows in (encodings, families, plans) for row in rows]
+        names = [row["name"] for all_ in every.values() for row in all_]
         raise click.UsageError(f"nothing has {' '.join(words)!r}. {suggest(words[0], names)}")
     if json_:
         print_json(rows)

@@ -137,9 +137,8 @@ def command(
 def _size(source: str) -> int:
     """Bytes that will be written, about."""
     path = Path(source)
-    if path.is_file():
-        return path.stat().st_size
-    return sum(p.stat().st_size for p in path.glob("*.safetensors"))
+    files = (path,) if path.is_file() else path.glob("*.safetensors")
+    return sum(file.stat().st_size for file in files)
 
 
 def _specs(

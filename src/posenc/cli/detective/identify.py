@@ -40,9 +40,8 @@ def command(file: str, tensor: str | None, as_spec: bool, json_: bool) -> None:
         shown = [0]
 
         def report(done: int, count: int) -> None:
-            percent = 100 * done // count
-            advance(percent - shown[0])
-            shown[0] = percent
+            shown.append(100 * done // count)
+            advance(shown[-1] - shown[-2])
 
         identification = identify(Path(file), name=tensor, progress=report)
     if as_spec:

@@ -276,8 +276,8 @@ def _encoding(choice: SpecChoice, dim: int | None, fields: dict[str, Any]) -> An
 
 
 def _table(spec: Any, width: int | None) -> TableSpec:
-    name = type(spec).__name__
     if not isinstance(spec, TableSpec):
+        name = type(spec).__name__
         raise click.UsageError(f"{name} is no table: this command adds tables to embeddings.")
     if width is not None and spec.dim != width:
         raise ArgumentError(mismatch("encode", f"data {spec.dim} wide, as the spec", f"{width}"))

@@ -104,7 +104,8 @@ def add_to_file(
     with target.open() as sink, inputs.unchanged(layout.path, layout.state) as source:
         at = _front(layout, tensor, target, spec.width, (source, sink))
         for tile in tiles(math.prod(lead), seq, spec.width, size):
-            begins = [row * seq + tile.seq.start for row in _range(tile.rows)]  # in tokens
+            rows = range(tile.rows.start, tile.rows.stop)
+            begins = [row * seq + tile.seq.start for row in rows]  # in tokens
             steps = tile.seq.stop - tile.seq.start
             if tile.seq == slice(0, seq):  # whole sequences lie side by side
                 begins, steps = begins[:1], steps * len(begins)
@@ -175,10 +176,6 @@ def _header(
     return safetensors.safetensors_header({name: (dtype, shape)}, metadata)
 
 
-def _range(part: slice) -> range:
-    return range(part.start, part.stop)
-
-
 def _result(
     spec: TableSpec, x: np.ndarray, positions: np.ndarray, params: Mapping[str, np.ndarray] | None
 ) -> np.ndarray:
@@ -228,6 +225,7 @@ def write_rows(
     params: Mapping[str, np.ndarray] | None = None,
     dtype: str,
     progress: Callable[[int], object],
+    size: int = TILE,
 ) -> None:
     """Write the rows of a table, (positions, columns), as an array or as lines of numbers."""
     lines = target.path.suffix == ".csv"
@@ -240,7 +238,7 @@ def write_rows(
     with target.open() as sink:
         files.write(sink, 0, header)
         at = len(header)
-        for _, part in tiles(1, len(places), width):
+        for _, part in tiles(1, len(places), width, size):
             positions = places.array(part)
             rows = rows_as(spec, positions, dtype, params)
             data: Any = _csv(positions, rows) if lines else files.encode(rows, dtype, stored)

@@ -113,8 +113,7 @@ class Trial:
         if not able():
             expected = "a model whose layers ask AttentionInterface for their attention"
             raise ArgumentError(mismatch(CALLER, expected, type(self.model).__name__))
-        text = _text(self.model)
-        heads = getattr(text, "num_attention_heads", None)
+        heads = getattr(_text(self.model), "num_attention_heads", None)
         for scores in self._scores:
             count = getattr(scores, "heads", heads)
             if scores is not None and count != heads:

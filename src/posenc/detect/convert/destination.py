@@ -84,10 +84,9 @@ def others(checkpoint: Checkpoint) -> dict[str, str]:
     files = {}
     own = {*checkpoint.layouts, CONFIG, checkpoint.index_name}
     for path in sorted(checkpoint.folder.iterdir()) if checkpoint.folder is not None else ():
-        if path.name in own or path.name.startswith("."):
-            continue
-        weights = path.suffix in OTHER_WEIGHTS or path.name.endswith(".index.json")
-        files[path.name] = "copied" if path.is_file() and not weights else "left out"
+        if path.name not in own and not path.name.startswith("."):
+            weights = path.suffix in OTHER_WEIGHTS or path.name.endswith(".index.json")
+            files[path.name] = "copied" if path.is_file() and not weights else "left out"
     return files
 
 

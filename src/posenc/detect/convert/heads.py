@@ -326,10 +326,8 @@ def _part(
 
 
 def _pairing_source(reading: Reading | None, keys: Keys) -> str:
-    for entry in reading or ():
-        for source in entry.sources:
-            if source.field == "pairing":
-                if source.origin == "preset":
-                    return f"model_type {keys.data.get('model_type')!r}, as {source.where!r}"
-                return f"{source.where}"
-    return "its family"
+    sources = (source for entry in reading or () for source in entry.sources)
+    stated = next((source for source in sources if source.field == "pairing"), None)
+    if stated is not None and stated.origin == "preset":
+        return f"model_type {keys.data.get('model_type')!r}, as {stated.where!r}"
+    return "its family" if stated is None else f"{stated.where}"
