@@ -91,8 +91,8 @@ def _list(topic: str | None, json_: bool) -> None:
     if json_:
         print_json({"topics": rows})
         return
-    told = [(row["topic"], f"{row['lead']} ({len(row['questions'])} questions)") for row in rows]
-    print_definitions({"": told})
+    topics = [(row["topic"], f"{row['lead']} ({len(row['questions'])} questions)") for row in rows]
+    print_definitions({"": topics})
 
 
 def _described(question: learn.Question) -> dict[str, Any]:

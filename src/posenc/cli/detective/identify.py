@@ -40,8 +40,9 @@ def command(file: str, tensor: str | None, as_spec: bool, json_: bool) -> None:
         shown = [0]
 
         def report(done: int, count: int) -> None:
-            shown.append(100 * done // count)
-            advance(shown[-1] - shown[-2])
+            percent = 100 * done // count
+            advance(percent - shown[0])
+            shown[0] = percent
 
         identification = identify(Path(file), name=tensor, progress=report)
     if as_spec:

@@ -196,8 +196,8 @@ def any_spec(choice: SpecChoice, *, width: int | None = None) -> Any:
 
 def _fields(choice: SpecChoice) -> dict[str, Any]:
     """The fields that are given, unless something else settles them."""
-    given = {key: getattr(choice, key) for key in ("base", "order", "odd")}
-    fields = {key: value for key, value in given.items() if value is not None}
+    values = {key: getattr(choice, key) for key in ("base", "order", "odd")}
+    fields = {key: value for key, value in values.items() if value is not None}
     options = [f"--{key}" for key in fields]
     if choice.spec is not None:
         others = [

@@ -85,8 +85,8 @@ def usage_advice(error: click.UsageError, command: click.Command) -> str:
         name = error.option_name.lstrip("-").replace("-", "_").lower()
         targets = [to for to, words in OPTION_WORDS.items() if name in words.split()]
         targets += sorted(meanings(name)[0], key=("positions", "q_positions").__contains__)
-        if known := [flags[target] for target in targets if target in flags]:
-            return f"{text} Write {known[0]}."
+        if spellings := [flags[target] for target in targets if target in flags]:
+            return f"{text} Write {spellings[0]}."
         if near := closest(name, {f.lstrip("-").replace("-", "_") for f in flags.values()}):
             return f"{text} Did you mean '{flags[near]}'?"
         words = [p for p in command.params if isinstance(p, click.Argument) and p.nargs == -1]

@@ -203,8 +203,8 @@ def layer_of(name: str) -> int | None:
 def read_model(checkpoint: Checkpoint, layout: Projections, caller: str) -> Model:
     """What the caller, the record of an earlier conversion and the config say, in this order."""
     _check(layout, caller)
-    said = layout.stored is not None or layout.rope is not None
-    source = "the caller" if said else "the config"
+    settled = layout.stored is not None or layout.rope is not None
+    source = "the caller" if settled else "the config"
     if layout.stored is None and (recorded := recorded_pairing(checkpoint, layout, caller)):
         layout = layout._replace(stored=recorded)
         source = "the record of a conversion in the file"

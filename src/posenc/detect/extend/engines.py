@@ -199,7 +199,8 @@ def lines_of(
         ):
             if written is None:
                 notes.append(f"A config of {name} cannot say it: read back, it is another plan.")
-            elif newest is not None and (differs := _differs("transformers", newest, wanted)):
+                continue
+            if newest is not None and (differs := _differs("transformers", newest, wanted)):
                 notes += [differs] if name.endswith("5") else []
             else:
                 place = f", in place of {', '.join(written.gone)}" if written.gone else ""

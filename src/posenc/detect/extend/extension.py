@@ -112,8 +112,8 @@ class Extension(Displayed):
             for layer in self.layers
         }
         specs = {n.name: c.spec if (c := chosen[n.name]) else n.baseline.spec for n in self.layers}
-        changed = {n for n, option in chosen.items() if option is not None}
-        first = next((option for option in chosen.values() if option is not None), None)
+        changed = {n: option for n, option in chosen.items() if option is not None}
+        first = next(iter(changed.values()), None)
         if first is None or name == "none":
             return Wanted(specs, frozenset(), None, None, self.length)
         rules = (s for s in first.spec.scalings if s.stretches)

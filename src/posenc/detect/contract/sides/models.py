@@ -310,8 +310,8 @@ def materialise(model: Any) -> None:
         index = getattr(module, "_create_relative_position_index", None)
         if "relative_position_index" in keys and index is not None:
             module.relative_position_index = index()
-        known = any(kind.search(key) for key in keys for kind in (FREQUENCIES, COSINES))
-        if not known or sum(buffer.numel() for buffer in module.buffers(recurse=False)) > MOST:
+        computed = any(kind.search(key) for key in keys for kind in (FREQUENCIES, COSINES))
+        if not computed or sum(buffer.numel() for buffer in module.buffers(recurse=False)) > MOST:
             continue
         try:
             fresh = type(module)(module.config)
