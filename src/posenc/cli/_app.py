@@ -170,8 +170,7 @@ def _exit_code(
     except click.UsageError as error:
         _debug()
         command = _command(group, args)
-        text = in_flags(usage_advice(error, command), command)
-        click.UsageError(text, error.ctx).show()
+        click.UsageError(in_flags(usage_advice(error, command), command), error.ctx).show()
         return error.exit_code
     except click.ClickException as error:
         _debug()

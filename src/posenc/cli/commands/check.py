@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from posenc._core.errors import DataError
+from posenc import testing
+from posenc._core.errors import DataError, suggest
 from posenc._core.io import inputs
-from posenc.cli.options.common import WordChoice, as_json, is_json, runs_code, spec_of
-from posenc.cli.output.show import clean, print_json, progress
-
-if TYPE_CHECKING:
-    from posenc._core.spec.spec import Spec
-    from posenc.testing import Subject
+from posenc._core.spec.spec import Spec
+from posenc.cli.options.common import WordChoice, as_json, code_named, is_json, runs_code, spec_of
+from posenc.cli.output.show import print_answer, print_definitions, print_json, progress
+from posenc.testing.peers import PEERS, peer
 
 
 @click.command()
@@ -62,26 +60,18 @@ def command(
         return
     if target is None:
         raise click.UsageError("TARGET is missing: MODULE:NAME, peer:NAME or the JSON of a spec.")
-    from posenc import testing
-
     subject = _subject(target, **options)
     names = [name.strip() for name in laws.split(",")] if laws is not None else None
     chosen = testing.laws(subject.kind)
     allowed = {law.name for law in chosen}
     for name in names or ():
         if name not in allowed:
-            from posenc._core.errors import suggest
-
             raise click.UsageError(
                 f"--laws: {name!r} is no law of a {subject.kind}. {suggest(name, allowed)}"
             )
     with progress("laws", len(names or chosen)) as step:
         card = testing.check(subject, laws=names, progress=step)
-    if json_:
-        print_json(card.describe())
-    else:
-        for line in card.lines():
-            click.echo(clean(line))
+    print_answer(json_, card.describe, card.lines())
     if not card.passed or not card.count("pass"):
         raise click.exceptions.Exit(3 if card.passed else 1)
 
@@ -96,25 +86,15 @@ def _subject(
     layout: Any,
     arguments: str | None,
     spec: str | None,
-) -> Subject:
-    from posenc import testing
-    from posenc._core.spec.spec import Spec
-
+) -> testing.Subject:
     if is_json(target):
         return testing.of_spec(_spec(target, "TARGET"), library=library)
     if target.startswith("peer:"):
-        from posenc.testing.peers import PEERS, peer
-
         name = target.removeprefix("peer:")
         if name not in PEERS:
-            from posenc._core.errors import suggest
-
             raise click.UsageError(f"{name!r} is no wrapped package. {suggest(name, PEERS)}")
         return peer(name)
-    # As for `python -m`: what lies in the working directory can be imported.
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    subject = testing.load(target)
+    subject = code_named(target)
     if isinstance(subject, testing.Subject):
         return subject
     wanted = None if spec is None else _spec(spec, "--spec")
@@ -136,8 +116,6 @@ def _subject(
 
 
 def _spec(text: str, caller: str) -> Spec:
-    from posenc._core.spec.spec import Spec
-
     spec = spec_of(text, caller)
     if not isinstance(spec, Spec):
         raise click.UsageError(f"{caller}: {type(spec).__name__} is no encoding.")
@@ -157,9 +135,6 @@ def _arguments(text: str | None) -> dict[str, Any]:
 
 
 def _list(json_: bool) -> None:
-    from posenc import testing
-    from posenc.testing.peers import PEERS
-
     kinds = ("rotary", "table", "bias")
     rows = {kind: [(law.name, law.statement) for law in testing.laws(kind)] for kind in kinds}  # type: ignore[arg-type]
     if json_:
@@ -169,10 +144,6 @@ def _list(json_: bool) -> None:
         }
         print_json({"laws": laws, "peers": peers})
         return
-    formatter = click.HelpFormatter(width=100)
-    for kind, stated in rows.items():
-        with formatter.section(f"laws of a {kind}"):
-            formatter.write_dl(stated)
-    with formatter.section("wrapped packages (peer:NAME)"):
-        formatter.write_dl([(n, f"{p.package}: {p.symbol}") for n, p in PEERS.items()])
-    click.echo(formatter.getvalue(), nl=False)
+    packages = [(n, f"{p.package}: {p.symbol}") for n, p in PEERS.items()]
+    sections = {f"laws of a {kind}": stated for kind, stated in rows.items()}
+    print_definitions({**sections, "wrapped packages (peer:NAME)": packages})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 import numpy as np
@@ -30,11 +30,8 @@ from posenc.cli.options.inputs import (
 from posenc.cli.options.parameters import Learnt, ParameterChoice, learnt_from, parameter_options
 from posenc.cli.options.places import PlaceChoice, PositionSequence, place_options, places_from
 from posenc.cli.options.texts import MOST_NUMBERS, TextPieces, rows_of_file, tokens_of
-from posenc.cli.output import show as _show
-from posenc.cli.output import stream as _stream
-
-if TYPE_CHECKING:
-    from posenc.encodings.table.base import TableSpec
+from posenc.cli.output import show, stream
+from posenc.encodings.table.base import TableSpec
 
 DEFAULT_DIM = 8  # fits a screen of 80 columns
 
@@ -64,10 +61,8 @@ class EncodeChoices(NamedTuple):
 
     def words(self) -> str:
         """The encoding in words: its spec, then what else a reader has to know."""
-        return ", ".join(filter(None, self._parts()))
-
-    def _parts(self) -> tuple[str, str, str]:
-        return brief(self.spec), self.places.words, _show.clean(self.learnt.origin)
+        parts = brief(self.spec), self.places.words, show.clean(self.learnt.origin)
+        return ", ".join(filter(None, parts))
 
 
 def _encoding(choice: Choices, spec: TableSpec, length: int, *, finite: bool) -> EncodeChoices:
@@ -137,7 +132,7 @@ def command(
     `sum` of --json stands the embedding followed by the encoding.
     """
     choices = Choices(choice, places, parameters)
-    if Path(source).suffix in _stream.SUFFIXES and looks_like_a_file(source):
+    if Path(source).suffix in stream.SUFFIXES and looks_like_a_file(source):
         _encode_file(Path(file_there(source)), choices, text, **rest)
     else:
         _encode_text(source, choices, text, **rest)
@@ -164,7 +159,7 @@ def _encode_file(
         raise click.UsageError(f"{path.name} is a file of numbers: say where the sum goes, -o OUT.")
     layout = files.read_layout(path)
     picked = layout.pick(tensor)
-    _stream.check_source(layout, picked)
+    stream.check_source(layout, picked)
     target = _target(output, force)
     if target.path.exists() and target.path.samefile(path):
         raise click.UsageError("the output is the input: give it another name.")
@@ -172,8 +167,8 @@ def _encode_file(
         raise click.UsageError("a .npy cannot name bfloat16: let -o end in .safetensors.")
     spec = make_spec(choice.spec, width=picked.shape[-1], default=DEFAULT_DIM)
     encoding = _encoding(choice, spec, picked.shape[-2], finite=not allow_nonfinite)
-    with _show.progress(f"{path.name} ", math.prod(picked.shape)) as done:
-        _stream.add_to_file(
+    with show.progress(f"{path.name} ", math.prod(picked.shape)) as done:
+        stream.add_to_file(
             spec,
             layout,
             picked,
@@ -186,25 +181,21 @@ def _encode_file(
     _report(encoding, layout, picked, target, json_=json_)
 
 
-def _target(output: str, force: bool) -> _stream.Target:
-    target = _stream.Target(Path(output), force)
-    if target.path.suffix not in _stream.SUFFIXES:
-        raise click.UsageError(f"-o {output!r}: its name must end in .npy or .safetensors.")
-    check_output(output, force=force)
-    return target
+def _target(output: str, force: bool) -> stream.Target:
+    check_output(output, force=force, option="-o", endings=stream.SUFFIXES)
+    return stream.Target(Path(output), force)
 
 
 def _report(
     encoding: EncodeChoices,
     layout: tensor_layout.Layout,
     picked: tensor_layout.Tensor,
-    target: _stream.Target,
+    target: stream.Target,
     *,
     json_: bool,
 ) -> None:
     left = [name for name in layout.tensors if name != picked.name]
-    left = left if target.format == "npy" else []
-    if target.format != layout.format and layout.format == "safetensors" and left:
+    if target.format == "npy" and layout.format == "safetensors" and left:
         click.echo(f"posenc: {count_of(left, 'other tensor')} left out: .npy holds one", err=True)
     spec, origin = encoding.spec, encoding.learnt.origin
     shape = (*picked.shape[:-1], spec.width)
@@ -216,7 +207,7 @@ def _report(
             "dtype": picked.dtype,
             "spec": spec.to_dict(),
         }
-        _show.print_json({**report, "parameters": origin} if origin else report)
+        show.print_json({**report, "parameters": origin} if origin else report)
         return
     sides = "x".join(map(str, shape))
     what = f"{layout.path.name} and {encoding.words()}"
@@ -278,7 +269,7 @@ def _print_text(
     tokens: TextPieces,
     vectors: np.ndarray,
     origin: str,
-    target: _stream.Target | None,
+    target: stream.Target | None,
     json_: bool,
 ) -> None:
     from posenc.functional import add, table
@@ -289,7 +280,7 @@ def _print_text(
     dtype = "float64" if total.dtype == np.float64 else None
     rows = table(spec, positions, params=params, dtype=dtype)
     if target is not None:
-        _stream.write_array(target, "sum", total)
+        stream.write_array(target, "sum", total)
     if json_:
         report = {
             "tokens": tokens.texts,
@@ -302,12 +293,12 @@ def _print_text(
         }
         if learnt:
             report["parameters"] = learnt
-        _show.print_json(report if tokens.ids is None else {**report, "ids": tokens.ids})
+        show.print_json(report if tokens.ids is None else {**report, "ids": tokens.ids})
         return
-    strips = _show.AlignedRows(tokens.texts, places, _show.width_of_screen())
+    strips = show.AlignedRows(tokens.texts, places, show.width_of_screen())
     click.echo(encoding.words())
     for heading, block in (
-        (f"embedding: {_show.clean(origin)}", vectors),
+        (f"embedding: {show.clean(origin)}", vectors),
         ("encoding", rows),
         (_result_in_words(spec), total),
     ):
@@ -317,7 +308,6 @@ def _print_text(
 
 
 def _result_in_words(spec: TableSpec) -> str:
-    embedding = "embedding"
-    if spec.embedding_scale != 1:
-        embedding += f" * {spec.embedding_scale:g}"
+    scaled = f" * {spec.embedding_scale:g}" if spec.embedding_scale != 1 else ""
+    embedding = f"embedding{scaled}"
     return f"sum = {embedding} + encoding" if spec.width == spec.dim else f"{embedding} | encoding"

@@ -144,9 +144,8 @@ def _freeze(
 ) -> None:
     from posenc.explore.server.freeze import default_states, frozen, state_of
 
-    if target.suffix not in (".html", ".htm"):
-        raise click.UsageError(f"--freeze {str(target)!r}: its name must end in .html.")
-    check_output(target, force=force)
+    endings = (".html", ".htm")
+    check_output(target, force=force, option="--freeze", endings=endings, listed=".html")
     lines = [line for text in states for line in _lines(text)]
     asked = [state_of(line) for line in lines] or default_states(state_of(first) if first else None)
     page = frozen(asked, session)

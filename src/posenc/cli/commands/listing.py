@@ -9,7 +9,7 @@ import click
 
 from posenc._core.errors import suggest
 from posenc.cli.options.common import as_json
-from posenc.cli.output.show import print_json
+from posenc.cli.output.show import print_definitions, print_json
 
 KINDS = {
     "table": "added to the embeddings",
@@ -34,53 +34,48 @@ def command(words: tuple[str, ...], json_: bool) -> None:
     from posenc import presets
     from posenc.registry import specs
 
-    encodings: list[dict[str, Any]] = [
-        {"name": cls.__name__, "kind": cls.kind, "summary": summary(cls)} for cls in specs()
-    ]
-    families: list[dict[str, Any]] = [
-        {
-            "name": row.name,
-            "kind": row.kind,
-            "type": row.spec["type"],
-            "sources": list(row.sources),
-            "note": row.note,
-        }
-        for row in map(presets.row, presets.names())
-    ]
-    plans: list[dict[str, Any]] = [
-        {
-            "name": row.name,
-            "pattern": row.pattern,
-            "sizes": dict(row.sizes),
-            "sources": list(row.sources),
-            "note": row.note,
-        }
-        for row in map(presets.plan_row, presets.plan_names())
-    ]
-    asked = [word.lower() for word in words]
-    rows: dict[str, list[dict[str, Any]]] = {
-        name: [row for row in rows if _has(row, asked)]
-        for name, rows in (("encodings", encodings), ("presets", families), ("plans", plans))
+    every: dict[str, list[dict[str, Any]]] = {
+        "encodings": [
+            {"name": cls.__name__, "kind": cls.kind, "summary": summary(cls)} for cls in specs()
+        ],
+        "presets": [
+            {
+                "name": row.name,
+                "kind": row.kind,
+                "type": row.spec["type"],
+                "sources": list(row.sources),
+                "note": row.note,
+            }
+            for row in map(presets.row, presets.names())
+        ],
+        "plans": [
+            {
+                "name": row.name,
+                "pattern": row.pattern,
+                "sizes": dict(row.sizes),
+                "sources": list(row.sources),
+                "note": row.note,
+            }
+            for row in map(presets.plan_row, presets.plan_names())
+        ],
     }
+    asked = [word.lower() for word in words]
+    rows = {name: [row for row in all_ if _has(row, asked)] for name, all_ in every.items()}
     if words and not any(rows.values()):
-        names = [row["name"] for rows in (encodings, families, plans) for row in rows]
+        names = [row["name"] for all_ in every.values() for row in all_]
         raise click.UsageError(f"nothing has {' '.join(words)!r}. {suggest(words[0], names)}")
     if json_:
         print_json(rows)
         return
-    formatter = click.HelpFormatter(width=100)
     sections: dict[str, list[tuple[str, str]]] = defaultdict(list)
     for row in rows["encodings"]:
         sections[f"{row['kind']} ({KINDS[row['kind']]})"].append((row["name"], row["summary"]))
     for row in rows["presets"]:
         sections["presets (--preset NAME)"].append((row["name"], f"{row['type']}. {row['note']}"))
     for row in rows["plans"]:
-        line = (row["name"], f"{row['pattern']}. {row['note']}")
-        sections["plans of models (posenc explain --plan NAME)"].append(line)
-    for title, lines in sections.items():
-        with formatter.section(title):
-            formatter.write_dl(lines)
-    click.echo(formatter.getvalue(), nl=False)
+        title = "plans of models (posenc explain --plan NAME)"
+        sections[title].append((row["name"], f"{row['pattern']}. {row['note']}"))
+    print_definitions(sections)
 
 
 def _has(row: dict[str, Any], words: list[str]) -> bool:

@@ -10,6 +10,7 @@ import click
 
 from posenc._core.errors import suggest
 from posenc.cli.detective.locate import unpaired
+from posenc.cli.options.common import with_options
 from posenc.cli.options.inputs import InputFile, InputText
 from posenc.cli.options.pictures import (
     PlotSubject,
@@ -95,10 +96,10 @@ def _one(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
 def _several(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
     """The wavelengths of an encoding at several widths and bases."""
     several = [words_of(options)]
-    dims = whole_numbers(options.pop("each_dim"), "--each-dim")
+    dims, bases = options.pop("each_dim"), options.pop("each_base")
     if dims is not None:
-        several = [words._replace(dim=dim) for words in several for dim in dims]
-    bases = options.pop("each_base")
+        each = whole_numbers(dims, "--each-dim")
+        several = [words._replace(dim=dim) for words in several for dim in each]
     if bases is not None:
         try:
             numbers = [float(text) for text in bases.split(",")]
@@ -149,8 +150,8 @@ def _two(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
 
 def _second(words: SpecWords, options: dict[str, Any]) -> SpecWords:
     """B: as A, but for what the options of B say."""
-    b_options = {k[2:]: options.pop(k) for k in list(options) if k.startswith("b_")}
-    b_options = {k: v for k, v in b_options.items() if v not in (None, ())}
+    asked = {k[2:]: options.pop(k) for k in list(options) if k.startswith("b_")}
+    b_options = {k: v for k, v in asked.items() if v not in (None, ())}
     if not b_options:
         raise click.UsageError("say what B is: --b-base, --b-dim, --b-encoding, --b-preset, …")
     if b_options.keys() & {"encoding", "preset", "spec", "table"}:
@@ -204,15 +205,9 @@ def _add(row: PictureRow) -> None:
         picture = getattr(posenc.plot, row.name)
         finish(functools.partial(picture, *positional, **keywords), subject, **options)
 
-    parameters: tuple[Any, ...] = (
-        spec_words,
-        *PARAMETERS.get(row.name, ()),
-        *map(row_option, row.options),
-    )
-    decorated: Any = draw
-    for decorate in reversed((*parameters, output_options)):
-        decorated = decorate(decorated)
-    command.command(row.name, help=row.about)(decorated)
+    own = (*PARAMETERS.get(row.name, ()), *map(row_option, row.options))
+    options = with_options(spec_words, *own, output_options)
+    command.command(row.name, help=row.about)(options(draw))
 
 
 for _row in PICTURES.values():

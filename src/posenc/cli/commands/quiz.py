@@ -5,16 +5,16 @@ from __future__ import annotations
 import io
 import secrets
 import sys
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import Any, TextIO
 
 import click
 
+from posenc import learn
 from posenc._core.errors import suggest
 from posenc.cli.options.common import as_json, count_of
-from posenc.cli.output.show import clean, print_json
-
-if TYPE_CHECKING:
-    from posenc.learn import Question
+from posenc.cli.output.show import clean, print_definitions, print_json
+from posenc.learn.answers import letters
+from posenc.learn.sketch import blocks
 
 MOST = 200
 LONGEST_LINE = 4096  # of which one character too many is enough to refuse it
@@ -48,8 +48,6 @@ def command(
     shown with its output afterwards. The same --seed asks the same questions on any machine. No
     score is kept.
     """
-    from posenc import learn
-
     if topic is not None and topic not in learn.topics():
         raise click.UsageError(f"{topic!r} is no topic. {suggest(topic, learn.topics())}")
     if list_:
@@ -81,8 +79,6 @@ def _keyboard() -> TextIO:
 
 
 def _list(topic: str | None, json_: bool) -> None:
-    from posenc import learn
-
     rows: list[dict[str, Any]] = [
         {
             "topic": name,
@@ -95,19 +91,14 @@ def _list(topic: str | None, json_: bool) -> None:
     if json_:
         print_json({"topics": rows})
         return
-    formatter = click.HelpFormatter(width=100)
-    formatter.write_dl(
-        [(row["topic"], f"{row['lead']} ({len(row['questions'])} questions)") for row in rows]
-    )
-    click.echo(formatter.getvalue(), nl=False)
+    topics = [(row["topic"], f"{row['lead']} ({len(row['questions'])} questions)") for row in rows]
+    print_definitions({"": topics})
 
 
-def _described(question: Question) -> dict[str, Any]:
-    from posenc.learn import Choice
-
+def _described(question: learn.Question) -> dict[str, Any]:
     answer = question.answer
     about: dict[str, Any]
-    if isinstance(answer, Choice):
+    if isinstance(answer, learn.Choice):
         options = [{"id": name, "text": text} for name, text in answer.options]
         about = {"kind": "choice", "options": options, "right": answer.right}
     else:
@@ -126,7 +117,7 @@ def _described(question: Question) -> dict[str, Any]:
 # --- a dialogue -----------------------------------------------------------------------------------
 
 
-def _ask_all(asked: tuple[Question, ...], lines: TextIO) -> None:
+def _ask_all(asked: tuple[learn.Question, ...], lines: TextIO) -> None:
     for number, question in enumerate(asked, 1):
         _put(question, number, len(asked))
         outcome = _answer(question, lines)
@@ -137,18 +128,14 @@ def _ask_all(asked: tuple[Question, ...], lines: TextIO) -> None:
         _solve(question, verdicts[outcome])
 
 
-def _put(question: Question, number: int, total: int) -> None:
-    from posenc.learn import Choice
-    from posenc.learn.answers import letters
-    from posenc.learn.sketch import blocks
-
+def _put(question: learn.Question, number: int, total: int) -> None:
     click.echo()
     click.echo(click.style(f"{number} of {total}, {question.topic}", dim=True))
     click.echo(_wrapped(question.prompt))
     if question.picture is not None:
         click.echo(f"\n{blocks(question.picture)}\n")
     answer = question.answer
-    if isinstance(answer, Choice):
+    if isinstance(answer, learn.Choice):
         texts = dict(answer.options)
         for letter, name in letters(answer).items():
             click.echo(f"  {letter}) {texts[name]}")
@@ -156,10 +143,8 @@ def _put(question: Question, number: int, total: int) -> None:
         click.echo(f"  ({answer.stated})")
 
 
-def _answer(question: Question, lines: TextIO) -> str:
+def _answer(question: learn.Question, lines: TextIO) -> str:
     """The word for what came: right, wrong, skip, quit, or end."""
-    from posenc.learn import judge
-
     for _ in range(PATIENCE):
         click.echo("> ", nl=False)
         line = _line(lines)
@@ -171,7 +156,7 @@ def _answer(question: Question, lines: TextIO) -> str:
         if word == "help":
             click.echo(_help(question))
             continue
-        verdict = judge(question, line)
+        verdict = learn.judge(question, line)
         if verdict.kind != "unreadable":
             return verdict.kind
         click.echo(f"Not counted: {clean(verdict.reason)}")
@@ -190,21 +175,15 @@ def _line(lines: TextIO) -> str | None:
     return line.rstrip("\n")
 
 
-def _help(question: Question) -> str:
-    from posenc.learn import Choice
-    from posenc.learn.answers import letters
-
-    if isinstance(question.answer, Choice):
+def _help(question: learn.Question) -> str:
+    if isinstance(question.answer, learn.Choice):
         return f"Type one of {', '.join(letters(question.answer))}, or s, or q."
     return f"Type a number ({question.answer.stated}), such as -1.5 or 2e3, or s, or q."
 
 
-def _solve(question: Question, verdict: str) -> None:
-    from posenc.learn import Choice
-    from posenc.learn.answers import letters
-
+def _solve(question: learn.Question, verdict: str) -> None:
     answer = question.answer
-    if isinstance(answer, Choice):
+    if isinstance(answer, learn.Choice):
         letter = next(letter for letter, name in letters(answer).items() if name == answer.right)
         right = f"{letter}) {dict(answer.options)[answer.right]}"
     else:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import numpy as np
 
 from posenc._core.errors import DataError, PositionError, mismatch
 from posenc._core.spec.brief import brief
@@ -20,13 +22,8 @@ from posenc.cli.options.common import (
 from posenc.cli.options.inputs import check_output
 from posenc.cli.options.parameters import ParameterChoice, learnt_from, parameter_options
 from posenc.cli.options.places import PlaceChoice, place_options, places_from
-from posenc.cli.output import show as _show
-from posenc.cli.output import stream as _stream
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from posenc.encodings.table.base import TableSpec
+from posenc.cli.output import show, stream
+from posenc.encodings.table.base import TableSpec
 
 DEFAULT_DIM = 8
 DEFAULT_LENGTH = 16
@@ -85,11 +82,12 @@ def command(
     tokens.check(encoding)
     values, origin = learnt_from(parameters, encoding)
     if output is not None:
-        target = _target(output, force)
+        check_output(output, force=force, option="-o", endings=SUFFIXES, listed=", ".join(SUFFIXES))
+        target = stream.Target(Path(output), force)
         if target.path.suffix == ".npy" and dtype == "bfloat16":
             raise click.UsageError("a .npy cannot name bfloat16: let -o end in .safetensors.")
-        with _show.progress(f"{target.path.name} ", len(tokens) * width) as done:
-            _stream.write_rows(encoding, tokens, target, params=values, dtype=dtype, progress=done)
+        with show.progress(f"{target.path.name} ", len(tokens) * width) as done:
+            stream.write_rows(encoding, tokens, target, params=values, dtype=dtype, progress=done)
     about: dict[str, Any] = {
         "spec": encoding.to_dict(),
         "dtype": dtype,
@@ -99,22 +97,22 @@ def command(
         about["parameters"] = origin
     if json_:
         if output is not None:
-            _show.print_json({"output": output, **about})
+            show.print_json({"output": output, **about})
             return
-        table = _stream.rows_as(
+        table = stream.rows_as(
             encoding, tokens.array(slice(0, len(tokens))), dtype, values
         ).tolist()
-        _show.print_json({"positions": tokens.tolist(), "table": table, **about})
+        show.print_json({"positions": tokens.tolist(), "table": table, **about})
         return
-    words = ", ".join(filter(None, (brief(encoding), tokens.words, _show.clean(origin))))
+    words = ", ".join(filter(None, (brief(encoding), tokens.words, show.clean(origin))))
     if output is not None:
         click.echo(f"{output}: {len(tokens)}x{width} {dtype}, {words}")
         return
     click.echo(words)
-    strips = _show.AlignedRows(None, tokens, _show.width_of_screen())
+    strips = show.AlignedRows(None, tokens, show.width_of_screen())
 
     def row(index: int) -> np.ndarray:
-        return _stream.rows_as(encoding, tokens.array(slice(index, index + 1)), dtype, values)[0]
+        return stream.rows_as(encoding, tokens.array(slice(index, index + 1)), dtype, values)[0]
 
     for line in strips.block("", row, width):
         click.echo(line)
@@ -123,17 +121,7 @@ def command(
 def _default_length(spec: TableSpec, first: int) -> int:
     """The number of rows that are shown unasked, or all of a table that has fewer."""
     for length in range(DEFAULT_LENGTH, 1, -1):
-        try:
+        with contextlib.suppress(PositionError):
             spec.check_count(first, length)
-        except PositionError:
-            continue
-        return length
+            return length
     return 1
-
-
-def _target(output: str, force: bool) -> _stream.Target:
-    target = _stream.Target(Path(output), force)
-    if target.path.suffix not in SUFFIXES:
-        raise click.UsageError(f"-o {output!r}: its name must end in {', '.join(SUFFIXES)}.")
-    check_output(output, force=force)
-    return target

@@ -11,7 +11,7 @@ from posenc._core.errors import PosencError
 from posenc.cli.options.common import RenamedOption, WordChoice, as_json, grouped, is_json, spec_of
 from posenc.cli.options.inputs import InputFile
 from posenc.cli.options.projections import given, projection_options, stored_option
-from posenc.cli.output.show import clean, print_json, progress
+from posenc.cli.output.show import print_answer, progress
 
 if TYPE_CHECKING:
     from posenc.detect.convert import Conversion
@@ -131,19 +131,14 @@ def command(
     else:
         with progress("writing ", _size(source)) as done:
             conversion = convert(source, output, progress=done, **options)
-    if json_:
-        print_json(conversion.to_dict())
-        return
-    for line in _lines(conversion, output):
-        click.echo(clean(line))
+    print_answer(json_, conversion.to_dict, _lines(conversion, output))
 
 
 def _size(source: str) -> int:
     """Bytes that will be written, about."""
     path = Path(source)
-    if path.is_file():
-        return path.stat().st_size
-    return sum(p.stat().st_size for p in path.glob("*.safetensors"))
+    files = (path,) if path.is_file() else path.glob("*.safetensors")
+    return sum(file.stat().st_size for file in files)
 
 
 def _specs(
@@ -195,8 +190,7 @@ def _lines(conversion: Conversion, output: str | None) -> list[str]:
             f"pairing {before} -> {after}; {before} according to {conversion.source_of_pairing}"
         )
     shown = list(conversion.tensors.items())
-    for name, what in shown[:MOST_LINES]:
-        lines.append(f"  {name}  {what}")
+    lines += [f"  {name}  {what}" for name, what in shown[:MOST_LINES]]
     if len(shown) > MOST_LINES:
         lines.append(f"  … and {len(shown) - MOST_LINES} more (all of them with --json)")
     lines.append(f"{len(shown)} tensors change, {conversion.copied} are copied byte for byte")

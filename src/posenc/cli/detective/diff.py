@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 
-from posenc.cli.options.common import WordChoice, as_json, runs_code
-from posenc.cli.output.show import clean, print_json
+from posenc.cli.options.common import WordChoice, as_json, code_named, runs_code
+from posenc.cli.output.show import print_answer
 
 
 @click.command()
@@ -49,13 +48,8 @@ def command(a: str, b: str, *, library: Any, markdown: bool, json_: bool) -> Non
     from posenc.detect.contract import diff
 
     comparison = diff(_side(a, library), _side(b, library))
-    if json_:
-        print_json(comparison.to_dict())
-    elif markdown:
-        click.echo("\n".join(clean(line) for line in comparison.markdown().split("\n")))
-    else:
-        for line in comparison.lines():
-            click.echo(clean(line))
+    lines = comparison.markdown().split("\n") if markdown else comparison.lines()
+    print_answer(json_, comparison.to_dict, lines)
     raise click.exceptions.Exit(comparison.exit_code)
 
 
@@ -65,8 +59,4 @@ def _side(text: str, library: Any) -> Any:
 
     if not is_code(text):
         return text
-    from posenc.testing import load
-
-    if "" not in sys.path:  # as for `python -m`: what lies in the working directory
-        sys.path.insert(0, "")
-    return side_of(load(text), name=text, library=library)
+    return side_of(code_named(text), name=text, library=library)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
-from typing import Any
 
 import click
 
-from posenc._core.errors import DataError, mismatch
-from posenc._core.io import inputs
-from posenc.cli.options.common import RenamedOption, WordChoice, as_json, is_json, plan_names
-from posenc.cli.options.inputs import InputFile, standard_input
-from posenc.cli.output.show import clean, print_json
+from posenc.cli.options.common import RenamedOption, WordChoice, as_json, plan_names, standard_json
+from posenc.cli.options.inputs import InputFile
+from posenc.cli.output.show import print_answer, print_json, print_lines
 
 CONFIG = "the JSON of a config, which begins with {"
 
@@ -65,19 +63,15 @@ def command(
         raise click.UsageError(f"Give a CONFIG, or --plan NAME{both}.")
     if base is not None and not base > 0:
         raise click.UsageError(f"--base: {base:g} is not positive.")
-    source = _source(config)
+    source = standard_json(CONFIG) if config == "-" else Path(config)
     if dialect is not None:
         _translate(source, dialect, json_)
         return
-    plan = _plan(source, pairing, base)
-    from posenc.detect.explain import describe, lines
+    from posenc.detect.explain import describe, explain, lines
     from posenc.detect.explain.config.view import is_open
 
-    if json_:
-        print_json(describe(plan))
-    else:
-        for line in lines(plan):
-            click.echo(clean(line))
+    plan = explain(source, pairing=pairing, base=base, on_error="report")  # type: ignore[arg-type]
+    print_answer(json_, functools.partial(describe, plan), lines(plan))
     if plan.errors or any(is_open(note) for note in plan.notes):
         raise click.exceptions.Exit(1)
 
@@ -102,23 +96,7 @@ def _explain_plan(name: str, json_: bool) -> None:
         )
         for source in row.sources
     ]
-    for line in (f"{row.name}: {first}", *rest, "", row.note, "", "read in", *sources):
-        click.echo(clean(line))
-
-
-def _source(config: str) -> str | Path:
-    if config != "-":
-        return Path(config)
-    text = standard_input(CONFIG, inputs.CONFIG)
-    if not is_json(text):  # else it would be taken for the name of a file
-        raise DataError(mismatch("standard input", CONFIG, repr(text.strip()[:40])))
-    return text
-
-
-def _plan(source: str | Path, pairing: str | None, base: float | None) -> Any:
-    from posenc.detect.explain import explain
-
-    return explain(source, pairing=pairing, base=base, on_error="report")  # type: ignore[arg-type]
+    print_lines((f"{row.name}: {first}", *rest, "", row.note, "", "read in", *sources))
 
 
 def _translate(source: str | Path, dialect: str, json_: bool) -> None:
@@ -129,5 +107,4 @@ def _translate(source: str | Path, dialect: str, json_: bool) -> None:
         print_json({"config": translation.config, "lost": list(translation.lost)})
         return
     click.echo(json.dumps(translation.config, indent=2))
-    for sentence in translation.lost:
-        click.echo(f"lost: {clean(sentence)}", err=True)
+    print_lines((f"lost: {sentence}" for sentence in translation.lost), err=True)

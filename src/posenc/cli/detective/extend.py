@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
 import click
 
-from posenc._core.io import inputs
-from posenc._core.io.outputs import write_whole
+from posenc._core.io import inputs, outputs
 from posenc.cli.options.common import as_json
 from posenc.cli.options.inputs import check_output, file_there, standard_input
-from posenc.cli.output.show import clean, print_json
+from posenc.cli.output.show import print_answer
 
 CONFIG = "the JSON of a config, which begins with {"
 EXAMPLES = """\b
@@ -56,12 +56,6 @@ def command(
     if rule is not None:
         found.wanted(rule)  # an unknown rule is told before anything is printed
     if output is not None:
-        written = json.dumps(found.config(rule), indent=2) + "\n"
-        write_whole(output, written)
-    if json_:
-        print_json(described(found, rule))
-        return
-    for line in lines(found, rule):
-        click.echo(clean(line))
-    if output is not None:
-        click.echo(f"written: {clean(output)}")
+        outputs.write_whole(output, json.dumps(found.config(rule), indent=2) + "\n")
+    written = [] if output is None else [f"written: {output}"]
+    print_answer(json_, functools.partial(described, found, rule), [*lines(found, rule), *written])

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posenc._core.errors import DataError, mismatch
-from posenc._core.io import inputs
-from posenc.cli.options.common import WordChoice, as_json, is_json
-from posenc.cli.options.inputs import check_output, file_there, standard_input
-from posenc.cli.output.show import clean
+from posenc.cli.options.common import WordChoice, as_json, count_of, is_json, standard_json
+from posenc.cli.options.inputs import check_output, file_there
+from posenc.cli.output.show import clean, print_lines
 
 if TYPE_CHECKING:
     from posenc.detect.contract import Contract
@@ -72,19 +70,16 @@ def command(
         result |= {"settled": contract.settled, "parts": [part.name for part in contract.parts]}
         click.echo(json.dumps(result))
     else:
-        kinds = f"{len(contract.parts)} kind{'' if len(contract.parts) == 1 else 's'} of layer"
-        told = f"{contract.model or 'a model without a name'}, {kinds}, {len(contract.checks)}"
-        click.echo(clean(f"{' and '.join(names)}: {told} records; {contract.settled}"))
+        kinds = f"{count_of(contract.parts, 'kind')} of layer, {len(contract.checks)} records"
+        told = f"{contract.model or 'a model without a name'}, {kinds}"
+        click.echo(clean(f"{' and '.join(names)}: {told}; {contract.settled}"))
     _warn(contract)
 
 
 def source_of(source: str) -> Any:
     """What the command line names: a text for JSON and names of rows, else a path that is there."""
     if source == "-":
-        text = standard_input(EXPECTED, inputs.CONFIG)
-        if not is_json(text):
-            raise DataError(mismatch("standard input", EXPECTED, repr(text.strip()[:40])))
-        return text
+        return standard_json(EXPECTED)
     if is_json(source) or source.startswith(("preset:", "plan:")):
         return source
     return Path(file_there(source))
@@ -95,5 +90,4 @@ def _warn(contract: Contract) -> None:
     notes = (note for note in contract.notes if note.level == "warning")
     lines = [f"warning: {note.layer}: {note.text}".replace(": : ", ": ") for note in notes]
     lines += [f"left out: {part.name}: {why}" for part in contract.parts for why in part.left_out]
-    for line in lines:
-        click.echo(clean(line), err=True)
+    print_lines(lines, err=True)

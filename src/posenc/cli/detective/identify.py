@@ -8,7 +8,7 @@ import click
 
 from posenc.cli.options.common import RenamedOption, as_json
 from posenc.cli.options.inputs import InputFile
-from posenc.cli.output.show import clean, print_json, progress
+from posenc.cli.output.show import print_answer, progress
 
 IN_FULL = 6
 
@@ -49,8 +49,5 @@ def command(file: str, tensor: str | None, as_spec: bool, json_: bool) -> None:
         for finding in identification.claims:
             if finding.spec is not None:
                 click.echo(to_json(finding.spec))
-    elif json_:
-        print_json(identification.to_dict())
     else:
-        for line in lines(identification, most=IN_FULL):
-            click.echo(clean(line))
+        print_answer(json_, identification.to_dict, lines(identification, most=IN_FULL))

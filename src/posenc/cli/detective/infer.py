@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
 
 from posenc._core.errors import ArgumentError, DataError, mismatch
-from posenc.cli.options.common import RenamedOption, WordChoice, as_json, runs_code
+from posenc.cli.options.common import RenamedOption, WordChoice, as_json, code_named, runs_code
 from posenc.cli.options.inputs import file_there
-from posenc.cli.output.show import clean, print_json
-
-if TYPE_CHECKING:
-    from posenc.detect.infer import Inferred
+from posenc.cli.output.show import print_answer
 
 NAMES = ("input", "output", "positions")
 
@@ -71,13 +67,14 @@ def command(
         raise click.UsageError(f"--base: {base:g} is not positive.")
     if not unit > 0:
         raise click.UsageError(f"--unit: {unit:g} is not positive.")
-    recorded = source.endswith(".npz")
-    subject = _recording(source) if recorded else _function(source)
+    subject = _recording(source) if source.endswith(".npz") else _function(source)
     names = tuple(name.strip() for name in axes.split(",") if name.strip())
     inferred = infer_spec(
         subject, dim=dim, axes=names, kind=kind, base=base, unit=unit, framework=framework
     )
-    _show(inferred, json_)
+    print_answer(json_, inferred.describe, str(inferred).splitlines())
+    if inferred.spec is None:
+        raise click.exceptions.Exit(1)
 
 
 def _recording(source: str) -> dict[str, np.ndarray]:
@@ -94,22 +91,7 @@ def _recording(source: str) -> dict[str, np.ndarray]:
 
 
 def _function(source: str) -> Any:
-    from posenc.testing import load
-
-    if "" not in sys.path:
-        sys.path.insert(0, "")
-    function = load(source)
+    function = code_named(source)
     if not callable(function):
-        expected = "a function"
-        raise ArgumentError(mismatch(source, expected, type(function).__name__))
+        raise ArgumentError(mismatch(source, "a function", type(function).__name__))
     return function
-
-
-def _show(inferred: Inferred, json_: bool) -> None:
-    if json_:
-        print_json(inferred.describe())
-    else:
-        for line in str(inferred).splitlines():
-            click.echo(clean(line))
-    if inferred.spec is None:
-        raise click.exceptions.Exit(1)

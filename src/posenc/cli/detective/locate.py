@@ -20,7 +20,7 @@ from posenc.cli.options.common import (
 from posenc.cli.options.inputs import InputFile
 from posenc.cli.options.parameters import ParameterChoice, learnt_from
 from posenc.cli.options.vectors import vector_from
-from posenc.cli.output.show import clean, print_json
+from posenc.cli.output.show import print_answer
 
 if TYPE_CHECKING:
     from posenc.detect.locate import Location
@@ -133,7 +133,9 @@ def command(
         if params is not None or getattr(chosen, "shapes", None):
             extra["params"] = learnt_from(ParameterChoice(params), chosen).values
         location = locate(chosen, x, **extra)
-    _show(location, json_)
+    print_answer(json_, location.describe, location.story)
+    if location.best is None:
+        raise click.exceptions.Exit(1)
 
 
 def unpaired(values: tuple[str, ...], at: tuple[int, ...]) -> str:
@@ -160,13 +162,3 @@ def _range(text: str) -> tuple[float, float]:
     if low > high:
         raise click.UsageError(f"--within {text[:50]!r}: write LOW:HIGH, such as 0:100000.")
     return low, high
-
-
-def _show(location: Location, json_: bool) -> None:
-    if json_:
-        print_json(location.describe())
-    else:
-        for line in location.story:
-            click.echo(clean(line))
-    if location.best is None:
-        raise click.exceptions.Exit(1)

@@ -9,7 +9,7 @@ import click
 from posenc.cli.options.common import as_json
 from posenc.cli.options.inputs import InputFile
 from posenc.cli.options.projections import given, projection_options
-from posenc.cli.output.show import clean, print_json
+from posenc.cli.output.show import print_answer
 
 if TYPE_CHECKING:
     from posenc.detect.convert import PairingFinding
@@ -37,11 +37,7 @@ def command(*, checkpoint: str, json_: bool, **projections: Any) -> None:
 
     layout, config = given(projections, stored="half")
     finding = detect_pairing(checkpoint, layout=layout, config=config)
-    if json_:
-        print_json(finding.to_dict())
-        return
-    for line in _lines(finding):
-        click.echo(clean(line))
+    print_answer(json_, finding.to_dict, _lines(finding))
 
 
 def _lines(finding: PairingFinding) -> list[str]:

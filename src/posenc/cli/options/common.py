@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+import sys
+from collections.abc import Callable, Iterable, Sequence, Sized
+from typing import Any, NamedTuple, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
-from posenc._core.errors import ArgumentError, PosencError, mismatch, suggest
+from posenc._core.errors import ArgumentError, DataError, PosencError, mismatch, suggest
 from posenc._core.io import inputs
 from posenc.cli._child import SECONDS, limit
-from posenc.cli.options.inputs import file_there
-
-if TYPE_CHECKING:
-    from posenc.encodings.table.base import TableSpec
+from posenc.cli.options.inputs import file_there, standard_input
+from posenc.encodings.table.base import TableSpec
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -110,9 +109,18 @@ def grouped(
             fields = {field: values.pop(field) for field in kind._fields}
             return command(**values, **{name: kind(**fields)})
 
+        return with_options(*options)(call)
+
+    return decorated
+
+
+def with_options(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Add options to a command, in this order."""
+
+    def decorated(command: F) -> F:
         for option in reversed(options):
-            option(call)
-        return call
+            command = option(command)
+        return command
 
     return decorated
 
@@ -168,43 +176,29 @@ spec_options = grouped(
 )
 
 
-def as_json(command: F) -> F:
-    """Add `--json`."""
-    return click.option("--json", "json_", is_flag=True, help="Print JSON.")(command)
+as_json = click.option("--json", "json_", is_flag=True, help="Print JSON.")
 
 
 def make_spec(choice: SpecChoice, *, width: int | None = None, default: int) -> TableSpec:
     """The table that the options describe."""
-    fields = {key: getattr(choice, key) for key in ("base", "order", "odd")}
-    options = [f"--{key}" for key, value in fields.items() if value is not None]
-    _refuse_contradictions(choice, options)
+    fields = _fields(choice)
     if width is not None and choice.dim not in (None, width):
         raise click.UsageError(f"--dim is {choice.dim}, but the data are {width} wide.")
     if width is not None and width > LARGEST_DIM:
         raise ArgumentError(mismatch("encode", f"a width up to {LARGEST_DIM}", width))
-    dim = choice.dim or width or default
-    if choice.spec is not None:
-        encoding = spec_of(choice.spec, "--spec")
-    else:
-        encoding = _spec_from_fields(
-            choice, dim, {k: v for k, v in fields.items() if v is not None}
-        )
-    return _table(encoding, width)
+    return _table(_encoding(choice, choice.dim or width or default, fields), width)
 
 
 def any_spec(choice: SpecChoice, *, width: int | None = None) -> Any:
     """The encoding that the options describe, of any kind."""
-    fields = {key: getattr(choice, key) for key in ("base", "order", "odd")}
-    _refuse_contradictions(choice, [f"--{k}" for k, v in fields.items() if v is not None])
-    if choice.spec is not None:
-        return spec_of(choice.spec, "--spec")
-    dim = choice.dim or width
-    if dim is None:
-        raise click.UsageError("--dim says how wide the encoding is.")
-    return _spec_from_fields(choice, dim, {k: v for k, v in fields.items() if v is not None})
+    return _encoding(choice, choice.dim or width, _fields(choice))
 
 
-def _refuse_contradictions(choice: SpecChoice, options: list[str]) -> None:
+def _fields(choice: SpecChoice) -> dict[str, Any]:
+    """The fields that are given, unless something else settles them."""
+    values = {key: getattr(choice, key) for key in ("base", "order", "odd")}
+    fields = {key: value for key, value in values.items() if value is not None}
+    options = [f"--{key}" for key in fields]
     if choice.spec is not None:
         others = [
             *options,
@@ -217,6 +211,7 @@ def _refuse_contradictions(choice: SpecChoice, options: list[str]) -> None:
         raise click.UsageError(
             f"--preset settles {', '.join(options)}: leave them out, or use --spec."
         )
+    return fields
 
 
 def is_json(text: str) -> bool:
@@ -241,12 +236,33 @@ def spec_of(text: str, option: str) -> Any:
         raise click.UsageError(f"{option}: {error}") from error
 
 
+def standard_json(expected: str) -> str:
+    """The JSON that comes on standard input."""
+    text = standard_input(expected, inputs.CONFIG)
+    if not is_json(text):  # else it would be taken for the name of a file
+        raise DataError(mismatch("standard input", expected, repr(text.strip()[:40])))
+    return text
+
+
+def code_named(text: str) -> Any:
+    """What MODULE:NAME or FILE.py:NAME names, imported."""
+    from posenc.testing import load
+
+    if "" not in sys.path:  # as for `python -m`: what lies in the working directory
+        sys.path.insert(0, "")
+    return load(text)
+
+
 def of_options(error: PosencError) -> str:
     """An error of a spec whose fields are options."""
     return re.sub(rf"^(?:from_json: )?\w+: ({'|'.join(FIELDS)}): ", r"--\1: ", str(error))
 
 
-def _spec_from_fields(choice: SpecChoice, dim: int, fields: dict[str, Any]) -> Any:
+def _encoding(choice: SpecChoice, dim: int | None, fields: dict[str, Any]) -> Any:
+    if choice.spec is not None:
+        return spec_of(choice.spec, "--spec")
+    if dim is None:
+        raise click.UsageError("--dim says how wide the encoding is.")
     try:
         if choice.preset is not None:
             from posenc.presets import preset
@@ -260,10 +276,8 @@ def _spec_from_fields(choice: SpecChoice, dim: int, fields: dict[str, Any]) -> A
 
 
 def _table(spec: Any, width: int | None) -> TableSpec:
-    from posenc.encodings.table.base import TableSpec
-
-    name = type(spec).__name__
     if not isinstance(spec, TableSpec):
+        name = type(spec).__name__
         raise click.UsageError(f"{name} is no table: this command adds tables to embeddings.")
     if width is not None and spec.dim != width:
         raise ArgumentError(mismatch("encode", f"data {spec.dim} wide, as the spec", f"{width}"))
@@ -275,6 +289,6 @@ def table_width(spec: TableSpec) -> int:
     return spec.dim if spec.width == spec.dim else spec.width - spec.dim
 
 
-def count_of(items: Sequence[Any], what: str) -> str:
+def count_of(items: Sized, what: str) -> str:
     """`1 token`, `2 tokens`."""
     return f"{len(items)} {what}{'' if len(items) == 1 else 's'}"

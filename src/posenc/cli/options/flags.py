@@ -85,11 +85,9 @@ def usage_advice(error: click.UsageError, command: click.Command) -> str:
         name = error.option_name.lstrip("-").replace("-", "_").lower()
         targets = [to for to, words in OPTION_WORDS.items() if name in words.split()]
         targets += sorted(meanings(name)[0], key=("positions", "q_positions").__contains__)
-        for target in targets:
-            if target in flags:
-                return f"{text} Write {flags[target]}."
-        near = closest(name, {flag.lstrip("-").replace("-", "_") for flag in flags.values()})
-        if near:
+        if spellings := [flags[target] for target in targets if target in flags]:
+            return f"{text} Write {spellings[0]}."
+        if near := closest(name, {f.lstrip("-").replace("-", "_") for f in flags.values()}):
             return f"{text} Did you mean '{flags[near]}'?"
         words = [p for p in command.params if isinstance(p, click.Argument) and p.nargs == -1]
         if words and command.name:
@@ -106,8 +104,7 @@ def in_flags(message: str, command: click.Command) -> str:
     """A message with the flags of a command in place of arguments of functions."""
     flags = flags_of(command)
     for name, several in ALIASES.items():
-        there = [flag for flag in several.split(", ") if flag in flags.values()]
-        if there:
+        if there := [flag for flag in several.split(", ") if flag in flags.values()]:
             flags[name] = ", ".join(there)
 
     def fields(match: re.Match[str]) -> str:
@@ -122,9 +119,7 @@ def in_flags(message: str, command: click.Command) -> str:
 
     def argument(match: re.Match[str]) -> str:
         flag, value = flags.get(match[1]), match[3] or match[4]
-        if flag is None:
-            return match[0]
-        return f"{flag} {value}" if value else flag
+        return " ".join(filter(None, (flag, value))) if flag else match[0]
 
     message = re.sub(rf"(^|: )(?:{FUNCTIONS}): ", r"\1", message)
     message = re.sub(r"`?(?:layout=)?Projections\(([\w=, ]*)\)`?", fields, message)

@@ -59,8 +59,21 @@ def file_there(name: str) -> str:
     return name
 
 
-def check_output(name: str | os.PathLike[str], *, force: bool) -> None:
-    """Say of an output that it cannot be written, before the work that makes it."""
+def check_output(
+    name: str | os.PathLike[str],
+    *,
+    force: bool,
+    option: str = "",
+    endings: tuple[str, ...] = (),
+    listed: str = "",
+) -> None:
+    """Say of an output that it cannot be written, before the work that makes it.
+
+    Nor can one of another ending than those of an option, `listed` for people.
+    """
+    if endings and Path(name).suffix not in endings:
+        ends = listed or " or ".join(endings)
+        raise click.UsageError(f"{option} {str(name)!r}: its name must end in {ends}.")
     try:
         check_target(name, existing="replace" if force else "refuse")
     except FileExistsError:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import click
 import numpy as np
@@ -14,11 +14,7 @@ from posenc._core.errors import DataError, mismatch, suggest
 from posenc._core.io import files, inputs, tensor_layout
 from posenc.cli.options.common import grouped
 from posenc.cli.options.inputs import InputFile
-
-if TYPE_CHECKING:
-    from posenc.encodings.table.base import TableSpec
-
-F = TypeVar("F", bound=Callable[..., Any])
+from posenc.encodings.table.base import TableSpec
 
 MOST_NUMBERS = 2**28  # of all parameters of a table: 1 GiB of float32
 TODO = "Save them by these names as .safetensors."

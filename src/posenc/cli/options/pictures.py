@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from collections.abc import Callable, Mapping
@@ -13,6 +14,7 @@ from posenc._core.errors import ArgumentError, DataError, SpecError, suggest
 from posenc._core.io import inputs
 from posenc._core.spec.spec import Value
 from posenc.cli.options.common import (
+    FIELDS,
     LARGEST_DIM,
     ODDS,
     ORDERS,
@@ -22,11 +24,13 @@ from posenc.cli.options.common import (
     of_options,
     preset_names,
     spec_of,
+    with_options,
 )
 from posenc.cli.options.inputs import InputFile
 from posenc.cli.options.parameters import ParameterChoice, learnt_from
 from posenc.cli.options.places import grid_sides
 from posenc.plot.rows import PICTURES, PictureOption, PictureRow, pictures_of
+from posenc.registry import from_json, lookup, names
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -98,19 +102,18 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-def spec_words(command: F) -> F:
-    """Add the options that name an encoding."""
-    for name, settings in reversed(OPTIONS.items()):
-        command = click.option(f"--{name.replace('_', '-')}", **settings)(command)
-    return command
-
-
-def other_spec_words(command: F) -> F:
-    """Add the same for another encoding, B, which is as the first but for what they say."""
-    for name, settings in reversed(OPTIONS.items()):
-        flag = {**settings, "help": f"The --{name.replace('_', '-')} of B."}
-        command = click.option(f"--b-{name.replace('_', '-')}", **flag)(command)
-    return command
+# The options that name an encoding, and the same for another one, B, which is as the first but for
+# what they say.
+FLAGS = {name: name.replace("_", "-") for name in OPTIONS}
+spec_words = with_options(
+    *(click.option(f"--{FLAGS[name]}", **settings) for name, settings in OPTIONS.items())
+)
+other_spec_words = with_options(
+    *(
+        click.option(f"--b-{FLAGS[name]}", **{**settings, "help": f"The --{FLAGS[name]} of B."})
+        for name, settings in OPTIONS.items()
+    )
+)
 
 
 def usage(call: Callable[[], Any]) -> Any:
@@ -142,9 +145,9 @@ def chosen(words: SpecWords, picture: str) -> PlotSubject:
     if not learnable and words.init_seed is None and words.params is None:
         return PlotSubject(spec, None, "")  # the picture itself says what it shows
     if words.init_seed is None and words.params is None and getattr(spec, "shapes", None):
-        names = ", ".join(spec.shapes)
+        learned = ", ".join(spec.shapes)
         raise click.UsageError(
-            f"{type(spec).__name__} learns {names}: give them with --params FILE, "
+            f"{type(spec).__name__} learns {learned}: give them with --params FILE, "
             "or begin untrained with --init-seed N."
         )
     learnt = learnt_from(ParameterChoice(words.params, words.init_seed), spec)
@@ -154,24 +157,21 @@ def chosen(words: SpecWords, picture: str) -> PlotSubject:
 def _from_file(words: SpecWords) -> PlotSubject:
     from posenc.plot.given import read_table
 
-    for name in ("dim", "base", "heads", "order", "odd", "pairing", "params", "init_seed"):
+    for name in (*FIELDS, "params", "init_seed"):
         if getattr(words, name) is not None:
-            raise click.UsageError(f"--{name.replace('_', '-')}: the --table says everything.")
+            raise click.UsageError(f"--{FLAGS[name]}: the --table says everything.")
     spec, params, origin = usage(lambda: read_table(str(words.table), words.tensor))
     return PlotSubject(spec, params, origin)
 
 
 def _spec(words: SpecWords, picture: str) -> Any:
-    from posenc.registry import from_json
-
     fields = _fields(words)
     if words.preset is not None:
         _none_beside("--preset", {k: v for k, v in fields.items() if k not in SIZES})
         from posenc.presets import preset, row
 
         size = row(words.preset).size
-        default = HEADS if size == "heads" else DIM
-        return preset(words.preset, fields.get(size, default))
+        return preset(words.preset, fields.get(size, HEADS if size == "heads" else DIM))
     if words.encoding is None:
         base = dict(PICTURES[picture if picture in PICTURES else "table"].example)
         if fields and "ladder" in base:  # which is of one width and one base
@@ -189,8 +189,6 @@ SIZES = ("dim", "heads")
 
 def _named(name: str) -> str:
     """The class of a name, in any case of letters."""
-    from posenc.registry import names
-
     folded = {known.lower(): known for known in names()}
     if name.lower() not in folded:
         raise click.UsageError(f"no encoding {name[:60]!r}. {suggest(name, folded.values())}")
@@ -199,10 +197,6 @@ def _named(name: str) -> str:
 
 def _sized(words: SpecWords, fields: dict[str, Any]) -> dict[str, Any]:
     """The fields, with those that the class needs and nobody gave: as in its example."""
-    import dataclasses
-
-    from posenc.registry import lookup
-
     cls: Any = lookup(_named(str(words.encoding)))
     needed = {
         field.name
@@ -221,8 +215,7 @@ def _plain(value: Any) -> Any:
 
 
 def _fields(words: SpecWords) -> dict[str, Any]:
-    names = ("dim", "base", "heads", "order", "odd", "pairing")
-    fields = {name: getattr(words, name) for name in names if getattr(words, name) is not None}
+    fields = {name: getattr(words, name) for name in FIELDS if getattr(words, name) is not None}
     if "pairing" in fields:
         fields["pairing"] = {"type": "Pairing", "order": fields["pairing"]}
     for text in words.field:
@@ -242,19 +235,16 @@ def _none_beside(option: str, fields: Mapping[str, Any]) -> None:
         raise click.UsageError(f"{option} says everything: leave out {listed}.")
 
 
-def ranged(text: str | None, option: str) -> int | tuple[int, int] | None:
+def ranged(text: str, option: str) -> int | tuple[int, int]:
     """`1000`, or `FROM:TO` with the end left out."""
-    if text is None:
-        return None
     match = re.fullmatch(r"\s*(?:(-?[\d_,]+)\s*:)?\s*(-?[\d_,]+)\s*", text)
     if not match:
         raise click.UsageError(f"{option} {text[:50]!r}: write a number, or FROM:TO.")
-    first, last = (None if g is None else int(re.sub("[_,]", "", g)) for g in match.groups())
-    assert last is not None, "the pattern has it"  # noqa: S101 - for the type checker
-    return last if first is None else (first, last)
+    ends = [int(re.sub("[_,]", "", group)) for group in match.groups() if group is not None]
+    return ends[0] if len(ends) == 1 else (ends[0], ends[1])
 
 
-def stretch_of(text: str | None, option: str) -> tuple[int, int] | None:
+def stretch_of(text: str, option: str) -> tuple[int, int]:
     """`FROM:TO`. One number would be one position elsewhere, and is no stretch to draw."""
     span = ranged(text, option)
     if isinstance(span, int):
@@ -266,10 +256,8 @@ def stretch_of(text: str | None, option: str) -> tuple[int, int] | None:
     return span
 
 
-def whole_numbers(text: str | None, option: str) -> list[int] | None:
+def whole_numbers(text: str, option: str) -> list[int]:
     """`0,1,5-7` as a list; `FROM:TO` in it has its end left out."""
-    if text is None:
-        return None
     numbers: list[int] = []
     for part in text.split(","):
         ends = re.fullmatch(r"\s*(\d{1,9})(?:\s*([-:])\s*(\d{1,9}))?\s*", part)
@@ -282,10 +270,8 @@ def whole_numbers(text: str | None, option: str) -> list[int] | None:
     return numbers
 
 
-def sides(text: str | None, spec: Any) -> tuple[int, ...] | None:
+def sides(text: str, spec: Any) -> tuple[int, ...]:
     """The sides of a grid, in the order of the axes of a spec."""
-    if text is None:
-        return None
     axes = getattr(spec, "axes", ("position",))
     try:
         named = grid_sides(text, axes)
@@ -320,13 +306,9 @@ def row_option(option: PictureOption) -> Callable[[F], F]:
 
 def arguments_of(row: PictureRow, options: dict[str, Any], spec: Any) -> dict[str, Any]:
     """The arguments of a picture of a spec that were given, taken out of the options."""
-    arguments = {}
-    for option in row.options:
-        # What click calls it: an encoding may have a field of the argument's name.
-        text = options.pop(option.name or option.argument)
-        if text is not None:
-            arguments[option.argument] = _read(option, text, spec)
-    return arguments
+    # What click calls it: an encoding may have a field of the argument's name.
+    texts = [(option, options.pop(option.name or option.argument)) for option in row.options]
+    return {one.argument: _read(one, text, spec) for one, text in texts if text is not None}
 
 
 def _read(option: PictureOption, text: Any, spec: Any) -> Any:
@@ -337,7 +319,7 @@ def _read(option: PictureOption, text: Any, spec: Any) -> Any:
     if option.reads == "names":
         return tuple(name.strip() for name in text.split(","))
     if option.reads == "two":
-        numbers = whole_numbers(text, option.flag) or []
+        numbers = whole_numbers(text, option.flag)
         if len(numbers) != 2:
             raise click.UsageError(f"{option.flag}: write two positions, such as 40,8.")
         return tuple(numbers)

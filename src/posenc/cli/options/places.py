@@ -10,17 +10,13 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import click
 import numpy as np
 
 from posenc.cli.options.common import count_of, grouped
-
-if TYPE_CHECKING:
-    from posenc.encodings.table.base import TableSpec
-
-F = TypeVar("F", bound=Callable[..., Any])
+from posenc.encodings.table.base import TableSpec
 
 MOST_POSITIONS = 2**24
 LONGEST_SIDE = 2**24
@@ -166,25 +162,21 @@ def places_from(
     except click.BadParameter as error:
         raise click.UsageError(f"{options[0]}: {error.message}") from error
     if length is not None and len(places) != length:
-        what = f"{len(places)} position{'' if len(places) == 1 else 's'}"
-        raise click.UsageError(f"{options[0]}: {what} for {length} tokens.")
+        raise click.UsageError(f"{options[0]}: {count_of(places, 'position')} for {length} tokens.")
     return places
 
 
 def _counted(spec: TableSpec, first: int, length: int) -> PositionSequence:
     if len(spec.axes) > 1:
         names = ", ".join(spec.axes)
+        example = "x".join(str(3 + k) for k in range(len(spec.axes)))
         raise click.UsageError(
-            f"the spec has the axes {names}: give --grid {_example(spec)}, or --positions with "
+            f"the spec has the axes {names}: give --grid {example}, or --positions with "
             f"{len(spec.axes)} numbers for each token."
         )
     if not -(2**63) <= first < 2**63 - length:
         raise click.UsageError(f"--offset: {first} is beyond 2**63.")
     return Listed(range(first, first + length))
-
-
-def _example(spec: TableSpec) -> str:
-    return "x".join(str(3 + k) for k in range(len(spec.axes)))
 
 
 _RANGE = re.compile(r"([+-]?\d+):([+-]?\d+)(?::([+-]?\d+))?")
@@ -306,7 +298,8 @@ def grid_sides(text: str, axes: tuple[str, ...]) -> dict[str, int]:
             raise click.BadParameter(f"the spec has the axes {expected}, not {received[:80]}.")
     else:
         numbers = text.split("x")
-        names = _slowest_first(axes)
+        settled = all(name in SLOWEST_FIRST for name in axes)
+        names = sorted(axes, key=SLOWEST_FIRST.index) if settled else list(axes)
         if len(numbers) != len(axes):
             what = f"{len(axes)} ax{'i' if len(axes) == 1 else 'e'}s ({', '.join(axes)})"
             raise click.BadParameter(
@@ -321,12 +314,6 @@ def grid_sides(text: str, axes: tuple[str, ...]) -> dict[str, int]:
     if math.prod(sides.values()) >= 2**48:
         raise click.BadParameter("more tokens than an array can have.")
     return sides
-
-
-def _slowest_first(axes: tuple[str, ...]) -> list[str]:
-    if all(name in SLOWEST_FIRST for name in axes):
-        return sorted(axes, key=SLOWEST_FIRST.index)
-    return list(axes)
 
 
 def _builder(preset: str | None, axes: tuple[str, ...]) -> GridBuilder:

@@ -2,69 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from posenc.cli.options.common import WordChoice
+from posenc.cli.options.common import WordChoice, with_options
 from posenc.cli.options.inputs import InputFile
 
 if TYPE_CHECKING:
     from posenc.detect.convert import Projections
 
-F = TypeVar("F", bound=Callable[..., Any])
 DEFAULT_BASE = 10_000.0  # of a rotation whose angles do not matter
 
 
-def stored_option(command: F) -> F:
-    """Add `--stored`."""
-    return click.option(
-        "--stored",
-        type=WordChoice(("half", "interleaved")),
-        help="The pairing as it is, where nothing states it.",
-    )(command)
+stored_option = click.option(
+    "--stored",
+    type=WordChoice(("half", "interleaved")),
+    help="The pairing as it is, where nothing states it.",
+)
 
 
-def projection_options(command: F) -> F:
-    """Add `--config --heads --kv-heads --rotary --side --fused --name --only --part`."""
-    for option in reversed(
-        (
-            click.option(
-                "--config",
-                type=InputFile(),
-                metavar="FILE",
-                help="Config, if not beside the weights.",
-            ),
-            click.option("--heads", type=click.IntRange(1), help="Heads of queries."),
-            click.option("--kv-heads", type=click.IntRange(1), help="Heads of keys."),
-            click.option("--rotary", type=click.IntRange(2), help="Channels of a head that turn."),
-            click.option(
-                "--side",
-                type=WordChoice(("leading", "trailing")),
-                help="Which channels of a head turn. [default: leading]",
-            ),
-            click.option(
-                "--fused",
-                type=WordChoice(("blocks", "groups")),
-                help="How one module packs queries, keys and values.",
-            ),
-            click.option(
-                "--name",
-                "patterns",
-                metavar="ROLE=PATTERN",
-                multiple=True,
-                help="Names of q, k, qkv, q_gain or k_gain.",
-            ),
-            click.option("--only", metavar="PATTERN", default="*", help="Names to look at."),
-            click.option("--part", metavar="NAME", help="The part of a config of several."),
-            click.option(
-                "--attention", metavar="NAME", default="", help="One inside layers: indexer."
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+projection_options = with_options(
+    click.option(
+        "--config",
+        type=InputFile(),
+        metavar="FILE",
+        help="Config, if not beside the weights.",
+    ),
+    click.option("--heads", type=click.IntRange(1), help="Heads of queries."),
+    click.option("--kv-heads", type=click.IntRange(1), help="Heads of keys."),
+    click.option("--rotary", type=click.IntRange(2), help="Channels of a head that turn."),
+    click.option(
+        "--side",
+        type=WordChoice(("leading", "trailing")),
+        help="Which channels of a head turn. [default: leading]",
+    ),
+    click.option(
+        "--fused",
+        type=WordChoice(("blocks", "groups")),
+        help="How one module packs queries, keys and values.",
+    ),
+    click.option(
+        "--name",
+        "patterns",
+        metavar="ROLE=PATTERN",
+        multiple=True,
+        help="Names of q, k, qkv, q_gain or k_gain.",
+    ),
+    click.option("--only", metavar="PATTERN", default="*", help="Names to look at."),
+    click.option("--part", metavar="NAME", help="The part of a config of several."),
+    click.option("--attention", metavar="NAME", default="", help="One inside layers: indexer."),
+)
 
 
 def given(

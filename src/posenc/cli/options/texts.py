@@ -17,7 +17,7 @@ from posenc.cli.options.inputs import (
     no_text,
     standard_input,
 )
-from posenc.cli.output import stream as _stream
+from posenc.cli.output import stream
 
 WORDS = inputs.FileKind("a text", 2**23)
 
@@ -46,10 +46,7 @@ def tokens_of(source: str, tokenizer: str | None) -> TextPieces:
                 f"To encode the text in it: posenc encode - < {source}"
             )
         raise click.UsageError(no_text(source))
-    if tokenizer is not None:
-        tokens = _tokenize(text, Path(tokenizer))
-    else:
-        tokens = TextPieces(text.split(), None)
+    tokens = _tokenize(text, Path(tokenizer)) if tokenizer else TextPieces(text.split(), None)
     if not tokens.texts:
         raise DataError(mismatch("encode", "a text of at least one token", repr(text[:40])))
     return tokens
@@ -88,7 +85,7 @@ def rows_of_file(path: Path, name: str | None, tokens: TextPieces, *, finite: bo
     """A row of a file for each piece: in order, or by ID."""
     layout = files.read_layout(path)
     tensor = layout.pick(name)
-    _stream.check_source(layout, tensor)
+    stream.check_source(layout, tensor)
     if len(tensor.shape) != 2 or tensor.stored is None:
         received = f"shape {tensor.shape}"
         raise DataError(mismatch(str(path), "shape (rows, dim), a row for each token", received))

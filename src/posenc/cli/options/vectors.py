@@ -13,29 +13,28 @@ from posenc._core.errors import DataError, mismatch
 from posenc._core.io import files, inputs
 from posenc.cli.options.inputs import standard_input
 
-STDIN = "standard input"
 FORMATS = (".npy", ".safetensors")
 MOST_NUMBERS = 2**24  # of a row, or of an array that has to be turned
 
 
 def vector_from(source: str, row: int | None, name: str | None) -> Any:
     """The vector that a file (or `-`, standard input) holds; bfloat16 as float32."""
+    path, caller, text = Path(source), source, None
     if source == "-":
-        return _picked(_numbers(standard_input("numbers", inputs.VECTOR), STDIN), row, STDIN)
-    path = Path(source)
-    if path.suffix not in FORMATS:
-        text = _text(path)
-        if text is not None:  # else an array, or a format whose name is told
-            return _picked(_numbers(text, source), row, source)
-    return _of_file(path, row, name)
+        caller, text = "standard input", standard_input("numbers", inputs.VECTOR)
+    elif path.suffix not in FORMATS:
+        text = _text(path)  # None for an array, or a format whose name is told
+    if text is None:
+        return _of_file(path, row, name)
+    values = _numbers(text, caller)
+    return values[_row(row, len(values), caller)]
 
 
 def _of_file(path: Path, row: int | None, name: str | None) -> Any:
     tensor = files.read_layout(path).pick(name)
     if tensor.dtype not in files.FLOATS or tensor.stored is None or not tensor.shape:
         expected = f"an array of {', '.join(files.FLOATS)}"
-        received = f"{tensor.dtype} of shape {tensor.shape}"
-        raise DataError(mismatch(str(path), expected, received))
+        raise DataError(mismatch(str(path), expected, f"{tensor.dtype} of shape {tensor.shape}"))
     width, rows = tensor.shape[-1], int(np.prod(tensor.shape[:-1], dtype=object))
     row = _row(row, rows, str(path))
     if width > MOST_NUMBERS:
@@ -83,10 +82,6 @@ def _number(word: str, source: str) -> float:
         return float(word)
     except ValueError:
         raise DataError(mismatch(source, "numbers", repr(word[:60]))) from None
-
-
-def _picked(values: np.ndarray, row: int | None, source: str) -> np.ndarray:
-    return values[_row(row, len(values), source)]
 
 
 def _row(row: int | None, rows: int, source: str) -> int:

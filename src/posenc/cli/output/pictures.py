@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from posenc._core.io import outputs
-from posenc.cli.options.common import RenamedOption, WordChoice
+from posenc.cli.options.common import RenamedOption, WordChoice, with_options
 from posenc.cli.options.inputs import check_output
 from posenc.cli.options.pictures import PlotSubject, usage
-from posenc.cli.output.show import clean, print_json
+from posenc.cli.output.show import print_json, print_lines
 from posenc.plot.draw.picture import FORMATS
 from posenc.plot.palette import THEMES
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-OPTIONS = (
+# The look and the files of a picture.
+output_options = with_options(
     click.option("--width", type=click.IntRange(1, 16384), help="Pixels of a panel, at most."),
     click.option("--size", metavar="3.3in", help="Of the picture on paper: 84mm, 3.3in x 2.2in."),
     click.option("-o", "--output", metavar="OUT", help="A .png, .svg or .pdf file."),
@@ -42,13 +40,6 @@ OPTIONS = (
     click.option("--no-caption", is_flag=True, help="Leave out the words below."),
     click.option("--json", "json_", is_flag=True, help="Print what it shows as JSON."),
 )
-
-
-def output_options(command: F) -> F:
-    """Add the options of the look and the files of a picture."""
-    for option in reversed(OPTIONS):
-        command = option(command)
-    return command
 
 
 def look_of(options: dict[str, Any]) -> dict[str, Any]:
@@ -77,13 +68,8 @@ def finish(
         (output, "-o", tuple(f".{name}" for name in FORMATS)),
         (data, "--numbers", (".npz", ".csv")),
     ):
-        if path is None:
-            continue
-        if Path(path).suffix not in suffixes:
-            raise click.UsageError(
-                f"{option} {path!r}: its name must end in {' or '.join(suffixes)}."
-            )
-        check_output(path, force=force)
+        if path is not None:
+            check_output(path, force=force, option=option, endings=suffixes)
     picture = usage(lambda: make(**look))
     existing: Any = "replace" if force else "refuse"
     if output is not None:
@@ -107,10 +93,8 @@ def finish(
     for path in (output, data):
         if path is not None:
             click.echo(path)
-    for line in (picture.data.title, *picture.data.caption):
-        click.echo(clean(line))
-    if origin:
-        click.echo(clean(origin))
+    learned = (origin,) if origin else ()
+    print_lines((picture.data.title, *picture.data.caption, *learned))
 
 
 def _write_data(path: Path, picture: Any, existing: Any) -> None:

@@ -8,7 +8,7 @@ import math
 import shutil
 import sys
 import unicodedata
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -33,6 +33,29 @@ def print_json(value: Any) -> None:
         todo = "Write the numbers to a file: -o OUT."
         raise DataError(mismatch("--json", "finite numbers", "NaN or infinity", todo)) from None
     click.echo(text)
+
+
+def print_lines(lines: Iterable[str], *, err: bool = False) -> None:
+    """Lines for people, each without what moves the cursor."""
+    for line in lines:
+        click.echo(clean(line), err=err)
+
+
+def print_answer(json_: bool, facts: Callable[[], Any], lines: Iterable[str]) -> None:
+    """An answer: its facts as JSON where that was asked for, else its lines for people."""
+    if json_:
+        print_json(facts())
+    else:
+        print_lines(lines)
+
+
+def print_definitions(sections: Mapping[str, Sequence[tuple[str, str]]]) -> None:
+    """Names and what they are, in columns, under the title of each section that has one."""
+    formatter = click.HelpFormatter(width=100)
+    for title, rows in sections.items():
+        with formatter.section(title) if title else contextlib.nullcontext():
+            formatter.write_dl(rows)
+    click.echo(formatter.getvalue(), nl=False)
 
 
 def width_of_screen() -> int:
@@ -114,12 +137,9 @@ class AlignedRows:
             front = [fit(self.names[i], self.name_width)] if self.names is not None else []
             front.append(self.labels[i].rjust(self.place_width))
             front += [" …" if c is None else _number(values[c]).rjust(number) for c in picked]
-            yield " ".join(front) + "  " + _bars(values, bars, largest)
+            shades = ("…" if c is None else shade(float(values[c]), largest) for c in bars)
+            yield f"{' '.join(front)}  {''.join(shades)}"
         yield click.style(f"{BARS[0]} {-largest:.3g} to {BARS[-1]} {largest:.3g}", dim=True)
-
-
-def _bars(values: np.ndarray, picked: list[int | None], largest: float) -> str:
-    return "".join("…" if c is None else shade(float(values[c]), largest) for c in picked)
 
 
 def _number(value: float) -> str:

@@ -6,17 +6,15 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 
 from posenc._core.errors import DataError, mismatch
 from posenc._core.io import files, inputs, npy, outputs, safetensors, tensor_layout
 from posenc.cli.options.common import table_width
-
-if TYPE_CHECKING:
-    from posenc.cli.options.places import PositionSequence
-    from posenc.encodings.table.base import TableSpec
+from posenc.cli.options.places import PositionSequence
+from posenc.encodings.table.base import TableSpec
 
 TILE = 2**20  # elements worked on at a time; about 30 bytes each while they are
 RUN = 2**17  # elements of one sequence in a tile, so that many sequences share their rows
@@ -48,18 +46,17 @@ class Target(NamedTuple):
 def check_source(layout: tensor_layout.Layout, tensor: tensor_layout.Tensor) -> None:
     """Raise unless the tensor holds embeddings: floating, (..., seq, dim), in C order."""
     caller = f"{layout.path}" + (f": {tensor.name!r}" if tensor.name else "")
-    if tensor.dtype not in files.FLOATS:
-        todo = "Convert it to a floating dtype first."
-        raise DataError(
-            mismatch(caller, f"numbers of {', '.join(files.FLOATS)}", tensor.dtype, todo)
-        )
-    if len(tensor.shape) < 2:
-        raise DataError(mismatch(caller, "shape (..., seq, dim)", f"shape {tensor.shape}"))
-    if tensor.shape[-1] == 0:
-        raise DataError(mismatch(caller, "a width of at least 1", f"shape {tensor.shape}"))
-    if tensor.order == "F":
-        todo = "Save it with numpy.ascontiguousarray(array)."
-        raise DataError(mismatch(caller, "the last axis together (C order)", "Fortran order", todo))
+    dtypes, shape = ", ".join(files.FLOATS), f"shape {tensor.shape}"
+    floating = "Convert it to a floating dtype first."
+    contiguous = "Save it with numpy.ascontiguousarray(array)."
+    for wrong, expected, received, todo in (
+        (tensor.dtype not in files.FLOATS, f"numbers of {dtypes}", tensor.dtype, floating),
+        (len(tensor.shape) < 2, "shape (..., seq, dim)", shape, ""),
+        (tensor.shape[-1:] == (0,), "a width of at least 1", shape, ""),
+        (tensor.order == "F", "the last axis together (C order)", "Fortran order", contiguous),
+    ):
+        if wrong:
+            raise DataError(mismatch(caller, expected, received, todo))
 
 
 class RowBlock(NamedTuple):
@@ -107,7 +104,8 @@ def add_to_file(
     with target.open() as sink, inputs.unchanged(layout.path, layout.state) as source:
         at = _front(layout, tensor, target, spec.width, (source, sink))
         for tile in tiles(math.prod(lead), seq, spec.width, size):
-            begins = [row * seq + tile.seq.start for row in _range(tile.rows)]  # in tokens
+            rows = range(tile.rows.start, tile.rows.stop)
+            begins = [row * seq + tile.seq.start for row in rows]  # in tokens
             steps = tile.seq.stop - tile.seq.start
             if tile.seq == slice(0, seq):  # whole sequences lie side by side
                 begins, steps = begins[:1], steps * len(begins)
@@ -142,8 +140,7 @@ def _front(
         return tensor.begin
     if target.format == layout.format == "safetensors":
         return _moved(layout, tensor, shape, source, sink)
-    name = tensor.name or "embeddings"
-    header = _header(target, name, tensor.dtype, shape, layout.metadata)
+    header = _header(target, tensor.name or "embeddings", tensor.dtype, shape, layout.metadata)
     files.write(sink, 0, header)
     return len(header)
 
@@ -177,10 +174,6 @@ def _header(
     if target.format == "npy":
         return npy.npy_header(dtype, shape)
     return safetensors.safetensors_header({name: (dtype, shape)}, metadata)
-
-
-def _range(part: slice) -> range:
-    return range(part.start, part.stop)
 
 
 def _result(
@@ -248,9 +241,7 @@ def write_rows(
         for _, part in tiles(1, len(places), width, size):
             positions = places.array(part)
             rows = rows_as(spec, positions, dtype, params)
-            data: Any = files.encode(rows, dtype, stored)
-            if lines:
-                data = _csv(positions, rows)
+            data: Any = _csv(positions, rows) if lines else files.encode(rows, dtype, stored)
             files.write(sink, at, data)
             at += len(data) if lines else data.nbytes
             progress(rows.size)
@@ -272,7 +263,6 @@ def rows_as(
 
 def _csv(positions: np.ndarray, rows: np.ndarray) -> bytes:
     """Lines in the fewest digits that read back as the same numbers."""
-    lines = []
-    for position, row in zip(positions.reshape(len(rows), -1), rows, strict=True):
-        lines.append(",".join(str(value) for value in (*position, *row)))
+    together = zip(positions.reshape(len(rows), -1), rows, strict=True)
+    lines = (",".join(map(str, (*position, *row))) for position, row in together)
     return ("\n".join(lines) + "\n").encode()

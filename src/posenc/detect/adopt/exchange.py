@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from torch import nn
 
@@ -29,15 +29,10 @@ from posenc.detect.adopt.tables import Rows, exact_rows, has_rows, put_in, resto
 from posenc.detect.adopt.trial import Trial, forget
 from posenc.detect.contract.comparison.turns import attempt
 from posenc.detect.explain import from_hf
-from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.torch.adopted import AdoptedRotary, CosSinForm
 
-
-class _Swap(NamedTuple):
-    places: list[Place]
-    old: nn.Module
-    new: AdoptedRotary
+Swap = tuple[list[Place], AdoptedRotary]  # where a module stands, and the one for its place
 
 
 @foreign("adopt")
@@ -117,17 +112,18 @@ def adopt(
     tables = [table for table in tables if not table.same]
     trial = Trial(model, reading, modules, spec, plan) if other else None
     replaced: list[Replacement] = []
-    swaps: list[_Swap] = []
+    swaps: list[Swap] = []
     for one in modules:
         forms: dict[str | None, CosSinForm] = {}
         for label, (entry, own) in one.forms.items():
-            form = own._replace(spec=_phased(own.spec, phase))
+            phased = own.spec if phase == "exact" else own.spec.replace(phase=phase)
+            form = own._replace(spec=phased)
             tried = form if trial is None else trial.form(one, label, form)
             forms[label] = tried
             replaced.append(_replacement(one, label, entry, own, tried, other=tried != form))
         encodings = [entry.spec for entry, _ in one.forms.values()]
-        swaps.append(_Swap(one.places, one.module, AdoptedRotary(one.module, forms, encodings)))
-    covered = [spec for swap in swaps for spec in swap.new.encodings] + [row.spec for row in rows]
+        swaps.append((one.places, AdoptedRotary(one.module, forms, encodings)))
+    covered = [spec for _, new in swaps for spec in new.encodings] + [row.spec for row in rows]
     replaced += [row for row in rows if row not in exact]
     for entry in reading:
         left += [] if _covered(entry.spec, covered) else why_left(entry)
@@ -194,7 +190,7 @@ def _covered(spec: Spec | None, covered: list[Spec | None]) -> bool:
     """Whether the numbers of a spec were put in: those of an indexer may be paired otherwise."""
     if isinstance(spec, RoPE):
         ropes = [one for one in covered if isinstance(one, RoPE)]
-        return any(attempt(spec, pairing=one.pairing) == one for one in ropes)
+        return any(attempt(spec.replace, pairing=one.pairing) == one for one in ropes)
     return spec is not None and spec in covered
 
 
@@ -205,11 +201,10 @@ def _answered(
     modules: list[Answered] = []
     left: list[str] = []
     for path, places, module in candidates(model):
-        if module in apart:
-            continue
         try:
-            entries = entries_of(reading, model.config, module)
-            modules.append(answered(path, places, module, entries))
+            if module not in apart:
+                entries = entries_of(reading, model.config, module)
+                modules.append(answered(path, places, module, entries))
         except Silent as reason:
             left.append(f"{path} ({type(module).__name__}): {reason}")
         except DataError:
@@ -250,23 +245,19 @@ def _replacement(
     """What there is to say of a module, for one type of layer."""
     meta = any(buffer.is_meta for buffer in one.module.buffers())
     asked = one.asked if meta else one.module
-    far = distance(asked, label, form if other else own, entry.length)
     return Replacement(
         one.path, layer=entry.layer, spec=None if form.still else form.spec,
-        was=type(one.module).__name__, trained=entry.spec if other else None, **far._asdict(),
+        was=type(one.module).__name__, trained=entry.spec if other else None,
+        **distance(asked, label, form if other else own, entry.length)._asdict(),
     )  # fmt: skip
 
 
-def _exchange(
-    model: nn.Module, swaps: list[_Swap], tables: list[Rows], trial: Trial | None
-) -> None:
+def _exchange(model: nn.Module, swaps: list[Swap], tables: list[Rows], trial: Trial | None) -> None:
     """Put everything in, or nothing."""
-    done: list[tuple[Place, nn.Module]] = []
+    moves = [(place, new) for places, new in swaps for place in places]
     try:
-        for swap in swaps:
-            for place in swap.places:
-                done.append((place, swap.old))
-                place.parent._modules[place.leaf] = swap.new
+        for place, new in moves:
+            place.parent._modules[place.leaf] = new
         for rows in tables:
             put_in(rows)
         if trial is not None:
@@ -275,10 +266,6 @@ def _exchange(
         forget(model)
         for rows in tables:
             restore(rows.module)
-        for place, old in done:
-            place.parent._modules[place.leaf] = old
+        for place, new in moves:
+            place.parent._modules[place.leaf] = new.old
         raise
-
-
-def _phased(spec: RotarySpec, phase: str) -> RotarySpec:
-    return spec if phase == "exact" else spec.replace(phase=phase)

@@ -71,8 +71,7 @@ def answers(
 ) -> Any:
     """What a copy of a module returns, so that the module itself remembers nothing of it."""
     copied = copy.deepcopy(module)
-    devices = {buffer.device for buffer in copied.buffers()} or {torch.device("cpu")}
-    device = next(iter(devices))
+    device = next(iter({buffer.device for buffer in copied.buffers()} or {torch.device("cpu")}))
     if device.type == "meta":
         raise Silent("it is on the meta device, and has no numbers yet")
     x = torch.zeros(1, max(ids.shape[-1], 1), 2, dtype=dtype, device=device)
@@ -193,8 +192,7 @@ def _dtype(
 
 def _columns(spec: RotarySpec, positions: np.ndarray, values: np.ndarray) -> tuple[Any, float]:
     """Which pair each channel belongs to, and how far it is off; 1 is what is allowed."""
-    length = int(positions.max()) + 1
-    seen = PairTurns(positions, values, length)
+    seen = PairTurns(positions, values, int(positions.max()) + 1)
     wanted = expected(spec, seen)
     room = 2 * allowed(spec, seen, np.abs(wanted))  # models round once or twice more
     pairs, width = spec.pairs, values.shape[-1]

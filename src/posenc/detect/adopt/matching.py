@@ -120,10 +120,7 @@ def _fit(
     for entry in entries:
         try:
             fit = fits(module, label, entry.spec)  # type: ignore[arg-type]
-        except Silent as error:
-            reason = error
-            continue
-        except PosencError as error:
+        except (Silent, PosencError) as error:
             reason = Silent(str(error))
             continue
         if fit.excess <= 1:

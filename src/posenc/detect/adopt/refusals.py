@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -15,24 +17,25 @@ from posenc.torch.adopted import AdoptedRotary
 
 CALLER = "adopt"
 LIBRARIES = ("transformers", "torch", "posenc")
+FLOATING = "weights of a floating dtype"
+SHARDED = "Adopt the model before it is sharded."
+Refusal = tuple[str, str, str]  # what was expected, what came, what to do
 QUANTISED = ("quantization_config", "hf_quantizer", "is_quantized")
 
 
 def refuse_model(model: Any) -> None:
     """Raise for what cannot be adopted as a whole, before anything is read."""
-    if isinstance(model, type) or not isinstance(model, nn.Module):
+    name = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
+    if not isinstance(model, nn.Module):
         todo = "Load it: AutoModelForCausalLM.from_pretrained(...)."
-        raise ArgumentError(mismatch(CALLER, "a loaded model", _named(model), todo))
-    name = type(model).__name__
-    _refuse_foreign(model, name)
-    _refuse_weights(model, name)
+        raise ArgumentError(mismatch(CALLER, "a loaded model", name, todo))
+    _refuse_object(model, name)
+    for expected, received, todo in itertools.chain(_foreign(model, name), _weights(model, name)):
+        raise DataError(mismatch(CALLER, expected, received, todo))
 
 
-def _named(value: Any) -> str:
-    return f"the class {value.__name__}" if isinstance(value, type) else type(value).__name__
-
-
-def _refuse_foreign(model: nn.Module, name: str) -> None:
+def _refuse_object(model: nn.Module, name: str) -> None:
+    """Raise for a model that was adopted before, or has no config of transformers."""
     adopted = [
         path for path, module in model.named_modules()
         if isinstance(module, AdoptedRotary) or has_rows(module)
@@ -48,17 +51,24 @@ def _refuse_foreign(model: nn.Module, name: str) -> None:
         todo = "Give the model inside." if isinstance(inner, nn.Module) else ""
         expected = "a model of transformers, which has a config"
         raise ArgumentError(mismatch(CALLER, expected, f"{name} without one", todo))
-    if "transformers_modules" in type(model).__module__ or getattr(config, "auto_map", None):
-        received = f"{name}, code that came with a checkpoint (auto_map, trust_remote_code)"
-        todo = "What that code does about positions is in no plan."
-        raise DataError(mismatch(CALLER, "a class of transformers itself", received, todo))
+
+
+def _foreign(model: Any, name: str) -> Iterator[Refusal]:
+    """Code of a model that is not what transformers has for its config."""
+    remote = "transformers_modules" in type(model).__module__
+    if remote or getattr(model.config, "auto_map", None):
+        yield (
+            "a class of transformers itself",
+            f"{name}, code that came with a checkpoint (auto_map, trust_remote_code)",
+            "What that code does about positions is in no plan.",
+        )
     for path, module in model.named_modules():
-        override = _override(module)
-        if override is not None:
-            place = f"{path} is " if path else ""
-            received = f"{place}{override} with a forward of its own"
-            todo = "Adopt the class that it derives from: what another forward does is in no plan."
-            raise DataError(mismatch(CALLER, "the code of transformers", received, todo))
+        if (override := _override(module)) is not None:
+            yield (
+                "the code of transformers",
+                f"{f'{path} is ' if path else ''}{override} with a forward of its own",
+                "Adopt the class that it derives from: what another forward does is in no plan.",
+            )
 
 
 def config_change(model: Any) -> str:
@@ -94,32 +104,29 @@ def _library(cls: type) -> str:
     return cls.__module__.partition(".")[0]
 
 
-def _refuse_weights(model: nn.Module, name: str) -> None:
-    config: Any = model.config
-    for owner, whose in ((model, name), (config, "its config")):
-        marks = [mark for mark in QUANTISED if getattr(owner, mark, None)]
-        if marks:
-            received = f"quantised weights: {whose} has {marks[0]}"
-            todo = "Adopt the model before it is quantised, or one that is not."
-            raise DataError(mismatch(CALLER, "weights of a floating dtype", received, todo))
+def _weights(model: Any, name: str) -> Iterator[Refusal]:
+    """Weights of a model that are not plain numbers in one place."""
+    for owner, whose in ((model, name), (model.config, "its config")):
+        for mark in QUANTISED:
+            if getattr(owner, mark, None):
+                yield (
+                    FLOATING,
+                    f"quantised weights: {whose} has {mark}",
+                    "Adopt the model before it is quantised, or one that is not.",
+                )
     for path, module in model.named_modules():
         if type(module).__module__.startswith("torch.distributed"):
-            received = f"{path or 'a model'} as a {type(module).__name__}"
-            todo = "Adopt the model before it is sharded."
-            raise DataError(mismatch(CALLER, "whole weights", received, todo))
+            yield "whole weights", f"{path or 'a model'} as a {type(module).__name__}", SHARDED
     places = {str(place) for place in (getattr(model, "hf_device_map", None) or {}).values()}
     if len(places) > 1:
         received = f"weights on {', '.join(sorted(places))} (hf_device_map)"
-        raise DataError(mismatch(CALLER, "a model on one device", received, "Load it onto one."))
+        yield "a model on one device", received, "Load it onto one."
     tensor = sys.modules.get("torch.distributed.tensor")
     for key, weight in model.named_parameters():
         if tensor is not None and isinstance(weight, tensor.DTensor):
-            received = f"{key} as a part of it (a DTensor)"
-            todo = "Adopt the model before it is sharded."
-            raise DataError(mismatch(CALLER, "whole weights", received, todo))
+            yield "whole weights", f"{key} as a part of it (a DTensor)", SHARDED
         if type(weight.data) is not torch.Tensor:
             received = f"{key} as a {type(weight.data).__name__}, which stands for other numbers"
-            raise DataError(mismatch(CALLER, "weights that are tensors", received))
+            yield "weights that are tensors", received, ""
         if not weight.is_floating_point() and not weight.is_complex():
-            received = f"{key} of {weight.dtype}"
-            raise DataError(mismatch(CALLER, "weights of a floating dtype", received))
+            yield FLOATING, f"{key} of {weight.dtype}", ""

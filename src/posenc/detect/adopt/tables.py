@@ -101,10 +101,8 @@ def _rows(spec: Any, stored: np.ndarray, phase: str, unit: float) -> np.ndarray 
         places = torch.arange(len(stored)) - start
         candidates = [np.asarray(functional.table(chosen, places, dtype=dtype))]
     room = ROOM * (np.arange(len(stored))[:, None] + 4)
-    for rows in candidates:
-        if rows.shape == stored.shape and np.all(np.abs(rows - stored) <= room + 4 * unit):
-            return np.asarray(rows)
-    return None
+    alike = (rows for rows in candidates if rows.shape == stored.shape)
+    return next((r for r in alike if np.all(np.abs(r - stored) <= room + 4 * unit)), None)
 
 
 def _woven(parts: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
@@ -118,8 +116,7 @@ def put_in(rows: Rows) -> None:
         module.__dict__[KEPT] = {}
         module.register_state_dict_post_hook(_saved)  # type: ignore[no-untyped-call]
         module.register_load_state_dict_pre_hook(_loaded)  # type: ignore[no-untyped-call]
-    old = getattr(module, name)
-    module.__dict__[KEPT][name] = Kept(old, rows.exact.clone())
+    module.__dict__[KEPT][name] = Kept(getattr(module, name), rows.exact.clone())
     _set(module, name, rows.exact)
 
 
@@ -132,7 +129,7 @@ def restore(module: nn.Module) -> None:
     """Put the old rows of a module back where the exact ones still stand."""
     for name, kept in module.__dict__.pop(KEPT, {}).items():
         now = getattr(module, name)
-        if not _is_saved(module, name) or _stands(now, kept):
+        if name in module._non_persistent_buffers_set or _stands(now, kept):
             # The very object, unless the model was moved or cast meanwhile.
             _set(module, name, kept.old.to(now.device, now.dtype))
     for hooks, hook in (
@@ -153,10 +150,6 @@ def _set(module: nn.Module, name: str, rows: torch.Tensor) -> None:
         module._buffers[name] = rows
 
 
-def _is_saved(module: nn.Module, name: str) -> bool:
-    return name not in module._non_persistent_buffers_set
-
-
 def _stands(now: torch.Tensor, kept: Kept) -> bool:
     """Whether a tensor holds what was put in: no other rows were loaded, and it was not trained."""
     if now.shape != kept.old.shape or now.is_meta:
@@ -167,16 +160,14 @@ def _stands(now: torch.Tensor, kept: Kept) -> bool:
 def _saved(module: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:
     """Rows that are saved are the old ones, as if nothing had been put in."""
     for name, kept in module.__dict__.get(KEPT, {}).items():
-        now = state.get(prefix + name)
-        if now is not None and _stands(now, kept):
+        if (now := state.get(prefix + name)) is not None and _stands(now, kept):
             state[prefix + name] = kept.old.detach().to(now.device, now.dtype)
 
 
 def _loaded(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> None:
     """Where the old rows are loaded, the exact ones stay."""
     for name, kept in module.__dict__.get(KEPT, {}).items():
-        rows = state.get(prefix + name)
-        if rows is None or rows.is_meta or rows.shape != kept.old.shape:
-            continue
-        if torch.equal(rows, kept.old.to(rows.device, rows.dtype)):
+        rows: Any = state.get(prefix + name)
+        alike = rows is not None and not rows.is_meta and rows.shape == kept.old.shape
+        if alike and torch.equal(rows, kept.old.to(rows.device, rows.dtype)):
             state[prefix + name] = kept.exact.to(rows.device, rows.dtype)

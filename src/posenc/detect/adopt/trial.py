@@ -71,9 +71,7 @@ class Trial:
             for label, (entry, form) in one.forms.items():
                 if wish.rotary is None:
                     self._forms[id(one.module), label] = form.stilled()
-                    continue
-                reason = _why_not(wish.rotary, entry, form)
-                if reason:
+                elif reason := _why_not(wish.rotary, entry, form):
                     why.append(f"{one.path}: {reason}")
                 else:
                     self._forms[id(one.module), label] = form._replace(spec=wish.rotary)
@@ -100,8 +98,7 @@ class Trial:
             if wish.rotary is None:
                 self.hooks.append((layer, LayerCosSin(form.stilled())))
             elif wish.rotary != form.spec:
-                reason = _why_not(wish.rotary, entry, form)
-                if reason:
+                if reason := _why_not(wish.rotary, entry, form):
                     raise ArgumentError(
                         mismatch(f"{CALLER}: layer {number}", reason, repr(wish.rotary))
                     )
@@ -116,8 +113,7 @@ class Trial:
         if not able():
             expected = "a model whose layers ask AttentionInterface for their attention"
             raise ArgumentError(mismatch(CALLER, expected, type(self.model).__name__))
-        text = _text(self.model)
-        heads = getattr(text, "num_attention_heads", None)
+        heads = getattr(_text(self.model), "num_attention_heads", None)
         for scores in self._scores:
             count = getattr(scores, "heads", heads)
             if scores is not None and count != heads:
@@ -128,10 +124,8 @@ class Trial:
         """Hooks on layers, and the attention that adds to scores."""
         for layer, hook in self.hooks:
             layer.register_forward_pre_hook(hook, with_kwargs=True)
-        if any(scores is not None for scores in self._scores):
-            self._put_attention_in()
-
-    def _put_attention_in(self) -> None:
+        if not any(scores is not None for scores in self._scores):
+            return
         same = len(set(self._scores)) == 1
         config: Any = self.model.config
         kept = {"": config._attn_implementation}
@@ -216,8 +210,7 @@ def _of_plan(plan: Any) -> list[_Wish]:
             for i in range(count)
         ]
     else:
-        expected = "a Plan or a Reading"
-        raise ArgumentError(mismatch(f"{CALLER}: plan", expected, type(plan).__name__))
+        raise ArgumentError(mismatch(f"{CALLER}: plan", "a Plan or a Reading", type(plan).__name__))
     wishes = []
     for number, specs in enumerate(every):
         scores = [s for s in specs if isinstance(s, (BiasSpec, RelativeSpec))]
@@ -240,9 +233,7 @@ def _why_not(spec: RotarySpec, entry: Layer, form: CosSinForm) -> str:
     if spec.pairs != own.pairs or len(spec.axes) != len(form.order):
         axes = "one axis" if len(form.order) == 1 else f"{len(form.order)} axes"
         return f"{own.pairs} pairs along {axes}, as its heads have"
-    if spec.channels != own.channels:
-        return f"{own.channels}, as its code turns"
-    return ""
+    return f"{own.channels}, as its code turns" if spec.channels != own.channels else ""
 
 
 def _stack(
@@ -251,8 +242,7 @@ def _stack(
     """So many layers, beside a rotary module, that take its cosines and sines."""
     seen = []
     for one in modules:
-        parent = model.get_submodule(one.path.rpartition(".")[0])
-        for stack in parent.children():
+        for stack in model.get_submodule(one.path.rpartition(".")[0]).children():
             if isinstance(stack, nn.ModuleList) and all(
                 "position_embeddings" in parameters(layer) for layer in stack
             ):

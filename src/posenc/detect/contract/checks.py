@@ -251,10 +251,9 @@ def _rows(part: Part, spec: Learned) -> Check:
         raise _LeftOut(f"rows: a position has the coordinates {', '.join(spec.axes)}")
     limit = spec.limits[0]
     places = np.array([p for p in sorted({*_places(part), limit - 1}) if p < limit])
-    pad = {} if spec.pad is None else {"pad": spec.pad}
     return _check(
         part, "rows", positions=places, rows=places + spec.start, length=limit, start=spec.start,
-        width=spec.dim, **pad,
+        width=spec.dim, **({} if spec.pad is None else {"pad": spec.pad}),
     )  # fmt: skip
 
 
@@ -287,10 +286,10 @@ def _scores(part: Part, spec: Any) -> Iterator[Check]:
             raise _LeftOut(f"{check}: {numbers.size} numbers are too many for a file")
         finite = np.isfinite(numbers)
         size = max(1.0, float(np.abs(numbers[finite]).max(initial=0.0)))
-        width = {} if check == "bias" else {"width": spec.dim}
         yield _check(
             part, check, q_positions=q, k_positions=k, axes=q.shape[1] if q.ndim > 1 else 1,
-            heads=heads, **width, place=spec.place, **shapes,
+            heads=heads, **({} if check == "bias" else {"width": spec.dim}), place=spec.place,
+            **shapes,
             **{check: np.where(finite, numbers, -np.finfo(np.float64).max)},
             **_bounds({dtype: 8 * unit * size for dtype, unit in tolerances.ROUNDING.items()}),
         )  # fmt: skip

@@ -178,12 +178,11 @@ class Contract(Displayed):
 
     def __getitem__(self, name: str) -> Part:
         """The part of that name."""
-        for part in self.parts:
-            if part.name == name:
-                return part
-        names = [part.name for part in self.parts]
-        todo = suggest(name, names) if names else "The contract has no parts."
-        raise ArgumentError(mismatch("Contract", "the name of a part", repr(name), todo))
+        parts = {part.name: part for part in reversed(self.parts)}
+        if name not in parts:
+            todo = suggest(name, parts) if parts else "The contract has no parts."
+            raise ArgumentError(mismatch("Contract", "the name of a part", repr(name), todo))
+        return parts[name]
 
     def of(self, part: str, check: str = "", state: str = "") -> tuple[Check, ...]:
         """The checks of a part, of one sort and state where these are given."""

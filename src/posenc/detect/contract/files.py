@@ -24,8 +24,7 @@ import numpy as np
 
 from posenc import registry
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
-from posenc._core.io import files, inputs, safetensors
-from posenc._core.io.outputs import replacing
+from posenc._core.io import files, inputs, outputs, safetensors
 from posenc._core.reading import Note
 from posenc._core.spec.spec import from_dict
 from posenc.detect.contract.canonical import digest
@@ -72,7 +71,7 @@ def save(
     paths = targets(path, format)
     with contextlib.ExitStack() as stack:
         for kind, file in [
-            (kind, stack.enter_context(replacing(target, existing=existing)))
+            (kind, stack.enter_context(outputs.replacing(target, existing=existing)))
             for kind, target in paths.items()
         ]:
             _write(contract, kind, file)
@@ -146,14 +145,12 @@ def _whole(text: bytes, caller: str) -> Any:
 
 def _is_ended(data: Any) -> bool:
     """Whether the version is one with a count and a digest."""
-    named = isinstance(data, dict) and data.get("format") == FORMAT
-    return named and data.get("version") == VERSION
+    return isinstance(data, dict) and (data.get("format"), data.get("version")) == (FORMAT, VERSION)
 
 
 def _agree(caller: str, data: bytes, stated: str) -> None:
     """Raise unless a digest is that of the bytes before it."""
-    own = hashlib.sha256(data).hexdigest()
-    if own != stated:
+    if (own := hashlib.sha256(data).hexdigest()) != stated:
         expected = f"{own}, the digest of all bytes before it, and nothing behind"
         todo = "The file was cut or changed (an editor, or git's line ends); write it anew."
         raise DataError(mismatch(caller, expected, stated, todo))

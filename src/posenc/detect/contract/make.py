@@ -130,8 +130,7 @@ def _settled(model: Reading, caller: str, data: Any = None) -> Reading:
         received = "; ".join(model.errors)
         # An error that names an argument has said what to do.
         todo = "" if re.search(r"\b(pairing|base)=", received) else "State it in the config."
-        expected = "a config that leaves nothing open"
-        raise DataError(mismatch(caller, expected, received, todo))
+        raise DataError(mismatch(caller, "a config that leaves nothing open", received, todo))
     return model
 
 
@@ -220,8 +219,8 @@ def _part(name: str, spec: Spec | None, *, convolution: str = "", **fields: Any)
     scalings = spec.scalings if isinstance(spec, RoPE) else ()
     lengths = (getattr(scaling, "original_length", None) for scaling in scalings)
     original = next((length for length in lengths if length is not None), None)
-    states = ("short", "long") if isinstance(spec, RoPE) and spec.needs_length else ("any",)
     return Part(
         name, kind=kind, spec=spec, convolution=convolution, original_length=original,
-        states=states, **fields,
+        states=("short", "long") if isinstance(spec, RoPE) and spec.needs_length else ("any",),
+        **fields,
     )  # fmt: skip

@@ -12,10 +12,9 @@ import re
 from posenc._core.errors import DataError, mismatch
 from posenc._core.io.checkpoints import Checkpoint
 from posenc.detect.convert.heads import Model, layer_of
-from posenc.detect.convert.projections import WORDS, AttentionTensors, unknown_names
+from posenc.detect.convert.projections import WORDS, AttentionTensors, listed, unknown_names
 
 SHARD = re.compile(r"-(\d+)-of-(\d+)\.safetensors$")
-MOST_SHOWN = 8
 THEIRS = {"q", "k", "qk", "qkv", "query", "key", "queries", "keys"}  # words of names
 SAY = (
     'Say which they are: `layout=Projections(names={"q": PATTERN, "k": PATTERN})`, or which names '
@@ -41,8 +40,7 @@ def check_whole(
     families: dict[str, set[int]] = {}
     for attention in own:
         if attention.layer is not None:
-            stem = _stem(attention.name)
-            families.setdefault(stem, set()).add(attention.layer)
+            families.setdefault(_stem(attention.name), set()).add(attention.layer)
     if families:
         _check_layers(checkpoint, families, own, model, caller)
 
@@ -59,14 +57,16 @@ def _check_sides(
         (("gain", "shift"), 1, ("gains of queries", "gains of keys")),
     ):
         there = _sides(attention, kinds)
-        if len(there) == 2 or (not there and "gain" in kinds):
+        norms = "gain" in kinds
+        if (
+            len(there) == 2
+            or (norms and not there)
+            or ("k" not in there and model.borrows(attention.layer))
+            # An indexer may have a norm of its keys alone.
+            or (norms and there == {"k"} and model.layout.attention)
+        ):
             continue
-        if "k" not in there and model.borrows(attention.layer):
-            continue
-        if "gain" in kinds and there == {"k"} and model.layout.attention:
-            continue  # an indexer may have a norm of its keys alone
-        have = words[0] if "q" in there else words[1]
-        miss = words[1] if "q" in there else words[0]
+        have, miss = words if "q" in there else words[::-1]
         expected = f"{miss} beside its {have}" if there else "weights of queries and keys"
         complete = {a.layer for a in own if a.layer is not None and len(_sides(a, kinds)) == 2}
         close = unknown_names(checkpoint, model, f"{attention.name}.", complete, axes)
@@ -118,9 +118,11 @@ def _check_layers(
     for stem, layers in families.items():
         for layer in range(last + 1 if count is None else count):
             inside = min(layers) < layer < max(layers)
-            if layer in layers or (layer in everywhere and not inside):
-                continue
-            if count is not None and model.heads(layer) is None:
+            if (
+                layer in layers
+                or (layer in everywhere and not inside)
+                or (count is not None and model.heads(layer) is None)
+            ):
                 continue
             begin = f"{stem}{layer}"
             there = [n for n in checkpoint.tensors if re.match(rf"{re.escape(begin)}[./_]", n)]
@@ -148,6 +150,4 @@ def _stem(name: str) -> str:
 
 
 def _shown(checkpoint: Checkpoint, names: list[str]) -> str:
-    shown = [f"{n} {list(checkpoint.tensors[n].tensor.shape)}" for n in names[:MOST_SHOWN]]
-    more = f", … ({len(names)} in all)" if len(names) > MOST_SHOWN else ""
-    return f"none of a known name; perhaps {', '.join(shown)}{more}" if shown else "none"
+    return f"none of a known name; perhaps {listed(checkpoint, names)}" if names else "none"

@@ -52,10 +52,8 @@ def _state_pairing(data: dict[str, Any], pairing: str, attention: str, path: str
     rules = () if row is None else row.entries
     inner = [r for rule in rules for r in rule.get("attentions", ()) if r["name"] == attention]
     for rule in inner if attention else rules:
-        choice = rule.get("rotary")
-        if not isinstance(choice, Mapping):
-            continue
-        for word, name in choice["cases"].items():
+        choice: Any = rule.get("rotary")
+        for word, name in choice["cases"].items() if isinstance(choice, Mapping) else ():
             value = preset_row(name).spec.get("pairing", "half")
             order = value["order"] if isinstance(value, Mapping) else value
             if order == pairing:

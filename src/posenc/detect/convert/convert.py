@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc._core.io.checkpoints import Checkpoint, Stored, open_checkpoint
 from posenc._core.spec.display import Displayed
@@ -15,7 +17,7 @@ from posenc._names import __version__
 from posenc.detect.convert.completeness import check_whole, is_part
 from posenc.detect.convert.config_edits import changed_config
 from posenc.detect.convert.destination import Work, others, target_of
-from posenc.detect.convert.heads import Model, Projections, is_inside, read_model
+from posenc.detect.convert.heads import Heads, Model, Projections, check_name, is_inside, read_model
 from posenc.detect.convert.pairing import THRESHOLD, PairingFinding, weighed
 from posenc.detect.convert.pairing_evidence import measured
 from posenc.detect.convert.projections import AttentionTensors, HeadTensor, find, order_of
@@ -199,7 +201,11 @@ def convert(
             check_whole(checkpoint, attentions, model, caller)
         source_of_pairing, left = model.source, _left(checkpoint, model)
         finding = _examined(attentions, model, projections, every=target is not None)
-        before = _before(finding.stated, pairing)
+        before = finding.stated
+        if before == pairing:
+            expected, received = "another than that of the source", f"{before}, which it is already"
+            todo = "If that is wrong, say `layout=Projections(stored=)`."
+            raise DataError(mismatch("convert: pairing", expected, received, todo))
         for attention in attentions:
             changes |= _moved(attention, pairing)
     for name, specs in (tables or {}).items():
@@ -213,23 +219,21 @@ def convert(
     )
     remarks += left
     record = _recorded(checkpoint, pairing, projections, tables, dialect)
-    rest = {} if checkpoint.folder is None else others(checkpoint)
     check = None
     if target is not None:
         work = Work(checkpoint, changes, record, new_config, progress or (lambda _: None))
         with work.written(target, existing) as result:
             if attentions:
                 check = probe(attentions, result, lambda old: old.replace(order=pairing))
-    total = sum(len(layout.tensors) for layout in checkpoint.layouts.values())
     return Conversion(
         str(source),
         "" if output is None else str(output),
         (before, pairing) if before and pairing else None,
         source_of_pairing,
         {name: change.what for name, change in changes.items()},
-        total - len(changes),
+        sum(len(layout.tensors) for layout in checkpoint.layouts.values()) - len(changes),
         tuple(remarks),
-        rest,
+        others(checkpoint),
         check,
         finding,
     )
@@ -239,14 +243,9 @@ def convert(
 
 
 def _check_arguments(pairing: Any, tables: Any, dialect: Any, existing: Any) -> None:
-    for name, value, choices in (
-        ("pairing", pairing, PAIRINGS),
-        ("dialect", dialect, DIALECTS),
-        ("existing", existing, ("refuse", "replace")),
-    ):
-        if value not in (*choices, *(() if name == "existing" else (None,))):
-            todo = suggest(value, choices)
-            raise ArgumentError(mismatch(f"convert: {name}", "one of its names", repr(value), todo))
+    check_name("convert: pairing", pairing, PAIRINGS)
+    check_name("convert: dialect", dialect, DIALECTS)
+    check_name("convert: existing", existing, ("refuse", "replace"), optional=False)
     if pairing is None and not tables and dialect is None:
         todo = 'Give pairing="half" or "interleaved", tables= or dialect=.'
         raise ArgumentError(mismatch("convert", "something to change", "nothing", todo))
@@ -290,16 +289,6 @@ def _examined(
     return finding
 
 
-def _before(order: str, pairing: str) -> str:
-    if order == pairing:
-        todo = "If that is wrong, say `layout=Projections(stored=)`."
-        received = f"{order}, which it is already"
-        raise DataError(
-            mismatch("convert: pairing", "another than that of the source", received, todo)
-        )
-    return order
-
-
 def _left(checkpoint: Checkpoint, model: Model) -> list[str]:
     """What is said of attentions inside layers, which are converted by themselves."""
     if model.layout.attention:
@@ -327,25 +316,19 @@ def _moved(
     """The order of the channels of each tensor of a layer."""
     heads = attention.heads
     target = heads.channels.replace(order=pairing)
-    moves: dict[str, Change] = {}
-    for tensor in attention.tensors:
-        turning = [s for s in tensor.segments if s.part in ("q", "k")]
-        if turning:
-            moves[tensor.name] = Move(
-                tensor.name, _told(tensor), tensor.view, _order(tensor, heads, target)
-            )
-    return moves
+    return {
+        tensor.name: Move(tensor.name, _told(tensor), tensor.view, _order(tensor, heads, target))
+        for tensor in attention.tensors
+        if any(segment.part in ("q", "k") for segment in tensor.segments)
+    }
 
 
-def _order(tensor: HeadTensor, heads: Any, target: Pairing) -> Any:
-    import numpy as np
-
+def _order(tensor: HeadTensor, heads: Heads, target: Pairing) -> np.ndarray:
     order = np.arange(tensor.view[1], dtype=np.int64)
     for part, begin, width in tensor.segments:
         if part in ("q", "k"):
-            order[begin : begin + width] = begin + order_of(
-                heads.channels, target, heads.rotated, width
-            )
+            moved = order_of(heads.channels, target, heads.rotated, width)
+            order[begin : begin + width] = begin + moved
     return order
 
 

@@ -14,7 +14,6 @@ from typing import Any, Literal
 from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc._core.io import files, inputs, outputs
 from posenc._core.io.checkpoints import CONFIG, Checkpoint, Stored, open_checkpoint
-from posenc._core.io.outputs import replacing_folder
 from posenc.detect.convert.tensor_edits import Change, write_file
 
 # Weights in other formats: they hold the old convention, so they do not travel along.
@@ -43,16 +42,17 @@ def target_of(checkpoint: Checkpoint, output: Path, existing: str) -> Path:
     same = [p for p in inputs if _same(p, output)]
     if output.is_dir():
         same += [p for p in inputs for q in output.iterdir() if _same(p, q)]
-    if same or (folder is not None and _same(folder, output)):
-        raise ArgumentError(mismatch(caller, "another file than the source", str(output)))
-    if folder is None and output.suffix != ".safetensors":
-        raise ArgumentError(mismatch(caller, "a name that ends in .safetensors", str(output)))
-    if folder is not None and output.suffix == ".safetensors":
-        raise ArgumentError(mismatch(caller, "a folder, as the source is one", str(output)))
-    if folder is not None and folder.resolve() in output.resolve().parents:
-        raise ArgumentError(mismatch(caller, "a folder outside the source", str(output)))
-    if output.is_dir() and folder is None:
-        raise ArgumentError(mismatch(caller, "a file, as the source is one", str(output)))
+    single, weights = folder is None, output.suffix == ".safetensors"
+    within = folder is not None and folder.resolve() in output.resolve().parents
+    for wrong, expected in (
+        (same or (folder and _same(folder, output)), "another file than the source"),
+        (single and not weights, "a name that ends in .safetensors"),
+        (not single and weights, "a folder, as the source is one"),
+        (within, "a folder outside the source"),
+        (single and output.is_dir(), "a file, as the source is one"),
+    ):
+        if wrong:
+            raise ArgumentError(mismatch(caller, expected, str(output)))
     if output.exists() and existing == "refuse":
         raise FileExistsError(errno.EEXIST, "File exists", str(output))
     if output.is_dir() and not _ours(output):
@@ -82,14 +82,11 @@ def _ours(folder: Path) -> bool:
 def others(checkpoint: Checkpoint) -> dict[str, str]:
     """What becomes of the other files of a folder."""
     files = {}
+    own = {*checkpoint.layouts, CONFIG, checkpoint.index_name}
     for path in sorted(checkpoint.folder.iterdir()) if checkpoint.folder is not None else ():
-        if path.name in checkpoint.layouts or path.name == CONFIG or path.name.startswith("."):
-            continue
-        if path.name == checkpoint.index_name:
-            continue
-        weights = path.suffix in OTHER_WEIGHTS or path.name.endswith(".index.json")
-        kept = path.is_file() and not weights
-        files[path.name] = "copied" if kept else "left out"
+        if path.name not in own and not path.name.startswith("."):
+            weights = path.suffix in OTHER_WEIGHTS or path.name.endswith(".index.json")
+            files[path.name] = "copied" if path.is_file() and not weights else "left out"
     return files
 
 
@@ -119,7 +116,7 @@ class Work:
                 yield {name: Stored(tensor, sink) for name, tensor in copy.tensors.items()}
             return
         old = target if target.exists() else None
-        with replacing_folder(target, old=old) as folder:
+        with outputs.replacing_folder(target, old=old) as folder:
             yield self._fill(folder)
 
     def _fill(self, folder: Path) -> dict[str, Stored]:
@@ -131,13 +128,10 @@ class Work:
             result |= {n: Stored(t, folder / name) for n, t in copy.tensors.items()}
         source = next(iter(self.checkpoint.layouts.values())).path.parent
         if self.checkpoint.index is not None:
-            index = dict(self.checkpoint.index)
-            about = index.get("metadata")
-            index["metadata"] = {**(about if isinstance(about, dict) else {})}
-            index["metadata"]["total_size"] = sum(
-                s.tensor.end - s.tensor.begin for s in result.values()
-            )
-            text = json.dumps(index, indent=2)
+            about = self.checkpoint.index.get("metadata")
+            size = sum(s.tensor.end - s.tensor.begin for s in result.values())
+            metadata = {**(about if isinstance(about, dict) else {}), "total_size": size}
+            text = json.dumps({**self.checkpoint.index, "metadata": metadata}, indent=2)
             outputs.write_whole(folder / self.checkpoint.index_name, f"{text}\n")
         if self.config is not None:
             text = json.dumps(self.config, indent=2, ensure_ascii=False)

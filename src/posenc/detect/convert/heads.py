@@ -124,7 +124,7 @@ class Model(NamedTuple):
             return None
         inside = self._read_at(layer, "heads")
         names = (inside,) if inside is not None else HEADS
-        heads = self.layout.heads or self._number(names, "the number of heads", "heads")
+        heads = self.layout.heads or self._head_count(names)
         kv = 1 if inside is not None and self.layout.attention else self.layout.kv_heads
         if kv is None:
             # Two keys of one config: the flag of a family wins over the number it ignores.
@@ -133,10 +133,8 @@ class Model(NamedTuple):
             )
             stated = self.part.first(KV_HEADS) or _nested(self.part, KV_HEADS)
             kv = 1 if flag else None if stated is None else _count(*stated)
-        channels = spec.channels
-        if self.layout.stored is not None:
-            channels = channels.replace(order=self.layout.stored)
-        return Heads(heads, kv, self._width(layer), spec.dim, channels)
+        order = self.layout.stored or spec.channels.order
+        return Heads(heads, kv, self._width(layer), spec.dim, spec.channels.replace(order=order))
 
     def _width(self, layer: int | None) -> int | None:
         """The width of a head, where the config says it: that from which the rotated one came."""
@@ -148,13 +146,10 @@ class Model(NamedTuple):
 
     def _read_at(self, layer: int | None, field: str) -> str | None:
         """Where a number of the rotation was read."""
-        for entry in () if self.reading is None else self.reading.layers:
-            here = layer is None or entry.indices is None or layer in entry.indices
-            if here and entry.kind == "rotary" and entry.attention == self.layout.attention:
-                for source in entry.sources:
-                    if source.field == field:
-                        return source.where
-        return None
+        entries = [] if self.reading is None else self.reading.layers
+        here = (e for e in entries if layer is None or e.indices is None or layer in e.indices)
+        own = (e for e in here if e.kind == "rotary" and e.attention == self.layout.attention)
+        return next((s.where for e in own for s in e.sources if s.field == field), None)
 
     def _spec(self, layer: int | None) -> RotarySpec | None:
         if self.reading is None:
@@ -170,14 +165,13 @@ class Model(NamedTuple):
             raise DataError(mismatch("the config", "one rotation for each layer", rotations, todo))
         return specs[0] if specs else None
 
-    def _number(self, keys: tuple[str, ...], what: str, field: str) -> int:
-        stated = {key: self.part.evaluate(key) for key in keys}
-        number = next(((k, v) for k, v in stated.items() if v is not None), None)
-        if number is None:
-            todo = f"Give `layout=Projections({field}=)`."
-            expected = f"{what} ({', '.join(keys[:2])}, …)"
-            raise DataError(mismatch("the config", expected, "none of them", todo))
-        return _count(*number)
+    def _head_count(self, keys: tuple[str, ...]) -> int:
+        for key in keys:
+            if (number := self.part.evaluate(key)) is not None:
+                return _count(key, number)
+        expected = f"the number of heads ({', '.join(keys[:2])}, …)"
+        todo = "Give `layout=Projections(heads=)`."
+        raise DataError(mismatch("the config", expected, "none of them", todo))
 
 
 def _count(key: str, value: float) -> int:
@@ -193,10 +187,8 @@ def _expression(source: str) -> str:
 
 def _nested(keys: Keys, names: tuple[str, ...]) -> tuple[str, float] | None:
     """A number one level down, where some families keep what concerns attention."""
-    for value in keys.data.values():
-        if isinstance(value, Mapping) and (stated := Keys(value).first(names)) is not None:
-            return stated
-    return None
+    inner = (Keys(value) for value in keys.data.values() if isinstance(value, Mapping))
+    return next((stated for part in inner if (stated := part.first(names)) is not None), None)
 
 
 def layer_of(name: str) -> int | None:
@@ -211,14 +203,11 @@ def layer_of(name: str) -> int | None:
 def read_model(checkpoint: Checkpoint, layout: Projections, caller: str) -> Model:
     """What the caller, the record of an earlier conversion and the config say, in this order."""
     _check(layout, caller)
-    source = "the caller"
-    if layout.stored is None:
-        recorded = recorded_pairing(checkpoint, layout, caller)
-        if recorded is not None:
-            layout = layout._replace(stored=recorded)
-            source = "the record of a conversion in the file"
-        else:
-            source = "the caller" if layout.rope is not None else "the config"
+    settled = layout.stored is not None or layout.rope is not None
+    source = "the caller" if settled else "the config"
+    if layout.stored is None and (recorded := recorded_pairing(checkpoint, layout, caller)):
+        layout = layout._replace(stored=recorded)
+        source = "the record of a conversion in the file"
     config = checkpoint.config
     if config is None:
         return Model(layout, "", Keys({}), None, source)
@@ -258,6 +247,13 @@ def is_inside(name: str) -> bool:
     return any(word in names().inside for word in re.split(r"[./]", name))
 
 
+def check_name(caller: str, value: Any, choices: tuple[str, ...], *, optional: bool = True) -> None:
+    """Raise `ArgumentError` unless a value is one of some names, or None where it may be absent."""
+    if value not in choices and (value is not None or not optional):
+        todo = suggest(value, choices)
+        raise ArgumentError(mismatch(caller, "one of its names", repr(value), todo))
+
+
 def _check(layout: Projections, caller: str) -> None:
     if layout.attention not in ("", *names().inside):
         todo = suggest(layout.attention, names().inside)
@@ -265,13 +261,8 @@ def _check(layout: Projections, caller: str) -> None:
         raise ArgumentError(
             mismatch(f"{caller}: attention", expected, repr(layout.attention), todo)
         )
-    for field, choices in (("stored", PAIRINGS), ("fused", FUSED)):
-        value = getattr(layout, field)
-        if value is not None and value not in choices:
-            todo = suggest(value, choices)
-            raise ArgumentError(
-                mismatch(f"{caller}: {field}", "one of its names", repr(value), todo)
-            )
+    check_name(f"{caller}: stored", layout.stored, PAIRINGS)
+    check_name(f"{caller}: fused", layout.fused, FUSED)
     for field in ("heads", "kv_heads"):
         value = getattr(layout, field)
         if value is not None and (
@@ -315,8 +306,7 @@ def _part(
         reading = from_hf(dict(data), base=BASE, on_error="report")
         if reading.errors and layout.stored is not None:
             reading = from_hf(dict(data), pairing=layout.stored, base=BASE, on_error="report")
-        turns = any(entry.kind == "rotary" for entry in reading)
-        if turns or reading.errors:
+        if any(entry.kind == "rotary" for entry in reading) or reading.errors:
             read[name] = (Keys(data), reading)
     turning = {n: r for n, r in read.items() if not r[1].errors}
     if len(turning) > 1:
@@ -326,8 +316,7 @@ def _part(
         return next(iter(turning.values()))
     if layout.rope is not None:
         return Keys(next(iter(parts.values()), config)), None
-    errors = [error for _, reading in read.values() for error in reading.errors]
-    if errors:
+    if errors := [error for _, reading in read.values() for error in reading.errors]:
         todo = "Say what it does not: `layout=Projections(stored=, rope=)`."
         raise DataError(f"{caller}: the config leaves open: {'; '.join(errors)}. {todo}")
     todo = "Say what turns: `layout=Projections(heads=, rope=)`."
@@ -337,10 +326,8 @@ def _part(
 
 
 def _pairing_source(reading: Reading | None, keys: Keys) -> str:
-    for entry in reading or ():
-        for source in entry.sources:
-            if source.field == "pairing":
-                if source.origin == "preset":
-                    return f"model_type {keys.data.get('model_type')!r}, as {source.where!r}"
-                return f"{source.where}"
-    return "its family"
+    sources = (source for entry in reading or () for source in entry.sources)
+    stated = next((source for source in sources if source.field == "pairing"), None)
+    if stated is not None and stated.origin == "preset":
+        return f"model_type {keys.data.get('model_type')!r}, as {stated.where!r}"
+    return "its family" if stated is None else f"{stated.where}"

@@ -133,8 +133,7 @@ def detect_pairing(
     projections = layout or Projections()
     opened = open_checkpoint(checkpoint, config=config, caller=caller)
     stated, source, origin = "", "", "nothing"
-    recorded = recorded_pairing(opened, projections, caller)
-    if recorded is not None:
+    if (recorded := recorded_pairing(opened, projections, caller)) is not None:
         stated, source, origin = recorded, "the record of a conversion in the file", "record"
     elif opened.config is not None:
         # An error here may be the pairing alone that is open; if it is more, it comes again below.
@@ -169,9 +168,8 @@ def _loss(value: Any, name: str) -> float:
         loss = float(value)
     except (TypeError, ValueError):
         received = type(value).__name__
-        expected = "a loss, or logits and classes"
         raise ArgumentError(
-            mismatch(f"detect_pairing: probe({name!r})", expected, received)
+            mismatch(f"detect_pairing: probe({name!r})", "a loss, or logits and classes", received)
         ) from None
     if not math.isfinite(loss):
         raise ArgumentError(mismatch(f"detect_pairing: probe({name!r})", "a finite loss", loss))
@@ -279,7 +277,7 @@ def weighed(
         return answer(stated, origin, f"{source} says so; the weights {agree} ({figures})")
     if claim != "unknown":
         return answer(claim, "weights", f"the weights say so, as evidence: {figures}")
-    why = f"nothing states it, and the weights do not say ({figures}); a loss probe settles it"
-    if losses:
-        why = f"nothing states it, the weights do not say ({figures}), and both losses are as good"
+    silent = f"the weights do not say ({figures})"
+    tie = f"nothing states it, {silent}, and both losses are as good"
+    why = tie if losses else f"nothing states it, and {silent}; a loss probe settles it"
     return answer("unknown", "nothing", why)

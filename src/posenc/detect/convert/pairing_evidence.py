@@ -22,7 +22,7 @@ are alike in two blocks rather than gradually (`blocks`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -67,11 +67,6 @@ class Measure(NamedTuple):
     blocks: float
     narrower: tuple[tuple[tuple[int, int], float], ...]
     wider: tuple[float, ...]
-
-
-def evidence(samples: Iterable[Group]) -> Evidence:
-    """The evidence of some groups of heads."""
-    return summed([_measure(group) for group in samples if group.k.shape[0] >= FEWEST])
 
 
 def summed(measures: Sequence[Measure]) -> Evidence:
@@ -123,10 +118,7 @@ def _queries_of_a_key(attention: AttentionTensors) -> int:
 
 def _measure(group: Group) -> Measure:
     alike, queries, keys = _alike(group)
-    wider = []
-    for head in filter(np.any, group.wider):
-        rows = _unit(head)
-        wider.append(_similarity((rows @ rows.T) ** 2))
+    wider = [(rows @ rows.T) ** 2 for rows in map(_unit, filter(np.any, group.wider))]
     return Measure(
         _similarity(alike),
         _similarity(queries),
@@ -134,7 +126,7 @@ def _measure(group: Group) -> Measure:
         math.nan if group.charge is None else _balance(group.charge),
         _blocks(alike),
         tuple((place, _similarity(part)) for place, part in _parts(alike)),
-        tuple(wider),
+        tuple(map(_similarity, wider)),
     )
 
 
@@ -175,22 +167,20 @@ def _parts(alike: np.ndarray) -> Iterator[tuple[tuple[int, int], np.ndarray]]:
 
 
 def _similarity(alike: np.ndarray) -> float:
-    channels = np.arange(len(alike))
-    halves, neighbours = channels % (len(alike) // 2), channels // 2
-    return _better(alike, halves, neighbours)
+    return _better(alike, np.arange(len(alike)) % (len(alike) // 2))
 
 
 def _blocks(alike: np.ndarray) -> float:
-    channels = np.arange(len(alike))
-    return _better(alike, channels // (len(alike) // 2), channels // 2)
+    return _better(alike, np.arange(len(alike)) // (len(alike) // 2))
 
 
-def _better(alike: np.ndarray, places: np.ndarray, others: np.ndarray) -> float:
-    """The fall of M with the distance of one kind of places rather than another."""
+def _better(alike: np.ndarray, places: np.ndarray) -> float:
+    """The fall of M with the distance of places rather than with that of neighbours."""
     if not np.ptp(alike):
         return math.nan
-    distances = [np.abs(place[:, None] - place[None, :]) for place in (others, places)]
-    return _z(_ranks(alike), _ranks(distances[0]) - _ranks(distances[1]))
+    both = (np.arange(len(alike)) // 2, places)
+    neighbours, own = (_ranks(np.abs(place[:, None] - place[None, :])) for place in both)
+    return _z(_ranks(alike), neighbours - own)
 
 
 def _balance(charge: np.ndarray) -> float:
@@ -211,8 +201,7 @@ def _ranks(matrix: np.ndarray) -> np.ndarray:
     """Ranks of the entries beside the diagonal, with mean 0; entries that are equal share one."""
     above = np.triu_indices(len(matrix), 1)
     _, place, counts = np.unique(matrix[above], return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    middle = last - (counts + 1) / 2
+    middle = np.cumsum(counts) - (counts + 1) / 2
     ranks = np.zeros(matrix.shape)
     ranks[above] = middle[place] - (len(place) - 1) / 2
     return ranks + ranks.T
@@ -275,22 +264,15 @@ def groups(attention: AttentionTensors, most: int | None = None) -> Iterator[Gro
         wider = []
         for i, rows in zip(own, queries, strict=True):
             home, head = q[i]
-            if head.width >= 2 * attention.heads.rotated:
-                wider.append(_slice(home, *_doubled(attention, head)))
-            elif head.width == attention.heads.rotated:
+            rotated = attention.heads.rotated
+            if head.width >= 2 * rotated:  # twice the channels that turn, on the same side of it
+                wider.append(_slice(home, head.turning(attention.heads, 2), 2 * rotated))
+            elif head.width == rotated:
                 if left is not None:
                     wider.append(np.concatenate([left, rows]))
                 left = rows if left is None else None
-        charge = _charge(attention, queries, keys, own, number)
-        yield Group(queries, keys, charge, tuple(wider))
+        yield Group(queries, keys, _charge(attention, queries, keys, own, number), tuple(wider))
         del queries, wider  # before the next ones are read
-
-
-def _doubled(attention: AttentionTensors, segment: Segment) -> tuple[int, int]:
-    """Twice the channels that turn, on the same side of a head."""
-    count = 2 * attention.heads.rotated
-    trailing = attention.heads.channels.part == "trailing"
-    return segment.begin + (segment.width - count if trailing else 0), count
 
 
 def _charge(
@@ -299,8 +281,7 @@ def _charge(
     gains = [tensor for tensor in attention.tensors if tensor.kind == "gain"]
     if not gains:
         return np.asarray(np.square(q).sum((0, 2)) - np.square(k).sum(1))
-    shared = any(len(tensor.segments) == 1 for tensor in gains)
-    if shared and number > 0:
+    if any(len(tensor.segments) == 1 for tensor in gains) and number > 0:
         return None  # one vector for all heads is one observation
     total = np.zeros(attention.heads.rotated)
     for tensor in gains:
@@ -313,19 +294,14 @@ def _charge(
 
 def _part(attention: AttentionTensors, tensor: HeadTensor, head: Segment) -> np.ndarray:
     """The numbers of a vector that belong to the channels of a head that turn."""
-    rotated = attention.heads.rotated
-    trailing = attention.heads.channels.part == "trailing"
-    return tensor.stored.numbers(head.begin + (head.width - rotated if trailing else 0), rotated)
+    return tensor.stored.numbers(head.turning(attention.heads), attention.heads.rotated)
 
 
 def _rows(
     attention: AttentionTensors, tensor: HeadTensor, segment: Segment, part: str, number: int
 ) -> np.ndarray:
     """The channels of one head that turn, with all that multiplies them or is added."""
-    rotated = attention.heads.rotated
-    trailing = attention.heads.channels.part == "trailing"
-    begin = segment.begin + (segment.width - rotated if trailing else 0)
-    rows = _slice(tensor, begin, rotated)
+    rows = _slice(tensor, segment.turning(attention.heads), attention.heads.rotated)
     for other in attention.tensors:
         heads = other.of(part)
         if other.kind == "weight" or not heads:

@@ -33,7 +33,9 @@ PARAMETERS: dict[tuple[str, ...], tuple[str, int]] = {
     ("input_scale",): ("inner", 0),
 }
 ADAPTER = " (adapter)"  # behind the name of a layer: weights that are added to those of the model
+BETWEEN = ("base_layer", "default", "norms", "linear")  # words of a name that say nothing
 ADAPTERS = ("lora_A", "lora_B", "lora_magnitude_vector")
+MOST_SHOWN = 8
 WORDS = ("q", "k", "qkv", "query", "key", "attn", "attention", "attentions")
 
 
@@ -77,8 +79,7 @@ def order_of(source: Pairing, target: Pairing, rotated: int, width: int) -> np.n
     """
     order = np.arange(width, dtype=np.int64)
     begin = width - rotated if source.part == "trailing" else 0
-    pairs = zip(source.channels(rotated), target.channels(rotated), strict=True)
-    for old, new in pairs:
+    for old, new in zip(source.channels(rotated), target.channels(rotated), strict=True):
         order[[begin + c for c in new]] = [begin + c for c in old]
     order.flags.writeable = False
     return order
@@ -93,8 +94,7 @@ def find(
     """The attention layers that turn, in the order of their names' numbers."""
     groups: dict[str, list[NamedTensor]] = {}
     for name, stored in checkpoint.tensors.items():
-        named = _named(name, stored, model)
-        if named is not None:
+        if (named := _named(name, stored, model)) is not None:
             groups.setdefault(named.prefix, []).append(named)
     attentions = []
     _join(groups)
@@ -103,8 +103,7 @@ def find(
         if not any(named.role in roles for named in group):
             continue
         layer = layer_of(f"{prefix}.")
-        heads = model.heads(layer)
-        if heads is not None:
+        if (heads := model.heads(layer)) is not None:
             attentions.append(_attention(prefix, layer, heads, group, model))
     if not attentions:
         raise DataError(_unknown(checkpoint, model, caller, bool(groups)))
@@ -148,8 +147,8 @@ def _join(groups: dict[str, list[NamedTensor]]) -> None:
     """Tensors that the caller names join those of their layer whose names are known."""
     for prefix in [p for p in groups if any(named.stated for named in groups[p])]:
         layer = layer_of(f"{prefix}.")
-        homes = [p for p in groups if p != prefix and layer_of(f"{p}.") == layer]
-        homes = [p for p in homes if not p.endswith(ADAPTER)]
+        others = (p for p in groups if p != prefix and not p.endswith(ADAPTER))
+        homes = [p for p in others if layer_of(f"{p}.") == layer]
         if len(homes) == 1:
             groups[homes[0]] += groups.pop(prefix)
 
@@ -157,8 +156,7 @@ def _join(groups: dict[str, list[NamedTensor]]) -> None:
 def _named(name: str, stored: Stored, model: Model) -> NamedTensor | None:
     if not fnmatch.fnmatchcase(name, model.layout.pattern):
         return None
-    patterns = model.layout.names or {}
-    for role, pattern in patterns.items():
+    for role, pattern in (model.layout.names or {}).items():
         if fnmatch.fnmatchcase(name, pattern):
             kind = "gain" if role.endswith("gain") else "weight"
             kind = "bias" if kind == "weight" and len(stored.tensor.shape) == 1 else kind
@@ -176,8 +174,7 @@ def _named(name: str, stored: Stored, model: Model) -> NamedTensor | None:
         return None
     module, prefix = parts[at], ".".join(parts[:at])
     role = data.modules[module]
-    tail = [p for p in parts[at + 1 :] if p not in ("base_layer", "default", "norms", "linear")]
-    tail = [p for p in tail if not p.isdigit()]
+    tail = [p for p in parts[at + 1 :] if p not in BETWEEN and not p.isdigit()]
     parameter = PARAMETERS.get(tuple(tail))
     if parameter is None:
         return NamedTensor(stored, prefix, module, role, "unknown", 0)
@@ -189,6 +186,12 @@ def _named(name: str, stored: Stored, model: Model) -> NamedTensor | None:
     return NamedTensor(stored, prefix, module, role, kind, axis)
 
 
+def listed(checkpoint: Checkpoint, names: list[str]) -> str:
+    """Some tensors with their shapes, and how many there are."""
+    shown = [f"{n} {list(checkpoint.tensors[n].tensor.shape)}" for n in names[:MOST_SHOWN]]
+    return ", ".join(shown) + (f", … ({len(names)} in all)" if len(names) > MOST_SHOWN else "")
+
+
 def _unknown(checkpoint: Checkpoint, model: Model, caller: str, skipped: bool) -> str:
     if skipped:
         return mismatch(caller, "layers that turn", "none: the config says that they do not")
@@ -198,11 +201,10 @@ def _unknown(checkpoint: Checkpoint, model: Model, caller: str, skipped: bool) -
         if len(stored.tensor.shape) >= 2 and fnmatch.fnmatchcase(name, model.layout.pattern)
     ]
     close = [n for n in named if any(w in n.lower() for w in WORDS[2:])] or named
-    shown = ", ".join(f"{n} {list(checkpoint.tensors[n].tensor.shape)}" for n in close[:8])
-    more = f", … ({len(close)} in all)" if len(close) > 8 else ""
+    shown = listed(checkpoint, close)
     todo = 'Say which they are: names={"q": PATTERN, "k": PATTERN} or {"qkv": PATTERN}.'
     expected = "names such as q_proj and k_proj, or qkv_proj"
-    return mismatch(caller, expected, f"{shown}{more}" if shown else "no matrices", todo)
+    return mismatch(caller, expected, shown or "no matrices", todo)
 
 
 # --- heads ----------------------------------------------------------------------------------------
@@ -211,8 +213,7 @@ def _unknown(checkpoint: Checkpoint, model: Model, caller: str, skipped: bool) -
 def _attention(
     name: str, layer: int | None, heads: Heads, group: list[NamedTensor], model: Model
 ) -> AttentionTensors:
-    strange = next((n for n in group if n.kind == "unknown"), None)
-    if strange is not None:
+    if strange := next((n for n in group if n.kind == "unknown"), None):
         expected = "a weight, bias, gain or adapter"
         todo = "Weights that are packed or scaled in blocks cannot be reordered: convert before."
         raise DataError(mismatch(strange.stored.tensor.name, expected, strange.module, todo))

@@ -18,6 +18,11 @@ class Segment(NamedTuple):
     begin: int
     width: int
 
+    def turning(self, heads: Heads, times: int = 1) -> int:
+        """Where the channels that turn begin, or some times as many on the same side of it."""
+        trailing = heads.channels.part == "trailing"
+        return self.begin + (self.width - times * heads.rotated if trailing else 0)
+
 
 class NamedTensor(NamedTuple):
     """A tensor by the parts of its name."""
@@ -71,8 +76,9 @@ def segments_of(
             raise DataError(mismatch(caller, expected, f"{count} rows"))
         _fits(caller, each, heads, count // each)
         return tuple(Segment("k", i * each, each) for i in range(count // each))
-    rule = packing(model.model_type, named.module)
-    if rule is not None:  # each head of queries with something of its width
+    if (
+        rule := packing(model.model_type, named.module)
+    ) is not None:  # each head of queries with something of its width
         return _repeated(caller, count, rule, heads, heads.kv or heads.q)
     each, rest = divmod(count, heads.q)
     if rest or each != (heads.width or each):

@@ -8,9 +8,10 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.arrays.resample import METHODS, Method
-from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
+from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc._core.io import files
 from posenc._core.io.checkpoints import Stored
+from posenc.detect.convert.heads import check_name
 from posenc.detect.convert.tensor_edits import Change, Move, New
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.learned import Learned
@@ -31,10 +32,7 @@ def table_change(
         if not isinstance(spec, TableSpec):
             received = type(spec).__name__
             raise ArgumentError(mismatch(f"convert: tables[{name!r}]", "two tables", received))
-    if how not in (*METHODS, *EXTENSIONS):
-        endings = (*METHODS, *EXTENSIONS)
-        todo = suggest(how, endings)
-        raise ArgumentError(mismatch("convert: method", "one of its names", repr(how), todo))
+    check_name("convert: method", how, (*METHODS, *EXTENSIONS), optional=False)
     if isinstance(source, Learned) != isinstance(target, Learned):
         received = f"{type(source).__name__} to {type(target).__name__}"
         todo = "A computed table that was stored is learned as well: give its rows."
@@ -59,8 +57,7 @@ def _columns(name: str, stored: Stored, source: Any, target: Any) -> Move:
     if len(source.axes) == 1:
         _compare(name, stored, source, rows)
     changed = int((order != np.arange(width)).sum())
-    what = f"{changed} of {width} channels change places"
-    return Move(name, what, (rows, width, 1), order)
+    return Move(name, f"{changed} of {width} channels change places", (rows, width, 1), order)
 
 
 def _compare(name: str, stored: Stored, source: Any, rows: int) -> None:
@@ -75,10 +72,9 @@ def _compare(name: str, stored: Stored, source: Any, rows: int) -> None:
         for first in starts
     )
     if not worst <= NEAR * size:
-        expected = "the table that the source spec computes"
         received = f"a table that differs by up to {worst:.3g}"
         todo = "Channels of tables that do not hold what is claimed are not moved."
-        raise DataError(mismatch(name, expected, received, todo))
+        raise DataError(mismatch(name, "the table that the source spec computes", received, todo))
 
 
 # --- learned tables -------------------------------------------------------------------------------

@@ -134,7 +134,7 @@ def _heads(
 
     None where no weight makes them.
     """
-    total = None
+    total: np.ndarray | None = None
     for kind in ("weight", "bias", "scale", "gain", "shift"):
         for tensor in attention.tensors:
             if tensor.kind != kind or not tensor.of(part):
@@ -143,16 +143,13 @@ def _heads(
             value = _projected(tensor, stored, rng) if kind == "weight" else stored.array()
             value = value.reshape(-1, tensor.view[1])
             rows = np.stack([value[:, s.begin : s.begin + s.width] for s in tensor.of(part)])
-            if total is None and kind != "weight":
+            if kind == "weight":
+                total = rows
+            elif total is None:
                 return None
-            total = _applied(total, rows, kind)
+            else:
+                total = total * rows if kind in ("gain", "scale") else total + rows
     return total
-
-
-def _applied(total: np.ndarray | None, rows: np.ndarray, kind: str) -> np.ndarray:
-    if total is None or kind == "weight":
-        return rows
-    return total * rows if kind in ("gain", "scale") else total + rows
 
 
 def _projected(tensor: HeadTensor, stored: Stored, rng: np.random.Generator) -> np.ndarray:

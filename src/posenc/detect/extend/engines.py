@@ -67,10 +67,8 @@ def wanted_of(spec: Any, name: str, factor: float, trained: int, length: int) ->
     if name in ("none", "yarn_paper"):
         return None
     if name == "ntk":
-        base = enlarged(spec, factor)
-        return Wanted({"": spec}, frozenset({""}), base, None, length)
-    rule = RULES[name].make(factor, trained)
-    return Wanted({"": spec}, frozenset({""}), None, rule, length)
+        return Wanted({"": spec}, frozenset({""}), enlarged(spec, factor), None, length)
+    return Wanted({"": spec}, frozenset({""}), None, RULES[name].make(factor, trained), length)
 
 
 class Written(NamedTuple):
@@ -122,8 +120,7 @@ def _change(config: Mapping[str, Any], dialect: str, wanted: Wanted) -> dict[str
         theta = {} if base is None else {"rope_theta": base}
         return {**theta, "rope_scaling": scaled, **lengths}
     stated = dict(config.get("rope_parameters") or {})
-    kinds = [name for name, value in stated.items() if isinstance(value, dict)]
-    if kinds:
+    if kinds := [name for name, value in stated.items() if isinstance(value, dict)]:
         ends = {name.rsplit(".", 1)[-1] for name in wanted.changed}
         for name in kinds:
             if name in ends:
@@ -205,9 +202,9 @@ def lines_of(
                 continue
             if newest is not None and (differs := _differs("transformers", newest, wanted)):
                 notes += [differs] if name.endswith("5") else []
-                continue
-            place = f", in place of {', '.join(written.gone)}" if written.gone else ""
-            lines[f"{name}, in config.json{place}"] = json.dumps(written.change)
+            else:
+                place = f", in place of {', '.join(written.gone)}" if written.gone else ""
+                lines[f"{name}, in config.json{place}"] = json.dumps(written.change)
         if newest is not None:
             more, missing = _servers(newest, wanted)
             lines |= more
@@ -233,8 +230,7 @@ def _servers(written: Written, wanted: Wanted) -> tuple[dict[str, str], list[str
         ("vLLM", "--hf-overrides", "--max-model-len"),
         ("SGLang", "--json-model-override-args", "--context-length"),
     ):
-        why = _differs(engine, written, wanted)
-        if why:
+        if why := _differs(engine, written, wanted):
             notes.append(why)
         elif part and engine == "SGLang":
             notes.append(NESTED)

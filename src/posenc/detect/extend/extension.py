@@ -112,13 +112,12 @@ class Extension(Displayed):
             for layer in self.layers
         }
         specs = {n.name: c.spec if (c := chosen[n.name]) else n.baseline.spec for n in self.layers}
-        changed = {n for n, option in chosen.items() if option is not None}
-        first = next((option for option in chosen.values() if option is not None), None)
+        changed = {n: option for n, option in chosen.items() if option is not None}
+        first = next(iter(changed.values()), None)
         if first is None or name == "none":
             return Wanted(specs, frozenset(), None, None, self.length)
-        scaling = None
-        if first.base is None:
-            scaling = next(s for s in first.spec.scalings if s.stretches)
+        rules = (s for s in first.spec.scalings if s.stretches)
+        scaling = next(rules) if first.base is None else None
         return Wanted(specs, frozenset(changed), first.base, scaling, self.length)
 
     def switches(self, rule: str | None = None) -> str:
@@ -158,8 +157,7 @@ class Extension(Displayed):
             raise ArgumentError(mismatch("extend", "a config to write", "none", todo))
         for everywhere in (False, True):
             for dialect in ("hf5", "hf4"):
-                wanted = self.wanted(rule, everywhere=everywhere)
-                written = patched(self.source, dialect, wanted)
+                written = patched(self.source, dialect, self.wanted(rule, everywhere=everywhere))
                 if written is not None:
                     return written.config
         expected = "a rule that a config of transformers can say"

@@ -78,8 +78,11 @@ def belongs(stated: float | None, own: Any) -> bool:
 
 def check_numbers(to: Any, factor: Any, trained: Any) -> None:
     """Raise `ArgumentError` where a length is no integer, or the factor no number."""
-    kinds = {"to": (to, Integral), "factor": (factor, Real), "trained": (trained, Integral)}
-    for name, (value, kind) in kinds.items():
+    for name, value, kind in (
+        ("to", to, Integral),
+        ("factor", factor, Real),
+        ("trained", trained, Integral),
+    ):
         if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
             expected = "an integer" if kind is Integral else "a number"
             raise ArgumentError(mismatch(f"extend_context: {name}", expected, repr(value)[:80]))

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from posenc._core.errors import ArgumentError, PosencError, mismatch
 from posenc.detect.extend.lengths import belongs
-from posenc.detect.extend.rules import RULES, Baseline, Effect, effect, enlarged, smallest_factor
+from posenc.detect.extend.rules import (
+    RULES,
+    Baseline,
+    Effect,
+    ExtendingRule,
+    effect,
+    enlarged,
+    smallest_factor,
+)
 
 OFFERED = ("none", "linear", "ntk", "dynamic", "yarn", "llama3")
 
@@ -87,14 +96,13 @@ def layer_extension(name: str, baseline: Baseline, length: int, *, window: bool)
 
 def _option(maker: _Maker, baseline: Baseline, length: int) -> TriedRule:
     smallest = smallest_factor(baseline, length, maker.make)
-    spec, factor, base = maker.make(maker.factor), maker.factor, None
+    spec, factor = maker.make(maker.factor), maker.factor
     if maker.name == "base":
         if smallest is None:
             expected = "a base with which no pair meets an unseen angle"
             raise ArgumentError(mismatch("larger base", expected, "none up to a factor of 2**20"))
         spec, factor = maker.make(smallest), smallest
-    if maker.name in ("base", "ntk"):
-        base = spec.base
+    base = spec.base if maker.name in ("base", "ntk") else None
     numbers = effect(baseline, spec, length)
     return TriedRule(maker.name, maker.label, spec, factor, base, smallest, numbers)
 
@@ -123,29 +131,30 @@ def _makers(baseline: Baseline, length: int) -> list[_Maker]:
                 s.replace(factor=own.factor * factor) if s is own else s for s in spec.scalings
             )
             magnitude = spec.magnitude
-            if belongs(
-                magnitude.attention_factor, own
-            ):  # stated for the trained factor, so it goes with it
+            # Stated for the trained factor, so it goes with it.
+            if belongs(magnitude.attention_factor, own):
                 asked = own.replace(factor=own.factor * factor).attention_factor()
                 magnitude = magnitude.replace(attention_factor=asked)
             return spec.replace(scaling=changed, magnitude=magnitude)
 
-        label = f"{type(own).__name__}, larger factor"
-        return [unchanged, _Maker("given", label, grown, larger)]
+        return [unchanged, _Maker("given", f"{type(own).__name__}, larger factor", grown, larger)]
 
     def with_base(factor: float) -> Any:
         return spec.replace(base=enlarged(spec, factor))
 
-    rows = [unchanged]
-    for name in OFFERED[1:]:
-        rule = RULES[name]
+    def scaled(rule: ExtendingRule, factor: float) -> Any:
+        return spec.replace(scaling=(*spec.scalings, rule.make(factor, trained)))
 
-        def scaled(factor: float, rule: Any = rule) -> Any:
-            return spec.replace(scaling=(*spec.scalings, rule.make(factor, trained)))
-
-        rows.append(_Maker(name, rule.label, grown, with_base if name == "ntk" else scaled))
-    rows.append(_Maker("base", "larger base, trained further", grown, with_base))
-    return rows
+    rows = [
+        _Maker(
+            name,
+            RULES[name].label,
+            grown,
+            with_base if name == "ntk" else functools.partial(scaled, RULES[name]),
+        )
+        for name in OFFERED[1:]
+    ]
+    return [unchanged, *rows, _Maker("base", "larger base, trained further", grown, with_base)]
 
 
 def recommended(
@@ -164,9 +173,8 @@ def recommended(
     ranks = {}
     for name in dict.fromkeys(o.name for layer in stretched for o in layer.options):
         options = [option for layer in stretched if (option := layer.option(name))]
-        if len(options) < len(stretched) or name in {"base", "dynamic"}:
-            continue
-        if not any(option.effect.unseen for option in options):
+        everywhere = len(options) == len(stretched) and name not in {"base", "dynamic"}
+        if everywhere and not any(option.effect.unseen for option in options):
             lost = sum(option.effect.lost for option in options)
             ranks[name] = lost, max(option.effect.change for option in options), options[0].label
     if not ranks:

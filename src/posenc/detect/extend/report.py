@@ -115,28 +115,27 @@ def described(extension: Extension, rule: str | None = None) -> dict[str, Any]:
     """The same as plain JSON types."""
     chosen = extension.rule if rule is None else rule
     words, remarks = extension.written(chosen) if chosen else ({}, ())
-    layers = [
-        {
-            "layer": layer.name,
-            "spec": layer.baseline.spec.to_dict(),
-            "pairs": layer.baseline.steps.size,
-            "slow": int(layer.baseline.slow.sum()),
-            "fast": int(layer.baseline.fast.sum()),
-            "rules": [
-                {"rule": option.name}
-                | {key: getattr(option, key) for key in ("factor", "base", "smallest")}
-                | dataclasses.asdict(option.effect)
-                | {"spec": option.spec.to_dict()}
-                for option in (() if layer.window else layer.options)
-            ],
-            "window": layer.window,
-            "left_out": layer.left_out,
-        }
-        for layer in extension.layers
-    ]
     return {
         **{key: getattr(extension, key) for key in ("model", "trained", "length")},
-        "layers": layers,
+        "layers": [
+            {
+                "layer": layer.name,
+                "spec": layer.baseline.spec.to_dict(),
+                "pairs": layer.baseline.steps.size,
+                "slow": int(layer.baseline.slow.sum()),
+                "fast": int(layer.baseline.fast.sum()),
+                "rules": [
+                    {"rule": option.name}
+                    | {key: getattr(option, key) for key in ("factor", "base", "smallest")}
+                    | dataclasses.asdict(option.effect)
+                    | {"spec": option.spec.to_dict()}
+                    for option in (() if layer.window else layer.options)
+                ],
+                "window": layer.window,
+                "left_out": layer.left_out,
+            }
+            for layer in extension.layers
+        ],
         "recommended": extension.rule or None,
         "reasons": list(extension.reasons),
         "rule": chosen or None,

@@ -17,7 +17,6 @@ from posenc.detect.contract.comparison import turns
 from posenc.detect.contract.comparison.calls import AGAIN, DENSE, FIRST, called, scattered
 from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.comparison.fields import changed, effect, value_of, variants, words
-from posenc.detect.contract.comparison.turns import ROOM, PairTurns
 from posenc.detect.contract.comparison.why import HALVES, rounded_to, why
 from posenc.detect.contract.contract import Check, Part
 from posenc.detect.contract.sides.side import CannotSay, Implementation
@@ -124,14 +123,13 @@ class _Rotation:
         rows = [*self.rows, *missing]
         if not {row.field for row in rows} & {"pairing", "heads"}:  # nothing else can be told then
             rows = [*self.rows, *why(self.fitted or self.spec, calls, self.others), *missing]
-        changed_shape = again.values.shape != calls[0].values.shape
-        first = np.inf if changed_shape else calls[0].values
-        off = np.abs(again.values - first).max(axis=1)
+        alike = again.values.shape == calls[0].values.shape
+        off = np.abs(again.values - (calls[0].values if alike else np.inf)).max(axis=1)
         if np.any(off > 1e-6):  # false for NaN, which is told already
             size = turns.begins(off, again.first)
             rows.append(Difference("state", "the same after other calls", "others", *size))
-        lengths = dict.fromkeys(call.length for call in calls) if self.spec.needs_length else ()
-        if lengths:
+        if self.spec.needs_length:
+            lengths = dict.fromkeys(call.length for call in calls)
             reach = f"in sequences of {', '.join(f'{length:,}' for length in lengths)}, {reach}"
         heads = f"{MANY} heads" if self.method == "rotate" else "one head"
         return rows, f", {calls[0].values.shape[1]} pairs of {heads} as {self.code.dtype}, {reach}"
@@ -149,7 +147,7 @@ class _Rotation:
         span = f"of sequences of {' and '.join(map(str, lengths))}" if spec.needs_length else ""
         return rows, f", {count} numbers {span or 'at every length'}"
 
-    def _turned(self, places: np.ndarray) -> PairTurns:
+    def _turned(self, places: np.ndarray) -> turns.PairTurns:
         length = int(places.max()) + 1
         width = int(getattr(self.code.code, "head_dim", 0) or self.spec.dim)
         heads = MANY if len(places) < 128 else HEADS if len(places) <= FIRST else 1
@@ -171,7 +169,7 @@ class _Rotation:
             size = (*turns.begins(left.max(axis=0), line), "a rotated query")
             text = f"otherwise in {numbers} of {len(left)}"
             self.rows.append(Difference("heads", "turned alike", text, *size))
-        return PairTurns(places, values, length, self.code.dtype, rotated=True)
+        return turns.PairTurns(places, values, length, self.code.dtype, rotated=True)
 
     def _fitted(self, spec: RotarySpec, left: np.ndarray) -> RotarySpec:
         """The spec with the pairing and width that fit; what is unlike its own is noted."""
@@ -184,7 +182,7 @@ class _Rotation:
             self.rows.append(Difference(field, words(mine), words(theirs), *size))
         return spec
 
-    def _cosines(self, places: np.ndarray) -> PairTurns:
+    def _cosines(self, places: np.ndarray) -> turns.PairTurns:
         length, pairs = int(places.max()) + 1, self.spec.pairs
         answer = self.code.ask("cos_sin", places, part=self.part, length=length)
         cos, sin = (t.reshape(-1, t.shape[-1]) for t in answer)
@@ -194,13 +192,12 @@ class _Rotation:
         values = cos + 1j * sin
         if cos.shape[-1] != pairs:
             # A channel each: halves, neighbours, or as the spec has them; the first call tells.
-            first_call = self.layout is None
-            for layout in self._layouts(cos.shape[-1]) if first_call else [self.layout]:
+            for layout in self._layouts(cos.shape[-1]) if self.layout is None else [self.layout]:
                 first, second = (values[:, channels] for channels in layout)
                 if np.array_equal(first, second, equal_nan=True):
                     self.layout, values = layout, first
                     break
-        return PairTurns(places, values, length, self.code.dtype)
+        return turns.PairTurns(places, values, length, self.code.dtype)
 
     def _layouts(self, width: int) -> list[Any]:
         index, ends = np.arange(width), np.array(self.spec.channels.channels(self.spec.dim)).T
@@ -268,7 +265,7 @@ def _rows(spec: Any, places: np.ndarray, theirs: np.ndarray, dtype: str) -> list
         return [Difference("dim", f"{mine.shape[1]} columns", f"shape {theirs.shape}", what="rows")]
     off = np.abs(theirs - mine).max(axis=1)
     bounds = row_bounds(spec, places[:, None], mine)
-    room = ROOM * bounds[dtype] if bounds else 1e-4 * max(1.0, float(np.abs(mine).max()))
+    room = turns.ROOM * bounds[dtype] if bounds else 1e-4 * max(1.0, float(np.abs(mine).max()))
     room = np.broadcast_to(room, off.shape)
     if np.all(off <= room):
         return []

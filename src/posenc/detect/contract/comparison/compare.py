@@ -271,12 +271,8 @@ def _at(parts: Sequence[Part], layer: int) -> Part | None:
 
 def _layers(layers: Sequence[int]) -> str:
     """Layers in words, as ranges."""
-    runs: list[list[int]] = []
-    for layer in layers:
-        if runs and layer == runs[-1][-1] + 1:
-            runs[-1].append(layer)
-        else:
-            runs.append([layer])
-    ranges = [str(r[0]) if len(r) == 1 else f"{r[0]}–{r[-1]}" for r in runs]
+    numbers = np.array(layers, dtype=np.int64)
+    runs = np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1)
+    ranges = [str(r[0]) if len(r) == 1 else f"{r[0]}–{r[-1]}" for r in runs if len(r)]
     shown = ", ".join(ranges[:6]) + (", …" if len(ranges) > 6 else "")
     return f"layer{'' if len(layers) == 1 else 's'} {shown}"

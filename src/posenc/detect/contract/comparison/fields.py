@@ -9,19 +9,18 @@ from __future__ import annotations
 import dataclasses
 import math
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Literal
 
 import numpy as np
 
 from posenc import functional
-from posenc._core.errors import PosencError
 from posenc._core.numeric.ladder import LADDERS, Ladder
 from posenc._core.spec.brief import brief
 from posenc._core.spec.spec import Spec, Value
 from posenc.detect.contract.checks import alike, records
 from posenc.detect.contract.comparison.calls import DENSE, NEAR
-from posenc.detect.contract.comparison.turns import PairTurns, begins, expected, probes
+from posenc.detect.contract.comparison.turns import PairTurns, attempt, begins, expected, probes
 from posenc.detect.contract.contract import Part
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
@@ -135,7 +134,7 @@ def changed(a: Spec, b: Spec) -> list[tuple[str, Any, Any, Spec | None]]:
         return [("type", a, b, None)]
     differing = []
     for path, mine, other in sorted(_paths(a, b), key=lambda row: _rank(row[0])):
-        swapped = _attempt(_with, b, path, mine)
+        swapped = attempt(_with, b, path, mine)
         if swapped is None or not _same(swapped, theirs):
             differing.append((".".join(map(str, path)), mine, other, swapped))
     # Two fields may make a difference only together: then each is named.
@@ -168,13 +167,6 @@ def _with(spec: Any, path: tuple[str | int, ...], value: Any) -> Any:
     return dataclasses.replace(spec, **{name: _with(getattr(spec, name), path[1:], value)})
 
 
-def _attempt(make: Callable[..., Any], *arguments: Any, **fields: Any) -> Any:
-    try:
-        return make(*arguments, **fields)
-    except (PosencError, ArithmeticError):
-        return None
-
-
 def value_of(spec: Any, field: str) -> str:
     """A field in words, by its path."""
     for name in field.split("."):
@@ -191,14 +183,13 @@ def variants(spec: Spec) -> Iterator[tuple[str, str, Spec]]:
     if isinstance(spec, RoPE):
         yield from _scalings(spec)
     for path, value, text in _changes(spec):
-        candidate = _attempt(_with, spec, path, value)
-        if candidate is not None:
+        if (candidate := attempt(_with, spec, path, value)) is not None:
             yield ".".join(map(str, path)), text, candidate
 
 
 def _scalings(spec: RoPE) -> Iterator[tuple[str, str, Spec]]:
     def candidate(*scaling: Any) -> Any:
-        return _attempt(spec.replace, scaling=scaling)
+        return attempt(spec.replace, scaling=scaling)
 
     for index, scaling in enumerate(spec.scalings):
         rest = tuple(s for i, s in enumerate(spec.scalings) if i != index)
@@ -206,15 +197,14 @@ def _scalings(spec: RoPE) -> Iterator[tuple[str, str, Spec]]:
         yield "scaling", f"{name} left out", candidate(*rest)
         if scaling.needs_length:
             for length, text in zip(LENGTHS, ("short", "long"), strict=True):
-                fixed = _attempt(spec.at, length)
-                if fixed is not None:
+                if (fixed := attempt(spec.at, length)) is not None:
                     yield "scaling", f"{name} as for a {text} sequence, at every length", fixed
         # Turns within a length are length * f / (2 pi); code has left the 2 pi out.
         for low, high in (("low_freq_factor", "high_freq_factor"), ("beta_slow", "beta_fast")):
             if hasattr(scaling, low):
                 for unit, text in ((2 * math.pi, "1 / f"), (1 / (2 * math.pi), "4 pi**2 / f")):
                     counted = {k: getattr(scaling, k) / unit for k in (low, high)}
-                    other = _attempt(scaling.replace, **counted)
+                    other = attempt(scaling.replace, **counted)
                     yield (
                         f"scaling.{low}",
                         f"turns of wavelengths that are {text}",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,8 +75,7 @@ def allowed(spec: RotarySpec, seen: PairTurns, size: Any) -> np.ndarray:
     """What counts as no difference, (P, pairs): the bounds of a contract, `ROOM` times."""
     frequencies = frequencies_of(spec, seen.length)
     start = getattr(getattr(spec, "arrangement", None), "start", 0)
-    angles = (seen.first[:, None] + start) * frequencies
-    bounds = tolerances.of_angles(angles, frequencies, size)
+    bounds = tolerances.of_angles((seen.first[:, None] + start) * frequencies, frequencies, size)
     if seen.rotated:
         bounds = tolerances.of_turned(bounds, size)
     return ROOM * bounds[seen.dtype]
@@ -134,7 +133,7 @@ def _pairings(spec: RotarySpec, width: int) -> Iterator[RotarySpec]:
     outputs = sorted(("same", "half"), key=lambda word: word != channels.output)
     for dim, *words in itertools.product((spec.dim, *others), orders, parts, outputs):
         changes = dict(zip(("order", "part", "output"), words, strict=True))
-        candidate = attempt(spec, pairing=channels.replace(**changes, blocks=()), dim=dim)
+        candidate = attempt(spec.replace, pairing=channels.replace(**changes, blocks=()), dim=dim)
         if candidate is not None:
             yield candidate
 
@@ -175,11 +174,11 @@ def frequencies_of(spec: RotarySpec, length: int) -> np.ndarray:
     return rows if rows.ndim == 1 else np.abs(rows).sum(axis=0)
 
 
-def attempt(spec: RotarySpec, **changes: Any) -> RotarySpec | None:
-    """The spec with other fields, or None where that cannot be."""
+def attempt(make: Callable[..., Any], *arguments: Any, **fields: Any) -> Any:
+    """What a spec makes, such as one with other fields, or None where that cannot be."""
     try:
-        return spec.replace(**changes)
-    except PosencError:
+        return make(*arguments, **fields)
+    except (PosencError, ArithmeticError):
         return None
 
 

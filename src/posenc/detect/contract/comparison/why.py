@@ -16,7 +16,6 @@ from posenc.detect.contract.comparison import turns
 from posenc.detect.contract.comparison.calls import FIRST, NEAR
 from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.comparison.fields import value_of, variants, words
-from posenc.detect.contract.comparison.turns import PairTurns
 from posenc.detect.contract.tolerances import ROUNDING
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
@@ -30,7 +29,9 @@ Candidate = tuple[str, str, str, RotarySpec | np.ndarray | None]
 
 
 def why(
-    spec: RotarySpec, calls: Sequence[PairTurns], others: Sequence[tuple[str, RotarySpec]] = ()
+    spec: RotarySpec,
+    calls: Sequence[turns.PairTurns],
+    others: Sequence[tuple[str, RotarySpec]] = (),
 ) -> list[Difference]:
     """The fields in which numbers differ from a spec; what explains the others comes first.
 
@@ -43,7 +44,7 @@ def why(
         if seen.values.shape != wanted.shape:
             width = 2 * seen.values.shape[-1]
             rows.append(Difference("dim", str(spec.dim), f"{width} channels that turn"))
-            candidate = turns.attempt(spec, dim=width)
+            candidate = turns.attempt(spec.replace, dim=width)
             if candidate is None or candidate.pairs != width // 2:
                 break
             spec, wanted = candidate, turns.expected(candidate, seen)
@@ -91,7 +92,7 @@ def rounded_to(values: np.ndarray, bits: int) -> bool:
     return bool(np.all(mantissa * 2.0**bits % 1 == 0))
 
 
-def _factor(spec: RotarySpec, seen: PairTurns, wanted: np.ndarray) -> Difference | None:
+def _factor(spec: RotarySpec, seen: turns.PairTurns, wanted: np.ndarray) -> Difference | None:
     sizes, room = np.abs(seen.values), 8 * ROUNDING[seen.dtype] + 1e-6
     off = np.abs(sizes - np.abs(wanted)).max(axis=1)
     ours, theirs = float(np.abs(wanted).max()), float(np.median(sizes))
@@ -122,7 +123,10 @@ def _factor(spec: RotarySpec, seen: PairTurns, wanted: np.ndarray) -> Difference
 
 
 def _named(
-    spec: RotarySpec, seen: PairTurns, wrong: np.ndarray, others: Sequence[tuple[str, RotarySpec]]
+    spec: RotarySpec,
+    seen: turns.PairTurns,
+    wrong: np.ndarray,
+    others: Sequence[tuple[str, RotarySpec]],
 ) -> tuple[tuple[str, str, str], RotarySpec | None]:
     """The one change under which a spec gives these numbers, and the spec with it, if it is one."""
     chosen = np.isin(seen.first, NEAR) | (np.cumsum(wrong) <= 8) & wrong
@@ -131,8 +135,7 @@ def _named(
     for field, ours, theirs, candidate in _candidates(spec, some, others):
         if candidate is not None and turns.same_turns(spec, some, candidate):
             return (field, ours, theirs), candidate if isinstance(candidate, RotarySpec) else None
-    received = _counted(spec, seen.rows(wrong))
-    if received:
+    if received := _counted(spec, seen.rows(wrong)):
         return ("positions", "position p", received), None
     some_of_them = wrong.mean() <= 0.5 or len(wrong) > FIRST or bool(seen.order)
     if some_of_them or seen.positions.ndim > 1:
@@ -149,14 +152,14 @@ def _named(
 
 
 def _candidates(
-    spec: RotarySpec, seen: PairTurns, others: Sequence[tuple[str, RotarySpec]]
+    spec: RotarySpec, seen: turns.PairTurns, others: Sequence[tuple[str, RotarySpec]]
 ) -> Iterator[Candidate]:
     for name, other in others:
         yield "layers", "its own encoding", f"that of {name}", other
     for name, other in others:
         if isinstance(spec, RoPE) and isinstance(other, RoPE) and other.scaling != spec.scaling:
             text = f"{words(other.scaling)}, as in {name}"
-            candidate = turns.attempt(spec, scaling=other.scaling)
+            candidate = turns.attempt(spec.replace, scaling=other.scaling)
             yield "scaling", value_of(spec, "scaling"), text, candidate
     plain = seen.positions.ndim == 1
     if plain:
@@ -178,7 +181,7 @@ def _candidates(
             yield field, ours, text, np.exp(1j * seen.first[:, None] * other_)
 
 
-def _counted(spec: RotarySpec, wrong: PairTurns) -> str:
+def _counted(spec: RotarySpec, wrong: turns.PairTurns) -> str:
     """Where positions are counted otherwise: rounded, wrapped, or held at a last one."""
     received = []
     if wrong.positions.ndim > 1 or not isinstance(spec, RoPE):
@@ -192,7 +195,9 @@ def _counted(spec: RotarySpec, wrong: PairTurns) -> str:
     return "; ".join(received) + (f"; and so at {more:,} others" if more else "")
 
 
-def _position(spec: RotarySpec, position: int, row: np.ndarray, seen: PairTurns) -> int | None:
+def _position(
+    spec: RotarySpec, position: int, row: np.ndarray, seen: turns.PairTurns
+) -> int | None:
     """The position whose angles these are, of those not much farther."""
     frequencies = turns.frequencies_of(spec, seen.length)
     best, least = 0, math.inf
@@ -208,7 +213,7 @@ def _position(spec: RotarySpec, position: int, row: np.ndarray, seen: PairTurns)
 # --- frequencies that no field gives, but code had ------------------------------------------------
 
 
-def _rebuilt(spec: RoPE, seen: PairTurns) -> Iterator[Candidate]:
+def _rebuilt(spec: RoPE, seen: turns.PairTurns) -> Iterator[Candidate]:
     """Another base or width, worked out from the second pair, which most scalings leave alone."""
     if spec.ladder.spacing != "geometric" or isinstance(spec.base, tuple):
         return
@@ -223,12 +228,12 @@ def _rebuilt(spec: RoPE, seen: PairTurns) -> Iterator[Candidate]:
         tail = "" if scaling == spec.scaling else ", without the scaling"
         if abs(width - round(width)) < 1e-3 and round(width) > 0:
             ladder = spec.ladder.replace(denominator=round(width) / 2)
-            candidate = turns.attempt(spec, ladder=ladder, scaling=scaling)
+            candidate = turns.attempt(spec.replace, ladder=ladder, scaling=scaling)
             yield "dim", str(spec.dim), f"frequencies of a width of {round(width)}{tail}", candidate
         for digits in (1, 2, 3, 4, 6, 9):
             rounded = float(f"{base:.{digits - 1}e}")
             if 1 < rounded < 1e15:
-                candidate = turns.attempt(spec, base=rounded, scaling=scaling)
+                candidate = turns.attempt(spec.replace, base=rounded, scaling=scaling)
                 yield "base", words(spec.base), f"{words(rounded)}{tail}", candidate
 
 

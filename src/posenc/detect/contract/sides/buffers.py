@@ -82,11 +82,10 @@ def _chosen(part: Part, buffers: list[Buffer], names: Sequence[str]) -> list[Buf
     inner = part.name.partition(", ")[2] if part.layers is None else ""
     if inner and not any(word in one.path for one in left for word in inner.split()[-1:]):
         raise CannotSay(f"nothing in it that is known is named after {inner}")
-    others = [re.split(r"[.: ,]", name)[0] for name in names]
-    others = [name for name in others if name != words[0]]
+    others = {re.split(r"[.: ,]", name)[0] for name in names} - {words[0]}
     elsewhere = [one for one in left if any(name in one.path.lower() for name in others)]
-    left = inside or [one for one in left if one not in elsewhere] or left
-    left = [one for one in left if _acts_in(part, one)]
+    close = inside or [one for one in left if one not in elsewhere] or left
+    left = [one for one in close if _acts_in(part, one)]
     if not left:
         raise CannotSay("nothing in it is known to stand for these layers")
     spec: Any = part.spec
@@ -101,9 +100,8 @@ def _chosen(part: Part, buffers: list[Buffer], names: Sequence[str]) -> list[Buf
         rows = next((shape[0] for shape in spec.shapes.values()), part.length)
         alike = [one for one in alike if one.code.shape[0] == rows]
     general = len(names) < 2 or part.layers is not None or "attention" in words[-1]
-    named = part.kind == "rotary" and general
-    named = named or bool(inside) or bool({"embeddings", "spec", "text"} & {*words})
-    if (several or not named) and not alike:
+    named = inside or {"embeddings", "spec", "text"} & {*words}
+    if (several or not (named or (part.kind == "rotary" and general))) and not alike:
         raise CannotSay(f"none of {', '.join(one.path for one in left[:4])} has its size")
     if part.kind != "rotary":  # stages have sizes of their own
         return alike or left

@@ -33,10 +33,9 @@ def counted(torch: Any) -> Iterator[None]:
         if built > MOST_BUILT:
             raise ValueError(f"it has more than {MOST_BUILT:,} modules and tensors")
 
-    kinds = ("module", "parameter", "buffer")
     hooks = torch.nn.modules.module
     with contextlib.ExitStack() as stack:
-        for kind in kinds:
+        for kind in ("module", "parameter", "buffer"):
             register = getattr(hooks, f"register_module_{kind}_registration_hook")
             stack.callback(register(count).remove)
         yield

@@ -17,8 +17,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, DataError, DependencyError, mismatch
 from posenc._core.guard import foreign, offline
-from posenc._core.io.checkpoints import open_store
-from posenc._core.io.checkpoints.config_json import load
+from posenc._core.io.checkpoints import load, open_store
 from posenc.detect.contract.checks import ruled
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.make import parts_of
@@ -36,7 +35,7 @@ from posenc.detect.contract.sides.buffers import (
 )
 from posenc.detect.contract.sides.building import counted, without_code
 from posenc.detect.contract.sides.forwards import unused_modules
-from posenc.detect.contract.sides.side import CannotSay, Comparand, Implementation
+from posenc.detect.contract.sides.side import CannotSay, Comparand, Implementation, numbers_of
 from posenc.detect.explain import from_hf, to_hf
 from posenc.encodings.rotary.base import RotarySpec
 
@@ -78,7 +77,7 @@ def _tensors(module: Any, path: str, name: str) -> Iterator[Buffer | str]:
 
     own = {**vars(module), **dict(module.named_buffers(recurse=False))}
     tensors = {key: t for key, t in own.items() if isinstance(t, torch.Tensor)}
-    numbers = {key: _numpy(t) for key, t in tensors.items() if not t.is_meta}
+    numbers = {key: numbers_of(t) for key, t in tensors.items() if not t.is_meta}
     # Modules that differ in code answer otherwise from the same numbers.
     settings = [repr(v) for v in own.values() if isinstance(v, (float, tuple, list))]
     unlike = type(module), own.get("forward"), *settings, digest_of(*numbers.values())
@@ -91,11 +90,6 @@ def _tensors(module: Any, path: str, name: str) -> Iterator[Buffer | str]:
         elif COSINES.search(key):
             values = complex_of(key, numbers) if key in numbers else None
             yield where if values is None else cosines(where, values)
-
-
-def _numpy(tensor: Any) -> np.ndarray:
-    tensor = tensor.detach().cpu()
-    return np.asarray(tensor if tensor.is_complex() else tensor.double())
 
 
 def _module(module: Any, layer: str, path: str) -> Any:
@@ -205,8 +199,10 @@ def _biases(module: Any, path: str) -> Iterator[Buffer]:
         embedding = torch.nn.Embedding(*shape)
         embedding.weight.data = torch.from_numpy(values).float()
         fresh._modules["relative_attention_bias"] = embedding
-    settings = sorted((k, v) for k, v in vars(module).items() if type(v) in (int, float, bool, str))
-    settings = [(key, value) for key, value in settings if key not in ("layer_idx", "training")]
+    settings = sorted(
+        (key, value) for key, value in vars(module).items()
+        if type(value) in (int, float, bool, str) and key not in ("layer_idx", "training")
+    )  # fmt: skip
     code = SimpleNamespace(bias=bias, params={"weight": values})
     yield Buffer(path, "", shape[1], code, "bias", (type(module), shape, *settings))
 
@@ -314,9 +310,8 @@ def materialise(model: Any) -> None:
         index = getattr(module, "_create_relative_position_index", None)
         if "relative_position_index" in keys and index is not None:
             module.relative_position_index = index()
-        if not any(kind.search(key) for key in keys for kind in (FREQUENCIES, COSINES)):
-            continue
-        if sum(buffer.numel() for buffer in module.buffers(recurse=False)) > MOST:
+        computed = any(kind.search(key) for key in keys for kind in (FREQUENCIES, COSINES))
+        if not computed or sum(buffer.numel() for buffer in module.buffers(recurse=False)) > MOST:
             continue
         try:
             fresh = type(module)(module.config)

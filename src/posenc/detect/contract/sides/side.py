@@ -74,7 +74,7 @@ class Implementation:
             with foreign(f"a call of {self.name}"):
                 answer = self.methods[method](*map(self._array, arguments), **more)
                 several = isinstance(answer, (tuple, list)) and hasattr(answer[0], "shape")
-                numbers = [_numbers(each) for each in (answer if several else (answer,))]
+                numbers = [numbers_of(each) for each in (answer if several else (answer,))]
         except (CannotSay, MemoryError):
             raise
         except NotImplementedError as error:
@@ -119,7 +119,7 @@ def _meant(code: Callable[..., Any]) -> Sequence[str]:
     return () if names else ("frequencies",)
 
 
-def _numbers(answer: Any) -> np.ndarray:
+def numbers_of(answer: Any) -> np.ndarray:
     """An array of any library, in double precision."""
     if hasattr(answer, "detach"):
         answer = answer.detach().to("cpu")

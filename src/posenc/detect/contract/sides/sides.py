@@ -84,8 +84,7 @@ def _of_text(text: str, name: str) -> Comparand:
         return of_folder(text.removeprefix(FOLDER), name)
     if text.startswith(ENGINE):
         return of_engine(text.removeprefix(ENGINE), name)
-    path = Path(text)
-    if text and path.exists():
+    if text and (path := Path(text)).exists():
         if path.name.endswith(ENDINGS) and not _is_contract(path):
             return of_checkpoint(path, name)
         return _description(path, name)
