@@ -145,11 +145,10 @@ def _extremes(
         return low, high, np.add.reduceat(values, bounds[:-1]) / np.diff(bounds)
     spread = (np.arange(DRAWN) * GOLDEN) % 1.0
     spread[:2] = 0.0, 1.0 - 1e-9  # the ends, so that a slow wave reaches them
-    per_pixel = count / pixels
     extremes = np.empty((3, pixels))
     for begin in range(0, pixels, BLOCK // DRAWN):
         k = np.arange(begin, min(begin + BLOCK // DRAWN, pixels))
-        index = start + np.floor((k[:, None] + spread) * per_pixel).astype(np.int64)
+        index = start + np.floor((k[:, None] + spread) * (count / pixels)).astype(np.int64)
         values = table.values(index.reshape(-1), dims).reshape(index.shape)
         extremes[:, k] = values.min(axis=1), values.max(axis=1), values.mean(axis=1)
     return extremes[0], extremes[1], extremes[2]

@@ -106,10 +106,7 @@ def tile_of(
     pieces = [_half(view, half, size) for half, size in shares(halves, columns)]
     values = np.concatenate([piece[0] for piece in pieces], axis=1)
     picked = np.concatenate([piece[1] for piece in pieces])
-    shown_gain = (
-        np.ones(len(picked)) if view.method != "gain" else gain(view.pixels_per_wave(picked))
-    )
-    hidden = view.pixels_per_wave(shown) < FADE
+    per_wave = view.pixels_per_wave(picked)
     drawn = Tile(
         values=values,
         positions=(start, stop),
@@ -118,10 +115,10 @@ def tile_of(
         places=start + np.floor((np.arange(rows) + 0.5) * ((stop - start) / rows)).astype(np.int64),
         columns=picked,
         order=order,
-        gain=shown_gain,
-        blank=0 if view.method == "exact" else int(hidden.sum()),
+        gain=gain(per_wave) if view.method == "gain" else np.ones(len(picked)),
+        blank=int((view.pixels_per_wave(shown) < FADE).sum()) if view.method != "exact" else 0,
         per_pixel=((stop - start) / rows, len(shown) / len(picked)),
-        boundaries=_boundaries(view.pixels_per_wave(picked) < FADE) if rows < stop - start else (),
+        boundaries=_boundaries(per_wave < FADE) if rows < stop - start else (),
         method=view.method,
         limit=limit_of(table, values),
         caption=(),

@@ -1,7 +1,7 @@
 """What the page can draw: nothing here knows an encoding, and nothing there knows a formula.
 
-Each class is one shape of picture or of text. Arrays stay arrays until `protocol.pack` names them;
-every number and every word that a person reads is made before it gets here.
+Each class is one shape of picture or of text. Arrays stay arrays until `protocol.Envelope` names
+them; every number and every word that a person reads is made before it gets here.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ class Head(NamedTuple):
 
 
 class Envelope:
-    """A header as JSON, with the arrays it names."""
+    """A header of plain types, dataclasses and arrays as JSON, with the arrays it names."""
 
     def __init__(self, header: Mapping[str, Any]) -> None:
         self.arrays: dict[str, np.ndarray] = {}
@@ -144,11 +144,6 @@ def _joined(text: str, name: str, arrays: Mapping[str, np.ndarray]) -> bytes:
     header = f"{text[:-1]}{',' if len(text) > 2 else ''}{last[1:]}".encode()
     header += b" " * (-(len(header) + 4) % 8)
     return b"".join((struct.pack("<I", len(header)), header, *pieces))
-
-
-def pack(header: Mapping[str, Any]) -> bytes:
-    """A header of plain types, dataclasses and arrays as the bytes that `unpack` reads."""
-    return Envelope(header).whole()
 
 
 def unpack(data: bytes) -> Message:

@@ -241,6 +241,5 @@ def _caption(picture: RotationView) -> tuple[str, ...]:
 
 def rows(data: Any) -> Table:
     """The numbers of a .csv."""
-    columns = np.stack([scores.values for scores in data.scores], axis=1)
-    names = (scores.label for scores in data.scores)
-    return matrix("offset", data.offsets, names, columns)
+    columns = {scores.label: scores.values for scores in data.scores}
+    return matrix("offset", data.offsets, columns, np.stack([*columns.values()], axis=1))

@@ -109,7 +109,7 @@ def _beside(sheet: Sheet, data: Any, most: int) -> None:
         panels = _panels(sheet, place * (most + GAP), most)
         paint_stretch(sheet, *panels, side)
         sheet.heading(panels[0], name, weight="bold")
-        for axes in panels[: 2 * place]:
+        for axes in panels if place else ():
             axes.set_ylabel("")
 
 
