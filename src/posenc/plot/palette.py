@@ -67,6 +67,7 @@ class Theme:
 
     name: ThemeName
     page: str
+    neutral: str
     ink: str
     muted: str
     rule: str
@@ -105,7 +106,8 @@ def check_theme(name: str) -> ThemeName:
 def theme(name: str = "light") -> Theme:
     """The colours around the data."""
     theme_name = check_theme(name)
-    return Theme(theme_name, *AROUND[theme_name])
+    page, *others = AROUND[theme_name]
+    return Theme(theme_name, page, colour(diverging(theme_name)[ZERO]), *others)
 
 
 @functools.lru_cache(maxsize=8)
