@@ -16,7 +16,7 @@ import posenc
 from posenc.explore import Session, frame, unpack
 from posenc.explore.frame import KEPT, Steps
 from posenc.explore.panels import text as words
-from posenc.explore.server.protocol import pack
+from posenc.explore.server.protocol import Envelope
 from posenc.explore.state import catalogue
 from posenc.explore.state.catalogue import why_not
 from posenc.explore.state.entry import CatalogueEntry, samples
@@ -55,6 +55,11 @@ def spoken(text: str) -> float:
 
 
 # --- the message ----------------------------------------------------------------------------------
+
+
+def pack(header: dict) -> bytes:
+    """A header as the message that `unpack` reads."""
+    return Envelope(header).whole()
 
 
 def test_a_message_comes_back_as_it_was():

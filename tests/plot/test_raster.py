@@ -16,7 +16,7 @@ import posenc
 from posenc._core.errors import ArgumentError, PosencError, SpecError
 from posenc.plot.column_order import arranged
 from posenc.plot.columns import source
-from posenc.plot.curves import curve
+from posenc.plot.curves import Curve, curve_of
 from posenc.plot.raster import tile, tile_of
 from posenc.plot.response import FADE, FULL, centres, gain, reduced
 from posenc.plot.views import offset
@@ -45,6 +45,11 @@ def share(pixels_per_wave: float) -> float:
 def middle(pixel: int, positions: int, pixels: int) -> Fraction:
     """The position at the middle of a pixel; position p is drawn from p to p + 1."""
     return Fraction((2 * pixel + 1) * positions, 2 * pixels) - Fraction(1, 2)
+
+
+def curve(spec: Any, dim: int, positions: Any = None, *, pixels: int = 512, **more: Any) -> Curve:
+    """One column of an encoding over positions."""
+    return curve_of(source(spec, caller="waves", **more), dim, positions, pixels=pixels)
 
 
 # --- the response ---------------------------------------------------------------------------------

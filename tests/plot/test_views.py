@@ -11,6 +11,7 @@ import pytest
 
 import posenc
 from posenc._core.errors import ArgumentError, PosencError, SpecError
+from posenc._core.numeric.random_vectors import random_vectors
 from posenc.plot.columns import source
 from posenc.plot.rows import pictures_of
 from posenc.plot.views import (
@@ -295,7 +296,7 @@ def test_the_sum_is_what_add_gives() -> None:
 def test_scores_are_sums_over_pairs_and_know_the_distance(order: str) -> None:
     rope = posenc.RoPE(16, pairing=order, base=100)
     found = rotation.data(rope, (9, 4), seed=2)
-    q, k = rotation._vectors(rope, 2, None, None)
+    q, k = random_vectors(["query", "key"], 16, 2).astype(np.float64)
     exact = [
         sum(
             (q[a] * k[a] + q[b] * k[b]) * math.cos(5 * f)

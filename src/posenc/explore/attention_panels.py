@@ -101,8 +101,14 @@ def chips(sentence: TypedSentence) -> Chips:
         for order, state in ((typed, None), (swapped, written(swapped)))
         if order != sentence.order
     ]
-    title = "Drag a word to another place, or take"
-    return Chips("words", title, sentence.words, sentence.order, "perm", tuple(links))
+    return Chips(
+        id="words",
+        title="Drag a word to another place, or take",
+        words=sentence.words,
+        order=sentence.order,
+        key="perm",
+        links=tuple(links),
+    )
 
 
 def grids(
@@ -110,10 +116,9 @@ def grids(
 ) -> AttentionPanel:
     """Scores and outputs under every encoding, on one scale each."""
     views = [column.view for column in every if isinstance(column, EncodingColumn)]
-    finite = [np.abs(view.scores[np.isfinite(view.scores)]) for view in views]
-    limit = max((float(s.max()) for s in finite), default=0.0) or 1.0
-    outputs = [np.abs(rows[:, :NUMBERS]) for v in views for rows in (v.before, v.outputs)]
-    largest = max((float(rows.max()) for rows in outputs), default=0.0) or 1.0
+    limit = max((palette.largest(view.scores) for view in views), default=0.0) or 1.0
+    outputs = [rows[:, :NUMBERS] for view in views for rows in (view.before, view.outputs)]
+    most = max(map(palette.largest, outputs), default=0.0) or 1.0
     hatched = any(not np.isfinite(view.scores).all() for view in views)
     caption = (
         "Each row of the softmax is scaled by its own largest number."
@@ -123,7 +128,7 @@ def grids(
     return AttentionPanel(
         "attention",
         "",
-        tuple(_cell(scene, column, sentence, (limit, largest), say) for column in every),
+        tuple(_cell(scene, column, sentence, (limit, most), say) for column in every),
         ("as typed", "now"),
         f"{caption} Below, what each word gets, sorted by word: the first {NUMBERS} numbers at "
         "most, in the order typed and in the present one, both from position 0. A line joins those "
@@ -231,9 +236,9 @@ def joined(scene: Scene, columns: list[EncodingColumn], sentence: TypedSentence)
         return []
     word, at = sentence.order[sentence.cell[0]], sentence.cell[0] + scene["shift"]
     both = attention.joined(chosen.spec, content, word, at, params=chosen.params)
-    limit = max(float(np.abs(row[:NUMBERS]).max()) for row in both) or 1.0
-    apart = number(float(np.abs(both[0] - both[1]).max()), 2)
-    strips = (
+    limit = max(palette.largest(row[:NUMBERS]) for row in both) or 1.0
+    apart = number(palette.largest(both[0] - both[1]), 2)
+    strips = tuple(
         Strip(
             name,
             palette.indices(row[:NUMBERS], limit),
@@ -246,7 +251,7 @@ def joined(scene: Scene, columns: list[EncodingColumn], sentence: TypedSentence)
             "joined",
             "Adding = appending with tied weights: the query of "
             f"“{sentence.typed[word]}” at {whole(at)}",
-            tuple(strips),
+            strips,
             "diverging",
             number(-limit, 3),
             number(limit, 3),

@@ -10,13 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from posenc._core.spec.brief import brief
-from posenc.explore.panels.panels import Axis, Block, Chart, Heading, Heatmap, Matrix, Panel, Series
+from posenc.explore.panels.panels import Axis, Chart, Heading, Heatmap, Matrix, Panel
 from posenc.explore.panels.text import log_ticks, number, ticks
 from posenc.explore.state.entry import Chosen
-from posenc.explore.state.scene import Page, Scene
+from posenc.explore.state.scene import PIN, Page, Scene
 from posenc.plot import palette
 from posenc.plot.columns import width_of
 
@@ -33,13 +31,13 @@ def beside(scene: Scene, show: Mapping[str, Callable[[Scene], Page]]) -> Page:
     narrow = replace(scene, width=max(16, scene.width // 3)) if scene.shape.id == "table" else scene
     page = draw(narrow)
     other = draw(replace(narrow, a=scene.b, b=None, values=_values_of_b(scene)))
-    panels = _together(page.panels, other.panels)
-    page.panels = tuple(panels)
+    page.panels = tuple(_together(page.panels, other.panels))
     page.lead = f"A: {words(scene.a)}. B: {words(scene.b)}."
-    page.readout = (*page.readout, *_of_b(other.readout, scene.b.label))
+    page.readout = (*page.readout, Heading(f"B: {scene.b.label}"), *other.readout[:FACTS])
     page.say = f"A: {page.say}. B: {other.say}"
     page.python = _code(page.python, other.python)
-    page.problems = (*page.problems, *((_pinned(key), problem) for key, problem in other.problems))
+    pinned = ((f"{PIN}enc" if key == "enc" else key, problem) for key, problem in other.problems)
+    page.problems = (*page.problems, *pinned)
     return page
 
 
@@ -47,10 +45,6 @@ def words(chosen: Chosen) -> str:
     """An encoding as it is written, or by its name where that is long."""
     written = "" if chosen.spec is None else brief(chosen.spec)
     return written if 0 < len(written) <= LONGEST and ":" not in chosen.entry.id else chosen.label
-
-
-def _pinned(key: str) -> str:
-    return f"b.{key}" if key == "enc" else key
 
 
 def _values_of_b(scene: Scene) -> dict[str, Any]:
@@ -101,9 +95,8 @@ def _maps(a: Heatmap, b: Heatmap, limit: float = 0.0) -> Matrix:
     if a.values is not None and b.values is not None and a.values.shape == b.values.shape:
         difference = a.values - b.values
         cells.append(_scaled(replace(a, values=difference, lines=()), limit, "A − B"))
-        sizes = np.abs(difference[np.isfinite(difference)])
-        largest = float(sizes.max()) if sizes.size else 0.0
-        captions.append(f"One scale, up to ±{number(limit)}; largest difference {number(largest)}.")
+        most = number(palette.largest(difference))
+        captions.append(f"One scale, up to ±{number(limit)}; largest difference {most}.")
     else:
         captions.append("No difference: A and B have different sizes.")
     if b.caption != a.caption:
@@ -112,23 +105,12 @@ def _maps(a: Heatmap, b: Heatmap, limit: float = 0.0) -> Matrix:
 
 
 def _scaled(panel: Heatmap, limit: float, title: str) -> Heatmap:
-    values = panel.values
-    tile = panel.tile if values is None or panel.lut != "diverging" else _tile(values, limit)
-    unit = panel.lut == "diverging"
-    return replace(
-        panel,
-        id=f"{panel.id}-{title[:1].lower() if len(title) == 1 else 'difference'}",
-        title=title,
-        tile=tile,
-        low=number(-limit) if unit else panel.low,
-        high=number(limit) if unit else panel.high,
-        caption="",
-        place="full",
-    )
-
-
-def _tile(values: np.ndarray, limit: float) -> np.ndarray:
-    return palette.indices(values, limit)
+    name = f"{panel.id}-{title.lower() if len(title) == 1 else 'difference'}"
+    panel = replace(panel, id=name, title=title, caption="", place="full")
+    if panel.lut != "diverging":
+        return panel
+    tile = panel.tile if panel.values is None else palette.indices(panel.values, limit)
+    return replace(panel, tile=tile, low=number(-limit), high=number(limit))
 
 
 def _heads(a: Matrix, b: Matrix) -> Matrix:
@@ -136,12 +118,10 @@ def _heads(a: Matrix, b: Matrix) -> Matrix:
     by_id = {cell.id: cell for cell in b.cells}
     limit = max(cell.limit for cell in (*a.cells, *b.cells))
     cells: list[Heatmap] = []
-    for cell in a.cells:
-        twin = by_id.get(cell.id)
-        if twin is None or len(cells) >= 9:
-            continue
-        three = _maps(cell, twin, limit).cells
-        cells += [replace(c, title=f"{c.title}, {cell.title}") for c in three]
+    for cell in [cell for cell in a.cells if cell.id in by_id]:
+        if len(cells) < 9:
+            three = _maps(cell, by_id[cell.id], limit).cells
+            cells += [replace(c, title=f"{c.title}, {cell.title}") for c in three]
     if not cells:
         return a
     caption = f"One scale for all, up to ±{number(limit)}. Heads that both have, the first three."
@@ -158,21 +138,16 @@ def _overlay(a: Chart, b: Chart) -> Chart:
     dashed = replace(front, label=f"B: {front.label}", style=OTHER if several else B)
     if front.draw == "bars":
         dashed = replace(dashed, draw="points")
-    series = (*(_named(s, several) for s in a.series), dashed)
-    upright = a.orient == "v"
+    own = a.series if several else (replace(a.series[0], label=f"A: {a.series[0].label}", style=A),)
     return replace(
         a,
-        series=series,
+        series=(*own, dashed),
         x=_wider(a.x, b.x),
         y=_wider(a.y, b.y),
         place="full" if a.place in ("right", "below") else a.place,
-        orient="h" if upright else a.orient,
+        orient="h",
         height=max(a.height, 110),
     )
-
-
-def _named(series: Series, several: bool) -> Series:
-    return series if several else replace(series, label=f"A: {series.label}", style=A)
 
 
 def _wider(a: Axis, b: Axis) -> Axis:
@@ -182,15 +157,11 @@ def _wider(a: Axis, b: Axis) -> Axis:
         return a
     if domain == b.domain:
         return replace(a, domain=domain, ticks=b.ticks, to=a.to if a.to is None else None)
-    marks = log_ticks(*domain) if a.scale == "log" else ticks(*domain)
-    return replace(a, domain=domain, ticks=marks, to=None)
+    marks = log_ticks if a.scale == "log" else ticks
+    return replace(a, domain=domain, ticks=marks(*domain), to=None)
 
 
 # --- words ----------------------------------------------------------------------------------------
-
-
-def _of_b(readout: tuple[Block, ...], label: str) -> tuple[Block, ...]:
-    return Heading(f"B: {label}"), *readout[:FACTS]
 
 
 def _code(first: str, second: str) -> str:

@@ -13,12 +13,11 @@ import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc._core.numeric.ladder import LADDERS
-from posenc._core.spec.spec import Spec
 from posenc.detect.locate import Fit, Location, locate
 from posenc.encodings.table.column_phases import columns_of, inner, sinusoids
 from posenc.explore.panels.panels import Link
 from posenc.explore.panels.text import number, plural, signed, thin, whole
-from posenc.explore.state.entry import Chosen, initial
+from posenc.explore.state.entry import Chosen
 from posenc.explore.state.fields import shown
 from posenc.explore.state.scene import Scene
 from posenc.plot.columns import source
@@ -62,7 +61,7 @@ def answer(scene: Scene) -> Answer:
         return Answer(None, (("find", advice),))
     try:
         asked = _read(query, scene.a)
-        first, story, hits = _told(scene, asked, _found(scene.a, asked))
+        first, story, hits = _told(scene, asked, _located(scene.a, asked))
     except PosencError as error:
         return Answer(None, (("find", str(error)),))
     lines = [thin(line) for line in story]
@@ -122,19 +121,10 @@ def _read(query: str, chosen: Chosen) -> Query:
 # --- the answer -----------------------------------------------------------------------------------
 
 
-def _found(chosen: Chosen, asked: Query) -> Location | None:
-    if chosen.entry.params is None:
-        return _located(chosen.spec, asked)
-    return _locate(chosen.spec, asked, chosen.params)
-
-
 @functools.lru_cache(maxsize=32)
-def _located(spec: Spec, asked: Query) -> Location | None:
-    return _locate(spec, asked, initial(spec) if spec.shapes else None)
-
-
-def _locate(spec: Spec, asked: Query, params: Mapping[str, np.ndarray] | None) -> Location | None:
+def _located(chosen: Chosen, asked: Query) -> Location | None:
     """Where the numbers come from; None of the first numbers of a learned row, which is no rule."""
+    spec, params = chosen.spec, chosen.params
     location = locate(spec, np.array(asked.row), params=params) if asked.row else None
     if params is not None or (location is not None and location.fits):
         return location
@@ -172,10 +162,9 @@ def _links(scene: Scene, fit: Fit) -> list[Link]:
     links = []
     for position in fit.positions[:4]:
         if isinstance(position, (int, np.integer)):
-            place = whole(int(position))
             off = f", off by {number(fit.residual, 2)}" if position == fit.positions[0] else ""
             state = {} if changes is None else {**changes, **_go(scene, int(position))}
-            links.append(Link(f"position {place} ({words}{off})", state))
+            links.append(Link(f"position {whole(int(position))} ({words}{off})", state))
     return links
 
 

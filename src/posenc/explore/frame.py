@@ -17,7 +17,6 @@ from posenc.explore.panels.text import whole
 from posenc.explore.pictures import command_of
 from posenc.explore.save import formats
 from posenc.explore.server.protocol import Envelope, Head
-from posenc.explore.state.fields import Field
 from posenc.explore.state.reader import ASKED, plain
 from posenc.explore.state.scene import LONGEST_FIND, PIN, Page, Scene
 from posenc.explore.state.session import Session
@@ -146,8 +145,7 @@ def _address(scene: Scene, raw: Mapping[str, str]) -> dict[str, str]:
     own = {field.key: text for field, text in scene.fields}
     kept = {}
     for key, value in raw.items():
-        longest = LONGEST_FIND if key in own else LONGEST_KEPT
-        if _printable(key + value) and len(value) <= longest:
+        if _printable(key + value) and len(value) <= (LONGEST_FIND if key in own else LONGEST_KEPT):
             kept[key] = value
         elif key in own:
             kept[key] = own[key]
@@ -183,12 +181,17 @@ def _printable(value: str) -> bool:
     return True
 
 
+SECTIONS = ("encoding", "b", "view", "cursor", "find", "page")  # in the order of their controls
+
+
 def _controls(scene: Scene) -> list[Any]:
     hidden = {"v", "tour", "reveal"} | (set() if find.answers(scene) else {"find"})
+    shown = [pair for pair in scene.fields if pair[0].key not in hidden]
     return [
         field.control(text)
-        for field, text in _shown(scene)
-        if field.key not in hidden and field.section != "zoom"
+        for section in SECTIONS
+        for field, text in shown
+        if field.section == section
     ]
 
 
@@ -203,13 +206,7 @@ def _moved(scene: Scene, page: Page) -> list[str]:
     ]
 
 
-def _shown(scene: Scene) -> list[tuple[Field, str]]:
-    order = {"encoding": 0, "b": 1, "view": 2, "cursor": 3, "find": 4, "page": 5, "zoom": 6}
-    return sorted(scene.fields, key=lambda pair: order[pair[0].section])
-
-
 def _about(scene: Scene) -> list[str]:
     """What people should know of the encodings: random numbers, what a preset cannot say."""
     chosen = [c for c in (scene.a, scene.b) if c is not None and scene.shape.learns]
-    notes = dict.fromkeys(f"{c.label}: {c.entry.note}" for c in chosen if c.entry.note)
-    return list(notes)
+    return list(dict.fromkeys(f"{c.label}: {c.entry.note}" for c in chosen if c.entry.note))

@@ -1,12 +1,11 @@
-"""Which picture of `posenc.plot` a view is: its arguments, and the command that draws it."""
+"""The command that draws what a view shows: its picture of `posenc.plot`, or a model explained."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import shlex
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from posenc._core.spec.spec import Value
 from posenc.explore.state.entry import Chosen, samples
@@ -14,21 +13,6 @@ from posenc.explore.state.fields import short
 from posenc.explore.state.scene import Scene
 from posenc.explore.views import ON_PAPER
 from posenc.plot.rows import PICTURES, PictureOption
-
-
-class PictureCall(NamedTuple):
-    """A picture by its name, with what it takes beside the spec."""
-
-    name: str
-    options: Mapping[str, Any]
-
-
-def picture_of(scene: Scene) -> PictureCall:
-    """The plot that shows what a view shows; theme, spec and parameters left out."""
-    return PictureCall(*ON_PAPER[scene.shape.id](scene))
-
-
-# --- as a command ---------------------------------------------------------------------------------
 
 # Encodings that the command can say in options, and the option of each key of the state.
 IN_OPTIONS = ("sinusoidal", "rope", "xpos", "alibi", "kerple", "fire", "sandwich", "decay", "tisa")
@@ -46,7 +30,7 @@ def command_of(scene: Scene) -> str:
         return shlex.join(["posenc", *(["diff", *models] if len(models) > 1 else alone)])
     if scene.shape.id not in ON_PAPER:
         return ""
-    name, options = picture_of(scene)
+    name, options = ON_PAPER[scene.shape.id](scene)
     words = ["posenc", "plot", name]
     if name == "sum":
         words += [" ".join(options["tokens"]), "--seed", str(scene["seed"])]

@@ -13,7 +13,6 @@ import numpy as np
 from posenc._core.errors import ArgumentError, DependencyError, mismatch, suggest
 from posenc.explore.page import page_of
 from posenc.explore.panels.panels import AttentionPanel, Chart, Heatmap, Matrix, Panel, Strips
-from posenc.explore.pictures import picture_of
 from posenc.explore.state.scene import Scene
 from posenc.explore.state.session import Session
 from posenc.explore.views import ON_PAPER
@@ -63,15 +62,15 @@ def save(state: Mapping[str, str], wanted: str, session: Session) -> Download:
     Raises `ArgumentError` if `wanted` is none of `LABELS`, `DependencyError` without matplotlib.
     """
     if wanted not in LABELS:
-        todo = suggest(wanted[:20], LABELS)
-        raise ArgumentError(mismatch("save", "a format", repr(wanted[:20]), todo))
+        raise ArgumentError(
+            mismatch("save", "a format", repr(wanted[:20]), suggest(wanted[:20], LABELS))
+        )
     scene, page = page_of(state, session)
     name = f"posenc-{scene.shape.id}.{wanted}"
     if wanted in DRAWN:
         return Download(name, MEDIA[wanted], _drawn(scene, wanted))
-    data = numbers(page.panels)
-    content = _csv(data) if wanted == "csv" else archive(data)
-    return Download(name, MEDIA[wanted], content)
+    written = _csv if wanted == "csv" else archive
+    return Download(name, MEDIA[wanted], written(numbers(page.panels)))
 
 
 DRAWING = threading.Lock()  # matplotlib's settings belong to the whole process
@@ -85,7 +84,7 @@ def _drawn(scene: Scene, wanted: str) -> bytes:
         raise DependencyError(NO_MATPLOTLIB)
     from posenc import plot
 
-    name, options = picture_of(scene)
+    name, options = ON_PAPER[scene.shape.id](scene)
     more = dict(options)
     with DRAWING:
         if scene.b is not None and PICTURES[name].difference is not None:

@@ -18,27 +18,24 @@ def spec_lines(scene: Scene, name: str = "pe") -> list[str]:
     return lines
 
 
-def _params(scene: Scene) -> str:
+def params_of(scene: Scene) -> str:
+    """The argument for what the encoding has learned, if it has learned something."""
     return ", params=params" if scene.a.params else ""
 
 
 def table(scene: Scene, rows: tuple[int, int], p: int, j: int) -> str:
     """The table that is on the screen, and the number under the cursor."""
     first, last = rows
-    positions = f"{last}" if first == 0 else f"range({first}, {last})"
-    lines = spec_lines(scene)
-    more = _params(scene)
+    positions, at = f"{last}" if first == 0 else f"range({first}, {last})", f"[{p}]"
+    lines, more = spec_lines(scene), params_of(scene)
     sides = grid_of(scene.a.spec, scene["L"])
     if sides:
         lines = ["import numpy as np", *lines, cells_line(sides)]
-        positions = "cells"
+        positions, at = "cells", f"cells[[{p}]]"
     if scene.a.entry.kind == "rotary":
-        lines.append(f"cos, sin = posenc.cos_sin(pe, {positions}{more})")
-    else:
-        lines.append(f"rows = posenc.table(pe, {positions}{more})")
-        at = f"cells[[{p}]]" if sides else f"[{p}]"
-        lines.append(f'posenc.table(pe, {at}{more}, dtype="float64")[0, {j}]')
-    return "\n".join(lines)
+        return "\n".join([*lines, f"cos, sin = posenc.cos_sin(pe, {positions}{more})"])
+    number = f'posenc.table(pe, {at}{more}, dtype="float64")[0, {j}]'
+    return "\n".join([*lines, f"rows = posenc.table(pe, {positions}{more})", number])
 
 
 def waves(scene: Scene) -> str:
@@ -48,16 +45,18 @@ def waves(scene: Scene) -> str:
 
 def distance(scene: Scene, k: int) -> str:
     """The product of rows k positions apart."""
-    lines = spec_lines(scene)
-    if scene.a.code.startswith("posenc.Sinusoidal("):
-        return "\n".join([*lines, f"posenc.similarity(pe, [0, {k}])", f"posenc.shift(pe, {k})"])
-    rows = f'rows = posenc.table(pe, {scene["L"]}{_params(scene)}, dtype="float64")'
-    if scene.a.entry.kind == "rotary":
-        rows = f'cos, sin = posenc.cos_sin(pe, {scene["L"]}, dtype="float64")'
-        return "\n".join([*lines, rows, f"cos[0] @ cos[{k}] + sin[0] @ sin[{k}]"])
-    return "\n".join(
-        [*lines, rows, f"rows @ rows.T  # the diagonals are distances, {k} among them"]
+    steps = (
+        f'rows = posenc.table(pe, {scene["L"]}{params_of(scene)}, dtype="float64")',
+        f"rows @ rows.T  # the diagonals are distances, {k} among them",
     )
+    if scene.a.code.startswith("posenc.Sinusoidal("):
+        steps = (f"posenc.similarity(pe, [0, {k}])", f"posenc.shift(pe, {k})")
+    elif scene.a.entry.kind == "rotary":
+        steps = (
+            f'cos, sin = posenc.cos_sin(pe, {scene["L"]}, dtype="float64")',
+            f"cos[0] @ cos[{k}] + sin[0] @ sin[{k}]",
+        )
+    return "\n".join([*spec_lines(scene), *steps])
 
 
 def sentence(scene: Scene, words: list[str]) -> str:
@@ -68,21 +67,20 @@ def sentence(scene: Scene, words: list[str]) -> str:
             "from posenc.plot.views import sum",
             *spec_lines(scene),
             f"words = {words!r}",
-            f"random = sum.data(pe, words, seed={scene['seed']}{_params(scene)}).embedding",
+            f"random = sum.data(pe, words, seed={scene['seed']}{params_of(scene)}).embedding",
             f"x = random / (pe.dim / 3) ** 0.5{scale}  # of length 1, but for the factor",
-            f"x + posenc.table(pe, len(words){_params(scene)})",
+            f"x + posenc.table(pe, len(words){params_of(scene)})",
         ]
     )
 
 
 def rotate(scene: Scene, m: int, n: int) -> str:
     """A query and a key, turned and multiplied."""
-    more = _params(scene)
     return "\n".join(
         [
             "from posenc.plot.views import rotation",
             *spec_lines(scene, "rope"),
-            f"found = rotation.data(rope, ({m}, {n}), seed={scene['seed']}{more})",
+            f"found = rotation.data(rope, ({m}, {n}), seed={scene['seed']}{params_of(scene)})",
             "found.score, found.terms",
         ]
     )
@@ -96,19 +94,14 @@ def cells_line(sides: tuple[int, ...]) -> str:
 
 def bias(scene: Scene, head: int, p: int, kp: int) -> str:
     """One entry of the bias, and a head of it."""
-    more = _params(scene)
+    lines, more = spec_lines(scene, "spec"), params_of(scene)
+    positions, one = scene["L"], f"[{p}], [{kp}]{more}, heads=({head}, {head + 1}))"
     sides = grid_of(scene.a.spec, scene["L"])
     if sides:
-        lines = ["import numpy as np", *spec_lines(scene, "spec"), cells_line(sides)]
-        lines.append(f"posenc.bias(spec, cells{more})[{head}]")
-        return "\n".join([*lines, f"posenc.bias(spec, cells[[{p}]], cells[[{kp}]]{more})[{head}]"])
-    return "\n".join(
-        [
-            *spec_lines(scene, "spec"),
-            f"posenc.bias(spec, {scene['L']}{more})[{head}]",
-            f"posenc.bias(spec, [{p}], [{kp}]{more}, heads=({head}, {head + 1}))",
-        ]
-    )
+        lines = ["import numpy as np", *lines, cells_line(sides)]
+        positions, one = "cells", f"cells[[{p}]], cells[[{kp}]]{more})[{head}]"
+    lines.append(f"posenc.bias(spec, {positions}{more})[{head}]")
+    return "\n".join([*lines, f"posenc.bias(spec, {one}"])
 
 
 SCALINGS = {
@@ -160,7 +153,7 @@ def attention(scene: Scene, content: Any, order: tuple[int, ...], *, causal: boo
             "from posenc.plot.views import attention",
             *spec_lines(scene),
             *lines,
-            f"view = attention.data(pe, words, {more}, join={scene['join']!r}{_params(scene)})",
+            f"view = attention.data(pe, words, {more}, join={scene['join']!r}{params_of(scene)})",
             "view.scores, view.weights, view.change, view.equal",
         ]
     )

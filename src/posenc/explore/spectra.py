@@ -110,8 +110,7 @@ def _nearest(centred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     fit = _fit(centred, 2 * np.pi * bins / size)
     for width in (1.0, 0.25, 0.06, 0.015):
         for step in np.linspace(-width, width, 9):
-            tried = np.clip(bins + step, lowest, size / 2)
-            other = _fit(centred, 2 * np.pi * tried / size)
+            other = _fit(centred, 2 * np.pi * np.clip(bins + step, lowest, size / 2) / size)
             fit = np.where(other[3] > fit[3], other, fit)
         bins = fit[0] * size / (2 * np.pi)
     return fit, (centred**2).sum(axis=0)

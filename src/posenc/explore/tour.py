@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from posenc._core.errors import PosencError
+from posenc.explore.state.reader import plain
 from posenc.explore.state.scene import REVEAL, TOUR, Scene, read
 from posenc.explore.state.session import Session
 from posenc.explore.views import SHAPES
@@ -18,17 +19,14 @@ LIGHT = ("cursor", "zoom", "find")
 
 def opened(state: Mapping[str, str]) -> Mapping[str, str]:
     """A state with what its stop of the tour shows, where it says nothing itself."""
-    number, revealed = (f.parse(_text(state.get(f.key))).value for f in (TOUR, REVEAL))
+    texts = plain({f.key: state.get(f.key) for f in (TOUR, REVEAL)})
+    number, revealed = (f.parse(texts.get(f.key)).value for f in (TOUR, REVEAL))
     if not number:
         return state
     try:
         return {**_shown(stop(number, revealed=revealed), revealed), **state}
     except PosencError:
         return state
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
 
 
 def _shown(here: Mapping[str, Any], revealed: bool) -> dict[str, str]:
@@ -54,18 +52,15 @@ def header(scene: Scene) -> tuple[dict[str, Any] | None, tuple[tuple[str, str], 
         return {**here, **hidden, "answered": False, "here": own}, ()
     if revealed and not _alike(meant, read(here["state"], SHAPES, Session())):
         here = {**here, "text": f"Before the answer: {here['text']}"}
+    texts = {field.key: text for field, text in meant.fields}
     moved = [
         f"{field.label} {text}"
         for field, text in scene.fields
-        if field.key in own and field.section in LIGHT and text != dict(_texts(meant))[field.key]
+        if field.key in own and field.section in LIGHT and text != texts[field.key]
     ]
     if moved:
         here = {**here, "text": f"{here['text']} Moved since: {', '.join(moved)}.", "here": own}
     return here, ()
-
-
-def _texts(scene: Scene) -> list[tuple[str, str]]:
-    return [(field.key, text) for field, text in scene.fields]
 
 
 def _alike(scene: Scene, meant: Scene) -> bool:

@@ -55,19 +55,18 @@ def run(source: str, namespace: dict[str, Any], caller: str) -> Transcript:
         tree = ast.parse(source)
     except SyntaxError as error:
         raise DataError(mismatch(caller, "Python", f"{error}")) from error
-    steps = []
-    for name in _modules_in(tree):
-        if name not in namespace:
-            namespace[name] = MODULES[name][0]
-            steps.append((MODULES[name][1], ""))
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)} - namespace.keys()
+    steps = [(line, "") for name, (_, line) in MODULES.items() if name in used]
+    namespace |= {name: module for name, (module, _) in MODULES.items() if name in used}
     lines = source.splitlines()
     for node in tree.body:
         text = "\n".join(lines[node.lineno - 1 : node.end_lineno])
         try:
             steps.append((text, _output(node, namespace)))
         except Exception as error:
-            received = f"{type(error).__name__}: {error}, from\n{text}"
-            raise DataError(mismatch(caller, "code that runs", received)) from error
+            raise DataError(
+                mismatch(caller, "code that runs", f"{type(error).__name__}: {error}, from\n{text}")
+            ) from error
     return Transcript(tuple(steps))
 
 
@@ -83,11 +82,6 @@ def evaluate(expression: str, namespace: dict[str, Any], caller: str) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _modules_in(tree: ast.Module) -> list[str]:
-    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    return [name for name in MODULES if name in used]
-
-
 def _output(node: ast.stmt, namespace: dict[str, Any]) -> str:
     """What a statement prints; nothing of the process is redirected, as other threads print too."""
     printed: list[str] = []
@@ -95,8 +89,7 @@ def _output(node: ast.stmt, namespace: dict[str, Any]) -> str:
     try:
         if isinstance(node, ast.Expr):
             # The statements are those of this package's own files.
-            code = compile(ast.Expression(node.value), "<learn>", "eval")
-            value = eval(code, namespace)  # noqa: S307
+            value = eval(compile(ast.Expression(node.value), "<learn>", "eval"), namespace)  # noqa: S307
             if value is not None:
                 printed.append(repr(value))
         else:

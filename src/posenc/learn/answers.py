@@ -77,9 +77,8 @@ def _chosen(choice: Choice, text: str) -> Verdict:
     listed = ", ".join(named)
     if not text:
         return Verdict("unreadable", f"an empty line answers nothing; type one of {listed}.")
-    word = text.lower().rstrip(".)")
     texts = {" ".join(shown.lower().split()): name for name, shown in choice.options}
-    name = named.get(word) or texts.get(" ".join(text.lower().split()))
+    name = named.get(text.lower().rstrip(".)")) or texts.get(" ".join(text.lower().split()))
     if name is None:
         return Verdict("unreadable", f"{_shown(text)} is none of {listed}.")
     return Verdict("right" if name == choice.right else "wrong")
@@ -92,12 +91,10 @@ def _typed(number: Number, text: str) -> Verdict:
     if THOUSANDS.fullmatch(plain):
         plain = plain.replace(",", "")
     if not NUMBER.fullmatch(plain):
+        why = "is no number, such as -1.5 or 2e3."
         if "," in plain:
-            todo = "write 0.5 with a point, and 1,000 or 1000."
-            return Verdict(
-                "unreadable", f"{_shown(text)} has a comma that can mean two things; {todo}"
-            )
-        return Verdict("unreadable", f"{_shown(text)} is no number, such as -1.5 or 2e3.")
+            why = "has a comma that can mean two things; write 0.5 with a point, and 1,000 or 1000."
+        return Verdict("unreadable", f"{_shown(text)} {why}")
     value = float(plain)
     if not math.isfinite(value):
         return Verdict("unreadable", f"{_shown(text)} is too large to be a number here.")

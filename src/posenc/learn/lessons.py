@@ -188,10 +188,14 @@ def lesson(topic: str) -> Lesson:
     >>> lesson("frequencies").sections[0].facts["last"] > 60_000
     True
     """
+    return compute(topic, content_of(topic))
+
+
+def content_of(topic: str) -> dict[str, Any]:
+    """The content file of a topic; raises for what is none."""
     if topic not in TOPICS:
-        todo = suggest(topic, TOPICS)
-        raise ArgumentError(mismatch("learn", "a topic", repr(topic), todo))
-    return compute(topic, load(topic))
+        raise ArgumentError(mismatch("learn", "a topic", repr(topic), suggest(topic, TOPICS)))
+    return load(topic)
 
 
 def compute(topic: str, data: Mapping[str, Any]) -> Lesson:

@@ -77,11 +77,10 @@ def tour() -> str:
 def write(folder: Path) -> list[Path]:
     """Write every page into a folder, and say which they are."""
     texts = {"index": index(), "tour": tour(), **{topic: page(topic) for topic in topics()}}
-    written = []
-    for name, text in texts.items():
-        written.append(folder / f"{name}.md")
-        write_whole(written[-1], text)
-    return written
+    files = {folder / f"{name}.md": text for name, text in texts.items()}
+    for file, text in files.items():
+        write_whole(file, text)
+    return list(files)
 
 
 def _lesson(content: Lesson) -> list[str]:
@@ -120,15 +119,11 @@ def _questions(topic: str, imported: set[str]) -> list[str]:
 
 
 def _asked(asked: Question, number: int, imported: set[str]) -> list[str]:
+    """A question, and its answer where it can be unfolded; a page imports a module once."""
     prompt = f"**{number}.** {asked.prompt}"
     if asked.picture is not None:
         file = f"../_generated/questions/{asked.topic}-{asked.id}.html"
         prompt += f"\n\n{FENCE}{{raw}} html\n:file: {file}\n{FENCE}"
-    return _folded(prompt, asked, imported)
-
-
-def _folded(prompt: str, asked: Question, imported: set[str]) -> list[str]:
-    """A question, and its answer where it can be unfolded; a page imports a module once."""
     steps = asked.transcript.steps
     imports = {source for source, _ in steps if source.startswith("import ")}
     transcript = Transcript(tuple(s for s in steps if s[0] not in imports & imported))
@@ -201,18 +196,12 @@ def quiz_page() -> str:
 
 def _described(asked: Question) -> dict[str, Any]:
     """A question as the page has it."""
-    answer = asked.answer
-    about: dict[str, Any]
-    if isinstance(answer, Choice):
-        about = {"options": [list(option) for option in answer.options], "right": answer.right}
-    else:
-        about = {"value": answer.value, "margin": answer.margin, "stated": answer.stated}
     return {
         "topic": asked.topic,
         "id": asked.id,
         "prompt": asked.prompt,
         "picture": "" if asked.picture is None else drawn(asked.picture),
-        **about,
+        **asked.answer._asdict(),
         "explanation": asked.explanation,
         "check": str(asked.transcript),
     }

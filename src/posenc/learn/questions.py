@@ -28,7 +28,7 @@ from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc.learn._draw import Draw
 from posenc.learn._prose import fill
 from posenc.learn._snippets import Transcript, evaluate, fresh, run
-from posenc.learn.lessons import TOPICS, facts_of, load
+from posenc.learn.lessons import TOPICS, content_of, facts_of
 from posenc.learn.sketch import Sketch, sketch_of
 
 TRIES = 200  # draws, until one has an answer that is the only one
@@ -175,8 +175,9 @@ def question(topic: str, id: str, seed: int = 0) -> Question:  # noqa: A002
     """
     templates = _templates(topic)
     if id not in templates:
-        todo = suggest(id, templates)
-        raise ArgumentError(mismatch(f"learn: {topic}", "a question", repr(id), todo))
+        raise ArgumentError(
+            mismatch(f"learn: {topic}", "a question", repr(id), suggest(id, templates))
+        )
     return make(topic, templates[id], seed)
 
 
@@ -208,25 +209,21 @@ def quiz(topic: str | None = None, *, seed: int = 0, count: int = 5) -> tuple[Qu
     questions: list[Question] = []
     seen: set[str] = set()
     for turn in range(1 + count):  # a question may come again, with other numbers
-        order = draw.shuffled(pool)
-        fresh_ones = 0
-        for name, which in order:
+        before = len(questions)
+        for name, which in draw.shuffled(pool):
             if len(questions) == count:
                 return tuple(questions)
             asked = question(name, which, seed + turn)
             if asked.prompt not in seen:
                 seen.add(asked.prompt)
                 questions.append(asked)
-                fresh_ones += 1
-        if not fresh_ones:
+        if len(questions) == before:
             break
     return tuple(questions)
 
 
 def _templates(topic: str) -> dict[str, Mapping[str, Any]]:
-    if topic not in TOPICS:
-        raise ArgumentError(mismatch("learn", "a topic", repr(topic), suggest(topic, TOPICS)))
-    return {template["id"]: template for template in load(topic)["questions"]}
+    return {template["id"]: template for template in content_of(topic)["questions"]}
 
 
 # --- one question ---------------------------------------------------------------------------------
@@ -247,14 +244,18 @@ def make(topic: str, template: Mapping[str, Any], seed: int) -> Question:
             computed = facts_of(template, namespace, caller)
             facts = drawn | computed
             answer, more = _answer(template, namespace, facts, draw, caller)
-            prompt = fill(template["prompt"], facts, caller, "plain")
-            explanation = fill(template["explain"], facts | more, caller, "plain")
-            told = (prompt, answer, explanation, transcript, computed)
             return Question(
-                topic, template["id"], drawn, *told, _picture(template, namespace, facts, caller)
+                topic=topic,
+                id=template["id"],
+                drawn=drawn,
+                prompt=fill(template["prompt"], facts, caller, "plain"),
+                answer=answer,
+                explanation=fill(template["explain"], facts | more, caller, "plain"),
+                transcript=transcript,
+                facts=computed,
+                picture=_picture(template, namespace, facts, caller),
             )
-    received = f"none in {TRIES} draws"
-    raise DataError(mismatch(caller, "a draw whose answer is proven", received))
+    raise DataError(mismatch(caller, "a draw whose answer is proven", f"none in {TRIES} draws"))
 
 
 def _picture(
@@ -271,11 +272,8 @@ def _drawn(template: Mapping[str, Any], draw: Draw, caller: str) -> dict[str, An
     """What chance and the derived expressions give; None where `where` does not hold."""
     drawn: dict[str, Any] = {}
     for name, values in template.get("draw", {}).items():
-        if isinstance(values, Mapping):
-            low, high = values["from"], values["to"]
-            drawn[name] = low + draw.below(high - low + 1)
-        else:
-            drawn[name] = draw.choice(values)
+        several = isinstance(values, Mapping)
+        drawn[name] = draw.choice(range(values["from"], values["to"] + 1) if several else values)
     if not all(evaluate(condition, drawn, caller) for condition in template.get("where", ())):
         return None
     for name, expression in template.get("derive", {}).items():
@@ -309,15 +307,14 @@ def choice_of(
     signs: Literal["typeset", "plain"],
 ) -> Choice:
     """The options with their texts, and the one that holds."""
-    texts = [(option["id"], fill(option["text"], facts, caller, signs)) for option in options]
+    texts = [fill(option["text"], facts, caller, signs) for option in options]
     true = [option["id"] for option in options if evaluate(option["holds"], namespace, caller)]
     if len(true) != 1:
         raise DataError(mismatch(caller, "one option that holds", true))
-    if len({text for _, text in texts}) < len(texts):
-        raise DataError(
-            mismatch(caller, "options that read differently", [text for _, text in texts])
-        )
-    return Choice(tuple(texts), true[0])
+    if len(set(texts)) < len(texts):
+        raise DataError(mismatch(caller, "options that read differently", texts))
+    names = (option["id"] for option in options)
+    return Choice(tuple(zip(names, texts, strict=True)), true[0])
 
 
 def _number(template: Mapping[str, Any], namespace: dict[str, Any], caller: str) -> Number:

@@ -132,14 +132,15 @@ def compute(part: Mapping[str, Any]) -> Stop:
     choice = choice_of(part["options"], facts | namespace, facts, caller, "typeset")
     mixed = Draw("tour", part["id"]).shuffled(choice.options)
     choice = choice._replace(options=tuple(mixed))
-    more = facts | {"right": dict(choice.options)[choice.right]}
     return Stop(
         id=part["id"],
         title=fill(part["title"], facts, caller),
         text=fill(part["text"], facts, caller),
         question=fill(part["prompt"], facts, caller),
         choice=choice,
-        explanation=fill(part["explain"], more, caller),
+        explanation=fill(
+            part["explain"], facts | {"right": dict(choice.options)[choice.right]}, caller
+        ),
         state=_filled(part["state"], facts, caller),
         reveal=_filled(part["reveal"], facts, caller),
         transcript=transcript,

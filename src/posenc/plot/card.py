@@ -48,20 +48,17 @@ def html(value: Any) -> str:
     sentences = [_cut(line, LONGEST_LINE) for line in _told(value)]
     kept = sentences[:MOST_LINES]
     while True:
-        more = (
-            f"… and {counted(len(sentences) - len(kept), 'more line')}"
-            if len(kept) < len(sentences)
-            else ""
-        )
-        page = _page(type(value).__name__, picture, _call(value), [*kept, *filter(None, [more])])
+        left = len(sentences) - len(kept)
+        more = [f"… and {counted(left, 'more line')}"] if left else []
+        page = _page(type(value).__name__, picture, _call(value), [*kept, *more])
         if len(page.encode()) <= LARGEST or not kept:
             return page
         kept = kept[: len(kept) * 3 // 4]
 
 
 def _page(name: str, picture: str, call: str, sentences: Iterable[str]) -> str:
-    text, call = _escaped("\n".join(sentences)), _escaped(call)
-    code = f"<div><code style='background:none'>{call}</code></div>" if call else ""
+    text = _escaped("\n".join(sentences))
+    code = f"<div><code style='background:none'>{_escaped(call)}</code></div>" if call else ""
     body = f"<pre style='{TEXT}'>{text}</pre>" if text else ""
     return f"<div style='{BOX}'><strong>{_escaped(name)}</strong>{code}{picture}{body}</div>"
 
@@ -140,12 +137,7 @@ TELLERS: tuple[tuple[type, Callable[[Any], Iterable[str]]], ...] = (
 def _picture(value: Any) -> str:
     """An image of a plan's layers, or of what a spec adds; empty where there is none to draw."""
     if isinstance(value, (Reading, Plan)):
-        cells = _layers(value)
-        return (
-            ""
-            if cells is None
-            else _image(cells, palette.sequential(), "which layer is of which type")
-        )
+        return _layers(value)
     if (
         value is None
         or value.shapes
@@ -165,24 +157,23 @@ def _picture(value: Any) -> str:
         words = "positions run down, dimensions across"
     else:
         return ""
-    sizes = np.abs(rows[np.isfinite(rows)])
-    limit = float(sizes.max()) if sizes.size else 0.0
-    return _image(palette.indices(rows, limit or 1.0), palette.diverging(), words)
+    indices = palette.indices(rows, palette.largest(rows) or 1.0)
+    return _image(indices, palette.diverging(), words)
 
 
-def _layers(plan: Reading | Plan) -> np.ndarray | None:
-    """A row for each type of layer, a column for each layer that is named; None without any."""
+def _layers(plan: Reading | Plan) -> str:
+    """A row for each type of layer, a column for each layer that is named; empty without any."""
     if isinstance(plan, Plan):
         rows = [[i for i, name in enumerate(plan.layers) if name == e.name] for e in plan.entries]
     else:
         rows = [list(layer.indices) for layer in plan if layer.indices]
     count = max((max(row, default=-1) for row in rows), default=-1) + 1
     if not 0 < count <= 1024 or len(rows) > SIZE[0]:
-        return None
+        return ""
     cells = np.zeros((len(rows), count), dtype=np.uint8)
     for cell, row in zip(cells, rows, strict=True):
         cell[row] = 200
-    return cells
+    return _image(cells, palette.sequential(), "which layer is of which type")
 
 
 def _image(cells: np.ndarray, lut: np.ndarray, words: str) -> str:
@@ -190,10 +181,13 @@ def _image(cells: np.ndarray, lut: np.ndarray, words: str) -> str:
     height, width = cells.shape
     raw = np.zeros((height, width + 1), dtype=np.uint8)  # each row begins with its filter, none
     raw[:, 1:] = cells
-    header = struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0)
-    colours = np.ascontiguousarray(lut[:, :3], dtype=np.uint8).tobytes()
-    pieces = ((b"IHDR", header), (b"PLTE", colours), (b"IDAT", zlib.compress(raw.tobytes(), 9)))
-    png = b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*piece) for piece in (*pieces, (b"IEND", b"")))
+    pieces = {
+        b"IHDR": struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0),
+        b"PLTE": np.ascontiguousarray(lut[:, :3], dtype=np.uint8).tobytes(),
+        b"IDAT": zlib.compress(raw.tobytes(), 9),
+        b"IEND": b"",
+    }
+    png = b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*piece) for piece in pieces.items())
     data = base64.b64encode(png).decode()
     high = min(120, max(10 * height, 24)) if height < SIZE[0] else 2 * height
     style = f"display:block;margin:6px 0;width:{max(192, min(6 * width, 480))}px;height:{high}px"

@@ -12,12 +12,13 @@ def order_of(table: TableSource, order: str | None, wide: bool) -> str:
     """The order asked for, or the usual one; raises where a table or a picture has no such."""
     order = order or ("sin_cos" if wide and table.waves is not None else "stored")
     if order not in ORDERS:
-        todo = suggest(order, ORDERS)
-        raise ArgumentError(mismatch("plot: order", "an order of columns", repr(order), todo))
+        raise ArgumentError(
+            mismatch("plot: order", "an order of columns", repr(order), suggest(order, ORDERS))
+        )
     if order != "stored" and table.waves is None:
         todo = "Its columns are no pairs of sine and cosine: leave the order out."
-        name = type(table.spec).__name__
-        raise ArgumentError(mismatch(f"plot({name}): order", "stored", repr(order), todo))
+        caller = f"plot({type(table.spec).__name__}): order"
+        raise ArgumentError(mismatch(caller, "stored", repr(order), todo))
     if wide and table.waves is not None and order not in ("sin_cos", "cos_sin"):
         todo = "Use order='sin_cos', fewer dims, or a wider picture."
         expected = "sines and cosines apart where columns are narrower than a pixel"
@@ -43,14 +44,13 @@ def runs_of(table: TableSource, shown: np.ndarray) -> tuple[np.ndarray, ...]:
     if table.waves is None:
         return (shown,)
     kind = np.where(table.waves.pair[shown] < 0, 2, table.waves.function[shown])
-    cuts = np.flatnonzero(np.diff(kind)) + 1
-    return tuple(np.split(shown, cuts))
+    return tuple(np.split(shown, np.flatnonzero(np.diff(kind)) + 1))
 
 
 def shares(halves: tuple[np.ndarray, ...], columns: int) -> list[tuple[np.ndarray, int]]:
     """Pixels for each run, in proportion, at least one each."""
-    total = sum(len(half) for half in halves)
-    ends = np.rint(np.cumsum([len(half) for half in halves]) * (columns / total)).astype(int)
+    ends = np.cumsum([len(half) for half in halves])
+    ends = np.rint(ends * (columns / ends[-1])).astype(int)
     sizes = np.maximum(np.diff(ends, prepend=0), 1)
     while sizes.sum() > columns:
         sizes[sizes.argmax()] -= 1

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, PositionError, mismatch
+from posenc._core.errors import ArgumentError, PositionError, mismatch, suggest
 from posenc._core.numeric.matrix import PhaseMatrix
 from posenc._core.numeric.mixing import DenseMatrix
 from posenc._core.numeric.phase import steps
@@ -35,6 +35,7 @@ PROBES = (0, 1, 2, 7, 1000, 54_321)
 ALIKE = 1e-9
 ENDLESS = 1 << 40  # positions of a table without an end
 USUAL = 128  # positions drawn unasked
+BLOCK = 1 << 20  # numbers at a time
 
 
 class Pairs(NamedTuple):
@@ -139,10 +140,14 @@ class TableSource:
         if self.waves is None:
             return self.rows(index)[:, dims]
         values = self.waves.at(index, None, dims)
-        arrangement = getattr(inner(self.spec), "arrangement", None)
-        if arrangement is not None and arrangement.pad is not None:
-            values[index == arrangement.pad - arrangement.start] = 0.0
+        values[_padding(self.spec, index)] = 0.0
         return values
+
+    def blocks(self, index: np.ndarray, dims: np.ndarray) -> np.ndarray:
+        """The same as `values`, so many rows at a time that they take little room."""
+        step = max(1, BLOCK // max(len(dims) if self.waves is not None else self.width, 1))
+        parts = [self.values(index[i : i + step], dims) for i in range(0, len(index), step)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def pair_of(self, dim: int) -> int | None:
         """The pair that a dimension belongs to; None where it belongs to none."""
@@ -174,8 +179,9 @@ def settled(spec: Any, length: int | None = None) -> Any:
     if isinstance(spec, RotarySpec) and spec.needs_length:
         if length is None:
             todo = "Pass length=, or fix it: spec.at(length)."
-            caller = f"plot({type(spec).__name__})"
-            raise ArgumentError(mismatch(caller, "the length of the sequence", None, todo))
+            raise ArgumentError(
+                mismatch(f"plot({type(spec).__name__})", "the length of the sequence", None, todo)
+            )
         return spec.at(length)
     return spec
 
@@ -192,14 +198,29 @@ def source(
     spec = settled(spec, length)
     if not isinstance(spec, TableSpec | RotarySpec):
         refuse(caller, spec, "a table or a rotation")
+    check_learned(spec, params, caller)
+    bare = TableSource(spec, 0, None, params, sides_of(spec, grid, caller), length)
+    first = bare.rows(np.zeros(1, dtype=np.int64))
+    waves = None if bare.sides else _waves(spec, params)
+    return replace(bare, width=first.shape[1], waves=waves)
+
+
+def evenly(count: int, most: int) -> np.ndarray:
+    """At most so many of 0 to `count` - 1, from the first to the last."""
+    return np.unique(np.rint(np.linspace(0, count - 1, most)).astype(int))
+
+
+def check_word(caller: str, value: str, choices: tuple[str, ...]) -> None:
+    """Raise where a word is none of the choices."""
+    if value not in choices:
+        raise ArgumentError(mismatch(caller, "one of them", repr(value), suggest(value, choices)))
+
+
+def check_learned(spec: Any, params: Params, caller: str) -> None:
+    """Raise where an encoding has learned something that is not given."""
     if spec.shapes and params is None:
         todo = "Pass params=: what was trained, or posenc.init(spec, seed), which is not."
         raise ArgumentError(mismatch(f"plot {caller}: params", "what the spec learns", None, todo))
-    sides = sides_of(spec, grid, caller)
-    bare = TableSource(spec, 0, None, params, sides)
-    first = bare.rows(np.zeros(1, dtype=np.int64))
-    waves = None if sides else _waves(spec, params)
-    return TableSource(spec, first.shape[1], waves, params, sides, length)
 
 
 def sides_of(spec: Any, grid: tuple[int, ...] | None, caller: str) -> tuple[int, ...]:
@@ -242,14 +263,19 @@ def _waves(spec: Any, params: Params) -> ColumnWaves | None:
         rows = _rows(spec, index, params)
     except IndexError:  # a table that ends has no waves
         return None
-    arrangement = getattr(inner(spec), "arrangement", None)
-    if arrangement is not None and arrangement.pad is not None:
-        kept = index != arrangement.pad - arrangement.start
-        index, rows = index[kept], rows[kept]
     if rows.shape[1] != len(waves.step):
         return None
-    off = np.abs(waves.at(index, None, np.arange(len(waves.step))) - rows).max()
+    apart = waves.at(index, None, np.arange(len(waves.step))) - rows
+    off = np.abs(apart[~_padding(spec, index)]).max()
     return waves if off <= ALIKE * max(waves.amplitude, 1e-300) else None
+
+
+def _padding(spec: Any, index: np.ndarray) -> np.ndarray:
+    """Whether a position is the one of padding, whose row is 0."""
+    arrangement = getattr(inner(spec), "arrangement", None)
+    if arrangement is None or arrangement.pad is None:
+        return np.zeros(index.shape, dtype=bool)
+    return np.asarray(index == arrangement.pad - arrangement.start)
 
 
 @functools.lru_cache(maxsize=64)

@@ -130,8 +130,9 @@ def trained_content(words: Sequence[str], name: str) -> Content:
     symbols = dict.fromkeys(word for word in words if word not in MARKS)
     most = len(weights["embedding"]) - FIRST
     if len(symbols) > most:
-        expected = f"at most {most} different words"
-        raise ArgumentError(mismatch("trained_content", expected, len(symbols)))
+        raise ArgumentError(
+            mismatch("trained_content", f"at most {most} different words", len(symbols))
+        )
     tokens = {**{word: FIRST + n for n, word in enumerate(symbols)}, **MARKS}
     x = weights["embedding"][[BEGIN, *(tokens[word] for word in words)]] * about["width"] ** 0.5
     for layer in range(chosen["layer"]):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch
-from posenc.plot.columns import Params, TableSource, source
-from posenc.plot.raster import BLOCK, MOST_PIXELS, around, placed
+from posenc.plot.columns import BLOCK, TableSource
+from posenc.plot.raster import MOST_PIXELS, around, placed
 from posenc.plot.response import centres, edges, gain, reduced
 
 DENSE = 1 << 21  # positions up to which the extremes of a curve come from every one of them
@@ -35,25 +35,6 @@ class Curve:
     shape: Literal["line", "band"]
 
 
-def curve(
-    spec: Any,
-    dim: int,
-    positions: int | tuple[int, int] | None = None,
-    *,
-    pixels: int = 512,
-    params: Params = None,
-    length: int | None = None,
-    grid: tuple[int, ...] | None = None,
-) -> Curve:
-    """One column over positions, in at most so many pixels."""
-    return curve_of(
-        source(spec, params=params, length=length, grid=grid, caller="waves"),
-        dim,
-        positions,
-        pixels=pixels,
-    )
-
-
 def curve_of(
     table: TableSource,
     dim: int,
@@ -61,7 +42,7 @@ def curve_of(
     *,
     pixels: int = 512,
 ) -> Curve:
-    """Draw a column as `curve` does, from a source that is at hand."""
+    """One column over positions, in at most so many pixels."""
     start, stop = placed(table, positions)
     if not 0 <= dim < table.width:
         raise ArgumentError(mismatch("plot: dims", f"dimensions 0 to {table.width - 1}", dim))
@@ -74,9 +55,9 @@ def curve_of(
     if per_pixel == 1:
         low = high = mean = _values(table, dim, start, stop)
     elif table.waves is not None and not math.isnan(wavelength):
-        low, high, mean = _of_wave(table, dim, (start, stop), pixels)
+        low, high, mean = _of_wave(table, dim, start, stop, pixels)
     else:
-        low, high, mean = _of_rows(table, dim, (start, stop), pixels)
+        low, high, mean = _of_rows(table, dim, start, stop, pixels)
     return Curve(
         dim=dim,
         label=table.name(dim),
@@ -93,17 +74,11 @@ def curve_of(
 
 def _values(table: TableSource, dim: int, start: int, stop: int) -> np.ndarray:
     """The column at every position."""
-    dims = np.array([dim])
-    step = max(1, BLOCK // (table.width if table.waves is None else 1))
-    parts = [
-        table.values(np.arange(begin, min(begin + step, stop)), dims)[:, 0]
-        for begin in range(start, stop, step)
-    ]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+    return table.blocks(np.arange(start, stop), np.array([dim]))[:, 0]
 
 
 def _of_wave(
-    table: TableSource, dim: int, rows: tuple[int, int], pixels: int
+    table: TableSource, dim: int, start: int, stop: int, pixels: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """What the gain leaves of a wave, and how far it goes where the gain takes something.
 
@@ -112,7 +87,6 @@ def _of_wave(
     """
     waves = table.waves
     assert waves is not None, "the caller has looked"  # noqa: S101 - for the type checker
-    start, stop = rows
     dims = np.array([dim])
     share = float(gain(float(waves.wavelength[dim]) * pixels / (stop - start)))
     whole_part, part = centres(start, stop, pixels)
@@ -129,10 +103,9 @@ def _of_wave(
 
 
 def _of_rows(
-    table: TableSource, dim: int, rows: tuple[int, int], pixels: int
+    table: TableSource, dim: int, start: int, stop: int, pixels: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Filtered rows, as in the picture of the table, and the extremes around each pixel."""
-    start, stop = rows
     low, high, mean = _extremes(table, dim, start, stop, pixels)
     if stop - start <= max(DENSE // table.width, DRAWN * 4):
 
@@ -172,11 +145,10 @@ def _extremes(
         return low, high, np.add.reduceat(values, bounds[:-1]) / np.diff(bounds)
     spread = (np.arange(DRAWN) * GOLDEN) % 1.0
     spread[:2] = 0.0, 1.0 - 1e-9  # the ends, so that a slow wave reaches them
-    per_pixel = count / pixels
     extremes = np.empty((3, pixels))
     for begin in range(0, pixels, BLOCK // DRAWN):
         k = np.arange(begin, min(begin + BLOCK // DRAWN, pixels))
-        index = start + np.floor((k[:, None] + spread) * per_pixel).astype(np.int64)
+        index = start + np.floor((k[:, None] + spread) * (count / pixels)).astype(np.int64)
         values = table.values(index.reshape(-1), dims).reshape(index.shape)
         extremes[:, k] = values.min(axis=1), values.max(axis=1), values.mean(axis=1)
     return extremes[0], extremes[1], extremes[2]

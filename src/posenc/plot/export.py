@@ -84,5 +84,5 @@ Table = tuple[list[str], Any]
 
 def matrix(front: str, places: Any, names: Any, values: np.ndarray) -> Table:
     """A matrix whose rows begin with their place."""
-    pairs = zip(places, values, strict=True)
-    return [front, *map(str, names)], ([place, *row] for place, row in pairs)
+    rows = ([place, *row] for place, row in zip(places, values, strict=True))
+    return [front, *map(str, names)], rows

@@ -30,17 +30,15 @@ def read_table(path: str | Path, name: str | None = None) -> TableFile:
     with open_store(path) as store:
         array = store.pick(name) if name is not None else _only(store.arrays, str(path))
         caller = f"{path}: {array.name[:80]!r}"
-        shape = tuple(array.shape)
-        while len(shape) > 2 and shape[0] == 1:
-            shape = shape[1:]
+        shape = _sides(array)
         if len(shape) != 2 or min(shape) < 1:
-            received = f"shape {tuple(array.shape)}"
-            raise DataError(mismatch(caller, "a table of shape (positions, dim)", received))
+            raise DataError(
+                mismatch(caller, "a table of shape (positions, dim)", f"shape {tuple(array.shape)}")
+            )
         if array.dtype not in FLOATS:
             raise DataError(mismatch(caller, f"numbers of {', '.join(FLOATS)}", array.dtype))
         if math.prod(shape) > MOST_NUMBERS:
-            received = f"shape {shape}"
-            raise DataError(mismatch(caller, f"at most {MOST_NUMBERS} numbers", received))
+            raise DataError(mismatch(caller, f"at most {MOST_NUMBERS} numbers", f"shape {shape}"))
         values = _read(array).reshape(shape)
     if not np.isfinite(values).all():
         row, column = (int(n) for n in np.argwhere(~np.isfinite(values))[0])
@@ -52,7 +50,7 @@ def read_table(path: str | Path, name: str | None = None) -> TableFile:
 
 
 def _only(arrays: Mapping[str, Array], path: str) -> Array:
-    tables = [a for a in arrays.values() if a.dtype in FLOATS and _sides(a.shape) == 2]
+    tables = [a for a in arrays.values() if a.dtype in FLOATS and len(_sides(a)) == 2]
     if len(tables) == 1:
         return tables[0]
     names = sorted(a.name for a in tables)
@@ -61,10 +59,12 @@ def _only(arrays: Mapping[str, Array], path: str) -> Array:
     raise ArgumentError(mismatch(path, "one table of (positions, dim)", received, "Name one."))
 
 
-def _sides(shape: tuple[int, ...]) -> int:
+def _sides(array: Array) -> tuple[int, ...]:
+    """The shape of an array without the leading sides of 1 that a table does not need."""
+    shape = tuple(array.shape)
     while len(shape) > 2 and shape[0] == 1:
         shape = shape[1:]
-    return len(shape)
+    return shape
 
 
 def _read(array: Array) -> np.ndarray:

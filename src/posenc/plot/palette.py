@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
@@ -20,6 +20,12 @@ THEMES: tuple[str, ...] = get_args(ThemeName)
 
 ZERO = 128  # the entry of 0 in a diverging map
 NEUTRAL = {"light": 0.97, "dark": 0.19, "print": 1.0}  # lightness of the page
+# Around the data: page, ink, muted, rule.
+AROUND = {
+    "light": ("#fcfcfc", "#16181b", "#5b5f66", "#d3d6db"),
+    "dark": ("#101113", "#eceef1", "#a3a9b2", "#3a3f47"),
+    "print": ("#ffffff", "#000000", "#444444", "#bbbbbb"),
+}
 # Lightness, chroma and hue of the ends: of negative values, of positive ones.
 ENDS = {
     "light": ((0.48, 0.170, 258.0), (0.48, 0.155, 38.0)),
@@ -90,22 +96,18 @@ _CURVE_LIGHTNESS = {"light": 0.0, "dark": 0.22, "print": -0.06}
 
 def check_theme(name: str) -> ThemeName:
     """The name of a theme, or an error that suggests one."""
-    for theme_name in get_args(ThemeName):
-        if name == theme_name:
-            return theme_name
-    raise ArgumentError(mismatch("theme", "one of the themes", repr(name), suggest(name, THEMES)))
+    if name not in THEMES:
+        todo = suggest(name, THEMES)
+        raise ArgumentError(mismatch("theme", "one of the themes", repr(name), todo))
+    return cast("ThemeName", name)
 
 
 @functools.lru_cache(maxsize=8)
 def theme(name: str = "light") -> Theme:
     """The colours around the data."""
     theme_name = check_theme(name)
-    neutral = colour(diverging(theme_name)[ZERO])
-    if theme_name == "dark":
-        return Theme(theme_name, "#101113", neutral, "#eceef1", "#a3a9b2", "#3a3f47")
-    if theme_name == "print":
-        return Theme(theme_name, "#ffffff", neutral, "#000000", "#444444", "#bbbbbb")
-    return Theme(theme_name, "#fcfcfc", neutral, "#16181b", "#5b5f66", "#d3d6db")
+    page, *others = AROUND[theme_name]
+    return Theme(theme_name, page, colour(diverging(theme_name)[ZERO]), *others)
 
 
 @functools.lru_cache(maxsize=8)
@@ -132,8 +134,7 @@ def sequential(name: str = "light") -> np.ndarray:
 @functools.lru_cache(maxsize=8)
 def cyclic(name: str = "light") -> np.ndarray:
     """The map of angles: entry k is k/256 of a turn, and the last meets the first."""
-    theme_name = check_theme(name)
-    light, swing, chroma = CIRCLE[theme_name]
+    light, swing, chroma = CIRCLE[check_theme(name)]
     turn = np.linspace(0.0, 2 * np.pi, 4097)
 
     def path(angle: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -174,6 +175,11 @@ def indices(values: np.ndarray, limit: float = 1.0) -> np.ndarray:
     return np.where(finite, steps + ZERO, 0).astype(np.uint8)
 
 
+def largest(values: np.ndarray) -> float:
+    """The largest size of the finite values, at which a scale ends; 0 where there are none."""
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
+
+
 def colour(rgb: np.ndarray) -> str:
     """The colour `#rrggbb` of three bytes."""
     return "#" + "".join(f"{int(c):02x}" for c in rgb)
@@ -192,13 +198,9 @@ def _lab(light: np.ndarray, chroma: np.ndarray, hue: np.ndarray) -> np.ndarray:
     return np.stack([light, chroma * np.cos(angle), chroma * np.sin(angle)], axis=-1)
 
 
-def _linear(light: np.ndarray, chroma: np.ndarray, hue: np.ndarray) -> np.ndarray:
-    """OKLCH as linear sRGB, which leaves 0 to 1 where no screen has the colour."""
-    return (_lab(light, chroma, hue) @ _LAB_TO_LMS.T) ** 3 @ _LMS_TO_RGB.T
-
-
 def _bytes(light: np.ndarray, chroma: np.ndarray, hue: np.ndarray) -> np.ndarray:
-    linear = np.clip(_linear(light, chroma, hue), 0.0, 1.0)
+    # Linear sRGB leaves 0 to 1 where no screen has the colour.
+    linear = np.clip((_lab(light, chroma, hue) @ _LAB_TO_LMS.T) ** 3 @ _LMS_TO_RGB.T, 0.0, 1.0)
     encoded = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
     return np.rint(encoded * 255).astype(np.uint8)
 

@@ -20,13 +20,13 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.plot.column_order import arranged, order_of, runs_of, shares
-from posenc.plot.columns import Params, TableSource, source
+from posenc.plot.columns import BLOCK, Params, TableSource, source
+from posenc.plot.palette import largest
 from posenc.plot.response import FADE, FULL, centres, edges, gain, reduced
 from posenc.plot.words import counted, number, whole
 
 MOST_PIXELS = 1 << 22  # of one picture
 MOST_NUMBERS = 1 << 28  # of real rows that are computed and filtered for one picture
-BLOCK = 1 << 20  # numbers at a time
 MOST_BOUNDARIES = 16
 
 Method = Literal["exact", "gain", "filter", "sample"]
@@ -89,8 +89,9 @@ def tile_of(
     start, stop = placed(table, positions)
     first, last = (0, table.width) if dims is None else span(dims, "dims")
     if last > table.width or first < 0:
-        received = f"{first} to {last - 1}"
-        raise ArgumentError(mismatch("plot: dims", f"dimensions 0 to {table.width - 1}", received))
+        raise ArgumentError(
+            mismatch("plot: dims", f"dimensions 0 to {table.width - 1}", f"{first} to {last - 1}")
+        )
     if rows < 1 or columns < 1 or rows * columns > MOST_PIXELS:
         expected = f"at least 1 and at most {MOST_PIXELS} pixels"
         raise ArgumentError(mismatch("plot: size", expected, f"{rows} x {columns}"))
@@ -103,12 +104,9 @@ def tile_of(
         raise ArgumentError(mismatch("plot: columns", f"at least {len(halves)} pixels", columns))
     view = _PixelRows(table, start, stop, rows, sample)
     pieces = [_half(view, half, size) for half, size in shares(halves, columns)]
-    method = view.method
     values = np.concatenate([piece[0] for piece in pieces], axis=1)
     picked = np.concatenate([piece[1] for piece in pieces])
-    per_wave = view.pixels_per_wave(shown)
-    shown_gain = np.ones(len(picked)) if method != "gain" else gain(view.pixels_per_wave(picked))
-    hidden = per_wave < FADE
+    per_wave = view.pixels_per_wave(picked)
     drawn = Tile(
         values=values,
         positions=(start, stop),
@@ -117,11 +115,11 @@ def tile_of(
         places=start + np.floor((np.arange(rows) + 0.5) * ((stop - start) / rows)).astype(np.int64),
         columns=picked,
         order=order,
-        gain=shown_gain,
-        blank=0 if method == "exact" else int(hidden.sum()),
+        gain=gain(per_wave) if view.method == "gain" else np.ones(len(picked)),
+        blank=int((view.pixels_per_wave(shown) < FADE).sum()) if view.method != "exact" else 0,
         per_pixel=((stop - start) / rows, len(shown) / len(picked)),
-        boundaries=_boundaries(view.pixels_per_wave(picked) < FADE) if rows < stop - start else (),
-        method=method,
+        boundaries=_boundaries(per_wave < FADE) if rows < stop - start else (),
+        method=view.method,
         limit=limit_of(table, values),
         caption=(),
     )
@@ -153,8 +151,7 @@ def limit_of(table: TableSource, values: np.ndarray) -> float:
     """Value at the ends of the colour scale: the amplitude of waves, else the largest number."""
     if table.waves is not None:
         return abs(table.waves.amplitude) or 1.0
-    sizes = np.abs(values[np.isfinite(values)])
-    return float(sizes.max()) if sizes.size and sizes.max() > 0 else 1.0
+    return largest(values) or 1.0
 
 
 def _half(view: _PixelRows, dims: np.ndarray, pixels: int) -> tuple[np.ndarray, np.ndarray]:
@@ -203,16 +200,7 @@ class _PixelRows:
         if self.method == "filter":
             return self._filtered[:, dims]
         index = np.floor(np.arange(self.rows) * self.per_pixel + 1e-9).astype(np.int64)
-        return self._blocks(self.start + index, dims)
-
-    def _blocks(self, index: np.ndarray, dims: np.ndarray) -> np.ndarray:
-        width = len(dims) if self.table.waves is not None else self.table.width
-        step = max(1, BLOCK // max(width, 1))
-        parts = [
-            self.table.values(index[begin : begin + step], dims)
-            for begin in range(0, len(index), step)
-        ]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        return self.table.blocks(self.start + index, dims)
 
     def _waves(self, dims: np.ndarray) -> np.ndarray:
         waves = self.table.waves

@@ -90,8 +90,7 @@ def reduced(
         rows = fetch(begin, end)
         index = np.arange(begin, end)
         # The mirror image of a row stands as far beyond the last row that there is.
-        images = (index, -1 - 2 * before - index, 2 * (count + after) - 1 - index)
-        for image in images:
+        for image in (index, -1 - 2 * before - index, 2 * (count + after) - 1 - index):
             low, high = image.min() - REACH * ratio, image.max() + REACH * ratio
             first, last = np.searchsorted(middle, [low, high])
             if first == last:

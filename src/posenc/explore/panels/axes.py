@@ -35,13 +35,9 @@ def cells(
 def _named(names: np.ndarray, start: int, stop: int, most: int) -> tuple[Tick, ...]:
     """Ticks at round names, and at those after them, which stand elsewhere: sines and cosines."""
     round_names = [int(tick.at) for tick in ticks(0, len(names) - 1, most)]
-    marks = []
-    for name in round_names:
-        for one in (name, name + 1):
-            place = np.flatnonzero(names == one)
-            if len(place) and start <= place[0] < stop:
-                marks.append(Tick(float(place[0]) + 0.5, whole(one)))
-    return tuple(sorted(marks, key=lambda tick: tick.at))
+    shown = [one for name in round_names for one in (name, name + 1) if one in names]
+    places = [(int(np.flatnonzero(names == one)[0]), whole(one)) for one in shown]
+    return tuple(Tick(at + 0.5, text) for at, text in sorted(places) if start <= at < stop)
 
 
 def values(label: str, low: float, high: float, *, most: int = 4) -> Axis:

@@ -1,7 +1,7 @@
 """What the page can draw: nothing here knows an encoding, and nothing there knows a formula.
 
-Each class is one shape of picture or of text. Arrays stay arrays until `protocol.pack` names them;
-every number and every word that a person reads is made before it gets here.
+Each class is one shape of picture or of text. Arrays stay arrays until `protocol.Envelope` names
+them; every number and every word that a person reads is made before it gets here.
 """
 
 from __future__ import annotations
@@ -54,11 +54,17 @@ class Mark:
 
 
 @dataclass(frozen=True)
-class Heatmap:
-    """Cells of colour: `tile` holds indices into `lut`, in device pixels or one for each cell."""
+class Panel:
+    """A part of the page: its name among them, and what stands above it."""
 
     id: str
     title: str
+
+
+@dataclass(frozen=True)
+class Heatmap(Panel):
+    """Cells of colour: `tile` holds indices into `lut`, in device pixels or one for each cell."""
+
     tile: np.ndarray  # (H, W) uint8
     lut: str  # a name of `palette`
     x: Axis
@@ -90,11 +96,9 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Chart:
+class Chart(Panel):
     """Curves over an axis. Upright charts (`orient="v"`) have `x` run down, beside a heatmap."""
 
-    id: str
-    title: str
     x: Axis
     y: Axis
     series: tuple[Series, ...]
@@ -122,11 +126,9 @@ class Strip:
 
 
 @dataclass(frozen=True)
-class Strips:
+class Strips(Panel):
     """Rows of cells on one scale, one below the other."""
 
-    id: str
-    title: str
     strips: tuple[Strip, ...]
     lut: str
     low: str
@@ -152,11 +154,9 @@ class Dial:
 
 
 @dataclass(frozen=True)
-class Dials:
+class Dials(Panel):
     """Dials side by side."""
 
-    id: str
-    title: str
     dials: tuple[Dial, ...]
     caption: str = ""
     place: Place = "full"
@@ -164,11 +164,9 @@ class Dials:
 
 
 @dataclass(frozen=True)
-class Matrix:
+class Matrix(Panel):
     """Heatmaps side by side on one scale."""
 
-    id: str
-    title: str
     cells: tuple[Heatmap, ...]
     caption: str = ""
     place: Place = "full"
@@ -176,11 +174,9 @@ class Matrix:
 
 
 @dataclass(frozen=True)
-class TableOfText:
+class TableOfText(Panel):
     """Rows of text under headings."""
 
-    id: str
-    title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     caption: str = ""
@@ -190,11 +186,9 @@ class TableOfText:
 
 
 @dataclass(frozen=True)
-class Paragraphs:
+class Paragraphs(Panel):
     """Paragraphs."""
 
-    id: str
-    title: str
     paragraphs: tuple[str, ...]
     place: Place = "full"
     kind: Literal["words"] = "words"
@@ -202,11 +196,9 @@ class Paragraphs:
 
 
 @dataclass(frozen=True)
-class Chips:
+class Chips(Panel):
     """Words that can be moved: `key` is set to the new order, as places in what was typed."""
 
-    id: str
-    title: str
     words: tuple[str, ...]  # as they stand
     order: tuple[int, ...]
     key: str
@@ -230,21 +222,14 @@ class AttentionCell:
 
 
 @dataclass(frozen=True)
-class AttentionPanel:
+class AttentionPanel(Panel):
     """Encodings side by side on one scale."""
 
-    id: str
-    title: str
     cells: tuple[AttentionCell, ...]
     ends: tuple[str, str]  # what stands above the outputs
     caption: str = ""
     place: Place = "full"
     kind: Literal["attention"] = "attention"
-
-
-Panel = (
-    Heatmap | Chart | Strips | Dials | Matrix | TableOfText | Paragraphs | Chips | AttentionPanel
-)
 
 
 # --- the readout, beside the picture --------------------------------------------------------------

@@ -7,7 +7,6 @@ and arrays to be looked up, by column, by row or by both. So the page computes n
 from __future__ import annotations
 
 import base64
-import dataclasses
 import functools
 import hashlib
 import json
@@ -56,10 +55,8 @@ def state_of(text: str) -> dict[str, str]:
 
 def default_states(present: Mapping[str, str] | None = None) -> list[dict[str, str]]:
     """The present state, every view, and a sweep over the width of the table."""
-    states: list[dict[str, str]] = [dict(present)] if present else []
-    states += [{"v": view} for view in SHAPES]
-    states += [{"v": "table", "d": d} for d in SWEEP]
-    return states
+    usual = [{"v": view} for view in SHAPES] + [{"v": "table", "d": d} for d in SWEEP]
+    return [dict(present), *usual] if present else usual
 
 
 def frozen(
@@ -110,13 +107,12 @@ class _FrozenState:
     def __init__(self, state: Mapping[str, str], session: Session, stops: int) -> None:
         header = header_of({**state, **SIZE}, session)
         self.view, self.state = header["view"], {**state, "v": header["view"]}
-        self.controls = {control.key: control for control in header["controls"]}
+        self.controls = {control["key"]: control for control in header["controls"]}
         self.cursor = _stopping(header["cursor"], stops)
         self.stops = {place["key"]: place["stops"] for place in self.cursor.values()}
-        texts = {key: header["state"][key] for key in self.controls if key not in self.stops}
         # What tells this state from another; where its cursor stands does not.
-        self.keys = texts
-        self.defaults = {key: header["defaults"][key] for key in texts}
+        self.keys = {key: header["state"][key] for key in self.controls if key not in self.stops}
+        self.defaults = {key: header["defaults"][key] for key in self.keys}
         self.arrays: dict[str, np.ndarray] = {}
 
         def tree(theme: str, x: int | None, y: int | None) -> dict[str, Any]:
@@ -125,7 +121,7 @@ class _FrozenState:
             }
             asked = {**state, **{key: str(at) for key, at in moved.items()}, **SIZE, "theme": theme}
             header = {**header_of(asked, session), **FIXED}
-            header["controls"] = [one for one in header["controls"] if one.key in self.stops]
+            header["controls"] = [one for one in header["controls"] if one["key"] in self.stops]
             envelope = Envelope(header)
             self.arrays |= envelope.arrays
             return self._answerable(json.loads(envelope.text))
@@ -178,7 +174,7 @@ class _FrozenState:
                 and key in one.keys
                 and all(one.keys.get(k, v) == v for k, v in self.keys.items() if k != key)
             ]
-            control = dataclasses.asdict(self.controls[key])
+            control = self.controls[key]
             names = {option["value"]: option["label"] for option in control["options"]}
             options = [
                 {"value": value, "label": names.get(value, value) or "as typed", "group": ""}
@@ -200,16 +196,18 @@ class _FrozenState:
     def written(self, kept: Sequence[_FrozenState]) -> dict[str, Any]:
         """What the page holds of it, beside the other states."""
         first = {one.view: one.state for one in reversed(kept)}
-        views = [view for view in self.tree["views"] if view["id"] in first]
-        views = [{**view, "state": first[view["id"]]} for view in views]
-        # The leaves know the controls of the cursor by their places.
-        controls = [*self.tree["controls"], *self._choices(kept)]
+        views = self.tree["views"]
+        more = {
+            "views": [{**v, "state": first[v["id"]]} for v in views if v["id"] in first],
+            # The leaves know the controls of the cursor by their places.
+            "controls": [*self.tree["controls"], *self._choices(kept)],
+        }
         return {
             "view": self.view,
             "state": self.state,
             "keys": self.keys,
             "defaults": self.defaults,
-            "data": base64.b64encode(self.packed({"views": views, "controls": controls})).decode(),
+            "data": base64.b64encode(self.packed(more)).decode(),
         }
 
 

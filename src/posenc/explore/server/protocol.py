@@ -56,7 +56,7 @@ class Head(NamedTuple):
 
 
 class Envelope:
-    """A header as JSON, with the arrays it names."""
+    """A header of plain types, dataclasses and arrays as JSON, with the arrays it names."""
 
     def __init__(self, header: Mapping[str, Any]) -> None:
         self.arrays: dict[str, np.ndarray] = {}
@@ -78,11 +78,12 @@ class Envelope:
 
     def since(self, before: Head) -> bytes:
         """The step from another picture: what differs from it, and no more."""
-        steps = list(changes(before.tree, self.head.tree))
+        step = {
+            "steps": list(changes(before.tree, self.head.tree)),
+            "gone": [name for name in before.arrays if name not in self.arrays],
+        }
         new = {name: array for name, array in self.arrays.items() if name not in before.arrays}
-        gone = [name for name in before.arrays if name not in self.arrays]
-        text = json.dumps({"steps": steps, "gone": gone}, separators=(",", ":"))
-        return _joined(text, self.id, new)
+        return _joined(json.dumps(step, separators=(",", ":")), self.id, new)
 
     def _text(self, header: Any) -> str:
         return json.dumps(header, allow_nan=False, separators=(",", ":"), default=self._plain)
@@ -90,8 +91,7 @@ class Envelope:
     def _plain(self, value: Any) -> Any:
         """What JSON does not know: an array, a number of NumPy, a mapping, a dataclass."""
         if isinstance(value, np.ndarray):
-            little = value.dtype.newbyteorder("<")
-            kept = np.asarray(value, little, order="C")
+            kept = np.asarray(value, value.dtype.newbyteorder("<"), order="C")
             shape = f"{kept.dtype.str}{kept.shape}"
             name = "@" + _name(kept.data.cast("B") if kept.size else b"", shape.encode())
             self.arrays[name] = kept
@@ -100,7 +100,7 @@ class Envelope:
             return value.item()
         if isinstance(value, Mapping):
             return dict(value)
-        return {name: getattr(value, name) for name in _sent(type(value))}
+        return {name: getattr(value, name) for name in _sent(value.__class__)}
 
 
 def _name(data: Any, more: bytes = b"") -> str:
@@ -146,11 +146,6 @@ def _joined(text: str, name: str, arrays: Mapping[str, np.ndarray]) -> bytes:
     return b"".join((struct.pack("<I", len(header)), header, *pieces))
 
 
-def pack(header: Mapping[str, Any]) -> bytes:
-    """A header of plain types, dataclasses and arrays as the bytes that `unpack` reads."""
-    return Envelope(header).whole()
-
-
 def unpack(data: bytes) -> Message:
     """Take a message apart.
 
@@ -191,15 +186,10 @@ def _finite(value: Any) -> Any:
         return [_finite(item) for item in value]
     if isinstance(value, Mapping):
         return {key: _finite(item) for key, item in value.items()}
-    return {name: _finite(getattr(value, name)) for name in _sent(type(value))}
+    return {name: _finite(getattr(value, name)) for name in _sent(value.__class__)}
 
 
-_SENT: dict[Any, tuple[str, ...]] = {}
-
-
+@functools.cache
 def _sent(cls: Any) -> tuple[str, ...]:
     """The fields of a dataclass that travel."""
-    if cls not in _SENT:
-        fields = dataclasses.fields(cls)
-        _SENT[cls] = tuple(f.name for f in fields if not f.metadata.get("here"))
-    return _SENT[cls]
+    return tuple(f.name for f in dataclasses.fields(cls) if not f.metadata.get("here"))

@@ -106,14 +106,14 @@ def app(session: Session | None = None, *, port: int | None = None) -> Starlette
         name = request.path_params.get("name", "index.html")
         if name not in files:
             return Response("There is no such page.", 404, media_type="text/plain")
-        suffix = name[name.rfind(".") :]
-        kept = {"content-type": TYPES[suffix], "cache-control": "no-cache"}
+        kept = {"content-type": TYPES[name[name.rfind(".") :]], "cache-control": "no-cache"}
         return Response(files[name], headers=kept)
 
     def picture(request: Request) -> Response:
-        state, complaint = _state(request.scope)
-        if complaint is not None:
-            return Response(complaint[1], complaint[0], media_type="text/plain")
+        try:
+            state = _state(request.scope)
+        except PosencError as error:
+            return Response(str(error), 400, media_type="text/plain")
         data = steps.frame(state)
         kept = dict(NEVER_KEPT)
         if "since" in state and len(data) > 2**16:
@@ -121,16 +121,12 @@ def app(session: Session | None = None, *, port: int | None = None) -> Starlette
         return Response(data, media_type="application/octet-stream", headers=kept)
 
     def file(request: Request) -> Response:
-        state, complaint = _state(request.scope)
-        if complaint is not None:
-            return Response(complaint[1], complaint[0], media_type="text/plain")
-        wanted = state.pop("format", "")
         try:
-            download = save(state, wanted, shared)
-        except DependencyError as error:
-            return Response(str(error), 409, media_type="text/plain")
+            state = _state(request.scope)
+            download = save(state, state.pop("format", ""), shared)
         except PosencError as error:
-            return Response(str(error), 400, media_type="text/plain")
+            status = 409 if isinstance(error, DependencyError) else 400
+            return Response(str(error), status, media_type="text/plain")
         kept = {
             "content-disposition": f'attachment; filename="{download.name}"',
             **NEVER_KEPT,
@@ -222,14 +218,15 @@ def _is_here(host: str, port: int | None) -> bool:
     return digits.isdigit() and len(digits) <= 5 and (port is None or int(digits) == port)
 
 
-def _state(scope: Scope) -> tuple[dict[str, str], tuple[int, str] | None]:
-    """The keys of an address, or what is wrong with it."""
+def _state(scope: Scope) -> dict[str, str]:
+    """The keys of an address; raises `PosencError` where it has too many."""
     query = scope.get("query_string", b"").decode("latin-1")
     try:
         pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=MOST_KEYS, errors="replace")
     except ValueError:
-        return {}, (400, f"The address cannot be read: at most {MOST_KEYS} keys, as key=value&….")
-    return dict(pairs), None
+        text = f"The address cannot be read: at most {MOST_KEYS} keys, as key=value&…."
+        raise PosencError(text) from None
+    return dict(pairs)
 
 
 @functools.cache

@@ -129,8 +129,7 @@ def _entries(spec: Any, params: Mapping[str, np.ndarray] | None) -> tuple[Catalo
     if spec is None:
         return ()
     if isinstance(spec, Reading):
-        model = of_reading(spec, {}, "", "plan")
-        return entries_of(model, lambda layer: f"file:{layer}")
+        return entries_of(of_reading(spec, {}, "", "plan"), lambda layer: f"file:{layer}")
     if isinstance(spec, Plan):
         return entries_of(of_plan(spec, "the plan"), lambda layer: f"file:{layer}")
     if isinstance(spec, Spec):

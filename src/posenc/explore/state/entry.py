@@ -63,14 +63,23 @@ class CatalogueEntry:
     place: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Chosen:
-    """An encoding as the state describes it: its entry, its spec, and what it has learned."""
+    """An encoding as the state describes it: its entry, its spec, and what it has learned.
+
+    Two are equal, as keys of what was computed, with one spec and the very arrays that it learned.
+    """
 
     entry: CatalogueEntry
     spec: Any
     params: Mapping[str, np.ndarray] | None
     values: Values = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash((self.spec, id(self.params)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Chosen) and self.spec == other.spec and self.params is other.params
 
     @property
     def label(self) -> str:
@@ -118,9 +127,8 @@ def call(cls: type[Spec], arguments: Mapping[str, Any], *, first: str) -> str:
     """
     if not _is_ours(cls):
         return written(cls(**arguments))
-    inputs = [repr(arguments[first])]
-    inputs += [f"{key}={written(value)}" for key, value in arguments.items() if key != first]
-    return f"posenc.{cls.__name__}({', '.join(inputs)})"
+    others = [f"{key}={written(value)}" for key, value in arguments.items() if key != first]
+    return f"posenc.{cls.__name__}({', '.join([repr(arguments[first]), *others])})"
 
 
 def _is_ours(cls: type) -> bool:
@@ -148,5 +156,4 @@ def written(value: Any) -> str:
 
 def samples(entry: CatalogueEntry) -> dict[str, Any]:
     """The values that an entry starts with."""
-    values: dict[str, Any] = {"s": 0, "L": 128}
-    return values | {f.key: f.parse(None).value for f in entry.fields}
+    return {"s": 0, "L": 128, **{f.key: f.parse(None).value for f in entry.fields}}

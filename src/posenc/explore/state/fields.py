@@ -79,9 +79,7 @@ class Field:
 
     def parse(self, text: str | None) -> Parsed:
         """What a text means; None stands for an absent key."""
-        if text is None:
-            return _PARSERS[self.kind](self, self.default)
-        return _PARSERS[self.kind](self, text)
+        return _PARSERS[self.kind](self, self.default if text is None else text)
 
     def within(self, low: float, high: float, default: str | None = None) -> Field:
         """The same field with another range."""
@@ -89,42 +87,22 @@ class Field:
             self, low=low, high=high, default=self.default if default is None else default
         )
 
-    def control(self, value: str) -> Control:
-        """What the page shows of it."""
-        return Control(
-            key=self.key,
-            label=self.label,
-            kind="number" if self.kind in ("integer", "real") else self.kind,
-            value=value,
-            min=self.low,
-            max=self.high,
-            step=self.step,
-            scale=self.scale,
-            options=tuple(
-                {"value": o.value, "label": o.label, "group": o.group} for o in self.options
-            ),
-            hint=self.hint,
-            section=self.section,
-            plays=self.plays,
-        )
-
-
-@dataclass(frozen=True)
-class Control:
-    """A control of the page: a field and its present text."""
-
-    key: str
-    label: str
-    kind: str
-    value: str
-    min: float
-    max: float
-    step: float
-    scale: str
-    options: tuple[dict[str, str], ...]
-    hint: str
-    section: str
-    plays: bool = False
+    def control(self, value: str) -> dict[str, Any]:
+        """What the page shows of it, with its present text."""
+        return {
+            "key": self.key,
+            "label": self.label,
+            "kind": "number" if self.kind in ("integer", "real") else self.kind,
+            "value": value,
+            "min": self.low,
+            "max": self.high,
+            "step": self.step,
+            "scale": self.scale,
+            "options": [option._asdict() for option in self.options],
+            "hint": self.hint,
+            "section": self.section,
+            "plays": self.plays,
+        }
 
 
 def integer(key: str, label: str, default: int, low: int, high: int, **more: Any) -> Field:
@@ -223,8 +201,7 @@ def _of_switch(field: Field, text: str) -> Parsed:
     value = words.get(text.strip().lower())
     if value is None:
         value = field.default == "1"
-        message = f"{field.label}: expected 1 or 0, got {shown(text)}."
-        return Parsed(value, str(int(value)), message)
+        return Parsed(value, str(int(value)), f"{field.label}: expected 1 or 0, got {shown(text)}.")
     return Parsed(value, str(int(value)))
 
 

@@ -6,6 +6,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -40,20 +41,15 @@ def load(
     heads: str | None = None,
 ) -> Session:
     """What the files of a command line offer."""
-    entries: list[CatalogueEntry] = []
-    for path in configs:
-        entries += _of_config(Path(path))
-    for path in tables:
-        entries += _of_tables(Path(path))
+    entries = [entry for path in configs for entry in _of_config(Path(path))]
+    entries += [entry for path in tables for entry in _of_tables(Path(path))]
     if len(entries) > MOST_ENTRIES:
         raise DataError(mismatch("explore", f"at most {MOST_ENTRIES} encodings", len(entries)))
-    numbered = {}
+    numbered: dict[str, CatalogueEntry] = {}
     for entry in entries:
-        name = entry.id
-        count = 2
-        while name in numbered:
-            name, count = f"{entry.id}-{count}", count + 1
-        numbered[name] = CatalogueEntry(**{**vars(entry), "id": name})
+        names = (entry.id, *(f"{entry.id}-{count}" for count in range(2, MOST_ENTRIES + 1)))
+        name = next(name for name in names if name not in numbered)
+        numbered[name] = replace(entry, id=name)
     words = None if embeddings is None else _embeddings(Path(embeddings))
     return Session(tuple(numbered.values()), words, None if heads is None else _heads(Path(heads)))
 
@@ -77,8 +73,16 @@ def given(
     for each, array in (params or {}).items():
         if isinstance(array, np.ndarray) and array.dtype.kind in "fiu":
             _check_numbers(array, f"explore: {label} {each}")
-    make = (lambda _: spec), (lambda _: code)
-    return CatalogueEntry(name, label, FROM_FILES, spec.kind, (), *make, params)
+    return CatalogueEntry(
+        id=name,
+        label=label,
+        group=FROM_FILES,
+        kind=spec.kind,
+        fields=(),
+        build=lambda _: spec,
+        code=lambda _: code,
+        params=params,
+    )
 
 
 # --- configs and specs ----------------------------------------------------------------------------
@@ -199,11 +203,11 @@ def _heads(path: Path) -> HeadsFile:
             )
             raise DataError(mismatch(f"{caller}: {name}", expected, f"shape {side.shape}"))
         _check_numbers(side, f"{caller}: {name}")
-    count = q.shape[1]
     # Where a key serves several queries, as in grouped attention, each query gets its own copy.
     few = (side[:, :MOST_TOKENS].astype(np.float64) for side in sides.values())
-    q, k, v = (np.repeat(side, len(q) // len(side), axis=0) for side in few)
-    return HeadsFile(path.name, q, k, v, _tokens(path, q.shape[1]), count)
+    total, copies = q.shape[1], len(q)
+    q, k, v = (np.repeat(side, copies // len(side), axis=0) for side in few)
+    return HeadsFile(path.name, q, k, v, _tokens(path, q.shape[1]), total)
 
 
 def _tokens(path: Path, count: int) -> tuple[str, ...]:

@@ -46,17 +46,12 @@ class StateReader:
         self.fields.append((wanted, answer.text))
         return answer.value
 
-    def retake(self, key: str, value: Any) -> None:
+    def retake(self, key: str, value: Any) -> Any:
         """Put another value in the place of one that was taken."""
         self.values[key] = value
-        self.fields = [
-            (f, (f.default if value is None else _text(value)) if f.key == key else t)
-            for f, t in self.fields
-        ]
-
-
-def _text(value: Any) -> str:
-    return short(value) if isinstance(value, float) else str(value)
+        text = short(value) if isinstance(value, float) else str(value)
+        self.fields = [(f, text if f.key == key else t) for f, t in self.fields]
+        return value
 
 
 def plain(state: Mapping[Any, Any]) -> dict[str, str]:

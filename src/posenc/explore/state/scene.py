@@ -124,7 +124,8 @@ def read(state: Mapping[str, str], shapes: Mapping[str, ViewShape], session: Ses
     for wanted in lengths.values():
         reader.take(wanted)
     a = _encoding(reader, shape, session, "")
-    b = _encoding(reader, shape, session, PIN) if shape.compares and _pinned(reader) else None
+    pinned = shape.compares and any(key.startswith(PIN) for key in reader.raw)
+    b = _encoding(reader, shape, session, PIN) if pinned else None
     if lengths:
         _end(reader, [a] if b is None else [a, b])
     usual = shape.usual(a)
@@ -168,18 +169,13 @@ def _asked(reader: StateReader) -> tuple[int, int, str]:
     return width, height, theme if theme in ("light", "dark") else "light"
 
 
-def _pinned(reader: StateReader) -> bool:
-    return any(key.startswith(PIN) for key in reader.raw)
-
-
 # --- encodings ------------------------------------------------------------------------------------
 
 
 def _encoding(reader: StateReader, shape: ViewShape, session: Session, pin: str) -> Chosen:
     offered = catalogue.offered(shape.id, session.entries, reader.raw.get(f"{pin}enc", ""))
     options = tuple(Option(e.id, e.label, e.group) for e in offered)
-    name = "Encoding" if not pin else "Compared with"
-    section = "b" if pin else "encoding"
+    name, section = ("Compared with", "b") if pin else ("Encoding", "encoding")
     wanted = choice(f"{pin}enc", name, options, shape.encoding, section=section)
     entry = _entry(reader, wanted, offered, shape, session)
     reader.fields.append((wanted, entry.id))
@@ -192,13 +188,12 @@ def _encoding(reader: StateReader, shape: ViewShape, session: Session, pin: str)
         reader.problems.append((_blamed(error, own, pin), str(error)))
     for f in own:
         reader.retake(f.key, f.parse(None).value)
-    plain_values = {f.key.removeprefix(pin): f.parse(None).value for f in own}
     try:
-        return made(entry, {**shared, **plain_values})
+        return made(entry, {**shared, **_defaults(own, pin)})
     except PosencError:
         # A learned table of more positions than are drawn: one entry always works.
         safe = next(e for e in offered if e.id == shape.encoding)
-        return made(safe, {**shared, **_defaults(safe, shape, pin)})
+        return made(safe, {**shared, **_defaults(_fields_of(safe, shape, pin), pin)})
 
 
 def _anything(shape: ViewShape, session: Session) -> tuple[Option, ...]:
@@ -220,8 +215,7 @@ def _end(reader: StateReader, chosen: list[Chosen]) -> None:
             continue
         end, first = int(limits[0]), reader.values.get("s", 0)
         if first >= end:
-            reader.retake("s", 0)
-            first = 0
+            first = reader.retake("s", 0)
         if first + reader.values["L"] > end:
             if "L" in reader.raw:
                 note = f"{one.label} has {plural(end, 'position')}; it is drawn to its end."
@@ -229,8 +223,8 @@ def _end(reader: StateReader, chosen: list[Chosen]) -> None:
             reader.retake("L", end - first)
 
 
-def _defaults(entry: CatalogueEntry, shape: ViewShape, pin: str) -> dict[str, Any]:
-    return {f.key.removeprefix(pin): f.parse(None).value for f in _fields_of(entry, shape, pin)}
+def _defaults(own: Iterable[Field], pin: str) -> dict[str, Any]:
+    return {f.key.removeprefix(pin): f.parse(None).value for f in own}
 
 
 def _entry(
@@ -247,8 +241,7 @@ def _entry(
     reader.values[wanted.key] = answer.value
     if text is not None and answer.problem:
         models = (*session.entries, *catalogue.published_models())
-        everything = {**catalogue.by_id(), **{e.id: e for e in models}}
-        entry = everything.get(text.strip().lower())
+        entry = {**catalogue.by_id(), **{e.id: e for e in models}}.get(text.strip().lower())
         drawn = by_id[answer.value].label
         if entry is None:
             reader.problems.append((wanted.key, f"{answer.problem} Drawn with {drawn}."))
@@ -268,26 +261,27 @@ def _why_not_at_all(view: str, entry: CatalogueEntry) -> str:
 
 def _fields_of(entry: CatalogueEntry, shape: ViewShape, pin: str) -> tuple[Field, ...]:
     """The controls of an encoding, without those that belong to the whole view."""
-    fields = []
-    for f in entry.fields:
-        if f.key in ("L", "s"):
-            continue
-        default = shape.defaults.get(f.key, f.default) if ":" not in entry.id else f.default
-        section: Section = "b" if pin else "encoding"
-        high = min(f.high, shape.most.get(f.key, f.high))
-        fields.append(replace(f, key=pin + f.key, default=default, high=high, section=section))
-    return tuple(fields)
+    section: Section = "b" if pin else "encoding"
+    usual = shape.defaults if ":" not in entry.id else {}
+    return tuple(
+        replace(
+            f,
+            key=pin + f.key,
+            default=usual.get(f.key, f.default),
+            high=min(f.high, shape.most.get(f.key, f.high)),
+            section=section,
+        )
+        for f in entry.fields
+        if f.key not in ("L", "s")
+    )
 
 
 def _blamed(error: PosencError, own: Iterable[Field], pin: str) -> str:
     """The field that an error speaks of, by the words of its message."""
-    message = str(error)
     words = {"dim": "d", "width": "d", "base": "n", "heads": "heads", "order": "order"}
+    named = (pin + key for word, key in words.items() if re.search(rf"\b{word}\b", str(error)))
     keys = {f.key for f in own}
-    for word, key in words.items():
-        if re.search(rf"\b{word}\b", message) and pin + key in keys:
-            return pin + key
-    return f"{pin}enc"
+    return next((key for key in named if key in keys), f"{pin}enc")
 
 
 # --- the cursor, and what is left over ------------------------------------------------------------
@@ -297,9 +291,8 @@ def _cursor(reader: StateReader, shape: ViewShape, a: Chosen) -> None:
     first, length = reader.values.get("s", 0), reader.values.get("L")
     if "p" in shape.cursor:
         last = first + length - 1 if length is not None else 2**40
-        middle = min(max(40, first), last)
         named = replace(P, label=shape.defaults.get("p label", P.label))
-        reader.take(named.within(first, last, str(middle)))
+        reader.take(named.within(first, last, str(min(max(40, first), last))))
         if "p" in shape.zoom:
             _narrowed(reader, "p", first, last + 1)
     if "j" in shape.cursor:

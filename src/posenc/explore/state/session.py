@@ -14,11 +14,10 @@ from posenc.explore.state.entry import CatalogueEntry
 
 
 class Embeddings(NamedTuple):
-    """Embeddings of a file for the sentence: a row for each word, and the words if it has them."""
+    """Embeddings of a file for the sentence: a row for each word."""
 
     name: str
     rows: np.ndarray  # (words, dim) float64
-    words: tuple[str, ...] = ()
 
 
 class HeadsFile(NamedTuple):

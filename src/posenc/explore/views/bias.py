@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +23,10 @@ from posenc.explore.panels.panels import (
 )
 from posenc.explore.panels.text import number, plural, signed, spread, thin, whole
 from posenc.explore.state.catalogue import grid_of
+from posenc.explore.state.entry import Chosen
 from posenc.explore.state.fields import integer, switch
 from posenc.explore.state.scene import Page, Scene, ViewShape
-from posenc.explore.state.sources import learnt, window
+from posenc.explore.state.sources import window
 from posenc.functional import bias as bias_of
 from posenc.plot import palette
 from posenc.plot.views import bias
@@ -53,31 +54,21 @@ SHAPE = ViewShape(
 )
 
 
-class _BiasEntry(NamedTuple):
-    """The entry under the cursor."""
-
-    head: int
-    p: int
-    kp: int
-    entry: float
-    masked: bool
-
-
 SHOWN = 8  # heads at a time
 PIXELS = 160
 
 
 @functools.lru_cache(maxsize=32)
-def _bias(spec: Any, length: int, heads: tuple[int, ...], mask: str, softmax: str) -> BiasView:
+def _bias(chosen: Chosen, length: int, heads: tuple[int, ...], mask: str, softmax: str) -> BiasView:
     return bias.data(
-        spec,
+        chosen.spec,
         length,
         heads=heads,
         mask=mask,
         softmax=softmax,
         pixels=PIXELS,
-        params=learnt(spec),
-        grid=grid_of(spec, length) or None,
+        params=chosen.params,
+        grid=grid_of(chosen.spec, length) or None,
     )
 
 
@@ -87,6 +78,13 @@ def places(spec: Any, length: int, index: Any) -> np.ndarray:
     if not sides:
         return np.asarray(index)
     return np.stack(np.unravel_index(np.asarray(index), sides), axis=-1)
+
+
+def _entries(chosen: Chosen, length: int, head: int, queries: Any, keys: Any) -> np.ndarray:
+    """What one head adds to the scores of some queries and keys."""
+    spec, heads = chosen.spec, (head, head + 1)
+    sides = (places(spec, length, side) for side in (queries, keys))
+    return np.asarray(bias_of(spec, *sides, params=chosen.params, heads=heads, dtype="float64"))[0]
 
 
 def _told(spec: Any, length: int, at: int) -> str:
@@ -105,24 +103,13 @@ def show(scene: Scene) -> Page:
         problems = (*problems, ("head", last))
     p, kp = min(scene["p"], length - 1), min(scene["kp"], length - 1)
     data = _bias(
-        spec,
+        scene.a,
         length,
         _heads(spec.heads, head),
         "causal" if scene["mask"] else "none",
         "rows" if scene["softmax"] else "none",
     )
-    entry = float(
-        np.asarray(
-            bias_of(
-                spec,
-                places(spec, length, [p]),
-                places(spec, length, [kp]),
-                params=scene.a.params,
-                heads=(head, head + 1),
-                dtype="float64",
-            )
-        )[0, 0, 0]
-    )
+    entry = float(_entries(scene.a, length, head, [p], [kp])[0, 0])
     masked = bool(scene["mask"]) and kp > p
     shown = "masked" if masked else number(entry)
     query, key = (_told(spec, length, at) for at in (p, kp))
@@ -131,7 +118,7 @@ def show(scene: Scene) -> Page:
     return Page(
         lead=_lead(data, spec, head, scene),
         panels=(*curves, _matrices(data, head, p, kp, say)),
-        readout=_readout(data, scene, _BiasEntry(head, p, kp, entry, masked)),
+        readout=_readout(data, scene, (head, p, kp), None if masked else entry),
         say=say,
         cursor={
             "x": stops("kp", kp, 0, length - 1),
@@ -204,17 +191,15 @@ def _matrices(data: BiasView, head: int, p: int, kp: int, say: str) -> Matrix:
             share = np.where(missing, 0.0, matrix)
             share /= np.maximum(share.max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
             tile = np.rint(np.clip(share, 0, 1) * 255).astype(np.uint8)
-        low = "0" if unsigned else number(-data.limit)
         tiles.append(
             Heatmap(
                 id=f"head-{h}",
-                title=f"head {h}"
-                + (f", slope {number(_slope(data, h), 3)}" if _has_slopes(data) else ""),
+                title=f"head {h}{_slope(data, h, ', slope ', 3)}",
                 tile=tile,
                 lut="sequential" if unsigned else "diverging",
                 x=cells("key", start, stop, key="kp", at=kp, most=3),
                 y=cells("query", start, stop, key="p", at=p, most=3),
-                low=low,
+                low="0" if unsigned else number(-data.limit),
                 high="the largest of its row" if unsigned else number(data.limit),
                 mask=missing.astype(np.uint8) if missing.any() else None,
                 label=say if h == head else f"Head {h}",
@@ -231,13 +216,11 @@ def _matrices(data: BiasView, head: int, p: int, kp: int, say: str) -> Matrix:
     )
 
 
-def _has_slopes(data: BiasView) -> bool:
-    return data.slopes is not None
-
-
-def _slope(data: BiasView, head: int) -> float:
-    assert data.slopes is not None  # noqa: S101 - the caller has seen to it
-    return float(data.slopes[data.heads.index(head)])
+def _slope(data: BiasView, head: int, front: str, digits: int) -> str:
+    """The slope of a head behind some words; empty where it has none."""
+    if data.slopes is None:
+        return ""
+    return front + number(float(data.slopes[data.heads.index(head)]), digits)
 
 
 def _lead(data: BiasView, spec: Any, head: int, scene: Scene) -> str:
@@ -256,20 +239,23 @@ def _lead(data: BiasView, spec: Any, head: int, scene: Scene) -> str:
     return f"{scene.a.label} in {plural(spec.heads, 'head')}. {how}{example}".replace("  ", " ")
 
 
-def _readout(data: BiasView, scene: Scene, cell: _BiasEntry) -> tuple[Block, ...]:
-    head, p, kp, entry, masked = cell
+def _readout(
+    data: BiasView, scene: Scene, cell: tuple[int, int, int], entry: float | None
+) -> tuple[Block, ...]:
+    """What stands in the cell of a head, a query and a key; None is masked."""
+    head, p, kp = cell
     blocks: list[Block] = [
         Heading(
             f"Head {head}, query at {_told(scene.a.spec, scene['L'], p)}, "
             f"key at {_told(scene.a.spec, scene['L'], kp)}"
         ),
-        Fact("Bias", "masked" if masked else number(entry, 6)),
+        Fact("Bias", "masked" if entry is None else number(entry, 6)),
     ]
     if len(scene.a.spec.axes) == 1:
         blocks.append(Fact("Key − query", whole(kp - p)))
-    if _has_slopes(data):
-        blocks.append(Fact("Slope", number(_slope(data, head), 6)))
-    if not masked and np.isfinite(entry):
+    if data.slopes is not None:
+        blocks.append(Fact("Slope", _slope(data, head, "", 6)))
+    if entry is not None and np.isfinite(entry):
         blocks.append(
             Fact("Factor on attention", number(float(np.exp(min(entry, 700.0))), 3), "exp(bias)")
         )
@@ -284,16 +270,7 @@ def _readout(data: BiasView, scene: Scene, cell: _BiasEntry) -> tuple[Block, ...
 
 def _numbers(scene: Scene, head: int, p: int, kp: int) -> dict[str, Any]:
     rows, columns = window(p, 0, scene["L"]), window(kp, 0, scene["L"])
-    values = np.asarray(
-        bias_of(
-            scene.a.spec,
-            places(scene.a.spec, scene["L"], rows),
-            places(scene.a.spec, scene["L"], columns),
-            params=scene.a.params,
-            heads=(head, head + 1),
-            dtype="float64",
-        )
-    )[0]
+    values = _entries(scene.a, scene["L"], head, rows, columns)
     return {
         "caption": f"{scene.a.label}, head {head}: queries down, keys across",
         "columns": ["query", *map(whole, columns.tolist())],

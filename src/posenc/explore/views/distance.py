@@ -12,6 +12,7 @@ from posenc._core.errors import PosencError
 from posenc.explore import snippets
 from posenc.explore.panels.axes import banded, cells, float32, logarithmic, stops, values
 from posenc.explore.panels.panels import (
+    Axis,
     Block,
     Chart,
     Fact,
@@ -23,9 +24,10 @@ from posenc.explore.panels.panels import (
     TableOfText,
 )
 from posenc.explore.panels.text import number, plural, signed, spread, thin, whole
+from posenc.explore.state.entry import Chosen
 from posenc.explore.state.fields import Option, choice, integer, switch
 from posenc.explore.state.scene import LENGTH, START, Page, Scene, ViewShape
-from posenc.explore.state.sources import held, learnt
+from posenc.explore.state.sources import held
 from posenc.plot import palette
 from posenc.plot.columns import TableSource
 from posenc.plot.views import decay, offset, similarity
@@ -56,12 +58,14 @@ BLOCKS = 6  # pairs whose 2 x 2 blocks are shown
 
 def show(scene: Scene) -> Page:
     """The product against the distance, the matrix of products, and the blocks that shift."""
-    table = held(scene.a, scene["s"] + scene["L"])
     length, metric = scene["L"], scene["metric"]
+    rows = (scene["s"], scene["s"] + length)
+    table = held(scene.a, rows[1])
     k = min(scene["off"], length - 1)
-    p = min(scene["p"], scene["s"] + length - 1 - k)
-    curve = _offsets(scene, length)
-    matrix = _matrix(scene)
+    p = min(scene["p"], rows[1] - 1 - k)
+    scale = "log" if scene["log"] and length > 3 else "linear"
+    curve = _offsets(scene.a, rows, metric, scale, min(scene.width, 512))
+    matrix = _matrix(scene.a, rows, metric)
     value = _product(table, p, p + k, metric)
     say = f"Positions {whole(p)} and {whole(p + k)}, {plural(k, 'position')} apart: {number(value)}"
     panels: list[Any] = [_curve(scene, curve, k, value), _heatmap(matrix, p, k, say)]
@@ -76,7 +80,7 @@ def show(scene: Scene) -> Page:
         say=say,
         cursor={
             "x": stops("off", k, 0, length - 1),
-            "y": stops("p", p, scene["s"], scene["s"] + length - 1),
+            "y": stops("p", p, rows[0], rows[1] - 1),
         },
         python=snippets.distance(scene, k),
         table=lambda: _numbers(curve, scene),
@@ -84,38 +88,16 @@ def show(scene: Scene) -> Page:
 
 
 @functools.lru_cache(maxsize=32)
-def _offset_data(spec: Any, count: int, end: int, how: tuple[str, str, int]) -> Offset:
-    kind, scale, pixels = how
-    return offset.data(
-        spec, count, kind=kind, scale=scale, pixels=pixels, params=learnt(spec), length=end
-    )
-
-
-def _offsets(scene: Scene, length: int) -> Offset:
-    kind, scale = scene["metric"], "log" if scene["log"] and length > 3 else "linear"
-    pixels = min(scene.width, 512)
-    end = scene["s"] + length
-    if scene.a.entry.params is None:
-        return _offset_data(scene.a.spec, length, end, (kind, scale, pixels))
-    return offset.data(
-        scene.a.spec, length, kind=kind, scale=scale, pixels=pixels, params=scene.a.params
-    )
+def _offsets(chosen: Chosen, rows: tuple[int, int], kind: str, scale: str, pixels: int) -> Offset:
+    more: dict[str, Any] = {"params": chosen.params, "length": rows[1]}
+    count = rows[1] - rows[0]
+    return offset.data(chosen.spec, count, kind=kind, scale=scale, pixels=pixels, **more)
 
 
 @functools.lru_cache(maxsize=16)
-def _matrix_data(spec: Any, rows: tuple[int, int], kind: str) -> Similarity:
-    return similarity.data(
-        spec, rows, kind=kind, pixels=MATRIX, params=learnt(spec), length=rows[1]
-    )
-
-
-def _matrix(scene: Scene) -> Similarity:
-    rows = (scene["s"], scene["s"] + scene["L"])
-    if scene.a.entry.params is None:
-        return _matrix_data(scene.a.spec, rows, scene["metric"])
-    return similarity.data(
-        scene.a.spec, rows, kind=scene["metric"], pixels=MATRIX, params=scene.a.params
-    )
+def _matrix(chosen: Chosen, rows: tuple[int, int], kind: str) -> Similarity:
+    more: dict[str, Any] = {"params": chosen.params, "length": rows[1]}
+    return similarity.data(chosen.spec, rows, kind=kind, pixels=MATRIX, **more)
 
 
 def _product(table: TableSource, p: int, q: int, kind: str) -> float:
@@ -192,23 +174,29 @@ def _decay(spec: Any, declared: int | None) -> tuple[Chart, ...]:
 
 def _heatmap(data: Similarity, p: int, k: int, say: str) -> Heatmap:
     start, stop = data.positions
-    limit = data.limit
     x = cells("the other position", start, stop, at=p + k)
-    apart = np.abs(np.arange(start, stop) - p) if stop - start <= MOST_CELLS_OF_AXIS else None
+    if stop - start <= MOST_CELLS_OF_AXIS:
+        apart = np.abs(np.arange(start, stop) - p).astype(np.int32)
+        x = replace(x, key="off", to=apart)
+    title = f"{'cosine' if data.kind == 'cosine' else 'dot product'} of all positions"
+    return matrix_of(data, p, x, title, caption=thin(" ".join(data.caption)), label=say)
+
+
+def matrix_of(data: Similarity, p: int, x: Axis, title: str, **words: Any) -> Heatmap:
+    """The products of all rows, with the position of the cursor down."""
     return Heatmap(
         id="matrix",
-        title=f"{'cosine' if data.kind == 'cosine' else 'dot product'} of all positions",
-        tile=palette.indices(data.values, limit),
+        title=title,
+        tile=palette.indices(data.values, data.limit),
         lut="diverging",
-        x=x if apart is None else replace(x, key="off", to=apart.astype(np.int32)),
-        y=cells("position", start, stop, key="p", at=p),
-        low=number(-limit),
-        high=number(limit),
-        caption=thin(" ".join(data.caption)),
+        x=x,
+        y=cells("position", *data.positions, key="p", at=p),
+        low=number(-data.limit),
+        high=number(data.limit),
         place="full",
-        label=say,
         values=data.values,
-        limit=limit,
+        limit=data.limit,
+        **words,
     )
 
 
@@ -237,19 +225,15 @@ def _blocks(table: TableSource, k: int) -> TableOfText:
 
 
 def _lead(data: Offset) -> str:
-    if data.defect == 0:
-        first = "The product depends on the distance alone, wherever the two positions are."
-    else:
-        first = (
-            "The product depends on where the two positions are: distance explains "
-            f"{number(100 * (1 - data.defect**2), 3)} % of it."
-        )
+    text = "The product depends on the distance alone, wherever the two positions are."
+    if data.defect:
+        share = number(100 * (1 - data.defect**2), 3)
+        where = "The product depends on where the two positions are: distance explains"
+        text = f"{where} {share} % of it."
     if data.first_rise is not None and data.rises:
-        return (
-            f"{first} It does not fall all the way: it first rises at distance "
-            f"{whole(data.first_rise)}."
-        )
-    return first
+        rise = whole(data.first_rise)
+        text += f" It does not fall all the way: it first rises at distance {rise}."
+    return text
 
 
 def _readout(table: TableSource, data: Offset, p: int, k: int) -> tuple[Block, ...]:
@@ -273,13 +257,12 @@ def _readout(table: TableSource, data: Offset, p: int, k: int) -> tuple[Block, .
 
 
 def _numbers(data: Offset, scene: Scene) -> dict[str, Any]:
-    rows = zip(data.offsets[:20].tolist(), data.mean[:20].tolist(), strict=True)
     return {
         "caption": f"{scene.a.label}: the product at the first distances shown",
         "columns": ["distance", "mean", "least", "largest"],
         "rows": [
-            [whole(at), number(x, 6), number(float(lo), 6), number(float(hi), 6)]
-            for (at, x), lo, hi in zip(rows, data.low, data.high, strict=False)
+            [whole(data.offsets[n]), *(number(y[n], 6) for y in (data.mean, data.low, data.high))]
+            for n in range(min(20, len(data.offsets)))
         ],
     }
 

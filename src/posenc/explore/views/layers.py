@@ -80,32 +80,26 @@ def show(scene: Scene) -> Page:
 
 def _strips(model: ModelLayers, chosen: int, ids: dict[int, str]) -> list[Strips]:
     """A row for each type of layer and a cell for each layer, part by part."""
-    panels: list[Strips] = []
-    loose = []
-    for part in dict.fromkeys(layer.part for layer in model.types):
-        count = model.counts.get(part, 0)
-        strips = []
-        for place, layer in enumerate(model.types):
-            if layer.part != part:
-                continue
-            if not count or (layer.indices is None and not is_everywhere(layer)):
-                loose.append(_strip(layer, place == chosen, np.ones(1, dtype=bool), ids[place]))
-                continue
-            own = np.zeros(min(count, MOST_CELLS), dtype=bool)
+    loose: list[Strip] = []
+    placed: dict[str, list[Strip]] = {}
+    parts = list(dict.fromkeys(layer.part for layer in model.types))
+    for place, layer in sorted(enumerate(model.types), key=lambda row: parts.index(row[1].part)):
+        count = model.counts.get(layer.part, 0)
+        row, own = loose, np.ones(1, dtype=bool)
+        if count and (layer.indices is not None or is_everywhere(layer)):
+            row, own = placed.setdefault(layer.part, []), np.zeros(min(count, MOST_CELLS), bool)
             own[[i for i in layer.indices or range(count) if i < len(own)]] = True
-            strips.append(_strip(layer, place == chosen, own, ids[place]))
-        if strips:
-            shown = "" if count <= MOST_CELLS else f"The first {MOST_CELLS} are drawn."
-            title = f"{part + ': ' if part else ''}{plural(count, 'layer')}, a row for each type"
-            panels.append(_panel(f"layers-{part}", title, strips, min(count, MOST_CELLS), shown))
+        tile = np.where(own, CHOSEN if place == chosen else OTHER, 0).astype(np.uint8)
+        row.append(Strip(layer.name, tile, key="enc", value=ids[place]))
+    panels = []
+    for part, strips in placed.items():
+        count = model.counts[part]
+        shown = "" if count <= MOST_CELLS else f"The first {MOST_CELLS} are drawn."
+        title = f"{part + ': ' if part else ''}{plural(count, 'layer')}, a row for each type"
+        panels.append(_panel(f"layers-{part}", title, strips, min(count, MOST_CELLS), shown))
     if loose:
         panels.append(_panel("loose", "types for which no layers are named", loose, 0, ""))
     return panels
-
-
-def _strip(layer: LayerType, chosen: bool, own: np.ndarray, identity: str) -> Strip:
-    tile = np.where(own, CHOSEN if chosen else OTHER, 0).astype(np.uint8)
-    return Strip(layer.name, tile, key="enc", value=identity)
 
 
 def _panel(identity: str, title: str, strips: list[Strip], count: int, caption: str) -> Strips:
@@ -121,14 +115,9 @@ def _facts(models: Mapping[str, ModelLayers]) -> TableOfText:
     facts_by_type = {
         f"{side}{t.name}": _facts_of(t, m) for side, m in models.items() for t in m.types
     }
-    names = [
-        name
-        for name in next(iter(facts_by_type.values()))
-        if any(f[name] for f in facts_by_type.values())
-    ]
-    rows = tuple(
-        (name, *(facts[name] or "–" for facts in facts_by_type.values())) for name in names
-    )
+    names = next(iter(facts_by_type.values()))
+    facts = ((name, *(f[name] for f in facts_by_type.values())) for name in names)
+    rows = tuple((name, *(text or "–" for text in told)) for name, *told in facts if any(told))
     return TableOfText(
         "types", "what they are", ("type of layer", *facts_by_type), rows, both=len(models) > 1
     )
@@ -189,17 +178,16 @@ def _wavelengths(model: ModelLayers) -> Chart:
     curves = {layer.name: w for layer in model.types if (w := _waves(layer)) is not None}
     shown = dict(list(curves.items())[:MOST_CURVES])
     lengths = {}
-    for layer in model.types:
-        if layer.name in shown and (trained := trained_length(layer)[0]):
+    for layer in [layer for layer in model.types if layer.name in shown]:
+        if trained := trained_length(layer)[0]:
             lengths[trained] = f"trained length {whole(trained)}"
-        if layer.name in shown and layer.declared:
+        if layer.declared:
             lengths.setdefault(layer.declared, f"declared length {whole(layer.declared)}")
     values = np.concatenate([*shown.values(), np.array([6.0, *lengths])])
-    x = cells("pair: fast → slow", 0, max(map(len, shown.values())))
     return Chart(
         id="wavelengths",
         title="wavelength of each pair, in positions (log)",
-        x=x,
+        x=cells("pair: fast → slow", 0, max(map(len, shown.values()))),
         y=logarithmic("", float(np.nanmin(values)) / 1.2, float(np.nanmax(values)) * 1.3),
         series=tuple(
             Series(name, np.arange(len(w)) + 0.5, w.astype(np.float32), style)

@@ -24,9 +24,9 @@ from posenc.explore.panels.panels import (
     Series,
 )
 from posenc.explore.panels.text import number, plural, signed, spread, thin, whole
+from posenc.explore.state.entry import Chosen
 from posenc.explore.state.fields import Option, choice, integer
 from posenc.explore.state.scene import Page, Scene, ViewShape
-from posenc.explore.state.sources import learnt
 from posenc.plot.columns import channels_of, pairs_of, width_of
 from posenc.plot.views import rotation
 from posenc.plot.views.rotation import RotationView
@@ -78,15 +78,15 @@ def _distances(k: int) -> tuple[int, int]:
 
 @functools.lru_cache(maxsize=64)
 def _rotation(
-    spec: Any, positions: tuple[int, int], pairs: tuple[int, ...], seed: int
+    chosen: Chosen, positions: tuple[int, int], pairs: tuple[int, ...], seed: int
 ) -> RotationView:
     return rotation.data(
-        spec,
+        chosen.spec,
         positions,
         pairs=pairs,
         offsets=_distances(positions[0] - positions[1]),
         seed=seed,
-        params=learnt(spec),
+        params=chosen.params,
         length=max(positions) + 1,
     )
 
@@ -99,7 +99,7 @@ def show(scene: Scene) -> Page:
     layout = pairs_of(spec)
     assert layout is not None  # noqa: S101 - a rotation has pairs
     channels, pair = channels_of(spec), int(layout.pair[scene["j"]])
-    data = _rotation(spec, (m, n), _chosen(spec.pairs, pair), scene["seed"])
+    data = _rotation(scene.a, (m, n), _chosen(spec.pairs, pair), scene["seed"])
     panels: list[Panel] = [
         _dials(data, pair, channels, m, n),
         _terms(data, pair, channels),
@@ -192,15 +192,12 @@ def _scores(data: RotationView, scene: Scene, k: int) -> Chart:
 
 
 def _lead(data: RotationView, m: int, n: int) -> str:
-    same = abs(data.score - data.moved) <= 1e-9 * max(float(np.abs(data.terms).sum()), 1e-300)
-    moved = (
-        f"Both moved by {whole(data.shift)}: the same score, as only the distance counts."
-        if same
-        else f"Both moved by {whole(data.shift)}: {number(data.moved)}; the place counts too."
-    )
+    after = "the same score, as only the distance counts"
+    if not data.stays:
+        after = f"{number(data.moved)}; the place counts too"
     return (
         f"A query at {whole(m)} and a key at {whole(n)}: their product is a sum over "
-        f"{plural(len(data.terms), 'pair')}. {moved}"
+        f"{plural(len(data.terms), 'pair')}. Both moved by {whole(data.shift)}: {after}."
     )
 
 

@@ -56,6 +56,10 @@ class _Input:
         """What reaches the model."""
         return self.scaled + self.encoding
 
+    def rows(self, n: int) -> dict[str, np.ndarray]:
+        """Embedding, position and sum of a word, by the signs that stand before them."""
+        return {"": self.scaled[n], "+": self.encoding[n], "=": self.total[n]}
+
     def cell(self, digits: int = 4) -> tuple[str, str, str]:
         """The numbers under the cursor: embedding, position, sum."""
         at = self.place, self.j
@@ -132,9 +136,8 @@ def _embeddings(scene: Scene, words: list[str]) -> tuple[np.ndarray, str]:
         # Words meet rows in the order in which they first stand in the sentence typed.
         order = {w: n for n, w in enumerate(dict.fromkeys(scene["text"].split()))}
         rows = [order.get(word, 0) % len(stored.rows) for word in words]
-        return stored.rows[
-            rows
-        ], f"Embeddings are rows of {stored.name}, in the order of new words."
+        origin = f"Embeddings are rows of {stored.name}, in the order of new words."
+        return stored.rows[rows], origin
     random = random_vectors(words, dim, scene["seed"]).astype(np.float64) / np.sqrt(dim / 3)
     origin = f"Embeddings are random numbers of seed {scene['seed']}, the same for the same word."
     if stored is not None:
@@ -143,25 +146,19 @@ def _embeddings(scene: Scene, words: list[str]) -> tuple[np.ndarray, str]:
     return random, origin
 
 
-def _strip(
-    label: str, row: np.ndarray, limit: float, *, sign: str = "", at: int | None = None
-) -> Strip:
-    numbers = tuple(signed(float(x), 2) for x in row) if len(row) <= 128 else ()
-    return Strip(label, palette.indices(row, limit), numbers, sign, "j", at)
-
-
 def _sum(inputs: _Input, scene: Scene) -> Strips:
     factor = "√d × embedding" if scene["scale"] else "embedding"
     first, second, both = inputs.cell()
-    rows = (inputs.scaled[inputs.place], inputs.encoding[inputs.place], inputs.total[inputs.place])
+    labels = {"": factor, "+": f"position {inputs.place}", "=": "input"}
+    strips = []
+    for sign, row in inputs.rows(inputs.place).items():
+        numbers = tuple(signed(float(x), 2) for x in row) if len(row) <= 128 else ()
+        tile = palette.indices(row, inputs.limit)
+        strips.append(Strip(labels[sign], tile, numbers, sign, "j", inputs.j))
     return Strips(
         "sum",
         f"“{inputs.words[inputs.place]}” at position {inputs.place}",
-        (
-            _strip(factor, rows[0], inputs.limit, at=inputs.j),
-            _strip(f"position {inputs.place}", rows[1], inputs.limit, sign="+", at=inputs.j),
-            _strip("input", rows[2], inputs.limit, sign="=", at=inputs.j),
-        ),
+        tuple(strips),
         "diverging",
         number(-inputs.limit, 3),
         "+" + number(inputs.limit, 3),
@@ -172,13 +169,10 @@ def _sum(inputs: _Input, scene: Scene) -> Strips:
 def _all_words(inputs: _Input) -> Strips:
     strips = []
     for n, word in enumerate(inputs.words):
-        chosen = "▸ " if n == inputs.place else ""
-        rows = (inputs.scaled[n], inputs.encoding[n], inputs.total[n])
-        for row, sign, label in zip(
-            rows, ("", "+", "="), (f"{chosen}{n} {word}", "", ""), strict=True
-        ):
+        label = f"{'▸ ' if n == inputs.place else ''}{n} {word}"
+        for sign, row in inputs.rows(n).items():
             tile = palette.indices(row, inputs.limit)
-            strips.append(Strip(label, tile, (), sign, "j", inputs.j))
+            strips.append(Strip("" if sign else label, tile, (), sign, "j", inputs.j))
     return Strips(
         "words",
         "every word: embedding + position = input",
@@ -191,12 +185,11 @@ def _all_words(inputs: _Input) -> Strips:
 
 def _swap(scene: Scene, words: list[str], swapped: list[str], scale: float) -> Paragraphs:
     """Whether the set of rows changes when two words change places."""
-    before, after = (_embeddings(scene, w)[0] * scale for w in (words, swapped))
     spec, params = scene.a.spec, scene.a.params
+    before, after = (_embeddings(scene, w)[0] * scale for w in (words, swapped))
+    plain = (rows / (spec.embedding_scale or 1.0) for rows in (before, after))  # a switch here
     same_without = _same_rows(before, after)
-    with_positions = [_positioned(spec, params, rows) for rows in (before, after)]
-    same_with = _same_rows(*with_positions)
-    changed = words != swapped
+    same_with = _same_rows(*(np.asarray(add(spec, rows, params=params)) for rows in plain))
     paragraphs = [
         f"{' '.join(words)}  →  {' '.join(swapped)}",
         "Without positions the model gets "
@@ -204,20 +197,14 @@ def _swap(scene: Scene, words: list[str], swapped: list[str], scale: float) -> P
         "With positions it gets "
         + ("the same rows." if same_with else "other rows: it can tell who did what."),
     ]
-    if not changed:
+    if words == swapped:
         paragraphs.append("The two words are equal or the same one: nothing was swapped.")
     return Paragraphs("swap", "swap two words", tuple(paragraphs))
 
 
-def _positioned(spec: Any, params: Any, rows: np.ndarray) -> np.ndarray:
-    plain = rows / (spec.embedding_scale or 1.0)  # the scale is a switch of this page
-    return np.asarray(add(spec, plain, params=params))
-
-
 def _same_rows(a: np.ndarray, b: np.ndarray) -> bool:
     """Whether two sets of rows are the same, in whatever order."""
-    first = a[np.lexsort(a.T[::-1])]
-    second = b[np.lexsort(b.T[::-1])]
+    first, second = (rows[np.lexsort(rows.T[::-1])] for rows in (a, b))
     return bool(np.array_equal(first, second))
 
 
@@ -244,14 +231,9 @@ def _readout(inputs: _Input) -> tuple[Block, ...]:
 
 def _numbers(inputs: _Input) -> dict[str, Any]:
     at = inputs.place
+    parts = inputs.rows(at).values()
     rows = [
-        [
-            str(j),
-            signed(inputs.scaled[at, j]),
-            signed(inputs.encoding[at, j]),
-            signed(inputs.total[at, j]),
-        ]
-        for j in range(min(20, inputs.scaled.shape[1]))
+        [str(j), *(signed(row[j]) for row in parts)] for j in range(min(20, len(inputs.total[at])))
     ]
     return {
         "caption": f"“{inputs.words[at]}” at position {at}",

@@ -16,7 +16,7 @@ from posenc.explore.spectra import MOST_ROWS, LearnedRows, analysis
 from posenc.explore.state.entry import Chosen
 from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.explore.state.sources import held
-from posenc.plot import palette
+from posenc.explore.views.distance import matrix_of
 from posenc.plot.views import similarity
 
 FEWEST, USUAL = 8, 128  # rows
@@ -25,32 +25,17 @@ SHAPE = ViewShape(
 )
 
 
-class _TakenApart:
-    """What is taken apart, once for each spec and the very arrays that it learned."""
-
-    def __init__(self, chosen: Chosen) -> None:
-        self.chosen, self.key = chosen, (chosen.spec, id(chosen.params))
-
-    def __hash__(self) -> int:
-        return hash(self.key)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _TakenApart) and self.key == other.key
-
-
 @functools.lru_cache(maxsize=8)
-def _analysed(table: _TakenApart) -> LearnedRows:
-    columns = held(table.chosen, USUAL)
+def _analysed(chosen: Chosen) -> LearnedRows:
+    columns = held(chosen, USUAL)
     end = USUAL if columns.end is None else columns.end
     if end < FEWEST:
-        label = table.chosen.label
-        raise PosencError(f"{label} has {plural(end, 'row')}; Spectrum needs {FEWEST}.")
+        raise PosencError(f"{chosen.label} has {plural(end, 'row')}; Spectrum needs {FEWEST}.")
     return analysis(columns.rows(np.arange(min(end, MOST_ROWS))))
 
 
 @functools.lru_cache(maxsize=8)
-def _alike(table: _TakenApart, count: int) -> similarity.Similarity:
-    chosen = table.chosen
+def _alike(chosen: Chosen, count: int) -> similarity.Similarity:
     return similarity.data(
         chosen.spec, count, kind="cosine", pixels=256, params=chosen.params, length=count
     )
@@ -58,8 +43,7 @@ def _alike(table: _TakenApart, count: int) -> similarity.Similarity:
 
 def show(scene: Scene) -> Page:
     """Norms, spectrum, components, nearest sinusoids, and which rows are alike."""
-    key = _TakenApart(scene.a)
-    data = _analysed(key)
+    data = _analysed(scene.a)
     count, width = data.rows.shape
     p, j = min(scene["p"], count - 1), min(scene["j"], width - 1)
     cut = "" if count < MOST_ROWS else f"Of the first {whole(MOST_ROWS)} positions."
@@ -76,7 +60,7 @@ def show(scene: Scene) -> Page:
             _spectrum(data, own),
             _components(data),
             _norms(data, p),
-            _similarity(_alike(key, count), p),
+            _similarity(_alike(scene.a, count), p),
         ),
         readout=_readout(data, p, j),
         say=say if np.isfinite(own) else f"Dimension {j} is constant",
@@ -181,22 +165,9 @@ def _norms(data: LearnedRows, p: int) -> Chart:
 
 
 def _similarity(data: similarity.Similarity, p: int) -> Heatmap:
-    start, stop = data.positions
-    return Heatmap(
-        id="matrix",
-        title="cosine of all rows",
-        tile=palette.indices(data.values, data.limit),
-        lut="diverging",
-        x=cells("the other position", start, stop),
-        y=cells("position", start, stop, key="p", at=p),
-        low=number(-data.limit),
-        high=number(data.limit),
-        caption=" ".join(data.caption),
-        place="full",
-        label="Cosine of the rows of all positions",
-        values=data.values,
-        limit=data.limit,
-    )
+    x = cells("the other position", *data.positions)
+    words = {"caption": " ".join(data.caption), "label": "Cosine of the rows of all positions"}
+    return matrix_of(data, p, x, "cosine of all rows", **words)
 
 
 def _readout(data: LearnedRows, p: int, j: int) -> tuple[Block, ...]:
@@ -220,11 +191,14 @@ def _readout(data: LearnedRows, p: int, j: int) -> tuple[Block, ...]:
 
 
 def _code(scene: Scene, count: int) -> str:
-    lines = ["from posenc.explore.spectra import analysis", *snippets.spec_lines(scene)]
-    params = ", params=params" if scene.a.params else ""
-    lines.append(f'rows = posenc.table(pe, {count}{params}, dtype="float64")')
     return "\n".join(
-        [*lines, "data = analysis(rows)", "data.nearest.explained, data.nearest.wavelengths"]
+        [
+            "from posenc.explore.spectra import analysis",
+            *snippets.spec_lines(scene),
+            f'rows = posenc.table(pe, {count}{snippets.params_of(scene)}, dtype="float64")',
+            "data = analysis(rows)",
+            "data.nearest.explained, data.nearest.wavelengths",
+        ]
     )
 
 

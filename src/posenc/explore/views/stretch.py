@@ -82,8 +82,7 @@ def show(scene: Scene) -> Page:
     pair = table.pair_of(scene["j"])
     assert pair is not None  # noqa: S101 - every channel of a rotation is in one
     chosen = next((r for r in data.rules if r.name == scene["rule"]), data.rules[0])
-    pairs = len(data.rules[0].stretch)
-    x = pair_axis(table, pairs, pair)
+    x = pair_axis(table, len(chosen.stretch), pair)
     say = (
         f"Pair {pair}: {chosen.label} stretches it {_times(float(chosen.stretch[pair]))}, from "
         f"{_length(float(data.rules[0].wavelengths[pair]))} positions to "
@@ -135,12 +134,25 @@ def _lead(data: Stretch) -> str:
 
 
 def _series(data: Stretch, what: str) -> tuple[Series, ...]:
-    series = []
-    for rule in data.rules:
-        y = np.where(np.isfinite(getattr(rule, what)), getattr(rule, what), np.nan)
-        places = np.arange(len(y)) + 0.5
-        series.append(Series(rule.label, places, y.astype(np.float32), rule.style))
-    return tuple(series)
+    curves = ((rule, getattr(rule, what)) for rule in data.rules)
+    return tuple(
+        Series(
+            rule.label,
+            np.arange(len(y)) + 0.5,
+            np.where(np.isfinite(y), y, np.nan).astype(np.float32),
+            rule.style,
+        )
+        for rule, y in curves
+    )
+
+
+def _finite(data: Stretch, what: str) -> np.ndarray:
+    everything = np.concatenate([getattr(rule, what) for rule in data.rules])
+    return everything[np.isfinite(everything)]
+
+
+def _point(pair: int, at: float) -> tuple[Mark, ...]:
+    return (Mark("point", pair + 0.5, to=at, style="point"),) if math.isfinite(at) else ()
 
 
 def _slow_band(data: Stretch, pairs: int) -> list[Mark]:
@@ -151,25 +163,23 @@ def _slow_band(data: Stretch, pairs: int) -> list[Mark]:
 
 
 def _wavelengths(data: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
-    everything = np.concatenate([r.wavelengths for r in data.rules])
-    finite = everything[np.isfinite(everything)]
+    finite = _finite(data, "wavelengths")
     low = min(float(finite.min(initial=6.0)), data.original_length) / 1.2
     high = max(float(finite.max(initial=10.0)), data.length) * 1.3
     trained = f"trained length {whole(data.original_length)}"
-    marks = [
+    marks = (
         *_slow_band(data, len(chosen.stretch)),
         Mark("y", data.original_length, trained, style="solid"),
         Mark("y", data.length, f"new length {whole(data.length)}"),
-    ]
-    if math.isfinite(float(chosen.wavelengths[pair])):
-        marks.append(Mark("point", pair + 0.5, to=float(chosen.wavelengths[pair]), style="point"))
+        *_point(pair, float(chosen.wavelengths[pair])),
+    )
     return Chart(
         id="wavelengths",
         title="wavelength, positions (log)",
         x=replace(x, label=""),
         y=logarithmic("", low, high),
         series=_series(data, "wavelengths"),
-        marks=tuple(marks),
+        marks=marks,
         height=270,
         label="Wavelength of each pair under each rule",
         front=chosen.label,
@@ -177,10 +187,8 @@ def _wavelengths(data: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
 
 
 def _stretches(data: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
-    everything = np.concatenate([r.stretch for r in data.rules])
-    finite = everything[np.isfinite(everything)]
+    finite = _finite(data, "stretch")
     most, least = float(finite.max(initial=1.0)), float(finite.min(initial=1.0))
-    at = float(chosen.stretch[pair])
     return Chart(
         id="stretch",
         title="stretch of each pair, × (log)",
@@ -189,7 +197,7 @@ def _stretches(data: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
         series=_series(data, "stretch"),
         marks=(
             *_slow_band(data, len(chosen.stretch)),
-            *((Mark("point", pair + 0.5, to=at, style="point"),) if math.isfinite(at) else ()),
+            *_point(pair, float(chosen.stretch[pair])),
         ),
         height=190,
         label="Stretch of each pair under each rule",
@@ -244,8 +252,8 @@ def _readout(data: Stretch, chosen: Rule, pair: int) -> tuple[Block, ...]:
     if chosen.name not in ("none", "given"):
         blocks += [Heading("What to write"), *_lines(data, chosen.name)]
     if chosen.name.startswith("yarn"):
-        code = next((r for r in data.rules if r.name == "yarn"), None)
-        paper = next((r for r in data.rules if r.name == "yarn_paper"), None)
+        by_name = {rule.name: rule for rule in data.rules}
+        code, paper = by_name.get("yarn"), by_name.get("yarn_paper")
         blocks.append(
             Prose("0.1 ln s + 1. It multiplies cos and sin, so scores grow by its square.")
         )
@@ -268,17 +276,13 @@ def _lines(data: Stretch, name: str) -> list[Block]:
     if wanted is None:
         return [Prose("No engine has this rule.")]
     lines, remarks = lines_of(None, wanted)
-    facts = [Fact(engine, line) for engine, line in lines.items()]
-    return [*facts, *(Prose(remark) for remark in remarks)]
+    return [*(Fact(*line) for line in lines.items()), *map(Prose, remarks)]
 
 
 def _numbers(data: Stretch) -> dict[str, Any]:
-    pairs = min(20, len(data.rules[0].stretch))
-    chosen = np.unique(np.linspace(0, len(data.rules[0].stretch) - 1, pairs).astype(int))
-    rows = [
-        [str(i), *(signed(float(rule.stretch[i]), 4) for rule in data.rules)]
-        for i in chosen.tolist()
-    ]
+    pairs = len(data.rules[0].stretch)
+    chosen = np.unique(np.linspace(0, pairs - 1, min(20, pairs)).astype(int)).tolist()
+    rows = [[str(i), *(signed(float(rule.stretch[i]), 4) for rule in data.rules)] for i in chosen]
     return {
         "caption": "the stretch of some pairs",
         "columns": ["pair", *(rule.label for rule in data.rules)],

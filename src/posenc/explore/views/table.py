@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,9 @@ from posenc.explore.panels.panels import (
 )
 from posenc.explore.panels.text import count, number, signed, thin, whole
 from posenc.explore.state.catalogue import grid_of
+from posenc.explore.state.entry import Chosen
 from posenc.explore.state.scene import LENGTH, START, Page, Scene, ViewShape
-from posenc.explore.state.sources import held, held_of, visible, window
+from posenc.explore.state.sources import held, visible, window
 from posenc.plot import palette
 from posenc.plot.column_order import arranged
 from posenc.plot.columns import TableSource, width_of
@@ -50,8 +52,18 @@ SHAPE = ViewShape(
     zoom=("p", "j"),
 )
 DIGITS = 6
-# What stands below a curve that has fewer pixels than it needs.
-UNRESOLVED = "Line: what pixels can show. Band: from the least to the largest value."
+
+
+def curve_series(curve: Curve) -> Series:
+    """A column over positions, with its band where pixels cannot show all of it."""
+    middle = (curve.edges[:-1] + curve.edges[1:]) / 2
+    return banded(curve.label, middle, curve, band=curve.shape == "band")
+
+
+def unresolved(curve: Curve) -> str:
+    """What stands below a curve that has fewer pixels than it needs."""
+    words = "Line: what pixels can show. Band: from the least to the largest value."
+    return words if curve.shape == "band" else ""
 
 
 def show(scene: Scene) -> Page:
@@ -59,7 +71,8 @@ def show(scene: Scene) -> Page:
     table = held(scene.a, scene["s"] + scene["L"])
     rows, dims = visible(scene)
     p, j = scene["p"], scene["j"]
-    picture, indices = _tile(scene, table, rows, dims)
+    size = (scene.height, scene.width)
+    picture, indices = _tile(scene.a, scene["s"] + scene["L"], rows, dims, size)
     column = curve_of(table, j, rows, pixels=picture.values.shape[0])
     drawn = arranged(table, picture.order)
     x = across(drawn, dims, j)
@@ -84,22 +97,12 @@ def show(scene: Scene) -> Page:
     )
 
 
+@functools.lru_cache(maxsize=4)
 def _tile(
-    scene: Scene, table: TableSource, rows: tuple[int, int], dims: tuple[int, int]
+    chosen: Chosen, length: int, rows: tuple[int, int], dims: tuple[int, int], size: tuple[int, int]
 ) -> tuple[Tile, np.ndarray]:
     """The picture, which stays while the cursor moves."""
-    size = (scene.height, scene.width)
-    if scene.a.entry.params is not None:
-        tile = tile_of(table, rows, rows=size[0], columns=size[1], dims=dims)
-        return tile, palette.indices(tile.values, tile.limit)
-    return _kept(scene.a.spec, scene["s"] + scene["L"], rows, dims, size)
-
-
-@functools.lru_cache(maxsize=4)
-def _kept(
-    spec: Any, length: int, rows: tuple[int, int], dims: tuple[int, int], size: tuple[int, int]
-) -> tuple[Tile, np.ndarray]:
-    tile = tile_of(held_of(spec, length), rows, rows=size[0], columns=size[1], dims=dims)
+    tile = tile_of(held(chosen, length), rows, rows=size[0], columns=size[1], dims=dims)
     indices = palette.indices(tile.values, tile.limit)
     for array in (tile.values, indices):
         array.setflags(write=False)
@@ -147,17 +150,15 @@ def heatmap(picture: Tile, indices: np.ndarray, x: Axis, y: Axis, say: str) -> H
 
 def beside(column: Curve, limit: float, y: Axis, p: int, value: float) -> Chart:
     """The column of the cursor, over the positions of the table."""
-    middle = (column.edges[:-1] + column.edges[1:]) / 2
-    band = column.shape == "band"
     point = (Mark("point", p + 0.5, to=value, style="point"),)
     return Chart(
         id="column",
         title=f"dimension {column.dim}",
         x=y,
         y=values("", -limit, limit, most=2),
-        series=(banded(column.label, middle, column, band=band),),
+        series=(curve_series(column),),
         marks=point if y.at is not None else (),
-        caption=UNRESOLVED if band else "",
+        caption=unresolved(column),
         place="right",
         orient="v",
         label=f"{column.label} over the positions",
@@ -228,10 +229,9 @@ def lead(table: TableSource, picture: Tile) -> str:
 
 def cursor(scene: Scene, width: int) -> dict[str, Any]:
     """Where the arrows go."""
-    first, length = scene["s"], scene["L"]
     return {
         "x": stops("j", scene["j"], 0, width - 1),
-        "y": stops("p", scene["p"], first, first + length - 1),
+        "y": stops("p", scene["p"], scene["s"], scene["s"] + scene["L"] - 1),
     }
 
 
@@ -246,8 +246,7 @@ def zoom(scene: Scene, width: int) -> dict[str, Any]:
 
 def numbers(table: TableSource, scene: Scene) -> dict[str, Any]:
     """A window of 20 x 20 numbers around the cursor."""
-    first = scene["s"]
-    rows = window(scene["p"], first, first + scene["L"])
+    rows = window(scene["p"], scene["s"], scene["s"] + scene["L"])
     dims = window(scene["j"], 0, table.width)
     values = table.values(rows, dims).tolist()
     return {
@@ -266,34 +265,33 @@ def numbers(table: TableSource, scene: Scene) -> dict[str, Any]:
 
 def readout(table: TableSource, scene: Scene, p: int, j: int) -> tuple[Block, ...]:
     """Where the number under the cursor comes from, and where else it stands."""
-    first = scene["s"]
-    entry = cell(table, p, j, (first, first + scene["L"]))
+    entry = cell(table, p, j, (scene["s"], scene["s"] + scene["L"]))
     heading = Heading(f"Position {whole(p)}, dimension {j}")
     if entry.pair is None or entry.wavelength is None or entry.turns is None:
         why = "This column is zero everywhere." if table.waves is not None else "A stored number."
-        formula = Math("", "", (why,), signed(entry.value, DIGITS))
-        return heading, formula, *_equal(entry)
-    blocks: list[Block] = [heading, _formula(scene.a.spec, table, entry)]
-    dial = _dial(table, entry)
-    if dial is not None:
-        blocks.append(DialBlock(dial))
-    blocks.append(Fact("Wavelength", number(entry.wavelength)))
-    blocks.append(Fact("Turns so far", number(entry.turns)))
-    return *blocks, *_equal(entry)
+        return heading, Math("", "", (why,), signed(entry.value, DIGITS)), *_equal(entry)
+    return (
+        heading,
+        _formula(scene.a.spec, table, entry),
+        *_dial(table, entry),
+        Fact("Wavelength", number(entry.wavelength)),
+        Fact("Turns so far", number(entry.turns)),
+        *_equal(entry),
+    )
 
 
-def _dial(table: TableSource, entry: TableCell) -> Dial | None:
+def _dial(table: TableSource, entry: TableCell) -> Iterator[DialBlock]:
     """The pair as a point of the circle, where a sine has its cosine."""
-    waves = table.waves
-    if waves is None or entry.turned is None:
-        return None
-    own = waves.pair == entry.pair
-    if len(set(waves.function[own].tolist())) < 2:
-        return None
-    angle = entry.turned
+    waves, angle = table.waves, entry.turned
+    if (
+        waves is None
+        or angle is None
+        or len(np.unique(waves.function[waves.pair == entry.pair])) < 2
+    ):
+        return
     note = f"sin is the height, cos the width; {signed(angle % (2 * math.pi))} rad past whole turns"
     hand = (math.cos(angle), math.sin(angle), 1, f"pair {entry.pair}")
-    return Dial(f"pair {entry.pair}", (hand,), note)
+    yield DialBlock(Dial(f"pair {entry.pair}", (hand,), note))
 
 
 def _formula(spec: Any, table: TableSource, entry: TableCell) -> Math:

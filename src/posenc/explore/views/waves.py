@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from posenc.explore import snippets
-from posenc.explore.panels.axes import banded, cells, logarithmic, values
+from posenc.explore.panels.axes import cells, logarithmic, values
 from posenc.explore.panels.panels import (
     Axis,
     Block,
@@ -114,8 +114,6 @@ def _curves(scene: Scene, table: TableSource, rows: tuple[int, int], j: int, p: 
     curves += [c for c in chosen.curves if c.dim != j]
     charts = []
     for n, one in enumerate(curves):
-        middle = (one.edges[:-1] + one.edges[1:]) / 2
-        band = one.shape == "band"
         at = table.values(np.array([p]), np.array([one.dim]))[0, 0]
         long = f", wavelength {_length(one.wavelength)}"
         charts.append(
@@ -124,9 +122,9 @@ def _curves(scene: Scene, table: TableSource, rows: tuple[int, int], j: int, p: 
                 title=f"dimension {one.dim}: {one.label}{long}",
                 x=cells("position" if n == len(curves) - 1 else "", *rows, key="p", at=p),
                 y=values("", -chosen.limit, chosen.limit, most=2),
-                series=(banded(one.label, middle, one, band=band),),
+                series=(table_view.curve_series(one),),
                 marks=(Mark("point", p + 0.5, to=float(at), style="point"),),
-                caption=table_view.UNRESOLVED if band else "",
+                caption=table_view.unresolved(one),
                 height=72,
                 label=f"Dimension {one.dim} over the positions",
             )
@@ -150,16 +148,11 @@ def _counter(scene: Scene, rows: tuple[int, int], p: int) -> Strips:
                 at=p - first if first <= p < last else None,
             )
         )
-        if partner.pair is None:
-            strips.append(Strip(f"no wave: {partner.why}", np.zeros(len(bits), dtype=np.uint8)))
-            continue
-        at_positions = line[:: counter.FINE][: len(bits)]
-        strips.append(
-            Strip(
-                f"pair {partner.pair}, wavelength {number(partner.wavelength)}",
-                palette.indices(at_positions),
-            )
-        )
+        # Without a partner the wave is no number anywhere, which has no colour.
+        label = f"no wave: {partner.why}"
+        if partner.pair is not None:
+            label = f"pair {partner.pair}, wavelength {number(partner.wavelength)}"
+        strips.append(Strip(label, palette.indices(line[:: counter.FINE][: len(bits)])))
     return Strips(
         "counter",
         f"position {whole(p)} in binary: {data.digits}",
@@ -185,8 +178,6 @@ def _turns(wavelength: float, length: int) -> str:
 
 def _readout(lengths: np.ndarray, pair: int | None, own: float, scene: Scene) -> tuple[Block, ...]:
     length = scene["L"]
-    slow = int((lengths > length).sum())
-    fast = int((lengths < 8).sum())
     finite = lengths[np.isfinite(lengths)]
     here: tuple[Block, ...] = (Heading(f"Dimension {scene['j']}"), Prose("It belongs to no pair."))
     if pair is not None:
@@ -201,8 +192,12 @@ def _readout(lengths: np.ndarray, pair: int | None, own: float, scene: Scene) ->
         Heading("All pairs"),
         Fact("Shortest", _length(float(finite.min())) if len(finite) else "none turns"),
         Fact("Longest", _length(float(finite.max())) if len(finite) else "none turns"),
-        Fact("No full turn", count(slow, len(lengths)), "pairs longer than the positions shown"),
-        Fact("Under 8 positions", count(fast, len(lengths))),
+        Fact(
+            "No full turn",
+            count((lengths > length).sum(), len(lengths)),
+            "pairs longer than the positions shown",
+        ),
+        Fact("Under 8 positions", count((lengths < 8).sum(), len(lengths))),
         Prose(
             "Fast pairs tell neighbours apart, slow pairs tell far places apart. The fast end is "
             + ("on the left." if len(lengths) < 2 or lengths[0] <= lengths[-1] else "on the right.")

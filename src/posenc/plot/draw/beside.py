@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from posenc.plot.draw.heat import bar
 from posenc.plot.draw.sheet import Sheet, cells
 from posenc.plot.raster import span
+from posenc.plot.views.compare import values_of
 
 GAP = 10  # between panels, beside what their labels need
 
@@ -40,23 +41,35 @@ def matrices(
     """A, B and A - B side by side.
 
     `size` gives the pixels of a panel from what is compared and the most; `paint` takes sheet,
-    axes, the data of A or B, the difference or None, and the limit; `fineness` is as of `Beside`.
+    axes, the data of A or B, what is drawn of them or of both, and the limit; `fineness` is as of
+    `Beside`.
     """
 
     def panels(sheet: Sheet, data: Any, most: int) -> None:
         wide, high = size(data, most)
-        shown = [("A", data.a, None), ("B", data.b, None)]
+        shown = [(name, side, values_of(data.view, side)) for name, side in sides_of(data)]
         if data.difference is not None:
             shown.append(("A \N{MINUS SIGN} B", data.a, data.difference))
-        for place, (name, side, difference) in enumerate(shown):
+        for place, (name, side, values) in enumerate(shown):
             axes = sheet.panel(place * (wide + GAP), 0, wide, high, "cells")
-            paint(sheet, axes, side, difference, data.limit)
+            paint(sheet, axes, side, values, data.limit)
             sheet.heading(axes, name, weight="bold")
             if place:
                 axes.set(yticklabels=[], ylabel="")
         bar(sheet, len(shown) * (wide + GAP), 0, data.limit, height=min(120, high))
 
     return Beside(panels, fineness)
+
+
+def sides_of(data: Any) -> tuple[tuple[str, Any], tuple[str, Any]]:
+    """A and B by their names."""
+    return ("A", data.a), ("B", data.b)
+
+
+def square(data: Any, most: int) -> tuple[int, int]:
+    """Pixels of a matrix of positions."""
+    side = cells(data.a.positions[1] - data.a.positions[0], most)
+    return side, side
 
 
 def over(sheet: Sheet) -> tuple[dict[str, Any], dict[str, Any]]:

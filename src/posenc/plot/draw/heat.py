@@ -26,14 +26,13 @@ def heat(
 
     What is not finite, and what is `absent`, has no colour; the scale ends at `limit`.
     """
-    lut = sheet.lut
     indices = palette.indices(values, limit)
     if absent is not None:
         indices = np.where(absent, 0, indices).astype(np.uint8)
 
     def paint(rows: int, columns: int) -> np.ndarray:
         shown = spread(indices, rows, columns)
-        return hatched(lut[shown], shown == 0, sheet.theme)
+        return hatched(sheet.lut[shown], shown == 0, sheet.theme)
 
     fill(axes, paint)
     axes.set_xlim(*x)
@@ -54,11 +53,10 @@ def bar(
     if sheet.direct:
         return  # the caller's axes have one panel
     axes = sheet.panel(left, top, 12, height, "still")
-    lut = sheet.lut
 
     def paint(rows: int, columns: int) -> np.ndarray:
         entries = 255 - np.arange(rows) * (255 if signed else 128) // rows
-        return np.broadcast_to(lut[entries][:, None], (rows, columns, 3))
+        return np.broadcast_to(sheet.lut[entries][:, None], (rows, columns, 3))
 
     fill(axes, paint)
     axes.set(xticks=[], ylim=(-1 if signed else 0, 1))

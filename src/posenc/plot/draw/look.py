@@ -77,9 +77,8 @@ class Frame(NamedTuple):
         across = float(width) * UNITS[unit]
         down = float(height) * UNITS[str(other)] if height else None
         if not all(36 <= side <= 7200 for side in (across, down or 72)):
-            received = f"{self.size!r}"[:60]
             todo = "Sides go from 0.5in to 100in." if sides else ""
-            raise ArgumentError(mismatch("plot: size", SIZE, received, todo))
+            raise ArgumentError(mismatch("plot: size", SIZE, f"{self.size!r}"[:60], todo))
         return across, down
 
     def pixels(self, side: float) -> int:
@@ -113,13 +112,15 @@ def framed(look: Mapping[str, Any]) -> Frame:
         raise ArgumentError(mismatch("plot: title", "a text, True or False", repr(frame.title)))
     label = frame.label if isinstance(frame.label, (list, tuple)) else [frame.label]
     if frame.label is not None and not all(isinstance(each, str) for each in label):
-        received = repr(frame.label)[:60]
-        raise ArgumentError(mismatch("plot: label", "a text, or a list of them", received))
+        raise ArgumentError(
+            mismatch("plot: label", "a text, or a list of them", repr(frame.label)[:60])
+        )
     if isinstance(frame.title, str):  # half a surrogate pair is no text
         frame = frame._replace(title=frame.title.encode("utf-8", "replace").decode())
-    usual = PAPER_DPI / DPI if paper else 1.0
-    fine = frame.dpi / DPI if frame.dpi is not None else usual
-    return frame._replace(scale=fine if frame.scale is None else frame.scale)
+    if frame.scale is not None:
+        return frame
+    dpi = frame.dpi if frame.dpi is not None else PAPER_DPI if paper else DPI
+    return frame._replace(scale=dpi / DPI)
 
 
 def asked(picture: str, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], Frame]:
@@ -161,8 +162,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _are_whole(value: Any) -> bool:
-    several = isinstance(value, (list, tuple, range, np.ndarray))
-    return several and all(_is_whole(each) for each in value)
+    return isinstance(value, (list, tuple, range, np.ndarray)) and all(map(_is_whole, value))
 
 
 def _are_words(value: Any) -> bool:
@@ -219,8 +219,8 @@ def theme_of(library: Any, frame: Frame, ax: Any) -> palette.Theme:
     rgb = np.array(to_rgba(page)[:3]) * 255
     base = palette.theme("dark" if palette.to_oklab(rgb)[0] < 0.5 else "light")
     keys = {"ink": "text.color", "muted": "xtick.color", "rule": "axes.edgecolor"}
-    own = {name: changed(library, key) for name, key in keys.items()}
-    named: dict[str, Any] = {k: to_hex(colour) for k, colour in own.items() if colour is not None}
+    own = ((name, changed(library, key)) for name, key in keys.items())
+    named: dict[str, Any] = {name: to_hex(colour) for name, colour in own if colour is not None}
     return replace(base, page=to_hex(page), **named)
 
 
@@ -233,10 +233,10 @@ def colours_of(library: Any, frame: Frame) -> tuple[Any, ...]:
         return tuple(cycle.by_key().get("color", ())) if cycle is not None else ()
     single = is_color_like(frame.color) or not isinstance(frame.color, Iterable)
     several = (frame.color,) if single else tuple(frame.color)
-    wrong = [colour for colour in several if not is_color_like(colour)]
-    if wrong or not several:
-        received = repr(frame.color)[:60]
-        raise ArgumentError(mismatch("plot: color", "colours of matplotlib", received))
+    if not several or not all(map(is_color_like, several)):
+        raise ArgumentError(
+            mismatch("plot: color", "colours of matplotlib", repr(frame.color)[:60])
+        )
     return several
 
 
@@ -244,16 +244,12 @@ def lut_of(library: Any, frame: Frame, theme: palette.Theme) -> np.ndarray:
     """(256, 3) colours of signed values: entry 128 is zero, entry 0 no value."""
     if frame.cmap is None:
         return palette.diverging(theme.name)
-    known = library.colormaps
-    if isinstance(frame.cmap, str) and frame.cmap not in known:
-        todo = suggest(frame.cmap, list(known))
-        raise ArgumentError(
-            mismatch("plot: cmap", "a colour map of matplotlib", repr(frame.cmap[:60]), todo)
-        )
-    cmap = known[frame.cmap] if isinstance(frame.cmap, str) else frame.cmap
+    known, cmap, todo = library.colormaps, frame.cmap, ""
+    if isinstance(cmap, str):
+        cmap, todo = known.get(cmap), "" if cmap in known else suggest(cmap, list(known))
     if not callable(cmap):
-        received = type(cmap).__name__
-        raise ArgumentError(mismatch("plot: cmap", "a colour map of matplotlib", received))
+        received = repr(frame.cmap[:60]) if todo else type(cmap).__name__
+        raise ArgumentError(mismatch("plot: cmap", "a colour map of matplotlib", received, todo))
     entries = np.clip((np.arange(256) - 1) / 254, 0, 1)
     entries[0] = 0.5
     return np.rint(np.asarray(cmap(entries))[:, :3] * 255).astype(np.uint8)

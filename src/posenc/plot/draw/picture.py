@@ -146,8 +146,9 @@ class Picture:
         target = inputs.named(path, "plot: path")
         kind = target.suffix.removeprefix(".")
         if kind not in FORMATS:
-            expected = "a name in .png, .svg or .pdf"
-            raise ArgumentError(mismatch("plot: path", expected, repr(str(path))))
+            raise ArgumentError(
+                mismatch("plot: path", "a name in .png, .svg or .pdf", repr(str(path)))
+            )
         data = self.to_bytes(kind)  # type: ignore[arg-type]
         outputs.write_whole(target, data, existing=existing)
         return target

@@ -108,9 +108,8 @@ class Sheet:
 
     def heading(self, axes: Any, text: str, **style: Any) -> None:
         """A line above a panel, at its left."""
-        size = self.points(9.5, "axes.titlesize")
-        style = {"fontsize": size, "pad": 4, "color": self.theme.ink, **style}
-        axes.set_title(worded(text), loc="left", **style)
+        usual = {"fontsize": self.points(9.5, "axes.titlesize"), "pad": 4, "color": self.theme.ink}
+        axes.set_title(worded(text), loc="left", **{**usual, **style})
 
     def note(self, axes: Any, text: str, at: tuple[float, float], **style: Any) -> Any:
         """A few words at a place of a panel, shares of it unless `xycoords` says otherwise."""
@@ -134,13 +133,12 @@ class Sheet:
     def style(self, index: int) -> dict[str, Any]:
         """How the curve of a number is drawn: colour and dashes."""
         colour, dash = palette.style(index, self.theme.name)
-        colour = self.colours[index % len(self.colours)] if self.colours else colour
-        wide = self.library.rcParams["lines.linewidth"]
-        style: dict[str, Any] = {
-            "color": colour,
-            "linewidth": wide * (SMALL if self.frame.size else 1.0),
+        return {
+            "color": self.colours[index % len(self.colours)] if self.colours else colour,
+            "linewidth": self.library.rcParams["lines.linewidth"]
+            * (SMALL if self.frame.size else 1.0),
+            **({"linestyle": (0, dash)} if dash else {}),
         }
-        return {**style, "linestyle": (0, dash)} if dash else style
 
     def name(self, index: int, usual: str) -> str:
         """What the curve of a number is called: by the caller, else as usual."""
@@ -176,9 +174,9 @@ class Sheet:
         for panel in self.panels:
             own, around = panel.axes.get_window_extent(), panel.axes.get_tightbbox()
             if around is not None:
-                sides = (own.x0 - around.x0, around.y1 - own.y1, around.x1 - own.x1)
-                needs = (*sides, own.y0 - around.y0)
-                panel.needs = tuple(max(0.0, side * unit) for side in needs)
+                upper = (own.x0 - around.x0, around.y1 - own.y1)
+                lower = (around.x1 - own.x1, own.y0 - around.y0)
+                panel.needs = tuple(max(0.0, side * unit) for side in (*upper, *lower))
 
     def _arrange(self) -> None:
         """Place the panels, twice: in narrow ones there are fewer ticks, which need less room."""
@@ -211,9 +209,8 @@ class Sheet:
 
     def _crowded(self, width: float, height: float | None) -> bool:
         """Whether the names of curves would leave too little to the curves."""
-        beside = {panel.box[0]: 0.0 for panel in self.panels}
-        for panel in self.panels:
-            beside[panel.box[0]] = max(beside[panel.box[0]], panel.needs[2])
+        # Of panels that stand below each other, those names count that need most.
+        beside = dict(sorted((panel.box[0], panel.needs[2]) for panel in self.panels))
         return height is not None or sum(beside.values()) > WIDE * width
 
     def _key_below(self, width: float) -> None:
@@ -264,8 +261,9 @@ class Sheet:
             return
         sides = [round(side * self.frame.scale) for side in self.size]
         if max(sides) > LARGEST or math.prod(sides) > MOST_PIXELS:
-            received = "x".join(map(str, sides))
-            raise ArgumentError(mismatch("plot: size", f"sides up to {LARGEST} pixels", received))
+            raise ArgumentError(
+                mismatch("plot: size", f"sides up to {LARGEST} pixels", "x".join(map(str, sides)))
+            )
         for panel, *spans in zip(self.panels, x, y, strict=True):
             for (first, last), usual in zip(spans, panel.box[2:], strict=True):
                 if panel.keep != "still" and last - first < min(LEAST, usual / 4):
@@ -341,8 +339,8 @@ class Sheet:
             at = float(top)
             for text, size, weight, colour in lines:
                 at += LINE * size
-                style = {"fontsize": size, "weight": weight, "color": colour}
-                self.figure.text(margin / width, 1 - (at - 0.3 * size) / height, text, **style)
+                place = (margin / width, 1 - (at - 0.3 * size) / height)
+                self.figure.text(*place, text, fontsize=size, weight=weight, color=colour)
 
     def picture(self, name: str, data: Any, parameters: Mapping[str, Any]) -> Picture:
         """The sheet as a picture, with what was asked for."""
@@ -356,14 +354,16 @@ class Sheet:
             elif self.frame.title and not self.ax.get_title(loc="left"):
                 title = self.title if self.frame.title is True else self.frame.title
                 size = self.points(10, "axes.titlesize")
-                lines = self._folded(title, size, "normal", self.room()[0])
-                style = {"fontsize": size, "color": self.theme.ink}
-                self.ax.set_title("\n".join(lines), loc="left", **style)
-        title = f"{self.question} {self.title}"
-        about = {"plot": name, **plain(parameters)}
-        physical = self.frame.size is not None
-        description = " ".join(self.caption)
-        return Picture(self.figure, data, about, title, description, physical)
+                text = "\n".join(self._folded(title, size, "normal", self.room()[0]))
+                self.ax.set_title(text, loc="left", fontsize=size, color=self.theme.ink)
+        return Picture(
+            figure=self.figure,
+            data=data,
+            parameters={"plot": name, **plain(parameters)},
+            title=f"{self.question} {self.title}",
+            description=" ".join(self.caption),
+            physical=self.frame.size is not None,
+        )
 
 
 def evenly(panels: Sequence[SheetPanel], factor: float) -> list[float]:

@@ -17,6 +17,7 @@ from posenc.encodings.rotary.base import Role
 from posenc.functional import bias, logit_scale, relative, relative_values, rotate, table
 from posenc.plot.columns import Params, settled
 from posenc.plot.content import Content
+from posenc.plot.views.rotation import turned_channels
 
 Dtype = Literal["float64", "float32"]
 Join = Literal["add", "append"]
@@ -149,8 +150,9 @@ def data(
     typed = np.arange(len(content.words))
     now = typed if order is None else np.array(order)
     if sorted(now.tolist()) != typed.tolist():
-        expected = f"each of 0 to {len(typed) - 1} once"
-        raise ArgumentError(mismatch("plot attention: order", expected, now.tolist()))
+        raise ArgumentError(
+            mismatch("plot attention: order", f"each of 0 to {len(typed) - 1} once", now.tolist())
+        )
     head = _ShippedHead(spec, content, params, join, dtype)
     scores, weights, _ = head.attended(now, typed + shift, causal=causal)
     start, _, outputs = head.attended(now, typed, causal=causal)
@@ -202,7 +204,8 @@ def parts(
         )
     if head.kind == "rotary":
         products = q[i] * k[j] * head.scale
-        channels = _channels(spec, len(products))
+        first = len(products) - spec.output_dim if spec.channels.part == "trailing" else 0
+        channels = turned_channels(spec) + first
         pairs = products[channels].sum(axis=1)
         terms = [("turned pairs", float(pairs.sum()))]
         if channels.size < len(products):
@@ -226,15 +229,6 @@ def parts(
     rounding = 1e-12 * max(map(abs, (alone, query, key, both)))
     large = [(name, x) for name, x in named.items() if abs(x) > rounding]
     return ScoreParts((own, *(large or [("place", both)])))
-
-
-def _channels(spec: Any, width: int) -> np.ndarray:
-    """The channels of each pair, as they stand after the rotation."""
-    pairing = spec.channels
-    if pairing.output == "half":
-        pairing = pairing.replace(order="half")
-    trailing = width - spec.output_dim if pairing.part == "trailing" else 0
-    return np.array(pairing.channels(spec.output_dim)) + trailing
 
 
 def joined(

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch, suggest
+from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.bias.base import BiasSpec
 from posenc.functional import bias
-from posenc.plot.columns import Params, settled, sides_of
+from posenc.plot.columns import Params, check_learned, check_word, settled, sides_of
 from posenc.plot.export import Table, matrix
+from posenc.plot.palette import largest
 from posenc.plot.raster import span
 from posenc.plot.response import reduced
 from posenc.plot.rows import refuse
@@ -62,21 +63,15 @@ def data(
     spec = settled(spec)
     if not isinstance(spec, BiasSpec):
         refuse("bias", spec, "a bias on attention scores")
-    for name, value, choices in (("mask", mask, MASKS), ("softmax", softmax, SOFTMAX)):
-        if value not in choices:
-            todo = suggest(value, choices)
-            raise ArgumentError(mismatch(f"plot bias: {name}", "one of them", repr(value), todo))
-    if spec.shapes and params is None:
-        todo = "Pass params=: what was trained, or posenc.init(spec, seed), which is not."
-        raise ArgumentError(mismatch("plot bias: params", "what the spec learns", None, todo))
+    check_word("plot bias: mask", mask, MASKS)
+    check_word("plot bias: softmax", softmax, SOFTMAX)
+    check_learned(spec, params, "bias")
     chosen = _heads(spec, heads)
     view = _BiasEntries(spec, positions, params, grid, mask=mask, softmax=softmax)
     values = np.stack([view.matrix(head, pixels) for head in chosen])
     offsets, curves, by_offset = view.curves(chosen)
     # Of attention the last query says it, which sees most keys: a query of one key has the share 1.
-    scaled = values[:, -1] if softmax == "rows" else values
-    sizes = np.abs(scaled[np.isfinite(scaled)])
-    limit = float(sizes.max()) if sizes.size and sizes.max() > 0 else 1.0
+    limit = largest(values[:, -1] if softmax == "rows" else values) or 1.0
     slopes = spec.arrays.get("slopes")
     bias = BiasView(
         heads=chosen,
@@ -94,8 +89,7 @@ def data(
         title=brief(spec),
         caption=(),
     )
-    object.__setattr__(bias, "caption", _caption(bias, spec, mask))
-    return bias
+    return replace(bias, caption=_caption(bias, spec, mask))
 
 
 def _heads(spec: Any, heads: Sequence[int] | None) -> tuple[int, ...]:
@@ -120,9 +114,10 @@ class _BiasEntries:
         self.count = self.stop - self.start
         if self.count**2 > MOST_NUMBERS:
             todo = "Draw fewer positions; curves against the offset show long distances."
-            received = f"{whole(self.count)} positions"
             expected = f"at most {whole(MOST_NUMBERS**0.5)} positions"
-            raise ArgumentError(mismatch("plot bias: positions", expected, received, todo))
+            raise ArgumentError(
+                mismatch("plot bias: positions", expected, f"{whole(self.count)} positions", todo)
+            )
 
     def _places(self, index: np.ndarray) -> np.ndarray:
         if not self.sides:
@@ -157,19 +152,15 @@ class _BiasEntries:
         keys = np.arange(self.count)
         if self.count <= pixels:
             return self.rows(head, keys, keys)
+        step = max(1, BLOCK // self.count)
+
+        def narrowed(first: int, end: int) -> np.ndarray:
+            block = self.rows(head, np.arange(first, min(first + step, end)), keys)
+            numbers = np.where(np.isnan(block), 0.0, block).T
+            return reduced(lambda b, e: numbers[b:e], self.count, pixels, numbers.shape[1]).T
 
         def fetch(begin: int, end: int) -> np.ndarray:
-            parts = []
-            step = max(1, BLOCK // self.count)
-            for first in range(begin, end, step):
-                block = self.rows(head, np.arange(first, min(first + step, end)), keys)
-                numbers = np.where(np.isnan(block), 0.0, block).T
-
-                def across(b: int, e: int, numbers: np.ndarray = numbers) -> np.ndarray:
-                    return numbers[b:e]
-
-                parts.append(reduced(across, self.count, pixels, numbers.shape[1]).T)
-            return np.concatenate(parts)
+            return np.concatenate([narrowed(first, end) for first in range(begin, end, step)])
 
         means = reduced(fetch, self.count, pixels, pixels)
         return np.where(self.masked(pixels), np.nan, means)
@@ -188,17 +179,14 @@ class _BiasEntries:
         if self.sides:
             return np.zeros(0, dtype=np.int64), np.zeros((len(heads), 0)), False
         keys = np.arange(n)
-        ends = np.array([n - 1, 0])
-        both = np.stack([self.rows(head, ends, keys) for head in heads])
+        queries = np.array([n - 1, 0, n // 2])
+        last, first, middle = np.stack([self.rows(head, queries, keys) for head in heads], axis=1)
         offsets = np.concatenate([keys - (n - 1), keys[1:]])
-        curves = np.concatenate([both[:, 0], both[:, 1, 1:]], axis=1)
-        middle = np.array([n // 2])
-        again = np.stack([self.rows(head, middle, keys) for head in heads])[:, 0]
+        curves = np.concatenate([last, first[:, 1:]], axis=1)
         there = curves[:, keys - n // 2 + n - 1]
-        same = np.isnan(again) == np.isnan(there)
-        close = np.abs(np.nan_to_num(again) - np.nan_to_num(there)) <= 1e-9 * (
-            1 + np.abs(np.nan_to_num(there))
-        )
+        same = np.isnan(middle) == np.isnan(there)
+        there, middle = np.nan_to_num(there), np.nan_to_num(middle)
+        close = np.abs(middle - there) <= 1e-9 * (1 + np.abs(there))
         return offsets, curves, bool((same & close).all()) and self.softmax == "none"
 
 
@@ -215,12 +203,13 @@ def _caption(bias: BiasView, spec: Any, mask: str) -> tuple[str, ...]:
     sentences = []
     if len(bias.heads) < spec.heads:
         sentences.append(f"{len(bias.heads)} of {counted(spec.heads, 'head')}.")
-    what = "attention that the bias alone gives" if bias.softmax == "rows" else "bias"
+    scale = f"bias, up to ±{number(bias.limit)}"
     if bias.softmax == "rows":
-        scale = f"from 0 to {number(bias.limit)}, the most of the last query; others may go beyond"
-    else:
-        scale = f"up to ±{number(bias.limit)}"
-    sentences.append(f"One scale for all heads: the {what}, {scale}.")
+        scale = (
+            f"attention that the bias alone gives, from 0 to {number(bias.limit)}, the most of "
+            "the last query; others may go beyond"
+        )
+    sentences.append(f"One scale for all heads: the {scale}.")
     if bias.per_pixel > 1:
         sentences.append(f"A pixel covers {number(bias.per_pixel)} positions of each side.")
     if np.isnan(bias.values).any():

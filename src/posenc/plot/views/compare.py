@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from operator import attrgetter
@@ -12,6 +13,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc.plot.export import Table
+from posenc.plot.palette import largest
 from posenc.plot.rows import PICTURES
 from posenc.plot.words import brief, number
 
@@ -60,22 +62,16 @@ def data(
     second = build(b, *arguments, **{**options, **(b_options or {})})
     limit = max(limit_of(first), limit_of(second))
     difference, why = _difference(view, first, second)
-    if difference is not None and difference.size:
-        sizes = np.abs(difference[np.isfinite(difference)])
-        largest = float(sizes.max()) if sizes.size else 0.0
-    else:
-        largest = float("nan")
+    most = largest(difference) if difference is not None and difference.size else math.nan
     sentences = [f"A: {brief(a)}. B: {brief(b)}."]
     if difference is None:
         sentences.append(f"No difference is drawn: {why}.")
     else:
-        sentences.append(
-            f"Largest difference {number(largest)}; one scale, up to ±{number(limit)}."
-        )
+        sentences.append(f"Largest difference {number(most)}; one scale, up to ±{number(limit)}.")
     sentences += [f"A: {text}" for text in first.caption]
     sentences += [f"B: {text}" for text in second.caption if text not in first.caption]
     return Compare(
-        view, first, second, difference, why, limit, largest, f"{view}: A and B", tuple(sentences)
+        view, first, second, difference, why, limit, most, f"{view}: A and B", tuple(sentences)
     )
 
 
@@ -107,9 +103,6 @@ def _difference(view: str, a: Any, b: Any) -> tuple[np.ndarray | None, str]:
 
 def rows(data: Any) -> Table:
     """The numbers of a .csv: those of A, then those of B."""
-    both = []
-    for name, side in (("A", data.a), ("B", data.b)):
-        header, lines = _module(data.view).rows(side)
-        both.append((header, [[name, *line] for line in lines]))
-    longest = max(both, key=lambda part: len(part[0]))[0]
-    return ["encoding", *longest], [line for _, lines in both for line in lines]
+    headers, rows = zip(*map(_module(data.view).rows, (data.a, data.b)), strict=True)
+    named = ([name, *line] for name, lines in zip("AB", rows, strict=True) for line in lines)
+    return ["encoding", *max(headers, key=len)], list(named)

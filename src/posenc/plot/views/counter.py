@@ -70,8 +70,7 @@ def data(
     if at is not None and not 0 <= at < 2**62:
         raise ArgumentError(mismatch("plot counter: at", "a position of at least 0", at))
     start, stop = _range(length if positions is None else positions, at)
-    most = max(stop - 1, at or 0)
-    count = max(1, most.bit_length()) if bits is None else bits
+    count = max(1, max(stop - 1, at or 0).bit_length()) if bits is None else bits
     if not 1 <= count <= 62:
         raise ArgumentError(mismatch("plot counter: bits", "1 to 62", bits))
     index = np.arange(start, stop, dtype=np.int64)
@@ -84,31 +83,26 @@ def data(
         if partner.pair is not None:
             waves[line] = _sine(table, partner.pair, whole, places - whole)
     digits = "" if at is None else f"{at:0{count}b}"
-    row = None if at is None else table.rows(np.array([at]))[0]
     set_bits = (index >> order[:, None]) & 1
     right = sum(_tells(p, index, bits) for p, bits in zip(partners, set_bits, strict=True))
-    caption = _caption(partners, right, at, digits)
-    title = brief(table.spec)
     return Counter(
-        set_bits,
-        partners,
-        places,
-        waves,
-        right,
-        (start, stop),
-        at,
-        digits,
-        row,
-        title,
-        caption,
+        bits=set_bits,
+        partners=partners,
+        places=places,
+        waves=waves,
+        right=right,
+        positions=(start, stop),
+        at=at,
+        digits=digits,
+        row=None if at is None else table.rows(np.array([at]))[0],
+        title=brief(table.spec),
+        caption=_caption(partners, right, at, digits),
     )
 
 
 def _range(positions: int | tuple[int, int] | None, at: int | None) -> tuple[int, int]:
     if positions is None:
-        middle = 0 if at is None else at
-        positions = (0, 32) if middle < 32 else (middle - 16, middle + 16)
-        positions = (0, 256) if at is None else positions
+        positions = 256 if at is None else (0, 32) if at < 32 else (at - 16, at + 16)
     start, stop = span(positions, "positions")
     if start < 0 or stop - start > MOST_POSITIONS:
         expected = f"at most {MOST_POSITIONS} positions, from 0 on"
@@ -128,18 +122,17 @@ def _partner(wavelength: np.ndarray, pair: np.ndarray, bit: int) -> Partner:
     turning = np.flatnonzero(np.isfinite(wavelength) & (pair >= 0))
     if not len(turning):
         return Partner(bit, period, None, math.inf, "no pair turns")
-    octaves = np.abs(np.log2(wavelength[turning] / period))
-    best = turning[int(octaves.argmin())]
-    nearest = float(wavelength[best])
+    lengths = wavelength[turning]
+    octaves = np.abs(np.log2(lengths / period))
+    best = int(octaves.argmin())
+    nearest = float(lengths[best])
     if octaves.min() <= NEAR:
-        return Partner(bit, period, int(pair[best]), nearest, "")
-    shortest, longest = float(wavelength[turning].min()), float(wavelength[turning].max())
-    why = f"the nearest wavelength is {number(nearest)}"
-    if period < shortest:
-        why = f"the shortest wavelength is {number(shortest)}"
-    elif period > longest:
-        why = f"the longest wavelength is {number(longest)}"
-    return Partner(bit, period, None, nearest, why)
+        return Partner(bit, period, int(pair[turning[best]]), nearest, "")
+    # The nearest of wavelengths that are all shorter is the longest.
+    which = (
+        "shortest" if period < lengths.min() else "longest" if period > lengths.max() else "nearest"
+    )
+    return Partner(bit, period, None, nearest, f"the {which} wavelength is {number(nearest)}")
 
 
 def _tells(partner: Partner, index: np.ndarray, bits: np.ndarray) -> bool:

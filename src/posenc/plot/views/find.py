@@ -18,6 +18,7 @@ from posenc.plot.rows import pictures_of, refuse
 from posenc.plot.words import brief, whole
 
 MOST_SHOWN = 40  # positions of a convention
+NEAR = (None, np.array([1e-3]))  # how far beyond a position a wave is looked at
 
 
 @dataclass(frozen=True)
@@ -66,12 +67,10 @@ def data(
     )
     single = isinstance(values, Mapping)
     read = {int(k): read_value(v, "plot find") for k, v in values.items()} if single else {}
-    candidates = tuple(_candidates(fit, read) for fit in located.fits)
-    count = 0 if single else np.asarray(values).size
     asked = ", ".join(f"{interval.text} at dimension {dim}" for dim, interval in read.items())
     return Find(
-        asked or f"a row of {count} numbers",
-        candidates,
+        asked or f"a row of {0 if single else np.asarray(values).size} numbers",
+        tuple(_candidates(fit, read) for fit in located.fits),
         located,
         located.within,
         brief(spec),
@@ -86,9 +85,8 @@ def _candidates(fit: Fit, read: Mapping[int, Interval]) -> CandidatePositions:
         received = f"positions of several axes, such as {positions[0]}"
         raise ArgumentError(mismatch("plot find", "positions on one line", received, todo))
     errors = np.array([_errors(fit, int(p), read) for p in positions]).reshape(-1, 2)
-    label = ", ".join(fit.convention) or "as stated"
     return CandidatePositions(
-        label,
+        ", ".join(fit.convention) or "as stated",
         tuple(int(p) for p in positions),
         errors,
         fit.residual,
@@ -105,29 +103,23 @@ def _errors(fit: Fit, position: int, read: Mapping[int, Interval]) -> tuple[floa
     The wave near the position is inverted: arcsine of the ends of the interval over the frequency.
     """
     spec = inner(fit.spec)
-    if not read or not sinusoids(spec):
+    waves = source(spec).waves if read and sinusoids(spec) else None
+    if waves is None:
         return 0.0, 0.0
-    columns, phases = columns_of(spec), phases_of(spec)
-    table = source(spec)
-    if table.waves is None:
-        return 0.0, 0.0
+    columns, frequencies = columns_of(spec), phases_of(spec).frequencies()
     below, above = math.inf, math.inf
     scale = spec.magnitude.table(spec.dim) if hasattr(spec, "magnitude") else 1.0
     cut = any("cut" in words for words in fit.convention)
-    frequencies = phases.frequencies()
     for dim, interval in read.items():
         if dim >= len(columns.pair) or columns.pair[dim] < 0 or not scale:
             continue
-        function = int(columns.function[dim])
-        frequency = abs(float(frequencies[function, columns.pair[dim]]))
+        frequency = abs(float(frequencies[int(columns.function[dim]), columns.pair[dim]]))
         if frequency == 0:
             continue
         ends = interval.cut if cut and interval.cut else (interval.low, interval.high)
         low, high = sorted(math.asin(_unit(float(end) / scale)) for end in ends)
-        here = table.waves.at(np.array([position]), None, np.array([dim]))[0, 0] / scale
-        slope = (
-            table.waves.at(np.array([position]), np.array([1e-3]), np.array([dim]))[0, 0] / scale
-        )
+        near = (waves.at(np.array([position]), part, np.array([dim]))[0, 0] for part in NEAR)
+        here, slope = (value / scale for value in near)
         at = min(max(math.asin(_unit(here)), low), high)
         down, up = (at - low) / frequency, (high - at) / frequency
         if slope < here:

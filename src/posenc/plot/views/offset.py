@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch, suggest
+from posenc._core.errors import ArgumentError, mismatch
 from posenc.plot.column_waves import QUARTER, TURN, ColumnWaves
-from posenc.plot.columns import Params, TableSource, source
+from posenc.plot.columns import Params, TableSource, check_word, source
 from posenc.plot.curves import GOLDEN
 from posenc.plot.export import Table, matrix
 from posenc.plot.raster import span
@@ -56,20 +56,17 @@ def data(
     grid: tuple[int, ...] | None = None,
 ) -> Offset:
     """The dot product or cosine of two rows against their distance."""
-    for name, value, choices in (("kind", kind, KINDS), ("scale", scale, SCALES)):
-        if value not in choices:
-            todo = suggest(value, choices)
-            raise ArgumentError(mismatch(f"plot offset: {name}", "one of them", repr(value), todo))
+    check_word("plot offset: kind", kind, KINDS)
+    check_word("plot offset: scale", scale, SCALES)
     table = source(spec, params=params, length=length, grid=grid, caller="offset")
     start, stop = span(offsets, "offsets")
     if start < 0:
         raise ArgumentError(mismatch("plot offset: offsets", "distances of at least 0", start))
     end = table.end
-    if end is not None:
-        stop = min(stop, end)
-        if stop <= start:
-            received = f"{start} in a table of {counted(end, 'position')}"
-            raise ArgumentError(mismatch("plot offset: offsets", f"less than {end}", received))
+    if end is not None and end <= start:
+        received = f"{start} in a table of {counted(end, 'position')}"
+        raise ArgumentError(mismatch("plot offset: offsets", f"less than {end}", received))
+    stop = stop if end is None else min(stop, end)
     pairs = whole_pairs(table.waves)
     shown = _shown(start, stop, scale, pixels)
     if pairs is not None and table.waves is not None:
@@ -96,8 +93,7 @@ def data(
         title=brief(table.spec),
         caption=(),
     )
-    object.__setattr__(offset, "caption", _caption(offset, table))
-    return offset
+    return replace(offset, caption=_caption(offset, table))
 
 
 def whole_pairs(waves: ColumnWaves | None) -> np.ndarray | None:
@@ -107,10 +103,9 @@ def whole_pairs(waves: ColumnWaves | None) -> np.ndarray | None:
     """
     if waves is None or (waves.pair < 0).all():
         return None
-    sines = np.flatnonzero((waves.function == 0) & (waves.pair >= 0))
-    cosines = np.flatnonzero((waves.function == 1) & (waves.pair >= 0))
-    sines = sines[np.argsort(waves.pair[sines], kind="stable")]
-    cosines = cosines[np.argsort(waves.pair[cosines], kind="stable")]
+    order = np.argsort(waves.pair, kind="stable")
+    order = order[waves.pair[order] >= 0]
+    sines, cosines = (order[waves.function[order] == function] for function in (0, 1))
     if len(sines) != len(cosines) or (waves.pair[sines] != waves.pair[cosines]).any():
         return None
     same = (waves.step[sines] == waves.step[cosines]).all()
@@ -130,8 +125,7 @@ def products(
     values = np.empty(len(offsets))
     size = max(1, BLOCK // max(len(steps), 1))
     for begin in range(0, len(offsets), size):
-        part = offsets[begin : begin + size, None]
-        terms = np.cos((part * steps) * TURN)
+        terms = np.cos((offsets[begin : begin + size, None] * steps) * TURN)
         if per_pixel is not None:
             covered = per_pixel[begin : begin + size, None]
             terms *= np.where(covered <= 1, 1.0, gain(wavelength / covered))
@@ -144,8 +138,7 @@ def _shown(start: int, stop: int, scale: str, pixels: int) -> np.ndarray:
         low = max(start, 1)
         if stop - 1 <= low:
             raise ArgumentError(mismatch("plot offset: offsets", "more than 2 for log", stop))
-        ends = np.log(low), np.log(stop - 1)
-        spread = np.exp(np.linspace(*ends, pixels))
+        spread = np.exp(np.linspace(np.log(low), np.log(stop - 1), pixels))
         return np.unique(np.rint(spread).astype(np.int64).clip(low, stop - 1))
     if stop - start <= 4 * pixels:
         return np.arange(start, stop, dtype=np.int64)
@@ -164,8 +157,7 @@ def _of_pairs(
     steps: np.ndarray, shown: np.ndarray, factor: float, stop: int, scale: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, str]:
     """Exact products; where a pixel stands for many offsets, some evenly spread ones of them."""
-    edge = np.concatenate([shown, [stop]])
-    gaps = np.diff(edge)
+    gaps = np.diff(shown, append=stop)
     if gaps.max() == 1:
         mean = products(steps, shown) * factor
         return mean, mean, mean, "none"
@@ -175,8 +167,7 @@ def _of_pairs(
     values = products(steps, parts.reshape(-1)).reshape(parts.shape) * factor
     low, high = values.min(axis=0), values.max(axis=0)
     # Each wave by what a pixel may show of it: means of a few offsets would beat.
-    covered = _covered(shown, scale)
-    mean = products(steps, shown, covered) * factor
+    mean = products(steps, shown, _covered(shown, scale)) * factor
     return np.minimum(low, mean), np.maximum(high, mean), mean, "offsets"
 
 
@@ -186,15 +177,12 @@ def _of_rows(
     """Over positions evenly apart that have a partner at each distance."""
     low, high, mean = (np.full(len(shown), np.nan) for _ in range(3))
     end = table.end if table.end is not None else int(shown.max()) + 4 * ANCHORS
-    size = max(1, BLOCK // max(table.width * ANCHORS, 1))
-    for begin in range(0, len(shown), size):
-        for place in range(begin, min(begin + size, len(shown))):
-            offset = int(shown[place])
-            room = end - offset
-            anchors = np.unique(np.linspace(0, room - 1, min(ANCHORS, room)).astype(np.int64))
-            a, b = sized(table.rows(anchors), kind), sized(table.rows(anchors + offset), kind)
-            values = np.einsum("ij,ij->i", a, b)
-            low[place], high[place], mean[place] = values.min(), values.max(), values.mean()
+    for place, offset in enumerate(shown.tolist()):
+        room = end - offset
+        anchors = np.unique(np.linspace(0, room - 1, min(ANCHORS, room)).astype(np.int64))
+        a, b = sized(table.rows(anchors), kind), sized(table.rows(anchors + offset), kind)
+        values = np.einsum("ij,ij->i", a, b)
+        low[place], high[place], mean[place] = values.min(), values.max(), values.mean()
     return low, high, mean
 
 

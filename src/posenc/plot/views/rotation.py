@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from posenc._core.numeric.random_vectors import random_vectors
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.functional import cos_sin, rotate
-from posenc.plot.columns import Params, settled
+from posenc.plot.columns import Params, check_learned, evenly, settled
 from posenc.plot.export import Table, matrix
 from posenc.plot.raster import span
 from posenc.plot.rows import refuse
@@ -65,6 +65,12 @@ class RotationView:
     title: str
     caption: tuple[str, ...]
 
+    @property
+    def stays(self) -> bool:
+        """Whether the score is the same where both are moved."""
+        size = max(float(np.abs(self.terms).sum()), 1e-300)
+        return abs(self.score - self.moved) <= 1e-9 * size
+
 
 def data(
     spec: Any,
@@ -80,19 +86,23 @@ def data(
 ) -> RotationView:
     """Dials of some pairs, the score as a sum over pairs, and the score against the distance."""
     spec = settled(spec, length)
-    _check(spec, params)
+    if not isinstance(spec, RotarySpec) or len(spec.axes) != 1:
+        refuse("rotation", spec, "a rotation of one axis")
+    check_learned(spec, params, "rotation")
     first, last = span(offsets, "offsets")
     if not 1 <= last - first <= MOST_OFFSETS:
         raise ArgumentError(
             mismatch("plot rotation: offsets", f"1 to {MOST_OFFSETS}", last - first)
         )
-    q, k = _vectors(spec, seed, query, key)
+    drawn = random_vectors(["query", "key"], spec.dim, seed).astype(np.float64)
+    q, k = _vector("query", query, drawn[0]), _vector("key", key, drawn[1])
     m, n = int(positions[0]), int(positions[1])
-    terms = _terms(spec, _turn(spec, q, m, "query", params), _turn(spec, k, n, "key", params))
+    products = _turn(spec, q, m, "query", params) * _turn(spec, k, n, "key", params)
+    terms = products[turned_channels(spec)].sum(axis=1)
     moved = float(
         _turn(spec, q, m + SHIFT, "query", params) @ _turn(spec, k, n + SHIFT, "key", params)
     )
-    chosen = _usual(len(terms)) if pairs is None else [int(p) for p in pairs]
+    chosen = evenly(len(terms), USUAL).tolist() if pairs is None else [int(p) for p in pairs]
     if not 1 <= len(chosen) <= MOST_DIALS or not all(0 <= p < len(terms) for p in chosen):
         expected = f"1 to {MOST_DIALS} pairs from 0 to {len(terms) - 1}"
         raise ArgumentError(mismatch("plot rotation: pairs", expected, chosen))
@@ -109,32 +119,16 @@ def data(
         brief(spec),
         (),
     )
-    object.__setattr__(picture, "caption", _caption(picture))
-    return picture
+    return replace(picture, caption=_caption(picture))
 
 
-def _check(spec: Any, params: Params) -> None:
-    if not isinstance(spec, RotarySpec) or len(spec.axes) != 1:
-        refuse("rotation", spec, "a rotation of one axis")
-    if spec.shapes and params is None:
-        todo = "Pass params=: what was trained, or posenc.init(spec, seed), which is not."
-        raise ArgumentError(mismatch("plot rotation: params", "what the spec learns", None, todo))
-
-
-def _vectors(
-    spec: Any, seed: int, query: np.ndarray | None, key: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray]:
-    drawn = random_vectors(["query", "key"], spec.dim, seed).astype(np.float64)
-    vectors = []
-    for name, stated, random in (("query", query, drawn[0]), ("key", key, drawn[1])):
-        x = random if stated is None else np.asarray(stated, dtype=np.float64)
-        if x.shape != (spec.dim,):
-            received = f"shape {x.shape}"
-            raise ArgumentError(
-                mismatch(f"plot rotation: {name}", f"shape ({spec.dim},)", received)
-            )
-        vectors.append(x)
-    return vectors[0], vectors[1]
+def _vector(name: str, stated: np.ndarray | None, random: np.ndarray) -> np.ndarray:
+    """A vector as it was given, of the shape of the random one that stands in for it."""
+    x = random if stated is None else np.asarray(stated, dtype=np.float64)
+    if x.shape != random.shape:
+        expected = f"shape {random.shape}"
+        raise ArgumentError(mismatch(f"plot rotation: {name}", expected, f"shape {x.shape}"))
+    return x
 
 
 def _turn(spec: Any, x: np.ndarray, at: Any, role: Role, params: Params) -> np.ndarray:
@@ -146,19 +140,13 @@ def _turn(spec: Any, x: np.ndarray, at: Any, role: Role, params: Params) -> np.n
     return turned if np.ndim(at) else turned[0]
 
 
-def _terms(spec: Any, q: np.ndarray, k: np.ndarray) -> np.ndarray:
-    """The product pair by pair, in the order of the pairs."""
-    products = q * k
+def turned_channels(spec: Any) -> np.ndarray:
+    """The channels of each pair, as they stand after the rotation."""
     pairing = spec.channels
     if pairing.output == "half":
         pairing = pairing.replace(order="half")
     # Where each channel became a pair, the pairs stand in the output in the same order.
-    channels = np.array(pairing.channels(spec.output_dim))
-    return products[channels].sum(axis=1)
-
-
-def _usual(count: int) -> list[int]:
-    return np.unique(np.rint(np.linspace(0, count - 1, USUAL)).astype(int)).tolist()
+    return np.array(pairing.channels(spec.output_dim))
 
 
 def _dials(
@@ -240,12 +228,8 @@ def _caption(picture: RotationView) -> tuple[str, ...]:
             f"over {len(picture.terms)} pairs."
         )
     ]
-    apart = abs(picture.score - picture.moved)
-    size = max(float(np.abs(picture.terms).sum()), 1e-300)
-    if apart <= 1e-9 * size:
-        sentences.append(f"Both moved by {whole(picture.shift)}: the same score.")
-    else:
-        sentences.append(f"Both moved by {whole(picture.shift)}: {number(picture.moved)}.")
+    after = "the same score" if picture.stays else number(picture.moved)
+    sentences.append(f"Both moved by {whole(picture.shift)}: {after}.")
     if len(picture.scores) == 4:
         far = float(np.abs(picture.scores[2].values - picture.scores[3].values).max())
         sentences.append(
@@ -257,6 +241,5 @@ def _caption(picture: RotationView) -> tuple[str, ...]:
 
 def rows(data: Any) -> Table:
     """The numbers of a .csv."""
-    columns = np.stack([scores.values for scores in data.scores], axis=1)
-    names = (scores.label for scores in data.scores)
-    return matrix("offset", data.offsets, names, columns)
+    columns = {scores.label: scores.values for scores in data.scores}
+    return matrix("offset", data.offsets, columns, np.stack([*columns.values()], axis=1))

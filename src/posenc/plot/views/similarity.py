@@ -103,7 +103,6 @@ def _rows(table: TableSource, start: int, stop: int, rows: int, kind: str) -> np
 
 def rows(data: Any) -> Table:
     """The numbers of a .csv."""
-    start, stop = data.positions
-    places = start + np.floor((np.arange(len(data.values)) + 0.5) * data.per_pixel).astype(np.int64)
-    del stop
+    pixels = np.arange(len(data.values))
+    places = data.positions[0] + np.floor((pixels + 0.5) * data.per_pixel).astype(np.int64)
     return matrix("position", places, (f"p{p}" for p in places), data.values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -93,15 +93,17 @@ def data(
     trained = usual.original_length if original_length is None else original_length
     grown = usual.factor if factor is None else factor
     if trained < 1 or not 1 <= grown <= LARGEST_FACTOR:
-        received = f"{trained} and {grown}"
         raise ArgumentError(
-            mismatch("plot stretch", "a length and a factor of at least 1", received)
+            mismatch(
+                "plot stretch", "a length and a factor of at least 1", f"{trained} and {grown}"
+            )
         )
     names = tuple(RULES) if rules is None else rules
     for name in names:
         if name not in RULES:
-            todo = suggest(name, RULES)
-            raise ArgumentError(mismatch("plot stretch: rules", "rules", repr(name), todo))
+            raise ArgumentError(
+                mismatch("plot stretch: rules", "rules", repr(name), suggest(name, RULES))
+            )
     plain = spec.replace(scaling=())
     baseline = Baseline(plain, trained)
     before = wavelengths(plain)
@@ -130,8 +132,7 @@ def data(
         (),
         plain,
     )
-    object.__setattr__(stretch, "caption", _caption(stretch))
-    return stretch
+    return replace(stretch, caption=_caption(stretch))
 
 
 def _rule(name: str, spec: RoPE, baseline: Baseline, before: np.ndarray, length: int) -> Rule:

@@ -12,7 +12,7 @@ from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.numeric.random_vectors import random_vectors
 from posenc.encodings.table.base import TableSpec
 from posenc.functional import add, table
-from posenc.plot.columns import Params
+from posenc.plot.columns import Params, check_learned
 from posenc.plot.export import Table
 from posenc.plot.rows import refuse
 from posenc.plot.words import brief, number
@@ -50,9 +50,7 @@ def data(
     """Embedding + encoding = input, token by token."""
     if not isinstance(spec, TableSpec) or len(spec.axes) != 1:
         refuse("sum", spec, "a table of one axis, which is added")
-    if spec.shapes and params is None:
-        todo = "Pass params=: what was trained, or posenc.init(spec, seed), which is not."
-        raise ArgumentError(mismatch("plot sum: params", "what the spec learns", None, todo))
+    check_learned(spec, params, "sum")
     words = tokens.split() if isinstance(tokens, str) else [str(t) for t in tokens]
     if not 1 <= len(words) <= MOST_TOKENS or len(words) * spec.width > MOST_NUMBERS:
         expected = f"1 to {MOST_TOKENS} tokens, at most {MOST_NUMBERS} numbers"

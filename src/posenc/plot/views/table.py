@@ -88,12 +88,10 @@ def cell(
         text = "0" if waves is not None else f"entry {dim} of row {position}"
         return TableCell(position, dim, value, *(None,) * 7, text, same, None, stop - start)
     function = ("sin", "cos")[int(waves.function[dim])]
-    frequency = float(waves.frequency[dim])
+    frequency, step = float(waves.frequency[dim]), int(waves.step[dim])
     moved = position + _start(table)
     size = abs(waves.amplitude)
-    around = value / waves.amplitude
-    low, high = Decimal(around) - Decimal(NEAR / size), Decimal(around) + Decimal(NEAR / size)
-    step = int(waves.step[dim])
+    around, near = Decimal(value / waves.amplitude), Decimal(NEAR / size)
     first = step * _start(table)
     wide = round(2 * math.asin(min(LATER / size / 2, 1.0)) / TURN)
     here = step * moved
@@ -109,7 +107,7 @@ def cell(
         turns=moved * frequency / (2 * math.pi),
         turned=((here + CYCLE // 2) % CYCLE - CYCLE // 2) * TURN,
         formula=_formula(table, dim, function, moved),
-        same=_hits(step, first, arcs_of(function, low, high, stop), start, stop),
+        same=_hits(step, first, arcs_of(function, around - near, around + near, stop), start, stop),
         same_pair=_hits(step, first, ((here - wide, 2 * wide),), start, stop),
         among=stop - start,
         again=_again(step, wide, position, start, stop),
@@ -149,21 +147,19 @@ def _as_printed(spec: Any) -> bool:
 def _counted(table: TableSource, dim: int, value: float, start: int, stop: int) -> int | None:
     if (stop - start) * table.width > MOST_COUNTED:
         return None
-    values = table.values(np.arange(start, stop), np.array([dim]))[:, 0]
+    values = table.values(np.arange(start, stop), np.array([dim]))
     return int((np.abs(values - value) <= NEAR).sum())
 
 
 def _hits(step: int, first: int, arcs: tuple[Arc, ...], start: int, stop: int) -> int:
     """How many positions of a range have a phase in one of some arcs, in closed form."""
-    count = 0
+    count, many = 0, stop - start
     for begin, length in arcs:
         if length >= CYCLE - 1:
-            return stop - start
+            return many
         # floor((x - a) / M) - floor((x - b - 1) / M) is 1 where x lies from a to b modulo M.
         shift = step * start + first - begin
-        count += _floors(stop - start, step, shift) - _floors(
-            stop - start, step, shift - length - 1
-        )
+        count += _floors(many, step, shift) - _floors(many, step, shift - length - 1)
     return count
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch
-from posenc.plot.columns import Params, TableSource, source
+from posenc.plot.columns import Params, TableSource, evenly, source
 from posenc.plot.curves import Curve, curve_of
 from posenc.plot.export import Table, matrix
 from posenc.plot.raster import placed
@@ -61,8 +61,7 @@ def _usual(table: TableSource) -> list[int]:
     if waves is not None:
         usable = np.flatnonzero((waves.function == 0) & (waves.pair >= 0))
         usable = usable[np.argsort(waves.wavelength[usable], kind="stable")]
-    picked = np.unique(np.rint(np.linspace(0, len(usable) - 1, USUAL)).astype(int))
-    return [int(d) for d in usable[picked]]
+    return usable[evenly(len(usable), USUAL)].tolist()
 
 
 def _caption(curves: tuple[Curve, ...]) -> tuple[str, ...]:

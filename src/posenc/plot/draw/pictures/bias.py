@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 from posenc.plot.columns import Params
-from posenc.plot.draw.beside import GAP, Beside, matrices, pixels_along
+from posenc.plot.draw.beside import GAP, Beside, matrices, pixels_along, sides_of, square
 from posenc.plot.draw.heat import bar, heat
 from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.picture import Picture
@@ -18,15 +18,12 @@ ACROSS = 4  # matrices side by side
 MOST_EDGES = 64
 
 
-def paint_bias(
-    sheet: Sheet, axes: Any, data: Any, place: int, *, values: Any = None, limit: Any = None
-) -> None:
+def paint_bias(sheet: Sheet, axes: Any, data: Any, values: Any, limit: float) -> None:
     """The matrix of one head in axes; queries go down, keys across."""
+    heat(sheet, axes, values, limit=limit, x=data.positions, y=data.positions, absent=data.masked)
     start, stop = data.positions
-    shown = data.values[place] if values is None else values
-    limit = data.limit if limit is None else limit
-    heat(sheet, axes, shown, limit=limit, x=(start, stop), y=(start, stop), absent=data.masked)
-    sheet.heading(axes, f"head {data.heads[place]}", pad=3)
+    for axis in (axes.yaxis, axes.xaxis):
+        place_ticks(axis, start, stop, 4)
 
 
 def bias(
@@ -76,10 +73,9 @@ def bias(
     (8, 64, 64)
     """
     arguments, frame = asked("bias", locals())
-    room = frame.width or 600
     count = (getattr(spec, "heads", None) or 1) if heads is None else len(heads)
     across = max(1, min(ACROSS, count))
-    most = (room - 14 * (across - 1)) // across
+    most = ((frame.width or 600) - 14 * (across - 1)) // across
     data = _bias.data(
         spec,
         positions,
@@ -97,10 +93,8 @@ def bias(
     for place in range(len(data.heads)):
         row, column = divmod(place, across)
         axes = sheet.panel(column * (side + GAP), row * (side + GAP), side, side, "square")
-        paint_bias(sheet, axes, data, place)
-        start, stop = data.positions
-        place_ticks(axes.yaxis, start, stop, 4)
-        place_ticks(axes.xaxis, start, stop, 4)
+        paint_bias(sheet, axes, data, data.values[place], data.limit)
+        sheet.heading(axes, f"head {data.heads[place]}", pad=3)
         if column:
             axes.set_yticklabels([])
         else:
@@ -112,60 +106,49 @@ def bias(
     signed = data.softmax == "none"
     bar(sheet, wide, 0, data.limit, height=min(120, max(side, 40)), signed=signed)
     if len(data.offsets):
-        axes = sheet.panel(
-            0, lines * (side + GAP), min(360, wide - GAP) if across > 1 else 360, 178
-        )
-        paint_offsets(sheet, axes, data)
+        width = min(360, wide - GAP) if across > 1 else 360
+        paint_offsets(sheet, sheet.panel(0, lines * (side + GAP), width, 178), data)
     return sheet.picture("bias", data, arguments)
 
 
 def paint_offsets(sheet: Sheet, axes: Any, data: Any) -> None:
     """The bias of each head against key - query, with the edges of buckets."""
-    for place in range(len(data.heads)):
-        axes.plot(data.offsets, data.curves[place], **sheet.style(place))
+    for place, curve in enumerate(data.curves):
+        axes.plot(data.offsets, curve, **sheet.style(place))
     edges = [e for e in data.edges.tolist() if e > 1]
-    if 0 < len(edges) <= MOST_EDGES:
-        for edge in edges:
-            for at in (-edge, edge):
-                if data.offsets[0] <= at <= data.offsets[-1]:
-                    axes.axvline(at, color=sheet.theme.rule, linewidth=0.6, zorder=0)
+    for at in (at for edge in edges for at in (-edge, edge)):
+        if len(edges) <= MOST_EDGES and data.offsets[0] <= at <= data.offsets[-1]:
+            axes.axvline(at, color=sheet.theme.rule, linewidth=0.6, zorder=0)
     axes.set(
         xlabel="offset: key \N{MINUS SIGN} query",
         ylabel="bias" if data.softmax == "none" else "attention",
     )
     thousands(axes.xaxis)
     axes.margins(x=0)
-    heads = [sheet.name(k, f"head {head}") for k, head in enumerate(data.heads)]
-    curves = [(name, sheet.style(place)) for place, name in enumerate(heads)]
+    curves = [
+        (sheet.name(place, f"head {head}"), sheet.style(place))
+        for place, head in enumerate(data.heads)
+    ]
     beside = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.02)}
-    sheet.key(axes, curves, ncols=1 + (len(heads) > 9), **beside)
+    sheet.key(axes, curves, ncols=1 + (len(curves) > 9), **beside)
 
 
-def _panel(data: Any, most: int) -> tuple[int, int]:
-    side = cells(data.a.positions[1] - data.a.positions[0], most)
-    return side, side
-
-
-def _matrix(sheet: Sheet, axes: Any, side: Any, difference: Any, limit: float) -> None:
-    values = None if difference is None else difference[0]
-    paint_bias(sheet, axes, side, 0, values=values, limit=limit)
-    start, stop = side.positions
-    place_ticks(axes.xaxis, start, stop, 4)
-    place_ticks(axes.yaxis, start, stop, 4)
+def _matrix(sheet: Sheet, axes: Any, side: Any, values: Any, limit: float) -> None:
+    paint_bias(sheet, axes, side, values[0], limit)
     axes.set(xlabel=f"key, head {side.heads[0]}", ylabel="query")
 
 
-_MATRICES = matrices(_panel, _matrix)
+_MATRICES = matrices(square, _matrix)
 
 
 def _beside(sheet: Sheet, data: Any, most: int) -> None:
     if data.difference is not None:
         _MATRICES.paint(sheet, data, most)
         return
-    for place, side in enumerate((data.a, data.b)):
+    for place, (name, side) in enumerate(sides_of(data)):
         axes = sheet.panel(place * (most + GAP), 0, most, 200)
         paint_offsets(sheet, axes, side)
-        sheet.heading(axes, "AB"[place], weight="bold")
+        sheet.heading(axes, name, weight="bold")
 
 
 BESIDE = Beside(_beside, pixels_along(64))

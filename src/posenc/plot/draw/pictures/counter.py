@@ -7,7 +7,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from posenc.plot.columns import Params
-from posenc.plot.draw.beside import GAP, Beside, legend, over
+from posenc.plot.draw.beside import GAP, Beside, legend, over, sides_of
 from posenc.plot.draw.heat import heat
 from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.picture import Picture
@@ -68,37 +68,30 @@ def counter(
     wide, row, wave = cells(stop - start, frame.width or 560), 12, 26
     each = row + wave + GAP
     count = len(data.partners)
+    edges = () if at is None or not start <= at < stop else (at, at + 1)
     sheet = Sheet(ax, frame, "How is a position counted?", data)
     for line, partner in enumerate(data.partners):
-        _bit(sheet, data, line, partner, (0, line * each, wide, row))
+        bit = sheet.panel(0, line * each, wide, row)
         axes = sheet.panel(0, line * each + row, wide, wave)
+        _bit(sheet, bit, data, line, partner)
         _wave(sheet, axes, data, line, partner)
-        if line == count - 1:
-            place_ticks(axes.xaxis, start, stop)
-            axes.set_xlabel("position")
+        for edge in edges:
+            for strip in (bit, axes):
+                strip.axvline(edge, color=sheet.theme.ink, linewidth=1.0, zorder=4)
+    place_ticks(axes.xaxis, start, stop)
+    axes.set_xlabel("position")
     if data.row is not None:
-        axes = sheet.panel(0, count * each, wide, 36)
-        _row(sheet, axes, data)
+        _row(sheet, sheet.panel(0, count * each, wide, 36), data)
     return sheet.picture("counter", data, arguments)
 
 
-def _bit(
-    sheet: Sheet, data: Any, line: int, partner: Any, box: tuple[float, float, float, float]
-) -> None:
+def _bit(sheet: Sheet, axes: Any, data: Any, line: int, partner: Any) -> None:
     start, stop = data.positions
-    axes = sheet.panel(*box)
     # A bit that is set is the positive end, one that is not is the page's neutral.
     heat(sheet, axes, data.bits[line : line + 1] * 0.55, limit=1, x=(start, stop), y=(0, 1))
     axes.set(xticks=[], yticks=[0.5], yticklabels=[f"bit {partner.bit}"])
     if stop - start <= MOST_DIGITS:
         sheet.inside(axes, start, [str(bit) for bit in data.bits[line]], 8)
-    if data.at is not None and start <= data.at < stop:
-        _frame(sheet, axes, data.at)
-
-
-def _frame(sheet: Sheet, axes: Any, at: int) -> None:
-    for edge in (at, at + 1):
-        axes.axvline(edge, color=sheet.theme.ink, linewidth=1.0, zorder=4)
 
 
 def _wave(sheet: Sheet, axes: Any, data: Any, line: int, partner: Any) -> None:
@@ -119,8 +112,6 @@ def _wave(sheet: Sheet, axes: Any, data: Any, line: int, partner: Any) -> None:
     text = text.replace(": the ", ":\nthe ")
     beside = {"xytext": (8, 0), "va": "center", "fontsize": sheet.points(8.5), "color": colour}
     sheet.note(axes, text, (1, 0.8), **beside)
-    if data.at is not None and start <= data.at < stop:
-        _frame(sheet, axes, data.at)
 
 
 def _row(sheet: Sheet, axes: Any, data: Any) -> None:
@@ -139,7 +130,7 @@ def _row(sheet: Sheet, axes: Any, data: Any) -> None:
 
 def _beside(sheet: Sheet, data: Any, most: int) -> None:
     axes = sheet.panel(0, 0, 2 * most, 320)
-    for name, side, style in zip(("A", "B"), (data.a, data.b), over(sheet), strict=True):
+    for (name, side), style in zip(sides_of(data), over(sheet), strict=True):
         partners = [p for p in side.partners if p.pair is not None]
         axes.plot(
             [p.bit for p in partners],

@@ -60,15 +60,13 @@ def find(
     arguments, frame = asked("find", locals())
     data = _find.data(spec, values, within=within, conventions=conventions, params=params)
     lines = data.candidates[:MOST_LINES]
-    wide = frame.width or 560
     sheet = Sheet(ax, frame, f"Which position gave {data.asked}?", data, lines="apart", alone=True)
     words = [sheet.folded(_find.words_of(line)) for line in lines]
     # A line needs room for its words, on paper too, where all else becomes less high.
     shrinks = min(1.0, max(0.5, frame.points[0] / 640)) if frame.points else 1.0
     most = max((text.count("\n") + 1 for text in words), default=1)
     row = (20 + 14 * most * sheet.points(9) / 9) / shrinks
-    axes = sheet.panel(0, 0, wide, max(1, len(lines)) * row)
-    _paint(sheet, axes, lines, words)
+    _paint(sheet, sheet.panel(0, 0, frame.width or 560, max(1, len(lines)) * row), lines, words)
     return sheet.picture("find", data, arguments)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from posenc.plot.columns import Params
-from posenc.plot.draw.beside import GAP, Beside, legend, over
+from posenc.plot.draw.beside import GAP, Beside, legend, over, sides_of
 from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.marks import BAND, label_ends
 from posenc.plot.draw.picture import Picture
@@ -64,8 +64,8 @@ def offset(
     arguments, frame = asked("offset", locals())
     wide, high = frame.width or 560, 210
     _, stop = span(offsets, "offsets")
-    scales = ("linear", "log") if axis == "both" and stop > 4 else (axis,)
-    scales = ("linear",) if scales == ("both",) else scales
+    both = ("linear", "log") if stop > 4 else ("linear",)
+    scales = both if axis == "both" else (axis,)
     pictures = [
         _offset.data(
             spec,
@@ -82,19 +82,14 @@ def offset(
     question = "What do two rows have in common, by their distance?"
     sheet = Sheet(ax, frame, question, pictures[0], alone=len(pictures) == 1)
     for place, data in enumerate(pictures):
-        axes = sheet.panel(0, place * (high + GAP), wide, high)
-        paint_offset(sheet, axes, data)
+        paint_offset(sheet, sheet.panel(0, place * (high + GAP), wide, high), data)
     return sheet.picture("offset", pictures[0], arguments)
 
 
 def paint_offset(sheet: Sheet, axes: Any, data: Any, index: int = 0) -> None:
     """Products against distances, with their band."""
     style = sheet.style(index)
-    if data.band != "none":
-        axes.fill_between(
-            data.offsets, data.low, data.high, color=style["color"], alpha=BAND, linewidth=0
-        )
-    axes.plot(data.offsets, data.mean, **style)
+    _curve(axes, data, BAND, style)
     name = sheet.name(0, "")
     if name:
         label_ends(sheet, axes, [(float(data.mean[-1]), name, style)])
@@ -108,15 +103,19 @@ def paint_offset(sheet: Sheet, axes: Any, data: Any, index: int = 0) -> None:
     axes.margins(x=0.01)
 
 
+def _curve(axes: Any, data: Any, opacity: float, style: dict[str, Any], name: str = "") -> None:
+    if data.band != "none":
+        axes.fill_between(
+            data.offsets, data.low, data.high, color=style["color"], alpha=opacity, linewidth=0
+        )
+    axes.plot(data.offsets, data.mean, label=name or None, **style)
+
+
 def _beside(sheet: Sheet, data: Any, most: int) -> None:
     high = 320 if data.difference is None else 200
     axes = sheet.panel(0, 0, 2 * most, high)
-    for name, side, style in zip(("A", "B"), (data.a, data.b), over(sheet), strict=True):
-        if side.band != "none":
-            axes.fill_between(
-                side.offsets, side.low, side.high, color=style["color"], alpha=0.25, linewidth=0
-            )
-        axes.plot(side.offsets, side.mean, label=name, **style)
+    for (name, side), style in zip(sides_of(data), over(sheet), strict=True):
+        _curve(axes, side, 0.25, style, name)
     axes.set_ylabel("dot product" if data.a.kind == "dot" else "cosine")
     legend(sheet, axes)
     panels = [axes]
@@ -128,10 +127,7 @@ def _beside(sheet: Sheet, data: Any, most: int) -> None:
         axes.set_xticklabels([])
         panels.append(below)
     for each in panels:
-        if data.a.scale == "log":
-            each.set_xscale("log")
-        else:
-            thousands(each.xaxis)
+        thousands(each.xaxis)
         each.margins(x=0.01)
     panels[-1].set_xlabel("offset")
 

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from posenc.plot.columns import Params
-from posenc.plot.draw.beside import GAP, Beside, legend, over
+from posenc.plot.draw.beside import GAP, Beside, legend, over, sides_of
 from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.marks import label_ends
 from posenc.plot.draw.picture import Picture
@@ -95,14 +95,14 @@ def rotation(
         at = (column * (wide + GAP) / across, GAP + line * (side + GAP))
         _dial(sheet, sheet.panel(*at, side, side), dial)
     top = GAP + -(-count // across) * (side + GAP)
-    axes = sheet.panel(0, top, wide, 96)
-    paint_terms(sheet, axes, data.terms)
+    paint_terms(sheet, sheet.panel(0, top, wide, 96), data.terms)
     axes = sheet.panel(0, top + 96 + GAP, wide, 190)
     names = []
     for place, scores in enumerate(data.scores):
-        style = sheet.style(place)
-        axes.plot(data.offsets, scores.values, **style)
-        names.append((float(scores.values[-1]), sheet.name(place, scores.label), style))
+        names.append(
+            (float(scores.values[-1]), sheet.name(place, scores.label), sheet.style(place))
+        )
+        axes.plot(data.offsets, scores.values, **sheet.style(place))
     axes.set(xlabel="offset: query \N{MINUS SIGN} key", ylabel="score")
     thousands(axes.xaxis)
     axes.margins(x=0.01)
@@ -112,14 +112,8 @@ def rotation(
 
 def paint_terms(sheet: Sheet, axes: Any, terms: np.ndarray, index: int = 0) -> None:
     """What each pair adds to the score, as bars from zero."""
-    place = np.arange(len(terms))
-    axes.vlines(
-        place,
-        0,
-        terms,
-        color=sheet.style(index)["color"],
-        linewidth=max(1, min(6, 300 / len(terms))),
-    )
+    wide = max(1, min(6, 300 / len(terms)))
+    axes.vlines(np.arange(len(terms)), 0, terms, color=sheet.style(index)["color"], linewidth=wide)
     axes.axhline(0, color=sheet.theme.rule, linewidth=0.8)
     axes.set(ylabel="term of q·k", xlabel="pair")
     thousands(axes.xaxis)
@@ -128,8 +122,8 @@ def paint_terms(sheet: Sheet, axes: Any, terms: np.ndarray, index: int = 0) -> N
 
 def _dial(sheet: Sheet, axes: Any, dial: Any) -> None:
     reach = max(1.0, *(math.hypot(*p) for p in (dial.query, dial.key)))
-    around = np.linspace(0, 2 * math.pi, 181)
-    axes.plot(np.cos(around), np.sin(around), color=sheet.theme.rule, linewidth=0.8)
+    circle = np.linspace(0, 2 * math.pi, 181)
+    axes.plot(np.cos(circle), np.sin(circle), color=sheet.theme.rule, linewidth=0.8)
     if len(dial.trail) > 2:
         axes.plot(
             *dial.trail.T, linestyle="none", marker=".", markersize=2, color=sheet.theme.muted
@@ -138,12 +132,10 @@ def _dial(sheet: Sheet, axes: Any, dial: Any) -> None:
         style = sheet.style(index)
         axes.plot([0, point[0]], [0, point[1]], **{**style, "linewidth": width})
         axes.plot(*point, marker="o", markersize=4, color=style["color"])
-    axes.set(
-        xlim=(-1.12 * reach, 1.12 * reach), ylim=(-1.12 * reach, 1.12 * reach), xticks=[], yticks=[]
-    )
+    around = (-1.12 * reach, 1.12 * reach)
+    axes.set(xlim=around, ylim=around, xticks=[], yticks=[], aspect="equal")
     axes.spines[:].set_visible(False)
     turn = f"\n{number(dial.wavelength, 3)}/turn" if math.isfinite(dial.wavelength) else ""
-    axes.set_aspect("equal")
     words = {"fontsize": sheet.points(8.5), "color": sheet.theme.ink, "pad": 3}
     axes.set_title(f"pair {dial.pair}{turn}", **words)
 
@@ -164,10 +156,10 @@ def _legend(sheet: Sheet, data: Any) -> None:
 def _beside(sheet: Sheet, data: Any, most: int) -> None:
     axes = sheet.panel(0, 0, 2 * most, 110)
     paint_terms(sheet, axes, data.a.terms, 0)
-    place = np.arange(len(data.b.terms))
-    axes.plot(place, data.b.terms, linestyle="none", marker="_", color=sheet.style(1)["color"])
+    marks = {"linestyle": "none", "marker": "_", "color": sheet.style(1)["color"]}
+    axes.plot(np.arange(len(data.b.terms)), data.b.terms, **marks)
     below = sheet.panel(0, 120, 2 * most, 150)
-    for name, side, style in zip(("A", "B"), (data.a, data.b), over(sheet), strict=True):
+    for (name, side), style in zip(sides_of(data), over(sheet), strict=True):
         below.plot(side.offsets, side.scores[0].values, label=name, **style)
     below.set(xlabel="offset: query \N{MINUS SIGN} key", ylabel="score")
     legend(sheet, below)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from posenc.plot.columns import Params, source
-from posenc.plot.draw.beside import matrices, pixels_along
+from posenc.plot.draw.beside import matrices, pixels_along, square
 from posenc.plot.draw.heat import bar, heat
 from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.picture import Picture
@@ -16,16 +16,11 @@ from posenc.plot.raster import placed
 from posenc.plot.views import similarity as _similarity
 
 
-def paint_similarity(
-    sheet: Sheet, axes: Any, data: Any, values: Any = None, limit: Any = None
-) -> None:
+def paint_similarity(sheet: Sheet, axes: Any, data: Any, values: Any, limit: float) -> None:
     """A matrix of products in axes."""
-    start, stop = data.positions
-    shown = data.values if values is None else values
-    limit = data.limit if limit is None else limit
-    heat(sheet, axes, shown, limit=limit, x=(start, stop), y=(start, stop))
-    place_ticks(axes.yaxis, start, stop)
-    place_ticks(axes.xaxis, start, stop)
+    heat(sheet, axes, values, limit=limit, x=data.positions, y=data.positions)
+    for axis in (axes.yaxis, axes.xaxis):
+        place_ticks(axis, *data.positions)
     axes.set(xlabel="position", ylabel="position")
 
 
@@ -88,19 +83,13 @@ def similarity(
             grid=grid,
         )
         title = f"{data.title}, {'dot product' if kind == 'dot' else 'cosine'} of rows"
-        question = "Which positions are alike?"
-        sheet = Sheet(ax, frame, question, data, title=title, alone=True)
+        sheet = Sheet(ax, frame, "Which positions are alike?", data, title=title, alone=True)
         axes = sheet.panel(0, 0, side, side, "square")
-        paint_similarity(sheet, axes, data)
+        paint_similarity(sheet, axes, data, data.values, data.limit)
         bar(sheet, side + 10, 0, data.limit, height=min(120, side))
         picture = sheet.picture("similarity", data, arguments)
         pixels = min(device(axes))
     return picture
 
 
-def _panel(data: Any, most: int) -> tuple[int, int]:
-    side = cells(data.a.positions[1] - data.a.positions[0], most)
-    return side, side
-
-
-BESIDE = matrices(_panel, paint_similarity, pixels_along(128))
+BESIDE = matrices(square, paint_similarity, pixels_along(128))

@@ -6,7 +6,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from posenc.plot.draw.beside import GAP, Beside
+from posenc.plot.draw.beside import GAP, Beside, sides_of
 from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.marks import label_ends, mark_line
 from posenc.plot.draw.picture import Picture
@@ -33,12 +33,9 @@ def paint_stretch(sheet: Sheet, above: Any, below: Any, data: Any) -> None:
     for axes in (above, below):
         axes.set(yscale="log", xlim=(-0.5, len(pairs) - 0.5))
         if data.slow:
-            axes.axvspan(
-                data.first_slow - 0.5, len(pairs), color=sheet.theme.rule, alpha=0.35, lw=0
-            )
-            axes.axvline(
-                data.first_slow - 0.5, color=sheet.theme.ink, linewidth=0.9, linestyle=(0, (2, 2))
-            )
+            edge = data.first_slow - 0.5
+            axes.axvspan(edge, len(pairs), color=sheet.theme.rule, alpha=0.35, lw=0)
+            axes.axvline(edge, color=sheet.theme.ink, linewidth=0.9, linestyle=(0, (2, 2)))
     decades(above.yaxis)
     top = max(2.0, data.factor)
     marks = [2.0**k for k in range(int(np.floor(np.log2(top))) + 1)][:12]
@@ -98,24 +95,22 @@ def stretch(
     """
     arguments, frame = asked("stretch", locals())
     data = _stretch.data(spec, original_length=original_length, factor=factor, rules=rules)
-    wide = frame.width or 520
     sheet = Sheet(ax, frame, "What changes when the context gets longer?", data, lines="apart")
-    above = sheet.panel(0, 0, wide, 240)
-    below = sheet.panel(0, 250, wide, 150)
-    paint_stretch(sheet, above, below, data)
+    paint_stretch(sheet, *_panels(sheet, 0, frame.width or 520), data)
     return sheet.picture("stretch", data, arguments)
 
 
+def _panels(sheet: Sheet, left: float, wide: float) -> tuple[Any, Any]:
+    return sheet.panel(left, 0, wide, 240), sheet.panel(left, 250, wide, 150)
+
+
 def _beside(sheet: Sheet, data: Any, most: int) -> None:
-    for place, side in enumerate((data.a, data.b)):
-        left = place * (most + GAP)
-        above = sheet.panel(left, 0, most, 240)
-        below = sheet.panel(left, 250, most, 150)
-        paint_stretch(sheet, above, below, side)
-        sheet.heading(above, "AB"[place], weight="bold")
-        if place:
-            above.set_ylabel("")
-            below.set_ylabel("")
+    for place, (name, side) in enumerate(sides_of(data)):
+        panels = _panels(sheet, place * (most + GAP), most)
+        paint_stretch(sheet, *panels, side)
+        sheet.heading(panels[0], name, weight="bold")
+        for axes in panels if place else ():
+            axes.set_ylabel("")
 
 
 BESIDE = Beside(_beside)

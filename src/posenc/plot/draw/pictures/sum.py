@@ -68,9 +68,8 @@ def sum(  # noqa: A001 - the name of the picture
     strips = _strips(data)
     sheet = Sheet(ax, frame, "What reaches the model?", data)
     for place, (name, values) in enumerate(strips):
-        share = values.shape[1] / data.total.shape[1]
         top = place * (high + GAP)
-        axes = sheet.panel(0, top, round(wide * share), high)
+        axes = sheet.panel(0, top, round(wide * (values.shape[1] / data.total.shape[1])), high)
         heat(sheet, axes, values, limit=data.limit, x=(0, values.shape[1]), y=(0, len(data.tokens)))
         sheet.heading(axes, name)
         _tokens(axes, data.tokens, offset, row)
@@ -102,8 +101,7 @@ def _panel(data: Any, most: int) -> tuple[int, int]:
     return cells(data.a.total.shape[1], most), 18 * len(data.a.tokens)
 
 
-def _paint(sheet: Sheet, axes: Any, side: Any, difference: Any, limit: float) -> None:
-    values = side.total if difference is None else difference
+def _paint(sheet: Sheet, axes: Any, side: Any, values: Any, limit: float) -> None:
     rows, columns = values.shape
     heat(sheet, axes, values, limit=limit, x=(0, columns), y=(0, rows))
     axes.set(

@@ -17,32 +17,31 @@ from posenc.plot.raster import Tile, placed, span
 from posenc.plot.views import table as _table
 
 MOST_WIDE, MOST_HIGH = 720, 560
+COLUMNS = {
+    "stored": "dimension",
+    "interleaved": "dimension, sine and cosine in turn",
+    "sin_cos": "sines, then cosines",
+    "cos_sin": "cosines, then sines",
+}
 
 
-def paint_tile(sheet: Sheet, axes: Any, tile: Tile, values: Any = None, limit: Any = None) -> None:
+def paint_tile(sheet: Sheet, axes: Any, tile: Tile, values: Any, limit: float) -> None:
     """A tile in axes, with ticks, the names of halves, and lines at 2 pixels per wave."""
-    start, stop = tile.positions
     first, last = tile.dims
-    shown = tile.values if values is None else values
-    limit = tile.limit if limit is None else limit
-    heat(sheet, axes, shown, limit=limit, x=(first, last), y=(start, stop))
-    place_ticks(axes.yaxis, start, stop)
+    heat(sheet, axes, values, limit=limit, x=tile.dims, y=tile.positions)
+    place_ticks(axes.yaxis, *tile.positions)
     place_ticks(axes.xaxis, first, last)
-    axes.set_ylabel("position")
-    named = {"stored": "dimension", "interleaved": "dimension, sine and cosine in turn"}
-    ordered = {"sin_cos": "sines, then cosines", "cos_sin": "cosines, then sines"}
-    axes.set_xlabel({**named, **ordered}[tile.order])
-    for place in tile.boundaries:
-        at = first + place * (last - first) / len(tile.columns)
+    axes.set(xlabel=COLUMNS[tile.order], ylabel="position")
+    edges = [first + place * (last - first) / len(tile.columns) for place in tile.boundaries]
+    for at in edges:
         axes.axvline(at, color=sheet.theme.ink, linewidth=1, linestyle=(0, (4, 3)), zorder=3)
-    if tile.boundaries:
-        at = first + tile.boundaries[0] * (last - first) / len(tile.columns)
+    if edges:
         # In given axes it stands inside, as a title may stand above.
         above: dict[str, Any] = {"xytext": (0, 4), "ha": "center"}
         inside: dict[str, Any] = {"xytext": (-2, 4), "ha": "right", "rotation": 90}
         words, low = (inside, 0) if sheet.direct else (above, 1)
         where = ("data", "axes fraction")
-        sheet.note(axes, "2 px per wave", (at, low), xycoords=where, va="bottom", **words)
+        sheet.note(axes, "2 px per wave", (edges[0], low), xycoords=where, va="bottom", **words)
     if tile.method == "sample":
         style = {"ha": "right", "weight": "bold", "color": sheet.style(1)["color"]}
         sheet.note(axes, "sampled: an illusion", (1, 1), xytext=(0, 4), va="bottom", **style)
@@ -135,7 +134,7 @@ def table(
         )
         sheet = Sheet(ax, frame, "What does each position look like?", data, alone=True)
         axes = sheet.panel(0, 0, wide, high, "cells")
-        paint_tile(sheet, axes, data.tile)
+        paint_tile(sheet, axes, data.tile, data.tile.values, data.tile.limit)
         bar(sheet, wide + 10, 0, data.tile.limit, height=min(120, high))
         picture = sheet.picture("table", data, arguments)
         rows, columns = device(axes)

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from posenc.plot.draw.beside import Beside, legend, over
+from posenc.plot.draw.beside import Beside, legend, over, sides_of
 from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.marks import label_ends, mark_line
 from posenc.plot.draw.picture import Picture
@@ -65,9 +65,7 @@ def wavelengths(
     sizes = {len(ladder.wavelengths) for ladder in data.ladders}
     chosen = over or ("share" if len(sizes) > 1 else "pair")
     sheet = Sheet(ax, frame, "How fast does each pair turn?", data, alone=True)
-    axes = sheet.panel(0, 0, wide, high)
-    paint_ladders(sheet, axes, data, chosen)
-    axes.set_xlabel("pair" if chosen == "pair" else "share of the pairs, fast to slow")
+    paint_ladders(sheet, sheet.panel(0, 0, wide, high), data, chosen)
     return sheet.picture("wavelengths", data, arguments)
 
 
@@ -75,38 +73,40 @@ def paint_ladders(sheet: Sheet, axes: Any, data: Any, over: str) -> None:
     """Wavelengths of encodings against pairs, or against the share of pairs."""
     names = []
     for place, ladder in enumerate(data.ladders):
-        finite = np.isfinite(ladder.wavelengths)
-        x = ladder.share if over == "share" else np.arange(len(finite))
+        x, lengths = _finite(ladder, over)
         style = sheet.style(place)
-        mark = "o" if finite.sum() <= 40 else None
-        axes.plot(x[finite], ladder.wavelengths[finite], marker=mark, markersize=3, **style)
-        if finite.any():
-            label = sheet.name(place, ladder.label)
-            names.append((float(ladder.wavelengths[finite][-1]), label, style))
+        axes.plot(x, lengths, marker="o" if len(x) <= 40 else None, markersize=3, **style)
+        if len(x):
+            names.append((float(lengths[-1]), sheet.name(place, ladder.label), style))
+    _dress(sheet, axes, data.length, over, whole)
+    label_ends(sheet, axes, names)
+
+
+def _finite(ladder: Any, over: str) -> tuple[np.ndarray, np.ndarray]:
+    """The pairs that turn, or how far along they stand, and their wavelengths."""
+    turning = np.flatnonzero(np.isfinite(ladder.wavelengths))
+    return ladder.share[turning] if over == "share" else turning, ladder.wavelengths[turning]
+
+
+def _dress(sheet: Sheet, axes: Any, length: int | None, over: str, say: Any) -> None:
+    """Scales and names of the axes, and the length that is marked."""
     axes.set_yscale("log")
     decades(axes.yaxis)
-    if data.length is not None:
-        mark_line(sheet, axes, data.length, f"length {whole(data.length)}")
-    label_ends(sheet, axes, names)
-    axes.set_ylabel("wavelength in positions")
+    if length is not None:
+        mark_line(sheet, axes, length, f"length {say(length)}")
+    axes.set(
+        xlabel="share of the pairs, fast to slow" if over == "share" else "pair",
+        ylabel="wavelength in positions",
+    )
 
 
 def _beside(sheet: Sheet, data: Any, most: int) -> None:
     axes = sheet.panel(0, 0, 2 * most, 320)
     share = len(data.a.ladders[0].wavelengths) != len(data.b.ladders[0].wavelengths)
-    for name, side, style in zip(("A", "B"), (data.a, data.b), over(sheet), strict=True):
-        ladder = side.ladders[0]
-        finite = np.isfinite(ladder.wavelengths)
-        x = ladder.share if share else np.arange(len(finite))
-        axes.plot(x[finite], ladder.wavelengths[finite], label=name, **style)
-    axes.set_yscale("log")
-    decades(axes.yaxis)
-    if data.a.length is not None:
-        mark_line(sheet, axes, data.a.length, f"length {data.a.length}")
-    axes.set(
-        xlabel="share of the pairs, fast to slow" if share else "pair",
-        ylabel="wavelength in positions",
-    )
+    below = "share" if share else "pair"
+    for (name, side), style in zip(sides_of(data), over(sheet), strict=True):
+        axes.plot(*_finite(side.ladders[0], below), label=name, **style)
+    _dress(sheet, axes, data.a.length, below, str)
     legend(sheet, axes)
 
 

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from posenc.plot.columns import Params
-from posenc.plot.draw.beside import GAP, Beside, legend, over
+from posenc.plot.draw.beside import GAP, Beside, legend, over, sides_of
 from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.marks import BAND
 from posenc.plot.draw.picture import Picture
@@ -73,12 +73,11 @@ def waves(
         length=length,
         grid=grid,
     )
-    count = len(data.curves)
     sheet = Sheet(ax, frame, "How does one dimension change?", data)
     for place, curve in enumerate(data.curves):
         axes = sheet.panel(0, place * (high + GAP), wide, high)
         paint_curve(axes, curve, sheet.style(0), sheet.name(0, ""))
-        dress_wave(sheet, axes, curve, data, last=place == count - 1)
+        dress_wave(sheet, axes, curve, data, last=curve is data.curves[-1])
     return sheet.picture("waves", data, arguments)
 
 
@@ -109,23 +108,21 @@ def dress_wave(sheet: Sheet, axes: Any, curve: Any, data: Any, *, last: bool) ->
     )
     axes.axhline(0, color=sheet.theme.rule, linewidth=0.6, zorder=0)
     thousands(axes.xaxis)
-    if last:
-        axes.set_xlabel("position")
-    else:
-        axes.set_xticklabels([])
-    period = "" if not np.isfinite(curve.wavelength) else f"\nwavelength {number(curve.wavelength)}"
-    first = (
-        f"dimension {curve.dim}" if curve.label.startswith("dim") else f"{curve.dim}: {curve.label}"
-    )
-    sheet.note(axes, first + period, (1, 0.5), xytext=(8, 0), va="center")
+    below: dict[str, Any] = {"xlabel": "position"} if last else {"xticklabels": []}
+    axes.set(**below)
+    text = f"{curve.dim}: {curve.label}"
+    if curve.label.startswith("dim"):
+        text = curve.label
+    if np.isfinite(curve.wavelength):
+        text += f"\nwavelength {number(curve.wavelength)}"
+    sheet.note(axes, text, (1, 0.5), xytext=(8, 0), va="center")
 
 
 def _beside(sheet: Sheet, data: Any, most: int) -> None:
     rows = max(len(data.a.curves), len(data.b.curves))
-    styles = over(sheet)
     for row in range(rows):
         axes = sheet.panel(0, row * 76, 2 * most, 64)
-        for name, side, style in (("A", data.a, styles[0]), ("B", data.b, styles[1])):
+        for (name, side), style in zip(sides_of(data), over(sheet), strict=True):
             if row < len(side.curves):
                 paint_curve(axes, side.curves[row], style, name)
         side = data.a if row < len(data.a.curves) else data.b
