@@ -246,9 +246,9 @@ class Plan(Value):
 
 def of_type(caller: str, names: Sequence[str], name: str) -> list[int]:
     """Which of the names are that of a type of layer, in whatever part; `SpecError` if none is."""
-    places = [i for i, known in enumerate(names) if f".{known}".endswith(f".{name}")]
+    places = [i for i, place in enumerate(names) if f".{place}".endswith(f".{name}")]
     if not places:
-        types = sorted({known.rpartition(".")[2] for known in names})
+        types = sorted({place.rpartition(".")[2] for place in names})
         todo = suggest(name, types) if types else "It has no layers."
         raise bad_spec(caller, "a type of layer", repr(name), todo)
     return places
@@ -256,9 +256,9 @@ def of_type(caller: str, names: Sequence[str], name: str) -> list[int]:
 
 def of_part(caller: str, names: Sequence[str], name: str) -> list[int]:
     """Which of the names, `part.type`, are of a part of a model; `SpecError` if none is."""
-    places = [i for i, known in enumerate(names) if f"{known}.".startswith(f"{name}.")]
+    places = [i for i, place in enumerate(names) if f"{place}.".startswith(f"{name}.")]
     if not places:
-        parts = sorted({known.partition(".")[0] for known in names if "." in known})
+        parts = sorted({place.partition(".")[0] for place in names if "." in place})
         todo = suggest(name, parts) if parts else "The model has one part: ask the plan itself."
         raise bad_spec(caller, "a part of the model", repr(name), todo)
     return places
