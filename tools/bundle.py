@@ -16,7 +16,7 @@ EXPLORE = ROOT / "src" / "posenc" / "explore"
 
 def write(folder: Path) -> None:
     """Write both files into a folder, each at once: a server may be reading."""
-    names = runpy.run_path(str(EXPLORE / "bundle.py"))
+    names = runpy.run_path(str(EXPLORE / "server" / "bundle.py"))
     sources = (EXPLORE / "static").glob("*.*")
     texts = {path.name: path.read_text(encoding="utf-8") for path in sources}
     scripts = {name: text for name, text in texts.items() if name.endswith(".js")}

@@ -62,7 +62,7 @@ def test_commands_with_a_timeout_are_those_that_run_code() -> None:
     }
     page = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
     assert with_option == set(_app.RUNNING) == set(re.findall(r"^\| `posenc (\w+)`", page, re.M))
-    sources = (ROOT / "src/posenc/cli").glob("*.py")
+    sources = (ROOT / "src/posenc/cli").rglob("*.py")
     loading = {
         path.stem
         for path in sources

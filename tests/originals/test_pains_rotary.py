@@ -279,7 +279,7 @@ def test_pain_21_no_float64_on_the_device(monkeypatch: pytest.MonkeyPatch) -> No
 def test_pain_22_real_arithmetic_only() -> None:
     """No complex number in the source, and none in an exported graph."""
     roots = Path(inspect.getfile(RoPE)).parent, Path(inspect.getfile(posenc)).parent / "functional"
-    for file in (f for root in roots for f in root.glob("*.py")):
+    for file in (f for root in roots for f in root.rglob("*.py")):
         names = {
             n.attr for n in ast.walk(ast.parse(file.read_text())) if isinstance(n, ast.Attribute)
         }
