@@ -63,12 +63,10 @@ def test_commands_with_a_timeout_are_those_that_run_code() -> None:
     page = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
     assert with_option == set(_app.RUNNING) == set(re.findall(r"^\| `posenc (\w+)`", page, re.M))
     sources = (ROOT / "src/posenc/cli").rglob("*.py")
-    loading = {
-        path.stem
-        for path in sources
-        if "load(" in path.read_text() and "testing" in path.read_text()
-    }
-    assert loading <= with_option
+    texts = {path.stem: path.read_text() for path in sources}
+    loading = {name for name, text in texts.items() if "load(" in text and "testing" in text}
+    assert loading == {"common"}
+    assert {name for name, text in texts.items() if "code_named(" in text} - loading == with_option
 
 
 @pytest.mark.costly
