@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.torch.compiled import LENGTHS, ROWS, measure, prepare
+from tests.torch_modules.compiled import LENGTHS, ROWS, measure, prepare
 
 from benchmarks.rows import append, circumstances
 

@@ -50,7 +50,7 @@ print(f"  Python {python}, NumPy {np.__version__}, {sys.argv[1]}: {cpu[0]['reaso
 COMPAT = (
     "tests/encodings/test_cases.py",
     "tests/numeric/test_phase.py",
-    "tests/jax/test_jax.py",
+    "tests/jax_arrays/test_jax.py",
     "tests/core/test_spec.py",
 )
 

@@ -225,8 +225,6 @@ ALLOWED = {
     "plot/content.py": {"(FOLDER / 'heads.json').read_text", "json.loads", "np.load"},
     "plot/export.py": {"zipfile.ZipFile"},
     "presets/_rows.py": {"json.loads", "file.read_text"},
-    "presets/families.py": {"json.loads", "file.read_text"},
-    "presets/projections.py": {"json.loads", "file.read_text"},
     "study/claims/registered.py": {
         "tomllib.loads",
         "resources.files('posenc_study.claims').joinpath('claims.toml').read_text",

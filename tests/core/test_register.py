@@ -207,7 +207,7 @@ def test_a_package_may_register_what_its_entry_point_names(installed: Path) -> N
             raise NotImplementedError
 
     with pytest.raises(
-        SpecError, match=r"register: expected a name for tests\.test_register:.*Near"
+        SpecError, match=r"register: expected a name for tests\.core\.test_register:.*Near"
     ):
         posenc.register(Near)
 
@@ -457,7 +457,7 @@ def test_a_name_of_ours_is_refused(name: str) -> None:
         type(name, (Body,), {"__annotations__": {"heads": "int"}, "__module__": __name__})
     )
     with pytest.raises(
-        SpecError, match=rf"tests\.test_register:{name} .*got that of \w+ of posenc"
+        SpecError, match=rf"tests\.core\.test_register:{name} .*got that of \w+ of posenc"
     ):
         posenc.register(cls)
 
@@ -480,7 +480,9 @@ def test_the_same_class_again_takes_its_own_place() -> None:
     def another() -> type:
         return dataclass(frozen=True)(type("Near", (Body,), {"__annotations__": {"heads": "int"}}))
 
-    with pytest.raises(SpecError, match=r"got that of tests\.test_register:near\.<locals>\.Near"):
+    with pytest.raises(
+        SpecError, match=r"got that of tests\.core\.test_register:near\.<locals>\.Near"
+    ):
         posenc.register(another())
 
 

@@ -40,7 +40,7 @@ ELSEWHERE: dict[tuple[str, str, Any], tuple[str, str]] = {
     ("Pairing", "output", None): (PAIRING, "an oracle of a row puts pairs back where they were"),
     ("Pairing", "direction", None): (PAIRING, "an oracle of a row turns forward"),
     ("Pairing", "targets", None): (
-        "torch/test_rotary.py::test_values_turn_where_the_targets_name_them",
+        "torch_modules/test_rotary.py::test_values_turn_where_the_targets_name_them",
         "which of the arrays of a layer turn",
     ),
     **{

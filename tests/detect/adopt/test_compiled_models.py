@@ -13,7 +13,7 @@ import transformers as hf
 from posenc.torch import adopt
 from posenc.torch.adopted import AdoptedRotary
 from tests.tolerances import assert_close
-from tests.torch.small_caches import SMALL
+from tests.torch_modules.small_caches import SMALL
 
 SIZES: dict[str, Any] = {
     "hidden_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 2,

@@ -15,7 +15,7 @@ hf = pytest.importorskip("transformers")
 
 from posenc.torch.cache import evict, merge, reuse, shift, stream, switch, track, write  # noqa: E402
 from tests.tolerances import assert_close  # noqa: E402
-from tests.torch.small_caches import (  # noqa: E402
+from tests.torch_modules.small_caches import (  # noqa: E402
     ORIGINAL,
     SIZES,
     SMALL,

@@ -23,7 +23,7 @@ from torch import nn
 import posenc
 from posenc.torch import AttentionBias, PositionTable, RelativeAttention, RotaryEmbedding
 from tests.tolerances import assert_close
-from tests.torch import compiled
+from tests.torch_modules import compiled
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore:`?torch.jit:DeprecationWarning"),
@@ -49,7 +49,7 @@ def run(*arguments: str) -> str:
 def check_rows(*names: str) -> None:
     """Bits of eager mode, no break, and as many graphs as the documentation says."""
     told = {row["row"]: row["graphs"] for row in latest("graphs")}
-    lines = run("-m", "tests.torch.compiled", *names).splitlines()
+    lines = run("-m", "tests.torch_modules.compiled", *names).splitlines()
     found = {row["row"]: row for row in map(json.loads, lines)}
     assert list(found) == list(names or compiled.ROWS)
     for name, row in found.items():
@@ -69,7 +69,7 @@ def test_all_rows_compile_whole_in_new_processes() -> None:
 
 WITHOUT_DYNAMO = """
 import sys
-from tests.torch import compiled
+from tests.torch_modules import compiled
 loaded = [name for name in sys.modules if name.startswith("torch._dynamo")]
 assert not loaded, loaded
 for name, make in compiled.ROWS.items():

@@ -1,5 +1,5 @@
 # ruff: noqa: E402 - torch may be absent, and is asked for first
-"""What is promised of several processes, on two and four: see `tests/torch/processes.py`."""
+"""What is promised of several processes, on two and four: see `tests/torch_modules/processes.py`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if not dist.is_available() or not dist.is_gloo_available():
 if not hasattr(os, "fork"):
     pytest.skip("the ranks are forked", allow_module_level=True)
 
-from tests.torch.processes import CHECKS
+from tests.torch_modules.processes import CHECKS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def found(world: int) -> dict[str, str]:
     """What failed in a group of some size, by check."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.torch.processes", str(world)],
+        [sys.executable, "-m", "tests.torch_modules.processes", str(world)],
         capture_output=True,
         text=True,
         timeout=180,
