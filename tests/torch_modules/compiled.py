@@ -1,6 +1,6 @@
 """Every verb and module under `torch.compile`, each in a process in which nothing ran before.
 
-    python tests/torch_modules/compiled.py            one line of JSON for each row, or for the rows named
+    python tests/torch_modules/compiled.py    one line of JSON for each row, or for the rows named
 
 A row is a function of a length that gives a callable and its arguments. The same callable, compiled
 once, is called at four lengths; another process calls it in eager mode, and bits are compared.

@@ -1,5 +1,5 @@
 # ruff: noqa: E402 - torch may be absent, and is asked for first
-"""What is promised of several processes, on two and four: see `tests/torch_modules/processes.py`."""
+"""What is promised of several processes, of two and of four: `processes.py` beside this."""
 
 from __future__ import annotations
 
