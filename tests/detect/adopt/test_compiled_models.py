@@ -125,10 +125,9 @@ def agree(name: str, **options: Any) -> None:
     steps = calls(name)
     before = compiled(theirs, steps, **options)
     after = compiled(ours, steps, **options)
-    if name == "dynamic":  # which needs the length as a number; graphs end there, as before
-        assert after[1] <= before[1]
-    else:
-        assert after[1:] == before[1:], (name, options)
+    # Theirs breaks for Phi-3 with dynamic=True, and ours does not; elsewhere both have as many.
+    fewer = after[1] <= before[1] and after[2] <= before[2]
+    assert fewer if name in ("dynamic", "phi3") else after[1:] == before[1:], (name, options)
     with torch.no_grad():
         for step, received, old in zip(steps, after[0], before[0], strict=True):
             eager = ours(**step, use_cache=False).logits
