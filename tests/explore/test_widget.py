@@ -229,6 +229,19 @@ def test_a_widget_takes_plans_tables_and_states(widget_class):
         widget_class(3)
 
 
+@pytest.mark.parametrize("seed", [0, 7])
+def test_a_learned_bias_is_drawn_with_the_parameters_that_are_given(widget_class, seed):
+    spec = posenc.T5(4)
+    params = posenc.init(spec, seed)
+    widget = widget_class(spec, params=params)
+    message = unpack(widget._steps.frame(dict(widget.state)))
+    drawn = np.concatenate([np.ravel(array) for array in message.arrays.values()])
+    exact = posenc.bias(spec, 8, params=params)[0, -1]  # the causal mask hides the other side
+    assert widget.state["v"] == "bias"
+    assert len(np.unique(exact)) == 8
+    assert np.isclose(drawn[:, None], exact, rtol=1e-6, atol=0).any(0).all()
+
+
 def test_the_widget_s_page_is_one_module(widget_class):
     module = widget_class._esm
     text = str(module)
