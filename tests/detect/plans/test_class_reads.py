@@ -61,6 +61,8 @@ def compared(name: str, cls: Any) -> tuple[int, list[Any]]:
             continue
         if follows(plan, result, labels):
             equal += 1
+        elif any("written for other code" in text for text in plan.warnings):
+            continue  # its class does not take `head_dim: null`, and the plan says what it follows
         elif not {*plan.warnings} - {*plain}:
             different.append(keys)
     return equal, different
