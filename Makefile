@@ -8,6 +8,8 @@ SHELL := bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
+# Every process of the suite would compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3)
 WORKERS ?= 2
