@@ -43,6 +43,7 @@ import posenc
 from posenc._core.errors import ArgumentError
 from posenc.torch import AttentionBias, RelativeAttention, attention
 from posenc.torch.attention import _crosses
+from tests.drawing import drawn
 from tests.oracles import bias as biases
 from tests.oracles import relative as relatives
 
@@ -207,10 +208,17 @@ def test_loops(name: str, case: str, names: list[Any]) -> None:
     assert (received - plain).abs().max() > 1e-3  # the encoding tells
 
 
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("name", MODELS)
-def test_caches_and_padding(name: str, case: str, names: list[Any]) -> None:
+PAIRS = [(name, case) for case in CASES for name in MODELS]
+
+
+@pytest.mark.parametrize(
+    "pair",
+    drawn(PAIRS, 1, "encodings/bias", "encodings/relative", "torch", by=lambda pair: pair[1]),
+    ids="-".join,
+)
+def test_caches_and_padding(pair: tuple[str, str], names: list[Any]) -> None:
     """A prompt, then a token at a time; and the same behind padding."""
+    name, case = pair
     model, module, tokens = _model(name), _module(case), _tokens()
     expected = _logits(model, names, module, tokens)
     for cache in (DynamicCache(config=model.config), StaticCache(model.config, max_cache_len=16)):
@@ -290,7 +298,7 @@ def test_generation(names: list[Any]) -> None:
     _logits(model, names, encoding, tokens)
     mask = torch.ones_like(tokens)
     mask[0, :4] = 0
-    options: dict[str, Any] = {"max_new_tokens": 6, "do_sample": False}
+    options: dict[str, Any] = {"max_new_tokens": 3, "do_sample": False}
     for more in ({}, {"cache_implementation": "static"}, {"num_beams": 2}):
         more = {**options, **more, "disable_compile": True}
         both = model.generate(tokens, attention_mask=mask, **more)

@@ -14,7 +14,6 @@ torch = pytest.importorskip("torch")
 import posenc
 from posenc._core.errors import ArgumentError
 from posenc.torch.channels import ChannelCosSin
-from tests.compilers import each_compiler
 
 # torch's compiler imports parts of torch that torch itself deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:`?torch.jit:DeprecationWarning")
@@ -84,7 +83,14 @@ def test_copies_and_lengths() -> None:
         _equal(again(torch.arange(9)), expected)
 
 
-@each_compiler("torch")
+@pytest.mark.parametrize(
+    "compiler",
+    [
+        "eager",
+        pytest.param("aot_eager", marks=pytest.mark.slow("torch")),
+        pytest.param("inductor", marks=pytest.mark.slow("torch")),
+    ],
+)
 @pytest.mark.parametrize("tokens", [1, len(PLACES)])
 def test_compiled(tokens: int, compiler: str) -> None:
     """The graph that the compiler makes gives the bits of eager code, in one piece."""

@@ -335,7 +335,7 @@ def test_compiled_is_eager(spec: Any) -> None:
         torch.testing.assert_close(got_grad, want_grad)
 
 
-@pytest.mark.costly
+@pytest.mark.slow("encodings/table", "functional", "torch")
 def test_compiled_with_inductor() -> None:
     module = PositionTable(SPEC)
     assert_same(
@@ -352,7 +352,13 @@ def test_lengths_compile_at_most_two_frames() -> None:
     assert counter.frame_count <= 2
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize(
+    "backend",
+    [
+        "aot_eager",  # by Inductor: test_inductor.py
+        pytest.param("inductor", marks=pytest.mark.slow("encodings/table", "functional", "torch")),
+    ],
+)
 @pytest.mark.costly
 def test_positions_outside_are_nan_where_they_cannot_be_looked_at(backend: str) -> None:
     run = compiled(PositionTable(SPEC), backend)

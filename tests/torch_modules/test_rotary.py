@@ -53,6 +53,15 @@ SPECS: dict[str, Any] = {
     "xpos": XPos(8, pairing="half", centre=4),
 }
 each_spec = pytest.mark.parametrize("name", SPECS)
+OTHERS = pytest.mark.slow("encodings/rotary", "_core", "torch", "functional")
+
+
+def always(*names: str) -> pytest.MarkDecorator:
+    """These specs, and the others if slow: a graph of each is compiled by the test of autograd."""
+    rows = [pytest.param(name, marks=() if name in names else OTHERS) for name in SPECS]
+    return pytest.mark.parametrize("name", rows)
+
+
 GENERATOR = torch.Generator().manual_seed(0)
 Q = torch.randn(2, 4, 5, 8, generator=GENERATOR)
 K = torch.randn(2, 2, 5, 8, generator=GENERATOR)  # two heads: grouped queries
@@ -413,7 +422,7 @@ def test_vmap_and_grad() -> None:
 # --- compile and export ---------------------------------------------------------------------------
 
 
-@each_spec
+@always("rich", "float32")
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.costly
 def test_six_lengths_compile_at_most_two_frames(name: str) -> None:
@@ -434,26 +443,36 @@ def test_decoding_compiles_at_most_two_frames() -> None:
     assert counter.frame_count <= 2
 
 
-@each_spec
+@pytest.mark.parametrize(
+    ("name", "inplace"),
+    [
+        pytest.param(
+            name,
+            inplace,
+            marks=() if inplace == bool(place % 2) else OTHERS,
+        )
+        for place, name in enumerate(SPECS)
+        for inplace in (False, True)
+    ],
+)
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.costly
-def test_autograd_under_the_compiler(name: str) -> None:
-    """Through AOT autograd, in place and not, with all constants of a spec in one graph."""
-    for inplace in (False, True):
-        module = cold(name, inplace=inplace)
+def test_autograd_under_the_compiler(name: str, inplace: bool) -> None:
+    """Through AOT autograd, in place or not, with all constants of a spec in one graph."""
+    module = cold(name, inplace=inplace)
 
-        def function(q: Tensor, k: Tensor, module: Any = module) -> Any:
-            return module(q * 2, k * 3, offset=3)
+    def function(q: Tensor, k: Tensor) -> Any:
+        return module(q * 2, k * 3, offset=3)
 
-        q, k = Q.clone().requires_grad_(), K.clone().requires_grad_()
-        compiled = torch.compile(function, backend="aot_eager", fullgraph=True)
-        got = compiled(q, k)
-        assert_same(got, reference(name, Q * 2, K * 3, offset=3))
-        (got[0].sum() + got[1].square().sum()).backward()
-        grads, q.grad, k.grad = (q.grad, k.grad), None, None
-        want = cold(name)(q * 2, k * 3, offset=3)
-        (want[0].sum() + want[1].square().sum()).backward()
-        torch.testing.assert_close(grads, (q.grad, k.grad), rtol=1e-6, atol=1e-5)
+    q, k = Q.clone().requires_grad_(), K.clone().requires_grad_()
+    compiled = torch.compile(function, backend="aot_eager", fullgraph=True)
+    got = compiled(q, k)
+    assert_same(got, reference(name, Q * 2, K * 3, offset=3))
+    (got[0].sum() + got[1].square().sum()).backward()
+    grads, q.grad, k.grad = (q.grad, k.grad), None, None
+    want = cold(name)(q * 2, k * 3, offset=3)
+    (want[0].sum() + want[1].square().sum()).backward()
+    torch.testing.assert_close(grads, (q.grad, k.grad), rtol=1e-6, atol=1e-5)
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
@@ -469,12 +488,12 @@ def test_two_modules_compile_into_one_graph() -> None:
             return self.two(*self.one(self.table(q), k))
 
     model = Model()
-    got = torch.compile(model, backend="aot_eager", fullgraph=True)(Q, K)
+    got = torch.compile(model, backend="eager", fullgraph=True)(Q, K)
     assert_same(got, model(Q, K))
 
 
+@pytest.mark.slow("_core", "functional", "torch")
 @pytest.mark.usefixtures("fresh_dynamo")
-@pytest.mark.costly
 def test_compiled_bits() -> None:
     """Inductor may contract a product and a sum to one operation: one rounding of difference."""
     import torch._inductor.config as inductor
@@ -502,7 +521,7 @@ def test_a_length_is_fixed_outside_of_compiled_code() -> None:
     assert counter.frame_count == 1
 
 
-@each_spec
+@always("rich", "longrope")
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize(
     "strict",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -39,13 +40,30 @@ from posenc.torch import (
     slopes,
 )
 from tests.cases_scores import BIASES, RELATIVES, RelativeCase, ScoreCase
-from tests.compilers import each_compiler
+from tests.drawing import files, kind
 
 # Inductor asks for `torch.jit`, which torch itself deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:`?torch.jit:DeprecationWarning")
 
 each_bias = pytest.mark.parametrize("case", BIASES, ids=lambda case: case.name)
 each_relative = pytest.mark.parametrize("case", RELATIVES, ids=lambda case: case.name)
+
+
+def whole_by(rows: Any, *subjects: str) -> list[Any]:
+    """Each encoding with Dynamo, which says whether its graph is whole, and one with AOT autograd.
+
+    Slow: both on every row, and Inductor, which writes the same loops for each encoding.
+    """
+    made, seen = [], set()
+    for row in rows:
+        for compiler in ("eager", "aot_eager", "inductor"):
+            first = kind(row) not in seen if compiler == "eager" else not seen
+            always = first and compiler != "inductor"
+            marks = () if always else pytest.mark.slow(*subjects, *files(row))
+            name = getattr(row, "name", repr(row))
+            made.append(pytest.param(row, compiler, id=f"{name}-{compiler}", marks=marks))
+        seen.add(kind(row))
+    return made
 
 
 def tensors(params: Any) -> Any:
@@ -169,12 +187,10 @@ def test_relative_module_is_the_verb(case: RelativeCase) -> None:
     close(module(q, k, m, n), exact, 1e-6 if case.name.startswith("dape") else 0)
 
 
-@each_compiler("encodings", "torch")
-@pytest.mark.parametrize(
-    "spec",
-    [ALiBi(4), T5(4), Sandwich(4, dim=16), posenc.TISA(2), posenc.RotaryBias(2, dim=20)],
-    ids=repr,
-)
+WHOLE = (ALiBi(4), T5(4), Sandwich(4, dim=16), posenc.TISA(2), posenc.RotaryBias(2, dim=20))
+
+
+@pytest.mark.parametrize(("spec", "compiler"), whole_by(WHOLE, "torch"))
 @pytest.mark.costly
 def test_verb_compiles_as_a_whole(spec: Any, compiler: str) -> None:
     torch._dynamo.reset()  # eight specs are the most that one function is compiled for
@@ -185,8 +201,8 @@ def test_verb_compiles_as_a_whole(spec: Any, compiler: str) -> None:
 
 
 COMPILED = (
-    "transformer-xl",
     "transformer-xl-clamp",
+    "transformer-xl",
     "irpe-contextual-cross",
     "gated",
     "tener",
@@ -194,12 +210,15 @@ COMPILED = (
 )
 
 
-@each_compiler("encodings", "torch")
-@pytest.mark.parametrize("name", COMPILED)
+CASES = {case.name: case for case in RELATIVES}
+
+
+@pytest.mark.parametrize(
+    ("case", "compiler"), whole_by([CASES[name] for name in COMPILED], "torch")
+)
 @pytest.mark.costly
-def test_relative_compiles_as_a_whole(name: str, compiler: str) -> None:
+def test_relative_compiles_as_a_whole(case: RelativeCase, compiler: str) -> None:
     torch._dynamo.reset()
-    case = next(c for c in RELATIVES if c.name == name)
     module = RelativeAttention(case.spec)
     q, k = (torch.from_numpy(x) for x in case.content())
     m, n = torch.tensor(case.queries), torch.tensor(case.keys)
@@ -250,43 +269,53 @@ FLEX = [
 ]
 
 
-# Compiled: the fixed slopes, and a table of learned numbers; the others differ in eager code alone.
-ALWAYS_COMPILED = (FLEX[0], FLEX[7])
+# Inductor writes one kernel for all, whose entries differ: of a table of learned numbers always.
+BY_INDUCTOR = FLEX[7]
+
+
+def flex_equals_dense(spec: Any, backend: str, q_positions: Any, k_positions: Any) -> None:
+    from torch.nn.attention.flex_attention import flex_attention
+
+    torch.manual_seed(0)
+    rows, keys = len(q_positions), len(k_positions)
+    q, k, v = (torch.randn(2, 4, n, 16) for n in (rows, keys, keys))
+    params = tensors(posenc.init(spec, 1)) or None
+    mod = score_mod(spec, q_positions, k_positions, params=params)
+    torch._dynamo.reset()
+    run = torch.compile(flex_attention, backend=backend) if backend else flex_attention
+    with torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns that eager mode is slow
+        got = run(q, k, v, score_mod=mod)
+    more = {"params": {"bias": params}} if params else {}
+    exact = attend(q, k, v, spec, q_positions=q_positions, k_positions=k_positions, **more)
+    close(got, exact, 5e-6)
+
+
+@pytest.mark.parametrize("spec", FLEX, ids=repr)
+@pytest.mark.costly
+def test_pain_16_flex_attention_equals_dense(spec: Any) -> None:
+    near_and_far = torch.cat([torch.arange(16), torch.arange(16, 160, 9)])
+    flex_equals_dense(spec, "", near_and_far[8:], near_and_far)
 
 
 @pytest.mark.parametrize(
-    ("spec", "compiled"),
+    ("spec", "backend"),
     [
-        *(pytest.param(spec, False, id=f"{spec}-eager") for spec in FLEX),
+        pytest.param(ALiBi(4), "aot_eager", id="slopes"),
         *(
             pytest.param(
                 spec,
-                True,
-                id=f"{spec}-compiled",
-                marks=()
-                if spec in ALWAYS_COMPILED
-                else pytest.mark.slow("encodings/bias", "torch"),
+                "inductor",
+                id=repr(spec),
+                marks=() if spec is BY_INDUCTOR else pytest.mark.slow("encodings/bias", "torch"),
             )
             for spec in FLEX
         ),
     ],
 )
 @pytest.mark.costly
-def test_pain_16_flex_attention_equals_dense(spec: Any, compiled: bool) -> None:
-    from torch.nn.attention.flex_attention import flex_attention
-
-    torch.manual_seed(0)
-    q, k, v = (torch.randn(2, 4, n, 16) for n in (128, 160, 160))
-    positions = torch.arange(32, 160), torch.arange(160)
-    params = tensors(posenc.init(spec, 1)) or None
-    mod = score_mod(spec, *positions, params=params)
-    run = torch.compile(flex_attention) if compiled else flex_attention
-    with torch.no_grad(), __import__("warnings").catch_warnings():
-        __import__("warnings").simplefilter("ignore")  # torch warns that eager mode is slow
-        got = run(q, k, v, score_mod=mod)
-    more = {"params": {"bias": params}} if params else {}
-    exact = attend(q, k, v, spec, q_positions=positions[0], k_positions=positions[1], **more)
-    close(got, exact, 5e-6)
+def test_pain_16_compiled_flex_attention_equals_dense(spec: Any, backend: str) -> None:
+    flex_equals_dense(spec, backend, torch.arange(32, 160), torch.arange(160))
 
 
 def test_score_mod_by_the_indices_of_the_kernel() -> None:

@@ -1,0 +1,64 @@
+# ruff: noqa: E402 - torch may be absent, and is asked for first
+"""What Inductor's C++ computes, beside eager code: tables in one function.
+
+Its compiler takes seconds for each function, so it is slow tests that compile each module alone.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+from torch import Tensor
+
+from posenc import Arrangement, Init, Ladder, Learned, Magnitude, Sinusoidal
+from posenc.torch import PositionTable
+
+# Inductor asks for `torch.jit`, which torch itself deprecates.
+pytestmark = pytest.mark.filterwarnings("ignore:`?torch.jit:DeprecationWarning")
+
+TABLE = Sinusoidal(
+    8,
+    order="sin_cos",
+    ladder=Ladder(denominator="n-1"),
+    arrangement=Arrangement(start=2, pad=1),
+    magnitude=Magnitude(embedding_scale="sqrt_dim", table_scale=0.5),
+)
+LEARNED = Learned(8, length=12, start=2, pad=1, init=Init(scale=1.0))
+OUTSIDE = (-2, 12, 2**40)  # the pad row is at -1
+
+
+def bits(got: Tensor, want: Tensor) -> None:
+    """Raise unless dtype, shape and every bit agree; NaN agrees with NaN."""
+    assert got.dtype == want.dtype
+    torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.costly
+def test_tables_in_one_function() -> None:
+    """Any length, near and far offsets, and lookups beyond a learned table, which are NaN."""
+    import torch._inductor.config as inductor
+
+    torch._dynamo.reset()
+    table, learned = PositionTable(TABLE).eval(), PositionTable(LEARNED).eval()
+
+    def model(x: Tensor, where: Tensor, offset: int) -> tuple[Tensor, ...]:
+        return table(x, offset=offset), learned(x, positions=where), learned(x)
+
+    # One frame for all lengths and offsets.
+    compiled = torch.compile(model, fullgraph=True, dynamic=True)
+    generator = torch.Generator().manual_seed(2)
+    for length, offset in ((1030, 2**31 - 515), (1029, 2**40), (130, 4), (130, -77)):
+        x = torch.randn(2, length, 8, generator=generator)
+        where = torch.arange(length) % 13 - 1
+        where[2:5] = torch.tensor(OUTSIDE)
+        inside = (where >= -1) & (where < 12)
+        # A pool of processes starts slowly.
+        with torch.no_grad(), inductor.patch(compile_threads=1):
+            added, looked_up, counted = compiled(x, where, offset)
+            bits(added, table(x, offset=offset))
+            bits(looked_up[:, inside], learned(x[:, inside], positions=where[inside]))
+            assert looked_up[:, ~inside].isnan().all()
+            bits(counted[:, :12], learned(x[:, :12]))
+            assert counted[:, 12:].isnan().all()
