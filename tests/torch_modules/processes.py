@@ -1,5 +1,7 @@
 """What is held on several processes: run as a script, it starts them and prints what each found.
 
+    python -m tests.torch_modules.processes '{"2": ["heads_are_data"]}'
+
 One launcher imports torch once and forks the ranks, as the import takes longer than the checks.
 Each check is a function of a `Group`; it raises where something does not hold. The ranks go through
 the checks in one order, and what failed on any rank is printed as JSON, by check.
@@ -770,14 +772,19 @@ def launch(world: int, names: list[str], folder: Path) -> dict[str, str]:
     return failed
 
 
-def main(world: int, names: list[str]) -> None:
-    """Run some checks, or all of a size of group, and print what failed."""
+def names_for(world: int) -> list[str]:
+    """The checks for a size of group."""
+    return [name for name, (worlds, _) in CHECKS.items() if world in worlds]
+
+
+def main(groups: dict[int, list[str]]) -> None:
+    """Run some checks in groups of some sizes, one after the other, and print what failed."""
     os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"
-    names = names or [name for name, (worlds, _) in CHECKS.items() if world in worlds]
     with tempfile.TemporaryDirectory() as folder:
-        print(json.dumps(launch(world, names, Path(folder))))
+        failed = {world: launch(world, names, Path(folder)) for world, names in groups.items()}
+    print(json.dumps(failed))
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    main(int(sys.argv[1]), sys.argv[2:])
+    main({int(world): names for world, names in json.loads(sys.argv[1]).items()})
