@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -115,26 +114,36 @@ def replaced(value: Any, path: tuple[Any, ...], new: Any) -> Any:
     return made
 
 
+READERS: tuple[Callable[[Any], Any], ...] = (
+    lambda config: posenc.from_hf(config, on_error="report"),
+    posenc.from_hf,
+    lambda config: to_hf(config, "hf4"),
+)
+
+
+@pytest.mark.parametrize(
+    "every",
+    [
+        pytest.param(False, id="one-reader"),
+        pytest.param(True, id="every-reader", marks=pytest.mark.slow("detect", "_core")),
+    ],
+)
 @pytest.mark.parametrize("name", CONFIGS)
-def test_configs_of_strange_numbers(name: str, tmp_path: Path) -> None:
-    config = CONFIGS[name]
+def test_configs_of_strange_numbers(name: str, every: bool) -> None:
+    """Each number in each place, for one reader after the other or for every one."""
+    config, failed = CONFIGS[name], []
     assert posenc.from_hf(config, on_error="report").errors == ()
-    for path in places(config):
-        for new in STRANGE:
+    for row, path in enumerate(places(config)):
+        for column, new in enumerate(STRANGE):
             strange = replaced(config, path, new)
-            for read in (
-                lambda c: posenc.from_hf(c, on_error="report"),
-                posenc.from_hf,
-                lambda c: to_hf(c, "hf4"),
-            ):
+            for read in READERS if every else [READERS[(row + column) % len(READERS)]]:
                 try:
                     read(strange)
                 except posenc.PosencError:
                     pass
                 except Exception as error:  # noqa: BLE001
-                    pytest.fail(
-                        f"{name} {path} = {str(new)[:40]!r}: {type(error).__name__}: {error}"
-                    )
+                    failed.append(f"{path} = {str(new)[:40]!r}: {type(error).__name__}: {error}")
+    assert not failed, failed
 
 
 def test_specs_of_strange_numbers() -> None:

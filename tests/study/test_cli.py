@@ -46,7 +46,7 @@ def invoke(*args: str) -> Result:
 
 
 @pytest.mark.costly
-def test_a_tiny_grid_from_run_to_report(tmp_path: Path) -> None:
+def test_a_tiny_grid_from_run_to_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`smoke` with almost no steps: run, run again, look, report, export, report of the export."""
     run = ("run", "smoke", *SET, "--workers", "2", "--json")
     done = posenc_study(*run, cwd=tmp_path)
@@ -59,7 +59,9 @@ def test_a_tiny_grid_from_run_to_report(tmp_path: Path) -> None:
     assert {r.cell.encoding for r in results.records} == set(TIERS["smoke"][0].encodings)
     assert results.provenances[0]["posenc"] == posenc.__version__
 
-    again = posenc_study(*run, cwd=tmp_path)
+    monkeypatch.chdir(tmp_path)
+    again = invoke(*run)
+    assert again.exit_code == 0, again.output
     assert json.loads(again.stdout)["skipped"] == 4
 
     store = str(tmp_path / "study.sqlite")

@@ -31,6 +31,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWa
 COUNT = 52
 SCORES = 2e-6  # of the largest score, as the model's own angles in float32 allow
 KEEP = [*range(4), *range(20, COUNT)]
+NEW = 12  # tokens that are generated
 each_model = pytest.mark.parametrize("name", SMALL)
 
 
@@ -103,11 +104,11 @@ def test_evicted_shifted_and_generating_on(name: str) -> None:
             made(prompt[:, len(KEEP) : ORIGINAL + 2], past_key_values=closed)
     if name == "qwen3_vl":
         made.model.rope_deltas = closed.delta
-    length = prompt.shape[1] + 40
+    length = prompt.shape[1] + NEW
     plain = write(copy.deepcopy(closed), into=hf.DynamicCache(config=made.config))
     with catching(made, len(closed)) as later:
         asked = {
-            "max_new_tokens": 40,
+            "max_new_tokens": NEW,
             "do_sample": False,
             "attention_mask": prompt.new_ones(prompt.shape),
         }

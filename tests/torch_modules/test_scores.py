@@ -57,8 +57,8 @@ def whole_by(rows: Any, *subjects: str) -> list[Any]:
     made, seen = [], set()
     for row in rows:
         for compiler in ("eager", "aot_eager", "inductor"):
-            first = kind(row) not in seen if compiler == "eager" else not seen
-            always = first and compiler != "inductor"
+            first = kind(row) not in seen
+            always = first and compiler == ("eager" if seen else "aot_eager")
             marks = () if always else pytest.mark.slow(*subjects, *files(row))
             name = getattr(row, "name", repr(row))
             made.append(pytest.param(row, compiler, id=f"{name}-{compiler}", marks=marks))

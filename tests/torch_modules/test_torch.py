@@ -619,7 +619,7 @@ def test_compiled_phases_never_overflow(axes: int) -> None:
     def draw(*shape: int) -> np.ndarray:
         return np.vectorize(lambda i: Int64(some[i]), otypes=[object])(rng.integers(0, 32, shape))
 
-    positions, step, origin = draw(200, axes), draw(axes, 40), draw(40)
+    positions, step, origin = draw(100, axes), draw(axes, 30), draw(30)
     got = phase.turns(positions, words(step), words(origin))
     p, s, o = (x.astype(np.int64).view(np.uint64) for x in (positions, step, origin))
     wide = (p @ s + o).view(np.int64)  # unsigned integers wrap around

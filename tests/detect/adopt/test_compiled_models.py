@@ -143,7 +143,13 @@ def agree(name: str, **options: Any) -> None:
                 assert float((received - old).abs().max()) <= ROOM * size
 
 
-@pytest.mark.parametrize("name", ["llama", "qwen2_vl", "phi3", "gemma3"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("qwen2_vl", "phi3", "gemma3"),
+        pytest.param("llama", marks=pytest.mark.slow("torch", "detect/adopt")),
+    ],
+)
 def test_the_module_of_an_adopted_model_compiles_for_each_length(name: str) -> None:
     _, ours = both(name)
     module = [m for m in ours.modules() if isinstance(m, AdoptedRotary)][-1]  # of the text

@@ -11,8 +11,9 @@ import pytest
 pytest.importorskip("torch", reason="transformers builds its models with it")
 transformers = pytest.importorskip("transformers", reason="whose models are adopted")
 
-from posenc.detect.adopt import fitting  # noqa: E402
 from tools.models import adopt as zoo  # noqa: E402
+
+from posenc.detect.adopt import fitting  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 DATA: dict[str, Any] = json.loads(Path(zoo.DATA).read_text(encoding="utf-8"))
