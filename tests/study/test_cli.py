@@ -249,13 +249,19 @@ def test_a_model_without_positions_answers_both_sentences_alike(tmp_path: Path) 
         assert a["probability"] == pytest.approx(b["probability"], rel=1e-6)
 
 
+@pytest.fixture(scope="module")
+def small_model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A trained model, to be read alone."""
+    model = str(tmp_path_factory.mktemp("order") / "model")
+    assert invoke("train", "order", "rope", "-o", model, *SET).exit_code == 0
+    return model
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [("John liks Jane", "Did you mean 'likes'"), (" ", "a text"), ("John likes John", "two of")],
 )
-def test_words_that_a_model_does_not_know(tmp_path: Path, text: str, message: str) -> None:
-    model = str(tmp_path / "model")
-    assert invoke("train", "order", "rope", "-o", model, *SET).exit_code == 0
-    found = invoke("generate", model, text)
+def test_words_that_a_model_does_not_know(small_model: str, text: str, message: str) -> None:
+    found = invoke("generate", small_model, text)
     assert found.exit_code != 0
     assert message in str(found.exception)

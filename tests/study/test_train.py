@@ -72,13 +72,13 @@ def test_every_task_trains(name: str) -> None:
 
 @pytest.mark.costly
 def test_a_cell_has_the_same_bits_in_two_processes() -> None:
-    one = cell("order", "randomised-rope", seed=3, steps=20)
+    one = cell("order", "randomised-rope", seed=3, steps=6)
     command = [sys.executable, "-c", SCRIPT, one.to_json()]
     done = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
     threads = torch.get_num_threads()
     assert done == bits(train(one))
     assert torch.get_num_threads() == threads
-    assert done != bits(train(cell("order", "randomised-rope", seed=4, steps=20)))
+    assert done != bits(train(cell("order", "randomised-rope", seed=4, steps=6)))
 
 
 @pytest.mark.costly
@@ -97,7 +97,7 @@ def test_batches_are_the_same_for_every_encoding(monkeypatch: pytest.MonkeyPatch
 
         with monkeypatch.context() as patch:
             patch.setattr(Task, "batch", batch)
-            train(cell("order", encoding))
+            train(cell("order", encoding, factors="1"))
     first, *others = seen.values()
     assert len(first) == 3
     for other in others:
@@ -168,7 +168,7 @@ SAVED = ("none", "sinusoidal", "learned", "concatenated", "rope", "t5", "kerple"
 @pytest.mark.parametrize("encoding", SAVED)
 @pytest.mark.costly
 def test_a_saved_model_comes_back(encoding: str, tmp_path: Path) -> None:
-    one = cell("reverse", encoding)
+    one = cell("reverse", encoding, factors="1")
     outcome = train(one, save=tmp_path / "model")
     run = load(tmp_path / "model")
     assert run.cell == one
@@ -182,7 +182,7 @@ def test_a_saved_model_comes_back(encoding: str, tmp_path: Path) -> None:
 
 
 def test_the_spec_is_in_the_file(tmp_path: Path) -> None:
-    train(cell("order", "t5"), save=tmp_path)
+    train(cell("order", "t5", factors="1"), save=tmp_path)
     with (tmp_path / "model.safetensors").open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         metadata = json.loads(file.read(size))["__metadata__"]
@@ -197,14 +197,14 @@ def test_the_detective_reads_trained_models(tmp_path: Path) -> None:
     from safetensors.numpy import load_file
 
     folder = tmp_path / "sinusoidal"
-    train(cell("reverse", "sinusoidal"), save=folder)
+    train(cell("reverse", "sinusoidal", factors="1"), save=folder)
     found = posenc.identify(folder / "model.safetensors").findings
     assert [(f.verdict, f.spec) for f in found] == [("claimed", posenc.Sinusoidal(16))] * 2
     vector = load_file(folder / "model.safetensors")["decoder.pos_embed.pe"][7]
     assert posenc.locate(found[0].spec, vector).position == 7
 
     folder = tmp_path / "rope"
-    train(cell("reverse", "rope", width=32), save=folder)
+    train(cell("reverse", "rope", width=32, factors="1"), save=folder)
     found = posenc.identify(folder / "model.safetensors").findings
     assert {f.verdict for f in found} == {"claimed"}
     assert {f.spec for f in found} == {posenc.RoPE(16, pairing="half")}
@@ -212,7 +212,7 @@ def test_the_detective_reads_trained_models(tmp_path: Path) -> None:
     assert paired.pairing in ("half", "unknown")  # three steps teach the weights nothing yet
 
     folder = tmp_path / "learned"
-    train(cell("order", "learned"), save=folder)
+    train(cell("order", "learned", factors="1"), save=folder)
     (only,) = posenc.identify(folder / "model.safetensors").findings
     assert only.verdict == "unknown"
 
@@ -229,7 +229,7 @@ def test_files_that_are_no_models(tmp_path: Path) -> None:
     save_file({"x": np.zeros(3, "float32")}, path)
     with pytest.raises(posenc.DataError, match="no cell inside"):
         load(tmp_path)
-    train(cell("order", "t5"), save=tmp_path)
+    train(cell("order", "t5", factors="1"), save=tmp_path)
     run = load(tmp_path)
     metadata = {
         "cell": run.cell.to_json(),
