@@ -81,9 +81,9 @@ def test_pages_in_elements_of_another_are_on_their_own(site: Site) -> None:
     assert {which for which, _ in told} == {0, 1}
 
 
-def test_a_server_that_is_gone_and_comes_back(open_site: Callable[..., Site]) -> None:
+def test_a_server_that_is_gone_and_comes_back(open_shared: Callable[..., Site]) -> None:
     with command() as (process, address):
-        site = open_site(address)
+        site = open_shared(address)
         site.open("v=table&p=40")
         page = site.page
         process.kill()

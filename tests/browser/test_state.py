@@ -253,8 +253,7 @@ def test_the_snippet_of_show_python_runs(site: Site, view: str) -> None:
     expect(page.locator("dialog")).to_have_count(0)
 
 
-def test_help_table_link_and_files(open_site: Callable[..., Site], server: str) -> None:
-    site = open_site(server, permissions=["clipboard-read", "clipboard-write"])
+def test_help_table_link_and_files(site: Site) -> None:
     site.open("v=table&d=24")
     page = site.page
     page.keyboard.press("?")
@@ -266,9 +265,11 @@ def test_help_table_link_and_files(open_site: Callable[..., Site], server: str) 
     expect(table.locator("tbody tr")).to_have_count(20)
     assert table.locator("caption").inner_text()
     page.keyboard.press("Escape")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.locator("#copy-link").click()
     expect(page.locator("#toast")).to_have_text("Link copied.")
     assert page.evaluate("navigator.clipboard.readText()") == page.url
+    page.context.clear_permissions()
     page.locator("#save").click()
     with page.expect_download() as download:
         page.locator(".menu a", has_text="CSV").click()

@@ -41,6 +41,7 @@ from posenc.plot.draw.sheet import cells
 from posenc.plot.raster import tile
 from posenc.plot.rows import pictures_of
 from posenc.plot.words import number
+from tests.drawing import drawn
 
 SVG = "{http://www.w3.org/2000/svg}"
 ROPE = posenc.RoPE(16, pairing="half")
@@ -79,7 +80,7 @@ LOOKS: dict[str, dict[str, Any]] = {"screen": {}, "paper": PAPER, "page": PAGE}
 
 
 @functools.cache
-def drawn(name: str, look: str = "screen", copy: int = 0) -> Any:
+def picture(name: str, look: str = "screen", copy: int = 0) -> Any:
     """A small picture that tests read and leave as it is; a copy is drawn from the start."""
     del copy
     return PICTURES[name](**LOOKS[look])
@@ -88,7 +89,7 @@ def drawn(name: str, look: str = "screen", copy: int = 0) -> Any:
 @functools.cache
 def written_as(name: str, format_: Any, copy: int = 0) -> bytes:
     """The file of a small picture."""
-    return bytes(drawn(name, copy=copy).to_bytes(format_))
+    return bytes(picture(name, copy=copy).to_bytes(format_))
 
 
 def test_a_row_is_all_that_a_picture_needs() -> None:
@@ -223,7 +224,7 @@ def test_attention_has_a_scale_from_zero() -> None:
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_text_is_text_with_title_and_description(name: str) -> None:
-    made, svg = drawn(name), written_as(name, "svg")
+    made, svg = picture(name), written_as(name, "svg")
     assert not re.search(rb"\d{4}-\d\d-\d\d", svg)  # no dates
     root = ET.fromstring(svg)
     assert root.attrib["role"] == "img"
@@ -238,7 +239,7 @@ def test_text_is_text_with_title_and_description(name: str) -> None:
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_png_carries_what_was_asked_for(name: str) -> None:
-    made = drawn(name, "paper")
+    made = picture(name, "paper")
     info = Image.open(io.BytesIO(made.to_bytes("png"))).info
     about = json.loads(info["posenc"])
     assert about["plot"] == name
@@ -272,13 +273,13 @@ def test_another_process_writes_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_a_file_is_never_replaced_unasked(tmp_path: Path) -> None:
-    made = drawn("table")
+    made = picture("table")
     path = made.save(tmp_path / "x.png")
     before = path.read_bytes()
     with pytest.raises(FileExistsError):
-        drawn("waves").save(path)
+        picture("waves").save(path)
     assert path.read_bytes() == before
-    drawn("waves").save(path, existing="replace")
+    picture("waves").save(path, existing="replace")
     assert path.read_bytes() != before
     with pytest.raises(ArgumentError, match=r"\.png, \.svg or \.pdf"):
         made.save(tmp_path / "x.xyz")
@@ -286,10 +287,10 @@ def test_a_file_is_never_replaced_unasked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_numbers_are_written_as_they_are_drawn(name: str) -> None:
-    made = drawn(name)
+def test_numbers_are_written_as_they_are_picture(name: str) -> None:
+    made = picture(name)
     data = export.to_npz(made.data)
-    assert data == export.to_npz(drawn(name, copy=1).data)
+    assert data == export.to_npz(picture(name, copy=1).data)
     with np.load(io.BytesIO(data)) as held:
         found = {key: held[key] for key in held.files}
     expected = export.arrays(made.data)
@@ -340,10 +341,19 @@ def assert_readable(figure: Any, within: Any) -> None:
         assert across <= edge or down <= 8 * edge, (one, other)
 
 
-@pytest.mark.parametrize("name", PICTURES)
-@pytest.mark.parametrize("shown", LOOKS)
-def test_nothing_is_cut_off_or_lies_over_another(name: str, shown: str) -> None:
-    made, look = drawn(name, shown), LOOKS[shown]
+# A page has room: a few pictures show what it does to all.
+SHOWN = drawn(
+    [(look, name) for look in LOOKS for name in PICTURES],
+    4,
+    "plot",
+    by=lambda row: "page" if row[0] == "page" else row,
+)
+
+
+@pytest.mark.parametrize("shown", SHOWN, ids="-".join)
+def test_nothing_is_cut_off_or_lies_over_another(shown: tuple[str, str]) -> None:
+    look, name = LOOKS[shown[0]], shown[1]
+    made = picture(name, shown[0])
     assert_readable(made.figure, made.figure.bbox)
     if "size" in look:
         sides = [float(side) for side in re.findall(r"[0-9.]+", look["size"])]
@@ -500,20 +510,22 @@ def test_a_misspelt_keyword_is_told() -> None:
         posenc.plot.waves(posenc.Sinusoidal(8), widht=100)  # type: ignore[call-arg]
 
 
-@pytest.mark.parametrize("text", [r"$\frac{$", r"$a$ $\nosuch$", "$5 to $6{", "$$", "{$}$ _^$"])
-def test_dollar_signs_that_hold_no_formula_are_drawn_as_they_stand(text: str) -> None:
-    spec = posenc.Sinusoidal(8)
-    waves = posenc.plot.waves(spec, label=text, title=text)
-    others = [
-        posenc.plot.sum(spec, tokens=[text, "a"], title=text),
-        posenc.plot.wavelengths(spec, label=text),
+def test_dollar_signs_that_hold_no_formula_are_drawn_as_they_stand() -> None:
+    texts = [r"$\frac{$", r"$a$ $\nosuch$", "$5 to $6{", "$$", "{$}$ _^$"]
+    specs = [posenc.Sinusoidal(8, base=10.0 ** (k + 1)) for k in range(len(texts))]
+    labelled = [
+        posenc.plot.waves(specs[0], dims=range(len(texts)), label=texts),
+        posenc.plot.sum(specs[0], tokens=texts),
+        posenc.plot.wavelengths(specs, label=texts),
     ]
-    for picture in (waves, *others):
-        assert picture.to_bytes("png")
-    for picture in others:
-        assert picture.to_bytes("svg")
-    shown = waves.to_bytes("svg").decode()
-    assert html.escape(text, quote=False) in shown.split("</metadata>")[1]
+    titled = [posenc.plot.table(specs[0], positions=4, title=text) for text in texts]
+    for made in labelled:
+        assert made.to_bytes("png")
+        assert made.to_bytes("svg")
+    for text, made in zip(texts, titled, strict=True):
+        assert made.to_bytes("png")
+        shown = made.to_bytes("svg").decode().split("</metadata>")[1]
+        assert html.escape(text, quote=False) in shown
 
 
 def test_a_formula_in_a_title_is_drawn_as_one() -> None:
