@@ -130,7 +130,7 @@ def test_a_figure_comes_alive(
     see = lesson("rope").see
     for name in ("seen", "learn", "learn/see"):
         (tmp_path / name).mkdir()
-    (tmp_path / "seen" / "rope.html").write_bytes(frozen([see.state]))
+    (tmp_path / "seen" / "rope.html").write_bytes(frozen([see.state], stops=40))
     shutil.copy(ROOT / "docs" / "img" / "table.png", tmp_path / "learn" / "see" / "rope.png")
     shutil.copy(ROOT / "docs" / "_static" / "lessons.js", tmp_path / "learn")
     figure = (ROOT / "docs" / "learn" / "rope.md").read_text("utf-8")

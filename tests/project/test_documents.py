@@ -14,8 +14,10 @@ import shlex
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from click.testing import CliRunner
@@ -68,9 +70,25 @@ def test_docstrings_are_found() -> None:
 # --- Markdown -------------------------------------------------------------------------------------
 
 
-# Programs that a page runs in a process of their own: the first `posenc` of the README, and a
-# script that tells JAX of its devices before it is imported.
-APART = ("posenc table --dim 8 --length 4", "python jax_modules.py")
+# Programs that a page runs in a process of their own: the first `posenc` of the README, a script
+# that tells JAX of its devices before it is imported, and one that asks with the arrays of all
+# libraries that are loaded.
+APART = (
+    "posenc table --dim 8 --length 4",
+    "python jax_modules.py",
+    "python journey_checkpoint.py",
+)
+
+
+# The warnings that a new process shows.
+FILTERS: tuple[tuple[Literal["default", "ignore"], type[Warning], str], ...] = (
+    ("default", Warning, ""),
+    ("ignore", DeprecationWarning, ""),
+    ("ignore", PendingDeprecationWarning, ""),
+    ("ignore", ImportWarning, ""),
+    ("ignore", ResourceWarning, ""),
+    ("default", DeprecationWarning, "__main__"),
+)
 
 
 def run_console(example: Example) -> str | None:
@@ -109,18 +127,20 @@ def said_apart(folder: Path, program: str, arguments: list[str]) -> str:
 
 def said(folder: Path, program: str, arguments: list[str]) -> str:
     """What a program writes in this process, where it finds no trace of the examples before it."""
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(record=True) as told:
         patch.setattr("posenc.registry._registered", {})
+        for action, category, module in FILTERS:
+            warnings.filterwarnings(action, category=category, module=module)
         known = dict(sys.modules)
         try:
             if program == "posenc":
                 done = CliRunner().invoke(app, arguments, prog_name="posenc")
-                return done.stdout + done.stderr
+                return done.stdout + done.stderr + "".join(map(str, told))
             patch.setattr(sys, "argv", arguments)
             out, err = io.StringIO(), io.StringIO()
             with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
                 runpy.run_path(str(folder / arguments[0]), run_name="__main__")
-            return out.getvalue() + err.getvalue()
+            return out.getvalue() + err.getvalue() + "".join(map(str, told))
         finally:
             for name in sys.modules.keys() - known.keys():
                 file = getattr(sys.modules[name], "__file__", None)
