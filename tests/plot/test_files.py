@@ -287,7 +287,7 @@ def test_a_file_is_never_replaced_unasked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", PICTURES)
-def test_numbers_are_written_as_they_are_picture(name: str) -> None:
+def test_numbers_are_written_as_they_are_drawn(name: str) -> None:
     made = picture(name)
     data = export.to_npz(made.data)
     assert data == export.to_npz(picture(name, copy=1).data)
