@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,6 +16,7 @@ from tests.browser.serving import ROOT, browser_path, command
 
 HERE = Path(__file__).parent
 NEEDED = ("playwright", "starlette", "uvicorn")
+USUAL = {"width": 1280, "height": 800}
 
 
 def _reason() -> str:
@@ -71,9 +72,20 @@ class Site:
         self.page, self.address = page, address
         self.asked: list[str] = []
         self.wrong: list[str] = []
-        page.on("request", lambda request: self.asked.append(request.url))
-        page.on("pageerror", lambda error: self.wrong.append(str(error)))
-        page.on("console", self._console)
+        self.told = {
+            "request": lambda request: self.asked.append(request.url),
+            "pageerror": lambda error: self.wrong.append(str(error)),
+            "console": self._console,
+        }
+        for event, listener in self.told.items():
+            page.on(event, listener)
+
+    def leave(self) -> None:
+        """Empty the page, with which other tests go on."""
+        self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
+        self.page.goto("about:blank")
+        for event, listener in self.told.items():
+            self.page.remove_listener(event, listener)
 
     def _console(self, message: Any) -> None:
         if message.type in ("error", "warning"):
@@ -103,7 +115,7 @@ def open_site(chromium: Any) -> Iterator[Callable[..., Site]]:
     made: list[tuple[Site, Any]] = []
 
     def make(address: str, **settings: Any) -> Site:
-        settings = {"viewport": {"width": 1280, "height": 800}, **settings}
+        settings = {"viewport": USUAL, **settings}
         context = chromium.new_context(**settings)
         site = Site(context.new_page(), address)
         made.append((site, context))
@@ -116,10 +128,46 @@ def open_site(chromium: Any) -> Iterator[Callable[..., Site]]:
         assert not site.strangers()
 
 
+@pytest.fixture(scope="session")
+def shared_page(chromium: Any) -> Iterator[Callable[[], Any]]:
+    """Give the page that tests share: a new one costs as much as a whole test."""
+    held: list[Any] = []
+
+    def page() -> Any:
+        if held and not held[0].is_closed():
+            return held[0]
+        held[:] = [chromium.new_context(viewport=USUAL).new_page()]
+        return held[0]
+
+    yield page
+    for one in held:
+        one.context.close()
+
+
 @pytest.fixture
-def site(open_site: Callable[..., Site], server: str) -> Site:
+def open_shared(shared_page: Callable[[], Any]) -> Iterator[Callable[..., Site]]:
+    """Make the shared page a fresh one, which remembers nothing of the tests before."""
+    made: list[Site] = []
+
+    def make(address: str, viewport: Mapping[str, int] = USUAL, **media: Any) -> Site:
+        page = shared_page()
+        page.mouse.move(0, 0)
+        page.set_viewport_size(viewport)
+        page.emulate_media(**{"color_scheme": "light", "reduced_motion": "no-preference", **media})
+        made.append(Site(page, address))
+        return made[-1]
+
+    yield make
+    for site in made:
+        site.leave()
+        assert not site.wrong, site.wrong
+        assert not site.strangers()
+
+
+@pytest.fixture
+def site(open_shared: Callable[..., Site], server: str) -> Site:
     """A page in a window of usual size."""
-    return open_site(server)
+    return open_shared(server)
 
 
 @pytest.fixture(scope="session")

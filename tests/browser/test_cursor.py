@@ -69,22 +69,23 @@ def test_the_wheel_zooms_at_the_pointer_and_a_drag_pans(site: Site) -> None:
 
     page.mouse.move(*centre(site, 480, 16, 640, 32))
     page.mouse.wheel(0, -400)
+    expect(page).to_have_url(re.compile(r"p0=\d+&p1=\d+"))  # which is written after a pause
     site.settle()
-    page.wait_for_timeout(250)
     low, high = window()
+    address = page.url
     assert 0 < low < 480 < high <= 640
     assert abs((480 - low) / (high - low) - 0.75) < 0.02, "what is under the pointer stays there"
     box = page.locator("canvas.tile").first.bounding_box()
     page.mouse.down()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 20, steps=4)
     page.mouse.up()
+    expect(page).not_to_have_url(address)
     site.settle()
-    page.wait_for_timeout(250)
     assert window()[1] - window()[0] == high - low
     assert window()[0] > low, "the picture goes up with the pointer"
     page.mouse.dblclick(box["x"] + 30, box["y"] + 30)
+    expect(page).not_to_have_url(re.compile(r"p[01]="))
     site.settle()
-    page.wait_for_timeout(250)
     assert window() == (0, 640)
 
 
@@ -144,6 +145,7 @@ def test_dragging_the_dials_moves_query_and_key_together(site: Site) -> None:
     page.mouse.down()
     page.mouse.move(x + 41, y, steps=5)
     page.mouse.up()
+    expect(page.locator("#control-m")).to_have_value("25")
     site.settle()
     assert (site.value("m"), site.value("off")) == ("25", distance)
     assert "j=" not in page.url, "a drag is no click on the dial"

@@ -40,17 +40,17 @@ def quiz_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def opened(open_site: Callable[..., Site], path: Path, topic: str = "", **settings: Any) -> Any:
-    page = open_site(path.as_uri(), **settings).page
+def opened(open_page: Callable[..., Site], path: Path, topic: str = "", **settings: Any) -> Any:
+    page = open_page(path.as_uri(), **settings).page
     page.goto(f"{path.as_uri()}#{topic}")
     return page
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_against_the_quiz(
-    open_site: Callable[..., Site], quiz_file: Path, scheme: str
+    open_shared: Callable[..., Site], quiz_file: Path, scheme: str
 ) -> None:
-    page = opened(open_site, quiz_file, "rope", color_scheme=scheme)
+    page = opened(open_shared, quiz_file, "rope", color_scheme=scheme)
     for wanted in ("picture", "value", "options"):
         page.evaluate(f"while (!asked.{wanted}) {{ place += 1; show(false); }}")
         assert not findings(page)
@@ -58,8 +58,8 @@ def test_axe_finds_nothing_against_the_quiz(
     assert not findings(page)
 
 
-def test_the_keyboard_is_enough(open_site: Callable[..., Site], quiz_file: Path) -> None:
-    page = opened(open_site, quiz_file, "attention")
+def test_the_keyboard_is_enough(open_shared: Callable[..., Site], quiz_file: Path) -> None:
+    page = opened(open_shared, quiz_file, "attention")
     seen = set()
     for turn in range(4):
         asked = page.evaluate("asked")
@@ -83,9 +83,9 @@ def test_the_keyboard_is_enough(open_site: Callable[..., Site], quiz_file: Path)
 
 
 def test_a_wrong_answer_gets_the_right_one_and_the_reason(
-    open_site: Callable[..., Site], quiz_file: Path
+    open_shared: Callable[..., Site], quiz_file: Path
 ) -> None:
-    page = opened(open_site, quiz_file, "why")
+    page = opened(open_shared, quiz_file, "why")
     asked = page.evaluate("asked")
     texts = dict(asked["options"])
     wrong = next(text for name, text in texts.items() if name != asked["right"])
@@ -99,9 +99,9 @@ def test_a_wrong_answer_gets_the_right_one_and_the_reason(
 
 
 def test_the_page_judges_as_the_command_does(
-    open_site: Callable[..., Site], quiz_file: Path
+    open_shared: Callable[..., Site], quiz_file: Path
 ) -> None:
-    page = opened(open_site, quiz_file)
+    page = opened(open_shared, quiz_file)
     for topic, name in (("attention", "weight"), ("binary", "flips"), ("biases", "alibi-distance")):
         asked = question(topic, name, SEEDS[0])
         assert isinstance(asked.answer, Number)
@@ -123,12 +123,14 @@ def test_every_draw_is_in_the_page() -> None:
     assert len(asked) > 2 * len({(one["topic"], one["id"]) for one in asked})
 
 
-def test_a_figure_comes_alive(open_site: Callable[..., Site], tmp_path: Path) -> None:
+def test_a_figure_comes_alive(
+    open_site: Callable[..., Site], open_shared: Callable[..., Site], tmp_path: Path
+) -> None:
     """Without a script the picture stays; with one the frozen page takes its place."""
     see = lesson("rope").see
     for name in ("seen", "learn", "learn/see"):
         (tmp_path / name).mkdir()
-    (tmp_path / "seen" / "rope.html").write_bytes(frozen([see.state]))
+    (tmp_path / "seen" / "rope.html").write_bytes(frozen([see.state], stops=40))
     shutil.copy(ROOT / "docs" / "img" / "table.png", tmp_path / "learn" / "see" / "rope.png")
     shutil.copy(ROOT / "docs" / "_static" / "lessons.js", tmp_path / "learn")
     figure = (ROOT / "docs" / "learn" / "rope.md").read_text("utf-8")
@@ -141,7 +143,7 @@ def test_a_figure_comes_alive(open_site: Callable[..., Site], tmp_path: Path) ->
     )
     still = opened(open_site, path, java_script_enabled=False)
     assert still.locator("img").get_attribute("alt") == unescape(see.alt)
-    page = opened(open_site, path)
+    page = opened(open_shared, path)
     assert page.locator("iframe").count() == 0
     page.locator("figure").scroll_into_view_if_needed()
     page.locator("iframe").wait_for()

@@ -17,7 +17,10 @@ LOADS = """() => [...performance.getEntriesByType("navigation"),
 
 
 @pytest.mark.parametrize("state", ["v=table", "v=bias"])
-def test_the_first_load_is_light_and_asks_for_one_picture(site: Site, state: str) -> None:
+def test_the_first_load_is_light_and_asks_for_one_picture(
+    open_site: Callable[..., Site], server: str, state: str
+) -> None:
+    site = open_site(server)  # a page of its own, for which nothing has been loaded before
     site.open(state)
     loads = site.page.evaluate(LOADS)
     assert len(loads) <= 6, loads
@@ -78,9 +81,9 @@ def test_pages_in_elements_of_another_are_on_their_own(site: Site) -> None:
     assert {which for which, _ in told} == {0, 1}
 
 
-def test_a_server_that_is_gone_and_comes_back(open_site: Callable[..., Site]) -> None:
+def test_a_server_that_is_gone_and_comes_back(open_shared: Callable[..., Site]) -> None:
     with command() as (process, address):
-        site = open_site(address)
+        site = open_shared(address)
         site.open("v=table&p=40")
         page = site.page
         process.kill()
@@ -100,9 +103,9 @@ def test_a_server_that_is_gone_and_comes_back(open_site: Callable[..., Site]) ->
     site.wrong = [text for text in site.wrong if "ERR_EMPTY_RESPONSE" not in text]
 
 
-def test_a_slow_server_is_asked_for_the_latest_only(open_site: Callable[..., Site]) -> None:
+def test_a_slow_server_is_asked_for_the_latest_only(open_shared: Callable[..., Site]) -> None:
     with slow(0.3) as (late, address):
-        site = open_site(address)
+        site = open_shared(address)
         site.open("v=table&p=10&L=100")
         before = len(late.asked)
         for _ in range(30):

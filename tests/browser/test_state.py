@@ -14,8 +14,8 @@ from tests.browser.test_cursor import centre
 from tests.browser.test_views import findings, screen
 
 
-def test_an_address_is_a_picture(open_site: Callable[..., Site], server: str) -> None:
-    first = open_site(server)
+def test_an_address_is_a_picture(site: Site, open_site: Callable[..., Site], server: str) -> None:
+    first = site
     first.open("v=table&d=48&L=96&p=30&j=7&n=500")
     expect(first.page).to_have_url(re.compile(r"#k=1&v=table&L=96&d=48&j=7&n=500&p=30$"))
     again = open_site(server)
@@ -197,9 +197,9 @@ def test_without_a_script_nothing_is_offered_that_does_nothing(
 
 
 def test_settings_on_a_phone_leave_the_picture_in_sight(
-    open_site: Callable[..., Site], server: str
+    open_shared: Callable[..., Site], server: str
 ) -> None:
-    site = open_site(server, viewport={"width": 390, "height": 844})
+    site = open_shared(server, viewport={"width": 390, "height": 844})
     site.open("v=table")
     page = site.page
     page.locator("#settings-toggle").click()
@@ -219,9 +219,9 @@ def test_settings_on_a_phone_leave_the_picture_in_sight(
 
 
 def test_the_theme_follows_the_system_until_it_is_chosen(
-    open_site: Callable[..., Site], server: str
+    open_shared: Callable[..., Site], server: str
 ) -> None:
-    site = open_site(server, color_scheme="dark")
+    site = open_shared(server, color_scheme="dark")
     site.open("v=table")
     page = site.page
     root = page.locator("html")
@@ -253,8 +253,7 @@ def test_the_snippet_of_show_python_runs(site: Site, view: str) -> None:
     expect(page.locator("dialog")).to_have_count(0)
 
 
-def test_help_table_link_and_files(open_site: Callable[..., Site], server: str) -> None:
-    site = open_site(server, permissions=["clipboard-read", "clipboard-write"])
+def test_help_table_link_and_files(site: Site) -> None:
     site.open("v=table&d=24")
     page = site.page
     page.keyboard.press("?")
@@ -266,9 +265,11 @@ def test_help_table_link_and_files(open_site: Callable[..., Site], server: str) 
     expect(table.locator("tbody tr")).to_have_count(20)
     assert table.locator("caption").inner_text()
     page.keyboard.press("Escape")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.locator("#copy-link").click()
     expect(page.locator("#toast")).to_have_text("Link copied.")
     assert page.evaluate("navigator.clipboard.readText()") == page.url
+    page.context.clear_permissions()
     page.locator("#save").click()
     with page.expect_download() as download:
         page.locator(".menu a", has_text="CSV").click()
@@ -307,14 +308,14 @@ READ = """() => [document.querySelector("#readout").innerText,
 
 
 def test_a_frozen_page_reads_as_the_live_one(
-    open_site: Callable[..., Site], server: str, tmp_path: Path
+    site: Site, open_site: Callable[..., Site], tmp_path: Path
 ) -> None:
     from posenc.explore.server.freeze import frozen
 
     start = {"v": "table", "d": "16", "L": "16", "p": "3", "j": "4"}
     file = tmp_path / "frozen.html"
     file.write_bytes(frozen([start, {**start, "d": "8"}, {"v": "sentence", "d": "8"}]))
-    site, live = open_site(file.as_uri()), open_site(server)
+    live, site = site, open_site(file.as_uri())
     page = site.page
     page.goto(file.as_uri())
     live.open("v=table&d=16&L=16&p=3&j=4")

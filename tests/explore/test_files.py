@@ -17,8 +17,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner, Result
 
 import posenc
+from posenc.cli import app
 from posenc.explore import Session, frame, unpack
 from posenc.explore.server import bundle, freeze, server
 from posenc.explore.server.freeze import default_states, frozen, state_of
@@ -506,6 +508,11 @@ def run(*arguments: str) -> subprocess.CompletedProcess:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
+def invoked(*arguments: str) -> Result:
+    """The same in this process."""
+    return CliRunner().invoke(app, ["explore", *arguments])
+
+
 @pytest.mark.costly
 def test_the_command_freezes_and_replaces_nothing_unasked(tmp_path):
     out, listed = tmp_path / "page.html", tmp_path / "states.txt"
@@ -514,14 +521,14 @@ def test_the_command_freezes_and_replaces_nothing_unasked(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "2 states in two themes" in done.stdout
     first = out.read_bytes()
-    again = run("--freeze", str(out), "--states", "v=table&d=8&L=8")
-    assert again.returncode == 2
+    again = invoked("--freeze", str(out), "--states", "v=table&d=8&L=8")
+    assert again.exit_code == 2
     assert "--force replaces it" in again.stderr
     assert out.read_bytes() == first
-    forced = run("--freeze", str(out), "--states", "v=table&d=8&L=8", "--force", "--json")
+    forced = invoked("--freeze", str(out), "--states", "v=table&d=8&L=8", "--force", "--json")
     told = json.loads(forced.stdout)
     assert told == {"output": str(out), "states": 1, "bytes": out.stat().st_size}
-    assert forced.returncode == 0, forced.stderr
+    assert forced.exit_code == 0, forced.stderr
     assert out.read_bytes() != first
     assert sorted(p.name for p in tmp_path.iterdir()) == ["page.html", "states.txt"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -71,7 +72,7 @@ CHOICES = [
 CHOICES += [entry.id for entry in catalogue.entries()]
 TEXTS = st.one_of(st.text(max_size=30), st.sampled_from(NASTY), st.sampled_from(CHOICES), SMALL)
 STATES = st.dictionaries(st.one_of(st.sampled_from(KEYS), st.text(max_size=8)), TEXTS, max_size=12)
-FEW = settings(max_examples=80, deadline=None, suppress_health_check=list(HealthCheck))
+FEW = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def checked(data: bytes) -> dict:
@@ -312,10 +313,29 @@ def test_more_keys_than_a_page_ever_sends_are_left_out():
     assert any("first 80 keys" in note for note in header["notes"])
 
 
+@functools.cache
+def preset_views(parts):
+    """The views that draw each preset: one of so many that offer it, at least one."""
+    offering = {}
+    for view in SHAPES:
+        for entry in catalogue.offered(view):
+            if entry.id.startswith("preset:"):
+                offering.setdefault(entry.id, []).append(view)
+    return {
+        name: views[number % min(parts, len(views)) :: parts]
+        for number, (name, views) in enumerate(offering.items())
+    }
+
+
+@pytest.mark.parametrize(
+    "parts", [4, pytest.param(1, marks=pytest.mark.slow("explore", "plot", "presets"))]
+)
 @pytest.mark.parametrize("view", SHAPES)
 @pytest.mark.costly
-def test_every_encoding_that_a_view_offers_is_drawn_without_complaint(view):
+def test_every_encoding_that_a_view_offers_is_drawn_without_complaint(view, parts):
     for entry in catalogue.offered(view):
+        if view not in preset_views(parts).get(entry.id, [view]):
+            continue
         header = checked(frame({"v": view, "enc": entry.id, "w": "100", "h": "80"}))
         assert header["state"]["enc"] == entry.id, entry.id
         assert not header["problems"], (entry.id, header["problems"])
@@ -352,7 +372,7 @@ def test_a_cursor_beyond_all_numbers_is_named(text):
 
 
 @given(st.lists(STATES, max_size=4), st.sampled_from(["/api/frame", "/api/save"]))
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 @pytest.mark.costly
 def test_no_state_is_an_error_of_the_server(states, path):
     queries = []
@@ -366,7 +386,7 @@ def test_no_state_is_an_error_of_the_server(states, path):
 
 
 @given(st.text(max_size=200))
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_address_is_an_error_of_the_server(text):
     query = quote(text.encode("utf-8", "replace"), safe="&=%+;?/:@!$'()*,")
     (answer,) = asked([query])

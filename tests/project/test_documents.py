@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import doctest
 import importlib
+import io
 import os
 import pkgutil
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
+from click.testing import CliRunner
 from sybil import Document, Example, Sybil
 from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser
 
 import posenc
 import posenc_study
 from posenc._names import SPECS
+from posenc.cli import app
 
 ROOT = Path(__file__).resolve().parents[2]
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
@@ -63,6 +70,27 @@ def test_docstrings_are_found() -> None:
 # --- Markdown -------------------------------------------------------------------------------------
 
 
+# Programs that a page runs in a process of their own: the first `posenc` of the README, a script
+# that tells JAX of its devices before it is imported, and one that asks with the arrays of all
+# libraries that are loaded.
+APART = (
+    "posenc table --dim 8 --length 4",
+    "python jax_modules.py",
+    "python journey_checkpoint.py",
+)
+
+
+# The warnings that a new process shows.
+FILTERS: tuple[tuple[Literal["default", "ignore"], type[Warning], str], ...] = (
+    ("default", Warning, ""),
+    ("ignore", DeprecationWarning, ""),
+    ("ignore", PendingDeprecationWarning, ""),
+    ("ignore", ImportWarning, ""),
+    ("ignore", ResourceWarning, ""),
+    ("default", DeprecationWarning, "__main__"),
+)
+
+
 def run_console(example: Example) -> str | None:
     """Run `$ posenc ...` and `$ python ...` lines and compare what follows each.
 
@@ -70,21 +98,54 @@ def run_console(example: Example) -> str | None:
     """
     sessions = re.split(r"^\$ ", example.parsed, flags=re.MULTILINE)
     assert not sessions[0].strip(), "a console block begins with a command"
+    folder: Path = example.namespace["folder"]
     for session in sessions[1:]:
         command, _, expected = session.partition("\n")
         program, *arguments = shlex.split(command)
         assert program in ("posenc", "python"), f"{program}: only posenc and python are run"
-        done = subprocess.run(
-            [Path(sys.executable).with_name(program), *arguments],
-            capture_output=True,
-            text=True,
-            check=False,
-            cwd=example.namespace["folder"],
-        )
-        got = done.stdout + done.stderr
+        if command in APART:
+            got = said_apart(folder, program, arguments)
+        else:
+            got = said(folder, program, arguments)
         if not doctest.OutputChecker().check_output(expected, got, doctest.ELLIPSIS):
             return f"$ {command}\nexpected:\n{expected}\ngot:\n{got}"
     return None
+
+
+def said_apart(folder: Path, program: str, arguments: list[str]) -> str:
+    """What a program writes in a process of its own, errors behind all else."""
+    done = subprocess.run(
+        [Path(sys.executable).with_name(program), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={**os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"},
+    )
+    return done.stdout + done.stderr
+
+
+def said(folder: Path, program: str, arguments: list[str]) -> str:
+    """What a program writes in this process, where it finds no trace of the examples before it."""
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(record=True) as told:
+        patch.setattr("posenc.registry._registered", {})
+        for action, category, module in FILTERS:
+            warnings.filterwarnings(action, category=category, module=module)
+        known = dict(sys.modules)
+        try:
+            if program == "posenc":
+                done = CliRunner().invoke(app, arguments, prog_name="posenc")
+                return done.stdout + done.stderr + "".join(map(str, told))
+            patch.setattr(sys, "argv", arguments)
+            out, err = io.StringIO(), io.StringIO()
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+                runpy.run_path(str(folder / arguments[0]), run_name="__main__")
+            return out.getvalue() + err.getvalue() + "".join(map(str, told))
+        finally:
+            for name in sys.modules.keys() - known.keys():
+                file = getattr(sys.modules[name], "__file__", None)
+                if file and Path(file).is_relative_to(folder):
+                    del sys.modules[name]
 
 
 def apply_diff(example: Example) -> str | None:
