@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from posenc import (
     SpecError,
     WindowTable,
 )
-from tests.backends import Backend, each_backend, each_backend_and_dtype, each_eager_backend
+from tests.backends import Backend, each_backend, each_eager_backend, each_row_and_dtypes
 from tests.cases_scores import BIASES, ScoreCase
 from tests.oracles import bias as oracle
 from tests.tolerances import PER_POSITION, TUPE_SUMS, TUPE_SUMS_32, assert_close
@@ -58,22 +59,23 @@ def close(got: np.ndarray, exact: np.ndarray, tolerance: Any, what: str = "") ->
 # --- rows -----------------------------------------------------------------------------------------
 
 
-@each_bias
-@each_backend_and_dtype
-def test_bias_equals_oracle(case: ScoreCase, backend: Backend, dtype: str) -> None:
-    got = posenc.bias(
-        case.spec,
-        put(case, backend, "queries"),
-        put(case, backend, "keys"),
-        params=params_of(case, backend),
-        dtype=dtype,
-    )
-    assert backend.dtype_of(got) == dtype
-    exact = case.exact()
-    if dtype == "float16":
-        exact = np.where(np.isfinite(exact), exact.clip(-65504, 65504), exact)
-    tolerance = bound(exact, dtype) * case.roundings + PER_POSITION * 2**31 * case.waves
-    close(backend.numpy(got), exact, tolerance, f"{case.name} on {backend.name}")
+@each_row_and_dtypes(BIASES)
+def test_bias_equals_oracle(case: ScoreCase, backend: Backend, dtypes: tuple[str, ...]) -> None:
+    sides = put(case, backend, "queries"), put(case, backend, "keys")
+    for dtype in dtypes:
+        got = posenc.bias(case.spec, *sides, params=params_of(case, backend), dtype=dtype)
+        assert backend.dtype_of(got) == dtype
+        exact = exact_of(case.name)
+        if dtype == "float16":
+            exact = np.where(np.isfinite(exact), exact.clip(-65504, 65504), exact)
+        tolerance = bound(exact, dtype) * case.roundings + PER_POSITION * 2**31 * case.waves
+        what = f"{case.name} on {backend.name} in {dtype}"
+        close(backend.numpy(got), exact, tolerance, what)
+
+
+@functools.cache
+def exact_of(name: str) -> np.ndarray:
+    return next(case for case in BIASES if case.name == name).exact()
 
 
 @each_backend
