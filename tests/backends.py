@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
+
+from tests.drawing import drawn, kind
 
 
 @dataclass(frozen=True)
@@ -86,3 +88,59 @@ def _row(backend: Backend, dtype: str) -> Any:
 each_backend_and_dtype: Callable[..., Any] = pytest.mark.parametrize(
     ("backend", "dtype"), [_row(*row) for row in COMBINATIONS]
 )
+
+
+# --- rows on libraries ----------------------------------------------------------------------------
+
+
+def each_row_and_backend(
+    name: str,
+    rows: Sequence[Any],
+    count: int = 1,
+    *subjects: str,
+    by: Callable[[Any], Hashable] = kind,
+    ids: Callable[[Any], str] = lambda row: row.name,
+) -> pytest.MarkDecorator:
+    """Every row on every library; on JAX, `count` rows of each group, and the others are slow."""
+    marks = [row.marks for row in drawn(rows, count, *subjects, by=by)]
+    return pytest.mark.parametrize(
+        (name, "backend"),
+        [
+            pytest.param(
+                row, backend, id=f"{backend.name}-{ids(row)}", marks=own if is_jax(backend) else ()
+            )
+            for backend in BACKENDS
+            for row, own in zip(rows, marks, strict=True)
+        ],
+    )
+
+
+def each_row_and_dtypes(
+    rows: Sequence[Any], count: int = 1, *, by: Callable[[Any], Hashable] = kind
+) -> pytest.MarkDecorator:
+    """As above, with the dtypes of the library: one test asks all, as JAX shares what it compiles.
+
+    float16 on JAX is slow, being rounded by the code of bfloat16.
+    """
+    marks = [row.marks for row in drawn(rows, count, by=by)]
+    rare = pytest.mark.slow("_core/arrays/array.py")
+    made = []
+    for backend in BACKENDS:
+        jax = is_jax(backend)
+        dtypes = tuple(d for d in backend.dtypes if not (jax and d == "float16"))
+        for row, own in zip(rows, marks, strict=True):
+            label = f"{backend.name}-{row.name}"
+            made.append(pytest.param(row, backend, dtypes, id=label, marks=own if jax else ()))
+            if jax:
+                half = pytest.param(row, backend, ("float16",), id=f"{label}-float16", marks=rare)
+                made.append(half)
+    return pytest.mark.parametrize(("case", "backend", "dtypes"), made)
+
+
+def is_jax(backend: Backend) -> bool:
+    return backend.name == "jax"
+
+
+def cycled(values: Sequence[Any], length: int = 12) -> tuple[Any, ...]:
+    """The values over and over, up to one length for all rows: JAX compiles for each shape."""
+    return tuple(values[i % len(values)] for i in range(length))

@@ -19,7 +19,12 @@ from posenc import (
     SpecError,
     TransformerXL,
 )
-from tests.backends import Backend, each_backend_and_dtype, each_eager_backend
+from tests.backends import (
+    Backend,
+    each_backend_and_dtype,
+    each_eager_backend,
+    each_row_and_dtypes,
+)
 from tests.cases_scores import RELATIVES, RelativeCase, unit
 from tests.oracles import relative as oracle
 from tests.tolerances import assert_close
@@ -33,21 +38,18 @@ def params_of(case: RelativeCase, backend: Backend) -> Any:
     return {k: backend.asarray(v) for k, v in case.params.items()}
 
 
-@each_relative
-@each_backend_and_dtype
-def test_relative_equals_oracle(case: RelativeCase, backend: Backend, dtype: str) -> None:
-    q, k = (backend.asarray(x, dtype) for x in case.content())
-    got = posenc.relative(
-        case.spec,
-        q,
-        k,
-        backend.asarray(case.queries),
-        backend.asarray(case.keys),
-        params=params_of(case, backend),
-    )
-    assert backend.dtype_of(got) == dtype
-    exact = case.exact(backend.numpy(q), backend.numpy(k))
-    assert_close(backend.numpy(got), exact, SUM[dtype] * (1 + np.abs(exact)), case.name)
+@each_row_and_dtypes(RELATIVES)
+def test_relative_equals_oracle(
+    case: RelativeCase, backend: Backend, dtypes: tuple[str, ...]
+) -> None:
+    sides = backend.asarray(case.queries), backend.asarray(case.keys)
+    for dtype in dtypes:
+        q, k = (backend.asarray(x, dtype) for x in case.content())
+        got = posenc.relative(case.spec, q, k, *sides, params=params_of(case, backend))
+        assert backend.dtype_of(got) == dtype
+        exact = case.exact(backend.numpy(q), backend.numpy(k))
+        what = f"{case.name} on {backend.name} in {dtype}"
+        assert_close(backend.numpy(got), exact, SUM[dtype] * (1 + np.abs(exact)), what)
 
 
 @each_backend_and_dtype

@@ -6,6 +6,7 @@ see distances alone, and rows that do not see their neighbours, their padding or
 
 from __future__ import annotations
 
+import functools
 import warnings
 from itertools import pairwise
 from typing import Any
@@ -19,12 +20,19 @@ from numpy.lib.stride_tricks import as_strided, sliding_window_view
 import posenc
 from posenc import Arrangement, Pairing, RoPE, RotaryMagnitude, XPos, positions
 from posenc import scaling as s
-from tests.backends import Backend, each_backend, each_backend_and_dtype
+from tests.backends import (
+    Backend,
+    cycled,
+    each_backend,
+    each_row_and_backend,
+    each_row_and_dtypes,
+)
 from tests.oracles import rotary as oracle
-from tests.rotary_cases import LONG, ROTARY, SHORT, RotaryCase
+from tests.rotary_cases import LONG, RAISED, ROTARY, SHORT, RotaryCase
 from tests.tolerances import ABSOLUTE, FLOAT64, PER_POSITION, RELATIVE, XPOS, assert_close
 
-each_case = pytest.mark.parametrize("case", ROTARY, ids=lambda case: case.name)
+BY_NAME = {case.name: case for case in (*ROTARY, *RAISED)}
+LENGTH = 12  # of the positions of all rows: JAX compiles for each shape
 POSITION = st.integers(-(2**31) + 1, 2**31 - 1)
 PAIRINGS = (
     Pairing("half"),
@@ -48,6 +56,12 @@ def bound(case: RotaryCase, dtype: str) -> Any:
 
 
 def exact(case: RotaryCase) -> tuple[np.ndarray, np.ndarray]:
+    return _exact(case.name)
+
+
+@functools.cache
+def _exact(name: str) -> tuple[np.ndarray, np.ndarray]:
+    case = BY_NAME[name]
     rows = [case.oracle(p) for p in case.positions]
     return np.array([c for c, _ in rows]), np.array([r for _, r in rows])
 
@@ -62,44 +76,59 @@ def carried(case: RotaryCase, backend: Backend, dtype: str) -> Any:
 # --- numbers --------------------------------------------------------------------------------------
 
 
-@each_case
-@each_backend_and_dtype
-def test_cos_sin_equals_oracle(case: RotaryCase, backend: Backend, dtype: str) -> None:
-    where = backend.asarray(case.positions)
-    got = posenc.cos_sin(case.spec, where, dtype=dtype, params=carried(case, backend, dtype))
-    for part, want, name in zip(got, exact(case), ("cos", "sin"), strict=True):
-        assert backend.dtype_of(part) == dtype
-        assert_close(backend.numpy(part), want, bound(case, dtype), f"{name} of {case.name}")
+def family(case: RotaryCase) -> tuple[Any, ...]:
+    """What the rows share of which JAX meets one: the encoding, one axis or more, a scaling."""
+    spec: Any = case.spec
+    return type(spec), len(spec.axes) > 1, bool(getattr(spec, "scaling", ()))
 
 
-@each_case
-@each_backend_and_dtype
-def test_rotate_equals_oracle(case: RotaryCase, backend: Backend, dtype: str) -> None:
+@each_row_and_dtypes(ROTARY, by=family)
+def test_cosines_and_rotations_equal_the_oracle(
+    case: RotaryCase, backend: Backend, dtypes: tuple[str, ...]
+) -> None:
+    """A rotation takes the cosines and sines that `cos_sin` gives."""
+    assert len(case.positions) <= LENGTH
+    again = cycled(range(len(case.positions)), LENGTH)
+    where = backend.asarray([cycled(case.positions, LENGTH)])
+    cosines, sines = (part[again, :] for part in exact(case))
+    for dtype in dtypes:
+        most = bound(case, dtype)[again, :]
+        params = carried(case, backend, dtype)
+        got = posenc.cos_sin(case.spec, where, dtype=dtype, params=params)
+        for part, want, name in zip(got, (cosines, sines), ("cos", "sin"), strict=True):
+            assert backend.dtype_of(part) == dtype
+            part = backend.numpy(part).reshape(want.shape)
+            assert_close(part, want, most, f"{name} of {case.name} on {backend.name} in {dtype}")
+        turned(case, backend, dtype, where, cosines, sines)
+
+
+def turned(
+    case: RotaryCase, backend: Backend, dtype: str, where: Any, cosines: Any, sines: Any
+) -> None:
     """A wider head: the rotated part turns, the rest comes back as it went."""
     dim = case.spec.dim
-    values = np.random.default_rng(0).normal(size=(2, len(case.positions), dim + 3))
+    values = np.random.default_rng(0).normal(size=(2, LENGTH, dim + 3))
     x = backend.asarray(values.astype(np.float32), dtype)
     before = backend.numpy(x).copy()
-    where = backend.asarray(case.positions)
     y = posenc.rotate(case.spec, x, positions=where, params=carried(case, backend, dtype))
     assert backend.dtype_of(y) == dtype
     source = case.spec.channels.channels(dim)
     want = before.copy()
-    for b, t in np.ndindex(2, len(case.positions)):
-        cosines, sines = case.oracle(case.positions[t])
-        want[b, t] = oracle.turn(list(before[b, t]), cosines, sines, source)
+    for b, t in np.ndindex(2, LENGTH):
+        want[b, t] = oracle.turn(list(before[b, t]), cosines[t], sines[t], source)
     inner = "float64" if dtype == "float64" else "float32"
     rounding = {"float64": 2.0**-52, "float32": 2.0**-22, "float16": 2.0**-11, "bfloat16": 2.0**-8}
     length = np.abs(before).max() * 2 + 1
-    tolerance = length * bound(case, inner) + rounding[dtype] * (np.abs(want) + case.scale * 1e-3)
+    most = bound(case, inner)[cycled(range(len(case.positions)), LENGTH), :]
+    tolerance = length * most + rounding[dtype] * (np.abs(want) + case.scale * 1e-3)
     tolerance = np.broadcast_to(tolerance + 3e-7 * case.scale * (inner == "float32"), want.shape)
-    assert_close(backend.numpy(y), want, tolerance, case.name)
-    assert_close(backend.numpy(y)[..., dim:], before[..., dim:], 0, "what passes through")
-    assert_close(backend.numpy(x), before, 0, "the input")
+    what = f"{case.name} on {backend.name} in {dtype}"
+    assert_close(backend.numpy(y), want, tolerance, what)
+    assert_close(backend.numpy(y)[..., dim:], before[..., dim:], 0, f"what passes through, {what}")
+    assert_close(backend.numpy(x), before, 0, f"the input, {what}")
 
 
-@pytest.mark.parametrize("pairing", PAIRINGS, ids=repr)
-@each_backend
+@each_row_and_backend("pairing", PAIRINGS, 2, ids=repr)
 def test_every_pairing(pairing: Pairing, backend: Backend) -> None:
     spec = RoPE(16, pairing=pairing)
     x = np.random.default_rng(1).normal(size=(3, 20)).astype(np.float32)
@@ -146,13 +175,17 @@ def test_apply_rotary_reads_full_width_tables_in_either_order() -> None:
     assert_close(got, posenc.rotate(spec, x), 0)
 
 
-@pytest.mark.parametrize("order", ["half", "interleaved"])
-@pytest.mark.parametrize("blocks", [(), (1, 3)])
-@each_backend
+@each_row_and_backend(
+    "pairing",
+    [Pairing(order, blocks=blocks) for order in ("half", "interleaved") for blocks in ((), (1, 3))],
+    1,
+    by=lambda pairing: len(pairing.blocks),
+    ids=repr,
+)
 def test_cosines_of_full_width_have_an_entry_for_each_channel(
-    order: Any, blocks: tuple[int, ...], backend: Backend
+    pairing: Pairing, backend: Backend
 ) -> None:
-    spec = RoPE(8, pairing=Pairing(order, blocks=blocks))
+    spec = RoPE(8, pairing=pairing)
     where = backend.asarray(np.array([[0, 1, 70], [9, 8, 7]]))
     half = [backend.numpy(a) for a in posenc.cos_sin(spec, where)]
     full = posenc.cos_sin(spec, where, width="full", dtype="float32")
@@ -162,9 +195,9 @@ def test_cosines_of_full_width_have_an_entry_for_each_channel(
             want[..., c] = [a[..., j] for a in half]
     for got, expected in zip(full, want, strict=True):
         assert_close(backend.numpy(got), expected, 0)
-    if not blocks:
+    if not pairing.blocks:
         x = backend.asarray(np.random.default_rng(0).normal(size=(2, 4, 3, 10)).astype(np.float32))
-        got = posenc.apply_rotary(x, *full, pairing=order, width="full")
+        got = posenc.apply_rotary(x, *full, pairing=pairing.order, width="full")
         assert_close(backend.numpy(got), backend.numpy(posenc.rotate(spec, x, positions=where)), 0)
 
 
@@ -203,8 +236,7 @@ def test_the_score_of_a_distance_is_that_of_turned_vectors_on_either_side() -> N
         assert_close(posenc.relative_score(spec, q, k, far), keys @ turned, 1e-12)
 
 
-@each_scaling
-@each_backend
+@each_row_and_backend("name", tuple(SCALINGS), 2, "scaling", "encodings/rotary", ids=str)
 def test_float32_phases_have_the_same_frequencies(name: str, backend: Backend) -> None:
     """Near 0, where the rounding of an angle is nothing, and a wrong frequency is not."""
     spec, where = spec_of(name), backend.asarray(np.array([0, 1, 7]))

@@ -13,8 +13,9 @@ import pytest
 import posenc
 from posenc import LRPE, STRING, FoPE, GoldenGateRoPE, MixedRoPE, Pairing, PoPE, RoPE
 from posenc.registry import from_json
-from tests.backends import Backend, each_backend, each_backend_and_dtype
+from tests.backends import Backend, each_backend, each_row_and_backend, each_row_and_dtypes
 from tests.compilers import each_compiler
+from tests.drawing import drawn
 from tests.encodings.test_rotary import bound, carried, exact
 from tests.oracles import heads as oracle
 from tests.oracles import rotary
@@ -38,6 +39,8 @@ BY_HEAD: dict[str, Any] = {
     "string": STRING(8, heads=3, pairing="half", spread=0.3),
 }
 each_spec = pytest.mark.parametrize("name", BY_HEAD)
+# torch compiles each for seconds, and JAX each operation for each shape: three are drawn.
+SOURCES = ("encodings/rotary", "torch")
 X = np.random.default_rng(0).normal(size=(2, 3, 5, 8))
 
 
@@ -79,13 +82,17 @@ def test_every_rotation_says_where_it_is_from() -> None:
         assert row["largest_difference"] < 5e-6
 
 
-@pytest.mark.parametrize("case", RAISED, ids=lambda case: case.name)
-@each_backend_and_dtype
-def test_cosines_equal_the_oracle(case: RotaryCase, backend: Backend, dtype: str) -> None:
+@each_row_and_dtypes(RAISED)
+def test_cosines_equal_the_oracle(
+    case: RotaryCase, backend: Backend, dtypes: tuple[str, ...]
+) -> None:
     where = backend.asarray(case.positions)
-    got = posenc.cos_sin(case.spec, where, dtype=dtype, params=carried(case, backend, dtype))
-    for part, want in zip(got, exact(case), strict=True):
-        assert_close(backend.numpy(part), want, bound(case, dtype), case.name)
+    for dtype in dtypes:
+        got = posenc.cos_sin(case.spec, where, dtype=dtype, params=carried(case, backend, dtype))
+        for part, want in zip(got, exact(case), strict=True):
+            what = f"{case.name} on {backend.name} in {dtype}"
+            assert backend.dtype_of(part) == dtype
+            assert_close(backend.numpy(part), want, bound(case, dtype), what)
 
 
 @pytest.mark.parametrize("offset", ["none", "uniform"])
@@ -157,8 +164,7 @@ def test_heads_stand_where_the_input_has_them(name: str) -> None:
             assert got.shape == (2, 3, 5, spec.output_dim)
 
 
-@each_spec
-@each_backend
+@each_row_and_backend("name", [*BY_HEAD], 3, "encodings/rotary", "_core/arrays", ids=str)
 def test_every_library_gives_the_same(name: str, backend: Backend) -> None:
     spec = BY_HEAD[name]
     params = params_of(spec)
@@ -235,8 +241,8 @@ def test_there_and_back(name: str) -> None:
 # --- modules, compilers, gradients ----------------------------------------------------------------
 
 
-@each_compiler("encodings/rotary", "torch")
-@each_spec
+@each_compiler(*SOURCES)
+@pytest.mark.parametrize("name", drawn([*BY_HEAD][::-1], 3, *SOURCES))
 @pytest.mark.costly
 def test_compiled_module(name: str, compiler: str) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -259,7 +265,7 @@ def test_compiled_module(name: str, compiler: str) -> None:
     assert set(module.state_dict()) == set(spec.shapes)
 
 
-@each_spec
+@pytest.mark.parametrize("name", drawn([*BY_HEAD], 3, *SOURCES))
 @pytest.mark.costly
 def test_every_length_in_one_graph(name: str) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
@@ -281,10 +287,12 @@ def test_every_length_in_one_graph(name: str) -> None:
 def test_jit(name: str) -> None:
     jax = pytest.importorskip("jax", reason="jax is not installed")
     spec = BY_HEAD[name]
-    params = {key: jax.numpy.asarray(v) for key, v in (params_of(spec) or {}).items()} or None
-    x, where = jax.numpy.asarray(X, "float32"), jax.numpy.asarray(where_of(spec), "int32")
+    own, places = params_of(spec), where_of(spec)
+    params = own and {key: jax.numpy.asarray(value) for key, value in own.items()}
+    x, where = jax.numpy.asarray(X, "float32"), jax.numpy.asarray(places, "int32")
     turn = lambda x, p, w: posenc.rotate(spec, x, positions=p, role="key", params=w)  # noqa: E731
-    assert_close(np.asarray(jax.jit(turn)(x, where, params)), turn(x, where, params), 1e-5)
+    want = turn(X, places, own)
+    assert_close(np.asarray(jax.jit(turn)(x, where, params)), want, 1e-5, name)
 
 
 @each_spec
