@@ -7,6 +7,7 @@ compared.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_args
@@ -39,6 +40,26 @@ each_library = pytest.mark.parametrize(
     ("backend", "dtype"), LIBRARIES, ids=[f"{b.name}-{d}" for b, d in LIBRARIES]
 )
 RNG = np.random.default_rng(0)
+
+
+def in_each_library(check: Callable[[Any, Backend, str], None]) -> Callable[[Any], None]:
+    """A test of a case in all of them, which tells every one in which it failed."""
+
+    def run(case: Any) -> None:
+        failed, absent = {}, None
+        for backend, dtype in LIBRARIES:
+            try:
+                check(case, backend, dtype)
+            except pytest.skip.Exception as error:
+                absent = error
+            except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - told together
+                failed[backend.name, dtype] = f"{type(error).__name__}: {error}"[:600]
+        assert failed == {}
+        if absent is not None:
+            raise absent
+
+    run.__doc__ = check.__doc__
+    return run
 
 
 def same(got: Any, want: Any, backend: Backend) -> None:
@@ -88,8 +109,8 @@ def why_not_turned(case: RotaryCase) -> str | None:
 
 
 @compiled
-@each_library
 @pytest.mark.parametrize("case", ROTARY, ids=lambda case: case.name)
+@in_each_library
 def test_rotations(case: RotaryCase, backend: Backend, dtype: str) -> None:
     """Forward and inverse, wider than the rotation, of two head counts."""
     where = backend.asarray(case.positions)
@@ -118,8 +139,8 @@ def test_rotations(case: RotaryCase, backend: Backend, dtype: str) -> None:
 
 
 @compiled
-@each_library
 @pytest.mark.parametrize("case", ROTARY, ids=lambda case: case.name)
+@in_each_library
 def test_cosines_and_sines(case: RotaryCase, backend: Backend, dtype: str) -> None:
     where = backend.asarray(case.positions)
 
@@ -147,8 +168,8 @@ def why_not_rows(case: Case) -> str | None:
 
 
 @compiled
-@each_library
 @pytest.mark.parametrize("case", TABLES, ids=lambda case: case.name)
+@in_each_library
 def test_tables_and_sums(case: Case, backend: Backend, dtype: str) -> None:
     spec, where = case.spec, backend.asarray(case.positions)
     params = None
@@ -173,8 +194,8 @@ def test_tables_and_sums(case: Case, backend: Backend, dtype: str) -> None:
 
 
 @compiled
-@each_library
 @pytest.mark.parametrize("case", BIASES, ids=lambda case: case.name)
+@in_each_library
 def test_biases(case: ScoreCase, backend: Backend, dtype: str) -> None:
     spec = case.spec
     q, k = backend.asarray(case.queries), backend.asarray(case.keys)
