@@ -229,31 +229,31 @@ ROPE = RoPE(
 GRID = RoPE(8, pairing="half", arrangement=Arrangement(rule="axial", axes=("h", "w")))
 
 
-def layouts() -> list[tuple[RoPE, tuple[int, ...], dict[str, Any]]]:
+def layouts(tokens: int = 5) -> list[tuple[RoPE, tuple[int, ...], dict[str, Any]]]:
     """Positions in every form that the verb takes, for every place of the sequence."""
-    ids = RNG.integers(-(2**31), 2**31, size=(2, 4, 5))
-    grids = RNG.integers(0, 2**20, size=(2, 4, 5, 2))
+    ids = RNG.integers(-(2**31), 2**31, size=(2, 4, tokens))
+    grids = RNG.integers(0, 2**20, size=(2, 4, tokens, 2))
     return [
-        (ROPE, (2, 4, 5, 11), {}),
-        (ROPE, (2, 4, 5, 11), {"offset": 2**40}),
-        (ROPE, (2, 4, 5, 11), {"offset": ids[:, 0, 0]}),
-        (ROPE, (2, 4, 5, 11), {"positions": ids[0, 0]}),
-        (ROPE, (2, 4, 5, 11), {"positions": ids[:, 0]}),
-        (ROPE, (2, 4, 5, 11), {"positions": ids}),
-        (ROPE, (2, 4, 5, 11), {"positions": ids[:1, :, :]}),
-        (ROPE, (2, 4, 5, 11), {"positions": ids[:, :, 0], "seq_dim": -3}),
-        (ROPE, (2, 4, 5, 11), {"positions": ids.astype(np.int32)}),
-        (ROPE, (8, 5, 11), {"positions": ids.reshape(8, 5)}),
-        (ROPE, (8, 5, 11), {"positions": ids.reshape(8, 5)[:, 0], "seq_dim": -3}),
-        (ROPE, (8, 5, 11), {"cu_seqlens": [0, 3, 3, 7], "seq_dim": -3}),
-        (ROPE, (40, 11), {"positions": ids.reshape(40)}),
-        (ROPE, (1, 2, 1, 4, 5, 11), {"positions": ids[0, 0]}),
-        (GRID, (2, 4, 5, 11), {"positions": grids[0, 0]}),
-        (GRID, (2, 4, 5, 11), {"positions": grids[:, 0]}),
-        (GRID, (2, 4, 5, 11), {"positions": grids}),
-        (GRID, (8, 5, 11), {"positions": grids.reshape(8, 5, 2)}),
-        (GRID, (2, 4, 5, 11), {"positions": grids[:, :, 0], "seq_dim": -3}),
-        (GRID, (8, 5, 11), {"positions": grids[0, :, :].reshape(20, 2)[:8], "seq_dim": -3}),
+        (ROPE, (2, 4, tokens, 11), {}),
+        (ROPE, (2, 4, tokens, 11), {"offset": 2**40}),
+        (ROPE, (2, 4, tokens, 11), {"offset": ids[:, 0, 0]}),
+        (ROPE, (2, 4, tokens, 11), {"positions": ids[0, 0]}),
+        (ROPE, (2, 4, tokens, 11), {"positions": ids[:, 0]}),
+        (ROPE, (2, 4, tokens, 11), {"positions": ids}),
+        (ROPE, (2, 4, tokens, 11), {"positions": ids[:1, :, :]}),
+        (ROPE, (2, 4, tokens, 11), {"positions": ids[:, :, 0], "seq_dim": -3}),
+        (ROPE, (2, 4, tokens, 11), {"positions": ids.astype(np.int32)}),
+        (ROPE, (8, tokens, 11), {"positions": ids.reshape(8, tokens)}),
+        (ROPE, (8, tokens, 11), {"positions": ids.reshape(8, tokens)[:, 0], "seq_dim": -3}),
+        (ROPE, (8, tokens, 11), {"cu_seqlens": [0, 3, 3, 7], "seq_dim": -3}),
+        (ROPE, (8 * tokens, 11), {"positions": ids.reshape(-1)}),
+        (ROPE, (1, 2, 1, 4, tokens, 11), {"positions": ids[0, 0]}),
+        (GRID, (2, 4, tokens, 11), {"positions": grids[0, 0]}),
+        (GRID, (2, 4, tokens, 11), {"positions": grids[:, 0]}),
+        (GRID, (2, 4, tokens, 11), {"positions": grids}),
+        (GRID, (8, tokens, 11), {"positions": grids.reshape(8, tokens, 2)}),
+        (GRID, (2, 4, tokens, 11), {"positions": grids[:, :, 0], "seq_dim": -3}),
+        (GRID, (8, tokens, 11), {"positions": grids[0, :, :].reshape(-1, 2)[:8], "seq_dim": -3}),
     ]
 
 
