@@ -51,20 +51,6 @@ def nan_results() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True)
-def tracers_stay_inside(request: pytest.FixtureRequest) -> Iterator[None]:
-    """In the files about JAX a tracer that outlives its trace is an error.
-
-    The check traces anew what a cache would have kept, so the other files go without.
-    """
-    if "jax" not in request.path.stem:
-        yield
-        return
-    jax = pytest.importorskip("jax", reason="jax is not installed")
-    with jax.checking_leaks():
-        yield
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     tiers = parser.getgroup("tiers of the suite of posenc")
     tiers.addoption("--fast", action="store_true", help="one row of each test that takes no second")

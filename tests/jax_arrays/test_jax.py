@@ -1,5 +1,9 @@
 # ruff: noqa: E402 - JAX may be absent, and is asked for first
-"""The verbs under JAX's transformations, with 64-bit types off as JAX has it, and on."""
+"""The verbs under JAX's transformations, with 64-bit types off as JAX has it, and on.
+
+A function that is compiled whole costs a tenth of one whose operations are compiled one by one, so
+few tests run without `jit`, at one shape, and what is expected comes from NumPy.
+"""
 
 from __future__ import annotations
 
@@ -55,6 +59,12 @@ def assert_near(got: Any, want: Any) -> None:
     assert_close(got, want, 2 * ABSOLUTE["float32"] + 2.0**-23 * np.abs(want))
 
 
+def added(spec: Sinusoidal, **how: Any) -> np.ndarray:
+    """What NumPy gives."""
+    how = {name: np.asarray(value) for name, value in how.items()}
+    return posenc.add(spec, np.asarray(X), **how)
+
+
 # --- numbers --------------------------------------------------------------------------------------
 
 
@@ -74,9 +84,10 @@ def test_far_positions_are_the_oracles(how: str) -> None:
 @pytest.mark.costly
 def test_every_dtype_is_the_float32_result_rounded_once(dtype: str) -> None:
     x = X.astype(dtype)
-    whole = posenc.add(PLAIN, x)
-    assert_same(whole, posenc.add(PLAIN, x.astype(jnp.float32)).astype(dtype))
-    compiled = jax.jit(partial(posenc.add, PLAIN))(x)
+    verb = partial(posenc.add, PLAIN, positions=POSITIONS)
+    whole = verb(x)
+    assert_same(whole, verb(x.astype(jnp.float32)).astype(dtype))
+    compiled = jax.jit(verb)(x)
     assert compiled.dtype == dtype
     ulp = float(jnp.finfo(dtype).eps) * np.abs(np.asarray(whole, np.float64))
     assert_close(np.asarray(compiled, np.float64), np.asarray(whole, np.float64), ulp + 3e-7)
@@ -102,9 +113,9 @@ def test_jit_with_the_spec_closed_over(spec: Sinusoidal) -> None:
     def model(x: Any, positions: Any) -> Any:
         return posenc.add(spec, x, positions=positions), posenc.table(spec, positions)
 
-    added, table = model(X, POSITIONS)
-    assert_near(added, posenc.add(spec, X, positions=POSITIONS))
-    assert_near(table, posenc.table(spec, POSITIONS))
+    whole, table = model(X, POSITIONS)
+    assert_near(whole, added(spec, positions=POSITIONS))
+    assert_near(table, posenc.table(spec, np.asarray(POSITIONS)))
 
 
 @pytest.mark.costly
@@ -117,7 +128,7 @@ def test_jit_with_the_spec_as_a_static_argument() -> None:
         return posenc.add(spec, x)
 
     for spec in (PLAIN, Sinusoidal(WIDTH), RICH, posenc.from_json(posenc.to_json(RICH))):
-        assert_near(model(spec, X), posenc.add(spec, X))  # type: ignore[arg-type]
+        assert_near(model(spec, X), added(spec))  # type: ignore[arg-type]
     assert traced == [PLAIN, RICH]  # equal specs share one compilation
 
 
@@ -125,23 +136,29 @@ def test_jit_with_the_spec_as_a_static_argument() -> None:
 def test_offsets_as_tracers() -> None:
     shifted = jax.jit(lambda x, o: posenc.add(PLAIN, x, offset=o))
     far = 2**31 - 6
-    assert_near(shifted(X, far), posenc.add(PLAIN, X, offset=far))
+    assert_near(shifted(X, far), added(PLAIN, offset=far))
     each = jnp.asarray([3, far])
-    want = posenc.add(PLAIN, X, positions=each[:, None] + jnp.arange(5)[None])
-    assert_near(shifted(X, each), want)
-    assert_same(posenc.add(PLAIN, X, offset=each), want)
+    assert_near(shifted(X, each), added(PLAIN, offset=each))
+    where = np.asarray(each)[:, None] + np.arange(5)
+    assert_same(posenc.add(PLAIN, X, offset=each), posenc.add(PLAIN, X, positions=where))
 
 
 @SPECS
 @pytest.mark.costly
 def test_vmap(spec: Sinusoidal) -> None:
-    both = jax.vmap(lambda x, p: posenc.add(spec, x, positions=p))(X, POSITIONS)
-    assert_near(both, posenc.add(spec, X, positions=POSITIONS))
-    shared = jax.vmap(lambda x: posenc.add(spec, x, offset=9))(X)
-    assert_near(shared, posenc.add(spec, X, offset=9))
+    @jax.jit
+    def model(positions: Any, each: Any) -> Any:
+        return (
+            jax.vmap(lambda x, p: posenc.add(spec, x, positions=p))(X, positions),
+            jax.vmap(lambda x: posenc.add(spec, x, offset=9))(X),
+            jax.vmap(lambda x, o: posenc.add(spec, x, offset=o))(X, each),
+        )
+
     each = jnp.asarray([3, 70_000])
-    rows = jax.vmap(lambda x, o: posenc.add(spec, x, offset=o))(X, each)
-    assert_near(rows, posenc.add(spec, X, offset=each))
+    both, shared, rows = model(POSITIONS, each)
+    assert_near(both, added(spec, positions=POSITIONS))
+    assert_near(shared, added(spec, offset=9))
+    assert_near(rows, added(spec, offset=each))
 
 
 @SPECS
@@ -150,10 +167,9 @@ def test_vmap(spec: Sinusoidal) -> None:
 def test_grad(spec: Sinusoidal, remember: str) -> None:
     verb = partial(posenc.add, spec)
     verb = jax.checkpoint(verb) if remember == "nothing" else verb
-    slope = jax.jit(jax.grad(lambda x: (verb(x) ** 2).sum() / 2))(X)
-    assert_near(slope, posenc.add(spec, X) * spec.embedding_scale)
-    rows = jax.vmap(jax.grad(lambda x: (verb(x) ** 2).sum() / 2))(X)
-    assert_near(rows, posenc.add(spec, X) * spec.embedding_scale)
+    slope = jax.grad(lambda x: (verb(x) ** 2).sum() / 2)
+    for run in (jax.jit(slope), jax.jit(jax.vmap(slope))):
+        assert_near(run(X), added(spec) * np.float32(spec.embedding_scale))
 
 
 @pytest.mark.costly
@@ -162,7 +178,7 @@ def test_scan_over_tokens() -> None:
         return position + 1, posenc.add(PLAIN, x[None], offset=position)[0]
 
     _, rows = jax.lax.scan(step, jnp.asarray(100), X[0])
-    assert_near(rows, posenc.add(PLAIN, X[0], offset=100))
+    assert_near(rows, added(PLAIN, offset=100)[0])
 
 
 def test_builders_of_positions_under_jit() -> None:
@@ -200,7 +216,8 @@ def test_positions_beyond_32_bits_are_refused(far: int) -> None:
 
 @pytest.mark.costly
 def test_offsets_that_leave_no_room_are_refused() -> None:
-    posenc.add(PLAIN, X, offset=2**31 - 5)
+    last = jax.eval_shape(partial(posenc.add, PLAIN, offset=2**31 - 5), X)
+    assert last.shape == X.shape
     for offset in (
         2**31 - 4,
         [0, 2**31 - 4],
@@ -258,7 +275,8 @@ exact = np.array([oracle.vaswani(int(p), 16) for p in far])
 size = np.abs(far.astype(np.float64))[:, None]
 for dtype in ("float64", "float32"):
     verb = partial(posenc.table, spec, dtype=dtype)
-    for how in (verb, jax.jit(verb), jax.vmap(verb)):
+    ways = jax.jit(verb), jax.jit(jax.vmap(verb)), *([verb] if dtype == "float64" else [])
+    for how in ways:
         table = how(jnp.asarray(far))
         assert table.dtype == dtype
         assert_close(np.asarray(table), exact, ABSOLUTE[dtype] + PER_POSITION * size, dtype)
@@ -266,7 +284,7 @@ x = jnp.zeros((1, 3, 16))
 assert x.dtype == "float64"
 there = np.array([oracle.vaswani(2**40 + i, 16) for i in range(3)])[None]
 for offset in (2**40, jnp.asarray(2**40), [2**40], np.array([2**40])):
-    y = posenc.add(spec, x, offset=offset)
+    y = jax.jit(partial(posenc.add, spec, offset=offset))(x)
     assert y.dtype == "float64"
     assert_close(np.asarray(y), there, ABSOLUTE["float64"] + PER_POSITION * 2**40)
 unsigned = jnp.asarray([2**32 - 1], "uint32")
@@ -300,6 +318,7 @@ def test_with_64_bits() -> None:
 @pytest.mark.costly
 def test_an_offset_of_no_tokens_is_held_to_the_same_range() -> None:
     nothing = jnp.zeros((0, WIDTH))
-    assert posenc.add(PLAIN, nothing, offset=2**31 - 1).shape == (0, WIDTH)
+    last = jax.eval_shape(partial(posenc.add, PLAIN, offset=2**31 - 1), nothing)
+    assert last.shape == (0, WIDTH)
     with pytest.raises(posenc.PositionError, match="an offset from"):
         posenc.add(PLAIN, nothing, offset=2**31)

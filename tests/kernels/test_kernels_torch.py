@@ -354,8 +354,17 @@ def test_named_kernels_under_transforms() -> None:
 
 
 @pytest.mark.usefixtures("fresh_dynamo")
-@pytest.mark.parametrize("inplace", [False, True])
-@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+@pytest.mark.parametrize(
+    ("backend", "inplace"),
+    [
+        ("eager", False),
+        ("aot_eager", True),
+        *(
+            pytest.param(*row, marks=pytest.mark.slow("kernels", "torch/rotary"))
+            for row in (("eager", True), ("aot_eager", False))
+        ),
+    ],
+)
 def test_a_named_kernel_under_the_compiler(backend: str, inplace: bool) -> None:
     """fullgraph, with gradients: the operator stands in the graph."""
     module = cold(kernel="cpu", inplace=inplace)

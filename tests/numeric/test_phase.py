@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -43,12 +45,20 @@ def sample_pairs(pairs: int, seed: int) -> list[int]:
 # --- the bounds -----------------------------------------------------------------------------------
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+# What Inductor compiles, for seconds each.
+COMPILED = (Sinusoidal(64, base=1e7, order="sin_cos"),)
+MORE = (Sinusoidal(2, base=1e7, order="sin_cos"), Sinusoidal(128, base=1e4, order="sin_cos"))
+
+
+@functools.cache
+def compiled(spec: Sinusoidal) -> Callable[[Any], Any]:
     import torch
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*torch.jit.*")  # torch's own import of Inductor
-        run = torch.compile(function, fullgraph=True, dynamic=True)
+        run = torch.compile(
+            lambda positions: posenc.table(spec, positions), fullgraph=True, dynamic=True
+        )
         run(torch.arange(3))
     return run
 
@@ -58,25 +68,35 @@ def way_of(name: str) -> tuple[Backend, Callable[[Sinusoidal], Callable[[Any], A
     backend = next(b for b in BACKENDS if name.startswith(b.name))
     backend.xp()
     plain = lambda spec: lambda positions: posenc.table(spec, positions)  # noqa: E731
-    if name == "torch-compiled":
-        return backend, lambda spec: compiled(plain(spec))
+    if name.startswith("torch-"):
+        return backend, compiled
     if name.startswith("jax-"):
         import jax
 
-        transform = {"jax-jit": jax.jit, "jax-vmap": jax.vmap}[name]
-        return backend, lambda spec: transform(plain(spec))
+        many = {"jax-jit": lambda call: call, "jax-vmap": jax.vmap}[name]
+        return backend, lambda spec: jax.jit(many(plain(spec)))
     return backend, plain
 
 
+def grid_of(way: str) -> list[tuple[int, float]]:
+    """Widths and bases; fewer where each function, or each shape, is compiled."""
+    if way.startswith("torch-"):
+        return [(spec.dim, spec.base) for spec in (MORE if way.endswith("more") else COMPILED)]
+    if way.startswith("jax-"):
+        return list(zip(WIDTHS, itertools.cycle(BASES), strict=False))
+    return list(itertools.product((2, 128) if way == "jax" else WIDTHS, BASES))
+
+
 @pytest.mark.parametrize(
-    "way", ["numpy", "strict", "torch", "torch-compiled", "jax", "jax-jit", "jax-vmap"]
+    "way",
+    [
+        *("numpy", "strict", "torch", "torch-compiled", "jax", "jax-jit", "jax-vmap"),
+        pytest.param("torch-compiled-more", marks=pytest.mark.slow("_core/numeric")),
+    ],
 )
 def test_float32_bounds(way: str) -> None:
     backend, make = way_of(way)
-    grid = [(width, base) for width in WIDTHS for base in BASES]
-    if way == "torch-compiled":
-        grid = [(2, 1e7), (128, 1e4)]  # each compiles for seconds
-    for width, base in grid:
+    for width, base in grid_of(way):
         pairs, spec = width // 2, Sinusoidal(width, base=base, order="sin_cos")
         positions, columns = sample_positions(width), sample_pairs(width // 2, width)
         cos, sin = exact.cos_sin(positions, base, pairs, columns)
@@ -137,7 +157,7 @@ def test_every_integer_dtype_gives_the_same_rows(backend: Backend, dtype: str) -
 def test_numpy_and_torch_give_the_same_bits(way: str) -> None:
     backend, make = way_of(way)
     positions = np.array(sample_positions(3) * 20) + np.arange(340)
-    spec = Sinusoidal(64)
+    (spec,) = COMPILED
     got = make(spec)(backend.asarray(positions)).numpy()
     np.testing.assert_array_equal(got, posenc.table(spec, positions))
 

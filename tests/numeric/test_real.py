@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ import posenc
 from posenc import Arrangement, Fourier, FrequencyMatrix, Ladder, Sinusoidal, Timestep
 from posenc._core.numeric.real import turns as real_turns
 from tests.backends import Backend, each_backend
+from tests.compilers import each_compiler
 from tests.tolerances import ABSOLUTE, PER_POSITION, assert_close
 
 # What torch says while it imports its own transforms and compiler.
@@ -41,6 +44,17 @@ def swept(dtype: Any) -> np.ndarray:
     return np.concatenate([rng.normal(size=300) * sizes, DIFFICULT]).astype(dtype)
 
 
+@functools.cache
+def table_of(backend: Backend, spec: Any, dtype: str) -> Callable[[Any], Any]:
+    """A table as a function of positions, compiled where each operation would be by itself."""
+    table = functools.partial(posenc.table, spec, dtype=dtype)
+    if backend.name != "jax":
+        return table
+    import jax
+
+    return jax.jit(table)
+
+
 @each_backend
 @pytest.mark.parametrize("given_dtype", ["float32", "float64"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -51,7 +65,7 @@ def test_error_does_not_grow_with_the_frequency(
         pytest.skip("JAX has no float64 by default")
     x = swept(given_dtype)
     x = x[np.abs(x) < 2**31] if backend.name == "jax" else x
-    table = posenc.table(PLAIN, backend.asarray(x), dtype=dtype)
+    table = table_of(backend, PLAIN, dtype)(backend.asarray(x))
     assert backend.dtype_of(table) == dtype
     resolved = 2e-19 * max(map(abs, FREQUENCIES))  # 2**-64 of a position
     bound = ABSOLUTE[dtype] + PER_POSITION * np.abs(x.astype(np.float64))[:, None] + resolved
@@ -124,10 +138,10 @@ def test_whole_numbers_are_whole_in_either_dtype(where: list[int], frequency: fl
 @given(x=st.floats(-1000, 1000, width=32), k=st.integers(-1000, 1000))
 def test_moving_by_whole_positions_turns_the_pairs(backend: Backend, x: float, k: int) -> None:
     spec = Fourier(16, ladder=Ladder(), order="sin_cos")
+    table = table_of(backend, spec, "float32")
     moved = float(np.float32(x + k)) - k  # what float32 makes of the sum
     near, far = (
-        backend.numpy(posenc.table(spec, backend.asarray(np.array([v], dtype=np.float32))))
-        for v in (x, x + k)
+        backend.numpy(table(backend.asarray(np.array([v], dtype=np.float32)))) for v in (x, x + k)
     )
     f = posenc.frequencies(spec)
     sin, cos = near[0, :8], near[0, 8:]
@@ -326,14 +340,15 @@ def test_torch_transforms() -> None:
     torch.testing.assert_close(forward, grad)
 
 
+@each_compiler("_core/numeric", "encodings/table/fourier")
 @pytest.mark.costly
-def test_torch_gradient_through_the_module_and_compiled() -> None:
+def test_torch_gradient_through_the_module_and_compiled(compiler: str) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     from posenc.torch import PositionTable
 
     module = PositionTable(MIXED)
     x = torch.zeros(2, 3, 8)
-    compiled = torch.compile(module, fullgraph=True)
+    compiled = torch.compile(module, fullgraph=True, backend=compiler)
     grads = []
     for call in (module, compiled):
         where = torch.full((3, 2), 0.3, requires_grad=True)
@@ -386,12 +401,20 @@ def test_jax_gradients_to_second_order() -> None:
     def second(v: Any) -> Any:
         return posenc.table(SMOOTH, v)[2]
 
-    np.testing.assert_allclose(jax.vmap(jax.grad(second))(x), 4 * np.cos(4 * x), atol=1e-6)
-    twice = jax.jit(jax.vmap(jax.grad(jax.grad(second))))(x)
+    @jax.jit
+    def slopes(v: Any) -> Any:
+        return (
+            jax.vmap(jax.grad(second))(v),
+            jax.vmap(jax.grad(jax.grad(second)))(v),
+            jax.jacfwd(lambda v: posenc.table(SMOOTH, v)[:, 2])(v),
+            jax.grad(lambda v: posenc.table(MIXED, v).sum())(v[:2][None]),
+        )
+
+    once, twice, forward, moved = slopes(x)
+    x = np.asarray(x)
+    np.testing.assert_allclose(once, 4 * np.cos(4 * x), atol=1e-6)
     np.testing.assert_allclose(twice, -16 * np.sin(4 * x), atol=1e-5)
-    forward = jax.jacfwd(lambda v: posenc.table(SMOOTH, v)[:, 2])(x)
     np.testing.assert_allclose(np.diag(forward), 4 * np.cos(4 * x), atol=1e-6)
-    moved = jax.jit(jax.grad(lambda v: posenc.table(MIXED, v).sum()))(x[:2][None])
     assert np.abs(moved).min() > 1e-3
 
 
