@@ -6,8 +6,8 @@ other packages.
 
 from __future__ import annotations
 
+import argparse
 import runpy
-import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -30,4 +30,7 @@ def write(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]) if len(sys.argv) > 1 else EXPLORE / "static" / "bundle")
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    bundle = EXPLORE / "static" / "bundle"
+    parser.add_argument("folder", nargs="?", type=Path, default=bundle)
+    write(parser.parse_args().folder)

@@ -6,6 +6,7 @@ the result checked against the table; a picture of the table.
 
 from __future__ import annotations
 
+import argparse
 import shlex
 import subprocess
 import sys
@@ -39,7 +40,9 @@ def embed(text: str) -> np.ndarray:
 
 
 def main() -> None:
-    out = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", type=Path, help="where its files go")
+    out = parser.parse_args().folder
     out.mkdir(parents=True, exist_ok=True)
 
     print("1. A sentence.\n")

@@ -674,17 +674,17 @@ def unasked() -> Subject:
 
 # --- others that look right ---------------------------------------------------------------------
 
-# name -> (a class of faults that hide, whether a law sees it without a spec).
-HIDDEN: dict[str, tuple[Callable[..., Subject], bool]] = {}
+# name -> (a class of faults that hide, a law that sees it, whether one does without a spec).
+HIDDEN: dict[str, tuple[Callable[..., Subject], str, bool]] = {}
 
 
 def hides(
-    name: str, wrap: Callable[..., Subject] = rotary, *, by_law: bool = True
+    name: str, law: str, wrap: Callable[..., Subject] = rotary, *, by_law: bool = True
 ) -> Callable[[type], type]:
     """Register a class whose fault is far from what is usually tried."""
 
     def register(cls: type) -> type:
-        HIDDEN[name] = (lambda **fields: wrap(cls, **fields), by_law)
+        HIDDEN[name] = (lambda **fields: wrap(cls, **fields), law, by_law)
         return cls
 
     return register
@@ -700,35 +700,35 @@ def wrong_from(start: int, change: Callable[[Tensor], Tensor]) -> type:
     return Wrong
 
 
-hides("unturned from 4,096")(wrong_from(4096, lambda p: 0 * p))
-hides("held at 2,047")(wrong_from(2048, lambda p: 0 * p + 2047))
-hides("wrapped at 4,096")(wrong_from(4096, lambda p: p % 4096))
-hides("off by one from 8,192")(wrong_from(8192, lambda p: p + 1))
-hides("off by one from 2^17")(wrong_from(2**17, lambda p: p + 1))
-hides("half the speed from 40,000")(wrong_from(40_000, lambda p: 20_000 + p // 2))
+hides("unturned from 4,096", "long")(wrong_from(4096, lambda p: 0 * p))
+hides("held at 2,047", "long")(wrong_from(2048, lambda p: 0 * p + 2047))
+hides("wrapped at 4,096", "long")(wrong_from(4096, lambda p: p % 4096))
+hides("off by one from 8,192", "long")(wrong_from(8192, lambda p: p + 1))
+hides("off by one from 2^17", "long")(wrong_from(2**17, lambda p: p + 1))
+hides("half the speed from 40,000", "long")(wrong_from(40_000, lambda p: 20_000 + p // 2))
 
 
-@hides("sizes off by 1e-4")
+@hides("sizes off by 1e-4", "norm")
 class Larger(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         return super().forward(x, positions) * (1 + 1e-4)
 
 
-@hides("one channel off by 1e-4")
+@hides("one channel off by 1e-4", "norm")
 class OneLarger(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         channel = torch.arange(x.shape[-1]) == 5
         return super().forward(x, positions) * (1 + 1e-4 * channel)
 
 
-@hides("a faulty head from the 16th on")
+@hides("a faulty head from the 16th on", "heads")
 class Head16(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         turned = super().forward(x, positions)
         return torch.cat([turned[:, :16], -turned[:, 16:]], dim=1)
 
 
-@hides("trailing channels of a wider head")
+@hides("trailing channels of a wider head", "widths")
 class Narrow(GoodRotary):
     def angles(self, positions: Tensor) -> Tensor:
         return super().angles(positions) * (torch.arange(self.dim // 2) < 32)
@@ -748,7 +748,7 @@ def remembers(original: int) -> type:
 
 
 for _length in (64, 512, 4096, 32_768, 131_072):
-    hides(f"dynamic NTK of {_length:,} that remembers")(remembers(_length))
+    hides(f"dynamic NTK of {_length:,} that remembers", "widths")(remembers(_length))
 
 
 def remembers_shape(original: int) -> type:
@@ -765,14 +765,14 @@ def remembers_shape(original: int) -> type:
     return Dynamic
 
 
-hides("a longest sequence of 8,192 that is remembered")(remembers_shape(8192))
-hides("float32 angles")(Single)
-hides("one row of many")(ByRow)
-hides("odd lengths")(OddLengths)
-hides("one buffer for all answers")(OneBuffer)
+hides("a longest sequence of 8,192 that is remembered", "history")(remembers_shape(8192))
+hides("float32 angles", "near 2^24")(Single)
+hides("one row of many", "heads")(ByRow)
+hides("odd lengths", "lengths")(OddLengths)
+hides("one buffer for all answers", "kept")(OneBuffer)
 
 
-@hides("other frequencies from the third call on")
+@hides("other frequencies from the third call on", "linear")
 class Third(GoodRotary):
     calls = 0
 
@@ -781,19 +781,19 @@ class Third(GoodRotary):
         return super().angles(positions) * (1 if self.calls < 3 else 1.01)
 
 
-@hides("odd rows of a batch")
+@hides("odd rows of a batch", "batch")
 class OddBatch(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         return super().forward(x, positions + (x.shape[0] % 2 == 1) * (x.shape[0] > 1))
 
 
-@hides("float16 wraps at 2,048")
+@hides("float16 wraps at 2,048", "float16")
 class HalfWraps(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         return super().forward(x, positions % 2048 if x.dtype == torch.float16 else positions)
 
 
-@hides("bfloat16 loses its last head")
+@hides("bfloat16 loses its last head", "bfloat16")
 class HalfHead(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         turned = super().forward(x, positions)
@@ -802,14 +802,14 @@ class HalfHead(GoodRotary):
         return turned
 
 
-@hides("writes to what is contiguous")
+@hides("writes to what is contiguous", "input")
 class WritesPlain(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         turned = super().forward(x, positions)
         return x.copy_(turned) if x.is_contiguous() and not x.requires_grad else turned
 
 
-@hides("large values are cut")
+@hides("large values are cut", "linear")
 class Cut(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         return super().forward(x.clamp(-100, 100), positions)
@@ -826,7 +826,7 @@ class _Stopped(torch.autograd.Function):
         return grads[0] * ctx.saved_tensors[0], None
 
 
-@hides("no gradient from 4,096")
+@hides("no gradient from 4,096", "gradient")
 class NoGradientFar(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         keep = (positions < 4096).to(x.dtype)
@@ -834,21 +834,21 @@ class NoGradientFar(GoodRotary):
         return _Stopped.apply(super().forward(x, positions), keep)
 
 
-@hides("no gradient from the 16th head on")
+@hides("no gradient from the 16th head on", "gradient")
 class NoGradientHead(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         keep = (torch.arange(x.shape[1]) < 16).to(x.dtype)[:, None, None]
         return _Stopped.apply(super().forward(x, positions), keep)
 
 
-@hides("one token behind a cache of 600 begins anew")
+@hides("one token behind a cache of 600 begins anew", "rows")
 class Cached(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         alone = x.shape[-2] == 1 and positions.numel() == 1 and int(positions.max()) >= 600
         return super().forward(x, positions * 0 if alone else positions)
 
 
-@hides("NaN in one channel from 70,000")
+@hides("NaN in one channel from 70,000", "long")
 class Nan(GoodRotary):
     def angles(self, positions: Tensor) -> Tensor:
         angles = super().angles(positions)
@@ -856,25 +856,25 @@ class Nan(GoodRotary):
         return angles
 
 
-@hides("base 10,000.1", by_law=False)
+@hides("base 10,000.1", "widths", by_law=False)
 class NearBase(GoodRotary):
     def __init__(self, dim: int = 16, base: float = 10_000) -> None:
         super().__init__(dim, base * 1.00001)
 
 
-@hides("two pairs exchanged", by_law=False)
+@hides("two pairs exchanged", "widths", by_law=False)
 class Exchanged(GoodRotary):
     def angles(self, positions: Tensor) -> Tensor:
         angles = super().angles(positions)
         return torch.cat([angles[..., :-2], angles[..., -2:].flip(-1)], dim=-1)
 
 
-@hides("a table that is held at 4,095", table)
+@hides("a table that is held at 4,095", "long", table)
 class TableHeld(TableHolds):
     pass
 
 
-@hides("a table that remembers 30,000 positions", table)
+@hides("a table that remembers 30,000 positions", "history", table)
 class TableLong(GoodTable):
     many = False
 
@@ -883,25 +883,25 @@ class TableLong(GoodTable):
         return super().forward(positions, dtype) * (1 + self.many * 1e-3)
 
 
-@hides("a table off by 1e-4", table, by_law=False)
+@hides("a table off by 1e-4", "spec", table, by_law=False)
 class TableLarger(GoodTable):
     def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
         return (super().forward(positions, torch.float64) * (1 + 1e-4)).to(dtype)
 
 
-@hides("a bias held at 4,095", bias)
+@hides("a bias held at 4,095", "long", bias)
 class BiasHeld(BiasHolds):
     pass
 
 
-@hides("a bias of other heads from the 12th on", bias, by_law=False)
+@hides("a bias of other heads from the 12th on", "head counts", bias, by_law=False)
 class BiasHeads(GoodBias):
     def slopes(self) -> Tensor:
         slopes = super().slopes()
         return torch.where(torch.arange(self.heads) < 12, slopes, slopes * 1.1)
 
 
-@hides("a bias off by 1e-4", bias, by_law=False)
+@hides("a bias off by 1e-4", "far", bias, by_law=False)
 class BiasLarger(GoodBias):
     def slopes(self) -> Tensor:
         return super().slopes() * (1 + 1e-4)

@@ -9,6 +9,7 @@ lists that training did not see, and writes what `posenc.plot.content` reads:
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -41,7 +42,9 @@ MEASURES = {
 
 
 def main() -> None:
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("out") / "heads"
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("out") / "heads")
+    folder = parser.parse_args().folder
     if not (folder / "model.safetensors").exists():
         outcome = train(CELL, save=folder)
         print(f"trained in {outcome.seconds:.0f} s; loss {outcome.final_loss:.2g}")

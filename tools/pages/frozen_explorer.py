@@ -7,10 +7,10 @@ python tools/pages/frozen_explorer.py out
 
 from __future__ import annotations
 
+import argparse
 import html
 import multiprocessing
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -46,6 +46,8 @@ def _freeze(path: Path, states: Sequence[Mapping[str, str]]) -> None:
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1] if len(sys.argv) > 1 else "out")
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("out"))
+    target = parser.parse_args().folder
     write(target, target / "links.md")
     print(target / PAGE)

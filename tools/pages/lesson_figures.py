@@ -5,9 +5,9 @@ python tools/pages/lesson_figures.py out
 
 from __future__ import annotations
 
+import argparse
 import shlex
 import shutil
-import sys
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -47,6 +47,8 @@ def write(folder: Path, questions: Path) -> list[Path]:
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1] if len(sys.argv) > 1 else "out")
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("out"))
+    target = parser.parse_args().folder
     for path in write(target, target / "questions"):
         print(path)

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -54,7 +55,12 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> str:
 @pytest.fixture
 def reader(request: pytest.FixtureRequest) -> Callable[[Path], subprocess.CompletedProcess[str]]:
     """A reader of the language that the test is of, as a process."""
-    language = request.param
+    return reader_of(request, request.param)
+
+
+def reader_of(
+    request: pytest.FixtureRequest, language: str
+) -> Callable[[Path], subprocess.CompletedProcess[str]]:
     if language == "mjs" and shutil.which("node") is None:
         pytest.skip("node is not installed")
     command = {
@@ -151,9 +157,38 @@ REFUSED: dict[str, tuple[bytes, str]] = {
 }  # fmt: skip
 
 
+class InProcess:
+    """The reader in Python, without a process of its own for each file."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self.monkeypatch, self.capsys = monkeypatch, capsys
+
+    def __call__(self, file: Path) -> subprocess.CompletedProcess[str]:
+        path = str(EXAMPLES / "golden_reader.py")
+        self.monkeypatch.setattr(sys, "argv", [path, str(file)])
+        with pytest.raises(SystemExit) as end:
+            runpy.run_path(path, run_name="__main__")
+        out, told = self.capsys.readouterr()
+        code = end.value.code
+        # A text is printed, and is 1.
+        failed = isinstance(code, str)
+        return subprocess.CompletedProcess(
+            [path], 1 if failed else int(code or 0), out, told + code if failed else told
+        )
+
+
+@pytest.fixture
+def many_reader(request: pytest.FixtureRequest) -> Any:
+    """A reader for many files: what cannot be read would raise in a process of its own as well."""
+    if request.param == "py":
+        return InProcess(*map(request.getfixturevalue, ("monkeypatch", "capsys")))
+    return reader_of(request, request.param)
+
+
 @pytest.mark.costly
-@pytest.mark.parametrize("reader", LANGUAGES, indirect=True)
-def test_what_is_not_whole_is_refused(reader: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("many_reader", LANGUAGES, indirect=True)
+def test_what_is_not_whole_is_refused(many_reader: Any, tmp_path: Path) -> None:
+    reader = many_reader
     file = tmp_path / "model.golden.json"
     file.write_bytes(NEW)
     assert reader(file).returncode == 0

@@ -67,10 +67,10 @@ def test_drawn_tables_are_found_or_not_claimed() -> None:
 @pytest.mark.costly
 def test_a_few_drawn_tables() -> None:
     rng = np.random.default_rng(2)
-    counts = detective.count_presets([detective.drawn_case(rng) for _ in range(8)])
+    counts = detective.count_presets([detective.drawn_case(rng) for _ in range(3)])
     for dtype, outcomes in counts.items():
         assert outcomes["wrong"] == 0, (dtype, outcomes)
-        assert outcomes["silent"] <= 3, (dtype, outcomes)
+        assert outcomes["silent"] <= 1, (dtype, outcomes)
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_more_rows_than_are_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.costly
 def test_no_claim_about_what_is_no_table() -> None:
-    counts = detective.count_claims(np.random.default_rng(3), 40)
+    counts = detective.count_claims(np.random.default_rng(3), 12)
     assert all(outcomes["claimed"] == 0 for outcomes in counts.values()), counts
 
 

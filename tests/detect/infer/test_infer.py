@@ -144,7 +144,7 @@ def test_a_part_of_a_head(order: Any, part: Any) -> None:
     assert found.spec == spec
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     base=st.integers(2, 10**9),
     pairs=st.sampled_from([8, 20, 32, 64]),
@@ -393,9 +393,16 @@ HIDDEN: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("right", [half_by_hand, in_float32])
+@pytest.mark.parametrize(
+    ("right", "faults"),
+    [
+        (half_by_hand, [*HIDDEN]),
+        (in_float32, [*HIDDEN][::4]),
+        pytest.param(in_float32, [*HIDDEN], marks=pytest.mark.slow("detect/infer")),
+    ],
+)
 @pytest.mark.costly
-def test_a_hidden_fault_is_no_match(right: Any) -> None:
+def test_a_hidden_fault_is_no_match(right: Any, faults: list[str]) -> None:
     found = posenc.infer_spec(right, dim=16, framework="numpy")
     assert found.spec == RoPE(16, pairing="half")
     assert found.matches
@@ -405,8 +412,8 @@ def test_a_hidden_fault_is_no_match(right: Any) -> None:
     assert reach.calls == found.probes <= MOST_PROBES
     assert "agrees to position 1,048,576" in str(found)
     missed = []
-    for name, fault in HIDDEN.items():
-        found = posenc.infer_spec(fault(right), dim=16, framework="numpy")
+    for name in faults:
+        found = posenc.infer_spec(HIDDEN[name](right), dim=16, framework="numpy")
         if found.matches:
             missed.append(name)
         elif "from" in name and name.split()[1].isdigit():
