@@ -9,6 +9,7 @@ make test-one       the tests that concern one encoding
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import re
@@ -49,6 +50,12 @@ def nan_results() -> Iterator[None]:
         return
     with jax.debug_nans(False):
         yield
+
+
+def pytest_collection_finish() -> None:
+    """What is imported stays: a collection of garbage need not look through millions of objects."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Hashable, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "posenc"
 
 
 def drawn(
@@ -23,6 +26,8 @@ def drawn(
     `by` tells the group of a row: `by=kind` keeps rows of each encoding. The subjects of a slow row
     are those that are given, and the file of its encoding.
     """
+    unknown = [subject for subject in subjects if not (SOURCE / subject).exists()]
+    assert not unknown, f"subjects that are no files or folders below {SOURCE.name}: {unknown}"
     chance = random.Random(30)
     groups: dict[Hashable, list[int]] = {}
     for place, row in enumerate(rows):

@@ -43,7 +43,7 @@ def no_leaks() -> Iterator[None]:
     for name, module in list(sys.modules.items()):
         if name.startswith("posenc."):
             for value in list(vars(module).values()):
-                if getattr(value, "__module__", "").startswith("posenc."):
+                if str(getattr(value, "__module__", "")).startswith("posenc."):
                     getattr(value, "cache_clear", lambda: None)()
     before = {id(tracer) for tracer in tracers()}
     yield

@@ -54,7 +54,7 @@ HOW = [
     *((name, how) for name in SPECS for how in ("jit", "jit(vmap)")),
     *(
         pytest.param(
-            name, "eager", marks=pytest.mark.slow("encodings/rotary", "functional/_rotate")
+            name, "eager", marks=pytest.mark.slow("encodings/rotary", "functional/_rotate.py")
         )
         for name in SPECS
         if name != "plain"

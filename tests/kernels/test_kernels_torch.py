@@ -360,7 +360,7 @@ def test_named_kernels_under_transforms() -> None:
         ("eager", False),
         ("aot_eager", True),
         *(
-            pytest.param(*row, marks=pytest.mark.slow("kernels", "torch/rotary"))
+            pytest.param(*row, marks=pytest.mark.slow("kernels", "torch/rotary.py"))
             for row in (("eager", True), ("aot_eager", False))
         ),
     ],

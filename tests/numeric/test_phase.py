@@ -70,28 +70,33 @@ def way_of(name: str) -> tuple[Backend, Callable[[Sinusoidal], Callable[[Any], A
     plain = lambda spec: lambda positions: posenc.table(spec, positions)  # noqa: E731
     if name.startswith("torch-"):
         return backend, compiled
-    if name.startswith("jax-"):
+    if name.startswith(("jax-jit", "jax-vmap")):
         import jax
 
-        many = {"jax-jit": lambda call: call, "jax-vmap": jax.vmap}[name]
+        many = jax.vmap if "vmap" in name else lambda call: call
         return backend, lambda spec: jax.jit(many(plain(spec)))
     return backend, plain
 
 
 def grid_of(way: str) -> list[tuple[int, float]]:
     """Widths and bases; fewer where each function, or each shape, is compiled."""
+    every = list(itertools.product(WIDTHS, BASES))
     if way.startswith("torch-"):
         return [(spec.dim, spec.base) for spec in (MORE if way.endswith("more") else COMPILED)]
-    if way.startswith("jax-"):
-        return list(zip(WIDTHS, itertools.cycle(BASES), strict=False))
-    return list(itertools.product((2, 128) if way == "jax" else WIDTHS, BASES))
+    if way.startswith("jax") and not way.endswith("more"):
+        few = zip(WIDTHS, itertools.cycle(BASES), strict=False)
+        return list(few) if "-" in way else [pair for pair in every if pair[0] in (2, 128)]
+    return every
 
 
 @pytest.mark.parametrize(
     "way",
     [
         *("numpy", "strict", "torch", "torch-compiled", "jax", "jax-jit", "jax-vmap"),
-        pytest.param("torch-compiled-more", marks=pytest.mark.slow("_core/numeric")),
+        *(
+            pytest.param(f"{way}-more", marks=pytest.mark.slow("_core/numeric"))
+            for way in ("torch-compiled", "jax", "jax-jit", "jax-vmap")
+        ),
     ],
 )
 def test_float32_bounds(way: str) -> None:
@@ -157,7 +162,7 @@ def test_every_integer_dtype_gives_the_same_rows(backend: Backend, dtype: str) -
 def test_numpy_and_torch_give_the_same_bits(way: str) -> None:
     backend, make = way_of(way)
     positions = np.array(sample_positions(3) * 20) + np.arange(340)
-    (spec,) = COMPILED
+    spec = Sinusoidal(64) if way == "torch" else COMPILED[0]
     got = make(spec)(backend.asarray(positions)).numpy()
     np.testing.assert_array_equal(got, posenc.table(spec, positions))
 

@@ -242,11 +242,11 @@ def test_each_trail_through_the_house_exists_and_is_short() -> None:
 def test_no_path_reads_as_an_option() -> None:
     """A tool that is asked for `--help` may take it for a folder, and write there."""
     done = subprocess.run(
-        ["git", "ls-files"], capture_output=True, text=True, check=False, cwd=ROOT
+        ["git", "ls-files", "-z"], capture_output=True, text=True, check=False, cwd=ROOT
     )
     if done.returncode:
         pytest.skip("this tree is not a repository")
-    paths = done.stdout.splitlines()
+    paths = done.stdout.rstrip("\0").split("\0")
     assert "pyproject.toml" in paths
     assert not [path for path in paths if any(part[0] == "-" for part in path.split("/"))]
 

@@ -269,21 +269,23 @@ class FromOffset(mutants.GoodRotary):
         return super().forward(x, torch.arange(start_pos, start_pos + x.shape[-2]))
 
 
-def quick_laws(kind: Any) -> list[str]:
-    """All but those that take the most time; what `adapt` finds is asked by the others."""
-    left = {"history", "long", *SLOW_LAWS}
-    return [law.name for law in testing.laws(kind) if law.name not in left]
-
-
+@pytest.mark.parametrize(
+    "left",
+    [
+        pytest.param({"history", "long", *SLOW_LAWS}, id="quick laws"),
+        pytest.param(set(), id="all laws", marks=pytest.mark.slow("testing")),
+    ],
+)
 @pytest.mark.costly
-def test_adapt_finds_the_words() -> None:
+def test_adapt_finds_the_words(left: set[str]) -> None:
+    laws = [law.name for law in testing.laws("rotary") if law.name not in left]
     rope = posenc.RoPE(16, pairing="half")
     other = testing.adapt(Padded, "rotary", dim=16, layout="bshd", spec=rope)
-    card = testing.check(other, laws=quick_laws("rotary"))
+    card = testing.check(other, laws=laws)
     assert card.passed, "\n".join(card.lines())
     assert card["spec"].status == "pass"
     other = testing.adapt(FromOffset, "rotary", dim=16, spec=rope)
-    card = testing.check(other, laws=quick_laws("rotary"))
+    card = testing.check(other, laws=laws)
     assert card.passed, "\n".join(card.lines())
     assert card["offset"].status == "pass"
     assert card["packing"].status == "not offered"
