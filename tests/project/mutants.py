@@ -748,7 +748,7 @@ def remembers(original: int) -> type:
 
 
 for _length in (64, 512, 4096, 32_768, 131_072):
-    hides(f"dynamic NTK of {_length:,} that remembers", "widths")(remembers(_length))
+    hides(f"dynamic NTK of {_length:,} that remembers", "history")(remembers(_length))
 
 
 def remembers_shape(original: int) -> type:
