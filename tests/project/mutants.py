@@ -856,13 +856,13 @@ class Nan(GoodRotary):
         return angles
 
 
-@hides("base 10,000.1", "widths", by_law=False)
+@hides("base 10,000.1", "spec", by_law=False)
 class NearBase(GoodRotary):
     def __init__(self, dim: int = 16, base: float = 10_000) -> None:
         super().__init__(dim, base * 1.00001)
 
 
-@hides("two pairs exchanged", "widths", by_law=False)
+@hides("two pairs exchanged", "spec", by_law=False)
 class Exchanged(GoodRotary):
     def angles(self, positions: Tensor) -> Tensor:
         angles = super().angles(positions)
