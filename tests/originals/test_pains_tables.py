@@ -176,23 +176,23 @@ def test_pain_27_odd_widths_of_features_are_refused_or_padded(dim: int) -> None:
 
 
 @pytest.mark.parametrize("axes", [2, 3, 4])
-@pytest.mark.parametrize("dim", range(1, 33))
 @pytest.mark.parametrize("odd", ["cut", "zero_pad", "error", "sin_extra"])
 @pytest.mark.parametrize("order", ["interleaved", "sin_cos"])
 def test_peer_3_every_axis_is_in_the_table_or_the_width_is_refused(
-    axes: int, dim: int, odd: str, order: str
+    axes: int, odd: str, order: str
 ) -> None:
     """A peer's 3-D table of width 4 or 8 knows nothing of z, and one of width 2 nothing of y."""
     arrangement = Arrangement(rule="axial", axes=tuple("xyzt"[:axes]))
-    try:
-        spec = Sinusoidal(dim, odd=odd, order=order, arrangement=arrangement)  # type: ignore[arg-type]
-    except posenc.SpecError:
-        assert odd in ("error", "sin_extra") or dim < 2 * axes * -(-dim // (2 * axes))
-        return
-    origin = posenc.table(spec, [[0] * axes])
-    for axis in range(axes):
-        moved = [[int(a == axis) for a in range(axes)]]
-        assert np.abs(posenc.table(spec, moved) - origin).max() > 0.01, (axis, dim)
+    for dim in range(1, 33):
+        try:
+            spec = Sinusoidal(dim, odd=odd, order=order, arrangement=arrangement)  # type: ignore[arg-type]
+        except posenc.SpecError:
+            assert odd in ("error", "sin_extra") or dim < 2 * axes * -(-dim // (2 * axes)), dim
+            continue
+        origin = posenc.table(spec, [[0] * axes])
+        for axis in range(axes):
+            moved = [[int(a == axis) for a in range(axes)]]
+            assert np.abs(posenc.table(spec, moved) - origin).max() > 0.01, (axis, dim)
 
 
 @pytest.mark.parametrize(
