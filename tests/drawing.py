@@ -52,3 +52,13 @@ def files(row: Any) -> list[str]:
     return (
         [module.removeprefix("posenc.").replace(".", "/")] if module.startswith("posenc.") else []
     )
+
+
+def each_compiler(*subjects: str) -> pytest.MarkDecorator:
+    """By Dynamo and AOT autograd, which say whether a graph is whole; and by Inductor, if slow.
+
+    Inductor calls a C++ compiler for seconds, and writes the same loops for each encoding.
+    """
+    return pytest.mark.parametrize(
+        "compiler", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow(*subjects))]
+    )

@@ -145,10 +145,24 @@ def forked(positions):
 """
 
 
+# A signal meets the new process before Python in it has looked for one.
+ENDED = """
+import signal, time
+def forked(positions):
+    for _ in range(8):
+        child = os.fork()
+        if child == 0:
+            time.sleep(600)
+        os.kill(child, signal.SIGTERM)
+        os.waitpid(child, 0)
+    return cos_sin(positions)
+"""
+
+
 @pytest.mark.costly
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks")
 def test_code_that_forks_gets_one_answer(tmp_path: Path) -> None:
-    for code in (COPIES, POOL):
+    for code in (COPIES, POOL, ENDED):
         done = run(tmp_path, GOOD + code, "diff", SPEC, "mine.py:forked")
         assert (done.returncode, done.stdout.count("nothing differs")) == (0, 1), done
         assert done.stderr == ""

@@ -31,8 +31,7 @@ from posenc import (
 )
 from tests.case import Case
 from tests.cases_places import PLACES
-from tests.compilers import each_compiler
-from tests.drawing import drawn
+from tests.drawing import drawn, each_compiler
 from tests.tolerances import FLOAT64, assert_close
 
 # torch's compiler imports parts of torch that torch itself deprecates.

@@ -14,8 +14,7 @@ import posenc
 from posenc import LRPE, STRING, FoPE, GoldenGateRoPE, MixedRoPE, Pairing, PoPE, RoPE
 from posenc.registry import from_json
 from tests.backends import Backend, each_backend, each_row_and_backend, each_row_and_dtypes
-from tests.compilers import each_compiler
-from tests.drawing import drawn
+from tests.drawing import drawn, each_compiler
 from tests.encodings.test_rotary import bound, carried, exact
 from tests.oracles import heads as oracle
 from tests.oracles import rotary

@@ -17,7 +17,7 @@ import posenc
 from posenc import Arrangement, Fourier, FrequencyMatrix, Ladder, Sinusoidal, Timestep
 from posenc._core.numeric.real import turns as real_turns
 from tests.backends import Backend, each_backend
-from tests.compilers import each_compiler
+from tests.drawing import each_compiler
 from tests.tolerances import ABSOLUTE, PER_POSITION, assert_close
 
 # What torch says while it imports its own transforms and compiler.

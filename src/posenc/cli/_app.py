@@ -137,8 +137,7 @@ class App(click.Group):
         """Find the command as click does, with a suggestion."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            todo = command_advice(name) or suggest(name, COMMANDS)
-            ctx.fail(f"No such command {name!r}. {todo}")
+            ctx.fail(f"No such command {name!r}. {command_advice(name) or suggest(name, COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:

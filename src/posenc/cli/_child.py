@@ -70,10 +70,9 @@ def watched(work: Callable[[], int], say: Callable[[str], None]) -> int:
     waiter = threading.Thread(target=lambda: status.append(os.waitpid(child, 0)[1]), daemon=True)
     waiter.start()
     try:
-        late = False
-        while waiter.is_alive() and not late:
+        while waiter.is_alive() and time.monotonic() <= page.until:
             waiter.join(0.25)
-            late = time.monotonic() > page.until
+        late = waiter.is_alive()
     except (KeyboardInterrupt, guard.Interrupted) as error:
         # The child may have a message of its own; then it has an exit code.
         os.kill(child, getattr(error, "number", signal.SIGINT))
@@ -86,8 +85,14 @@ def watched(work: Callable[[], int], say: Callable[[str], None]) -> int:
         return int(page.code)
     what = page.what.decode(errors="replace") or "the command"
     if late:
-        todo = "Nothing of it is left running; --timeout SECONDS gives it longer."
-        say(mismatch(what, f"an end within {page.seconds:g} s", "none", todo))
+        say(
+            mismatch(
+                what,
+                f"an end within {page.seconds:g} s",
+                "none",
+                "Nothing of it is left running; --timeout SECONDS gives it longer.",
+            )
+        )
     else:
         number = os.waitstatus_to_exitcode(status[0])
         how = f"exit code {number}" if number >= 0 else signal.Signals(-number).name
@@ -100,14 +105,20 @@ def _work(work: Callable[[], int], page: Shared) -> None:
     os.setsid()
     _prctl(DIES_WITH_PARENT, signal.SIGKILL)
     own, handler = os.getpid(), signal.getsignal(signal.SIGTERM)
+    masks, ends = threading.local(), (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-    def unhandled() -> None:
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if signal.getsignal(number) is handler:
+    def held() -> None:
+        # Python forgets a signal that arrives before a new process has looked for one.
+        masks.own = signal.pthread_sigmask(signal.SIG_BLOCK, ends)
+
+    def released() -> None:
+        for number in ends:
+            if os.getpid() != own and signal.getsignal(number) is handler:
                 signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, masks.own)
 
     # What the code forks ends as its own code says: a pool by SIGTERM, without a traceback.
-    os.register_at_fork(after_in_child=unhandled)
+    os.register_at_fork(before=held, after_in_parent=released, after_in_child=released)
 
     def report(what: str, timed: bool) -> None:
         if os.getpid() != own:

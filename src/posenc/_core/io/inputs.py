@@ -164,9 +164,11 @@ def unchanged(path: str | os.PathLike[str], state: State) -> Iterator[IO[bytes]]
 
 def _check_state(path: str | os.PathLike[str], file: IO[bytes], state: State) -> None:
     if state_of(file) != state:
-        todo = "Try again when nothing writes to it."
         raise bad_data(
-            os.fspath(path), "a file that stays as it is", "one that was changed meanwhile", todo
+            os.fspath(path),
+            "a file that stays as it is",
+            "one that was changed meanwhile",
+            "Try again when nothing writes to it.",
         )
 
 

@@ -30,8 +30,14 @@ def print_json(value: Any) -> None:
     try:
         text = json.dumps(value, allow_nan=False)
     except ValueError:
-        todo = "Write the numbers to a file: -o OUT."
-        raise DataError(mismatch("--json", "finite numbers", "NaN or infinity", todo)) from None
+        raise DataError(
+            mismatch(
+                "--json",
+                "finite numbers",
+                "NaN or infinity",
+                "Write the numbers to a file: -o OUT.",
+            )
+        ) from None
     click.echo(text)
 
 

@@ -186,9 +186,11 @@ def _torch_store(path: Path, file: IO[bytes], archive: zipfile.ZipFile) -> Array
         shown = ", ".join(foreign[:5])
         remarks = (f"its pickle also names {shown}: nothing of it was run",)
         if not arrays:
-            todo = "Do not load it with pickle."
             raise bad_data(
-                caller, "tensors", f"a pickle that calls {shown}, which was not run", todo
+                caller,
+                "tensors",
+                f"a pickle that calls {shown}, which was not run",
+                "Do not load it with pickle.",
             )
     return ArrayStore(path, "torch", arrays, {}, remarks)
 
