@@ -154,7 +154,7 @@ class App(click.Group):
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> NoReturn:
         """Run, say in one line what went wrong, and exit with the documented code."""
-        sys.exit(_exit_code(self, args, prog_name, extra))
+        _left(_exit_code(self, args, prog_name, extra))
 
 
 def _exit_code(
@@ -259,9 +259,15 @@ def _ended_by(number: int) -> int:
     if number == signal.SIGPIPE:
         # Python flushes once more when it ends; give it somewhere to flush to.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 128 + number
-    click.echo(f"posenc: ended by {signal.Signals(number).name}; nothing partial is left", err=True)
     return 128 + number
+
+
+def _left(code: int) -> NoReturn:
+    """Exit with the code, and say once, in the process that was started, that a signal gave it."""
+    if code > 128 and code != 128 + signal.SIGPIPE:
+        name = signal.Signals(code - 128).name
+        click.echo(f"posenc: ended by {name}; nothing partial is left", err=True)
+    sys.exit(code)
 
 
 @click.group(cls=App, help=HELP, context_settings={"help_option_names": ["-h", "--help"]})
@@ -286,7 +292,7 @@ def main() -> NoReturn:
         code = watched(lambda: _exit_code(app, None, "posenc", {}), _say)
     except Interrupted as error:
         code = _ended_by(error.number)
-    sys.exit(code)
+    _left(code)
 
 
 def _interrupt(number: int, frame: object) -> None:  # noqa: ARG001

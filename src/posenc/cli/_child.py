@@ -74,7 +74,7 @@ def watched(work: Callable[[], int], say: Callable[[str], None]) -> int:
             waiter.join(0.25)
         late = waiter.is_alive()
     except (KeyboardInterrupt, guard.Interrupted) as error:
-        # The child may have a message of its own; then it has an exit code.
+        # The child may have answered by now; then it has an exit code.
         os.kill(child, getattr(error, "number", signal.SIGINT))
         waiter.join(GRACE)
         if page.code == NONE:
