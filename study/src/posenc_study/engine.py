@@ -267,10 +267,7 @@ def work(cell: Cell, train: Train, driver: int | None = None) -> Record:
 
 
 def _prepare_worker() -> None:
-    """One thread, and deaf to the Ctrl-C that the terminal sends to every process."""
-    import torch
-
-    torch.set_num_threads(1)
+    """Make it deaf to the Ctrl-C that the terminal sends to every process."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
 
