@@ -59,6 +59,12 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 10, 10)
 
 
+def pytest_sessionfinish() -> None:
+    """Look for garbage once more: pytest does so five times when it ends, for what cannot be raised."""
+    gc.collect()
+    gc.freeze()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     tiers = parser.getgroup("tiers of the suite of posenc")
     tiers.addoption("--fast", action="store_true", help="one row of each test that takes no second")

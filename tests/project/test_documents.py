@@ -6,6 +6,7 @@ import contextlib
 import doctest
 import importlib
 import io
+import linecache
 import os
 import pkgutil
 import re
@@ -48,6 +49,7 @@ PAGES = sorted(
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """What an example registers is known to that example alone."""
+    linecache.clearcache()  # doctest looks at every file in it before each example
     monkeypatch.setattr("posenc.registry._registered", {})
 
 

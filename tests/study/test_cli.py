@@ -48,7 +48,7 @@ def invoke(*args: str) -> Result:
 @pytest.mark.costly
 def test_a_tiny_grid_from_run_to_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`smoke` with almost no steps: run, run again, look, report, export, report of the export."""
-    run = ("run", "smoke", *SET, "--workers", "2", "--json")
+    run = ("run", "smoke", *SET, "--workers", "1", "--json")
     done = posenc_study(*run, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {

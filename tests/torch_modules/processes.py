@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import importlib
 import json
 import os
 import sys
@@ -780,6 +781,8 @@ def names_for(world: int) -> list[str]:
 def main(groups: dict[int, list[str]]) -> None:
     """Run some checks in groups of some sizes, one after the other, and print what failed."""
     os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"
+    with contextlib.suppress(ImportError):  # once for all ranks
+        importlib.import_module("transformers.models.llama.modeling_llama")
     with tempfile.TemporaryDirectory() as folder:
         failed = {world: launch(world, names, Path(folder)) for world, names in groups.items()}
     print(json.dumps(failed))

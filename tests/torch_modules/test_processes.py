@@ -24,7 +24,7 @@ from tests.torch_modules.processes import names_for
 
 ROOT = Path(__file__).resolve().parents[2]
 # What two processes try as well; four of them take twice the time.
-AGAIN = ("positions_are_data", "fsdp_from_meta", "verbs_on_shards")
+AGAIN = ("positions_are_data", "fsdp_from_meta")
 
 
 def check(groups: dict[int, list[str]], subtests: pytest.Subtests) -> None:
