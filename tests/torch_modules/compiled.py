@@ -11,16 +11,19 @@ from __future__ import annotations
 import os
 import pickle
 import traceback
+import warnings
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 import posenc
 from posenc import positions as where
 
 LENGTHS = (7, 8, 300, 7)
+ROADS = ("compile", "export")  # to the first call
 Arguments = Callable[[int], tuple[Any, ...]]
 Row = tuple[Callable[..., Any], Arguments]
 ROWS: dict[str, Callable[[], Row]] = {}
@@ -565,9 +568,29 @@ def measure(name: str, backend: str = "eager") -> dict[str, Any]:
     return {"row": name, "graphs": compiled["graphs"], "breaks": compiled["breaks"], "same": same}
 
 
+def first_call(road: str) -> dict[str, Any]:
+    """The first call of all, inside compile or inside export, and two eager calls behind it."""
+    from posenc.torch import PositionTable
+
+    warnings.simplefilter("error")
+    warnings.filterwarnings("ignore", "`?torch.jit", DeprecationWarning)
+    module = PositionTable(posenc.Sinusoidal(8)).eval()
+    x = torch.zeros(1, 3, 8)
+    if road == "export":
+        first = torch.export.export(module, (x,), strict=True).module()(x)
+    else:
+        with torch.inference_mode():
+            first = torch.compile(module, fullgraph=True, backend="eager")(x)
+    second = module(x)
+    module(nn.Linear(8, 8)(x)).sum().backward()
+    want = torch.from_numpy(posenc.table(module.spec, np.arange(3)))[None]
+    return {"row": road, "same": torch.equal(first, want) and torch.equal(second, want)}
+
+
 def prepare() -> None:
     """Import what each copy of the process would import; nothing of posenc runs."""
     import torch._dynamo.testing
+    import torch._export
 
     torch.set_num_threads(1)
 
@@ -575,9 +598,9 @@ def prepare() -> None:
 if __name__ == "__main__":
     import json
     import sys
-    import warnings
 
     warnings.simplefilter("ignore")
     prepare()
-    for name in sys.argv[1:] or ROWS:
-        print(json.dumps(measure(name)), flush=True)
+    for name in sys.argv[1:] or (*ROADS, *ROWS):
+        found = _forked(first_call, name) if name in ROADS else measure(name)
+        print(json.dumps(found), flush=True)

@@ -9,10 +9,7 @@ from __future__ import annotations
 
 import copy
 import io
-import os
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -728,46 +725,3 @@ def test_export(strict: bool) -> None:
         assert_same(whole, reference(y, RICH))
         assert_same(decoded, reference(y, offset=offset))
         assert_same(decoder.rich(y), reference(y, RICH))  # eager after export
-
-
-FIRST_CALLS = """
-import os, warnings
-import numpy as np
-warnings.simplefilter("error")
-warnings.filterwarnings("ignore", "`?torch.jit", DeprecationWarning)
-import torch, posenc
-import torch._dynamo, torch._export
-from posenc.torch import PositionTable
-
-def first_call(road):
-    module = PositionTable(posenc.Sinusoidal(8)).eval()
-    x = torch.zeros(1, 3, 8)
-    if road == "export":
-        first = torch.export.export(module, (x,), strict=True).module()(x)
-    else:
-        with torch.inference_mode():
-            first = torch.compile(module, fullgraph=True, backend="eager")(x)
-    second = module(x)
-    linear = torch.nn.Linear(8, 8)
-    module(linear(x)).sum().backward()
-    want = posenc.table(module.spec, np.arange(3))[None]
-    assert np.array_equal(first.detach().numpy(), want), (road, first)
-    assert np.array_equal(second.detach().numpy(), want), (road, second)
-
-for road in ("compile", "export"):  # each in a copy of this process, in which nothing ran
-    child = os.fork()
-    if not child:
-        first_call(road)
-        os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0, road
-"""
-
-
-@pytest.mark.costly
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks")
-def test_the_first_call_ever() -> None:
-    """Inside compile and inside export; caches of torch and posenc are cold in a new process."""
-    done = subprocess.run(
-        [sys.executable, "-c", FIRST_CALLS], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stderr
