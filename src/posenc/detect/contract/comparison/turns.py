@@ -58,17 +58,22 @@ def off_by(spec: RotarySpec, seen: PairTurns, wanted: np.ndarray) -> tuple[np.nd
     return off.max(axis=1), ~np.all(off <= allowed(spec, seen, np.abs(wanted)), axis=1)
 
 
-def same_turns(spec: RotarySpec, seen: PairTurns, candidate: RotarySpec | np.ndarray) -> bool:
-    """Whether what is seen, of unit size, is what another spec has, or these numbers are."""
+def same_turns(seen: PairTurns, candidate: RotarySpec | np.ndarray, room: np.ndarray) -> bool:
+    """Whether what is seen, of unit size, is what another spec has, or these numbers are.
+
+    The room is that of numbers; a spec has its own.
+    """
     values = candidate
     if isinstance(candidate, RotarySpec):
         try:
-            values, spec = unit_of(expected(candidate, seen)), candidate
+            values = unit_of(expected(candidate, seen))
         except PosencError:  # positions that it does not have
             return False
     if values.shape != seen.values.shape:  # type: ignore[union-attr]
         return False
-    return bool(np.all(np.abs(seen.values - values) <= allowed(spec, seen, 1.0)))
+    if isinstance(candidate, RotarySpec):
+        room = allowed(candidate, seen, 1.0)
+    return bool(np.all(np.abs(seen.values - values) <= room))
 
 
 def allowed(spec: RotarySpec, seen: PairTurns, size: Any) -> np.ndarray:
