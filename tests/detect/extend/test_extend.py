@@ -205,7 +205,7 @@ def test_a_sharper_softmax_counts_as_a_change(
     assert option.effect.distances == len(distances)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     base=st.floats(100, 1e7),
     trained=st.integers(64, 10**5),

@@ -25,7 +25,7 @@ from posenc._core.io.npy import npy_header
 from posenc._core.io.safetensors import safetensors_header
 
 QUIET = settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 X = np.arange(24, dtype=np.float32).reshape(4, 6)
 
