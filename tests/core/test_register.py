@@ -65,8 +65,7 @@ def run(folder: Path, *arguments: str) -> str:
 @pytest.mark.parametrize(
     "parts",
     [
-        ["names", "verbs"],
-        ["tools"],
+        ["names", "verbs", "tools"],
         pytest.param(
             ["modules", "pictures", "jax", "study"],
             marks=pytest.mark.slow("registry.py", "torch", "plot", "testing", "encodings/api.py"),

@@ -88,7 +88,10 @@ def test_words_of_certainty_stand_where_they_are_explained() -> None:
     found = set()
     for folder in ("detect", "testing", "cli"):
         for path in (SOURCE / folder).rglob("*.py"):
-            tree = ast.parse(path.read_text(encoding="utf-8"))
+            source = path.read_text(encoding="utf-8")
+            if not CERTAIN.search(source):
+                continue
+            tree = ast.parse(source)
             said = {
                 id(node.body[0].value)
                 for node in ast.walk(tree)

@@ -18,6 +18,7 @@ FREQUENCIES = 1 / 500000 ** (np.arange(64) / 64)
 WAVES = 2 * np.pi / FREQUENCIES
 SMOOTH = np.clip((8192 / WAVES - 1) / (4 - 1), 0, 1)
 SCALES = 1 / ((1 - SMOOTH) / 8 + SMOOTH)
+NULLS = 7 * "\0"
 Contents = Mapping[str, tuple[str, tuple[int, ...], np.ndarray | None]]
 
 
@@ -99,13 +100,12 @@ def _value(value: Any) -> bytes:
 
 
 def _vocabulary(tokens: int, merges: int) -> Iterator[tuple[str, bytes]]:
-    texts = [f"Ġtoken{i}" for i in range(tokens)]
-    for key, listed in (
-        ("tokens", texts),
-        ("merges", [f"Ġ t{i}" for i in range(merges)]),
-    ):
-        body = b"".join(map(_long, listed))
-        yield f"tokenizer.ggml.{key}", struct.pack("<IIQ", 9, 8, len(listed)) + body
+    for key, start, count in (("tokens", "Ġtoken", tokens), ("merges", "Ġ t", merges)):
+        # A text and the eight bytes of its length before it, of which the first is no other than 0.
+        least = len(start.encode())
+        texts = (f"{chr(least + len(str(i)))}{NULLS}{start}{i}" for i in range(count))
+        body = "".join(texts).encode()
+        yield f"tokenizer.ggml.{key}", struct.pack("<IIQ", 9, 8, count) + body
     yield "tokenizer.ggml.scores", struct.pack("<IIQ", 9, 6, tokens) + bytes(4 * tokens)
     yield "tokenizer.ggml.token_type", struct.pack("<IIQ", 9, 5, tokens) + bytes(4 * tokens)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -237,8 +238,7 @@ def _rows(place: tuple[Path, int, int], rows: np.ndarray, columns: int) -> None:
     path, begin, _ = place
     with path.open("r+b", buffering=0) as file:
         for i, row in enumerate(rows):
-            file.seek(begin + i * columns * rows.itemsize)
-            file.write(row.tobytes())
+            os.pwrite(file.fileno(), row.tobytes(), begin + i * columns * rows.itemsize)
 
 
 def _write(place: tuple[Path, int, int], values: np.ndarray, at: int) -> None:

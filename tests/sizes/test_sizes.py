@@ -11,7 +11,7 @@ import json
 import math
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,7 @@ def test_every_tensor_lies_where_its_header_says(made: Made) -> None:
     assert (read < HEADERS, memory < MEMORY) == (True, True)
 
 
-@each
+@of("llama-3.1-405b")
 def test_the_plan_of_a_conversion_reads_what_tells_the_pairing(made: Made) -> None:
     plan, read, memory = cost(lambda: posenc.convert(made.path, pairing="interleaved"))
     assert plan.pairing == ("half", "interleaved")
@@ -159,8 +159,21 @@ def test_weights_in_the_other_order_are_told(name: str, tmp_path: Path) -> None:
     assert (found.pairing, found.stated, found.claim) == ("unknown", "half", "interleaved")
 
 
+@pytest.fixture
+def few_open_files() -> Iterator[None]:
+    """Sixteen more files than are open: fewer than an index names."""
+    import resource
+
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    now = len(list(Path("/proc/self/fd").iterdir()))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (now + 16, limits[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+
+
 @each
-def test_identify_glances_at_matrices(made: Made) -> None:
+@pytest.mark.usefixtures("few_open_files")
+def test_identify_glances_at_matrices_and_keeps_no_file_open(made: Made) -> None:
     path = made.path / ("model.safetensors" if made.model.shards == 1 else "")
     found, read, memory = cost(lambda: posenc.identify(path))
     assert found.arrays == len(made.begins)
@@ -171,19 +184,6 @@ def test_identify_glances_at_matrices(made: Made) -> None:
     assert [f.spec for f in claimed] == [posenc.RoPE(24, pairing="half")] * len(ends)
     assert read < HEADERS + 2**21 * len(made.begins)
     assert memory < MEMORY
-
-
-def test_identify_keeps_no_file_of_an_index_open(tmp_path: Path) -> None:
-    import resource
-
-    source = make(tmp_path / "model", "llama-3.1-405b")
-    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    now = len(list(Path("/proc/self/fd").iterdir()))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (now + 16, limits[1]))
-    try:
-        assert posenc.identify(source.path).arrays == len(source.begins)
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 @each
@@ -223,14 +223,15 @@ DRAWN = ("identify", "explain")
     "command",
     [pytest.param(c, marks=() if c in DRAWN else pytest.mark.slow(*SUBJECTS)) for c in COMMANDS],
 )
-def test_a_command_on_405_billion(command: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("made", ["llama-3.1-405b"], indirect=True)
+def test_a_command_on_405_billion(command: str, made: Made) -> None:
     """The exit code and the words."""
-    source = make(tmp_path / "m", "llama-3.1-405b").path
+    name = made.path.name
     arguments = {
-        "convert": ["convert", "m", "--pairing", "interleaved", "--dry-run"],
-        "golden": ["golden", "m"],
-        "diff": ["diff", "m", "m"],
-    }.get(command, [command, "m"])
+        "convert": ["convert", name, "--pairing", "interleaved", "--dry-run"],
+        "golden": ["golden", name],
+        "diff": ["diff", name, name],
+    }.get(command, [command, name])
     words = {
         "identify": "0 of 1137 arrays",
         "pairing": "half",
@@ -241,7 +242,7 @@ def test_a_command_on_405_billion(command: str, tmp_path: Path) -> None:
     }
     done = subprocess.run(
         [sys.executable, "-m", "posenc.cli", *arguments],
-        cwd=source.parent, capture_output=True, text=True, check=False, timeout=120,
+        cwd=made.path.parent, capture_output=True, text=True, check=False, timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert words[command] in done.stdout

@@ -89,7 +89,7 @@ LONGROPE = model(
 )  # fmt: skip
 LONGROPE_FACTOR = float(np.sqrt(1 + np.log(131072 / 4096) / np.log(4096)))
 GEMMA = model(
-    "gemma3_text", 256, 32768, rope_theta=1e6, rope_local_base_freq=1e4, sliding_window=512,
+    "gemma3_text", 128, 32768, rope_theta=1e6, rope_local_base_freq=1e4, sliding_window=512,
     sliding_window_pattern=6, rope_scaling={"rope_type": "linear", "factor": 8.0},
 )  # fmt: skip
 OLMO = model(
@@ -128,7 +128,7 @@ def dynamic(_: str, length: int) -> np.ndarray:
 
 
 def gemma(layer: str, _: int, *, scaled: str = "full", local: float = 1e4) -> np.ndarray:
-    f = ladder(256, 1e6 if layer.startswith("full") else local)
+    f = ladder(128, 1e6 if layer.startswith("full") else local)
     return linear(f, 8.0) if layer.startswith(scaled) else f
 
 

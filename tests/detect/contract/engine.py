@@ -124,8 +124,9 @@ class Engine:
         n = cos.shape[-1]
         begin = 0 if self.part == "leading" else x.shape[-1] - 2 * n
         y = np.array(x, dtype=np.float64)
-        first = begin + (np.arange(n) if self.order == "half" else 2 * np.arange(n))
-        second = first + (n if self.order == "half" else 1)
+        first, second = slice(begin, begin + n), slice(begin + n, begin + 2 * n)
+        if self.order != "half":
+            first, second = (slice(begin + k, begin + 2 * n, 2) for k in (0, 1))
         y[..., first] = x[..., first] * cos - x[..., second] * sin
         y[..., second] = x[..., second] * cos + x[..., first] * sin
         return y

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,22 @@ from posenc._core.spec.example import small
 from posenc.detect.contract.comparison.fields import variants
 from tests.detect.configs import GEMMA_3, PLAIN, VERSION_4
 from tests.detect.contract.bugs import BUGS, TABLES, Bug
+from tests.detect.contract.engine import Engine, ladder
 from tests.golden.make_vllm import CONFIGS as VLLM
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 
 
+@functools.cache
+def found_in(name: str) -> Any:
+    """What `diff` says of a config and the implementation with the bug."""
+    bug: Bug = BUGS[name]
+    return posenc.diff(bug.config, bug.engine())
+
+
 @pytest.mark.parametrize("name", BUGS)
 def test_a_bug_is_named_by_its_field(name: str) -> None:
-    bug: Bug = BUGS[name]
-    found = posenc.diff(bug.config, bug.engine())
+    bug, found = BUGS[name], found_in(name)
     assert found.verdict == "differs", found.lines()
     first = found.differences[0]
     assert (first.field, bug.where in first.where) == (bug.field, True), found.lines()
@@ -35,7 +43,7 @@ def test_a_bug_is_named_by_its_field(name: str) -> None:
 @pytest.mark.parametrize("name", ["half for interleaved", "YaRN in sliding layers"])
 def test_the_other_way_round_it_is_the_same_difference(name: str) -> None:
     bug = BUGS[name]
-    first = posenc.diff(bug.config, bug.engine()).differences[0]
+    first = found_in(name).differences[0]
     back = posenc.diff(bug.engine(), bug.config).differences[0]
     assert (back.field, back.a, back.b) == (first.field, first.b, first.a)
 
@@ -80,6 +88,23 @@ def test_what_is_written_otherwise_and_computes_the_same_is_no_difference() -> N
     yarn = posenc.RoPE(64, pairing="half", scaling=posenc.scaling.YaRN(4, original_length=4096))
     stated = yarn.replace(magnitude=posenc.RotaryMagnitude(attention_factor=yarn.attention_factor))
     assert posenc.diff(yarn, stated).verdict == "nothing differs"
+
+
+def test_channels_in_blocks_are_those_of_the_spec() -> None:
+    spec = posenc.RoPE(64, pairing=posenc.Pairing("half", blocks=(16, 16)))
+
+    def rotate(x: np.ndarray, positions: np.ndarray) -> Any:
+        return posenc.rotate(spec, x, positions=positions)
+
+    found = posenc.diff(spec, type("Side", (), {"rotate": staticmethod(rotate)})())
+    assert found.verdict == "nothing differs", found.lines()
+
+
+def test_a_scaling_that_is_left_out_takes_its_factor_along() -> None:
+    scaling = posenc.scaling.YaRN(4, original_length=4096)
+    yarn = posenc.RoPE(64, pairing="half", scaling=scaling)
+    found = posenc.diff(yarn, Engine(ladder(64)))
+    assert [row.field for row in found.differences] == ["scaling"], found.lines()
 
 
 @pytest.mark.parametrize("name", registry.SPECS)

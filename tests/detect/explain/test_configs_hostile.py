@@ -196,7 +196,7 @@ def test_words_that_say_nothing_are_not_warned_of() -> None:
 ANYTHING: tuple[Any, ...] = (
     *(0, 1, 2, -1, -7, 3, 8, 12, 64, 10**6, 2**31, 2**63, 10**30, 10**400, -(10**400)),
     *(1e308, 1.5, -0.0, True, False, None, "", "x", "yarn", "c2p|p2c", "9" * 5000),
-    *([], [0], [1, 2], [2, 2, 6, 2], [10**400], ["a"], [None], [[1]], [1] * 5000),
+    *([], [0], [1, 2], [2, 2, 6, 2], [10**400], ["a"], [None], [[1]], [1] * 1000),
     *({}, {"a": 1}, {"rope_type": [1]}, {"rope_type": "yarn", "factor": 10**400}),
     {"full_attention": {"rope_theta": 1e4}},
     {"rope_type": "linear", "factor": 1e308},

@@ -8,6 +8,7 @@ config that stands in one. Keys of other matters are left out, of both.
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -242,13 +243,37 @@ def of_case(arch: str, more: dict[str, Any]) -> dict[str, Any]:
     return keys
 
 
+def packed(arch: str, keys: dict[str, Any]) -> bytes:
+    """A header of keys alone, of which the rows above have those of the reference writer."""
+
+    def text(value: str) -> bytes:
+        return struct.pack("<Q", len(value)) + value.encode()
+
+    def of(value: Any) -> tuple[int, bytes]:
+        if isinstance(value, list):
+            kinds, items = zip(*map(of, value), strict=True)
+            assert len({*kinds}) == 1
+            return 9, struct.pack("<IQ", kinds[0], len(items)) + b"".join(items)
+        if isinstance(value, str):
+            return 8, text(value)
+        code = {bool: "?", int: "I", float: "f"}[type(value)]
+        return {"?": 7, "I": 4, "f": 6}[code], struct.pack(f"<{code}", value)
+
+    pairs = [("general.architecture", arch), *((f"{arch}.{k}", v) for k, v in keys.items())]
+    body = b"".join(
+        text(key) + struct.pack("<I", kind) + data for key, v in pairs for kind, data in [of(v)]
+    )
+    return b"GGUF" + struct.pack("<IQQ", 3, 0, len(pairs)) + body
+
+
 @pytest.mark.parametrize("arch", ROTARY)
 def test_rules_are_llama_cpps(arch: str, tmp_path: Path) -> None:
     """Each rule against the loops, with keys that rules of some architectures choose by."""
     seen = set()
     for name, more in CASES.items():
         keys = of_case(arch, more)
-        plan = planned({"architecture": arch, "keys": keys}, tmp_path)
+        (tmp_path / "a.gguf").write_bytes(packed(arch, keys))
+        plan = posenc.from_gguf(tmp_path / "a.gguf", on_error="report")
         assert not plan.errors, (name, plan.errors)
         for layer, call in enumerate(ggml.ropes(arch, keys, {}, False)):
             entry = main(plan, layer)

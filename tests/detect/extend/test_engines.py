@@ -30,6 +30,13 @@ TABLE: dict[str, Any] = json.loads((CONFIGS / "engines.json").read_text(encoding
 SERVERS = {"vLLM", "SGLang"}
 
 
+@pytest.fixture(autouse=True)
+def few_distances(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores are compared at few distances: lines do not depend on them."""
+    monkeypatch.setattr("posenc.detect.extend.rules.EVERY", 64)
+    monkeypatch.setattr("posenc.detect.extend.rules.MORE", 64)
+
+
 def of(model_type: str, **more: Any) -> dict[str, Any]:
     return {"model_type": model_type, **SIZES, **more}
 

@@ -97,6 +97,18 @@ CONFIGS: dict[str, dict[str, Any]] = {
 }
 
 
+# Tests of the numbers themselves look at every distance that a user's call does.
+NUMBERS = ("test_numbers_are", "test_a_sharper_softmax", "test_the_command")
+
+
+@pytest.fixture(autouse=True)
+def few_distances(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scores are compared at few distances, but where that is the subject."""
+    if not request.node.name.startswith(NUMBERS):
+        monkeypatch.setattr("posenc.detect.extend.rules.EVERY", 64)
+        monkeypatch.setattr("posenc.detect.extend.rules.MORE", 64)
+
+
 def found_for(name: str, times: int = 4) -> Extension:
     return extend_context(CONFIGS[name], factor=times)
 
@@ -193,7 +205,7 @@ def test_a_sharper_softmax_counts_as_a_change(
     assert option.effect.distances == len(distances)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     base=st.floats(100, 1e7),
     trained=st.integers(64, 10**5),

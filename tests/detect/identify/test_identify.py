@@ -17,6 +17,8 @@ from posenc import Arrangement, Ladder, Magnitude
 from posenc.cli import app
 from posenc.detect.identify.fits.placement import Placement
 from posenc.detect.identify.fits.table import fit_table
+from posenc.detect.identify.identify import in_memory
+from posenc.detect.identify.verdicts.table import judge_table
 
 DTYPES = detective.DTYPES
 
@@ -183,6 +185,18 @@ def test_more_rows_than_are_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.costly
 def test_no_claim_about_what_is_no_table() -> None:
+    # Each kind in one dtype, dealt out so that all of them occur.
+    kinds = set()
+    for number, (kind, table) in enumerate(detective.non_tables(np.random.default_rng(3))):
+        numbers = detective.rounded(table, DTYPES[number % 3])
+        found = judge_table(in_memory("array", numbers), named=False)
+        assert found is None or found.verdict != "claimed", (kind, numbers.dtype)
+        kinds.add(kind)
+    assert len(kinds) >= 12
+
+
+@pytest.mark.slow("detect/identify")
+def test_no_claim_about_what_is_no_table_in_any_dtype() -> None:
     counts = detective.count_claims(np.random.default_rng(3), 12)
     assert all(outcomes["claimed"] == 0 for outcomes in counts.values()), counts
 
@@ -249,12 +263,12 @@ def test_bands_of_coordinates(ladder: Any, bands: int, raw: Any, blocks: Any) ->
             blocks=blocks,
             arrangement=posenc.Arrangement(rule=rule, axes=("h", "w")),
         )
-        where = posenc.positions.grid({"h": 20, "w": 30}, normalise="centred", ends="points")
+        where = posenc.positions.grid({"h": 12, "w": 18}, normalise="centred", ends="points")
         made = posenc.table(spec, where)
         found = only(made)
         assert found.verdict == "claimed"
         assert found.placement.words() == (
-            "a grid of 20 x 30 coordinates: h from -1 to 1, w from -1 to 1"
+            "a grid of 12 x 18 coordinates: h from -1 to 1, w from -1 to 1"
         )
         assert np.abs(found.rebuild() - made).max() < 4e-6
 

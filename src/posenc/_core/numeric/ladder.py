@@ -203,9 +203,10 @@ class Ladder(Value):
                 return (first,)
             caller = f"Ladder: denominator {self.denominator!r} for {count} pairs"
             raise bad_spec(caller, "a divisor other than 0", 0, "Use more pairs.")
-        ratio = (-base.ln() / divisor).exp()
+        log = -base.ln()
+        ratio = (log / divisor).exp()
         # One exact-looking product per rung: at 50 digits a thousand of them cost three digits.
-        rung = first * (-base.ln() * start / divisor).exp()
+        rung = first * (log * start / divisor).exp()
         rungs = []
         for _ in range(count):
             rungs.append(rung)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -183,7 +183,7 @@ def _of_rotation(
     asked += [first] if again is None else [first, again]
     if again is None or np.abs(again.outputs[0] - y).max() > 0:
         notes.append("the first call, made once more, gives something else")
-    fit, result = _best([(f, agreement(f, measurement, asked, unit)) for f in options])
+    fit, result = _best((f, agreement(f, measurement, asked, unit)) for f in options)
     return Inferred(
         fit.spec,
         params=fit.params,
@@ -196,12 +196,14 @@ def _of_rotation(
     )
 
 
-def _best(options: list[tuple[RotationFit, Agreement]]) -> tuple[RotationFit, Agreement]:
+def _best(options: Iterable[tuple[RotationFit, Agreement]]) -> tuple[RotationFit, Agreement]:
     """The first encoding that agrees with all calls, or the one that does farthest."""
+    looked = []
     for fit, result in options:
         if result.difference <= result.tolerance:
             return fit, result
-    return max(options, key=lambda option: option[1].reach.position or 0)
+        looked.append((fit, result))
+    return max(looked, key=lambda option: option[1].reach.position or 0)
 
 
 def _ladder(axes: int, last: int, *, counted: bool) -> np.ndarray:

@@ -151,15 +151,21 @@ class _Cursor:
     def skip_texts(self, count: int) -> None:
         """Step over texts, of which vocabularies have hundreds of thousands."""
         unpack = struct.Struct("<Q").unpack_from
+        piece, at = self.piece, self.at
         for _ in range(count):
-            if self.at + 8 > len(self.piece):
+            if at + 8 > len(piece):
+                self.at = at
                 self.load(8)
-            (length,) = unpack(self.piece, self.at)
-            self.at += 8
-            if self.at + length <= len(self.piece):
-                self.at += length
+                piece, at = self.piece, self.at
+            (length,) = unpack(piece, at)
+            at += 8
+            if at + length <= len(piece):
+                at += length
             else:
+                self.at = at
                 self.skip(length)
+                piece, at = self.piece, self.at
+        self.at = at
 
 
 def read_header(path: Path) -> Header:

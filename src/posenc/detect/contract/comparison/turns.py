@@ -58,17 +58,22 @@ def off_by(spec: RotarySpec, seen: PairTurns, wanted: np.ndarray) -> tuple[np.nd
     return off.max(axis=1), ~np.all(off <= allowed(spec, seen, np.abs(wanted)), axis=1)
 
 
-def same_turns(spec: RotarySpec, seen: PairTurns, candidate: RotarySpec | np.ndarray) -> bool:
-    """Whether what is seen, of unit size, is what another spec has, or these numbers are."""
+def same_turns(seen: PairTurns, candidate: RotarySpec | np.ndarray, room: np.ndarray) -> bool:
+    """Whether what is seen, of unit size, is what another spec has, or these numbers are.
+
+    The room is that of numbers; a spec has its own.
+    """
     values = candidate
     if isinstance(candidate, RotarySpec):
         try:
-            values, spec = unit_of(expected(candidate, seen)), candidate
+            values = unit_of(expected(candidate, seen))
         except PosencError:  # positions that it does not have
             return False
     if values.shape != seen.values.shape:  # type: ignore[union-attr]
         return False
-    return bool(np.all(np.abs(seen.values - values) <= allowed(spec, seen, 1.0)))
+    if isinstance(candidate, RotarySpec):
+        room = allowed(candidate, seen, 1.0)
+    return bool(np.all(np.abs(seen.values - values) <= room))
 
 
 def allowed(spec: RotarySpec, seen: PairTurns, size: Any) -> np.ndarray:
@@ -143,11 +148,11 @@ def _fit(spec: RotarySpec, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np
     if spec.dim > width:
         return np.full((x.shape[1], spec.pairs), np.nan + 0j), np.full(x.shape[:2], math.inf)
     begin = 0 if channels.part == "leading" else width - spec.dim
-    first, second = begin + np.array(channels.channels(spec.dim)).T
+    first, second = map(_columns, begin + np.array(channels.channels(spec.dim)).T)
     into, and_into = first, second
     if channels.output == "half":
-        into = begin + np.arange(spec.pairs)
-        and_into = into + spec.pairs
+        into = slice(begin, begin + spec.pairs)
+        and_into = slice(begin + spec.pairs, begin + 2 * spec.pairs)
     a, b, u, v = x[..., first], x[..., second], y[..., into], y[..., and_into]
     size = a * a + b * b
     pair = np.array([(a * u + b * v) / size, (a * v - b * u) / size])
@@ -157,6 +162,14 @@ def _fit(spec: RotarySpec, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np
     left = np.abs(y - candidate).max(axis=-1) / np.abs(x).max(axis=-1)
     sign = 1 if channels.direction == "forward" else -1
     return c + 1j * sign * s, np.where(np.isfinite(left), left, math.inf)
+
+
+def _columns(channels: np.ndarray) -> slice | np.ndarray:
+    """Channels as a slice where they are evenly spaced: a view of them costs nothing."""
+    begin, end = int(channels[0]), int(channels[-1])
+    step = max(1, (end - begin) // max(1, len(channels) - 1))
+    even = np.array_equal(channels, begin + step * np.arange(len(channels)))
+    return slice(begin, end + 1, step) if even else channels
 
 
 def unit_of(values: np.ndarray) -> np.ndarray:

@@ -74,7 +74,9 @@ def why(
         if wrong.any():
             names, explained = _named(spec, turned, wrong, others)
             fresh.append(Difference(*names, *turns.begins(off, seen.first)))
-        factor = _factor(explained or spec, seen, turns.expected(explained or spec, seen))
+        if explained is not None and explained is not spec:
+            wanted = turns.expected(explained, seen)
+        factor = _factor(explained or spec, seen, wanted)
         fresh += [] if factor is None else [factor]
         fresh = fresh or [Difference("dtype", f"{seen.dtype} or better", "rounded further", *size)]
         rows += [row for row in fresh if row.field not in {earlier.field for earlier in rows}]
@@ -132,8 +134,9 @@ def _named(
     chosen = np.isin(seen.first, NEAR) | (np.cumsum(wrong) <= 8) & wrong
     chosen[[0, -1]] = True
     some = seen.rows(chosen)
+    room = turns.allowed(spec, some, 1.0)
     for field, ours, theirs, candidate in _candidates(spec, some, others):
-        if candidate is not None and turns.same_turns(spec, some, candidate):
+        if candidate is not None and turns.same_turns(some, candidate, room):
             return (field, ours, theirs), candidate if isinstance(candidate, RotarySpec) else None
     if received := _counted(spec, seen.rows(wrong)):
         return ("positions", "position p", received), None
@@ -207,7 +210,8 @@ def _position(
         if off.min() < least:
             best, least = int(places[off.argmin()]), float(off.min())
     there = seen._replace(positions=np.array([best]), values=row[None])
-    return best if turns.same_turns(spec, there, np.exp(1j * best * frequencies)[None]) else None
+    room = turns.allowed(spec, there, 1.0)
+    return best if turns.same_turns(there, np.exp(1j * best * frequencies)[None], room) else None
 
 
 # --- frequencies that no field gives, but code had ------------------------------------------------
