@@ -82,8 +82,9 @@ class Site:
 
     def leave(self) -> None:
         """Empty the page, with which other tests go on."""
-        self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
-        self.page.goto("about:blank")
+        if self.page.url != "about:blank":
+            self.page.evaluate("localStorage.clear(); sessionStorage.clear()")
+            self.page.goto("about:blank")
         for event, listener in self.told.items():
             self.page.remove_listener(event, listener)
 

@@ -82,17 +82,15 @@ def test_pages_in_elements_of_another_are_on_their_own(site: Site) -> None:
 
 
 def test_a_server_that_is_gone_and_comes_back(open_shared: Callable[..., Site]) -> None:
-    with command() as (process, address):
+    with slow(0) as (_, address):
         site = open_shared(address)
         site.open("v=table&p=40")
-        page = site.page
-        process.kill()
-        process.wait()
-        page.keyboard.press("ArrowDown")
-        banner = page.locator("#banner")
-        expect(banner).to_be_visible()
-        assert "stopped" in banner.inner_text()
-        assert page.locator("canvas.tile").first.is_visible(), "the last picture stays"
+    page = site.page
+    page.keyboard.press("ArrowDown")
+    banner = page.locator("#banner")
+    expect(banner).to_be_visible()
+    assert "stopped" in banner.inner_text()
+    assert page.locator("canvas.tile").first.is_visible(), "the last picture stays"
     port = str(urlsplit(address).port)
     with command("--port", port):
         expect(banner).to_be_hidden(timeout=8000)

@@ -16,24 +16,30 @@ from tests.browser.conftest import Site
 
 VIEWS = ("attention", "table", "waves", "sentence", "distance", "rotate", "bias", "stretch")
 VIEWS += ("spectrum", "layers")
+SIDES = ("width", "height")
+
+
+def pixels(picture: bytes) -> np.ndarray:
+    """A screenshot as (rows, columns, 3)."""
+    from PIL import Image
+
+    return np.asarray(Image.open(io.BytesIO(picture)).convert("RGB"))
 
 
 def screen(page: Any, selector: str = "#panels") -> np.ndarray:
     """What is on the screen in an element, as (rows, columns, 3)."""
-    from PIL import Image
-
-    picture = page.locator(selector).screenshot(animations="disabled")
-    return np.asarray(Image.open(io.BytesIO(picture)).convert("RGB"))
+    return pixels(page.locator(selector).screenshot(animations="disabled"))
 
 
-def findings(page: Any) -> list[str]:
-    """What axe-core has against a page."""
+def findings(page: Any, part: str | None = None) -> list[str]:
+    """What axe-core has against a page, or against the elements of a selector in it."""
     from axe_playwright_python.sync_playwright import Axe
 
     axe = Axe()
     if page.evaluate("'axe' in window"):
         axe.axe_script = ""  # the document has it
-    report = axe.run(page).response
+    assert part is None or page.locator(part).count(), part
+    report = axe.run(page, part).response
     return [
         f"{rule['id']} ({rule['impact']}): {node['target']} {node.get('failureSummary', '')}"
         for rule in report["violations"]
@@ -51,14 +57,18 @@ def test_views_paint_and_can_be_read(
     wrong: dict[str, list[str]] = {}
     for view in VIEWS:
         site.open(f"v={view}")
-        site.page.screenshot(path=pictures / f"{view}-{theme}.png", full_page=True)
-        wrong[view] = [*faults(site.page, view), *findings(site.page)]
+        file = pictures / f"{view}-{theme}.png"
+        whole = site.page.screenshot(path=file, full_page=True, animations="disabled")
+        box = site.page.locator("#panels").bounding_box()
+        (left, top), (wide, high) = ((int(box[a]), int(box[b])) for a, b in ("xy", SIDES))
+        panels = pixels(whole)[top : top + high, left : left + wide]
+        wrong[view] = [*faults(site.page, view, panels), *findings(site.page)]
     assert not any(wrong.values()), wrong
 
 
-def faults(page: Any, view: str) -> list[str]:
-    """What is wrong with a view that has been drawn."""
-    shown = screen(page).reshape(-1, 3) @ np.array([1 << 16, 1 << 8, 1])  # a number for a colour
+def faults(page: Any, view: str, panels: np.ndarray) -> list[str]:
+    """What is wrong with a view whose panels have been drawn."""
+    shown = panels.reshape(-1, 3) @ np.array([1 << 16, 1 << 8, 1])  # a number for a colour
     colours, counts = np.unique(shown, return_counts=True)
     right = {
         "its tab is chosen": page.locator(f"#tab-{view}").get_attribute("aria-selected") == "true",
@@ -109,8 +119,6 @@ def test_each_pixel_of_the_heatmap_is_that_of_the_frame(
     state: str,
     scale: int,
 ) -> None:
-    from PIL import Image
-
     site = open_shared(server) if scale == 1 else open_site(server, device_scale_factor=scale)
     site.open(f"v=table&{state}")
     page = site.page
@@ -129,7 +137,7 @@ def test_each_pixel_of_the_heatmap_is_that_of_the_frame(
         for value in (box["x"], box["y"], box["x"] + box["width"], box["y"] + box["height"])
     )
     assert {left % 1, top % 1, right % 1, bottom % 1} == {0}, "on the grid of device pixels"
-    glass = np.asarray(Image.open(io.BytesIO(page.screenshot())).convert("RGB"))
+    glass = pixels(page.screenshot())
     np.testing.assert_array_equal(glass[int(top) : int(bottom), int(left) : int(right)], drawn)
 
 
@@ -148,8 +156,10 @@ def test_from_phones_to_walls(
         site.open(f"v={view}")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), view
         assert page.locator("#panels").bounding_box()["width"] <= size[0]
-        if name != "wall" or view == "table":
+        if view in ("table", "stretch") and name != "wall":
             page.screenshot(path=pictures / f"{view}-{name}.png", full_page=True)
+        if name == "phone":
+            without_width(site, size)
     if name == "phone":
         assert not page.locator("#control-enc").is_visible()
         page.locator("#settings-toggle").click()
@@ -158,14 +168,13 @@ def test_from_phones_to_walls(
         assert findings(page) == []
 
 
-def test_a_window_without_width(site: Site) -> None:
-    # So is the room of the panels before the style sheet is there.
+def without_width(site: Site, size: tuple[int, int]) -> None:
+    """Turn a window whose panels have no room, as before the style sheet is there; and back."""
     page = site.page
-    for view in VIEWS:
-        site.open(f"v={view}")
-        page.evaluate("document.querySelector('#panels').style.display = 'none'")
-        page.set_viewport_size({"width": 900, "height": 700})
-        site.settle()
-        page.evaluate("document.querySelector('#panels').style.display = ''")
-        page.set_viewport_size({"width": 1000, "height": 700})
-        site.settle()
+    wide, high = size
+    page.evaluate("document.querySelector('#panels').style.display = 'none'")
+    page.set_viewport_size({"width": wide - 20, "height": high})
+    site.settle()
+    page.evaluate("document.querySelector('#panels').style.display = ''")
+    page.set_viewport_size({"width": wide, "height": high})
+    site.settle()

@@ -188,7 +188,7 @@ def swept(tmp_path: Path, config: dict, views) -> None:
 
 
 def test_published_configs_have_a_picture(tmp_path):
-    for config in configs(2):
+    for config in configs(3):
         swept(tmp_path, config, lambda _: ("layers",))
 
 

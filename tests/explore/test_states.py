@@ -328,7 +328,7 @@ def preset_views(parts):
 
 
 @pytest.mark.parametrize(
-    "parts", [4, pytest.param(1, marks=pytest.mark.slow("explore", "plot", "presets"))]
+    "parts", [8, pytest.param(1, marks=pytest.mark.slow("explore", "plot", "presets"))]
 )
 @pytest.mark.parametrize("view", SHAPES)
 @pytest.mark.costly

@@ -59,6 +59,8 @@ def asked(name: str, spec: Any) -> dict[str, Any]:
         found["grid"] = (2,) * axes
     if name in ("table", "waves", "similarity", "bias"):
         found["positions"] = 5 if axes == 1 else 2**axes
+    if name == "offset":
+        found["offsets"] = 20
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,14 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.detect.locate import Fit, Interval, Location, locate, read_value
-from posenc.encodings.table.column_phases import columns_of, inner, phases_of, sinusoids
+from posenc.encodings.table.column_phases import (
+    ColumnFunctions,
+    columns_of,
+    inner,
+    phases_of,
+    sinusoids,
+)
+from posenc.plot.column_waves import ColumnWaves
 from posenc.plot.columns import Params, source
 from posenc.plot.export import Table
 from posenc.plot.rows import pictures_of, refuse
@@ -84,7 +91,7 @@ def _candidates(fit: Fit, read: Mapping[int, Interval]) -> CandidatePositions:
         todo = "Give all but one of the coordinates a value of their own."
         received = f"positions of several axes, such as {positions[0]}"
         raise ArgumentError(mismatch("plot find", "positions on one line", received, todo))
-    errors = np.array([_errors(fit, int(p), read) for p in positions]).reshape(-1, 2)
+    errors = np.array(list(_errors(fit, positions, read))).reshape(-1, 2)
     return CandidatePositions(
         ", ".join(fit.convention) or "as stated",
         tuple(int(p) for p in positions),
@@ -97,16 +104,33 @@ def _candidates(fit: Fit, read: Mapping[int, Interval]) -> CandidatePositions:
     )
 
 
-def _errors(fit: Fit, position: int, read: Mapping[int, Interval]) -> tuple[float, float]:
-    """How far a real place may lie from a position while every value keeps its digits.
-
-    The wave near the position is inverted: arcsine of the ends of the interval over the frequency.
-    """
+def _errors(
+    fit: Fit, positions: Iterable[Any], read: Mapping[int, Interval]
+) -> Iterator[tuple[float, float]]:
+    """How far a real place may lie from each position while every value keeps its digits."""
     spec = inner(fit.spec)
     waves = source(spec).waves if read and sinusoids(spec) else None
     if waves is None:
-        return 0.0, 0.0
-    columns, frequencies = columns_of(spec), phases_of(spec).frequencies()
+        yield from ((0.0, 0.0) for _ in positions)
+        return
+    known = waves, columns_of(spec), phases_of(spec).frequencies()
+    for position in positions:
+        yield _error(fit, int(position), read, *known)
+
+
+def _error(
+    fit: Fit,
+    position: int,
+    read: Mapping[int, Interval],
+    waves: ColumnWaves,
+    columns: ColumnFunctions,
+    frequencies: Any,
+) -> tuple[float, float]:
+    """That of a position: the wave near it is inverted.
+
+    Arcsine of the ends of the interval over the frequency.
+    """
+    spec = inner(fit.spec)
     below, above = math.inf, math.inf
     scale = spec.magnitude.table(spec.dim) if hasattr(spec, "magnitude") else 1.0
     cut = any("cut" in words for words in fit.convention)
