@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,11 @@ import numpy as np
 import pytest
 
 from tests.drawing import drawn, kind
+
+
+@functools.cache
+def _library(module: str) -> Any:
+    return pytest.importorskip(module, reason=f"{module} is not installed")
 
 
 @dataclass(frozen=True)
@@ -23,7 +29,11 @@ class Backend:
 
     def xp(self) -> Any:
         """The library, or a skip when it is not installed."""
-        return pytest.importorskip(self.module, reason=f"{self.module} is not installed")
+        return _library(self.module)
+
+    def whole(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """The call; on JAX under `jit`, which costs a tenth of compiling operation by operation."""
+        return importlib.import_module("jax").jit(call) if self.name == "jax" else call
 
     def asarray(self, values: Any, dtype: str | None = None) -> Any:
         """An array of this library with the given values."""

@@ -1,6 +1,8 @@
 # ruff: noqa: E402 - torch may be absent, and is asked for first
 """What Inductor's C++ computes, beside eager code: tables in one function.
 
+Tests of numbers hold eager code to its bounds, and the bits here are those of eager code.
+
 Its compiler takes seconds for each function, so it is slow tests that compile each module alone.
 """
 
@@ -10,10 +12,14 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
+import numpy as np
 from torch import Tensor
 
+import posenc
 from posenc import Arrangement, Init, Ladder, Learned, Magnitude, Sinusoidal
 from posenc.torch import PositionTable
+from tests.numeric.test_phase import COMPILED, sample_positions
+from tests.numeric.test_real import PLAIN, swept
 
 # Inductor asks for `torch.jit`, which torch itself deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:`?torch.jit:DeprecationWarning")
@@ -37,28 +43,38 @@ def bits(got: Tensor, want: Tensor) -> None:
 
 @pytest.mark.costly
 def test_tables_in_one_function() -> None:
-    """Any length, near and far offsets, and lookups beyond a learned table, which are NaN."""
+    """Any length, far positions, real ones, and lookups beyond a learned table, which are NaN."""
     import torch._inductor.config as inductor
 
     torch._dynamo.reset()
     table, learned = PositionTable(TABLE).eval(), PositionTable(LEARNED).eval()
 
-    def model(x: Tensor, where: Tensor, offset: int) -> tuple[Tensor, ...]:
-        return table(x, offset=offset), learned(x, positions=where), learned(x)
+    def model(
+        x: Tensor, where: Tensor, offset: int, far: Tensor, real: Tensor
+    ) -> tuple[Tensor, ...]:
+        added = table(x, offset=offset), learned(x, positions=where), learned(x)
+        return *added, posenc.table(COMPILED, far), posenc.table(PLAIN, real)
 
     # One frame for all lengths and offsets.
     compiled = torch.compile(model, fullgraph=True, dynamic=True)
     generator = torch.Generator().manual_seed(2)
+    real = torch.tensor(swept(np.float64))
     for length, offset in ((1030, 2**31 - 515), (1029, 2**40), (130, 4), (130, -77)):
+        far = torch.tensor(sample_positions(64) * (length // 65)) + torch.arange(
+            17 * (length // 65)
+        )
         x = torch.randn(2, length, 8, generator=generator)
         where = torch.arange(length) % 13 - 1
         where[2:5] = torch.tensor(OUTSIDE)
         inside = (where >= -1) & (where < 12)
         # A pool of processes starts slowly.
         with torch.no_grad(), inductor.patch(compile_threads=1):
-            added, looked_up, counted = compiled(x, where, offset)
+            added, looked_up, counted, turned, waves = compiled(x, where, offset, far, real)
             bits(added, table(x, offset=offset))
             bits(looked_up[:, inside], learned(x[:, inside], positions=where[inside]))
             assert looked_up[:, ~inside].isnan().all()
             bits(counted[:, :12], learned(x[:, :12]))
+            bits(turned, posenc.table(COMPILED, far))
+            bits(turned, torch.from_numpy(posenc.table(COMPILED, far.numpy())))
+            bits(waves, posenc.table(PLAIN, real))
             assert counted[:, 12:].isnan().all()

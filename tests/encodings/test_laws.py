@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -236,18 +238,25 @@ def test_positions_broadcast_to_the_tokens(backend: Backend) -> None:
     x = rng.normal(size=(2, 3, 5, 8)).astype(np.float32)  # batch, heads, seq, dim
     per_row = rng.integers(-(2**31), 2**31 - 1, size=(2, 5))
     rows = posenc.table(spec, per_row)
-    got = posenc.add(spec, backend.asarray(x), positions=backend.asarray(per_row))
-    assert_close(backend.numpy(got), x + rows[:, None], 5e-7)
-    swapped = backend.asarray(x.transpose(0, 2, 1, 3).copy())  # batch, seq, heads, dim
-    got = posenc.add(spec, swapped, positions=backend.asarray(per_row), seq_dim=-3)
-    assert_close(backend.numpy(got), x.transpose(0, 2, 1, 3) + rows[:, :, None], 5e-7)
+    swapped = x.transpose(0, 2, 1, 3).copy()  # batch, seq, heads, dim
     full = rng.integers(-1000, 1000, size=(2, 3, 5))
-    got = posenc.add(spec, backend.asarray(x), positions=backend.asarray(full))
-    assert_close(backend.numpy(got), x + posenc.table(spec, full), 5e-7)
-    offsets = backend.asarray(np.array([3, 1000]))
-    got = posenc.add(spec, backend.asarray(x), offset=offsets)
-    rows = posenc.table(spec, np.array([[3], [1000]]) + np.arange(5))
-    assert_close(backend.numpy(got), x + rows[:, None], 5e-7)
+    offsets = np.array([3, 1000])
+
+    def sums(x: Any, swapped: Any, per_row: Any, full: Any, offsets: Any) -> tuple[Any, ...]:
+        return (
+            posenc.add(spec, x, positions=per_row),
+            posenc.add(spec, swapped, positions=per_row, seq_dim=-3),
+            posenc.add(spec, x, positions=full),
+            posenc.add(spec, x, offset=offsets),
+        )
+
+    given_arrays = map(backend.asarray, (x, swapped, per_row, full, offsets))
+    got = [backend.numpy(y) for y in backend.whole(sums)(*given_arrays)]
+    assert_close(got[0], x + rows[:, None], 5e-7)
+    assert_close(got[1], swapped + rows[:, :, None], 5e-7)
+    assert_close(got[2], x + posenc.table(spec, full), 5e-7)
+    rows = posenc.table(spec, offsets[:, None] + np.arange(5))
+    assert_close(got[3], x + rows[:, None], 5e-7)
 
 
 def test_batch_dim_is_the_form_of_tutorials() -> None:

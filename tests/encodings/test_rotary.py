@@ -155,17 +155,22 @@ def test_apply_rotary_is_rotate(backend: Backend) -> None:
     spec = RoPE(8, pairing="half", scaling=s.YaRN(4, original_length=64))
     x = backend.asarray(np.random.default_rng(0).normal(size=(2, 3, 5, 10)).astype(np.float32))
     where = backend.asarray(np.array([[0, 1, 2, 3, 4], [9, 8, 7, 6, 5]]))
-    cos, sin = posenc.cos_sin(spec, where)
-    got = posenc.apply_rotary(x, cos, sin, pairing="half")
-    want = posenc.rotate(spec, x, positions=where)
-    assert_close(backend.numpy(got), backend.numpy(want), 0, "half width")
     xp = backend.xp()
     both = xp.concatenate if backend.name == "jax" else xp.concat
-    full = [
-        both([a, a], -1) if backend.name == "torch" else both([a, a], axis=-1) for a in (cos, sin)
-    ]
-    got = posenc.apply_rotary(x, *full, pairing="half", width="full")
-    assert_close(backend.numpy(got), backend.numpy(want), 0, "full width")
+    axis = {"dim" if backend.name == "torch" else "axis": -1}
+
+    def each_way(x: Any, where: Any) -> tuple[Any, ...]:
+        cos, sin = posenc.cos_sin(spec, where)
+        full = [both([a, a], **axis) for a in (cos, sin)]
+        return (
+            posenc.rotate(spec, x, positions=where),
+            posenc.apply_rotary(x, cos, sin, pairing="half"),
+            posenc.apply_rotary(x, *full, pairing="half", width="full"),
+        )
+
+    want, half, full = map(backend.numpy, backend.whole(each_way)(x, where))
+    assert_close(half, want, 0, "half width")
+    assert_close(full, want, 0, "full width")
 
 
 def test_apply_rotary_reads_full_width_tables_in_either_order() -> None:
@@ -187,18 +192,25 @@ def test_cosines_of_full_width_have_an_entry_for_each_channel(
 ) -> None:
     spec = RoPE(8, pairing=pairing)
     where = backend.asarray(np.array([[0, 1, 70], [9, 8, 7]]))
-    half = [backend.numpy(a) for a in posenc.cos_sin(spec, where)]
-    full = posenc.cos_sin(spec, where, width="full", dtype="float32")
+    x = backend.asarray(np.random.default_rng(0).normal(size=(2, 4, 3, 10)).astype(np.float32))
+
+    def each_way(x: Any, where: Any) -> tuple[Any, ...]:
+        full = posenc.cos_sin(spec, where, width="full", dtype="float32")
+        turned = posenc.rotate(spec, x, positions=where)
+        applied = turned
+        if not pairing.blocks:
+            applied = posenc.apply_rotary(x, *full, pairing=pairing.order, width="full")
+        return posenc.cos_sin(spec, where), full, applied, turned
+
+    narrow, full, applied, turned = backend.whole(each_way)(x, where)
+    half = [backend.numpy(a) for a in narrow]
     want = np.full((2, *where.shape, 8), np.nan)
     for j, channels in enumerate(spec.channels.channels(8)):
         for c in channels:
             want[..., c] = [a[..., j] for a in half]
     for got, expected in zip(full, want, strict=True):
         assert_close(backend.numpy(got), expected, 0)
-    if not pairing.blocks:
-        x = backend.asarray(np.random.default_rng(0).normal(size=(2, 4, 3, 10)).astype(np.float32))
-        got = posenc.apply_rotary(x, *full, pairing=pairing.order, width="full")
-        assert_close(backend.numpy(got), backend.numpy(posenc.rotate(spec, x, positions=where)), 0)
+    assert_close(backend.numpy(applied), backend.numpy(turned), 0)
 
 
 # --- laws -----------------------------------------------------------------------------------------
@@ -241,7 +253,9 @@ def test_float32_phases_have_the_same_frequencies(name: str, backend: Backend) -
     """Near 0, where the rounding of an angle is nothing, and a wrong frequency is not."""
     spec, where = spec_of(name), backend.asarray(np.array([0, 1, 7]))
     exact = posenc.cos_sin(spec, [0, 1, 7], dtype="float64")
-    for ours, want in zip(posenc.cos_sin(spec.replace(phase="float32"), where), exact, strict=True):
+    plain = spec.replace(phase="float32")
+    got = backend.whole(lambda where: posenc.cos_sin(plain, where))(where)
+    for ours, want in zip(got, exact, strict=True):
         assert_close(backend.numpy(ours), want, 5e-6, name)
 
 
@@ -362,8 +376,13 @@ def test_rerotate_changes_the_scaling(name: str, backend: Backend) -> None:
     old, new = spec_of("none"), spec_of(name, 4096)
     k = backend.asarray(random(2, 5, 16).astype("float32"))
     where = backend.asarray(np.arange(5) + 10_000)
-    moved = posenc.rerotate(old, posenc.rotate(old, k, positions=where), where, where, new)
-    want = posenc.rotate(new, k, positions=where)
+
+    def both(k: Any, where: Any) -> tuple[Any, Any]:
+        cached = posenc.rotate(old, k, positions=where)
+        moved = posenc.rerotate(old, cached, where, where, new)
+        return moved, posenc.rotate(new, k, positions=where)
+
+    moved, want = backend.whole(both)(k, where)
     assert_close(backend.numpy(moved), backend.numpy(want), 3e-6 * new.attention_factor)
 
 
@@ -374,8 +393,13 @@ def test_rerotate_of_several_axes_and_starts(backend: Backend) -> None:
     new = old.replace(arrangement=grid.replace(start=0), base=100)
     k = backend.asarray(random(4, 16).astype("float32"))
     a, b = (backend.asarray(np.array(v)) for v in ([[0, 1], [5, 2], [7, 7], [9, 1]], [[1, 1]] * 4))
-    moved = posenc.rerotate(old, posenc.rotate(old, k, positions=a), a, b, new)
-    assert_close(backend.numpy(moved), backend.numpy(posenc.rotate(new, k, positions=b)), 3e-6)
+
+    def both(k: Any, a: Any, b: Any) -> tuple[Any, Any]:
+        moved = posenc.rerotate(old, posenc.rotate(old, k, positions=a), a, b, new)
+        return moved, posenc.rotate(new, k, positions=b)
+
+    moved, want = backend.whole(both)(k, a, b)
+    assert_close(backend.numpy(moved), backend.numpy(want), 3e-6)
 
 
 def test_rerotate_rounds_once_a_move() -> None:
@@ -453,16 +477,19 @@ def test_logit_scales_are_where_they_are_declared() -> None:
 def test_temperatures(backend: Backend) -> None:
     """Three published rules, from their own formulas."""
     where = np.array([0, 1, 2047, 2048, 2049, 8191, 8192, 100_000, 2**31 - 1])
-    ids = backend.asarray(where)
-    from_one = posenc.Temperature(rule="log_floor", length=8192, start=1)
+    rules = (
+        posenc.Temperature(rule="log_floor", length=8192, start=1),
+        posenc.Temperature(rule="log_floor", length=8192, strength=0.2),
+        posenc.Temperature(rule="log", length=2048, start=1),
+    )
+    scales = backend.whole(lambda ids: [posenc.logit_scale(rule, ids) for rule in rules])
+    from_one, from_zero, logarithm = map(backend.numpy, scales(backend.asarray(where)))
     want = [1 + 0.1 * np.log(1 + (int(p) + 1) // 8192) for p in where]
-    assert_close(backend.numpy(posenc.logit_scale(from_one, ids)), np.array(want), 3e-7)
-    from_zero = posenc.Temperature(rule="log_floor", length=8192, strength=0.2)
+    assert_close(from_one, np.array(want), 3e-7)
     want = [1 + 0.2 * np.log(1 + int(p) // 8192) for p in where]
-    assert_close(backend.numpy(posenc.logit_scale(from_zero, ids)), np.array(want), 5e-7)
-    logarithm = posenc.Temperature(rule="log", length=2048, start=1)
+    assert_close(from_zero, np.array(want), 5e-7)
     want = [max(1.0, np.log(int(p) + 1) / np.log(2048)) for p in where]
-    assert_close(backend.numpy(posenc.logit_scale(logarithm, ids)), np.array(want), 5e-7)
+    assert_close(logarithm, np.array(want), 5e-7)
 
 
 # --- xPos -----------------------------------------------------------------------------------------
@@ -492,7 +519,8 @@ def test_xpos_keeps_its_digits_at_every_position(role: Any, backend: Backend) ->
     where = np.concatenate([np.linspace(-30_000, 30_000, 41, dtype=int), [1, 2, 29_999]])
     x = np.random.default_rng(0).normal(size=(where.size, 16)).astype(np.float32)
     spec = XPos(16, pairing="half")
-    got = posenc.rotate(spec, backend.asarray(x), positions=backend.asarray(where), role=role)
+    turn = backend.whole(lambda x, p: posenc.rotate(spec, x, positions=p, role=role))
+    got = turn(backend.asarray(x), backend.asarray(where))
     want = np.zeros(x.shape)
     for t, p in enumerate(where.tolist()):
         cos, sin = oracle.cos_sin(p, oracle.ladder(16))
@@ -556,14 +584,19 @@ def test_xpos_rerotates_its_decay_too() -> None:
 def test_real_coordinates(backend: Backend) -> None:
     spec = RoPE(16, pairing="half", phase="real", ladder=posenc.Ladder(first=6.5), base=100)
     where = np.array([-0.96875, -0.5, 0.0, 0.1, 0.75, 12.625, 1000.5, 2.0**20 + 0.125], np.float32)
-    cos, sin = posenc.cos_sin(spec, backend.asarray(where))
+    plain = spec.replace(phase="exact")
+
+    def cosines(where: Any, whole: Any) -> tuple[Any, ...]:
+        own, exact = (posenc.cos_sin(each, whole)[0] for each in (spec, plain))
+        return *posenc.cos_sin(spec, where), own, exact
+
+    whole = backend.asarray(np.array([0, 5, 2**31 - 1]))
+    cos, sin, own, exact = backend.whole(cosines)(backend.asarray(where), whole)
     want = [oracle.cos_sin(float(p), oracle.ladder(16, 100, 6.5)) for p in where]
     bound = 1.5e-7 + 6e-8 * 6.5
     assert_close(backend.numpy(cos), np.array([c for c, _ in want]), bound, "cos")
     assert_close(backend.numpy(sin), np.array([c for _, c in want]), bound, "sin")
-    whole = backend.asarray(np.array([0, 5, 2**31 - 1]))
-    plain = posenc.cos_sin(spec.replace(phase="exact"), whole)
-    assert_close(backend.numpy(posenc.cos_sin(spec, whole)[0]), backend.numpy(plain[0]), 0)
+    assert_close(backend.numpy(own), backend.numpy(exact), 0)
 
 
 # --- refusals -------------------------------------------------------------------------------------

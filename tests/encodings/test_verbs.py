@@ -84,21 +84,22 @@ def test_arrays_of_two_libraries_are_refused(backend: Backend) -> None:
         return
     with pytest.raises(ArgumentError, match="Convert one of them"):
         posenc.add(SPEC, X, positions=backend.asarray(np.arange(5)))
-    carried = posenc.add(SPEC, backend.asarray(X), positions=np.arange(5))
-    np.testing.assert_array_equal(
-        backend.numpy(carried)[0], backend.numpy(posenc.table(SPEC, backend.asarray(np.arange(5))))
-    )
+
+    def both(x: Any, where: Any) -> tuple[Any, Any]:
+        return posenc.add(SPEC, x, positions=np.arange(5)), posenc.table(SPEC, where)
+
+    carried, table = backend.whole(both)(backend.asarray(X), backend.asarray(np.arange(5)))
+    np.testing.assert_array_equal(backend.numpy(carried)[0], backend.numpy(table))
 
 
 @each_backend
 def test_empty_arrays(backend: Backend) -> None:
-    for shape in ((0, 8), (0, 5, 8), (3, 0, 8)):
-        x = backend.asarray(np.zeros(shape, dtype=np.float32))
-        assert tuple(posenc.add(SPEC, x).shape) == shape
-    assert tuple(posenc.table(SPEC, backend.asarray(np.zeros((0,), dtype=np.int64))).shape) == (
-        0,
-        8,
-    )
+    shapes = [(0, 8), (0, 5, 8), (3, 0, 8)]
+    empty = [backend.asarray(np.zeros(shape, dtype=np.float32)) for shape in shapes]
+    sums = backend.whole(lambda *arrays: [posenc.add(SPEC, x) for x in arrays])(*empty)
+    assert [tuple(x.shape) for x in sums] == shapes
+    nowhere = backend.asarray(np.zeros((0,), dtype=np.int64))
+    assert tuple(posenc.table(SPEC, nowhere).shape) == (0, 8)
     assert posenc.table(SPEC, []).shape == (0, 8)
     assert posenc.table(SPEC, 0).shape == (0, 8)
 

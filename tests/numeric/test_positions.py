@@ -44,6 +44,13 @@ LENGTHS = {
     True: st.permutations([0, 3, 0, 2, 1]) | st.just([]),
     False: st.lists(st.integers(0, 5), max_size=6),
 }
+COUNTS = {True: st.sampled_from([0, 1, 20]), False: st.integers(0, 20)}
+FIRST = st.integers(-(2**31), 2**31 - 10)
+STARTS = {
+    True: st.tuples(st.just(6), st.lists(FIRST, min_size=3, max_size=3))
+    | st.tuples(st.just(0), st.lists(FIRST, min_size=1, max_size=1)),
+    False: st.tuples(st.integers(0, 6), st.lists(FIRST, max_size=4)),
+}
 FEW_LENGTHS = {
     True: st.permutations([0, 1, 3]),
     False: st.lists(st.integers(0, 3), max_size=3),
@@ -51,17 +58,19 @@ FEW_LENGTHS = {
 
 
 @each_backend
-@given(st.integers(0, 20), st.integers(-(2**31), 2**31 - 30))
+@given(st.data(), st.integers(-(2**31), 2**31 - 30))
 @settings(max_examples=25)
-def test_arange(backend: Backend, length: int, start: int) -> None:
+def test_arange(backend: Backend, data: st.DataObject, start: int) -> None:
+    length = data.draw(COUNTS[backend.name == "jax"])
     got = positions.arange(length, start=start, xp=backend.xp())
     assert backend.numpy(got).tolist() == [start + i for i in range(length)]
 
 
 @each_backend
-@given(st.integers(0, 6), st.lists(st.integers(-(2**31), 2**31 - 10), max_size=4))
+@given(st.data())
 @settings(max_examples=25)
-def test_offset_per_row(backend: Backend, length: int, offsets: list[int]) -> None:
+def test_offset_per_row(backend: Backend, data: st.DataObject) -> None:
+    length, offsets = data.draw(STARTS[backend.name == "jax"])
     given_offsets = backend.asarray(np.array(offsets, dtype=np.int64))
     got = backend.numpy(positions.offset(length, given_offsets))
     assert got.shape == (len(offsets), length)

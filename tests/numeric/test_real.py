@@ -376,14 +376,6 @@ def test_torch_forward_mode_through_a_compiled_call() -> None:
         torch.testing.assert_close(tangent[:, 2], 4 * torch.cos(4 * x))
 
 
-@pytest.mark.costly
-def test_torch_compiled_bits_are_the_eager_bits() -> None:
-    torch = pytest.importorskip("torch", reason="torch is not installed")
-    x = torch.tensor(swept(np.float64))
-    compiled = torch.compile(lambda v: posenc.table(PLAIN, v), fullgraph=True)
-    assert torch.equal(compiled(x), posenc.table(PLAIN, x))
-
-
 def test_torch_export() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     from posenc.torch import PositionTable
