@@ -60,7 +60,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_sessionfinish() -> None:
-    """Look for garbage once more: pytest does so five times when it ends, for what cannot be raised."""
+    """Look for garbage once, not five times, when pytest ends."""
     gc.collect()
     gc.freeze()
 
