@@ -166,24 +166,20 @@ def _exit_code(
         result = click.Group.main(group, args, prog_name, **extra)
     except click.exceptions.Exit as error:
         return error.exit_code
-    except click.UsageError as error:
-        _debug()
-        command = _command(group, args)
-        click.UsageError(in_flags(usage_advice(error, command), command), error.ctx).show()
-        return error.exit_code
     except click.ClickException as error:
         _debug()
+        if isinstance(error, click.UsageError):
+            command = _command(group, args)
+            error = click.UsageError(in_flags(usage_advice(error, command), command), error.ctx)
         error.show()
         return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        return _ended_by(signal.SIGINT)
-    except Interrupted as error:
-        return _ended_by(error.number)
+    except (KeyboardInterrupt, click.Abort, Interrupted) as error:
+        return _ended_by(getattr(error, "number", signal.SIGINT))
     except EndedError as error:
         return _fail(str(error), 3)
     except PosencError as error:
-        message = in_flags(str(error), _command(group, args))
-        return _fail(message, 2 if isinstance(error, ArgumentError) else failed)
+        code = 2 if isinstance(error, ArgumentError) else failed
+        return _fail(in_flags(str(error), _command(group, args)), code)
     except MemoryError:
         return _fail("out of memory. Ask for fewer rows or a smaller width", failed)
     except OSError as error:
@@ -192,8 +188,11 @@ def _exit_code(
             f"{name}{error.strerror or error}", 2 if error.errno in _USAGE_ERRNOS else failed
         )
     except Exception as error:  # noqa: BLE001
-        what = f"{type(error).__name__}: {error}"
-        return _fail(f"an error of posenc itself, {what}. POSENC_DEBUG=1 shows where", failed)
+        return _fail(
+            f"an error of posenc itself, {type(error).__name__}: {error}. "
+            "POSENC_DEBUG=1 shows where",
+            failed,
+        )
     except BaseException as error:  # noqa: BLE001 - of code that a command runs
         return _fail(str(ended(error)), 3)
     return result if isinstance(result, int) else 0

@@ -20,6 +20,8 @@ import math
 import re
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
+from itertools import accumulate, repeat
+from operator import mul
 from typing import Any, Literal, final
 
 import numpy as np
@@ -206,12 +208,8 @@ class Ladder(Value):
         log = -base.ln()
         ratio = (log / divisor).exp()
         # One exact-looking product per rung: at 50 digits a thousand of them cost three digits.
-        rung = first * (log * start / divisor).exp()
-        rungs = []
-        for _ in range(count):
-            rungs.append(rung)
-            rung *= ratio
-        return tuple(rungs)
+        lowest = first * (log * start / divisor).exp()
+        return tuple(accumulate(repeat(ratio, count), mul, initial=lowest))[:count]
 
     @property
     def powers(self) -> bool:

@@ -167,10 +167,11 @@ def _of_rotation(
             break
     else:
         raise RefusedError(probe.refusals[0])
-    y = first.outputs[0]
     try:
-        positions = in_units(steps, unit).astype(np.float64) / unit
-        turns = from_matrices(np.moveaxis(y[:, 0], 1, 0), positions)
+        turns = from_matrices(
+            np.moveaxis(first.outputs[0][:, 0], 1, 0),
+            in_units(steps, unit).astype(np.float64) / unit,
+        )
         options = rotations_of(turns, axes, base, unit)
         measurement = measured(turns, axes)
     except NotARotationError as why:
@@ -181,7 +182,7 @@ def _of_rotation(
     )
     again = called(probe, x, steps, unit)
     asked += [first] if again is None else [first, again]
-    if again is None or np.abs(again.outputs[0] - y).max() > 0:
+    if again is None or np.abs(again.outputs[0] - first.outputs[0]).max() > 0:
         notes.append("the first call, made once more, gives something else")
     fit, result = _best((f, agreement(f, measurement, asked, unit)) for f in options)
     return Inferred(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +11,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.detect.locate import Fit, Interval, Location, locate, read_value
-from posenc.encodings.table.column_phases import (
-    ColumnFunctions,
-    columns_of,
-    inner,
-    phases_of,
-    sinusoids,
-)
-from posenc.plot.column_waves import ColumnWaves
+from posenc.encodings.table.column_phases import columns_of, inner, phases_of, sinusoids
 from posenc.plot.columns import Params, source
 from posenc.plot.export import Table
 from posenc.plot.rows import pictures_of, refuse
@@ -91,7 +84,7 @@ def _candidates(fit: Fit, read: Mapping[int, Interval]) -> CandidatePositions:
         todo = "Give all but one of the coordinates a value of their own."
         received = f"positions of several axes, such as {positions[0]}"
         raise ArgumentError(mismatch("plot find", "positions on one line", received, todo))
-    errors = np.array(list(_errors(fit, positions, read))).reshape(-1, 2)
+    errors = _errors(fit, np.array(positions, dtype=np.int64), read)
     return CandidatePositions(
         ", ".join(fit.convention) or "as stated",
         tuple(int(p) for p in positions),
@@ -104,34 +97,17 @@ def _candidates(fit: Fit, read: Mapping[int, Interval]) -> CandidatePositions:
     )
 
 
-def _errors(
-    fit: Fit, positions: Iterable[Any], read: Mapping[int, Interval]
-) -> Iterator[tuple[float, float]]:
-    """How far a real place may lie from each position while every value keeps its digits."""
-    spec = inner(fit.spec)
-    waves = source(spec).waves if read and sinusoids(spec) else None
-    if waves is None:
-        yield from ((0.0, 0.0) for _ in positions)
-        return
-    known = waves, columns_of(spec), phases_of(spec).frequencies()
-    for position in positions:
-        yield _error(fit, int(position), read, *known)
+def _errors(fit: Fit, positions: np.ndarray, read: Mapping[int, Interval]) -> np.ndarray:
+    """How far a real place may lie from each position while every value keeps its digits.
 
-
-def _error(
-    fit: Fit,
-    position: int,
-    read: Mapping[int, Interval],
-    waves: ColumnWaves,
-    columns: ColumnFunctions,
-    frequencies: Any,
-) -> tuple[float, float]:
-    """That of a position: the wave near it is inverted.
-
-    Arcsine of the ends of the interval over the frequency.
+    The wave near the position is inverted: arcsine of the ends of the interval over the frequency.
     """
     spec = inner(fit.spec)
-    below, above = math.inf, math.inf
+    errors = np.full((2, len(positions)), math.inf)
+    waves = source(spec).waves if read and sinusoids(spec) else None
+    if waves is None:
+        return 0 * positions[:, None] * np.ones(2)
+    columns, frequencies = columns_of(spec), phases_of(spec).frequencies()
     scale = spec.magnitude.table(spec.dim) if hasattr(spec, "magnitude") else 1.0
     cut = any("cut" in words for words in fit.convention)
     for dim, interval in read.items():
@@ -141,19 +117,16 @@ def _error(
         if frequency == 0:
             continue
         ends = interval.cut if cut and interval.cut else (interval.low, interval.high)
-        low, high = sorted(math.asin(_unit(float(end) / scale)) for end in ends)
-        near = (waves.at(np.array([position]), part, np.array([dim]))[0, 0] for part in NEAR)
-        here, slope = (value / scale for value in near)
-        at = min(max(math.asin(_unit(here)), low), high)
-        down, up = (at - low) / frequency, (high - at) / frequency
-        if slope < here:
-            down, up = up, down
-        below, above = min(below, down), min(above, up)
-    return (below if math.isfinite(below) else 0.0, above if math.isfinite(above) else 0.0)
+        low, high = sorted(_arcsine(float(end) / scale) for end in ends)
+        here, slope = (waves.at(positions, part, np.array([dim]))[:, 0] / scale for part in NEAR)
+        at = np.clip([_arcsine(value) for value in here], low, high)
+        ways = np.array([at - low, high - at]) / frequency
+        errors = np.minimum(errors, np.where(slope < here, ways[::-1], ways))
+    return np.where(np.isfinite(errors), errors, 0.0).T
 
 
-def _unit(x: float) -> float:
-    return max(-1.0, min(1.0, x))
+def _arcsine(x: float) -> float:
+    return math.asin(max(-1.0, min(1.0, x)))
 
 
 def words_of(candidates: CandidatePositions) -> str:

@@ -151,21 +151,15 @@ class _Cursor:
     def skip_texts(self, count: int) -> None:
         """Step over texts, of which vocabularies have hundreds of thousands."""
         unpack = struct.Struct("<Q").unpack_from
-        piece, at = self.piece, self.at
         for _ in range(count):
-            if at + 8 > len(piece):
-                self.at = at
+            if self.at + 8 > len(self.piece):
                 self.load(8)
-                piece, at = self.piece, self.at
-            (length,) = unpack(piece, at)
-            at += 8
-            if at + length <= len(piece):
-                at += length
+            (length,) = unpack(self.piece, self.at)
+            self.at += 8
+            if self.at + length <= len(self.piece):
+                self.at += length
             else:
-                self.at = at
                 self.skip(length)
-                piece, at = self.piece, self.at
-        self.at = at
 
 
 def read_header(path: Path) -> Header:

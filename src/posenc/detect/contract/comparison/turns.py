@@ -66,14 +66,11 @@ def same_turns(seen: PairTurns, candidate: RotarySpec | np.ndarray, room: np.nda
     values = candidate
     if isinstance(candidate, RotarySpec):
         try:
-            values = unit_of(expected(candidate, seen))
+            values, room = unit_of(expected(candidate, seen)), allowed(candidate, seen, 1.0)
         except PosencError:  # positions that it does not have
             return False
-    if values.shape != seen.values.shape:  # type: ignore[union-attr]
-        return False
-    if isinstance(candidate, RotarySpec):
-        room = allowed(candidate, seen, 1.0)
-    return bool(np.all(np.abs(seen.values - values) <= room))
+    alike = values.shape == seen.values.shape  # type: ignore[union-attr]
+    return alike and bool(np.all(np.abs(seen.values - values) <= room))
 
 
 def allowed(spec: RotarySpec, seen: PairTurns, size: Any) -> np.ndarray:
@@ -148,11 +145,11 @@ def _fit(spec: RotarySpec, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np
     if spec.dim > width:
         return np.full((x.shape[1], spec.pairs), np.nan + 0j), np.full(x.shape[:2], math.inf)
     begin = 0 if channels.part == "leading" else width - spec.dim
-    first, second = map(_columns, begin + np.array(channels.channels(spec.dim)).T)
+    first, second = begin + np.array(channels.channels(spec.dim)).T
     into, and_into = first, second
     if channels.output == "half":
-        into = slice(begin, begin + spec.pairs)
-        and_into = slice(begin + spec.pairs, begin + 2 * spec.pairs)
+        into = begin + np.arange(spec.pairs)
+        and_into = into + spec.pairs
     a, b, u, v = x[..., first], x[..., second], y[..., into], y[..., and_into]
     size = a * a + b * b
     pair = np.array([(a * u + b * v) / size, (a * v - b * u) / size])
@@ -162,14 +159,6 @@ def _fit(spec: RotarySpec, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np
     left = np.abs(y - candidate).max(axis=-1) / np.abs(x).max(axis=-1)
     sign = 1 if channels.direction == "forward" else -1
     return c + 1j * sign * s, np.where(np.isfinite(left), left, math.inf)
-
-
-def _columns(channels: np.ndarray) -> slice | np.ndarray:
-    """Channels as a slice where they are evenly spaced: a view of them costs nothing."""
-    begin, end = int(channels[0]), int(channels[-1])
-    step = max(1, (end - begin) // max(1, len(channels) - 1))
-    even = np.array_equal(channels, begin + step * np.arange(len(channels)))
-    return slice(begin, end + 1, step) if even else channels
 
 
 def unit_of(values: np.ndarray) -> np.ndarray:

@@ -74,9 +74,7 @@ def why(
         if wrong.any():
             names, explained = _named(spec, turned, wrong, others)
             fresh.append(Difference(*names, *turns.begins(off, seen.first)))
-        if explained is not None and explained is not spec:
-            wanted = turns.expected(explained, seen)
-        factor = _factor(explained or spec, seen, wanted)
+        factor = _factor(explained or spec, seen, turns.expected(explained or spec, seen))
         fresh += [] if factor is None else [factor]
         fresh = fresh or [Difference("dtype", f"{seen.dtype} or better", "rounded further", *size)]
         rows += [row for row in fresh if row.field not in {earlier.field for earlier in rows}]
@@ -117,8 +115,9 @@ def _factor(spec: RotarySpec, seen: turns.PairTurns, wanted: np.ndarray) -> Diff
     else:
         if sizes.std() > room * theirs or abs(theirs / ours - 1) <= room:
             text = f"{sizes.min():.6g} to {sizes.max():.6g}"
-    size = turns.begins(off, seen.first)
-    return Difference("magnitude.attention_factor", f"{ours:.6g}", text, *size)
+    return Difference(
+        "magnitude.attention_factor", f"{ours:.6g}", text, *turns.begins(off, seen.first)
+    )
 
 
 # --- frequencies and positions --------------------------------------------------------------------
