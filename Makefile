@@ -84,7 +84,7 @@ test: $(READY) $(KERNELS) $(BUNDLE) ## all tests but the slow ones
 	@$(PYTEST) -m 'not slow'
 
 .PHONY: test-fast
-test-fast: $(READY) $(KERNELS) ## one row of each test that takes no second
+test-fast: $(READY) $(KERNELS) ## the first row of each cheap test
 	@$(PYTEST) --fast --quiet
 
 .PHONY: test-one

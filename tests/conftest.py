@@ -67,7 +67,7 @@ def pytest_sessionfinish() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     tiers = parser.getgroup("tiers of the suite of posenc")
-    tiers.addoption("--fast", action="store_true", help="one row of each test that takes no second")
+    tiers.addoption("--fast", action="store_true", help="the first row of each cheap test")
     tiers.addoption("--since", metavar="COMMIT", help="slow tests whose subject changed since then")
     tiers.addoption("--encoding", metavar="NAME", help="tests that concern this encoding")
 

@@ -827,6 +827,7 @@ def test_doctor_outlives_kernels_that_do_not(
         assert reason in broken
 
 
+@pytest.mark.costly
 def test_doctor_asks_about_the_gpu_as_torch_sees_it() -> None:
     from posenc.cli.commands.doctor import kernels
 

@@ -72,6 +72,7 @@ except SystemExit as error:
 """
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "shape",
     [(1, 32768, 512), (64, 512, 512), (262144, 2, 32), (1, 1024, 16384)],
@@ -115,6 +116,7 @@ def started(tmp_path: Path, *more: str) -> subprocess.Popen[bytes]:
     return process
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_leaves_nothing_partial(tmp_path: Path, number: signal.Signals) -> None:
     process = started(tmp_path)
@@ -125,6 +127,7 @@ def test_a_signal_leaves_nothing_partial(tmp_path: Path, number: signal.Signals)
     assert [path.name for path in tmp_path.iterdir()] == ["x.npy"]
 
 
+@pytest.mark.costly
 def test_a_signal_leaves_the_old_output(tmp_path: Path) -> None:
     (tmp_path / "y.npy").write_bytes(b"old")
     process = started(tmp_path, "--force")
@@ -164,6 +167,7 @@ os.execv(sys.argv[1], sys.argv[1:])
 """
 
 
+@pytest.mark.costly
 def test_a_full_disk_leaves_nothing_partial(tmp_path: Path) -> None:
     zeros(tmp_path / "x.npy", (1, 2**16, 64))
     done = subprocess.run(
@@ -182,6 +186,7 @@ def test_a_full_disk_leaves_nothing_partial(tmp_path: Path) -> None:
 # --- pipes and streams ----------------------------------------------------------------------------
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("args", [["table", "--length", "20000", "--json"], ["list"], ["--help"]])
 def test_a_closed_pipe_is_no_error(tmp_path: Path, args: list[str]) -> None:
     reader, writer = os.pipe()
@@ -199,6 +204,7 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path, args: list[str]) -> None:
     assert done.returncode == 128 + signal.SIGPIPE
 
 
+@pytest.mark.costly
 def test_a_closed_standard_output_is_no_crash(tmp_path: Path) -> None:
     command = " ".join(["exec", *COMMAND, "table", ">&-"])
     done = subprocess.run(
@@ -207,6 +213,7 @@ def test_a_closed_standard_output_is_no_crash(tmp_path: Path) -> None:
     assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.costly
 def test_a_terminal_without_unicode_gets_question_marks(tmp_path: Path) -> None:
     done = run("encode", "grün", cwd=tmp_path, PYTHONIOENCODING="latin-1")
     assert done.returncode == 0, done.stderr
@@ -214,6 +221,7 @@ def test_a_terminal_without_unicode_gets_question_marks(tmp_path: Path) -> None:
     assert b"????????" in done.stdout  # the bars
 
 
+@pytest.mark.costly
 def test_arguments_that_are_no_text(tmp_path: Path) -> None:
     done = subprocess.run(
         [*(os.fsencode(word) for word in COMMAND), b"encode", b"a\xff", b"--json"],
@@ -226,12 +234,14 @@ def test_arguments_that_are_no_text(tmp_path: Path) -> None:
     assert json.loads(done.stdout)["tokens"] == [os.fsdecode(b"a\xff")]
 
 
+@pytest.mark.costly
 def test_no_progress_bar_without_a_screen(tmp_path: Path) -> None:
     zeros(tmp_path / "x.npy", (1, 64, 8))
     done = run("encode", "x.npy", "-o", "y.npy", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.costly
 def test_a_progress_bar_on_a_screen(tmp_path: Path) -> None:
     zeros(tmp_path / "x.npy", (1, 64, 8))
     ours, theirs = os.openpty()

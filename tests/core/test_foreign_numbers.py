@@ -121,6 +121,7 @@ READERS: tuple[Callable[[Any], Any], ...] = (
 )
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "every",
     [
@@ -146,6 +147,7 @@ def test_configs_of_strange_numbers(name: str, every: bool) -> None:
     assert not failed, failed
 
 
+@pytest.mark.costly
 def test_specs_of_strange_numbers() -> None:
     specs = [
         posenc.Sinusoidal(8, ladder=posenc.Ladder(denominator="n-1", first=2.0, start=1.0)),

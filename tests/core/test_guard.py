@@ -350,6 +350,7 @@ def test_code_that_takes_the_streams_does_not_take_the_answer(
     assert "seen" in capsys.readouterr().out
 
 
+@pytest.mark.costly
 def test_a_check_that_tried_no_law_is_no_success(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

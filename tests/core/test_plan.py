@@ -131,6 +131,7 @@ def test_global_state_is_neither_read_nor_moved() -> None:
     np.testing.assert_array_equal(randomised(5, 6, 7, 20, maximum=100), first)
 
 
+@pytest.mark.costly
 def test_another_process_draws_the_same() -> None:
     code = "import posenc; print(posenc.positions.randomised(5, 6, 7, 20, maximum=100).tolist())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -62,6 +62,7 @@ def run(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "parts",
     [
@@ -540,6 +541,7 @@ def part(pattern: str) -> str:
 CLASS = part(r"^```python\n(from dataclasses.*?)^```$")
 
 
+@pytest.mark.costly
 def test_the_recipe_from_outside_is_enough(tmp_path: Path) -> None:
     """The class of the page in a module, its lines of `pyproject.toml` in the metadata."""
     settings = tomllib.loads(part(r"^```toml\n(.*?)^```$"))

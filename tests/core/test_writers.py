@@ -106,6 +106,7 @@ def test_where_nothing_can_be_written_no_work_is_done(
         assert (done.exit_code, words in done.output) == (2, True), done.output
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", ["extend", "golden"])
 def test_a_device_is_written_to_and_says_why_not(name: str, folder: Path) -> None:
     *arguments, target = COMMANDS[name]

@@ -84,6 +84,7 @@ PLACES = {
 }
 
 
+@pytest.mark.costly
 def test_words_of_certainty_stand_where_they_are_explained() -> None:
     found = set()
     for folder in ("detect", "testing", "cli"):

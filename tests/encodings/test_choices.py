@@ -237,6 +237,7 @@ def excuse(choice: Choice) -> tuple[str, str] | None:
     return ELSEWHERE.get(choice) or ELSEWHERE.get((*choice[:2], None))
 
 
+@pytest.mark.costly
 def test_every_choice_has_a_row_or_a_reason() -> None:
     unseen = []
     for choice in CHOICES:
@@ -254,6 +255,7 @@ def functions_of(file: str) -> set[str]:
     return {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
+@pytest.mark.costly
 def test_no_reason_is_left_over() -> None:
     """A reason names a test that exists, and a choice that no row shows."""
     for key, (test, why) in ELSEWHERE.items():

@@ -71,6 +71,7 @@ def test_offset_is_a_slice_of_the_table(spec: Sinusoidal, offset: int, length: i
     np.testing.assert_array_equal(posenc.add(spec, x, offset=offset), rows)
 
 
+@pytest.mark.costly
 @given(plain_specs, st.lists(positions, min_size=1, max_size=8))
 def test_bounded(spec: Sinusoidal, where: list[int]) -> None:
     assert (np.abs(posenc.table(spec, where)) <= 1 + ABSOLUTE["float32"]).all()
@@ -203,6 +204,7 @@ def test_inputs_are_untouched_and_dtypes_kept(
     untouched(backend, shape, length, seed)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("shape", "length"), [([], 0), ([2, 3], 4)], ids=str)
 def test_inputs_of_jax_are_untouched_and_dtypes_kept(shape: list[int], length: int) -> None:
     """Two shapes, as JAX compiles each operation for each."""

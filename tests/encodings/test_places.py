@@ -365,6 +365,7 @@ OUTSIDE: dict[str, tuple[Any, Any, Any, str]] = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.usefixtures("nan_results")
 @pytest.mark.parametrize("name", OUTSIDE)
 def test_positions_out_of_range_are_refused_or_nan(name: str) -> None:

@@ -252,6 +252,7 @@ def test_the_heads_look_where_they_say():
 # --- files ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.costly
 def test_the_recipe_for_a_model_of_transformers(tmp_path):
     """The lines of the docs on a tiny model: its own attention comes out."""
     torch = pytest.importorskip("torch")
@@ -491,6 +492,7 @@ def test_what_cannot_be_is_named(state, field):
 # --- decay ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "spec",
     [

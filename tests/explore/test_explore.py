@@ -125,6 +125,7 @@ WALK = (
 )
 
 
+@pytest.mark.costly
 def test_a_walk_by_steps_sees_the_pictures_of_its_states():
     steps, held = Steps(Session()), ({"id": ""}, {})
     for state in WALK:
@@ -158,6 +159,7 @@ def test_a_step_of_the_cursor_is_a_few_numbers_and_never_the_picture(view):
             assert not set(unpack(data).arrays) & set(unpack(first).arrays)
 
 
+@pytest.mark.costly
 def test_headers_are_kept_of_the_last_pictures_alone():
     steps = Steps(Session())
     before = unpack(steps.frame({"d": "8", "L": "8"})).header["id"]
@@ -297,6 +299,7 @@ def said_pair(header) -> int:
     return next(int(m[1]) for t in texts if (m := re.search(r"\bpair (\d+)", t, re.IGNORECASE)))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", ROTATIONS)
 def test_one_dimension_is_of_one_pair_in_every_view(name):
     spec = ROTATIONS[name]
@@ -559,6 +562,7 @@ def counts_alone(monkeypatch):
     _stretch.cache_clear()
 
 
+@pytest.mark.costly
 @pytest.mark.usefixtures("counts_alone")
 def test_the_page_and_the_plot_stretch_every_preset_alike():
     for entry in catalogue.offered("stretch"):
@@ -627,6 +631,7 @@ def test_curves_lie_on_each_other():
     assert (a["label"][:2], b["label"][:2]) == ("A:", "B:")
 
 
+@pytest.mark.costly
 def test_the_inverse_question_of_the_sources():
     header, _ = shown(v="table", d="5120", find="0.488814 @ 1088", w="300", h="64")
     found = header["find"]
@@ -654,6 +659,7 @@ def test_a_whole_row_is_found():
     assert header["find"]["hits"][0]["text"].startswith("position 123\u202f456 (as stated")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("state", "numbers"),
     [
@@ -886,6 +892,7 @@ def test_pictures_are_saved_by_the_plots(state):
     assert png.media_type == "image/png"
 
 
+@pytest.mark.costly
 def test_a_picture_is_the_same_file_each_time():
     pytest.importorskip("matplotlib", reason="pictures need matplotlib")
     from posenc.explore import Session

@@ -278,6 +278,7 @@ def page() -> str:
     return frozen(STATES).decode()
 
 
+@pytest.mark.costly
 def test_a_frozen_page_loads_nothing(page):
     found = Page(page)
     assert all(load.startswith("data:") for load in found.loads)
@@ -333,6 +334,7 @@ def arrays_of(tree: dict, arrays: dict) -> list[np.ndarray]:
     return tiles + [arrays[line[name]] for line in series for name in ("x", "y")]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "state",
     [
@@ -376,6 +378,7 @@ def test_a_frozen_page_says_at_each_stop_what_the_explorer_says(state, monkeypat
             np.testing.assert_allclose(stored, expected, rtol=2.0**-12)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("state", "stops"),
     [({"v": "table"}, freeze.STOPS), ({"v": "table", "d": "5120", "L": "9"}, (64, 32))],
@@ -386,6 +389,7 @@ def test_a_state_of_a_frozen_page_takes_60_kilobytes(state, stops, monkeypatch):
     assert one["size"] <= 60_000
 
 
+@pytest.mark.costly
 def test_a_frozen_page_has_the_controls_that_it_can_answer(monkeypatch):
     monkeypatch.setattr(freeze, "STOPS", (64,))
     states = [{"v": "table", "d": d, "L": "12"} for d in ("8", "16")] + [
@@ -410,6 +414,7 @@ def test_a_frozen_page_has_the_controls_that_it_can_answer(monkeypatch):
         assert word not in re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
 
 
+@pytest.mark.costly
 def test_a_click_in_a_frozen_page_sets_what_it_knows(monkeypatch):
     monkeypatch.setattr(freeze, "STOPS", (200,))
     (one,) = held(frozen([{"v": "table", "d": "128", "L": "30", "p": "13"}]).decode())
@@ -429,6 +434,7 @@ def test_a_click_in_a_frozen_page_sets_what_it_knows(monkeypatch):
     assert math.prod(len(place["stops"]) for place in places if place) <= 40
 
 
+@pytest.mark.costly
 def test_a_frozen_page_is_the_same_each_time(page):
     assert frozen(STATES).decode() == page
 

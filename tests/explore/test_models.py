@@ -69,6 +69,7 @@ def column(header, name: str) -> dict[str, str]:
     return {row[0]: row[place] for row in types["rows"]}
 
 
+@pytest.mark.costly
 def test_a_config_opens_on_its_layers(tmp_path):
     """Cells, facts and links are those of the plan; a click on a row chooses its type."""
     session = load([written(tmp_path / "config.json", GEMMA)])
@@ -118,6 +119,7 @@ def test_a_refused_config_gives_its_reason(tmp_path, config):
     assert "Layers can show it" in " ".join(other["notes"])
 
 
+@pytest.mark.costly
 def test_two_configs_are_compared_as_diff_does(tmp_path):
     session = load([written(tmp_path / "a.json", GEMMA), written(tmp_path / "b.json", LLAMA)])
     a, b = session.entries[0].id, session.entries[-1].id
@@ -158,6 +160,7 @@ def test_the_command_compares_two_configs(tmp_path, monkeypatch):
     assert "--compare takes a config beside another" in other.output
 
 
+@pytest.mark.costly
 def test_published_models_can_be_chosen():
     """Every plan of the presets, and its encodings in their own views."""
     for entry in offered("layers"):
@@ -187,6 +190,7 @@ def swept(tmp_path: Path, config: dict, views) -> None:
             assert header["panels"]
 
 
+@pytest.mark.costly
 def test_published_configs_have_a_picture(tmp_path):
     for config in configs(3):
         swept(tmp_path, config, lambda _: ("layers",))
@@ -223,6 +227,7 @@ def least_squares(column: np.ndarray, wavelength: float) -> float:
     return 1 - rest.var() / column.var()
 
 
+@pytest.mark.costly
 def test_the_nearest_sinusoid_is_the_nearest():
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(90, 12))

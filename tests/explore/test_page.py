@@ -60,6 +60,7 @@ def test_the_page_holds_no_inline_style_or_script() -> None:
     assert not re.search(r'(src|href)="(https?:)?//', page)
 
 
+@pytest.mark.costly
 @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
 def test_the_helpers_in_node() -> None:
     done = subprocess.run(

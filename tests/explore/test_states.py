@@ -290,6 +290,7 @@ def test_every_encoding_of_the_registry_is_shown_or_says_why_not():
         assert header["problems"] == []
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("view", ["table", "waves", "bias"])
 def test_any_spec_of_a_file_is_drawn_to_its_last_dimension(view):
     for case in CASES:
@@ -385,6 +386,7 @@ def test_no_state_is_an_error_of_the_server(states, path):
             checked(answer.content)
 
 
+@pytest.mark.costly
 @given(st.text(max_size=200))
 @settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 def test_no_address_is_an_error_of_the_server(text):

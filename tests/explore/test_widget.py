@@ -194,6 +194,7 @@ def widget_class():
     return Widget
 
 
+@pytest.mark.costly
 def test_a_widget_answers_with_frames(widget_class):
     rope = posenc.RoPE(64, pairing="half", base=1234.0)
     widget = widget_class(rope, state={"v": "waves"})

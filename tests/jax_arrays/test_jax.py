@@ -181,6 +181,7 @@ def test_scan_over_tokens() -> None:
     assert_near(rows, added(PLAIN, offset=100)[0])
 
 
+@pytest.mark.costly
 def test_builders_of_positions_under_jit() -> None:
     mask = jnp.asarray([[0, 0, 1, 1, 1], [1, 1, 1, 1, 1]])
     left = jax.jit(lambda m: posenc.positions.from_mask(m, pad=-1))(mask)

@@ -90,6 +90,7 @@ def twice(call: Callable[..., Any], *values: Any) -> None:
         jax.make_jaxpr(lambda *traced: call(*traced))(*shapes(values))
 
 
+@pytest.mark.costly
 def test_no_encoding_keeps_a_tracer() -> None:
     failed, specs = [], [small(lookup(name)) for name in SPECS]
     kinds = set()
@@ -115,6 +116,7 @@ def test_no_encoding_keeps_a_tracer() -> None:
         assert failed == []
 
 
+@pytest.mark.costly
 def test_no_builder_of_positions_keeps_a_tracer() -> None:
     with no_leaks():
         for build, given in BUILDERS:

@@ -203,6 +203,7 @@ def test_expanded_gradients() -> None:
     assert_same((got,), (want,))
 
 
+@pytest.mark.costly
 def test_forward_mode_goes_to_the_reference() -> None:
     with forward_ad.dual_level():
         dual = forward_ad.make_dual(Q, K.repeat(1, 2, 1, 1))
@@ -353,6 +354,7 @@ def test_named_kernels_under_transforms() -> None:
         assert_same((got,), reference(Q, positions=IDS))
 
 
+@pytest.mark.costly
 @pytest.mark.usefixtures("fresh_dynamo")
 @pytest.mark.parametrize(
     ("backend", "inplace"),
@@ -384,6 +386,7 @@ def test_a_named_kernel_under_the_compiler(backend: str, inplace: bool) -> None:
             torch.testing.assert_close(q.grad, want * 2, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.costly
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_a_named_kernel_exports() -> None:
     length = torch.export.Dim("length")
@@ -413,6 +416,7 @@ def test_a_named_sum_under_the_compiler() -> None:
     torch.testing.assert_close(x.grad, torch.full_like(X, TABLE.embedding_scale))
 
 
+@pytest.mark.costly
 def test_tracers_see_every_operation() -> None:
     """A kernel behind the back of make_fx or a fake tensor would be a constant, or a crash."""
     module = cold()

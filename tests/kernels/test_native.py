@@ -365,6 +365,7 @@ def views(draw: Any, width: int) -> tuple[np.ndarray, np.ndarray]:
     return array, base
 
 
+@pytest.mark.costly
 @given(st.data())
 def test_any_strides(data: st.DataObject) -> None:
     pairing = data.draw(st.sampled_from(["half", "interleaved", "to half", "trailing"]))
@@ -391,6 +392,7 @@ def before_values(before: np.ndarray, base: np.ndarray, x: np.ndarray) -> np.nda
     return np.ndarray(x.shape, x.dtype, before, start, x.strides)
 
 
+@pytest.mark.costly
 @given(st.data())
 def test_overlapping_memory_is_refused_and_no_other(data: st.DataObject) -> None:
     memory = np.arange(120, dtype=np.float32)

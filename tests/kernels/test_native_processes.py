@@ -34,6 +34,7 @@ def test_posenc_does_not_load_them() -> None:
     assert run("import posenc, sys; print('posenc.kernels._native' in sys.modules)") == "False"
 
 
+@pytest.mark.costly
 def test_threads_follow_the_environment() -> None:
     code = "from posenc.kernels import _native as n; print(n.default_threads(), n.team())"
     assert run(code, OMP_NUM_THREADS="3") == "3 own"
@@ -137,6 +138,7 @@ def test_forked_children_beside_torch() -> None:
     assert run(code, OMP_NUM_THREADS="4") == "2\n7"
 
 
+@pytest.mark.costly
 def test_a_sub_interpreter_ends() -> None:
     code = """
         try:
@@ -160,6 +162,7 @@ def test_a_sub_interpreter_ends() -> None:
     assert run(code) == "None"
 
 
+@pytest.mark.costly
 def test_a_forked_child_works() -> None:
     # Its parent's threads do not exist in it.
     code = """

@@ -70,6 +70,7 @@ def test_every_content_file_is_used() -> None:
     assert [path.name for path in CONTENT.iterdir() if path.suffix != ".toml"] == []
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("topic", topics())
 def test_facts_are_right(topic: str, expected: dict[str, list[dict[str, Any]]]) -> None:
     got = [dict(section.facts) for section in lesson(topic).sections]

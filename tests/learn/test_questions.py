@@ -279,6 +279,7 @@ def test_lines_for_a_choice(line: str, kind: str) -> None:
     assert judge(CHOICE, line).kind == kind
 
 
+@pytest.mark.costly
 @given(st.text(max_size=100))
 def test_no_line_breaks_it(line: str) -> None:
     for asked in (NUMBER, CHOICE):

@@ -179,6 +179,7 @@ def environment(**more: str) -> dict[str, str]:
     return {**inherited, "PYTHONPATH": str(Path(posenc.__file__).parents[1]), **more}
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("arguments", [["--seed", "1"], ["rope", "--seed", "1"]])
 def test_the_same_questions_in_another_process(arguments: list[str]) -> None:
     done = [
@@ -194,6 +195,7 @@ def test_the_same_questions_in_another_process(arguments: list[str]) -> None:
     assert done[0] == done[1] == run(*arguments, "--json").output.encode()
 
 
+@pytest.mark.costly
 def test_bytes_that_are_no_text_and_a_stream_without_unicode() -> None:
     done = subprocess.run(
         [*COMMAND, "rope", "--seed", "1", "--count", "1"],
@@ -208,6 +210,7 @@ def test_bytes_that_are_no_text_and_a_stream_without_unicode() -> None:
     assert b"\x1b" not in done.stdout  # no colour in a pipe
 
 
+@pytest.mark.costly
 def test_a_closed_keyboard() -> None:
     done = subprocess.run(
         ["sh", "-c", 'exec "$@" <&-', "sh", *COMMAND, "rope", "--seed", "1"],
@@ -219,6 +222,7 @@ def test_a_closed_keyboard() -> None:
     assert done.stdout.endswith(b"that was all.\n")
 
 
+@pytest.mark.costly
 def test_ctrl_c() -> None:
     process = subprocess.Popen(
         [*COMMAND, "rope", "--seed", "1"],

@@ -90,6 +90,7 @@ def grid_of(way: str) -> list[tuple[int, float]]:
     return every
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "way",
     [
@@ -115,6 +116,7 @@ def test_float32_bounds(way: str) -> None:
         assert_close(got, truth, RELATIVE["float32"] * np.abs(truth) + step_error, what)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("way", ["numpy", "strict", "torch"])
 def test_float64_bounds(way: str) -> None:
     backend, _ = way_of(way)

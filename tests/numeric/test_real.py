@@ -376,6 +376,7 @@ def test_torch_forward_mode_through_a_compiled_call() -> None:
         torch.testing.assert_close(tangent[:, 2], 4 * torch.cos(4 * x))
 
 
+@pytest.mark.costly
 def test_torch_export() -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     from posenc.torch import PositionTable
@@ -460,6 +461,7 @@ def test_features_beside_the_embeddings() -> None:
         posenc.add(posenc.Concatenated(4, table=Sinusoidal(8)), x, positions=where)
 
 
+@pytest.mark.costly
 @pytest.mark.usefixtures("nan_results")
 def test_one_coordinate_that_is_none_spoils_its_row_under_tracing() -> None:
     jax = pytest.importorskip("jax", reason="jax is not installed")

@@ -276,6 +276,7 @@ def test_pain_21_no_float64_on_the_device(monkeypatch: pytest.MonkeyPatch) -> No
         assert {torch.int64, torch.float32} <= watch.seen
 
 
+@pytest.mark.costly
 def test_pain_22_real_arithmetic_only() -> None:
     """No complex number in the source, and none in an exported graph."""
     roots = Path(inspect.getfile(RoPE)).parent, Path(inspect.getfile(posenc)).parent / "functional"

@@ -130,6 +130,7 @@ def pooled(positions: list[int], block: int, config: Any) -> list[int]:
     return [1 - 2**block, *rest[::2]]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("kind", ["relative_shift", "factorized"])
 @pytest.mark.parametrize("separate", [False, True])
 @pytest.mark.parametrize("truncate", [False, True])

@@ -68,6 +68,7 @@ def refusal(name: str, key: str, value: Any) -> str | None:
     return None
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "name",
     [
@@ -97,6 +98,7 @@ def test_an_unknown_keyword_is_refused(name: str) -> None:
         assert advice in str(raised.value)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", ["table", "waves", "similarity", "counter", "compare"])
 def test_a_length_is_what_is_drawn_as_the_command_has_it(name: str) -> None:
     draw = getattr(posenc.plot, name)

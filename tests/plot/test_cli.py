@@ -65,6 +65,7 @@ def test_find_and_compare_need_what_they_are_about(run: Run) -> None:
     assert "Did you mean 'table'" in run("compare", "tabel", "--b-base", "1", code=2).output
 
 
+@pytest.mark.costly
 def test_the_figures_of_the_sources(run: Run) -> None:
     run("table", "--dim", "64", "--length", "16", "-o", "16x64.png")
     run("table", "--dim", "50", "--length", "20", "-o", "20x50.png")
@@ -79,6 +80,7 @@ def test_the_figures_of_the_sources(run: Run) -> None:
     assert "10010110" in run("counter", "--dim", "8", "--position", "150", "-o", "150.png").output
 
 
+@pytest.mark.costly
 def test_a_length_is_drawn_unless_positions_are_named(run: Run) -> None:
     run("table", "--dim", "8", "--length", "5", "--numbers", "five.npz")
     run("table", "--dim", "8", "--length", "5", "--positions", "0:3", "--numbers", "three.npz")
@@ -112,6 +114,7 @@ def test_outputs_are_never_replaced_unasked(run: Run) -> None:
     assert Path("x.png").read_bytes()[:4] == b"\x89PNG"
 
 
+@pytest.mark.costly
 def test_a_run_again_writes_the_same_file(run: Run) -> None:
     for name in ("a.png", "b.png"):
         run("table", "--dim", "16", "--length", "700", "-o", name)
@@ -121,6 +124,7 @@ def test_a_run_again_writes_the_same_file(run: Run) -> None:
 # --- encodings ------------------------------------------------------------------------------------
 
 
+@pytest.mark.costly
 def test_encodings_come_by_name_options_json_preset_and_file(run: Run) -> None:
     cases = {
         ("--encoding", "timestep", "--dim", "10"): posenc.Timestep(10),
@@ -141,6 +145,7 @@ def test_encodings_come_by_name_options_json_preset_and_file(run: Run) -> None:
     run("table", "--spec", "spec.json", "--length", "3")
 
 
+@pytest.mark.costly
 def test_tables_come_from_files(run: Run) -> None:
     rows = np.random.default_rng(0).standard_normal((40, 6)).astype("float32")
     np.save("rows.npy", rows)
@@ -162,6 +167,7 @@ def test_tables_come_from_files(run: Run) -> None:
     run("table", "--table", "cube.npy", code=2)
 
 
+@pytest.mark.costly
 def test_fields_that_nobody_gave_are_those_of_the_example(run: Run) -> None:
     for words in (
         ("table", "--encoding", "GridCells", "--grid", "x=3,y=3", "--output", "grid.svg"),
@@ -172,6 +178,7 @@ def test_fields_that_nobody_gave_are_those_of_the_example(run: Run) -> None:
         assert Path(words[-1]).exists()
 
 
+@pytest.mark.costly
 def test_learned_encodings_need_their_numbers(run: Run) -> None:
     assert "--init-seed" in run("bias", "--encoding", "T5", code=2).output
     result = run("bias", "--encoding", "T5", "--heads", "2", "--init-seed", "1")
@@ -234,6 +241,7 @@ def test_pictures_are_listed(run: Run) -> None:
     assert "after the name" in run("--json", "table", code=2).output
 
 
+@pytest.mark.costly
 def test_positions_are_ranges(run: Run) -> None:
     for text, expected in (("0:7", (0, 7)), ("3:9", (3, 9)), ("1_000:1,010", (1000, 1010))):
         found = json.loads(run("table", "--dim", "4", "--positions", text, "--json").stdout)
@@ -243,6 +251,7 @@ def test_positions_are_ranges(run: Run) -> None:
     assert "7 positions" in far.output
 
 
+@pytest.mark.costly
 def test_one_position_of_one_dimension(run: Run) -> None:
     run("table", "--dim", "1", "--length", "1", "-o", "x.png")
     run("similarity", "--dim", "1", "--length", "1", "-o", "y.png")
@@ -251,6 +260,7 @@ def test_one_position_of_one_dimension(run: Run) -> None:
     run("wavelengths", "--dim", "1", "-o", "w.png")
 
 
+@pytest.mark.costly
 def test_a_huge_table_is_drawn(run: Run) -> None:
     asked = ("table", "--dim", "65536", "--length", "16777216")
     found = json.loads(run(*asked, "--height", "200", "--width", "300", "--json").stdout)

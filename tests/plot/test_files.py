@@ -176,6 +176,7 @@ def test_cells_of_a_small_table_are_squares_of_pixels() -> None:
     np.testing.assert_array_equal(part, expected)
 
 
+@pytest.mark.costly
 def test_an_svg_embeds_the_raster_at_its_exact_size() -> None:
     spec = posenc.Sinusoidal(50)
     made = posenc.plot.table(spec, positions=45_000, height=670, width=50)
@@ -209,6 +210,7 @@ def test_masked_entries_are_hatched_and_have_no_colour() -> None:
     assert palette.colour(image[39, 0]) == palette.colour(palette.diverging("light")[1])
 
 
+@pytest.mark.costly
 def test_attention_has_a_scale_from_zero() -> None:
     """Of the last query: a query of one key has the share 1, beside which all else is blank."""
     made = posenc.plot.bias(posenc.ALiBi(heads=2), positions=40, mask="causal", softmax="rows")
@@ -237,6 +239,7 @@ def test_text_is_text_with_title_and_description(name: str) -> None:
         assert sentence.strip().split()[0] in " ".join(texts)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", PICTURES)
 def test_a_png_carries_what_was_asked_for(name: str) -> None:
     made = picture(name, "paper")
@@ -280,6 +283,7 @@ def test_another_process_writes_the_same_bytes(tmp_path: Path) -> None:
         assert there.with_suffix(f".{suffix}").read_bytes() == made.to_bytes(suffix)
 
 
+@pytest.mark.costly
 def test_a_file_is_never_replaced_unasked(tmp_path: Path) -> None:
     made = picture("table")
     path = made.save(tmp_path / "x.png")
@@ -391,6 +395,7 @@ def test_pictures_stay_in_the_axes_that_are_given(name: str) -> None:
     assert made.to_bytes("png")[:4] == b"\x89PNG"
 
 
+@pytest.mark.costly
 def test_settings_and_looks_are_honoured() -> None:
     """Those of matplotlib, unless the caller says otherwise; nothing of it stays behind."""
     spec = posenc.Sinusoidal(8)
@@ -473,6 +478,7 @@ def test_a_table_in_given_axes_has_the_pixels_of_those_axes() -> None:
     assert same[:, 70:].all()
 
 
+@pytest.mark.costly
 def test_no_figure_is_left_behind() -> None:
     import matplotlib.pyplot as plt
 
@@ -489,6 +495,7 @@ def test_themes_colour_the_page(theme: str) -> None:
 # --- without matplotlib ---------------------------------------------------------------------------
 
 
+@pytest.mark.costly
 def test_matplotlib_is_loaded_by_drawing_alone() -> None:
     script = (
         "import sys, posenc, posenc.plot\n"
@@ -518,6 +525,7 @@ def test_a_misspelt_keyword_is_told() -> None:
         posenc.plot.waves(posenc.Sinusoidal(8), widht=100)  # type: ignore[call-arg]
 
 
+@pytest.mark.costly
 def test_dollar_signs_that_hold_no_formula_are_drawn_as_they_stand() -> None:
     texts = [r"$\frac{$", r"$a$ $\nosuch$", "$5 to $6{", "$$", "{$}$ _^$"]
     specs = [posenc.Sinusoidal(8, base=10.0 ** (k + 1)) for k in range(len(texts))]

@@ -279,6 +279,7 @@ def test_dimensions_of_a_learned_table_are_filtered_too() -> None:
     assert_close(found.values[:, 8:-8], expected[:, 8:-8], 1e-3)
 
 
+@pytest.mark.costly
 def test_a_huge_table_is_drawn_in_little_memory() -> None:
     spec = posenc.Sinusoidal(65_536)
     tile(posenc.Sinusoidal(64), 1000, rows=10)  # what is made once

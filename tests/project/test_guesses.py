@@ -157,6 +157,7 @@ def test_errors_inside_a_verb_stay_what_they_are() -> None:
         verb(3)
 
 
+@pytest.mark.costly
 def test_an_import_of_a_part_asks_for_no_advice() -> None:
     """`from posenc import registry` looks for an attribute first; finding words takes 6 ms."""
     code = "import posenc._core.foreign as words\ndel words.name_advice\n"

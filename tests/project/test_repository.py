@@ -76,6 +76,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.costly
 def test_what_is_not_asked_for_is_not_imported() -> None:
     """The larger packages cost nothing to those who do not use them."""
     verbs = (
@@ -114,6 +115,7 @@ def test_what_the_layers_below_are_handed_needs_no_other_import() -> None:
     assert done.stdout == "1\n", done.stderr
 
 
+@pytest.mark.costly
 def test_a_star_import_brings_the_public_names() -> None:
     code = "from posenc import *\nnames = set(dir())"
     done = run("-c", f"{code}\nprint(*names)")
@@ -177,6 +179,7 @@ def test_layers_stand_as_designed() -> None:
 IMPORTS = re.compile(r"from\s+posenc[^\n(]*(?:\([^)]*\))?")
 
 
+@pytest.mark.costly
 def test_no_private_name_crosses_a_package() -> None:
     """An underscored module or name is used in its own package alone; `_core` is for all."""
     crossing = []
@@ -431,6 +434,7 @@ def test_every_pinned_version_is_exact() -> None:
     assert {line for line in peers if line and not line.startswith("#")} <= set(names)
 
 
+@pytest.mark.costly
 @pytest.mark.usefixtures("tools")
 def test_generated_texts_follow_the_measurements(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -84,6 +84,7 @@ def test_what_is_equal_is_equal_and_what_was_changed_is_named(clone: Path) -> No
     assert not re.search(r"(?m)^numbers-numpy: vaswani.* numbers; by ", told.stdout)
 
 
+@pytest.mark.costly
 def test_wrong_usage_is_2() -> None:
     assert same().returncode == 2
     assert "--only: expected some of" in same("HEAD", "--only", "colours").stderr

@@ -76,6 +76,7 @@ def test_faults_that_hide_are_found_by_laws_alone(name: str) -> None:
     assert any(result.status == "fail" for result in testing.results(subject, tried))
 
 
+@pytest.mark.costly
 def test_the_card_says_what_was_looked_at() -> None:
     card = testing.check(mutants.rotary(), laws=["heads", "history", "near 2^31", "bfloat16"])
     looked = card.looked
@@ -214,6 +215,7 @@ def test_an_exception_is_a_result() -> None:
     assert not card.passed
 
 
+@pytest.mark.costly
 def test_what_cannot_be_asked_does_not_fail() -> None:
     card = testing.check(mutants.unasked())
     assert card.passed
@@ -451,6 +453,7 @@ def test_pytest_plugin(module: str, target: str, code: int, words: list[str]) ->
         assert "input: positions" in done.stdout
 
 
+@pytest.mark.costly
 def test_the_plugin_imports_nothing_until_asked() -> None:
     code = (
         "import sys, posenc.testing.pytest_plugin\n"

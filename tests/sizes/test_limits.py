@@ -184,6 +184,7 @@ def test_tensors_without_a_storage_of_their_own_are_listed(dtype: str, tmp_path:
 # --- numbers that are read ------------------------------------------------------------------------
 
 
+@pytest.mark.costly
 def test_wide_tables_are_still_found(tmp_path: Path) -> None:
     """The glance at wide matrices is short; tables as wide as any are found by it."""
     from safetensors.numpy import save_file

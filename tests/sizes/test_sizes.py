@@ -98,6 +98,7 @@ def test_every_tensor_lies_where_its_header_says(made: Made) -> None:
     assert (read < HEADERS, memory < MEMORY) == (True, True)
 
 
+@pytest.mark.costly
 @of("llama-3.1-405b")
 def test_the_plan_of_a_conversion_reads_what_tells_the_pairing(made: Made) -> None:
     plan, read, memory = cost(lambda: posenc.convert(made.path, pairing="interleaved"))
@@ -138,6 +139,7 @@ def looked_at(made: Made) -> int:
     return min(16, layers) * sum(ours) // layers + HEADERS
 
 
+@pytest.mark.costly
 @of("llama-3.2-1b")
 def test_the_weights_say_their_pairing(made: Made) -> None:
     found, read, memory = cost(lambda: posenc.detect_pairing(made.path))
@@ -259,6 +261,7 @@ def test_the_made_files_of_torch_are_those_of_torch(tmp_path: Path) -> None:
     assert (name, tensor.tolist()) == ("x", values.reshape(2, 3).tolist())
 
 
+@pytest.mark.costly
 def test_a_file_of_torch_beyond_4_gib(tmp_path: Path) -> None:
     """Llama 2's, whose rotary modules still had buffers; one storage is itself beyond 4 GiB."""
     rotary = (1 / 10000 ** (np.arange(64) / 64)).astype("<f4")
@@ -279,6 +282,7 @@ def test_a_file_of_torch_beyond_4_gib(tmp_path: Path) -> None:
     assert memory < MEMORY
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "kind",
     [
@@ -308,6 +312,7 @@ def test_a_gguf_with_the_vocabulary_of_gemma(kind: int, tmp_path: Path) -> None:
 # --- models built on meta -------------------------------------------------------------------------
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "name",
     [

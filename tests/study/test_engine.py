@@ -118,6 +118,7 @@ def test_a_killed_driver_loses_the_running_cells_alone(tmp_path: Path) -> None:
     assert len(read_store(path).records) == 12
 
 
+@pytest.mark.costly
 def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
     path = tmp_path / "s.sqlite"
 
@@ -184,6 +185,7 @@ def test_a_cluster_of_one_thread_trains_and_the_driver_does_not(tmp_path: Path) 
     assert os.getpid() not in ran
 
 
+@pytest.mark.costly
 def test_an_interrupt_ends_the_wait_for_workers(tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed", reason="Dask is not installed")
     with distributed.LocalCluster(n_workers=0, dashboard_address=":0", host="127.0.0.1") as cluster:

@@ -56,6 +56,7 @@ def test_the_rules_are_those_of_the_planner_once_each() -> None:
         assert set(plan.rules) - set(RULES) == {"dynamic"}
 
 
+@pytest.mark.costly
 def test_the_rows_are_those_of_a_model_built_with_each_rule() -> None:
     settings = {**TINY, "examples": 32, "factors": "1 4"}
     run = Run(Cell.of("extension-64", "rope-100", seed=3, settings=settings))
@@ -152,12 +153,14 @@ def test_the_planner_page_gives_a_correlation_only_where_its_claim_holds() -> No
 # --- pages ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.costly
 def test_the_page_of_the_planner_is_that_of_the_committed_rows() -> None:
     results = read_csv(DOCS / "data")
     text = extension_words(results, judge(results, claims()))
     assert text in (DOCS / "extend.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.costly
 def test_every_claim_says_what_it_rests_on() -> None:
     results = read_csv(DOCS / "data")
     page = as_markdown(document(results, claims()))
@@ -170,6 +173,7 @@ def test_every_claim_says_what_it_rests_on() -> None:
     assert "all encodings of a task are trained at one rate" in page.lower()
 
 
+@pytest.mark.costly
 def test_a_model_that_did_not_train_is_told_and_left_out() -> None:
     results = read_csv(DOCS / "data")
     lost = untrained(results)

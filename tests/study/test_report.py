@@ -131,6 +131,7 @@ def test_probabilities_are_never_zero() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.costly
 def test_length_is_judged_by_the_last_characters() -> None:
     for claim in claims():
         for part in claim.parts:
@@ -160,6 +161,7 @@ def test_length_is_judged_by_the_last_characters() -> None:
     assert difference.mean == pytest.approx(expected)
 
 
+@pytest.mark.costly
 def test_the_report_says_how_blindly_its_claims_were_made() -> None:
     text = as_markdown(document(read_csv(DOCS / "data"), claims()))
     assert "a pilot on the same tasks" in text
@@ -184,6 +186,7 @@ def test_what_could_be_detected_is_what_is_mostly_found() -> None:
     assert detectable(interval([1.0]), alpha=0.05) == math.inf
 
 
+@pytest.mark.costly
 def test_the_page_is_that_of_the_committed_rows() -> None:
     """`posenc study report --from docs/data -o docs --format md,png` writes it again."""
     docs = Path(__file__).resolve().parents[2] / "docs"

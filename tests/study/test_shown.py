@@ -6,6 +6,8 @@ import json
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import posenc
 from posenc.detect.extend import extension
 from posenc_study.claims.registered import claims
@@ -21,6 +23,7 @@ SAID = {
 }
 
 
+@pytest.mark.costly
 def test_what_extend_says_of_the_study_is_its_verdict() -> None:
     verdicts = {v.claim.id: v.word for v in judge(read_csv(DATA), claims())}
     start = "A registered study of small models contradicted the claims "

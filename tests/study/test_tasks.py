@@ -287,6 +287,7 @@ def test_bad_texts_are_explained(name: str, tmp_path: Path) -> None:
         TextLM({"data": digest(path)}, path)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("name", "message"),
     [

@@ -190,6 +190,7 @@ def _by_loops(case: Case, weights: dict[str, Any]) -> Callable[..., Any]:
     return attend
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("case", CASES)
 @pytest.mark.parametrize("name", MODELS)
 def test_loops(name: str, case: str, names: list[Any]) -> None:
@@ -211,6 +212,7 @@ def test_loops(name: str, case: str, names: list[Any]) -> None:
 PAIRS = [(name, case) for case in CASES for name in MODELS]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "pair",
     drawn(PAIRS, 1, "encodings/bias", "encodings/relative", "torch", by=lambda pair: pair[1]),
@@ -306,6 +308,7 @@ def test_generation(names: list[Any]) -> None:
         assert both[0, TOKENS:].tolist() == first[0, TOKENS - 4 :].tolist()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("backend", "tolerance"),
     # Inductor sums in another order, of which the rotation and the norms have float32.
@@ -331,6 +334,7 @@ def test_compiled(backend: str, tolerance: float, names: list[Any]) -> None:
             torch.testing.assert_close(step, whole[:, n : n + 1], rtol=0, atol=tolerance)
 
 
+@pytest.mark.costly
 def test_layers_and_gradients(names: list[Any]) -> None:
     """Each layer has its own encoding or none; parameters learn; checkpointing changes nothing."""
     model, tokens = _model("llama"), _tokens()
@@ -411,6 +415,7 @@ def test_attention_between_sequences(kind: str) -> None:
     assert min(seen.values()) > 0
 
 
+@pytest.mark.costly
 def test_refusals(names: list[Any]) -> None:
     model, tokens = _model("llama"), _tokens()
     with pytest.raises(ArgumentError, match=r"holds its parameters: AttentionBias\(T5"):

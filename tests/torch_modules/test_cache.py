@@ -83,6 +83,7 @@ def still(name: str, cache: Any) -> list[Any]:
 # --- the oracle -----------------------------------------------------------------------------------
 
 
+@pytest.mark.costly
 @each_model
 def test_evicted_shifted_and_generating_on(name: str) -> None:
     made, cache, caught = filled(name)
@@ -243,6 +244,7 @@ def relative(received: Any, x: np.ndarray, rope: Any, offset: int) -> float:
     return float(np.sqrt((off**2).mean() / (expected**2).mean()))
 
 
+@pytest.mark.costly
 def test_a_thousand_moves_cost_one_rounding() -> None:
     x, keys = wide_keys(torch.bfloat16)
     cache = track([(keys, keys)], ROPE, positions=range(2000, 2064))
@@ -471,6 +473,7 @@ def test_alibi_moves_by_positions_alone() -> None:
     assert answer.shape[1] == 12
 
 
+@pytest.mark.costly
 def test_keys_that_are_not_what_was_computed() -> None:
     keys = torch.zeros(1, 2, 6, 8)
     with pytest.raises(posenc.DataError, match="quantised keys"):
@@ -544,6 +547,7 @@ def test_caches_that_do_not_belong_together() -> None:
         merge([])
 
 
+@pytest.mark.costly
 def test_what_others_moved_is_noticed() -> None:
     made, cache, _ = filled("llama")
     tracked = track(cache, made)
@@ -595,6 +599,7 @@ def llama_cache() -> Any:
     return made, cache
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_leaves_the_cache_as_it_was(llama_cache: Any, case: str) -> None:
     made, cache = llama_cache
@@ -640,6 +645,7 @@ def test_bad_caches_are_told(llama_cache: Any) -> None:
             call()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_a_model_whose_frequencies_were_rounded_is_moved_by_these(dtype: torch.dtype) -> None:
     small = model("llama").to(dtype)

@@ -83,6 +83,7 @@ def test_copies_and_lengths() -> None:
         _equal(again(torch.arange(9)), expected)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "compiler",
     [

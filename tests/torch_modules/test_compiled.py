@@ -103,6 +103,7 @@ def test_our_mark_is_that_of_torch() -> None:
 # --- lengths --------------------------------------------------------------------------------------
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("phase", "at", "library"),
     [
@@ -174,6 +175,7 @@ def test_lengths_that_are_refused() -> None:
     assert torch.equal(rows, torch.stack([posenc.rotate(spec, x, length=n) for n in (5, 70)]))
 
 
+@pytest.mark.costly
 def test_errors_of_specs_made_inside() -> None:
     """They are raised where the traced code stands, so that it can catch them."""
 

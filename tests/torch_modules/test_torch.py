@@ -475,6 +475,7 @@ def test_make_fx(mode: str) -> None:
     assert_same(module(X), reference(X, RICH))
 
 
+@pytest.mark.costly
 def test_make_fx_with_a_symbolic_offset() -> None:
     graph = make_fx(lambda x, o: cold()(x, offset=o), tracing_mode="symbolic")(X, 3)
     assert_same(graph(X, 2**33), reference(X, offset=2**33))
@@ -647,6 +648,7 @@ def test_verbs_compile_with_a_spec_from_outside() -> None:
     assert counter.frame_count <= 2
 
 
+@pytest.mark.costly
 @pytest.mark.usefixtures("fresh_dynamo")
 def test_mistakes_are_explained_under_compile_too() -> None:
     compiled, _ = counted(cold())

@@ -56,6 +56,7 @@ def off(a: Any, b: Any) -> float:
     return float((a - b).abs().max() / b.abs().max())
 
 
+@pytest.mark.costly
 def test_the_report_says_what_changed_and_from_where_on() -> None:
     model = llama(max_position_embeddings=8192)
     report = adopt(model)
@@ -113,6 +114,7 @@ def test_left_padding() -> None:
     assert off(logits(model, attention_mask=mask)[:, 5:], before[:, 5:]) < LOGITS
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "way",
     [
@@ -142,6 +144,7 @@ def test_tokens_that_are_generated_are_the_same(way: dict[str, Any]) -> None:
     assert before.shape[1] == 28
 
 
+@pytest.mark.costly
 def test_an_assistant_that_is_adopted() -> None:
     model, helper = llama(), llama(num_hidden_layers=1)
     given = {"input_ids": ids(1), "max_new_tokens": 12, "do_sample": False, "eos_token_id": None}
@@ -279,6 +282,7 @@ def seq2seq(name: str, *, width: int = 64, **more: Any) -> Any:
     return getattr(transformers, f"{name}Model")(config(**sizes)).eval()
 
 
+@pytest.mark.costly
 def test_rows_that_are_saved_with_the_model_are_exact_inside_of_it_alone(tmp_path: Path) -> None:
     model = seq2seq("Whisper")
     where = "encoder.embed_positions.weight"
@@ -724,6 +728,7 @@ def test_another_base() -> None:
     assert torch.equal(logits(model), before)
 
 
+@pytest.mark.costly
 def test_no_positions_in_some_layers_and_another_base_in_others() -> None:
     model = llama()
     before = logits(model)
@@ -762,6 +767,7 @@ def test_no_positions_in_some_layers_and_another_base_in_others() -> None:
     assert off(logits(model), logits(oracle)) < LOGITS
 
 
+@pytest.mark.costly
 def test_a_bias_in_place_of_rotations() -> None:
     # By hand: nothing turns, and the slopes of four heads are in a mask that is added to scores.
     model = llama(attn_implementation="eager")

@@ -143,6 +143,7 @@ def agree(name: str, **options: Any) -> None:
                 assert float((received - old).abs().max()) <= ROOM * size
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "name",
     [
@@ -188,6 +189,7 @@ def test_adopted_models_have_the_graphs_and_breaks_of_before(
     agree(name, dynamic=dynamic)
 
 
+@pytest.mark.costly
 def test_a_length_that_is_never_looked_at() -> None:
     _, ours = both("llama")
     module, ids = ours.model.rotary_emb, torch.arange(9)[None]

@@ -37,6 +37,7 @@ def check(name: str) -> None:
     assert sorted(row.left) == sorted(ROWS[name]["left"])
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", ALWAYS)
 def test_a_small_model_that_is_adopted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # A few tokens say whether the likeliest are the same, and the rows need no exact distance.

@@ -297,6 +297,7 @@ def test_bfloat16_of_float32_angles_passes_and_bfloat16_angles_fail() -> None:
         assert_contract(right, contract, dtype="bfloat")
 
 
+@pytest.mark.costly
 def test_jax_arrays() -> None:
     jnp = pytest.importorskip("jax.numpy")
 

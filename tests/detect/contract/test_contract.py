@@ -347,6 +347,7 @@ def test_what_is_not_stated_is_named() -> None:
 # --- sources --------------------------------------------------------------------------------------
 
 
+@pytest.mark.costly
 def test_one_model_from_every_source_is_one_contract(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps(LLAMA))
     contract = posenc.golden(LLAMA)
@@ -418,6 +419,7 @@ def specs() -> st.SearchStrategy[Any]:
     return st.one_of(rotary, tables, learned, biases)
 
 
+@pytest.mark.costly
 @settings(max_examples=15)
 @given(spec=specs())
 def test_what_is_saved_is_read_back_from_either_file(

@@ -31,6 +31,7 @@ def found_in(name: str) -> Any:
     return posenc.diff(bug.config, bug.engine())
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", BUGS)
 def test_a_bug_is_named_by_its_field(name: str) -> None:
     bug, found = BUGS[name], found_in(name)
@@ -136,6 +137,7 @@ class Own:
         return posenc.rotate(self._spec(layer), x, positions=positions, length=length)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=SLOW if name in BUGS else ()) for name in CONFIGS]
 )
@@ -166,6 +168,7 @@ class Stored:
         return cos, sin
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", VLLM)
 def test_a_config_against_the_classes_of_vllm(name: str) -> None:
     stored = load_file(GOLDEN / "vllm.safetensors")

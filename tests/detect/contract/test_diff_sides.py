@@ -77,6 +77,7 @@ def test_check_has_the_same_exit_codes(tmp_path: Path) -> None:
     assert "3      diff and check" in CliRunner().invoke(app, ["--help"]).output
 
 
+@pytest.mark.costly
 def test_json_and_markdown_say_the_same_as_the_lines(config: str) -> None:
     other = "tests.detect.contract.test_diff_sides:engine"
     told = json.loads(run(config, other, "--json").output)
@@ -97,6 +98,7 @@ def test_json_and_markdown_say_the_same_as_the_lines(config: str) -> None:
 # --- what is said ---------------------------------------------------------------------------------
 
 
+@pytest.mark.costly
 def test_it_says_how_far_it_looked() -> None:
     found = posenc.diff(CONFIG, Engine(ladder(64, 5e5)))
     reach = "every position to 4,096, in another order, the last one alone, the first call again"
@@ -118,6 +120,7 @@ WRONG = {
 }
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", WRONG)
 def test_a_position_that_is_wrong_alone_or_now_and_then_is_seen(name: str) -> None:
     config = {**CONFIG, "max_position_embeddings": 8192}
@@ -543,6 +546,7 @@ def rotary(base: float, change: Any = lambda cos, sin: (cos, sin)) -> Any:
     return Rotary()
 
 
+@pytest.mark.costly
 def test_one_module_that_is_unlike_the_others_is_seen() -> None:
     torch = pytest.importorskip("torch", reason="a loaded model")
     for odd, field in (
@@ -624,6 +628,7 @@ def test_a_torch_function_is_asked_with_tensors() -> None:
     assert posenc.diff(ROPE, cosines, library="torch").verdict == "nothing differs"
 
 
+@pytest.mark.costly
 def test_vectors_that_no_rotation_gives_are_a_difference() -> None:
     class Reflects(Engine):
         def rotate(self, x: np.ndarray, positions: np.ndarray, layer: str) -> np.ndarray:

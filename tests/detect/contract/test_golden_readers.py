@@ -90,6 +90,7 @@ def several() -> tuple[posenc.Contract, tuple[str, str]]:
     return contract, (text_of(contract), first_version(contract))
 
 
+@pytest.mark.costly
 def test_both_versions_are_the_contract(tmp_path: Path) -> None:
     contract, texts = several()
     for text in texts:
@@ -226,6 +227,7 @@ def test_posenc_refuses_what_is_not_whole(what: str, tmp_path: Path) -> None:
             read_it(file)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", ["m.json", "m.safetensors"])
 def test_every_cut_and_every_byte_is_seen(name: str, tmp_path: Path) -> None:
     file = tmp_path / name

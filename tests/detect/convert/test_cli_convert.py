@@ -214,6 +214,7 @@ def killed(tmp_path: Path, number: signal.Signals, shards: int) -> tuple[int, li
     return process.returncode, sorted(path.name for path in tmp_path.iterdir())
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("shards", [1, 2])
 def test_a_killed_conversion_leaves_no_output(tmp_path: Path, shards: int) -> None:
     code, left = killed(tmp_path, signal.SIGKILL, shards)
@@ -222,6 +223,7 @@ def test_a_killed_conversion_leaves_no_output(tmp_path: Path, shards: int) -> No
     assert all(name.startswith(".new") and name.endswith(".part") for name in left[:-1])
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("shards", [1, 2])
 def test_an_interrupted_conversion_leaves_nothing(tmp_path: Path, shards: int) -> None:
     code, left = killed(tmp_path, signal.SIGTERM, shards)
@@ -233,6 +235,7 @@ def small_files() -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**21, 2**21))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("shards", [1, 2])
 def test_a_full_disk_leaves_nothing(tmp_path: Path, shards: int) -> None:
     source = large(tmp_path, shards=shards)

@@ -321,6 +321,7 @@ def test_pieces_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert max(largest) <= 8 * HIDDEN * 4  # one head
 
 
+@pytest.mark.costly
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_any_heads(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -806,6 +807,7 @@ def test_nothing_to_change(tmp_path: Path) -> None:
         posenc.convert(source, pairing="interleavd")  # type: ignore[arg-type]
 
 
+@pytest.mark.costly
 @settings(max_examples=80, deadline=None)
 @given(data=st.data())
 def test_a_file_that_lies_is_an_error_of_ours(

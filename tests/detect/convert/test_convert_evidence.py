@@ -67,6 +67,7 @@ def test_the_other_direction(tmp_path: Path) -> None:
         posenc.convert(source, tmp_path / "new", pairing="half")
 
 
+@pytest.mark.costly
 def test_twice_after_the_record_was_lost(tmp_path: Path) -> None:
     source = folder_of(tmp_path / "m", load_file(TRAINED), config())
     first = posenc.convert(source, tmp_path / "new", pairing="interleaved")
@@ -105,6 +106,7 @@ def test_some_one_way_and_some_the_other(tmp_path: Path, part: str) -> None:
     assert unknown.pairing == "unknown"
 
 
+@pytest.mark.costly
 def test_one_layer_of_many(tmp_path: Path) -> None:
     layers = 12
     weights = {
@@ -123,6 +125,7 @@ def test_one_layer_of_many(tmp_path: Path) -> None:
     assert honest.pairing == "half"
 
 
+@pytest.mark.costly
 def test_a_file_without_a_config(tmp_path: Path) -> None:
     """A rotation is described, which states a pairing among other things: `stored` states it."""
     path = tmp_path / "a.safetensors"
@@ -162,6 +165,7 @@ def test_an_adapter_is_no_evidence(tmp_path: Path) -> None:
     assert "no head of queries or keys could be measured" in made.checked()[-1]
 
 
+@pytest.mark.costly
 def test_large_models_are_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     """512 heads of queries in all; what is about to be written is read in every layer."""
     read: list[tuple[str, int]] = []

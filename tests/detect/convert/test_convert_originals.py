@@ -105,6 +105,7 @@ def interleaved(q: Any, k: Any, cos: Any, sin: Any, *rest: Any, unsqueeze_dim: i
     return turned(q), turned(k)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("family", HALF)
 def test_half_models_run_interleaved(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str

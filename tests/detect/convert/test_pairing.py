@@ -118,6 +118,7 @@ def test_a_gain_of_all_heads_is_one_observation(tmp_path: Path, norm: str, count
 # --- trained weights ------------------------------------------------------------------------------
 
 
+@pytest.mark.costly
 def test_trained_weights_and_the_same_in_the_other_order(tmp_path: Path) -> None:
     found = posenc.detect_pairing(TRAINED, layout=LAYOUT)
     assert (found.pairing, found.decided_by, found.claim) == ("half", "weights", "half")
@@ -281,6 +282,7 @@ def test_what_is_not_understood(tmp_path: Path) -> None:
 # --- the command ----------------------------------------------------------------------------------
 
 
+@pytest.mark.costly
 def test_the_command() -> None:
     arguments = ["pairing", str(TRAINED), "--heads", "2", "--rotary", "64"]
     result = CliRunner().invoke(app, arguments)

@@ -74,6 +74,7 @@ def tried(name: str, cls: Any, keys: list[str]) -> tuple[int, list[Any]]:
     return equal, different
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", ["dbrx", "olmo2"])
 def test_a_base_in_other_words_is_followed_where_the_class_does(name: str) -> None:
     equal, different = tried(name, classes()[name], [*BASES, *LOCAL_BASES, *named(name)])

@@ -134,6 +134,7 @@ def test_a_number_beyond_meaning_is_named(name: str, path: tuple[Any, ...], valu
         assert f"got {value!r}" in text
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("name", "path", "whole"),
     [

@@ -177,6 +177,7 @@ def test_a_line_says_the_share_that_the_class_alone_knows(name: str, share: floa
     assert config.rope_parameters["factor"] == 2
 
 
+@pytest.mark.costly
 def test_sections_that_the_class_alone_knows_are_not_lost() -> None:
     inner = of("qwen2_vl_text", head_dim=128)
     outer = {"model_type": "qwen2_vl", "text_config": inner}

@@ -205,6 +205,7 @@ def test_a_sharper_softmax_counts_as_a_change(
     assert option.effect.distances == len(distances)
 
 
+@pytest.mark.costly
 @settings(max_examples=15, deadline=None)
 @given(
     base=st.floats(100, 1e7),
@@ -259,6 +260,7 @@ def test_one_rule_for_all_layers_reaches_those_with_a_window() -> None:
     assert json.loads(next(iter(found.lines().values())))["rope_parameters"]["factor"] == 64
 
 
+@pytest.mark.costly
 def test_a_window_that_no_layer_of_the_plan_has_is_told() -> None:
     mistral = LLAMA | {"model_type": "mistral", "sliding_window": 4096}
     assert extend_context(mistral, 65_536).layers[0].window
@@ -417,6 +419,7 @@ def test_options_that_llama_cpp_does_not_have() -> None:
     assert any("tensor of the GGUF" in text for text in found_for("llama").remarks())
 
 
+@pytest.mark.costly
 def test_sections_are_not_handed_to_engines_that_forget_them() -> None:
     found = found_for("qwen2_vl")
     assert "vLLM" not in found.lines("llama3")
@@ -500,6 +503,7 @@ def run(*arguments: str, text: str | None = None) -> Result:
     return CliRunner().invoke(app, ["extend", *arguments], input=text)
 
 
+@pytest.mark.costly
 def test_the_command(tmp_path: Path) -> None:
     path, output = tmp_path / "config.json", tmp_path / "longer.json"
     path.write_text(json.dumps(LLAMA))
@@ -544,6 +548,7 @@ def test_mistakes_of_the_command(tmp_path: Path) -> None:
     assert not output.exists()
 
 
+@pytest.mark.costly
 def test_the_picture(tmp_path: Path) -> None:
     path, output = tmp_path / "config.json", tmp_path / "rules.png"
     path.write_text(json.dumps(CONFIGS["gemma3_text"]))
@@ -565,6 +570,7 @@ def test_lengths_are_integers_and_factors_numbers(name: str, value: Any) -> None
         extend_context(LLAMA, **options)
 
 
+@pytest.mark.costly
 def test_lengths_of_numpy_are_written_as_integers() -> None:
     plain = extend_context(LLAMA, 131072, trained=4096)
     found = extend_context(LLAMA, np.int64(131072), trained=np.int32(4096))

@@ -453,6 +453,7 @@ def spent(*paths: Path) -> list[tuple[str, float, float]]:
     return [(words, float(seconds), float(size)) for words, seconds, size in rows]
 
 
+@pytest.mark.costly
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_errors_cost_little(tmp_path: Path) -> None:
     names = ("a header of 50 MB", "deep JSON", "many braces", "a gigantic .npy", "huge offsets")

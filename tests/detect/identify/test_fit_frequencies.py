@@ -107,6 +107,7 @@ def test_dynamic_ntk_is_ntk_at_its_length() -> None:
     assert (best.base, best.scaling) == (1e4, (NTK(3.0),))  # 2 * 8192 / 4096 - (2 - 1)
 
 
+@pytest.mark.costly
 def test_a_base_of_no_roundness_is_no_grown_base() -> None:
     # Some of many bases grows into any other by a factor that looks round.
     rng = np.random.default_rng(0)
@@ -135,6 +136,7 @@ def test_the_range_of_lengths_behind_a_rounded_ramp() -> None:
         assert alike == same, length
 
 
+@pytest.mark.costly
 @settings(max_examples=30, deadline=None)
 @given(
     base=st.floats(2, 1e9),

@@ -217,6 +217,7 @@ def test_no_claim_about_a_thousand_that_are_no_tables() -> None:
     assert all(outcomes["claimed"] == 0 for outcomes in counts.values()), counts
 
 
+@pytest.mark.costly
 def test_one_wrong_entry_is_no_claim() -> None:
     table = np.asarray(posenc.table(posenc.Sinusoidal(64), 300)).copy()
     table[211, 17] += 1e-4
@@ -226,6 +227,7 @@ def test_one_wrong_entry_is_no_claim() -> None:
     assert "row 211, column 17" in found.remarks[0]
 
 
+@pytest.mark.costly
 def test_a_few_rows_are_too_little() -> None:
     assert only(np.asarray(posenc.table(posenc.Sinusoidal(4), 2))).verdict != "claimed"
     table = np.asarray(posenc.table(posenc.Sinusoidal(4), 3))
@@ -331,6 +333,7 @@ def test_what_no_rule_gives_is_not_rebuilt() -> None:
         found.rebuild()
 
 
+@pytest.mark.costly
 def test_tables_of_no_known_rule_are_measured() -> None:
     rng = np.random.default_rng(0)
     smooth = np.cumsum(rng.normal(size=(200, 3)), axis=0) @ rng.normal(size=(3, 64))
@@ -529,6 +532,7 @@ def test_one_finding_is_explained(model: str) -> None:
     assert "no rule that is known here rebuilds it" in run(model, "--tensor", "fc.weight").output
 
 
+@pytest.mark.costly
 def test_json_and_specs(model: str) -> None:
     found = json.loads(run(model, "--json").output)
     assert found["arrays"] == 11

@@ -101,6 +101,7 @@ def test_specs_are_their_own_answer(name: str) -> None:
     assert found.probes <= MOST_PROBES
 
 
+@pytest.mark.costly
 def test_ntk_is_another_base() -> None:
     """Any base is some NTK factor on another, so numbers alone do not claim the rule."""
     spec = RoPE(128, pairing="half", scaling=scaling.NTK(4))
@@ -249,6 +250,7 @@ def test_short_implementations() -> None:
     assert "it refuses positions to 1,024: IndexError" in str(found)
 
 
+@pytest.mark.costly
 def test_any_permutation_of_pairs() -> None:
     spec = RoPE(32, pairing="half", base=5000)
     order = np.random.default_rng(0).permutation(32)
@@ -559,6 +561,7 @@ def test_biases(spec: Any) -> None:
         assert (found.params["weight"][reached] == params["weight"][reached]).all()
 
 
+@pytest.mark.costly
 @settings(max_examples=10, deadline=None)
 @given(
     side=st.integers(2, 150),
@@ -581,6 +584,7 @@ def test_any_buckets_are_solved_for(side: int, ratio: float, direction: Any) -> 
     assert (found.spec.bucket(rel) == spec.bucket(rel)).all()
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("end", [300, 5000, 100_000])
 def test_a_table_or_a_bias_that_is_wrong_late_is_no_match(end: int) -> None:
     def late(p: Any) -> Any:

@@ -75,6 +75,7 @@ def test_what_stood_there_before(tmp_path: Path) -> None:
     assert result.output.startswith("Position 31.\n")
 
 
+@pytest.mark.costly
 def test_numbers_from_standard_input() -> None:
     printed = "0.84 0.54 0.53 0.85 0.31 0.95 0.18 0.98 0.10 1.00 0.06 1.00 0.03 1.00 0.02 1.00"
     result = run("-", "--base", "100", text=printed)

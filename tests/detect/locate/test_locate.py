@@ -135,6 +135,7 @@ def test_the_inverse_of_a_published_example() -> None:
     assert found.fits[0].expected > 1e7
 
 
+@pytest.mark.costly
 @settings(max_examples=60)
 @given(
     p=st.integers(0, 2**16),
@@ -156,6 +157,7 @@ def test_the_truth_is_among_the_positions_of_a_value(
     assert p in found.positions or found.best.listed == "first"
 
 
+@pytest.mark.costly
 def test_many_digits_far_away() -> None:
     """Steps are rounded, so arcs of narrow values must be wider than the values."""
     mpmath = pytest.importorskip("mpmath", reason="knows sines of large angles")
@@ -222,6 +224,7 @@ def test_chance_is_calibrated() -> None:
 # --- vectors --------------------------------------------------------------------------------------
 
 
+@pytest.mark.costly
 @settings(max_examples=50, deadline=None)
 @given(
     p=st.integers(-FAR, FAR),
@@ -348,6 +351,7 @@ def test_other_conventions_are_named() -> None:
     assert posenc.locate(stated, swapped).convention == ("sines and cosines are swapped",)
 
 
+@pytest.mark.costly
 def test_printed_rows_and_their_misprint() -> None:
     spec = posenc.Sinusoidal(16, base=100)
     printed = [
@@ -464,6 +468,7 @@ def test_padding() -> None:
 # --- turned queries -------------------------------------------------------------------------------
 
 
+@pytest.mark.costly
 @settings(max_examples=60, deadline=None)
 @given(
     p=st.integers(-FAR, FAR),

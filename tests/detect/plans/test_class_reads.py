@@ -109,6 +109,7 @@ def turns(spec: Any, frequencies: Any, table: Any) -> bool:
     return False
 
 
+@pytest.mark.costly
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", SOME)
 def test_a_plan_follows_what_the_class_reads(name: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 
+import pytest
 from tools.models import config_oracle, config_plans
 
 PUBLISHED = 277  # configs that the corpus does not hold, each with its source
@@ -15,6 +16,7 @@ CORPUS = 389
 REFUSED = {"682ec9f5a0", "1a41458f60"}  # which transformers refuses too
 
 
+@pytest.mark.costly
 def test_no_plan_of_a_published_config_changes_unseen() -> None:
     changed = [
         "\n".join((name, *(f"  - {line}" for line in old), *(f"  + {line}" for line in new)))

@@ -35,6 +35,7 @@ def outcomes() -> dict[str, tuple[dict[str, Any], config_corpus.Outcome]]:
     return {row["id"]: (row, result) for row, result in config_corpus.outcomes()}
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("dialect", ["4", "5", "neither"])
 def test_published_configs_are_read_as_transformers_computes_them_or_refused(dialect: str) -> None:
     wrong = {}
@@ -114,6 +115,7 @@ def test_files_for_other_code_are_right_by_that_code() -> None:
     assert {result.state for result in second.values()} == {"equal"}
 
 
+@pytest.mark.costly
 def test_the_comparison_with_other_code_sees_what_is_wrong() -> None:
     turning = {k: v for k, v in models().items() if v.get("turned") and "parts" not in v}
     assert len(turning) > 40

@@ -173,6 +173,7 @@ def plain(config: Any) -> dict[str, Any]:
     return data
 
 
+@pytest.mark.costly
 def test_the_table_is_what_the_classes_say() -> None:
     transformers = pytest.importorskip("transformers", reason="its classes are asked")
     stored = json.loads(class_defaults.DATA.read_text(encoding="utf-8"))
