@@ -601,8 +601,7 @@ def test_the_recipe_inside_is_enough(tmp_path: Path) -> None:
     tests = ("-m", "pytest", "-q", "-x", "-p", "no:cacheprovider")
     passes(*tests, "tests/encodings/test_cases.py", "-k", "clock or every_encoding or distinct")
     passes(*tests, "tests/study/test_model.py", "tests/core/test_spec.py", "-k", "registry")
-    page = "import pages, posenc; pages.page_of(posenc.Clock)"
-    passes("-c", f"import sys; sys.path.insert(0, 'tools'); {page}")
+    passes("-c", "import posenc; from tools.pages import pages; pages.page_of(posenc.Clock)")
 
 
 @pytest.mark.usefixtures("alone")
