@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import re
 import socket
@@ -10,9 +11,12 @@ import threading
 import time
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import posenc
 import posenc_study
@@ -136,6 +140,26 @@ def test_json_is_refused_in_words(text: str, words: str) -> None:
     for form in (text, text.encode()):
         with pytest.raises(DataError, match=f"who.*{words}"):
             inputs.parse(form, "who", KIND)
+
+
+WORDS = st.text('ab:,[{"\\\\', max_size=6)
+
+
+@given(
+    st.recursive(
+        WORDS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(WORDS, inner, max_size=3)
+    ),
+    st.integers(1, 9),
+)
+def test_what_stands_inside_texts_counts_as_one_value(value: object, piece: int) -> None:
+    text = json.dumps(value)
+    bare = re.sub(r'"(\\.|[^"\\])*"', "x", text)
+    most = max(len(re.findall("[,:\\[{]", bare)), bare.count("x") - 1)
+    with mock.patch.object(inputs, "PIECE", piece):
+        inputs.check_count(text, "who", inputs.FileKind("a note", 100, most))
+        if most > 0:
+            with pytest.raises(DataError, match="a note of at most"):
+                inputs.check_count(text, "who", inputs.FileKind("a note", 100, most - 1))
 
 
 def test_deep_json_and_long_numbers_are_refused_in_words() -> None:

@@ -459,6 +459,14 @@ def test_no_position_is_an_answer_too() -> None:
     assert found.caption
 
 
+def test_a_whole_row_has_no_error_bars() -> None:
+    spec = posenc.Sinusoidal(8)
+    found = find.data(spec, posenc.table(spec, 16)[9], within=(0, 15), conventions="stated")
+    assert [(line.positions, line.errors.tolist()) for line in found.candidates] == [
+        ((9,), [[0.0, 0.0]])
+    ]
+
+
 def test_differences_have_one_scale() -> None:
     a, b = posenc.Sinusoidal(8), posenc.Sinusoidal(8, base=100)
     found = compare.data("table", a, b, 16)

@@ -103,10 +103,10 @@ def _errors(fit: Fit, positions: np.ndarray, read: Mapping[int, Interval]) -> np
     The wave near the position is inverted: arcsine of the ends of the interval over the frequency.
     """
     spec = inner(fit.spec)
-    errors = np.full((2, len(positions)), math.inf)
     waves = source(spec).waves if read and sinusoids(spec) else None
     if waves is None:
-        return 0 * positions[:, None] * np.ones(2)
+        return np.zeros((len(positions), 2))
+    errors = np.full((2, len(positions)), math.inf)
     columns, frequencies = columns_of(spec), phases_of(spec).frequencies()
     scale = spec.magnitude.table(spec.dim) if hasattr(spec, "magnitude") else 1.0
     cut = any("cut" in words for words in fit.convention)

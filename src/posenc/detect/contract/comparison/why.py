@@ -74,7 +74,12 @@ def why(
         if wrong.any():
             names, explained = _named(spec, turned, wrong, others)
             fresh.append(Difference(*names, *turns.begins(off, seen.first)))
-        factor = _factor(explained or spec, seen, turns.expected(explained or spec, seen))
+        # Nothing is computed anew where the spec itself explains the angles.
+        factor = _factor(
+            explained or spec,
+            seen,
+            wanted if explained is spec else turns.expected(explained or spec, seen),
+        )
         fresh += [] if factor is None else [factor]
         fresh = fresh or [Difference("dtype", f"{seen.dtype} or better", "rounded further", *size)]
         rows += [row for row in fresh if row.field not in {earlier.field for earlier in rows}]
