@@ -94,6 +94,7 @@ test-one: $(READY) $(KERNELS) ## what concerns one encoding: make test-one E=ALi
 .PHONY: test-changed
 test-changed: $(READY) $(KERNELS) ## the slow tests whose subject changed: make test-changed SINCE=main
 	@$(PYTEST) -m slow --since '$(or $(SINCE),$(error Name a commit: make $@ SINCE=main))' \
+	  $(if $(LIMIT),--limit $(LIMIT)) \
 	  || [ $$? = 5 ]  # pytest's way to say that nothing was chosen
 
 .PHONY: test-browser

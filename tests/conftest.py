@@ -3,17 +3,19 @@
 make test-fast      the first row of every test that is neither slow nor costly
 make test           all tests that are not slow
 make test-slow      sweeps, other people's models, engines
-make test-changed   the slow tests whose subject changed since a commit
+make test-changed   the slow tests whose subject changed since a commit; LIMIT=… ends that
 make test-one       the tests that concern one encoding
 """
 
 from __future__ import annotations
 
 import gc
+import hashlib
 import inspect
 import os
 import re
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -23,6 +25,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parents[1]
+BEGIN = pytest.StashKey[float]()  # when the tests begin, for --limit
 
 # JAX as strictly as people set it, in all tests; it reads this when it is imported.
 for name, value in (
@@ -52,8 +55,9 @@ def nan_results() -> Iterator[None]:
         yield
 
 
-def pytest_collection_finish() -> None:
+def pytest_collection_finish(session: pytest.Session) -> None:
     """Look for garbage among new objects alone, and seldom: millions that are imported stay."""
+    session.config.stash[BEGIN] = time.monotonic()
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
@@ -70,6 +74,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     tiers.addoption("--fast", action="store_true", help="the first row of each cheap test")
     tiers.addoption("--since", metavar="COMMIT", help="slow tests whose subject changed since then")
     tiers.addoption("--encoding", metavar="NAME", help="tests that concern this encoding")
+    tiers.addoption(
+        "--limit", type=float, metavar="SECONDS", help="draw the order; skip what begins later"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -85,6 +92,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if len(kept) < len(items):
         config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
         items[:] = kept
+    if config.getoption("--limit"):  # each commit draws another order
+        commit = _git("rev-parse", "HEAD")
+        items.sort(key=lambda item: hashlib.sha256(f"{commit} {item.nodeid}".encode()).digest())
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    limit = item.config.getoption("--limit")
+    if limit and time.monotonic() - item.config.stash[BEGIN] > limit:
+        pytest.skip(f"not begun within --limit {limit:g}; make test-slow runs it")
 
 
 # --- a row of each test ---------------------------------------------------------------------------
@@ -109,16 +125,15 @@ def _is_first_and_cheap() -> Callable[[pytest.Item], bool]:
 
 
 def _changed_since(commit: str) -> list[str]:
-    done = subprocess.run(
-        ["git", "diff", "--name-only", commit],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise pytest.UsageError(f"--since {commit}: git does not know it: {done.stderr.strip()}")
-    return done.stdout.split()
+    try:
+        return _git("diff", "--name-only", commit).split()
+    except subprocess.CalledProcessError as error:
+        raise pytest.UsageError(f"--since {commit}: git does not know it: {error.stderr}") from None
+
+
+def _git(*words: str) -> str:
+    done = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 def subjects(item: Any) -> list[str]:
