@@ -13,9 +13,9 @@ from posenc._core.tracing import is_compiling
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.t5 import T5
 from posenc.kernels import plans
-from posenc.kernels.native import flat, native, phases, rotation, sinusoids, threads
+from posenc.kernels.native import biases, flat, moving, native, phases, rotation, sinusoids, threads
 from posenc.kernels.places import Counted
-from posenc.kernels.requests import Add, Bias, CosSin, Refusal, Request, Rotate, Table
+from posenc.kernels.requests import Add, Bias, CosSin, Refusal, Request, Rerotate, Rotate, Table
 
 # --- what it computes -----------------------------------------------------------------------------
 
@@ -33,6 +33,16 @@ def rotate(request: Rotate) -> tuple[Array, ...]:
         numbers = flat(positions, x.shape[request.seq_dim])
         plan.turn((x,), (y,), numbers, request.seq_dim, threads())
     return results
+
+
+def move(request: Rerotate) -> Array:
+    """The keys where they shall stand."""
+    spec, target, x, old, new, seq_dim, xp, _ = request
+    _, plan, alike = moving(spec, target)
+    places = new - old if alike else plans.sides_of_move(old, new, xp)
+    result = _empty(x.shape, x.dtype, x)
+    plan.turn((x,), (result,), places, seq_dim, threads())
+    return result
 
 
 def cos_sin(request: CosSin) -> tuple[Array, Array]:
@@ -76,13 +86,9 @@ def bias(request: Bias) -> Array:
     # The first axis: what has several is no encoding that is known here.
     q, k = request.sides.q[0][:, 0], request.sides.k[0][0]
     result = _empty((end - first, q.shape[0], k.shape[0]), request.dtype, q)
-    if isinstance(spec, ALiBi):
-        slopes = spec.arrays["slopes"][first:end].astype(np.float32)
-        native().alibi(result, q, k, slopes, spec.form, threads())
-        return result
-    assert isinstance(spec, T5)  # noqa: S101 - for the type checker
-    thresholds, weight = spec.arrays["thresholds"], values["weight"]
-    native().buckets(result, q, k, thresholds, weight, spec.direction, threads())
+    entries, weight, shape = biases(spec)
+    weight = weight[first:end] if shape is None else values["weight"]
+    entries(result, q, k, weight, threads())
     return result
 
 
@@ -101,6 +107,7 @@ class Cpu:
     name = "cpu"
     operations: Mapping[type[Request], Callable[[Any], Any]] = {
         Rotate: rotate,
+        Rerotate: move,
         CosSin: cos_sin,
         Table: table,
         Add: add,
@@ -134,6 +141,8 @@ class Cpu:
             )
         if isinstance(request, Bias):
             return _why_not_bias(request)
+        if isinstance(request, Rerotate):
+            return _why_not_move(request)
         reason = (
             plans.why_no_turning(request)
             if isinstance(request, CosSin)
@@ -194,6 +203,18 @@ def _why_no_rows(spec: Any) -> str | None:
     if "cosine_step" in spec.arrays:
         return plans.why_no_columns(spec) or "cosines with exponents of their own"
     return plans.why_no_columns(spec)
+
+
+def _why_not_move(request: Rerotate) -> str | None:
+    x, places = request.x, (request.old, request.new)
+    followed = is_torch(x) and x.requires_grad and sys.modules["torch"].is_grad_enabled()
+    return (
+        plans.why_no_pairs(request.spec)
+        or plans.why_no_pairs(request.target)
+        or _why_not_array(x)
+        or _first(*map(plans.why_not_positions, places))
+        or ("keys that need a gradient" if followed else None)
+    )
 
 
 def _why_not_bias(request: Bias) -> str | None:

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from posenc.kernels import plans
 from posenc.kernels.places import Packed, Positions
 from posenc.positions import packed
@@ -53,6 +55,25 @@ def rotation(spec: Any, *, inverse: bool, transposed: bool) -> Any:
     return spec.plans[key]
 
 
+def moving(spec: Any, target: Any) -> tuple[Any, Any, bool]:
+    """A rotation, what turns keys from another to it, and whether they are the same.
+
+    The last one of a spec is kept.
+    """
+    kept: tuple[Any, Any, bool] | None = spec.plans.get("move")
+    if kept is None or (kept[0] is not target and kept[0] != target):
+        alike = spec == target  # then the angle is that of how far a key moves
+        arrays = {"step": spec.arrays["step"]} if alike else plans.difference(spec, target).arrays
+        p, ratio = (
+            plans.turning(spec, inverse=False),
+            target.attention_factor / spec.attention_factor,
+        )
+        steps = native().Phases(arrays["step"], arrays.get("origin"))
+        plan = native().Rotation(steps, p.source, p.source, p.part, p.blocks, p.sign, ratio, False)
+        kept = spec.plans["move"] = target, plan, alike
+    return kept
+
+
 def sinusoids(spec: Any) -> Any:
     """What makes the rows of a table."""
     if "rows" not in spec.plans:
@@ -62,6 +83,42 @@ def sinusoids(spec: Any) -> Any:
             phases(spec), spec.dim, spec.order, blocks, lone, factor, pad
         )
     return spec.plans["rows"]
+
+
+def biases(spec: Any) -> tuple[Any, Any, tuple[int, ...] | None]:
+    """What writes the entries of a bias, its slopes, and the shape of the weight it learns.
+
+    entries(result, q_positions, k_positions, slopes or weight, threads)
+    """
+    if "bias" not in spec.plans:
+        module, learned, slopes = native(), None, None
+        if "slopes" in spec.arrays:
+            slopes = spec.arrays["slopes"].astype(np.float32)
+            entries = functools.partial(_alibi, module.alibi, spec.form)
+        else:
+            learned = spec.shapes["weight"]
+            how = spec.arrays["thresholds"], spec.direction
+            entries = functools.partial(_buckets, module.buckets, *how)
+        spec.plans["bias"] = entries, slopes, learned
+    made: tuple[Any, Any, tuple[int, ...] | None] = spec.plans["bias"]
+    return made
+
+
+def _alibi(write: Any, form: str, result: Any, q: Any, k: Any, slopes: Any, count: int) -> None:
+    write(result, q, k, slopes, form, count)
+
+
+def _buckets(
+    write: Any,
+    thresholds: Any,
+    direction: str,
+    result: Any,
+    q: Any,
+    k: Any,
+    weight: Any,
+    count: int,
+) -> None:
+    write(result, q, k, thresholds, weight, direction, count)
 
 
 def threads() -> int:
