@@ -93,7 +93,7 @@ def add(request: Add) -> Array:
 def bias(request: Bias) -> Array:
     """The entries of ALiBi or of T5's buckets."""
     spec, (first, end), values = request.spec, request.heads, request.values
-    if is_jax(request.sides.q[0]):
+    if request.xp is not np and is_jax(request.sides.q[0]):
         return lent.lent(bias, request, request.sides.q[0])
     # The first axis: what has several is no encoding that is known here.
     q, k = request.sides.q[0][:, 0], request.sides.k[0][0]
@@ -249,7 +249,7 @@ def _why_not_bias(request: Bias) -> str | None:
         return "an odd number of buckets for two directions"
     if sides.lead:
         return "positions that differ from row to row"
-    if is_jax(sides.q[0]) and sides.seen is None:
+    if sides.seen is None and is_jax(sides.q[0]):
         return "positions that JAX traces"
     reason = plans.why_not_dtype(request.dtype)
     if request.dtype == getattr(request.xp, "float16", None):

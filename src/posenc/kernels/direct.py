@@ -11,9 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import array_api_compat.torch as compat
 import torch
 from torch import Tensor
 
+from posenc._core.arrays.array_torch import constants
+from posenc.encodings.relative.base import Places
 from posenc.kernels.plans import FAR
 from posenc.kernels.torch.state import NARROW, PLAIN, followed
 
@@ -95,10 +98,10 @@ def moved(spec: Any, target: Any, k: Any, old: Any, new: Any, seq_dim: Any) -> T
     if torch.compiler.is_compiling():
         return None
     try:
-        known, plan, alike = spec.plans["move"]
+        planned, plan, alike = spec.plans["move"]
     except (AttributeError, KeyError):
         return None
-    if known is not target or len(spec.axes) != 1 or followed() or type(seq_dim) is not int:
+    if planned is not target or len(spec.axes) != 1 or followed() or type(seq_dim) is not int:
         return None
     if not _plain(k, torch.is_grad_enabled()) or not _are_places(old, k, seq_dim):
         return None
@@ -147,3 +150,37 @@ def biased(spec: Any, q: Any, k: Any, params: Any, dtype: Any, device: Any) -> T
     except REFUSALS:
         return None
     return result
+
+
+def scored(
+    spec: Any, q: Any, k: Any, q_positions: Any, k_positions: Any, params: Any
+) -> Tensor | None:
+    """What a relative encoding adds to scores, or None where it must be looked at more closely."""
+    if torch.compiler.is_compiling():
+        return None
+    try:
+        near, shapes = spec.plans["relative"]
+    except (AttributeError, KeyError):
+        return None
+    if followed() or type(params) is not dict or params.keys() != shapes.keys():
+        return None
+    for x in (q, k, *params.values()):
+        if not _plain(x, False) or x.dtype is not torch.float32:
+            return None
+    for name, shape in shapes.items():
+        if params[name].shape != shape:
+            return None
+    whole, keys = q.shape, k.shape
+    if len(whole) < 3 or whole[:-2] != keys[:-2] or whole[-1] != spec.dim or keys[-1] != spec.dim:
+        return None
+    for side, count in ((q_positions, whole[-2]), (k_positions, keys[-2])):
+        if type(side) is not Tensor or side.dtype is not _int64 or side.shape != (count,):
+            return None
+    try:
+        near(q_positions, k_positions)
+    except REFUSALS:
+        return None
+    values = {**constants(spec, q_positions), **params} if spec.texts else params
+    at = Places((q_positions.view(1, -1, 1),), (k_positions.view(1, 1, -1),))
+    scores: Tensor = spec.score(q, k, at, values, dtype=torch.float32, xp=compat)
+    return scores

@@ -42,8 +42,8 @@ def lent(operation: Callable[[Any], Any], request: Any, beside: Array) -> Any:
         fields["dtype"] = np.dtype(request.dtype)
     result = operation(request._replace(**fields | {"xp": np}))
     jax = sys.modules["jax"]
-    found = result if isinstance(result, tuple) else (result,)
-    if jax.config.jax_debug_nans and any(np.isnan(array).any() for array in found):
+    arrays = result if isinstance(result, tuple) else (result,)
+    if jax.config.jax_debug_nans and any(np.isnan(array).any() for array in arrays):
         raise Refusal("NaN, which `jax_debug_nans` looks for in operations of JAX")
     return jax.device_put(result, beside.sharding if beside.committed else None)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from posenc.encodings.relative.base import RelativeSpec
 from posenc.kernels import plans
 from posenc.kernels.places import Packed, Positions
 from posenc.positions import packed
@@ -16,7 +17,7 @@ from posenc.positions import packed
 MISSING = Path(__file__).with_name("_native_missing.txt")
 # The cache of pip keeps what it built without a compiler, and would install it once more.
 AGAIN = "install posenc again by pip install --force-reinstall --no-cache-dir --no-deps"
-INTERFACE = 1  # of the compiled module that these calls are written for
+INTERFACE = 2  # of the compiled module that these calls are written for
 
 
 @functools.cache
@@ -60,8 +61,8 @@ def moving(spec: Any, target: Any) -> tuple[Any, Any, bool]:
 
     The last one of a spec is kept.
     """
-    kept: tuple[Any, Any, bool] | None = spec.plans.get("move")
-    if kept is None or (kept[0] is not target and kept[0] != target):
+    last: tuple[Any, Any, bool] | None = spec.plans.get("move")
+    if last is None or (last[0] is not target and last[0] != target):
         alike = spec == target  # then the angle is that of how far a key moves
         arrays = {"step": spec.arrays["step"]} if alike else plans.difference(spec, target).arrays
         p, ratio = (
@@ -70,8 +71,8 @@ def moving(spec: Any, target: Any) -> tuple[Any, Any, bool]:
         )
         steps = native().Phases(arrays["step"], arrays.get("origin"))
         plan = native().Rotation(steps, p.source, p.source, p.part, p.blocks, p.sign, ratio, False)
-        kept = spec.plans["move"] = target, plan, alike
-    return kept
+        last = spec.plans["move"] = target, plan, alike
+    return last
 
 
 def sinusoids(spec: Any) -> Any:
@@ -100,8 +101,8 @@ def biases(spec: Any) -> tuple[Any, Any, tuple[int, ...] | None]:
             how = spec.arrays["thresholds"], spec.direction
             entries = functools.partial(_buckets, module.buckets, *how)
         spec.plans["bias"] = entries, slopes, learned
-    made: tuple[Any, Any, tuple[int, ...] | None] = spec.plans["bias"]
-    return made
+    plan: tuple[Any, Any, tuple[int, ...] | None] = spec.plans["bias"]
+    return plan
 
 
 def _alibi(write: Any, form: str, result: Any, q: Any, k: Any, slopes: Any, count: int) -> None:
@@ -119,6 +120,13 @@ def _buckets(
     count: int,
 ) -> None:
     write(result, q, k, thresholds, weight, direction, count)
+
+
+def remember_scores(spec: Any) -> None:
+    """Let one token of a relative encoding go unread, where no position is out of its range."""
+    free = type(spec).check_positions is RelativeSpec.check_positions and len(spec.axes) == 1
+    if free and spec.heads is None and not isinstance(native(), str):
+        spec.plans["relative"] = native().check_near, spec.shapes
 
 
 def threads() -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.arrays.array import Array, is_jax, is_torch
+from posenc._core.tracing import is_compiling
 
 
 def gather(table: Array, rows: Array, *, xp: Any) -> Array:
@@ -69,10 +70,12 @@ def _divisions(x: Array) -> tuple[Any, ...] | None:
 def along(x: Array, index: Array, *, xp: Any) -> Array:
     """Entries of the last axis by number: (..., n), (..., m) -> (..., m); the rest broadcasts."""
     if is_torch(x):
-        torch = sys.modules["torch"]
-        lead = torch.broadcast_shapes(x.shape[:-1], index.shape[:-1])
-        index = index.expand(*lead, index.shape[-1])
-        return torch.gather(x.expand(*lead, x.shape[-1]), -1, index)
+        torch, lead = sys.modules["torch"], x.shape[:-1]
+        # Which is slow for lists of a few numbers, as it is written for a compiler.
+        if is_compiling() or index.ndim > x.ndim or index.numel() != index.shape[-1]:
+            lead = torch.broadcast_shapes(lead, index.shape[:-1])
+            x = x.expand(*lead, x.shape[-1])
+        return torch.gather(x, -1, index.expand(*lead, index.shape[-1]))
     if isinstance(x, np.ndarray) or is_jax(x):
         # Lengths that a program leaves open are known to the library alone.
         shape = xp.broadcast_shapes(x.shape[:-1], index.shape[:-1])

@@ -194,6 +194,17 @@ private:
 
 }  // namespace
 
+void check_near(nb::object q_positions, nb::object k_positions) {
+    std::vector<int64_t> sides[2];
+    const nb::object given[] = {q_positions, k_positions};
+    for (int side = 0; side < 2; ++side) {
+        const Array array(given[side], Access::read, "check_near");
+        const int64_t count = array->rank == 1 ? array->size[0] : -1;
+        sides[side] = positions_of(given[side], count, "check_near");
+    }
+    must_be_near(sides[0], sides[1], "check_near");
+}
+
 void alibi(nb::object result, nb::object q_positions, nb::object k_positions, nb::object slopes,
            const std::string& form, int threads) {
     const char* who = "alibi";
