@@ -174,7 +174,9 @@ def test_errors_of_biases_are_the_same() -> None:
         (lambda: posenc.bias(learned, NOW, PAST), posenc.ArgumentError),
         (lambda: posenc.bias(learned, NOW, PAST, params={"w": PAST}), posenc.ArgumentError),
         (
-            lambda: posenc.bias(learned, NOW, PAST, params={"weight": params["weight"][1:]}),
+            lambda: posenc.bias(
+                learned, NOW, PAST, params={"weight": params["weight"].repeat(2, 1)}
+            ),
             posenc.ArgumentError,
         ),
     ):

@@ -622,6 +622,14 @@ def test_add(spec: posenc.Sinusoidal, dtype: str) -> None:
     assert_same(reversed_, want)
 
 
+def test_short_rows_whose_channels_are_apart_are_not_joined() -> None:
+    spec, memory = posenc.Sinusoidal(6), numbers((90,))
+    x = np.lib.stride_tricks.as_strided(memory, (10, 6), (24, 8))
+    got = np.empty((10, 6), np.float32)
+    sinusoids(spec).add(x, got, 3)
+    assert_same(got, reference.add(spec, x, offset=3))
+
+
 @given(st.data())
 def test_add_any_strides(data: st.DataObject) -> None:
     x, base = data.draw(views(7))
