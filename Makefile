@@ -154,6 +154,7 @@ bench: $(READY) $(KERNELS) ## measure, append rows to benchmarks/results, and re
 	@$(BIN)/python benchmarks/kernels.py
 	@$(BIN)/python benchmarks/compiled.py
 	@$(BIN)/python benchmarks/speed.py
+	@$(BIN)/python benchmarks/decode.py --write
 	@$(BIN)/python benchmarks/reasons.py
 	@$(BIN)/python benchmarks/models.py
 	@$(BIN)/python benchmarks/contracts.py

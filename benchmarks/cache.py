@@ -1,11 +1,11 @@
 """Keys of a KV cache moved to other positions, beside a copy of them: `python benchmarks/cache.py`.
 
-A cache of 32 layers x 8 heads x 8192 tokens x 128 channels in bfloat16 is read after a shift, after
-an eviction, and after a switch to another base; and its keys are copied. These take turns in one
-run. Results go into fresh memory, which the system has to clear each time, or (`--memory warm`)
-into memory that the run has used before; its environment says so to the C library. Layers are
-alike and are handled one after the other, as a model reads them, so four layers stand for all:
-times are for 32 layers, from four. A read gives new tensors and keeps none of them. Times are
+A cache of 32 layers x 8 heads x 8192 tokens x 128 channels in bfloat16 is read after a shift, an
+eviction, a switch to another base, and a switch of keys that were shifted; and its keys are copied.
+These take turns in one run. Results go into fresh memory, which the system has to clear each time,
+or (`--memory warm`) into memory that the run has used before; its environment says so to the C
+library. Layers are alike and are handled one after the other, as a model reads them, so four layers
+stand for all: times are for 32, from four. A read gives new tensors and keeps none. Times are
 medians in CPU time of one thread. `--write` adds rows to `benchmarks/results/cache.jsonl`.
 """
 
@@ -60,6 +60,7 @@ def main() -> None:
         "shift": _read(shift(cache, 1000)),
         "evict": _read(evict(cache, [*range(4), *range(1024, TOKENS)])),
         "switch": _read(switch(cache, rope.replace(base=1e6))),
+        "switch after a shift": _read(switch(shift(cache, 1000), rope.replace(base=1e6))),
         "unmoved": _read(cache),
     }
     times = in_turns(ways, seconds=options.seconds, clock=time.thread_time)
@@ -79,7 +80,9 @@ def main() -> None:
         whole = median * LAYERS / STAND_IN
         rows.append({**common, "way": way, "seconds": whole, "of_a_copy": round(ratio, 3),
                      "n": len(seconds_each)})  # fmt: skip
-        print(f"{way:8} {whole:7.3f} s for {LAYERS} layers, {ratio:5.2f} of a copy of as many keys")
+        print(
+            f"{way:20} {whole:7.3f} s for {LAYERS} layers, {ratio:5.2f} of a copy of as many keys"
+        )
     if options.write:
         append("cache", rows)
 

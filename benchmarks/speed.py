@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import posenc
 from benchmarks.rows import append, circumstances
 from benchmarks.turns import Way, in_turns
+from posenc.kernels.native import rotation, sinusoids
 from posenc.torch import PositionTable, RotaryEmbedding
 
 INPLACE, OUT = "posenc cpu, in place", "posenc cpu"
@@ -184,7 +185,9 @@ def _copies(arrays: tuple[torch.Tensor, ...]) -> Way:
 
 def _rotation_targets(dtype: str, ways: dict[str, Way], *, first: bool) -> tuple[Target, ...]:
     targets = []
-    if dtype != "float16":
+    if dtype == "float16":
+        targets += [Target(INPLACE, HERE, 1.25), Target(OUT, FRESH, 1.3)]
+    else:
         targets += [Target(INPLACE, HERE, 1.1), Target(OUT, FRESH, 1.15)]
     if first and HF in ways and dtype != "float16":
         faster = 25 if dtype == "float32" else 7
@@ -317,6 +320,34 @@ def tables(*, quick: bool) -> Iterator[Row]:
         yield Row(f"table {length} x {dim}", ways, targets)
 
 
+def narrow_tables(*, quick: bool) -> Iterator[Row]:
+    """Rows of few channels in memory that exists, as wide ones are more than a fill."""
+    del quick
+    for dim, order in ((2, "interleaved"), (8, "interleaved"), (8, "sin_cos"), (30, "interleaved")):
+        spec = posenc.Sinusoidal(dim, order=order)  # type: ignore[arg-type]
+        rows = torch.empty(2**18 // dim, dim)
+        plan = sinusoids(spec)
+        ways: dict[str, Way] = {
+            FILL: lambda rows=rows: rows.fill_(0.5),
+            OUT: lambda rows=rows, plan=plan: plan.table(rows, 0, 1),
+        }
+        yield Row(f"table {len(rows)} x {dim} {order}", ways, (Target(OUT, FILL, 6.0),))
+
+
+def in_cache(*, quick: bool) -> Iterator[Row]:
+    """A rotation in the cache, by one thread and by two."""
+    del quick
+    spec = posenc.RoPE(128, pairing="half")
+    for length in (256, 512, 1024):
+        (x,) = pair_of(((1, 8, length, 128),), torch.float32)
+        plan = rotation(spec, inverse=False, transposed=False)
+        ways: dict[str, Way] = {
+            f"{count} threads": lambda x=x, n=count, plan=plan: plan.turn((x,), (x,), 5, -2, n)
+            for count in (1, 2)
+        }
+        yield Row(f"threads 8 x {length} x 128", ways, (Target("2 threads", "1 threads", 1.05),))
+
+
 def sums(*, quick: bool) -> Iterator[Row]:
     """x + table."""
     del quick
@@ -413,7 +444,9 @@ def memory() -> list[dict[str, Any]]:
 
 # --- all ------------------------------------------------------------------------------------------
 
-GROUPS = (prefill, backward, decode, overhead, growth, tables, sums, biases)
+GROUPS = (
+    prefill, backward, decode, overhead, growth, tables, narrow_tables, in_cache, sums, biases
+)  # fmt: skip
 
 
 def judged(row: Row, times: dict[str, list[float]]) -> dict[str, Any]:

@@ -213,6 +213,29 @@ def compiled() -> str:
     return "\n".join([*lines, "", note])
 
 
+def decode() -> str:
+    """One token beside code by hand."""
+    rows = newest("decode", "row")
+    lines = [
+        "| one thread | ours, µs | by hand, µs | ratio | of the least | aimed at | |",
+        "|---|--:|--:|--:|--:|--:|---|",
+    ]
+    for row in rows:
+        ours, hand = (f"{row['median_us'][way]:,.1f}" for way in ("ours", "hand"))
+        met = "met" if row["ratio"] <= row["most"] else "missed"
+        lines.append(
+            f"| {row['row']} | {ours} | {hand} | {row['ratio']:.2f} "
+            f"| {row['ratio_of_least']:.2f} | {row['most']:.0f} | {met} |"
+        )
+    loads = [row["load"] for row in rows]
+    note = (
+        f"Medians, {rows[-1]['date'][:10]}, {rows[-1]['cpu']}, beside other work: {min(loads)} to "
+        f"{max(loads)} processes wanted its processors. Fewer than 512 keys leave a score of Shaw "
+        "little to compute, so that checks show."
+    )
+    return "\n".join([*lines, "", note])
+
+
 def graphs() -> str:
     """What compiles whole, and how many graphs four lengths cost."""
     rows = latest("graphs")
@@ -366,6 +389,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "speed-targets": speed_targets,
     "speed-reasons": speed_reasons.reasons,
     "compiled": compiled,
+    "decode": decode,
     "adopted": adopted,
     "contracts": contracts,
     "encodings": encodings,

@@ -250,6 +250,63 @@ def test_sums_past_the_caches(dim: int, dtype: str) -> None:
     assert (around[..., -2:] == 7).all()
 
 
+# Neighbours that stand together, count up, or leap, as phases go on by sums and by products.
+LEAPS = st.lists(st.sampled_from([0, 0, 1, 1, 1, 2, 2**40, -7]), min_size=1, max_size=90)
+
+
+@given(steps=st.lists(LEAPS, min_size=1, max_size=2), first=st.integers(-5, 2**61))
+@pytest.mark.parametrize("pairs", [1, 2, 7, 16, 70])
+def test_positions_go_on_by_any_steps(pairs: int, steps: list[list[int]], first: int) -> None:
+    count = min(map(len, steps))
+    positions = np.stack([first + np.cumsum(axis[:count]) for axis in steps], axis=-1)
+    step = RNG.integers(-(2**62), 2**62, (len(steps), pairs)) * 2 + 1
+    origin = step[0] if first % 2 else None
+    want = phase.cos_sin(positions, step, origin, dtype=np.float32, xp=XP)
+    got = [np.empty((count, pairs), np.float32) for _ in "cs"]
+    native.Phases(step, origin).cos_sin(positions, *got)
+    for mine, expected in zip(got, want, strict=True):
+        assert_same(mine, expected)
+
+
+@pytest.mark.costly
+@given(
+    steps=LEAPS,
+    dim=st.integers(1, 17).map(lambda pairs: 2 * pairs),
+    order=st.sampled_from(["interleaved", "sin_cos", "cos_sin"]),
+    dtype=st.sampled_from([*DTYPES]),
+    factor=st.sampled_from([1.0, 0.3]),
+)
+def test_tables_of_few_pairs(
+    steps: list[int], dim: int, order: Any, dtype: str, factor: float
+) -> None:
+    spec = posenc.Sinusoidal(dim, order=order, magnitude=posenc.Magnitude(table_scale=factor))
+    where = np.cumsum(steps)
+    want = reference.table(spec, where, dtype=dtype)
+    own = np.empty((len(steps), dim), DTYPES[dtype])
+    result, around = surrounded(own)
+    for y in (own, result):
+        sinusoids(spec).table(y, where)
+        assert_same(y, want)
+    assert (around[..., 0] == 7).all()
+    assert (around[..., -2:] == 7).all()
+
+
+@pytest.mark.parametrize("order", ["half", "interleaved"])
+@pytest.mark.parametrize("dim", [128, 16, 4])
+def test_every_float16(dim: int, order: str) -> None:
+    """Each number that there is, NaN as any NaN."""
+    x = np.arange(2**16, dtype=np.uint16).view(np.float16).reshape(-1, dim)
+    spec, table = posenc.RoPE(dim, pairing=order), posenc.Sinusoidal(dim)
+    got = np.empty_like(x), np.empty_like(x)
+    rotation(spec).turn((x,), (got[0],), 3)
+    sinusoids(table).add(x, got[1], 3)
+    with np.errstate(invalid="ignore", over="ignore"):
+        wanted = reference.rotate(spec, x, offset=3), reference.add(table, x, offset=3)
+    for mine, want in zip(got, wanted, strict=True):
+        assert np.array_equal(np.isnan(mine), np.isnan(want))
+        assert_same(np.nan_to_num(mine, nan=0), np.nan_to_num(want, nan=0))
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("order", ["half", "interleaved"])
 def test_rotate_against_float64(order: str, dtype: str) -> None:
@@ -563,6 +620,14 @@ def test_add(spec: posenc.Sinusoidal, dtype: str) -> None:
     reversed_ = x.copy()[::-1, :, ::-1][::-1, :, ::-1]
     sinusoids(spec).add(reversed_, reversed_, positions, scale=scale)
     assert_same(reversed_, want)
+
+
+def test_short_rows_whose_channels_are_apart_are_not_joined() -> None:
+    spec, memory = posenc.Sinusoidal(6), numbers((90,))
+    x = np.lib.stride_tricks.as_strided(memory, (10, 6), (24, 8))
+    got = np.empty((10, 6), np.float32)
+    sinusoids(spec).add(x, got, 3)
+    assert_same(got, reference.add(spec, x, offset=3))
 
 
 @given(st.data())

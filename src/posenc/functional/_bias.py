@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,11 +19,13 @@ from posenc._core.arrays.array import (
 )
 from posenc.encodings.bias.base import BiasSpec
 from posenc.functional.arguments.common import (
+    DIRECT,
     Array,
     Kernel,
     library_of,
     name_of,
     require,
+    without_request,
 )
 from posenc.functional.arguments.scores import check_sides, head_range, known, sides
 
@@ -94,6 +97,12 @@ def bias(
     >>> posenc.bias(posenc.ALiBi(heads=8), [5], 6, heads=(0, 1))
     array([[[-2.5, -2. , -1.5, -1. , -0.5,  0. ]]], dtype=float32)
     """
+    plain = kernel in DIRECT and heads is None and type(q_positions) is not int
+    direct = without_request() if plain else None
+    if direct is not None and (xp is None or xp is sys.modules["torch"]):
+        entries: Array = direct.biased(spec, q_positions, k_positions, params, dtype, device)
+        if entries is not None:
+            return entries
     caller = f"bias({name_of(spec)})"
     require(spec, BiasSpec, "bias")
     values = params.values() if isinstance(params, Mapping) else ()

@@ -17,9 +17,18 @@ from posenc._core.arrays.array import (
     result_dtype,
 )
 from posenc._core.errors import ArgumentError, SpecError, mismatch
+from posenc._core.tracing import is_compiling
 from posenc.encodings.relative.base import Places, RelativeSpec
-from posenc.functional.arguments.common import Array, name_of, require, values_of, wrong_shape
+from posenc.functional.arguments.common import (
+    Array,
+    name_of,
+    require,
+    values_of,
+    without_request,
+    wrong_shape,
+)
 from posenc.functional.arguments.scores import head_range, known, sides_of_content
+from posenc.kernels.native import remember_scores
 
 
 @numpy_rules
@@ -74,6 +83,11 @@ def relative(
     >>> posenc.relative(spec, q, q, params=posenc.init(spec)).shape
     (1, 8, 3, 3)
     """
+    direct = without_request() if heads is None else None
+    if direct is not None:
+        result: Array = direct.scored(spec, q, k, q_positions, k_positions, params)
+        if result is not None:
+            return result
     caller = f"relative({name_of(spec)})"
     require(spec, RelativeSpec, "relative")
     if is_divided(q, k, q_positions, k_positions, *values_of(params)):
@@ -101,6 +115,8 @@ def relative(
     wrapped = both.wrapped(xp)
     if wrapped is not None:
         scores = marked(scores, wrapped[..., None, :, :], math.nan, xp=xp)
+    if direct is not None and not is_compiling():
+        remember_scores(spec)
     return astype(scores, dtype, xp)
 
 

@@ -7,11 +7,12 @@ from typing import Any
 from posenc._core.arrays.array import is_divided, numpy_rules
 from posenc._core.errors import SpecError, mismatch
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.functional.arguments.common import Array, X, name_of
+from posenc.functional.arguments.common import Array, X, name_of, without_request
 from posenc.functional.arguments.lengths import at_length
-from posenc.functional.arguments.moves import check_alike, moved, warn_of_small_moves
+from posenc.functional.arguments.moves import check_alike, warn_of_small_moves
 from posenc.functional.arguments.rotation import checked, require_plain
 from posenc.functional.arguments.tokens import token_positions
+from posenc.kernels import Rerotate, run
 
 
 @numpy_rules
@@ -24,7 +25,7 @@ def rerotate(
     *,
     seq_dim: int = -2,
 ) -> X:
-    """Move keys that are rotated already to other positions, or to another base or scaling.
+    """Rerotate keys that are rotated already to other positions, or to another base or scaling.
 
         k' = R'(new) R(old)^-1 k
 
@@ -74,6 +75,13 @@ def rerotate(
     >>> bool(abs(moved - posenc.rotate(rope, k, positions=[0, 1, 2])).max() < 1e-15)
     True
     """
+    direct = without_request()
+    if direct is not None:
+        result = direct.moved(
+            spec, spec if new_spec is None else new_spec, k, old_positions, new_positions, seq_dim
+        )
+        if result is not None:
+            return result
     caller = f"rerotate({name_of(spec)})"
     if is_divided(k, old_positions, new_positions):
         return _divided_move(
@@ -91,7 +99,7 @@ def rerotate(
     new = token_positions(target, k, new_positions, None, seq_dim=seq_dim, xp=xp, caller=caller)
     if target == spec:
         warn_of_small_moves(spec, k, old, new, caller)
-    return moved(spec, target, k, old, new, xp=xp)
+    return run(Rerotate(spec, target, k, old, new, seq_dim, xp, caller), "auto")
 
 
 def _divided_move(

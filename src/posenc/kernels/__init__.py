@@ -11,7 +11,7 @@ bound, or says why it does not run.
 
 from posenc.kernels.choose import KERNELS, Candidate, check_kernel, report, run
 from posenc.kernels.places import Counted, Packed, Positions, Sides
-from posenc.kernels.requests import Add, Bias, Choice, CosSin, Rotate, Table
+from posenc.kernels.requests import Add, Bias, Choice, CosSin, Rerotate, Rotate, Table
 
 __all__ = [
     "KERNELS",
@@ -23,6 +23,7 @@ __all__ = [
     "Counted",
     "Packed",
     "Positions",
+    "Rerotate",
     "Rotate",
     "Sides",
     "Table",

@@ -43,6 +43,7 @@ __all__ = [
     "Sinusoids",
     "alibi",
     "buckets",
+    "check_near",
     "default_threads",
     "instruction_set",
     "instruction_sets",
@@ -58,7 +59,7 @@ Positions: TypeAlias = Any
 Order: TypeAlias = Literal["half", "interleaved"]
 
 INTERFACE: int
-"""A number that changes when this file changes what a call means: 1."""
+"""A number that changes when this file changes what a call means: 2."""
 
 @final
 class Phases:
@@ -220,6 +221,9 @@ class Sinusoids:
 
         `result` is of the shape and dtype of `array`, and may be `array` itself.
         """
+
+def check_near(q_positions: Array, k_positions: Array) -> None:
+    """Raise `ValueError` unless every distance between two rows of positions fits 64 bits."""
 
 def alibi(
     result: Array,

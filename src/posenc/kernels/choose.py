@@ -16,12 +16,13 @@ from posenc._core.tracing import is_compiling
 from posenc.kernels import reference
 from posenc.kernels.cpu import Cpu
 from posenc.kernels.gpu import Gpu
-from posenc.kernels.requests import Add, Bias, CosSin, Request, Rotate, Table
+from posenc.kernels.requests import Add, Bias, CosSin, Request, Rerotate, Rotate, Table
 
 OPERATIONS: dict[str, type[Request]] = {
     "table": Table,
     "add": Add,
     "rotate": Rotate,
+    "rerotate": Rerotate,
     "cos_sin": CosSin,
     "bias": Bias,
 }

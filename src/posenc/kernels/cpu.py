@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.arrays.array import Array, is_torch
+from posenc._core.arrays.array import Array, is_jax, is_torch
 from posenc._core.tracing import is_compiling
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.t5 import T5
-from posenc.kernels import plans
-from posenc.kernels.native import flat, native, phases, rotation, sinusoids, threads
-from posenc.kernels.places import Counted
-from posenc.kernels.requests import Add, Bias, CosSin, Refusal, Request, Rotate, Table
+from posenc.kernels import lent, plans
+from posenc.kernels.native import biases, flat, moving, native, phases, rotation, sinusoids, threads
+from posenc.kernels.places import Counted, Packed, Positions
+from posenc.kernels.requests import Add, Bias, CosSin, Refusal, Request, Rerotate, Rotate, Table
 
 # --- what it computes -----------------------------------------------------------------------------
 
@@ -27,7 +27,9 @@ def rotate(request: Rotate) -> tuple[Array, ...]:
         from posenc.kernels.torch.turn import turned
 
         return turned(request, "cpu")
-    results = arrays if request.inplace else tuple([np.empty(x.shape, x.dtype) for x in arrays])
+    if is_jax(arrays[0]):
+        return lent.lent(rotate, request, arrays[0])
+    results = arrays if request.inplace else tuple([lent.empty(x.shape, x.dtype) for x in arrays])
     plan = rotation(request.spec, inverse=request.inverse, transposed=False)
     for x, y, positions in zip(arrays, results, request.positions, strict=True):
         numbers = flat(positions, x.shape[request.seq_dim])
@@ -35,9 +37,23 @@ def rotate(request: Rotate) -> tuple[Array, ...]:
     return results
 
 
+def move(request: Rerotate) -> Array:
+    """The keys where they shall stand."""
+    spec, target, x, old, new, seq_dim, xp, _ = request
+    if is_jax(x):
+        return lent.lent(move, request, x)
+    _, plan, alike = moving(spec, target)
+    places = new - old if alike else plans.sides_of_move(old, new, xp)
+    result = _empty(x.shape, x.dtype, x)
+    plan.turn((x,), (result,), places, seq_dim, threads())
+    return result
+
+
 def cos_sin(request: CosSin) -> tuple[Array, Array]:
     """Cosines and sines."""
     positions, spec = request.positions, request.spec
+    if is_jax(positions):
+        return lent.lent(cos_sin, request, positions)
     shape = (*positions.shape[:-1], spec.pairs)
     cos, sin = (_empty(shape, request.dtype, positions) for _ in range(2))
     phases(spec).cos_sin(positions, cos, sin, spec.attention_factor, False, threads())
@@ -53,6 +69,8 @@ def table(request: Table) -> Array:
         rows = request.xp.empty(shape, dtype=request.dtype, device=positions.device)
         sinusoids(spec).table(rows, 0, threads())
         return rows
+    if is_jax(positions):
+        return lent.lent(table, request, positions)
     rows = _empty((*positions.shape[:-1], spec.dim), request.dtype, positions)
     sinusoids(spec).table(rows, positions, threads())
     return rows
@@ -65,7 +83,9 @@ def add(request: Add) -> Array:
         from posenc.kernels.torch.add import added
 
         return added(request, "cpu")
-    result, positions = np.empty(x.shape, x.dtype), flat(request.positions, x.shape[seq_dim])
+    if is_jax(x):
+        return lent.lent(add, request, x)
+    result, positions = lent.empty(x.shape, x.dtype), flat(request.positions, x.shape[seq_dim])
     sinusoids(spec).add(x, result, positions, spec.embedding_scale, seq_dim, threads())
     return result
 
@@ -73,23 +93,21 @@ def add(request: Add) -> Array:
 def bias(request: Bias) -> Array:
     """The entries of ALiBi or of T5's buckets."""
     spec, (first, end), values = request.spec, request.heads, request.values
+    if request.xp is not np and is_jax(request.sides.q[0]):
+        return lent.lent(bias, request, request.sides.q[0])
     # The first axis: what has several is no encoding that is known here.
     q, k = request.sides.q[0][:, 0], request.sides.k[0][0]
     result = _empty((end - first, q.shape[0], k.shape[0]), request.dtype, q)
-    if isinstance(spec, ALiBi):
-        slopes = spec.arrays["slopes"][first:end].astype(np.float32)
-        native().alibi(result, q, k, slopes, spec.form, threads())
-        return result
-    assert isinstance(spec, T5)  # noqa: S101 - for the type checker
-    thresholds, weight = spec.arrays["thresholds"], values["weight"]
-    native().buckets(result, q, k, thresholds, weight, spec.direction, threads())
+    entries, weight, shape = biases(spec)
+    weight = weight[first:end] if shape is None else values["weight"]
+    entries(result, q, k, weight, threads())
     return result
 
 
 def _empty(shape: tuple[int, ...], dtype: Any, beside: Array) -> Array:
     if is_torch(beside):
         return beside.new_empty(shape, dtype=dtype)
-    return np.empty(shape, dtype)
+    return lent.empty(shape, dtype)
 
 
 # --- what it takes --------------------------------------------------------------------------------
@@ -101,6 +119,7 @@ class Cpu:
     name = "cpu"
     operations: Mapping[type[Request], Callable[[Any], Any]] = {
         Rotate: rotate,
+        Rerotate: move,
         CosSin: cos_sin,
         Table: table,
         Add: add,
@@ -124,16 +143,18 @@ class Cpu:
         if isinstance(request, Rotate):
             return plans.why_no_turning(request) or _first(
                 *map(_why_not_array, request.arrays),
-                *map(plans.why_not_positions, request.positions),
+                *map(_why_not_places, request.positions),
             )
         if isinstance(request, Add):
             return (
                 _why_no_rows(request.spec)
                 or _why_not_array(request.x)
-                or plans.why_not_positions(request.positions)
+                or _why_not_places(request.positions)
             )
         if isinstance(request, Bias):
             return _why_not_bias(request)
+        if isinstance(request, Rerotate):
+            return _why_not_move(request)
         reason = (
             plans.why_no_turning(request)
             if isinstance(request, CosSin)
@@ -142,9 +163,7 @@ class Cpu:
         reason = reason or plans.why_not_dtype(request.dtype)
         if isinstance(request.positions, Counted):
             return reason or _why_not_library(request.xp)
-        return (
-            reason or _why_not_host(request.positions) or plans.why_not_positions(request.positions)
-        )
+        return reason or _why_not_host(request.positions) or _why_not_places(request.positions)
 
 
 def _first(*reasons: str | None) -> str | None:
@@ -162,11 +181,21 @@ def _why_not_array(x: Array) -> str | None:
         from posenc.kernels.torch.state import why_not_memory
 
         return why_not_memory(x) if x.device.type == "cpu" else f"a tensor on {x.device.type}"
+    if is_jax(x):
+        return lent.why_not(x)
     if not isinstance(x, np.ndarray):
         return f"an array of {type(x).__module__.partition('.')[0]}, where it has NumPy and torch"
     if not x.dtype.isnative or not x.flags.aligned:
         return "an array in foreign byte order or unaligned memory"
     return None
+
+
+def _why_not_places(positions: Positions) -> str | None:
+    """Why positions cannot be read where they lie."""
+    numbers = positions.ends if isinstance(positions, Packed) else positions
+    return plans.why_not_positions(positions) or (
+        lent.why_not(numbers) if is_jax(numbers) else None
+    )
 
 
 def _why_not_host(x: Array) -> str | None:
@@ -177,6 +206,8 @@ def _why_not_host(x: Array) -> str | None:
         if is_compiling():
             return "positions under a compiler, which fuses the reference"
         return why_not_memory(x) if x.device.type == "cpu" else f"positions on {x.device.type}"
+    if is_jax(x):
+        return lent.why_not(x)
     if not isinstance(x, np.ndarray):
         return f"positions of {type(x).__module__.partition('.')[0]}"
     return None
@@ -196,6 +227,18 @@ def _why_no_rows(spec: Any) -> str | None:
     return plans.why_no_columns(spec)
 
 
+def _why_not_move(request: Rerotate) -> str | None:
+    x, places = request.x, (request.old, request.new)
+    followed = is_torch(x) and x.requires_grad and sys.modules["torch"].is_grad_enabled()
+    return (
+        plans.why_no_pairs(request.spec)
+        or plans.why_no_pairs(request.target)
+        or _why_not_array(x)
+        or _first(*map(_why_not_places, places))
+        or ("keys that need a gradient" if followed else None)
+    )
+
+
 def _why_not_bias(request: Bias) -> str | None:
     spec, sides = request.spec, request.sides
     if not isinstance(spec, (ALiBi, T5)):
@@ -206,6 +249,8 @@ def _why_not_bias(request: Bias) -> str | None:
         return "an odd number of buckets for two directions"
     if sides.lead:
         return "positions that differ from row to row"
+    if sides.seen is None and is_jax(sides.q[0]):
+        return "positions that JAX traces"
     reason = plans.why_not_dtype(request.dtype)
     if request.dtype == getattr(request.xp, "float16", None):
         return "float16, to whose range the reference keeps large biases"

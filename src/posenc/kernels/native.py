@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from posenc.encodings.relative.base import RelativeSpec
 from posenc.kernels import plans
 from posenc.kernels.places import Packed, Positions
 from posenc.positions import packed
@@ -14,7 +17,7 @@ from posenc.positions import packed
 MISSING = Path(__file__).with_name("_native_missing.txt")
 # The cache of pip keeps what it built without a compiler, and would install it once more.
 AGAIN = "install posenc again by pip install --force-reinstall --no-cache-dir --no-deps"
-INTERFACE = 1  # of the compiled module that these calls are written for
+INTERFACE = 2  # of the compiled module that these calls are written for
 
 
 @functools.cache
@@ -53,6 +56,25 @@ def rotation(spec: Any, *, inverse: bool, transposed: bool) -> Any:
     return spec.plans[key]
 
 
+def moving(spec: Any, target: Any) -> tuple[Any, Any, bool]:
+    """A rotation, what turns keys from another to it, and whether they are the same.
+
+    The last one of a spec is kept.
+    """
+    last: tuple[Any, Any, bool] | None = spec.plans.get("move")
+    if last is None or (last[0] is not target and last[0] != target):
+        alike = spec == target  # then the angle is that of how far a key moves
+        arrays = {"step": spec.arrays["step"]} if alike else plans.difference(spec, target).arrays
+        p, ratio = (
+            plans.turning(spec, inverse=False),
+            target.attention_factor / spec.attention_factor,
+        )
+        steps = native().Phases(arrays["step"], arrays.get("origin"))
+        plan = native().Rotation(steps, p.source, p.source, p.part, p.blocks, p.sign, ratio, False)
+        last = spec.plans["move"] = target, plan, alike
+    return last
+
+
 def sinusoids(spec: Any) -> Any:
     """What makes the rows of a table."""
     if "rows" not in spec.plans:
@@ -62,6 +84,49 @@ def sinusoids(spec: Any) -> Any:
             phases(spec), spec.dim, spec.order, blocks, lone, factor, pad
         )
     return spec.plans["rows"]
+
+
+def biases(spec: Any) -> tuple[Any, Any, tuple[int, ...] | None]:
+    """What writes the entries of a bias, its slopes, and the shape of the weight it learns.
+
+    entries(result, q_positions, k_positions, slopes or weight, threads)
+    """
+    if "bias" not in spec.plans:
+        module, learned, slopes = native(), None, None
+        if "slopes" in spec.arrays:
+            slopes = spec.arrays["slopes"].astype(np.float32)
+            entries = functools.partial(_alibi, module.alibi, spec.form)
+        else:
+            learned = spec.shapes["weight"]
+            how = spec.arrays["thresholds"], spec.direction
+            entries = functools.partial(_buckets, module.buckets, *how)
+        spec.plans["bias"] = entries, slopes, learned
+    plan: tuple[Any, Any, tuple[int, ...] | None] = spec.plans["bias"]
+    return plan
+
+
+def _alibi(write: Any, form: str, result: Any, q: Any, k: Any, slopes: Any, count: int) -> None:
+    write(result, q, k, slopes, form, count)
+
+
+def _buckets(
+    write: Any,
+    thresholds: Any,
+    direction: str,
+    result: Any,
+    q: Any,
+    k: Any,
+    weight: Any,
+    count: int,
+) -> None:
+    write(result, q, k, thresholds, weight, direction, count)
+
+
+def remember_scores(spec: Any) -> None:
+    """Let one token of a relative encoding go unread, where no position is out of its range."""
+    free = type(spec).check_positions is RelativeSpec.check_positions and len(spec.axes) == 1
+    if free and spec.heads is None and not isinstance(native(), str):
+        spec.plans["relative"] = native().check_near, spec.shapes
 
 
 def threads() -> int:

@@ -1,6 +1,7 @@
 """The reference: what every number is, on any array library and device. It refuses no request.
 
     rotate   turn(x, cos, sin), with (cos, sin) = spec.cos_sin(positions) * spec.sizes(positions)
+    move     turn(x, cos, sin) of the angle between two rotations, from one difference of phases
     table    spec.rows(positions)
     add      spec.join(embedding_scale * x, spec.rows(positions))
     bias     spec.score(queries, keys, heads)
@@ -27,11 +28,14 @@ from posenc._core.arrays.array import (
 )
 from posenc._core.arrays.inplace import overwrite
 from posenc._core.arrays.words import Halves, Words
+from posenc._core.numeric.phase import cos_sin as phase_cos_sin
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import Pairing, advanced
+from posenc.encodings.rotary.pairing import turn as pairs_turned
 from posenc.encodings.table.base import TableSpec
 from posenc.kernels.places import Counted, beside
-from posenc.kernels.requests import Add, Bias, CosSin, Request, Rotate, Table
+from posenc.kernels.plans import difference, sides_of_move
+from posenc.kernels.requests import Add, Bias, CosSin, Request, Rerotate, Rotate, Table
 
 # --- rotations ------------------------------------------------------------------------------------
 
@@ -63,6 +67,33 @@ def rotate(request: Rotate) -> tuple[Array, ...]:
             turned_by(x, turn, spec.channels, dim=spec.dim, inner=inner, xp=xp, inplace=caller)
         )
     return tuple(results)
+
+
+def move(request: Rerotate) -> Array:
+    """The keys, turned by the angle between the two rotations and rounded once."""
+    spec, target, x, old, new, _, xp, _ = request
+    inner = compute_dtype(x.dtype, xp)
+    cos, sin = _angle_between(spec, target, old, new, inner=inner, xp=xp)
+    before = spec.sizes(old, "key", constants(spec, old, xp=xp), dtype=inner, xp=xp)
+    after = target.sizes(new, "key", constants(target, new, xp=xp), dtype=inner, xp=xp)
+    target.check_positions(new, dtype_name(x.dtype))
+    cos, sin = _sized(cos, sin, after / before, inverse=False)
+    by_angle = functools.partial(pairs_turned, cos=cos, sin=sin, pairing=spec.channels, xp=xp)
+    return turned_by(x, by_angle, spec.channels, dim=spec.dim, inner=inner, xp=xp)
+
+
+def _angle_between(
+    spec: RotarySpec, target: RotarySpec, old: Array, new: Array, *, inner: Any, xp: Any
+) -> tuple[Array, Array]:
+    """Cosine and sine of the new angle less the old one."""
+    whole = not any(xp.isdtype(side.dtype, "real floating") for side in (old, new))
+    if whole and "step" in spec.arrays and "step" in target.arrays:
+        both = sides_of_move(old, new, xp)
+        values = constants(difference(spec, target), both, xp=xp)
+        return phase_cos_sin(both, values["step"], values.get("origin"), dtype=inner, xp=xp)
+    c0, s0 = spec.cos_sin(old, constants(spec, old, xp=xp), dtype=inner, xp=xp)
+    c1, s1 = target.cos_sin(new, constants(target, new, xp=xp), dtype=inner, xp=xp)
+    return c1 * c0 + s1 * s0, s1 * c0 - c1 * s0
 
 
 def cos_sin(request: CosSin) -> tuple[Array, Array]:
@@ -194,6 +225,7 @@ def _within_float16(x: Array, xp: Any) -> Array:
 
 OPERATIONS: Mapping[type[Request], Callable[[Any], Any]] = {
     Rotate: rotate,
+    Rerotate: move,
     CosSin: cos_sin,
     Table: table,
     Add: add,

@@ -83,6 +83,19 @@ class Rotate(NamedTuple):
     caller: str
 
 
+class Rerotate(NamedTuple):
+    """Turn keys from where one rotation put them to where another one would."""
+
+    spec: RotarySpec  # what turned them
+    target: RotarySpec  # of the same pairs
+    x: Array
+    old: Array  # positions (..., axes), with an axis for each of those of `x` but the channels
+    new: Array
+    seq_dim: int
+    xp: Any
+    caller: str
+
+
 class CosSin(NamedTuple):
     """Cosines and sines at positions (..., axes)."""
 
@@ -131,4 +144,4 @@ class Bias(NamedTuple):
     caller: str
 
 
-Request = Rotate | CosSin | Table | Add | Bias
+Request = Rotate | Rerotate | CosSin | Table | Add | Bias

@@ -16,7 +16,7 @@ from posenc.torch.rotary import RotaryEmbedding
 from posenc.torch.table import PositionTable
 
 if TYPE_CHECKING:
-    from posenc.detect.adopt import adopt, release
+    from posenc.detect.adopt import adopt, adopting, release
     from posenc.torch import cache
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "RelativeAttention",
     "RotaryEmbedding",
     "adopt",
+    "adopting",
     "alibi_mask_mod",
     "alibi_reach",
     "attend",
@@ -42,6 +43,7 @@ __all__ = [
 # Imported when first used; `posenc.detect.adopt` stands above this package, the one arrow up.
 _LAZY = {
     "adopt": "posenc.detect.adopt",
+    "adopting": "posenc.detect.adopt",
     "cache": "posenc.torch.cache",
     "release": "posenc.detect.adopt",
 }

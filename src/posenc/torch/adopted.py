@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import torch
 from torch import Tensor, nn
@@ -118,12 +120,33 @@ class LayerCosSin:
         return args, {**kwargs, "position_embeddings": self._formed(x, positions)}
 
 
+def _hooks_of(module: nn.Module) -> dict[str, Any]:
+    """What others hung on the calls of a module, where they take it out again."""
+    calls = ("_forward", "_backward", "_is_full_backward")
+    return {name: hooks for name, hooks in vars(module).items() if name.startswith(calls)}
+
+
+def is_dispatched(module: nn.Module) -> bool:
+    """Whether accelerate put a forward of its own around that of a module."""
+    forward = vars(module).get("forward")
+    return "_hf_hook" in vars(module) and isinstance(forward, functools.partial)
+
+
+def unhooked(module: nn.Module) -> nn.Module:
+    """The same module by its own code alone."""
+    bare = copy.copy(module)
+    for name in ("forward", "_hf_hook", "_old_forward"):
+        vars(bare).pop(name, None)
+    vars(bare).update(_hooks_of(nn.Module()))
+    return bare
+
+
 class AdoptedRotary(nn.Module):
     """Cosines and sines from exact angles, in the form of the module that it stands in for.
 
-    It has no parameters and no buffers. The module that it replaces is kept outside of the tree of
-    modules, follows what is done to this one (devices, dtypes, copies), and answers for attributes
-    that code of the model asks for, such as `config`.
+    It has no parameters and no buffers, and the hooks of the module that it replaces. That one is
+    kept outside of the tree of modules, follows what is done to this one (devices, dtypes, copies),
+    and answers for attributes that code of the model asks for, such as `config`.
     """
 
     def __init__(
@@ -138,6 +161,11 @@ class AdoptedRotary(nn.Module):
         self._formed = {name: FormedCosSin(form) for name, form in forms.items()}
         self._only = self._formed.get(None)
         self.training = old.training
+        vars(self).update(_hooks_of(old))
+        if is_dispatched(old):
+            self._hf_hook, self._old_forward = old._hf_hook, self.forward
+            around = cast("functools.partial[Answer]", vars(old)["forward"]).func
+            vars(self)["forward"] = functools.partial(around, self)
 
     @property
     def old(self) -> nn.Module:

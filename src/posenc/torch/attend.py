@@ -15,6 +15,7 @@ from posenc._core.errors import bad_argument, suggest
 from posenc._core.reading import Layer
 from posenc._core.spec.plan import Entry
 from posenc._core.spec.spec import Spec
+from posenc._core.tracing import is_compiling
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
 from posenc.encodings.rotary.base import RotarySpec
@@ -203,7 +204,7 @@ def _entry(entry: Any) -> Entry:
     if entry is None:
         return Entry("none")
     if isinstance(entry, Spec):
-        return Entry(type(entry).__name__, specs=(entry,))
+        return _entry_of(entry)
     if isinstance(entry, Layer):
         entry = (entry,)
     if isinstance(entry, Sequence) and not isinstance(entry, str) and entry:
@@ -234,6 +235,16 @@ def _entry(entry: Any) -> Entry:
         raise bad_argument(
             "attend: temperature", "one", "one of the entry and one of its rotary encoding", todo
         )
+    return entry
+
+
+def _entry_of(spec: Spec) -> Entry:
+    """A spec alone; what is checked once is kept on it, as decoding asks for each token."""
+    entry: Entry | None = spec.plans.get("entry")
+    if entry is None:
+        entry = Entry(type(spec).__name__, specs=(spec,))
+        if not is_compiling():
+            spec.plans["entry"] = entry
     return entry
 
 

@@ -295,8 +295,11 @@ def product(a: Array, b: Array, *, xp: Any) -> Array:
     """The matrix product in the dtype of the arrays, under autocast too."""
     if is_torch(a):
         torch = sys.modules["torch"]
-        if not torch.amp.is_autocast_available(a.device.type):
-            return torch.matmul(a, b)  # meta, for one, knows no autocast that could be left
+        # Leaving autocast costs more than a small product does, and the meta device, for one, knows
+        # none that could be left.
+        left = is_compiling() or torch._C._is_any_autocast_enabled()
+        if not left or not torch.amp.is_autocast_available(a.device.type):
+            return torch.matmul(a, b)
         with torch.autocast(a.device.type, enabled=False):
             return torch.matmul(a, b)
     return xp.matmul(a, b)
@@ -308,6 +311,14 @@ def marked(x: Array, mask: Array, mark: float, *, xp: Any) -> Array:
         # An array of NaN would raise under `jax_debug_nans` where nothing is marked.
         return xp.where(mask, mark, x)
     return xp.where(mask, xp.full_like(x, mark), x)
+
+
+def clipped(x: Array, low: int, high: int, *, xp: Any) -> Array:
+    """The same integers, none below `low` or above `high`."""
+    if is_torch(x):
+        return x.clamp(low, high)
+    x = xp.where(x < low, xp.full_like(x, low), x)
+    return xp.where(x > high, xp.full_like(x, high), x)
 
 
 def fixed(x: Array) -> Array:

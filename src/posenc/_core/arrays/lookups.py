@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.arrays.array import Array, is_jax, is_torch
+from posenc._core.tracing import is_compiling
 
 
 def gather(table: Array, rows: Array, *, xp: Any) -> Array:
@@ -69,9 +70,13 @@ def _divisions(x: Array) -> tuple[Any, ...] | None:
 def along(x: Array, index: Array, *, xp: Any) -> Array:
     """Entries of the last axis by number: (..., n), (..., m) -> (..., m); the rest broadcasts."""
     if is_torch(x):
-        torch = sys.modules["torch"]
+        torch, count = sys.modules["torch"], index.shape[-1]
+        if not is_compiling() and index.ndim <= x.ndim and index.numel() == count:
+            # One row of numbers for all: a step of decoding, in which the general way is slow.
+            taken = x.reshape(-1, x.shape[-1]).index_select(1, index.reshape(-1))
+            return taken.reshape(*x.shape[:-1], count)
         lead = torch.broadcast_shapes(x.shape[:-1], index.shape[:-1])
-        index = index.expand(*lead, index.shape[-1])
+        index = index.expand(*lead, count)
         return torch.gather(x.expand(*lead, x.shape[-1]), -1, index)
     if isinstance(x, np.ndarray) or is_jax(x):
         # Lengths that a program leaves open are known to the library alone.

@@ -30,7 +30,7 @@ from posenc.detect.adopt.trial import Trial, forget
 from posenc.detect.contract.comparison.turns import attempt
 from posenc.detect.explain import from_hf
 from posenc.encodings.rotary.rope import RoPE
-from posenc.torch.adopted import AdoptedRotary, CosSinForm
+from posenc.torch.adopted import AdoptedRotary, CosSinForm, unhooked
 
 Swap = tuple[list[Place], AdoptedRotary]  # where a module stands, and the one for its place
 
@@ -76,15 +76,16 @@ def adopt(
         If it is no loaded model of transformers, or was adopted before; if the model cannot compute
         the other encoding.
     DataError
-        If nothing is replaced; if a module contradicts the config; if the code or weights are not
-        what transformers makes of the config alone: remote code, a subclass with a forward of its
-        own, quantised or sharded weights. The model is untouched.
+        If nothing is replaced; if a module contradicts the config; if the code is not that of
+        transformers: remote code, or a subclass with a forward of its own. The model is untouched.
 
     Notes
     -----
     Parameters, buffers that are saved, and the keys of the state dict stay as they are. Learned
-    parameters are never replaced. Of an encoding that depends on the length of the sequence, the
-    old module may remember the longest one; ours goes by the largest position of each call.
+    parameters are never replaced, so weights may be quantised, sharded, offloaded or spread over
+    devices: modules of positions hold none, and hooks on them stay. Of an encoding that depends on
+    the length of the sequence, the old module may remember the longest one; ours goes by the
+    largest position of each call.
 
     Examples
     --------
@@ -244,7 +245,7 @@ def _replacement(
 ) -> Replacement:
     """What there is to say of a module, for one type of layer."""
     meta = any(buffer.is_meta for buffer in one.module.buffers())
-    asked = one.asked if meta else one.module
+    asked = one.asked if meta else unhooked(one.module)
     return Replacement(
         one.path, layer=entry.layer, spec=None if form.still else form.spec,
         was=type(one.module).__name__, trained=entry.spec if other else None,

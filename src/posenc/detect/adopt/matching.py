@@ -13,7 +13,7 @@ from posenc.detect.adopt.fitting import Silent, fits, labels, takes_positions, t
 from posenc.detect.adopt.refusals import CALLER
 from posenc.detect.contract.sides.forwards import unused_modules
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.torch.adopted import CosSinForm
+from posenc.torch.adopted import CosSinForm, is_dispatched, unhooked
 
 
 class Place(NamedTuple):
@@ -61,9 +61,9 @@ def answered(path: str, places: list[Place], module: nn.Module, entries: list[La
     """What a module answers for."""
     if any(True for _ in module.parameters()) or module.state_dict():
         raise Silent("it has weights of its own, which are never replaced")
-    if "forward" in vars(module) or module._forward_hooks or module._forward_pre_hooks:
-        raise Silent("it has hooks or a forward of its own, which would be lost")
-    asked = twin(module) or module
+    if "forward" in vars(module) and not is_dispatched(module):
+        raise Silent("it has a forward of its own, which would be lost")
+    asked = twin(module) or unhooked(module)
     names = [entry.layer.rpartition(".")[2] for entry in entries]
     forms: dict[str | None, tuple[Layer, CosSinForm]] = {}
     unknown: list[DataError] = []

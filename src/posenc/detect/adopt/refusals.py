@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import sys
 from collections.abc import Iterator
 from typing import Any
 
-import torch
 from torch import nn
 
 from posenc._core.errors import ArgumentError, DataError, PosencError, mismatch
@@ -17,10 +15,7 @@ from posenc.torch.adopted import AdoptedRotary
 
 CALLER = "adopt"
 LIBRARIES = ("transformers", "torch", "posenc")
-FLOATING = "weights of a floating dtype"
-SHARDED = "Adopt the model before it is sharded."
 Refusal = tuple[str, str, str]  # what was expected, what came, what to do
-QUANTISED = ("quantization_config", "hf_quantizer", "is_quantized")
 
 
 def refuse_model(model: Any) -> None:
@@ -30,7 +25,7 @@ def refuse_model(model: Any) -> None:
         todo = "Load it: AutoModelForCausalLM.from_pretrained(...)."
         raise ArgumentError(mismatch(CALLER, "a loaded model", name, todo))
     _refuse_object(model, name)
-    for expected, received, todo in itertools.chain(_foreign(model, name), _weights(model, name)):
+    for expected, received, todo in itertools.chain(_foreign(model, name), _wrapped(model)):
         raise DataError(mismatch(CALLER, expected, received, todo))
 
 
@@ -104,29 +99,10 @@ def _library(cls: type) -> str:
     return cls.__module__.partition(".")[0]
 
 
-def _weights(model: Any, name: str) -> Iterator[Refusal]:
-    """Weights of a model that are not plain numbers in one place."""
-    for owner, whose in ((model, name), (model.config, "its config")):
-        for mark in QUANTISED:
-            if getattr(owner, mark, None):
-                yield (
-                    FLOATING,
-                    f"quantised weights: {whose} has {mark}",
-                    "Adopt the model before it is quantised, or one that is not.",
-                )
+def _wrapped(model: nn.Module) -> Iterator[Refusal]:
+    """Models inside of another one, which holds their weights."""
     for path, module in model.named_modules():
-        if type(module).__module__.startswith("torch.distributed"):
-            yield "whole weights", f"{path or 'a model'} as a {type(module).__name__}", SHARDED
-    places = {str(place) for place in (getattr(model, "hf_device_map", None) or {}).values()}
-    if len(places) > 1:
-        received = f"weights on {', '.join(sorted(places))} (hf_device_map)"
-        yield "a model on one device", received, "Load it onto one."
-    tensor = sys.modules.get("torch.distributed.tensor")
-    for key, weight in model.named_parameters():
-        if tensor is not None and isinstance(weight, tensor.DTensor):
-            yield "whole weights", f"{key} as a part of it (a DTensor)", SHARDED
-        if type(weight.data) is not torch.Tensor:
-            received = f"{key} as a {type(weight.data).__name__}, which stands for other numbers"
-            yield "weights that are tensors", received, ""
-        if not weight.is_floating_point() and not weight.is_complex():
-            yield FLOATING, f"{key} of {weight.dtype}", ""
+        inside = isinstance(getattr(module, "module", None), nn.Module)
+        if inside and type(module).__module__.startswith("torch.distributed"):
+            received = f"{path or 'a model'} as a {type(module).__name__}"
+            yield "whole weights", received, "Adopt the model before it is wrapped."

@@ -51,7 +51,9 @@ def row_tensors(model: nn.Module) -> Iterator[tuple[str, nn.Module, str]]:
     for path, module in model.named_modules():
         tensors = {**module._buffers, **module._parameters}
         for name, rows in tensors.items():
-            if rows is None or rows.is_meta or not rows.is_floating_point() or rows.requires_grad:
+            if rows is None or type(rows) not in (torch.Tensor, nn.Parameter) or rows.is_meta:
+                continue  # quantised, sharded or elsewhere
+            if not rows.is_floating_point() or rows.requires_grad:
                 continue
             if rows.ndim == 2 and rows.shape[0] >= FEWEST and rows.shape[1] > 1:
                 yield f"{path}.{name}" if path else name, module, name

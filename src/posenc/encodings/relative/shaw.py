@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
-from posenc._core.arrays.array import Array, astype, product
+from posenc._core.arrays.array import Array, astype, clipped, product
 from posenc._core.arrays.linear import moveaxis
 from posenc._core.arrays.lookups import along, gather
 from posenc._core.spec.checks import at_least
@@ -97,35 +97,39 @@ class Shaw(RelativeSpec):
         table = Parameter((last - first + 1, self.dim), self.init)
         return {"keys": table, "values": table} if self.on_values else {"keys": table}
 
-    def _rows(self, at: Places, xp: Any) -> tuple[Array, Array]:
-        """The row of each distance, and where it is beyond the clip."""
+    def _rows(self, at: Places, xp: Any) -> Array:
+        """The row of each distance."""
         first, last = self.ends
-        r = at.rel if self.distance == "key-query" else -at.rel
-        low, high = r < first, r > last
-        r = xp.where(low, xp.full_like(r, first), xp.where(high, xp.full_like(r, last), r))
-        return r - first, low | high
+        return clipped(self._distance(at), first, last, xp=xp) - first
+
+    def _distance(self, at: Places) -> Array:
+        return at.rel if self.distance == "key-query" else -at.rel
+
+    def _within(self, x: Array, at: Places, xp: Any) -> Array:
+        """What belongs to distances, and zeros beyond the clip where those have no vectors."""
+        if self.outside == "clamp":
+            return x
+        first, last = self.ends
+        r = self._distance(at)
+        return xp.where((r < first) | (r > last), xp.zeros_like(x), x)
 
     def score(
         self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> Array:
         """Q . a_K[r], and with `keys_queries` k . a_K[r]."""
-        row, beyond = self._rows(at, xp)
+        row = self._rows(at, xp)
         table = xp.matrix_transpose(astype(constants["keys"], dtype, xp))
         total = along(product(q, table, xp=xp), row, xp=xp)
         if self.acts_on == "keys_queries":
             of_keys = along(product(k, table, xp=xp), xp.matrix_transpose(row), xp=xp)
             total = total + xp.matrix_transpose(of_keys)
-        if self.outside == "zero":
-            total = xp.where(beyond, xp.zeros_like(total), total)
-        return total
+        return self._within(total, at, xp)
 
     def values(
         self, weights: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> Array:
         """Weighted vectors, sum_n weight[m, n] a_V[r]: one product for each query."""
-        row, beyond = self._rows(at, xp)
-        if self.outside == "zero":
-            weights = xp.where(beyond, xp.zeros_like(weights), weights)
+        row, weights = self._rows(at, xp), self._within(weights, at, xp)
         # (..., q, k, dim): heads share the vectors, so they stand where rows of a matrix stand.
         vectors = gather(astype(constants["values"], dtype, xp), row[..., 0, :, :], xp=xp)
         turned = product(moveaxis(weights, -3, -2, xp=xp), vectors, xp=xp)

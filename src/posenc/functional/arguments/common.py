@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -10,9 +11,11 @@ import numpy as np
 from posenc._core.arrays.array import device_of, is_foreign, library, namespace
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.spec.spec import Spec
+from posenc._core.tracing import is_compiling
 
 Array = Any
 Kernel = Literal["auto", "reference", "cpu", "triton"]
+DIRECT = ("auto", "cpu")  # kernels whose calls may need no request
 
 
 class SomeArray(Protocol):
@@ -35,6 +38,14 @@ EXAMPLES = {
     "RotarySpec": 'a rotation such as posenc.RoPE(128, pairing="half")',
     "TableSpec": "a table such as posenc.Sinusoidal(512)",
 }
+
+
+def without_request() -> Any:
+    """The ways of one token in eager torch, which need no request; None where there is no torch."""
+    module = sys.modules.get("posenc.kernels.direct")  # an import statement costs too much
+    if module is None and "torch" in sys.modules and not is_compiling():
+        from posenc.kernels import direct as module
+    return module
 
 
 def library_of(*candidates: Any) -> Array | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -18,10 +17,17 @@ from posenc._core.arrays.array import (
 from posenc._core.arrays.coordinates import integers
 from posenc._core.arrays.inplace import check_apart
 from posenc._core.errors import ArgumentError, SpecError, mismatch
-from posenc._core.tracing import is_compiling
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.functional._parameters import parameters
-from posenc.functional.arguments.common import Array, Kernel, name_of, require, wrong_shape
+from posenc.functional.arguments.common import (
+    DIRECT,
+    Array,
+    Kernel,
+    name_of,
+    require,
+    without_request,
+    wrong_shape,
+)
 from posenc.functional.arguments.lengths import at_length
 from posenc.functional.arguments.tokens import (
     check_length,
@@ -31,9 +37,6 @@ from posenc.functional.arguments.tokens import (
     token_positions,
 )
 from posenc.positions import packed
-
-DIRECT = ("auto", "cpu")
-
 
 # The fields of `Rotation` from `positions` on.
 Options = tuple[Any, Any, Any, int, bool, Any, bool, Any, Kernel]
@@ -71,9 +74,7 @@ def at_once(
         tokens, caller = _tokens(inputs, seq_dim), f"rotate({name_of(spec)})"
         check_length(length, tokens, positions, offset, cu_seqlens, caller=caller)
     if cu_seqlens is None and kernel in DIRECT and (params is None or params.__class__ is dict):
-        direct = sys.modules.get("posenc.kernels.direct")  # an import statement costs too much
-        if direct is None and "torch" in sys.modules and not is_compiling():
-            from posenc.kernels import direct
+        direct = without_request()
         if direct is not None and not params:
             turned: tuple[Array, ...] | None = direct.rotated(
                 spec, inputs, positions, offset, seq_dim, inverse, inplace

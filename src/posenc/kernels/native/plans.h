@@ -75,6 +75,9 @@ private:
     std::optional<int64_t> pad_;
 };
 
+// Raise unless every distance between queries and keys fits 64 bits.
+void check_near(nb::object q_positions, nb::object k_positions);
+
 void alibi(nb::object result, nb::object q_positions, nb::object k_positions, nb::object slopes,
            const std::string& form, int threads);
 

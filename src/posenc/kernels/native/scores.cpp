@@ -35,6 +35,19 @@ std::vector<int64_t> positions_of(nb::handle object, int64_t count, const char* 
     return values;
 }
 
+// Distances that do not fit their integers are for the reference, which has the words for them.
+void must_be_near(const std::vector<int64_t>& q, const std::vector<int64_t>& k, const char* who) {
+    if (q.empty() || k.empty()) {
+        return;
+    }
+    const auto [q_low, q_high] = std::minmax_element(q.begin(), q.end());
+    const auto [k_low, k_high] = std::minmax_element(k.begin(), k.end());
+    int64_t far;
+    if (__builtin_sub_overflow(*k_high, *q_low, &far) || __builtin_sub_overflow(*q_high, *k_low, &far)) {
+        refuse(who, "queries and keys less than 2**63 apart", "others");
+    }
+}
+
 bool count_up(const std::vector<int64_t>& n) {
     for (size_t i = 1; i < n.size(); ++i) {
         if (n[i - 1] == INT64_MAX || n[i] != n[i - 1] + 1) {
@@ -181,6 +194,17 @@ private:
 
 }  // namespace
 
+void check_near(nb::object q_positions, nb::object k_positions) {
+    std::vector<int64_t> sides[2];
+    const nb::object given[] = {q_positions, k_positions};
+    for (int side = 0; side < 2; ++side) {
+        const Array array(given[side], Access::read, "check_near");
+        const int64_t count = array->rank == 1 ? array->size[0] : -1;
+        sides[side] = positions_of(given[side], count, "check_near");
+    }
+    must_be_near(sides[0], sides[1], "check_near");
+}
+
 void alibi(nb::object result, nb::object q_positions, nb::object k_positions, nb::object slopes,
            const std::string& form, int threads) {
     const char* who = "alibi";
@@ -188,6 +212,7 @@ void alibi(nb::object result, nb::object q_positions, nb::object k_positions, nb
     const Target target(to.layout(), who);
     const std::vector<int64_t> q = positions_of(q_positions, to->size[1], "alibi: q_positions");
     const std::vector<int64_t> k = positions_of(k_positions, to->size[2], "alibi: k_positions");
+    must_be_near(q, k, who);
     const auto rule = static_cast<Distances>(
         choice(form, {"symmetric", "causal", "key_only"}, "alibi: form"));
     const Array factors(slopes, Access::read, "alibi: slopes");
@@ -223,6 +248,7 @@ void buckets(nb::object result, nb::object q_positions, nb::object k_positions,
     const Target target(to.layout(), who);
     const std::vector<int64_t> q = positions_of(q_positions, to->size[1], "buckets: q_positions");
     const std::vector<int64_t> k = positions_of(k_positions, to->size[2], "buckets: k_positions");
+    must_be_near(q, k, who);
     const bool both =
         choice(direction, {"bidirectional", "causal"}, "buckets: direction") == 0;
     const Array rising(thresholds, Access::read, "buckets: thresholds");

@@ -232,9 +232,9 @@ void walk_rows(const Operand& operand, const Positions& positions, int64_t row, 
 
 namespace {
 
-// Less than this is done before a second thread would be awake. In bytes moved; a sine costs as
-// much as some of them.
-constexpr int64_t WORTH_A_THREAD = 1 << 19;
+// Less than this is done before a second thread would be awake: a megabyte in the cache takes two as
+// long as one. In bytes moved; a sine costs as much as some of them.
+constexpr int64_t WORTH_A_THREAD = 3 << 18;
 constexpr int64_t BYTES_PER_SINE = 8;
 constexpr int64_t ITEMS_PER_THREAD = 4;
 

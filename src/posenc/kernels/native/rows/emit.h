@@ -70,10 +70,43 @@ inline void lay_out(const TableLayout& layout, int64_t pairs, const float* cos, 
 template <class Place>
 inline void write_rows_at(const PhaseMatrix& phases, const int64_t* positions, int64_t rows, char* y,
                           int64_t y_row, Place place) {
-    for (int64_t r = 0; r < rows; ++r) {
-        cos_sin_row(static_cast<uint64_t>(positions[r]), phases.step, phases.pairs,
-                    place(reinterpret_cast<float*>(y + r * y_row)));
+    each_block(phases, positions, rows,
+               [&](int64_t r, int64_t begin, int64_t n, const uint64_t* turn, bool) {
+                   sines(turn, n, begin, place(reinterpret_cast<float*>(y + r * y_row)));
+               });
+}
+
+// Rows of few pairs: some together, as a row of its own would leave most lanes empty.
+inline void write_narrow_rows(const TableLayout& layout, const PhaseMatrix& phases,
+                              const int64_t* positions, int64_t rows, char* y, int64_t y_row) {
+    const int64_t pairs = phases.pairs;
+    const int64_t dim = 2 * pairs;
+    const bool joined = y_row == 4 * dim;
+    const bool beside = layout.order == Columns::interleaved || (layout.order == Columns::sin_cos && pairs == 1);
+    alignas(64) float found[2 * BLOCK];  // cosines, then sines
+    int32_t index[2 * BLOCK];            // where each column of the rows is found
+    for (int64_t i = 0; i < BLOCK / pairs * dim; ++i) {
+        const int64_t column = i % dim;
+        const bool first = beside ? column % 2 == 0 : column < pairs;
+        const bool sine = first == (layout.order != Columns::cos_sin);
+        const int64_t pair = beside ? column / 2 : column % pairs;
+        index[i] = static_cast<int32_t>((sine ? BLOCK : 0) + i / dim * pairs + pair);
     }
+    each_narrow(phases, positions, rows, [&](int64_t r, int64_t count, const uint64_t* turn) {
+        float* to = reinterpret_cast<float*>(y + r * y_row);
+        if (joined && beside) {
+            return sines(turn, count * pairs, 0, Beside{to});
+        }
+        sines(turn, count * pairs, 0, Apart{found, found + BLOCK});
+        const int64_t width = joined ? count * dim : dim;
+        for (int64_t i = 0; i < count * dim; i += width) {
+            float* row = reinterpret_cast<float*>(y + (r + i / dim) * y_row);
+            POSENC_SIMD
+            for (int64_t j = 0; j < width; ++j) {
+                row[j] = found[index[i + j]];
+            }
+        }
+    });
 }
 
 // Rows of float32, straight from positions to where they are to stand, for layouts without blocks,
@@ -81,19 +114,16 @@ inline void write_rows_at(const PhaseMatrix& phases, const int64_t* positions, i
 inline void write_rows(const TableLayout& layout, const PhaseMatrix& phases,
                        const int64_t* positions, int64_t rows, char* y, int64_t y_row) {
     const int64_t pairs = phases.pairs;
-    switch (layout.order) {
-        case Columns::sin_cos:
-            write_rows_at(phases, positions, rows, y, y_row,
-                          [=](float* to) { return Apart{to + pairs, to}; });
-            break;
-        case Columns::cos_sin:
-            write_rows_at(phases, positions, rows, y, y_row,
-                          [=](float* to) { return Apart{to, to + pairs}; });
-            break;
-        case Columns::interleaved:
-            write_rows_at(phases, positions, rows, y, y_row,
-                          [](float* to) { return Beside{to}; });
-            break;
+    if (pairs < NARROW) {
+        write_narrow_rows(layout, phases, positions, rows, y, y_row);
+    } else if (layout.order == Columns::sin_cos) {
+        write_rows_at(phases, positions, rows, y, y_row,
+                      [=](float* to) { return Apart{to + pairs, to}; });
+    } else if (layout.order == Columns::cos_sin) {
+        write_rows_at(phases, positions, rows, y, y_row,
+                      [=](float* to) { return Apart{to, to + pairs}; });
+    } else {
+        write_rows_at(phases, positions, rows, y, y_row, [](float* to) { return Beside{to}; });
     }
     for (int64_t r = 0; layout.factor != 1.0F && r < rows; ++r) {
         scale_row(layout.factor, layout.dim, reinterpret_cast<float*>(y + r * y_row));
@@ -101,20 +131,23 @@ inline void write_rows(const TableLayout& layout, const PhaseMatrix& phases,
 }
 
 inline bool can_write_rows(const TableLayout& layout, const PhaseMatrix& phases) {
-    return is_simple(phases) && layout.blocks.count == 1 && layout.dim == 2 * phases.pairs;
+    return is_simple(phases) && phases.pairs > 0 && layout.blocks.count == 1 &&
+           layout.dim == 2 * phases.pairs;
 }
 
-inline void add_row(const float* x, float* y, float scale, const float* from, int64_t n) {
-    POSENC_SIMD
-    for (int64_t i = 0; i < n; ++i) {
-        y[i] = x[i] * scale + from[i];
+template <class Element>
+inline void add_row(const Element* x, Element* y, float scale, const float* from, int64_t n) {
+    int64_t whole = 0;
+#if defined(__F16C__)
+    if constexpr (std::is_same_v<Element, Half>) {
+        for (; whole + LANES <= n; whole += LANES) {
+            put(floats(x + whole) * scale + floats(from + whole), y + whole);
+        }
     }
-}
-
-inline void add_row(const uint16_t* x, uint16_t* y, float scale, const float* from, int64_t n) {
+#endif
     POSENC_SIMD
-    for (int64_t i = 0; i < n; ++i) {
-        y[i] = narrow(widen(x[i]) * scale + from[i]);
+    for (int64_t i = whole; i < n; ++i) {
+        y[i] = narrowed<Element>(widen(x[i]) * scale + from[i]);
     }
 }
 
@@ -135,9 +168,8 @@ template <Number number>
 inline void emit_rows(const Emission& emission, const char* x, int64_t x_row, char* y,
                       int64_t y_row, int64_t rows, const float* from, int64_t next,
                       float* scratch) {
-    using Element = std::conditional_t<number == Number::float32, float, uint16_t>;
-    const bool direct = number != Number::float16 && emission.aligned &&
-                        emission.x_stride == size_of(number) &&
+    using Element = ElementOf<number>;
+    const bool direct = emission.aligned && emission.x_stride == size_of(number) &&
                         emission.y_stride == size_of(number);
     const int64_t width = x == nullptr ? 0 : emission.width * size_of(number);
     // Whole lines are written, which need not be read first: y is not fetched.
@@ -159,18 +191,41 @@ inline void emit_rows(const Emission& emission, const char* x, int64_t x_row, ch
     }
 }
 
+// Short rows that lie behind each other everywhere are parts of one that is longer.
+template <Number number>
+inline void emit_by(const Emission& emission, const char* x, int64_t x_row, char* y, int64_t y_row,
+                    int64_t rows, const float* from, int64_t next, float* scratch) {
+    constexpr int64_t LONG = 256;
+    const int64_t bytes = emission.width * size_of(number);
+    const bool alone = x == nullptr;
+    const bool joined = !emission.past && emission.width < LONG / 2 && next == emission.width &&
+                        emission.y_stride == size_of(number) && y_row == bytes &&
+                        (alone || (emission.x_stride == size_of(number) && x_row == bytes));
+    const int64_t some = joined ? LONG / emission.width : rows;
+    Emission part = emission;
+    for (int64_t r = 0; joined && r < rows; r += some) {
+        const int64_t count = rows - r < some ? rows - r : some;
+        part.width = count * emission.width;
+        emit_rows<number>(part, alone ? x : x + r * bytes, count * bytes, y + r * bytes,
+                          count * bytes, 1, from + r * next, part.width, scratch);
+    }
+    if (!joined) {
+        emit_rows<number>(emission, x, x_row, y, y_row, rows, from, next, scratch);
+    }
+}
+
 inline void emit(const Emission& emission, const char* x, int64_t x_row, char* y, int64_t y_row,
                  int64_t rows, const float* from, int64_t next, float* scratch) {
     switch (emission.number) {
         case Number::float32:
-            return emit_rows<Number::float32>(emission, x, x_row, y, y_row, rows, from, next,
-                                               scratch);
+            return emit_by<Number::float32>(emission, x, x_row, y, y_row, rows, from, next,
+                                             scratch);
         case Number::bfloat16:
-            return emit_rows<Number::bfloat16>(emission, x, x_row, y, y_row, rows, from, next,
-                                               scratch);
+            return emit_by<Number::bfloat16>(emission, x, x_row, y, y_row, rows, from, next,
+                                              scratch);
         case Number::float16:
-            return emit_rows<Number::float16>(emission, x, x_row, y, y_row, rows, from, next,
-                                               scratch);
+            return emit_by<Number::float16>(emission, x, x_row, y, y_row, rows, from, next,
+                                             scratch);
     }
 }
 

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #if defined(__F16C__)
 #include <immintrin.h>
@@ -52,56 +53,106 @@ inline uint32_t both(float first, float second) {
     return rounded(first) >> 16 | (rounded(second) & 0xFFFF0000U);
 }
 
-inline float half_to_float(uint16_t x) {
-    const uint32_t sign = static_cast<uint32_t>(x & 0x8000U) << 16;
-    const uint32_t rest = x & 0x7FFFU;
-    if (rest >= 0x7C00U) {
-        return bits<float>(sign | 0x7F800000U | (rest & 0x3FFU) << 13);
-    }
-    // Exponent and fraction moved into place are 2**-112 of the value, subnormal numbers included.
-    const float size = bits<float>(rest << 13) * 0x1p112F;
-    return bits<float>(sign | bits<uint32_t>(size));
+// A float16 in memory; a bfloat16 is a bare word.
+enum class Half : uint16_t {};
+
+#if defined(__F16C__)
+
+inline float widen(Half x) { return _cvtsh_ss(static_cast<uint16_t>(x)); }
+
+inline Half to_half(float x) {
+    return static_cast<Half>(_cvtss_sh(x, _MM_FROUND_TO_NEAREST_INT));
 }
 
-inline uint16_t float_to_half(float x) {
+// As many float16 as fill a register once they are float32.
+#if defined(__AVX512F__)
+using Floats = __m512;
+using Packed = __m256i;
+inline Floats floats(const float* from) { return _mm512_loadu_ps(from); }
+inline void put(Floats x, float* to) { _mm512_storeu_ps(to, x); }
+// With a mask of all, as GCC 12 warns of its own header where there is none.
+inline Floats unpacked(Packed x) { return _mm512_maskz_cvtph_ps(0xFFFF, x); }
+inline Packed packed(Floats x) {
+    return _mm512_maskz_cvtps_ph(0xFFFF, x, _MM_FROUND_TO_NEAREST_INT);
+}
+#else
+using Floats = __m256;
+using Packed = __m128i;
+inline Floats floats(const float* from) { return _mm256_loadu_ps(from); }
+inline void put(Floats x, float* to) { _mm256_storeu_ps(to, x); }
+inline Floats unpacked(Packed x) { return _mm256_cvtph_ps(x); }
+inline Packed packed(Floats x) { return _mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT); }
+#endif
+
+constexpr int64_t LANES = sizeof(Floats) / sizeof(float);
+
+inline Floats floats(const Half* from) {
+    Packed x;
+    __builtin_memcpy(&x, from, sizeof(x));
+    return unpacked(x);
+}
+
+inline void put(Floats x, Half* to) {
+    const Packed y = packed(x);
+    __builtin_memcpy(to, &y, sizeof(y));
+}
+
+#else
+
+// Without branches, so that loops of them become vector instructions.
+inline float widen(Half x) {
+    const uint32_t word = static_cast<uint16_t>(x);
+    const uint32_t sign = (word & 0x8000U) << 16;
+    const uint32_t rest = word & 0x7FFFU;
+    // Exponent and fraction moved into place are 2**-112 of the value, subnormal numbers included;
+    // an exponent of ones, of infinities and NaN, becomes one again.
+    const uint32_t size = bits<uint32_t>(bits<float>(rest << 13) * 0x1p112F);
+    return bits<float>(sign | size | (rest >= 0x7C00U ? 0x7F800000U : 0U));
+}
+
+inline Half to_half(float x) {
     const uint32_t u = bits<uint32_t>(x);
-    const uint16_t sign = static_cast<uint16_t>(u >> 16 & 0x8000U);
-    const uint32_t size = u & 0x7FFFFFFFU;
-    if (size > 0x7F800000U) {
-        return sign | 0x7E00U;
+    const int32_t size = static_cast<int32_t>(u & 0x7FFFFFFFU);
+    // Below 2**-14 the sum puts the last kept bit at the unit of 0.5.
+    const int32_t small = bits<int32_t>(bits<float>(size) + 0.5F) - 0x3F000000;
+    const int32_t usual = (size + 0xFFF + (size >> 13 & 1) - 0x38000000) >> 13;
+    int32_t half = size < 0x38800000 ? small : usual;
+    half = size >= 0x477FF000 ? 0x7C00 : half;  // half a unit above 65504, and all beyond
+    half = size > 0x7F800000 ? 0x7E00 : half;
+    return static_cast<Half>((u >> 16 & 0x8000U) | static_cast<uint32_t>(half));
+}
+
+#endif
+
+inline float widen(float x) { return x; }
+
+// A float32 as an element of an array.
+template <class Element>
+inline Element narrowed(float x) {
+    if constexpr (sizeof(Element) == 4) {
+        return x;
+    } else if constexpr (std::is_same_v<Element, Half>) {
+        return to_half(x);
+    } else {
+        return narrow(x);
     }
-    if (size >= 0x477FF000U) {  // half a unit above 65504, and all beyond
-        return sign | 0x7C00U;
-    }
-    if (size < 0x38800000U) {  // below 2**-14: the sum puts the last kept bit at the unit of 0.5
-        const float sum = bits<float>(size) + 0.5F;
-        return sign | static_cast<uint16_t>(bits<uint32_t>(sum) - 0x3F000000U);
-    }
-    const uint32_t rounded = size + 0xFFFU + (size >> 13 & 1U);
-    return sign | static_cast<uint16_t>((rounded - 0x38000000U) >> 13);
 }
 
 template <Number number>
+using ElementOf = std::conditional_t<
+    number == Number::float32, float, std::conditional_t<number == Number::float16, Half, uint16_t>>;
+
+template <Number number>
 inline float load(const char* from) {
-    if constexpr (number == Number::float32) {
-        float x;
-        __builtin_memcpy(&x, from, 4);
-        return x;
-    } else {
-        uint16_t x;
-        __builtin_memcpy(&x, from, 2);
-        return number == Number::bfloat16 ? widen(x) : half_to_float(x);
-    }
+    ElementOf<number> x;
+    __builtin_memcpy(&x, from, sizeof(x));
+    return widen(x);
 }
 
 template <Number number>
 inline void store(char* to, float x) {
-    if constexpr (number == Number::float32) {
-        __builtin_memcpy(to, &x, 4);
-    } else {
-        const uint16_t u = number == Number::bfloat16 ? narrow(x) : float_to_half(x);
-        __builtin_memcpy(to, &u, 2);
-    }
+    const auto y = narrowed<ElementOf<number>>(x);
+    __builtin_memcpy(to, &y, sizeof(y));
 }
 
 // n elements, `stride` bytes apart, to or from neighbouring floats.
@@ -116,9 +167,8 @@ inline void load_row(const char* from, int64_t stride, int64_t n, float* to) {
     int64_t i = 0;
 #if defined(__F16C__)
     if constexpr (number == Number::float16) {
-        for (; i + 8 <= n; i += 8) {
-            const __m128i x = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + 2 * i));
-            _mm256_storeu_ps(to + i, _mm256_cvtph_ps(x));
+        for (; i + LANES <= n; i += LANES) {
+            put(floats(reinterpret_cast<const Half*>(from) + i), to + i);
         }
     }
 #endif
@@ -139,9 +189,8 @@ inline void store_row(const float* from, char* to, int64_t stride, int64_t n) {
     int64_t i = 0;
 #if defined(__F16C__)
     if constexpr (number == Number::float16) {
-        for (; i + 8 <= n; i += 8) {
-            const __m128i y = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
-            _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 2 * i), y);
+        for (; i + LANES <= n; i += LANES) {
+            put(floats(from + i), reinterpret_cast<Half*>(to) + i);
         }
     }
 #endif

@@ -6,6 +6,7 @@
 namespace posenc::POSENC_ISA {
 
 constexpr int64_t BLOCK = 64;  // pairs at a time; the arrays between the loops stay in the cache
+constexpr int64_t NARROW = 16;  // pairs, below which rows are computed together
 
 constexpr float SIN[] = {0.7853981852531433F, -2.4273130172502988e-08F, -0.08074543476917805F,
                          0.0024900069643183295F, -3.59543992578884e-05F};
@@ -75,14 +76,12 @@ struct Digits {
     alignas(64) uint32_t eighth[BLOCK];
     alignas(64) float u[BLOCK];
 
-    // The phases are position * step[j].
-    POSENC_ALWAYS_INLINE void read(uint64_t position, const uint64_t* step, int64_t n) {
+    POSENC_ALWAYS_INLINE void read(const uint64_t* turn, int64_t n) {
         POSENC_SIMD
         for (int64_t j = 0; j < n; ++j) {
-            const uint64_t turn = position * step[j];
-            eighth[j] = static_cast<uint32_t>(turn >> 32) + 0x20000000U;
+            eighth[j] = static_cast<uint32_t>(turn[j] >> 32) + 0x20000000U;
             // Four times the residual: the same digits.
-            u[j] = to_float(static_cast<int64_t>(turn << 2)) * 0x1p-63F;
+            u[j] = to_float(static_cast<int64_t>(turn[j] << 2)) * 0x1p-63F;
         }
     }
 
@@ -125,19 +124,119 @@ struct Beside {
     }
 };
 
-// Cosines and sines of n phases position * step[j].
+// Cosines and sines of at most a block of phases, from the pair `begin` on.
 template <class Place>
-POSENC_ALWAYS_INLINE void cos_sin_row(uint64_t position, const uint64_t* step, int64_t n, Place place) {
+POSENC_ALWAYS_INLINE void sines(const uint64_t* turn, int64_t n, int64_t begin, Place place) {
     Digits digits;
-    int64_t j = 0;
     // A whole block becomes code without a loop.
-    for (; j + BLOCK <= n; j += BLOCK) {
-        digits.read(position, step + j, BLOCK);
-        place.write(digits, j, BLOCK);
+    if (n == BLOCK) {
+        digits.read(turn, BLOCK);
+        place.write(digits, begin, BLOCK);
+    } else {
+        digits.read(turn, n);
+        place.write(digits, begin, n);
     }
-    if (j < n) {
-        digits.read(position, step + j, n - j);
-        place.write(digits, j, n - j);
+}
+
+// Whether a row is as far from the one before as that is from the one before it.
+inline bool goes_on(const int64_t* position, int64_t axes) {
+    for (int64_t a = 0; a < axes; ++a) {
+        const uint64_t one = static_cast<uint64_t>(position[a]) - static_cast<uint64_t>(position[a - axes]);
+        const uint64_t last = static_cast<uint64_t>(position[a - axes]) -
+                              static_cast<uint64_t>(position[a - 2 * axes]);
+        if (one != last) {
+            return false;
+        }
+    }
+    return true;
+}
+
+inline bool is_repeated(const int64_t* position, int64_t axes) {
+    for (int64_t a = 0; a < axes; ++a) {
+        if (position[a] != position[a - axes]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+// The phases of rows, for blocks of pairs: visit(row, begin, n, turn, whether they are those of the
+// row before). Where positions go on by the same step, so do phases, by a sum in place of products.
+template <class Visit>
+POSENC_ALWAYS_INLINE void each_block(const PhaseMatrix& phases, const int64_t* positions,
+                                     int64_t rows, Visit visit) {
+    alignas(64) uint64_t turn[BLOCK] = {};
+    alignas(64) uint64_t further[BLOCK] = {};
+    for (int64_t begin = 0; begin < phases.pairs; begin += BLOCK) {
+        const int64_t n = phases.pairs - begin < BLOCK ? phases.pairs - begin : BLOCK;
+        for (int64_t r = 0; r < rows; ++r) {
+            const int64_t* position = positions + r * phases.axes;
+            const bool again = r > 0 && is_repeated(position, phases.axes);
+            if (!again && r > 1 && goes_on(position, phases.axes)) {
+                POSENC_SIMD
+                for (int64_t j = 0; j < BLOCK; ++j) {
+                    turn[j] += further[j];
+                }
+            } else if (!again) {
+                POSENC_SIMD
+                for (int64_t j = 0; j < n; ++j) {
+                    further[j] = turn[j];
+                }
+                turns(phases, position, begin, n, turn);
+                POSENC_SIMD
+                for (int64_t j = 0; j < n; ++j) {
+                    further[j] = turn[j] - further[j];
+                }
+            }
+            visit(r, begin, n, static_cast<const uint64_t*>(turn), again);
+        }
+    }
+}
+
+// The phases of rows of few pairs on one axis, some rows together: visit(row, count, turn). Rows that
+// are all as far from those before them go on by a sum, as above.
+template <class Visit>
+POSENC_ALWAYS_INLINE void each_narrow(const PhaseMatrix& phases, const int64_t* positions,
+                                      int64_t rows, Visit visit) {
+    alignas(64) uint64_t turn[BLOCK] = {};
+    alignas(64) uint64_t further[BLOCK] = {};
+    uint64_t step = 0;  // of positions, from some rows to the next ones
+    const int64_t pairs = phases.pairs;
+    const int64_t some = BLOCK / pairs;
+    for (int64_t r = 0; r < rows; r += some) {
+        const int64_t count = rows - r < some ? rows - r : some;
+        bool goes_on = r > 0 && step != 0 && pairs > 1;
+        if (goes_on) {
+            const int64_t* here = positions + r;
+            const int64_t* before = here - some;
+            uint64_t others = 0;
+            _Pragma("omp simd reduction(|:others)")
+            for (int64_t i = 0; i < count; ++i) {
+                others |= static_cast<uint64_t>(here[i]) - static_cast<uint64_t>(before[i]) - step;
+            }
+            goes_on = others == 0;
+        }
+        if (goes_on) {
+            POSENC_SIMD
+            for (int64_t j = 0; j < BLOCK; ++j) {
+                turn[j] += further[j];
+            }
+        } else if (pairs == 1) {
+            POSENC_SIMD
+            for (int64_t i = 0; i < count; ++i) {
+                turn[i] = static_cast<uint64_t>(positions[r + i]) * phases.step[0];
+            }
+        } else {
+            step = r == 0 ? 0 : static_cast<uint64_t>(positions[r]) - static_cast<uint64_t>(positions[r - some]);
+            for (int64_t i = 0; i < count; ++i) {
+                const uint64_t position = static_cast<uint64_t>(positions[r + i]);
+                for (int64_t j = 0; j < pairs; ++j) {
+                    turn[i * pairs + j] = position * phases.step[j];
+                    further[i * pairs + j] = step * phases.step[j];
+                }
+            }
+        }
+        visit(r, count, static_cast<const uint64_t*>(turn));
     }
 }
 
@@ -162,31 +261,27 @@ inline void apply(Factor factor, int64_t n, float* x) {
 
 inline void cos_sin(const PhaseMatrix& phases, const int64_t* positions, int64_t rows, int sign,
                     Factor factor, float* cos, float* sin) {
-    alignas(64) uint64_t turn[BLOCK];
-    const bool simple = is_simple(phases);
-    for (int64_t r = 0; r < rows; ++r) {
-        if (simple) {
-            const uint64_t position = static_cast<uint64_t>(positions[r]);
-            const int64_t at = r * phases.pairs;
-            if (r > 0 && positions[r] == positions[r - 1]) {  // keys that moved together
-                POSENC_SIMD
-                for (int64_t j = at; j < at + phases.pairs; ++j) {
-                    cos[j] = cos[j - phases.pairs];
-                    sin[j] = sin[j - phases.pairs];
-                }
-                continue;
+    const int64_t pairs = phases.pairs;
+    if (is_simple(phases) && pairs > 0 && pairs < NARROW) {
+        each_narrow(phases, positions, rows, [=](int64_t r, int64_t some, const uint64_t* turn) {
+            sines(turn, some * pairs, 0, Apart{cos + r * pairs, sin + r * pairs});
+        });
+    } else {
+        each_block(phases, positions, rows, [=](int64_t r, int64_t begin, int64_t n,
+                                                const uint64_t* turn, bool again) {
+            float* c = cos + r * pairs;
+            float* s = sin + r * pairs;
+            if (!again) {
+                return sines(turn, n, begin, Apart{c, s});
             }
-            cos_sin_row(position, phases.step, phases.pairs, Apart{cos + at, sin + at});
-            continue;
-        }
-        for (int64_t j = 0; j < phases.pairs; j += BLOCK) {
-            const int64_t n = phases.pairs - j < BLOCK ? phases.pairs - j : BLOCK;
-            const int64_t at = r * phases.pairs + j;
-            turns(phases, positions + r * phases.axes, j, n, turn);
-            cos_sin_row(1, turn, n, Apart{cos + at, sin + at});
-        }
+            POSENC_SIMD
+            for (int64_t j = begin; j < begin + n; ++j) {  // keys that moved together
+                c[j] = c[j - pairs];
+                s[j] = s[j - pairs];
+            }
+        });
     }
-    const int64_t count = rows * phases.pairs;
+    const int64_t count = rows * pairs;
     if (sign < 0) {
         POSENC_SIMD
         for (int64_t j = 0; j < count; ++j) {

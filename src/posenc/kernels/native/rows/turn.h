@@ -9,24 +9,28 @@ namespace posenc::POSENC_ISA {
 
 // In the loops below a step reads and writes the channels of its own pair only, so that y may be x.
 
-POSENC_ALWAYS_INLINE void turn_half(const float* x, float* y, const float* cos, const float* sin, int64_t n) {
-    POSENC_SIMD
-    for (int64_t j = 0; j < n; ++j) {
-        const float a = x[j];
-        const float b = x[j + n];
-        y[j] = a * cos[j] - b * sin[j];
-        y[j + n] = b * cos[j] + a * sin[j];
+template <class Element>
+POSENC_ALWAYS_INLINE void turn_half(const Element* x, Element* y, const float* cos,
+                                    const float* sin, int64_t n) {
+    int64_t whole = 0;
+#if defined(__F16C__)
+    if constexpr (std::is_same_v<Element, Half>) {
+        for (; whole + LANES <= n; whole += LANES) {
+            const Floats a = floats(x + whole);
+            const Floats b = floats(x + whole + n);
+            const Floats c = floats(cos + whole);
+            const Floats s = floats(sin + whole);
+            put(a * c - b * s, y + whole);
+            put(b * c + a * s, y + whole + n);
+        }
     }
-}
-
-inline void turn_half(const uint16_t* x, uint16_t* y, const float* cos, const float* sin,
-                      int64_t n) {
+#endif
     POSENC_SIMD
-    for (int64_t j = 0; j < n; ++j) {
+    for (int64_t j = whole; j < n; ++j) {
         const float a = widen(x[j]);
         const float b = widen(x[j + n]);
-        y[j] = narrow(a * cos[j] - b * sin[j]);
-        y[j + n] = narrow(b * cos[j] + a * sin[j]);
+        y[j] = narrowed<Element>(a * cos[j] - b * sin[j]);
+        y[j + n] = narrowed<Element>(b * cos[j] + a * sin[j]);
     }
 }
 
@@ -78,6 +82,64 @@ inline void turn_interleaved(const uint16_t* x, uint16_t* y, const float* cos, c
         const float a = first_of(pair);
         const float b = second_of(pair);
         store_two(y + 2 * j, both(a * cos[j] - b * sin[j], b * cos[j] + a * sin[j]));
+    }
+}
+
+#if defined(__F16C__)
+
+// LANES pairs of float16 that stand side by side, as words: the first and the second of each.
+struct Pairs {
+    Packed first, second;
+};
+
+#if defined(__AVX512F__)
+inline Pairs pairs_at(const Half* from) {
+    const __m512i words = _mm512_loadu_si512(from);
+    const __m512i upper = _mm512_maskz_srli_epi32(0xFFFF, words, 16);
+    return {_mm512_maskz_cvtepi32_epi16(0xFFFF, words), _mm512_maskz_cvtepi32_epi16(0xFFFF, upper)};
+}
+
+inline void put_pairs(Packed first, Packed second, Half* to) {
+    const __m512i lower = _mm512_maskz_cvtepu16_epi32(0xFFFF, first);
+    const __m512i upper = _mm512_maskz_cvtepu16_epi32(0xFFFF, second);
+    _mm512_storeu_si512(to, _mm512_or_si512(lower, _mm512_maskz_slli_epi32(0xFFFF, upper, 16)));
+}
+#else
+inline Pairs pairs_at(const Half* from) {
+    const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    const __m256i first = _mm256_and_si256(words, _mm256_set1_epi32(0xFFFF));
+    const __m256i mixed = _mm256_packus_epi32(first, _mm256_srli_epi32(words, 16));
+    const __m256i apart = _mm256_permute4x64_epi64(mixed, 0xD8);
+    return {_mm256_castsi256_si128(apart), _mm256_extracti128_si256(apart, 1)};
+}
+
+inline void put_pairs(Packed first, Packed second, Half* to) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm_unpacklo_epi16(first, second));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + 8), _mm_unpackhi_epi16(first, second));
+}
+#endif
+
+#endif
+
+inline void turn_interleaved(const Half* x, Half* y, const float* cos, const float* sin,
+                             int64_t n) {
+    int64_t whole = 0;
+#if defined(__F16C__)
+    for (; whole + LANES <= n; whole += LANES) {
+        const Pairs words = pairs_at(x + 2 * whole);
+        const Floats a = unpacked(words.first);
+        const Floats b = unpacked(words.second);
+        const Floats c = floats(cos + whole);
+        const Floats s = floats(sin + whole);
+        put_pairs(packed(a * c - b * s), packed(b * c + a * s), y + 2 * whole);
+    }
+#endif
+    POSENC_SIMD
+    for (int64_t j = whole; j < n; ++j) {
+        const float a = widen(x[2 * j]);
+        const float b = widen(x[2 * j + 1]);
+        y[2 * j] = to_half(a * cos[j] - b * sin[j]);
+        y[2 * j + 1] = to_half(b * cos[j] + a * sin[j]);
     }
 }
 
@@ -145,7 +207,7 @@ template <class Element>
 inline void turn_block(const Turning& turning, const Run& run, Block block, bool fetch,
                        float* scratch) {
     using Row = const Element*;
-    if constexpr (sizeof(Element) == 2) {
+    if constexpr (std::is_same_v<Element, uint16_t>) {
         if (turning.by_two) {
             return turn_rows<Element>(
                 turning, run, block, fetch, scratch,
@@ -221,17 +283,23 @@ inline void turn_general(const Turning& turning, const Run& run, float* scratch)
     }
 }
 
+template <Number number>
+inline void turn_by(const Turning& turning, const Run& run, float* scratch) {
+    if (turning.direct()) {
+        turn_direct<ElementOf<number>>(turning, run, scratch);
+    } else {
+        turn_general<number>(turning, run, scratch);
+    }
+}
+
 inline void turn(const Turning& turning, const Run& run, float* scratch) {
-    const bool direct = turning.direct();
     switch (turning.number) {
         case Number::float32:
-            return direct ? turn_direct<float>(turning, run, scratch)
-                          : turn_general<Number::float32>(turning, run, scratch);
+            return turn_by<Number::float32>(turning, run, scratch);
         case Number::bfloat16:
-            return direct ? turn_direct<uint16_t>(turning, run, scratch)
-                          : turn_general<Number::bfloat16>(turning, run, scratch);
+            return turn_by<Number::bfloat16>(turning, run, scratch);
         case Number::float16:
-            return turn_general<Number::float16>(turning, run, scratch);
+            return turn_by<Number::float16>(turning, run, scratch);
     }
 }
 
