@@ -11,8 +11,8 @@ import re
 
 from posenc._core.errors import DataError, mismatch
 from posenc._core.io.checkpoints import Checkpoint
-from posenc.detect.convert.heads import Model, layer_of
-from posenc.detect.convert.projections import WORDS, AttentionTensors, listed, unknown_names
+from posenc.detect.facts.weights.heads import Model, layer_of
+from posenc.detect.facts.weights.projections import WORDS, AttentionTensors, listed, unknown_names
 
 SHARD = re.compile(r"-(\d+)-of-(\d+)\.safetensors$")
 THEIRS = {"q", "k", "qk", "qkv", "query", "key", "queries", "keys"}  # words of names

@@ -17,14 +17,21 @@ from posenc._names import __version__
 from posenc.detect.convert.completeness import check_whole, is_part
 from posenc.detect.convert.config_edits import changed_config
 from posenc.detect.convert.destination import Work, others, target_of
-from posenc.detect.convert.heads import Heads, Model, Projections, check_name, is_inside, read_model
-from posenc.detect.convert.pairing import THRESHOLD, PairingFinding, weighed
-from posenc.detect.convert.pairing_evidence import measured
-from posenc.detect.convert.projections import AttentionTensors, HeadTensor, find, order_of
 from posenc.detect.convert.table_edits import How, table_change
 from posenc.detect.convert.tensor_edits import Change, Move
 from posenc.detect.convert.verification import Probe, probe
 from posenc.detect.explain import DIALECTS, PAIRINGS
+from posenc.detect.facts.weights.evidence import measured
+from posenc.detect.facts.weights.heads import (
+    Heads,
+    Model,
+    Projections,
+    check_name,
+    is_inside,
+    read_model,
+)
+from posenc.detect.facts.weights.pairing import THRESHOLD, PairingFinding, weighed
+from posenc.detect.facts.weights.projections import AttentionTensors, HeadTensor, find, order_of
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.encodings.table.base import TableSpec

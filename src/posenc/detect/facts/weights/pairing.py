@@ -14,10 +14,10 @@ import numpy as np
 from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc._core.io.checkpoints import open_checkpoint
 from posenc._core.spec.display import Displayed
-from posenc.detect.convert.heads import Projections, read_model, recorded_pairing
-from posenc.detect.convert.pairing_evidence import Evidence, Measure, measured, summed, total
-from posenc.detect.convert.projections import AttentionTensors, find
 from posenc.detect.explain import PAIRINGS
+from posenc.detect.facts.weights.evidence import Evidence, Measure, measured, summed, total
+from posenc.detect.facts.weights.heads import Projections, read_model, recorded_pairing
+from posenc.detect.facts.weights.projections import AttentionTensors, find
 
 THRESHOLD = 4.5  # z value from which weights are believed
 OPPOSED = 2.5  # z value of the other statistic that withdraws the claim

@@ -27,8 +27,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc.detect.convert.projections import AttentionTensors, HeadTensor
-from posenc.detect.convert.segments import Segment
+from posenc.detect.facts.weights.projections import AttentionTensors, HeadTensor
+from posenc.detect.facts.weights.segments import Segment
 
 FEWEST = 8  # channels that turn: fewer have too few orders to stand out from
 MOST_HEADS = 512  # heads of queries of a model, which its layers share
