@@ -20,7 +20,7 @@ from posenc._core.spec.plan import of_part, of_type
 from posenc._core.spec.spec import Spec, Value
 
 Level = Literal["error", "warning", "remark"]
-Origin = Literal["config", "preset", "class", "format", "caller", "code", "file"]
+Origin = Literal["config", "preset", "class", "format", "caller", "code", "file", "record"]
 
 
 @final
@@ -32,11 +32,12 @@ class Source(Value):
     ----------
     field : str
         The field, in the words of the spec: `base`, `scaling.factor`.
-    origin : {"config", "preset", "class", "format", "caller", "code", "file"}
+    origin : {"config", "preset", "class", "format", "caller", "code", "file", "record"}
         `config`: the file says so. `preset`: the row of the family. `class`: the file leaves it
         out, and this is what the model's class in transformers takes for it. `format`: a documented
         default of the file format. `caller`: an argument of the reader. `code`: the encoding's own
-        default. `file`: the code of its authors beside it, read as text.
+        default. `file`: the code of its authors beside it, read as text. `record`: what a
+        conversion of the weights recorded in their files.
     where : str
         The key, row or argument.
 

@@ -14,7 +14,7 @@ from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc._core.io.checkpoints import Checkpoint, Stored, open_checkpoint
 from posenc._core.spec.display import Displayed
 from posenc._names import __version__
-from posenc.detect.convert.completeness import check_whole, is_part
+from posenc.detect.convert.completeness import check_whole
 from posenc.detect.convert.config_edits import changed_config
 from posenc.detect.convert.destination import Work, others, target_of
 from posenc.detect.convert.table_edits import How, table_change
@@ -202,7 +202,7 @@ def convert(
     before, source_of_pairing, left, finding = "", "", [], None
     if pairing is not None:
         model = read_model(checkpoint, projections, caller)
-        part = is_part(checkpoint)
+        part = not checkpoint.whole
         attentions = find(checkpoint, model, caller, alone=(*KEYS, *(GAINS if part else ())))
         if not part:
             check_whole(checkpoint, attentions, model, caller)

@@ -7,7 +7,6 @@ from posenc.detect.explain.dialects import DIALECTS, to_hf
 from posenc.detect.explain.gguf.reader import from_gguf
 from posenc.detect.explain.layers.groups import has_window, window_words
 from posenc.detect.explain.reader import from_hf
-from posenc.detect.explain.sources import explain
 from posenc.detect.explain.spellings import ATTENTION_KEYS, COUNT_KEYS, MORE_LAYERS, TRAINED
 
 __all__ = [
@@ -19,7 +18,6 @@ __all__ = [
     "TRAINED",
     "Keys",
     "describe",
-    "explain",
     "from_gguf",
     "from_hf",
     "has_window",

@@ -30,6 +30,7 @@ ORIGINS = {
     "caller": "the caller",
     "code": "posenc's default",
     "file": "the modelling file beside it, read as text",
+    "record": "the record of a conversion",
 }
 
 RESTS = {
@@ -37,6 +38,7 @@ RESTS = {
     "preset": "known of the family",
     "format": "a default of the format",
     "file": "said by the modelling file beside it, read as text",
+    "record": "recorded by a conversion of the weights",
     "class": "a default of the class in transformers",
 }
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ from posenc._core.io.safetensors import CODES
 
 SINGLE = "model.safetensors"
 INDEX = ".safetensors.index.json"
+SHARD = re.compile(r"-\d+-of-(\d+)\.safetensors$")
 RECORD = "posenc.conversion"  # the key of the metadata under which a conversion is recorded
 
 
@@ -98,6 +100,12 @@ class Checkpoint:
             for layout in self.layouts.values()
             for name, tensor in layout.tensors.items()
         }
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is not one file of several, as its name would say."""
+        match = SHARD.search(self.path.name)
+        return self.folder is not None or match is None or int(match[1]) < 2
 
     @property
     def record(self) -> dict[str, Any]:
