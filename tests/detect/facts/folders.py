@@ -99,7 +99,8 @@ def _of(weights: Mapping[str, np.ndarray], config: Any) -> Callable[[Path], obje
 # By what contradicts what: the fact, and words of the sentence.
 CONTRADICTORY: dict[str, tuple[str, tuple[str, ...], Callable[[Path], object]]] = {
     "frequencies of a base 100 times off": (
-        "frequencies", ("(1, 0.7499, 0.5623, …), 32 of them by config key rope_theta", "rotary_emb.inv_freq and 1 more"),
+        "frequencies", ("(1, 0.7499, 0.5623, …), 32 of them by config key rope_theta",
+                        "rotary_emb.inv_freq and 1 more"),
         _of({**trained(), **buffers(ladder(1e6))}, config_of())),
     "frequencies of twice as many pairs": (
         "frequencies", ("32 of them", "64 of them"),

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from posenc._core.errors import DataError
 from posenc._core.reading import Note, Reading
-from posenc.detect.facts.facts import ASKED, facts
+from posenc.detect.facts.model import ASKED, facts
 
 
 def explain(

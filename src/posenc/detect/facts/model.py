@@ -50,6 +50,8 @@ class Facts(Displayed):
         Where its weights are, as `posenc.convert` takes them.
     settled : tuple of str
         What the caller has stated; nothing contradicts it.
+    format : str
+        `gguf`, or `config`.
 
     Examples
     --------
@@ -67,6 +69,7 @@ class Facts(Displayed):
     config: Mapping[str, Any] | None = None
     weights: Path | None = None
     settled: tuple[Name, ...] = ()
+    format: Literal["config", "gguf"] = "config"
 
     # --- what it rests on -------------------------------------------------------------------------
 
@@ -136,9 +139,7 @@ class Facts(Displayed):
         return tuple(own)
 
     def _facts(self, name: Name | None) -> Iterator[Fact]:
-        if name in (None, "pairing"):
-            yield from self.stamp
-        yield from of_plan(self.plan, self.config)
+        yield from dict.fromkeys((*of_plan(self.reading, self.config), *of_plan(self.plan, None)))
         if name in (None, *HEADERS):
             yield from self.headers
         if name in (None, "pairing") and self.evidence is not None:
@@ -255,7 +256,7 @@ def facts(
     name = type(source).__name__ if path is None else str(path)
     if path is not None and path.suffix == ".gguf":
         plan = from_gguf(path, pairing=pairing, base=base, on_error="report")
-        return Facts(name, plan=plan, settled=tuple(settled))
+        return Facts(name, plan=plan, settled=tuple(settled), format="gguf")
     weights = path if path is not None and (path.is_dir() or path.name.endswith(WEIGHTS)) else None
     beside = weights.parent if weights is not None and not weights.is_dir() else source
     given = beside if config is None else config
