@@ -224,7 +224,7 @@ def test_a_record_that_is_not_understood_is_not_passed_over(
     metadata = {"posenc.conversion": json.dumps(record)}
     save_file(load_file(TRAINED), source / "model.safetensors", metadata=metadata)
     for verb in (posenc.detect_pairing, lambda m: posenc.convert(m, pairing="interleaved")):
-        with pytest.raises(DataError, match="record of a conversion with half or interleaved"):
+        with pytest.raises(DataError, match="half or interleaved by the format"):
             verb(source)
     stated = posenc.Projections(stored="half")
     made = posenc.convert(source, tmp_path / "new", pairing="interleaved", layout=stated)

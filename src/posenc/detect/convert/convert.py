@@ -21,16 +21,10 @@ from posenc.detect.convert.table_edits import How, table_change
 from posenc.detect.convert.tensor_edits import Change, Move
 from posenc.detect.convert.verification import Probe, probe
 from posenc.detect.explain import DIALECTS, PAIRINGS
+from posenc.detect.facts.stamp import is_inside
 from posenc.detect.facts.weights.evidence import measured
-from posenc.detect.facts.weights.heads import (
-    Heads,
-    Model,
-    Projections,
-    check_name,
-    is_inside,
-    read_model,
-)
-from posenc.detect.facts.weights.pairing import THRESHOLD, PairingFinding, weighed
+from posenc.detect.facts.weights.heads import Heads, Model, Projections, check_name, read_model
+from posenc.detect.facts.weights.pairing import PairingFinding, weighed
 from posenc.detect.facts.weights.projections import AttentionTensors, HeadTensor, find, order_of
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
@@ -286,13 +280,8 @@ def _examined(
     if len(orders) > 1:
         raise DataError(mismatch("convert", "one pairing in all layers", ", ".join(orders)))
     finding = weighed(orders[0], model.source, "config", measured(attentions, every=every), {})
-    if finding.pairing == "unknown" and layout.stored is None:
-        todo = (
-            f"Weights are believed from |z| = {THRESHOLD} on. State what is stored: --stored half "
-            "or interleaved, `layout=Projections(stored=)`. Nothing was written."
-        )
-        expected = f"weights whose pairing is {orders[0]}"
-        raise DataError(mismatch("convert", expected, finding.why, todo))
+    if finding.contradiction is not None and layout.stored is None:
+        raise DataError(f"convert: {finding.contradiction.text} Nothing was written.")
     return finding
 
 

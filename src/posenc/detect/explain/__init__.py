@@ -1,6 +1,6 @@
 """A config -> the plan of its layers, each number with where it was read."""
 
-from posenc.detect.explain.config.parts import label_of
+from posenc.detect.explain.config.parts import part_at
 from posenc.detect.explain.config.view import PAIRINGS, Keys
 from posenc.detect.explain.describe import describe, lines, plan_lines
 from posenc.detect.explain.dialects import DIALECTS, to_hf
@@ -21,8 +21,8 @@ __all__ = [
     "from_gguf",
     "from_hf",
     "has_window",
-    "label_of",
     "lines",
+    "part_at",
     "plan_lines",
     "to_hf",
     "window_words",

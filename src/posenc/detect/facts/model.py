@@ -19,7 +19,7 @@ from posenc.detect.facts import arrays
 from posenc.detect.facts.fact import Contradiction, Fact, Name
 from posenc.detect.facts.plan import of_plan
 from posenc.detect.facts.stamp import conflicts, of_records, stamped
-from posenc.detect.facts.weights.heads import Projections
+from posenc.detect.facts.weights.heads import Projections, text_of
 from posenc.detect.facts.weights.pairing import PairingFinding, examined
 from posenc.encodings.rotary.base import RotarySpec
 
@@ -106,11 +106,16 @@ class Facts(Displayed):
     @functools.cached_property
     def evidence(self) -> PairingFinding | None:
         """What the weights say of the pairing; None where they cannot be asked."""
-        turns = any(isinstance(entry.spec, RotarySpec) for entry in self.plan)
-        if self.checkpoint is None or not turns:
+        rotary = (e for e in self.plan if isinstance(e.spec, RotarySpec) and not e.attention)
+        parts = [*dict.fromkeys(entry.layer.rpartition(".")[0] for entry in rotary)]
+        if self.checkpoint is None or not parts:
             return None
+        layout = Projections()
+        if len(parts) > 1:
+            part, only = text_of(self.checkpoint.tensors, parts)
+            layout = layout._replace(part=part, only=only)
         try:
-            return examined(self.checkpoint, Projections(), "facts", most=GROUPS)
+            return examined(self.checkpoint, layout, "facts", most=GROUPS)
         except DataError:
             return None
 

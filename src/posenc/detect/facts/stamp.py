@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 
 from posenc._core.errors import DataError
@@ -11,8 +12,8 @@ from posenc._core.io.tensor_layout import Layout
 from posenc._core.reading import Layer, Note, Reading, Source
 from posenc.detect.explain import PAIRINGS
 from posenc.detect.facts.fact import Contradiction, Fact
-from posenc.detect.facts.weights.heads import is_inside
 from posenc.encodings.rotary.base import RotarySpec
+from posenc.presets.projections import names
 
 ALL = "*"  # the pattern of all tensors but those of an attention inside a layer
 AGAIN = "Convert the model again, from the files as they were."
@@ -39,9 +40,14 @@ def _pairings(layout: Layout) -> dict[str, str]:
     except DataError:
         return {ALL: "what cannot be read"}
     parts, whole = record.get("pairing_of"), record.get("pairing")
-    pairings = {ALL: str(whole)} if whole is not None else {}
-    parts = parts if isinstance(parts, dict) or parts is None else {ALL: parts}
-    return {**pairings, **{pattern: str(order) for pattern, order in (parts or {}).items()}}
+    parts = parts if isinstance(parts, dict) else {} if parts is None else {ALL: [parts]}
+    pairings = ({} if whole is None else {ALL: whole}) | parts
+    return {p: o if o in PAIRINGS else repr(o)[:40] for p, o in pairings.items()}
+
+
+def is_inside(name: str) -> bool:
+    """Whether a tensor, or a pattern of names, is of an attention inside a layer."""
+    return any(word in names().inside for word in re.split(r"[./]", name))
 
 
 def conflicts(stamp: tuple[Fact, ...]) -> Iterator[Contradiction]:
@@ -52,9 +58,7 @@ def conflicts(stamp: tuple[Fact, ...]) -> Iterator[Contradiction]:
         if one is not fact:
             yield Contradiction(one, fact, AGAIN)
         elif fact.value not in (*PAIRINGS, UNWRITTEN):
-            known = Fact(
-                "pairing", " or ".join(PAIRINGS), source="format", rests_on="the format of it"
-            )
+            known = Fact("pairing", " or ".join(PAIRINGS), source="format", rests_on="the format")
             yield Contradiction(known, fact, AGAIN)
 
 

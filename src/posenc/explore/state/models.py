@@ -19,7 +19,7 @@ from posenc._core.reading import Layer, Note, Reading
 from posenc._core.spec.brief import brief
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
-from posenc.detect.explain import COUNT_KEYS, describe, from_gguf, from_hf, has_window, label_of
+from posenc.detect.explain import COUNT_KEYS, describe, from_gguf, from_hf, has_window, part_at
 from posenc.explore.panels.text import whole
 from posenc.explore.state.entry import CatalogueEntry, written
 
@@ -87,7 +87,7 @@ def of_reading(
     types: list[LayerType] = []
     counts: dict[str, int] = {}
     for layer, row in zip(reading, description["layers"], strict=True):
-        part, keys = _part(config, layer.layer)
+        part, keys = part_at(config, layer.layer)
         count = next((n for key in COUNT_KEYS if (n := _count(keys.get(key)))), None)
         last = max(layer.indices or (-1,)) + 1
         if count or last:
@@ -114,18 +114,6 @@ def _type(layer: Layer, part: str, window: str, sources: Mapping[str, str]) -> L
         sources,
         words[:LONGEST],
     )
-
-
-def _part(config: Mapping[str, Any], layer: str) -> tuple[str, Mapping[str, Any]]:
-    """The part of a model that a layer is in, and its own config."""
-    names: list[str] = []
-    for piece in layer.split("."):
-        inside = (k for k, v in config.items() if isinstance(v, Mapping) and label_of(k) == piece)
-        key = next(inside, None)
-        if key is None:
-            break
-        names, config = [*names, piece], config[key]
-    return ".".join(names), config
 
 
 def _count(value: object) -> int:
