@@ -17,7 +17,7 @@ from posenc._core.spec.spec import Value
 from posenc.detect.explain import from_gguf, from_hf
 from posenc.detect.facts import arrays
 from posenc.detect.facts.fact import Contradiction, Fact, Name
-from posenc.detect.facts.plan import of_plan
+from posenc.detect.facts.plan import header_config, of_plan
 from posenc.detect.facts.stamp import conflicts, of_records, stamped
 from posenc.detect.facts.weights.heads import Projections, text_of
 from posenc.detect.facts.weights.pairing import PairingFinding, examined
@@ -144,7 +144,8 @@ class Facts(Displayed):
         return tuple(own)
 
     def _facts(self, name: Name | None) -> Iterator[Fact]:
-        yield from dict.fromkeys((*of_plan(self.reading, self.config), *of_plan(self.plan, None)))
+        data = self.config or {}
+        yield from dict.fromkeys((*of_plan(self.reading, data), *of_plan(self.plan, data)))
         if name in (None, *HEADERS):
             yield from self.headers
         if name in (None, "pairing") and self.evidence is not None:
@@ -190,12 +191,13 @@ class Facts(Displayed):
         return tuple(one.text for one in self.contradictions)
 
     @property
-    def notes(self) -> tuple[Note, ...]:
-        """What the weights say to what is stated, as remarks."""
-        told = (
-            None if self.evidence is None or self.evidence.pairing == "unknown" else self.evidence
-        )
-        return () if told is None else (Note("remark", f"pairing {told.stated}: {told.why}"),)
+    def explained(self) -> Reading:
+        """The plan as it holds, with contradictions as errors and evidence as a remark."""
+        notes = [Note("error", one.text) for one in self.contradictions]
+        if self.evidence is not None and self.evidence.pairing != "unknown":
+            told = f"pairing {self.evidence.stated}: {self.evidence.why}"
+            return self.reading.replace(notes=(*notes, *self.reading.notes, Note("remark", told)))
+        return self.reading.replace(notes=(*notes, *self.reading.notes))
 
     def to_json(self, *, indent: int | None = None) -> str:
         """All facts and contradictions, as JSON."""
@@ -261,7 +263,8 @@ def facts(
     name = type(source).__name__ if path is None else str(path)
     if path is not None and path.suffix == ".gguf":
         plan = from_gguf(path, pairing=pairing, base=base, on_error="report")
-        return Facts(name, plan=plan, settled=tuple(settled), format="gguf")
+        data = header_config(path)
+        return Facts(name, plan=plan, config=data, settled=tuple(settled), format="gguf")
     weights = path if path is not None and (path.is_dir() or path.name.endswith(WEIGHTS)) else None
     beside = weights.parent if weights is not None and not weights.is_dir() else source
     given = beside if config is None else config

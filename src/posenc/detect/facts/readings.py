@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from posenc._core.errors import DataError
-from posenc._core.reading import Note, Reading
+from posenc._core.reading import Reading
 from posenc.detect.facts.model import ASKED, facts
 
 
@@ -54,5 +54,4 @@ def explain(
         if plan.errors:
             todo = 'on_error="report" returns what could be read.'
             raise DataError(f"explain: {'; '.join(plan.errors)}. {todo}")
-    open_ = tuple(Note("error", one.text) for one in known.contradictions)
-    return plan.replace(notes=(*open_, *plan.notes, *known.notes))
+    return known.explained
