@@ -203,6 +203,7 @@ def _of_layer(entry: Layer) -> Iterator[Part]:
             f"{entry.label}{told}", entry.spec, layers=layers or entry.indices, window=size,
             whole=bool(entry.windows) and size is None, length=entry.length,
             convolution=entry.convolution, temperature=entry.logit_scale, positions=entry.positions,
+            permuted=entry.permuted,
         )  # fmt: skip
 
 

@@ -82,7 +82,7 @@ def _entry(entry: Layer) -> dict[str, Any]:
         found["attention"] = entry.attention
     if entry.indices is not None:
         found["indices"] = list(entry.indices)
-    for name in ("length", "convolution", "logit_scale", "scale", "positions"):
+    for name in ("length", "convolution", "logit_scale", "scale", "positions", "permuted"):
         if (value := getattr(entry, name)) not in (None, ""):
             found[name] = value.to_dict() if isinstance(value, Value) else value
     if entry.windows:
@@ -269,6 +269,8 @@ def _told(entry: Layer, told: dict[str, Any]) -> list[str]:
         made.append(_scale(entry.scale))
     if entry.positions is not None:
         made.append(f"positions: {entry.positions}")
+    if entry.permuted:
+        made.append(f"reordered from {entry.permuted} with the weights, when the file was written")
     for size, own in entry.windows if has_window(entry) or len(entry.windows) > 1 else ():
         made.append(f"sees {window_words(size)}{_where(entry.replace(indices=own))}")
     by_origin: dict[str, list[str]] = {}

@@ -36,6 +36,8 @@ def of_plan(plan: Reading, config: Mapping[str, Any]) -> Iterator[Fact]:
             yield stated("spec", entry.spec, entry, *every)
         if isinstance(entry.spec, RotarySpec):
             yield stated("pairing", entry.spec.channels.order, entry, "pairing")
+        if entry.permuted:
+            yield stated("permuted", entry.permuted, entry, "pairing")
         if entry.length is not None:
             yield _of_key("length", entry.length, entry, "the declared length")
         yield from _windows(entry, Keys(part_at(config, entry.layer)[1]))
