@@ -842,9 +842,9 @@ def test_a_file_that_lies_is_an_error_of_ours(
         (lambda places: places.pop("model.embed_tokens.weight"), "embed_tokens"),
         (lambda places: places.update(out="../a.safetensors"), "beside the index"),
         (lambda places: places.update(out="/etc/passwd"), "beside the index"),
-        (lambda places: places.update(out="a.bin"), "names of .safetensors files"),
+        (lambda places: places.update(out="a.bin"), "no 'a.bin'"),
         (lambda places: places.clear(), "an empty one"),
-        (lambda places: places.update(gone="gone.safetensors"), "exists"),
+        (lambda places: places.update(gone="gone.safetensors"), "no 'gone.safetensors'"),
         (lambda places: places.update(number=7), "weight_map"),
     ],
 )

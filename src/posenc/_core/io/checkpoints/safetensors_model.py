@@ -24,7 +24,7 @@ from posenc._core.errors import bad_data, suggest
 from posenc._core.io import files, inputs, tensor_layout
 from posenc._core.io.checkpoints.config_json import FILE as CONFIG
 from posenc._core.io.checkpoints.config_json import load
-from posenc._core.io.checkpoints.index import check_total, read_index, shards_of
+from posenc._core.io.checkpoints.index import ENDING, check_total, read_index, shards_of
 from posenc._core.io.safetensors import CODES
 
 SINGLE = "model.safetensors"
@@ -131,16 +131,11 @@ def open_checkpoint(source: str | os.PathLike[str], *, config: Any, caller: str)
     if not path.exists():
         raise bad_data(caller, "a file or folder that exists", repr(str(path)[:200]))
     folder = path if path.is_dir() else None
-    chosen = _inside(path, caller) if path.is_dir() else path
+    chosen = inside(path, caller) if path.is_dir() else path
     index = None
-    if chosen.name.endswith(INDEX):
+    if chosen.name.endswith(ENDING):
         folder = chosen.parent
-        index = _index(chosen, caller)
-        layouts, count = {}, 0
-        for shard in sorted(shards_of(index)):
-            layouts[shard] = _layout(chosen.parent / shard, caller)
-            count += len(layouts[shard].tensors)
-            check_total(count, f"{caller}: {chosen.name}")
+        index, layouts = read_shards(chosen, f"{caller}: {chosen.name}")
         _check_index(chosen, index["weight_map"], layouts)
     else:
         layouts = {chosen.name: _layout(chosen, caller)}
@@ -152,7 +147,21 @@ def open_checkpoint(source: str | os.PathLike[str], *, config: Any, caller: str)
     return Checkpoint(path, folder, layouts, index, read, name)
 
 
-def _inside(folder: Path, caller: str) -> Path:
+def read_shards(path: Path, caller: str) -> tuple[dict[str, Any], dict[str, tensor_layout.Layout]]:
+    """An index, and the layouts of its files."""
+    index, count = read_index(path, caller), 0
+    layouts: dict[str, tensor_layout.Layout] = {}
+    for shard in sorted(shards_of(index)):
+        layouts[shard] = _layout(path.parent / shard, caller)
+        count += len(layouts[shard].tensors)
+        check_total(count, caller)
+    if not layouts:
+        raise bad_data(caller, "a weight_map of names to files", "an empty one")
+    return index, layouts
+
+
+def inside(folder: Path, caller: str) -> Path:
+    """The index of a folder, or its one file."""
     indexes = sorted(folder.glob(f"*{INDEX}"))
     singles = sorted(folder.glob("*.safetensors"))
     for paths in (indexes, singles):
@@ -170,23 +179,11 @@ def _inside(folder: Path, caller: str) -> Path:
 
 def _layout(path: Path, caller: str) -> tensor_layout.Layout:
     if not path.exists():
-        raise bad_data(caller, "a file of the index that exists", repr(str(path)))
+        raise bad_data(caller, "the files of the index beside it", f"no {path.name[:80]!r}")
     layout = files.read_layout(path)
     if layout.format != "safetensors":
         raise bad_data(caller, "a .safetensors file", f"{path.name}, a .npy")
     return layout
-
-
-def _index(path: Path, caller: str) -> dict[str, Any]:
-    caller = f"{caller}: {path.name}"
-    index = read_index(path, caller)
-    names = shards_of(index)
-    if not names:
-        raise bad_data(caller, "a weight_map of names to files", "an empty one")
-    for name in names:
-        if not name.endswith(".safetensors"):
-            raise bad_data(caller, "names of .safetensors files", repr(name)[:120])
-    return index
 
 
 def _check_index(
