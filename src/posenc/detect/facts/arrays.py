@@ -113,17 +113,21 @@ def _rotations(fact: Fact, entries: list[Layer]) -> Fact | None:
     alike = [e for e in own if {e.spec.pairs, e.spec.pairs // len(e.spec.axes)} & sizes]  # type: ignore[union-attr]
     one_part = len({entry.layer.rpartition(".")[0] for entry in own}) == 1
     near = alike or (own if one_part else [])
-    ladders = [each for entry in near for each in _ladders(entry.spec)]  # type: ignore[arg-type]
-    if not ladders or any(_follow(values, ladder) for ladder in ladders):
+    ladders = [[*_ladders(entry.spec)] for entry in near]  # type: ignore[arg-type]
+    if not near or not all(ladders):
         return None
-    return stated("frequencies", tuple(ladders[0].tolist()), near[0], "base", "scaling", "dim")
+    if any(_follow(values, ladder) for each in ladders for ladder in each):
+        return None
+    return stated("frequencies", tuple(ladders[0][0].tolist()), near[0], "base", "scaling", "dim")
 
 
 def _ladders(spec: RotarySpec) -> Iterator[np.ndarray]:
     """The frequencies of a rotation: at each length, and as they are before a scaling."""
-    lengths = (1,) if spec.lengths is None else (1, spec.lengths[0], 4 * spec.lengths[0])
+    first, last = spec.lengths or (1, 1)
+    if last is None:  # a module keeps those of any length
+        return
     plain = [spec.replace(scaling=())] if isinstance(spec, RoPE) and spec.scalings else []
-    for one in (*(spec.at(length) for length in lengths), *plain):
+    for one in (spec.at(first), spec.at(last), *plain):
         try:
             rows = np.atleast_2d(functional.frequencies(one))
         except PosencError:  # learned, or of another form

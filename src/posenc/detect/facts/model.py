@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, final
 
@@ -15,7 +15,7 @@ from posenc._core.reading import Note, Reading
 from posenc._core.spec.display import Displayed
 from posenc._core.spec.spec import Value
 from posenc.detect.explain import from_gguf, from_hf
-from posenc.detect.facts import arrays
+from posenc.detect.facts import arrays, loaded
 from posenc.detect.facts.fact import Contradiction, Fact, Name
 from posenc.detect.facts.plan import header_config, of_plan
 from posenc.detect.facts.stamp import conflicts, of_records, stamped
@@ -27,6 +27,7 @@ GROUPS = 16  # of heads, that every tool asks; those that are about weights ask 
 # What numbers at positions depend on.
 ASKED: tuple[Name, ...] = ("spec", "pairing", "frequencies", "rows", "buckets", "window")
 HEADERS: tuple[Name, ...] = ("rows", "buckets", "frequencies")
+TORCH = "pytorch_model.bin"  # of which no pickle is run
 WEIGHTS = (".safetensors", ".safetensors.index.json")
 
 
@@ -46,8 +47,8 @@ class Facts(Displayed):
         What its config or header says, before what a conversion recorded.
     config : mapping, optional
         The config.
-    weights : path, optional
-        Where its weights are, as `posenc.convert` takes them.
+    weights : object, optional
+        Where its weights are: a path, as `posenc.convert` takes them, several, or a loaded model.
     settled : tuple of str
         What the caller has stated; nothing contradicts it.
     format : str
@@ -67,7 +68,7 @@ class Facts(Displayed):
     _: KW_ONLY
     plan: Reading
     config: Mapping[str, Any] | None = None
-    weights: Path | None = None
+    weights: Any = None
     settled: tuple[Name, ...] = ()
     format: Literal["config", "gguf"] = "config"
 
@@ -76,10 +77,13 @@ class Facts(Displayed):
     @functools.cached_property
     def checkpoint(self) -> Checkpoint | None:
         """The headers of the weights; None where there are none that can be read."""
-        if self.weights is None:
-            return None
+        config = dict(self.config or {})
+        if hasattr(self.weights, "named_parameters"):
+            return loaded.of_model(self.weights, config)
         try:
-            return open_checkpoint(self.weights, config=self.config or {}, caller="facts")
+            if isinstance(self.weights, Path) and (self.weights / TORCH).is_file():
+                return loaded.of_file(self.weights / TORCH, config)
+            return self.weights and open_checkpoint(self.weights, config=config, caller="facts")
         except (DataError, OSError):
             return None
 
@@ -230,7 +234,7 @@ def facts(
     ----------
     source : object
         A folder, the path of its weights or of a config, a GGUF file; a config as `posenc.from_hf`
-        takes it; a loaded model; a `Reading`.
+        takes it; a loaded model; the files of a model, as a list; a `Reading`.
     pairing : {"half", "interleaved"}, optional
         The pairing of channels: what is stated here, nothing contradicts.
     base : float, optional
@@ -259,6 +263,12 @@ def facts(
     settled += ["frequencies"] if base is not None else []
     if isinstance(source, Reading):
         return Facts(source.model, plan=source)
+    if hasattr(source, "named_parameters"):
+        known = facts(source.config, pairing=pairing, base=base)
+        return replace(known, name=type(source).__name__, weights=source)
+    if isinstance(source, (list, tuple)):
+        first = Path(source[0]).parent if config is None else config
+        return replace(facts(first, pairing=pairing, base=base), weights=source)
     path = Path(source) if folder_of(source) is not None else None
     name = type(source).__name__ if path is None else str(path)
     if path is not None and path.suffix == ".gguf":

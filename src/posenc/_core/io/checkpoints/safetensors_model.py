@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -125,9 +124,10 @@ def record_of(metadata: Mapping[str, str]) -> dict[str, Any]:
     return record
 
 
-def open_checkpoint(source: str | os.PathLike[str], *, config: Any, caller: str) -> Checkpoint:
-    """The layout of a checkpoint; no tensor is read."""
-    path = inputs.named(source, caller)
+def open_checkpoint(source: Any, *, config: Any, caller: str) -> Checkpoint:
+    """The layout of a file, a folder, or a list of files; no tensor is read."""
+    several = source if isinstance(source, (list, tuple)) and source else (source,)
+    path, *others = (inputs.named(one, caller) for one in several)
     if not path.exists():
         raise bad_data(caller, "a file or folder that exists", repr(str(path)[:200]))
     folder = path if path.is_dir() else None
@@ -138,7 +138,7 @@ def open_checkpoint(source: str | os.PathLike[str], *, config: Any, caller: str)
         index, layouts = read_shards(chosen, f"{caller}: {chosen.name}")
         _check_index(chosen, index["weight_map"], layouts)
     else:
-        layouts = {chosen.name: _layout(chosen, caller)}
+        layouts = {one.name: _layout(one, caller) for one in (chosen, *others)}
     beside = chosen.parent / CONFIG
     if config is None and beside.is_file():
         config = beside
