@@ -13,8 +13,9 @@ from click.testing import CliRunner
 import posenc
 from posenc._core.errors import DataError
 from posenc.cli import app
+from posenc.detect.facts import ASKED
 from tests.detect.checkpoints import folder_of
-from tests.detect.facts.folders import CONTRADICTORY, config_of, trained
+from tests.detect.facts.folders import CONTRADICTORY, NINE, config_of, trained
 
 HALF = config_of()
 VERBS: dict[str, Callable[[Path], Any]] = {
@@ -27,19 +28,38 @@ VERBS: dict[str, Callable[[Path], Any]] = {
 PRINTS = {("extend_context", name) for name in ("pairing", "rows", "buckets")}
 
 
-@pytest.mark.parametrize("case", CONTRADICTORY)
-def test_a_contradictory_folder_stops_every_tool_with_one_sentence(
-    tmp_path: Path, case: str
-) -> None:
+def contradicted(case: str, folder: Path) -> tuple[str, posenc.Facts]:
+    """The sentence of a folder that contradicts itself in one fact alone."""
     name, words, make = CONTRADICTORY[case]
-    make(folder := tmp_path / "m")
+    make(folder)
     known = posenc.facts(folder)
     assert {one.one.name for one in known.contradictions} == {name}
     sentence = known.contradictions[0].text
     assert all(word in sentence for word in words), sentence
-    rotary = name in ("pairing", "frequencies")
+    return sentence, known
+
+
+@pytest.mark.parametrize("case", sorted({*CONTRADICTORY} - {*NINE}))
+def test_what_excludes_what(tmp_path: Path, case: str) -> None:
+    sentence, known = contradicted(case, tmp_path / "m")
+    name = CONTRADICTORY[case][0]
+    with pytest.raises(DataError) as caught:
+        known.require("golden", *ASKED)
+    assert str(caught.value) == f"golden: {sentence}"
+    others = [one for one in ASKED if one != name]
+    assert sentence in known.require("golden", *others)
+    assert sentence in json.loads(known.to_json())["contradictions"]
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("case", NINE)
+def test_a_contradictory_folder_stops_every_tool_with_one_sentence(
+    tmp_path: Path, case: str
+) -> None:
+    sentence, _ = contradicted(case, folder := tmp_path / "m")
+    name = CONTRADICTORY[case][0]
     for verb, ask in VERBS.items():
-        if verb == "extend_context" and not rotary:
+        if verb == "extend_context" and name not in ("pairing", "frequencies"):
             continue  # such a model has no rotation to extend
         if (verb, name) in PRINTS:
             assert sentence in ask(folder).notes
@@ -49,6 +69,11 @@ def test_a_contradictory_folder_stops_every_tool_with_one_sentence(
         assert str(caught.value).endswith(f": {sentence}")
     shown = CliRunner().invoke(app, ["explain", str(folder)])
     assert (shown.exit_code, sentence in shown.output) == (1, True)
+
+
+def test_forty_folders_that_contradict_themselves() -> None:
+    assert len(CONTRADICTORY) >= 40
+    assert {*NINE} <= {*CONTRADICTORY}
 
 
 @pytest.mark.costly

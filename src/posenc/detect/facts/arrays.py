@@ -108,7 +108,11 @@ def _shapes(fact: Fact, entries: list[Layer]) -> Fact | None:
 
 def _rotations(fact: Fact, entries: list[Layer]) -> Fact | None:
     """What an entry says of frequencies that no entry has."""
-    own = [entry for entry in entries if isinstance(entry.spec, RotarySpec)]
+    kind = FREQUENCIES.search(fact.rests_on.partition(" ")[0])
+    name = (
+        kind and kind["layer"]
+    ) or ""  # a module may keep those of types of layer that are absent
+    own = [e for e in entries if isinstance(e.spec, RotarySpec) and name in e.layer]
     values, sizes = np.array(fact.value), {len(fact.value)}
     alike = [e for e in own if {e.spec.pairs, e.spec.pairs // len(e.spec.axes)} & sizes]  # type: ignore[union-attr]
     one_part = len({entry.layer.rpartition(".")[0] for entry in own}) == 1
@@ -116,7 +120,8 @@ def _rotations(fact: Fact, entries: list[Layer]) -> Fact | None:
     ladders = [[*_ladders(entry.spec)] for entry in near]  # type: ignore[arg-type]
     if not near or not all(ladders):
         return None
-    if any(_follow(values, ladder) for each in ladders for ladder in each):
+    axes = max(len(entry.spec.axes) for entry in near)  # type: ignore[union-attr]
+    if any(_follow(values, ladder, axes) for each in ladders for ladder in each):
         return None
     return stated("frequencies", tuple(ladders[0][0].tolist()), near[0], "base", "scaling", "dim")
 
@@ -135,13 +140,13 @@ def _ladders(spec: RotarySpec) -> Iterator[np.ndarray]:
         yield np.abs(rows).max(axis=0)
 
 
-def _follow(values: np.ndarray, ladder: np.ndarray) -> bool:
+def _follow(values: np.ndarray, ladder: np.ndarray, axes: int) -> bool:
     """Whether numbers are those of a ladder, of its pairs that turn, or of one of its axes."""
     rounded, least = _rounding(values)
     for steps in (ladder, ladder[ladder > 0]):
         if steps.shape == values.shape:
             return bool(np.all(np.abs(values - steps) <= rounded * steps + least))
-    if ladder.size % values.size:
+    if axes * values.size != ladder.size:
         return False
     off = np.abs(values[:, None] - ladder) <= rounded * ladder + least
     return bool(off.any(axis=1).all())

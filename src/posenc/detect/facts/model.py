@@ -9,12 +9,12 @@ from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, final
 
-from posenc._core.errors import DataError
+from posenc._core.errors import DataError, PosencError
 from posenc._core.io.checkpoints import Checkpoint, folder_of, load, open_checkpoint
 from posenc._core.reading import Note, Reading
 from posenc._core.spec.display import Displayed
 from posenc._core.spec.spec import Value
-from posenc.detect.explain import from_gguf, from_hf
+from posenc.detect.explain import from_gguf, from_hf, part_at
 from posenc.detect.facts import arrays, loaded
 from posenc.detect.facts.fact import Contradiction, Fact, Name
 from posenc.detect.facts.plan import header_config, of_plan
@@ -110,8 +110,8 @@ class Facts(Displayed):
     @functools.cached_property
     def evidence(self) -> PairingFinding | None:
         """What the weights say of the pairing; None where they cannot be asked."""
-        rotary = (e for e in self.plan if isinstance(e.spec, RotarySpec) and not e.attention)
-        parts = [*dict.fromkeys(entry.layer.rpartition(".")[0] for entry in rotary)]
+        rotary = (e.layer for e in self.plan if isinstance(e.spec, RotarySpec) and not e.attention)
+        parts = [*dict.fromkeys(part_at(self.config or {}, layer)[0] for layer in rotary)]
         if self.checkpoint is None or not parts:
             return None
         layout = Projections()
@@ -120,7 +120,7 @@ class Facts(Displayed):
             layout = layout._replace(part=part, only=only)
         try:
             return examined(self.checkpoint, layout, "facts", most=GROUPS)
-        except DataError:
+        except PosencError:
             return None
 
     # --- what is asked ----------------------------------------------------------------------------
