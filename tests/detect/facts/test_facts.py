@@ -13,7 +13,8 @@ from click.testing import CliRunner
 import posenc
 from posenc._core.errors import DataError
 from posenc.cli import app
-from posenc.detect.facts import ASKED
+from posenc.detect.facts import ASKED, Fact
+from posenc.detect.facts.stamp import stamped
 from tests.detect.checkpoints import folder_of
 from tests.detect.facts.folders import CONTRADICTORY, NINE, config_of, trained
 
@@ -97,3 +98,35 @@ def test_a_converted_folder_is_read_as_converted_by_every_verb(tmp_path: Path) -
     stated = posenc.facts(new, pairing="half")
     assert stated.reading["attention"].spec.channels.order == "half"
     assert stated.contradictions == ()
+
+
+NAMES = {"all": "*", "text": "model.language_model.*", "inner": "*.indexer.*", "other": "x.*"}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "records", "pairings"),
+    [
+        ("mistral3", {"all": "interleaved"}, ["interleaved", "interleaved"]),
+        ("mistral3", {"text": "interleaved"}, ["interleaved", "half"]),
+        ("mistral3", {"all": "interleaved", "text": "half"}, ["half", "interleaved"]),
+        ("mistral3", {"other": "interleaved"}, ["half", "half"]),
+        ("deepseek_v32", {"all": "half"}, ["half", "half"]),
+        ("deepseek_v32", {"inner": "interleaved"}, ["interleaved", "interleaved"]),
+        ("deepseek_v32", {"all": "half", "inner": "interleaved"}, ["half", "interleaved"]),
+        ("llama", {"other": "interleaved"}, ["interleaved"]),
+    ],
+)
+def test_whose_pairing_a_record_states(
+    model_type: str, records: dict[str, Any], pairings: list[str]
+) -> None:
+    facts = [
+        Fact("pairing", order, source="stamp", rests_on="a record", layer=NAMES[name])
+        for name, order in records.items()
+    ]
+    before = posenc.from_hf({"model_type": model_type})
+    plan = stamped(before, tuple(facts))
+    orders = [e.spec.channels.order for e in plan if e.kind == "rotary"]  # type: ignore[union-attr]
+    assert orders == pairings
+    told = [text for text in plan.warnings if "x.* pairs interleaved" in text]
+    assert bool(told) == ("other" in records and len(pairings) > 1)
+    assert stamped(before, ()) == before

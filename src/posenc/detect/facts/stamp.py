@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from posenc._core.errors import DataError
 from posenc._core.io.checkpoints import RECORD
@@ -64,37 +65,40 @@ def conflicts(stamp: tuple[Fact, ...]) -> Iterator[Contradiction]:
 
 def stamped(plan: Reading, stamp: tuple[Fact, ...]) -> Reading:
     """A plan with the pairings that were recorded; a note where it is open whose they are."""
-    left = {fact.layer: fact for fact in reversed(stamp) if fact.value in PAIRINGS}
-    if not left:
-        return plan
+    orders = {fact.layer: fact.value for fact in reversed(stamp) if fact.value in PAIRINGS}
     turning = [entry for entry in plan if isinstance(entry.spec, RotarySpec)]
-    mains = {entry.layer.rpartition(".")[0] for entry in turning if not entry.attention}
-    used: set[str] = set()
-
-    def recorded(entry: Layer) -> Layer:
-        patterns = [p for p in left if _covers(p, entry, single=len(mains) < 2)]
-        if not isinstance(entry.spec, RotarySpec) or not patterns:
-            return entry
-        pattern = max(patterns, key=len)
-        used.add(pattern)
-        channels = entry.spec.channels.replace(order=left[pattern].value)
-        source = Source("pairing", origin="record", where=RECORD)
-        sources = [source if s.field == "pairing" else s for s in entry.sources]
-        return entry.replace(spec=entry.spec.replace(pairing=channels), sources=tuple(sources))
-
-    layers = tuple(recorded(entry) for entry in plan)
-    notes = tuple(
-        Note("warning", f"{f.rests_on} says that {f.layer} pairs {f.value}; which layers these "
-             "are is not known here")
-        for pattern, f in left.items() if pattern not in used
+    parts = {entry.layer.rpartition(".")[0] for entry in turning if not entry.attention}
+    # A pattern of some names goes before that of all.
+    best = [
+        max((p for p in orders if _covers(p, e, len(parts))), key=len, default="") for e in plan
+    ]
+    pairs = zip(plan, best, strict=True)
+    layers = tuple(_recorded(entry, orders[p]) if p else entry for entry, p in pairs)
+    notes = (
+        Note("warning", f"a conversion recorded that {pattern} pairs {orders[pattern]}; which "
+             "layers these are is not known here")
+        for pattern in orders if pattern not in (*best, ALL)
     )  # fmt: skip
     return plan.replace(layers=layers, notes=(*plan.notes, *notes))
 
 
-def _covers(pattern: str, entry: Layer, *, single: bool) -> bool:
+def _recorded(entry: Layer, order: str) -> Layer:
+    """An entry in the pairing that was recorded for it."""
+    spec: Any = entry.spec
+    source = Source("pairing", origin="record", where=RECORD)
+    sources = tuple(source if s.field == "pairing" else s for s in entry.sources)
+    return entry.replace(
+        spec=spec.replace(pairing=spec.channels.replace(order=order)), sources=sources
+    )
+
+
+def _covers(pattern: str, entry: Layer, parts: int) -> bool:
     """Whether the names of a pattern are those of an entry's queries and keys."""
+    if not isinstance(entry.spec, RotarySpec):
+        return False
     if entry.attention:
         return pattern == f"*.{entry.attention}.*"
     part = entry.layer.partition(".")[0]
-    words = {"text": ("text", "language")}.get(part, (part,))
-    return not is_inside(pattern) and (single or pattern == ALL or any(w in pattern for w in words))
+    words = ("language", part) if part == "text" else (part,)
+    named = parts < 2 or pattern == ALL or any(word in pattern for word in words)
+    return named and not is_inside(pattern)
