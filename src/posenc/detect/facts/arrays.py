@@ -141,15 +141,16 @@ def _ladders(spec: RotarySpec) -> Iterator[np.ndarray]:
 
 
 def _follow(values: np.ndarray, ladder: np.ndarray, axes: int) -> bool:
-    """Whether numbers are those of a ladder, of its pairs that turn, or of one of its axes."""
+    """Whether numbers are those of a ladder, or of its pairs that turn; of several axes any order.
+
+    A module may keep the numbers of one axis alone.
+    """
     rounded, least = _rounding(values)
-    for steps in (ladder, ladder[ladder > 0]):
-        if steps.shape == values.shape:
-            return bool(np.all(np.abs(values - steps) <= rounded * steps + least))
-    if axes * values.size != ladder.size:
-        return False
     off = np.abs(values[:, None] - ladder) <= rounded * ladder + least
-    return bool(off.any(axis=1).all())
+    if axes > 1:
+        return ladder.size in (values.size, axes * values.size) and bool(off.any(axis=1).all())
+    turning = off[:, ladder > 0]
+    return any(len(rows) == len(rows.T) and rows.diagonal().all() for rows in (off, turning))
 
 
 def _rounding(values: np.ndarray) -> tuple[float, float]:

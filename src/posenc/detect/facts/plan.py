@@ -9,13 +9,17 @@ from typing import Any
 
 from posenc._core.io.checkpoints import read_header
 from posenc._core.reading import Layer, Reading
-from posenc.detect.explain import COUNT_KEYS, Keys, has_window, part_at
+from posenc.detect.explain import COUNT_KEYS, TRAINED, Keys, has_window, part_at
 from posenc.detect.facts.arrays import stated
-from posenc.detect.facts.fact import Fact, Name
+from posenc.detect.facts.fact import Fact, FactSource, Name
 from posenc.encodings.rotary.base import RotarySpec
 
 WINDOWS = ("sliding_window", "attention_chunk_size", "local_attention")
-HEADER = {"block_count": COUNT_KEYS[0], "attention.sliding_window": WINDOWS[0]}
+HEADER = {
+    "block_count": COUNT_KEYS[0],
+    "attention.sliding_window": WINDOWS[0],
+    "context_length": TRAINED[0],
+}
 
 
 def header_config(path: Path) -> dict[str, Any]:
@@ -38,21 +42,22 @@ def of_plan(plan: Reading, config: Mapping[str, Any]) -> Iterator[Fact]:
             yield stated("pairing", entry.spec.channels.order, entry, "pairing")
         if entry.permuted:
             yield stated("permuted", entry.permuted, entry, "pairing")
+        keys = Keys(part_at(config, entry.layer)[1])
         if entry.length is not None:
-            yield _of_key("length", entry.length, entry, "the declared length")
-        yield from _windows(entry, Keys(part_at(config, entry.layer)[1]))
+            yield _read("length", entry.length, entry, keys, TRAINED)
+        for size, layers in entry.windows:
+            yield replace(
+                _read("window", size, entry, keys, WINDOWS), layers=layers or entry.indices
+            )
+        # Where the plan says that there is a window, and not how large it is.
+        found = keys.first(WINDOWS) if has_window(entry) and not entry.windows else None
+        if found is not None and found[1] >= 1:
+            yield _read("window", int(found[1]), entry, keys, WINDOWS)
 
 
-def _windows(entry: Layer, keys: Keys) -> Iterator[Fact]:
-    """What layers see: as their class reads it, or by a key where the plan alone says so."""
-    for size, layers in entry.windows:
-        told = _of_key("window", size, entry, f"config key {WINDOWS[0]}, as the class reads it")
-        yield replace(told, layers=layers or entry.indices)
-    stated = keys.first(WINDOWS) if has_window(entry) and not entry.windows else None
-    if stated is not None and stated[1] >= 1:
-        yield _of_key("window", int(stated[1]), entry, f"config key {stated[0]}")
-
-
-def _of_key(name: Name, value: Any, entry: Layer, rests_on: str) -> Fact:
-    layer, layers = entry.label, entry.indices
-    return Fact(name, value, source="config", rests_on=rests_on, layer=layer, layers=layers)
+def _read(name: Name, value: Any, entry: Layer, keys: Keys, words: tuple[str, ...]) -> Fact:
+    """A number of a config, by the key that is there; else what its class takes for it."""
+    key = next((word for word in words if keys.data.get(word) is not None), "")
+    source: FactSource = "config" if key else "class"
+    rests_on = f"config key {key}" if key else f"the class default of {words[0]}"
+    return replace(stated(name, value, entry), source=source, rests_on=rests_on)

@@ -96,7 +96,8 @@ def measured(
     """
     own = [attention for attention in attentions if not attention.adapter]
     if most is not None:
-        own = own[:: max(1, -(-len(own) // most))]
+        together = 1 + _queries_of_a_key(own[0]) % 2 if own else 1  # as `groups` reads them
+        own = own[:: max(1, -(-len(own) * together // most))]
         return {one.name: _measures(one, max(1, most // len(own))) for one in own}
     share = MOST_HEADS // max(1, len(own))  # heads of queries of a layer
     largest = max((_queries_of_a_key(attention) for attention in own), default=1)
