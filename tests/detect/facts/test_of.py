@@ -76,7 +76,7 @@ def test_nothing_is_read_before_it_is_asked_for(
     from posenc.detect.facts import model
 
     folder = folder_of(tmp_path, trained(), config_of())
-    monkeypatch.setattr(model, "open_checkpoint", lambda *_, **__: pytest.fail("it was opened"))
+    monkeypatch.setattr(model, "opened", lambda *_, **__: pytest.fail("it was opened"))
     known = posenc.facts(folder)
     assert known.plan["attention"].spec == posenc.RoPE(64, pairing="half")
     monkeypatch.undo()
@@ -108,6 +108,8 @@ def test_a_loaded_model_and_its_file_without_its_pickle(tmp_path: Path) -> None:
     config.save_pretrained(tmp_path)
     torch.save(model.state_dict(), tmp_path / "pytorch_model.bin")
     assert posenc.facts(tmp_path).of("pairing") == known.of("pairing")
+    assert posenc.detect_pairing(model).weights == posenc.detect_pairing(tmp_path).weights
+    assert posenc.detect_pairing(model).pairing == "half"
     model.rotary_emb.inv_freq = model.rotary_emb.inv_freq * 2
     assert [one.one.name for one in posenc.facts(model).contradictions] == ["frequencies"]
     # Between two sides that is a difference.

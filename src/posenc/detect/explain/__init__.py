@@ -1,7 +1,7 @@
 """A config -> the plan of its layers, each number with where it was read."""
 
 from posenc.detect.explain.config.parts import part_at
-from posenc.detect.explain.config.view import PAIRINGS, Keys
+from posenc.detect.explain.config.view import PAIRINGS, Keys, is_open, settled
 from posenc.detect.explain.describe import describe, lines, plan_lines
 from posenc.detect.explain.dialects import DIALECTS, to_hf
 from posenc.detect.explain.gguf.reader import from_gguf
@@ -21,9 +21,11 @@ __all__ = [
     "from_gguf",
     "from_hf",
     "has_window",
+    "is_open",
     "lines",
     "part_at",
     "plan_lines",
+    "settled",
     "to_hf",
     "window_words",
 ]

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.io.checkpoints import Checkpoint, Stored, open_store
+from posenc._core.io.checkpoints import Checkpoint, Stored, load, open_checkpoint, open_store
 from posenc._core.io.tensor_layout import Tensor
 
+TORCH = "pytorch_model.bin"  # of which no pickle is run
 Read = Callable[[int, int], np.ndarray]  # numbers from, to
 
 
@@ -26,6 +27,16 @@ class Held(Stored):
         """`count` numbers from number `begin`, as `Stored` has them."""
         numbers = np.asarray(self.read(begin, begin + count), dtype=np.float64)
         return numbers.reshape(-1, width)[:, ::every].reshape(-1)
+
+
+def opened(source: Any, config: Any, caller: str) -> Checkpoint:
+    """The weights of a loaded model, of a folder of torch, or of what `open_checkpoint` takes."""
+    if hasattr(source, "named_parameters"):
+        return of_model(source, source.config.to_dict() if config is None else config)
+    folder = Path(source) if isinstance(source, (str, Path)) else Path()
+    if folder.name and (folder / TORCH).is_file() and not any(folder.glob("*.safetensors")):
+        return of_file(folder / TORCH, load(folder if config is None else config, caller))
+    return open_checkpoint(source, config=config, caller=caller)
 
 
 def of_model(model: Any, config: dict[str, Any]) -> Checkpoint:

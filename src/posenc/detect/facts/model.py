@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any, Literal, final
 
 from posenc._core.errors import DataError, PosencError
-from posenc._core.io.checkpoints import Checkpoint, folder_of, load, open_checkpoint
+from posenc._core.io.checkpoints import Checkpoint, folder_of, load
 from posenc._core.reading import Note, Reading
 from posenc._core.spec.display import Displayed
 from posenc._core.spec.spec import Value
-from posenc.detect.explain import from_gguf, from_hf, part_at
-from posenc.detect.facts import arrays, loaded
+from posenc.detect.explain import from_gguf, from_hf, part_at, settled
+from posenc.detect.facts import arrays
 from posenc.detect.facts.fact import Contradiction, Fact, Name
+from posenc.detect.facts.loaded import opened
 from posenc.detect.facts.plan import header_config, of_plan
 from posenc.detect.facts.stamp import conflicts, of_records, stamped
 from posenc.detect.facts.weights.heads import Projections, text_of
@@ -27,7 +28,6 @@ GROUPS = 16  # of heads, that every tool asks; those that are about weights ask 
 # What numbers at positions depend on.
 ASKED: tuple[Name, ...] = ("spec", "pairing", "frequencies", "rows", "buckets", "window")
 HEADERS: tuple[Name, ...] = ("rows", "buckets", "frequencies")
-TORCH = "pytorch_model.bin"  # of which no pickle is run
 WEIGHTS = (".safetensors", ".safetensors.index.json")
 
 
@@ -77,13 +77,10 @@ class Facts(Displayed):
     @functools.cached_property
     def checkpoint(self) -> Checkpoint | None:
         """The headers of the weights; None where there are none that can be read."""
-        config = dict(self.config or {})
-        if hasattr(self.weights, "named_parameters"):
-            return loaded.of_model(self.weights, config)
+        if self.weights is None:
+            return None
         try:
-            if isinstance(self.weights, Path) and (self.weights / TORCH).is_file():
-                return loaded.of_file(self.weights / TORCH, config)
-            return self.weights and open_checkpoint(self.weights, config=config, caller="facts")
+            return opened(self.weights, dict(self.config or {}), "facts")
         except (DataError, OSError):
             return None
 
@@ -322,10 +319,6 @@ def explain(
     500000.0
     """
     known = facts(source, pairing=pairing, base=base)
-    plan = known.reading
     if on_error == "raise":
         known.require("explain", *ASKED)
-        if plan.errors:
-            todo = 'on_error="report" returns what could be read.'
-            raise DataError(f"explain: {'; '.join(plan.errors)}. {todo}")
-    return known.explained
+    return settled(known.explained, "explain", on_error)

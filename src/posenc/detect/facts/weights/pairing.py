@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -13,10 +12,11 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.errors import ArgumentError, DataError, mismatch
-from posenc._core.io.checkpoints import Checkpoint, open_checkpoint
+from posenc._core.io.checkpoints import Checkpoint
 from posenc._core.spec.display import Displayed
 from posenc.detect.explain import PAIRINGS
 from posenc.detect.facts.fact import Contradiction, Fact, FactSource
+from posenc.detect.facts.loaded import opened
 from posenc.detect.facts.weights.evidence import Evidence, Measure, measured, summed, total
 from posenc.detect.facts.weights.heads import Projections, read_model, recorded_pairing
 from posenc.detect.facts.weights.projections import find
@@ -97,7 +97,7 @@ class PairingFinding(Displayed):
 
 
 def detect_pairing(
-    checkpoint: str | os.PathLike[str],
+    checkpoint: Any,
     *,
     probe: Callable[[str], Any] | None = None,
     layout: Projections | None = None,
@@ -113,8 +113,8 @@ def detect_pairing(
 
     Parameters
     ----------
-    checkpoint : path
-        A `.safetensors` file, an index of several, or a folder.
+    checkpoint : path or loaded model
+        A `.safetensors` file, an index of several, a list of files, or a folder.
     probe : callable, optional
         The loss of the model on some text, in nats per token, with the pairing it is called with:
         `probe("half") -> float`; or logits (…, classes) and the right classes, as a pair.
@@ -152,9 +152,9 @@ def detect_pairing(
     'unknown'
     """
     caller = "detect_pairing"
-    opened = open_checkpoint(checkpoint, config=config, caller=caller)
+    weights = opened(checkpoint, config, caller)
     losses = {} if probe is None else {name: _loss(probe(name), name) for name in PAIRINGS}
-    return examined(opened, layout or Projections(), caller, losses=losses)
+    return examined(weights, layout or Projections(), caller, losses=losses)
 
 
 def examined(
