@@ -141,6 +141,23 @@ def test_what_is_left_out_is_no_contradiction(tmp_path: Path) -> None:
         assert posenc.facts(folder).contradictions == ()
 
 
+def test_computed_rows_are_not_held_against_learned_ones(tmp_path: Path) -> None:
+    rows = {"encoder": 1500, "decoder": 448}
+    weights = {
+        f"model.{part}.embed_positions.weight": np.ones((count, 16), np.float32)
+        for part, count in rows.items()
+    }
+    folder = folder_of(tmp_path / "a", weights, {"model_type": "whisper", "d_model": 16})
+    known = posenc.facts(folder)
+    assert known.contradictions == ()
+    assert sorted(fact.value for fact in known.of("rows")) == [(448, 16), (1500, 16)]
+    shorter = folder_of(
+        tmp_path / "b", weights,
+        {"model_type": "whisper", "d_model": 16, "max_target_positions": 64},
+    )  # fmt: skip
+    assert [c.other.value for c in posenc.facts(shorter).contradictions] == [(448, 16)]
+
+
 def test_weights_that_cannot_be_read_leave_the_config(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, trained(), config_of())
     (folder / "model.safetensors").write_bytes(b"broken")

@@ -102,9 +102,9 @@ def adopt(
     if phase not in ("exact", "float32"):
         raise ArgumentError(mismatch(f"{CALLER}: phase", "'exact' or 'float32'", repr(phase)))
     refuse_model(model)
-    known = facts(model)
-    others = known.require(CALLER, "pairing")  # modules are asked for their frequencies below
-    reading = known.reading
+    about = facts(model)
+    others = about.require(CALLER, "pairing")  # modules are asked for their frequencies below
+    reading = about.reading
     other = spec is not None or plan is not None
     tables, rows = ([], []) if other else _tables(model, reading, phase)
     modules, left = _answered(model, reading, {row.module for row in tables})

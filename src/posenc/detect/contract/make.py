@@ -119,9 +119,9 @@ def described(source: Any, caller: str, **settled: Any) -> Contract | Reading | 
 
 def _known(source: Any, caller: str, **settled: Any) -> Reading:
     """What a model says, if nothing in it contradicts that and nothing is left open."""
-    known = facts(source, **settled)
-    known.require(caller, *ASKED)
-    return _settled(known.reading, caller, known.config)
+    about = facts(source, **settled)
+    about.require(caller, *ASKED)
+    return _settled(about.reading, caller, about.config)
 
 
 def _settled(model: Reading, caller: str, data: Any = None) -> Reading:

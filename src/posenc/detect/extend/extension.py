@@ -219,9 +219,9 @@ def extend_context(
     """
     check_numbers(to, factor, trained)
     trained = None if trained is None else int(trained)
-    known = facts(source)
-    others = known.require("extend_context", "spec", "frequencies", "length", "window")
-    plan, config = known.reading, known.config if known.format == "config" else None
+    about = facts(source)
+    others = about.require("extend_context", "spec", "frequencies", "length", "window")
+    plan, config = about.reading, about.config if about.format == "config" else None
     rotary = [layer for layer in plan if layer.kind == "rotary"]
     rotary = [layer for layer in rotary if layer.layer.startswith("text.")] or [
         layer for layer in rotary if not any(name in layer.layer for name in TOWERS)
@@ -256,7 +256,7 @@ def extend_context(
         (*why, *([ORDER] if rule not in ("", "none") else []), UNKNOWN),
         tuple(notes),
         config,
-        plan.model or "ARCH" if known.format == "gguf" else "ARCH",
+        plan.model or "ARCH" if about.format == "gguf" else "ARCH",
     )
 
 

@@ -63,8 +63,8 @@ def of_buffers(
     """Frequencies of tensors of known names; those of equal numbers are one fact."""
     places: dict[tuple[float, ...], list[str]] = {}
     for key, shape in shapes.items():
-        known = FREQUENCIES.search(key) and not key.endswith("original_inv_freq")
-        if known and 0 < np.prod(shape) <= LARGEST:
+        is_ladder = FREQUENCIES.search(key) and not key.endswith("original_inv_freq")
+        if is_ladder and 0 < np.prod(shape) <= LARGEST:
             places.setdefault(tuple(read(key).reshape(-1).tolist()), []).append(key)
     for values, keys in places.items():
         more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""

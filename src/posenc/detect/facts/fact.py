@@ -42,6 +42,13 @@ class Fact(Displayed):
         The type of layer, as in `Reading`; empty for the whole model.
     layers : tuple of int, optional
         The layers; None where all share it, or they are not known.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> known = posenc.facts({"model_type": "llama", "head_dim": 64, "rope_theta": 1e4})
+    >>> known.of("pairing")[0].text
+    'half by the family row of llama'
     """
 
     name: Name
@@ -76,6 +83,14 @@ class Contradiction(Displayed):
         The way out.
     why : str
         Both in a clause, where there is more to say than what each says.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> stated = posenc.Fact("rows", (512, 16), source="config", rests_on="the config")
+    >>> other = posenc.Fact("rows", (64, 16), source="header", rests_on="wpe.weight")
+    >>> posenc.Contradiction(stated, other, "Mend one.").text
+    'rows: (512, 16) by the config, but (64, 16) by wpe.weight. Mend one.'
     """
 
     one: Fact
@@ -86,6 +101,6 @@ class Contradiction(Displayed):
     @property
     def text(self) -> str:
         """What excludes what, and the way out, in a sentence."""
-        where = f" of {self.one.layer}" if self.one.layer else ""
+        place = f" of {self.one.layer}" if self.one.layer else ""
         why = self.why or f"{self.one.text}, but {self.other.text}"
-        return f"{self.one.name}{where}: {why}. {self.todo}"
+        return f"{self.one.name}{place}: {why}. {self.todo}"

@@ -18,7 +18,7 @@ Read = Callable[[int, int], np.ndarray]  # numbers from, to
 
 
 @dataclass(frozen=True)
-class Held(Stored):
+class RemoteTensor(Stored):
     """A tensor whose numbers somebody else reads."""
 
     read: Read
@@ -71,9 +71,9 @@ def _checkpoint(
     reads: Mapping[str, Read],
     config: dict[str, Any],
 ) -> Checkpoint:
-    made = Checkpoint(path, None, {}, None, config)
-    vars(made)["tensors"] = {  # in place of those of its layouts
-        name: Held(Tensor(name, "float64", shape, 0, 0, "<f8"), path, reads[name])
+    checkpoint = Checkpoint(path, None, {}, None, config)
+    vars(checkpoint)["tensors"] = {  # in place of those of its layouts
+        name: RemoteTensor(Tensor(name, "float64", shape, 0, 0, "<f8"), path, reads[name])
         for name, shape in shapes.items()
     }
-    return made
+    return checkpoint

@@ -158,13 +158,13 @@ class Facts(Displayed):
         if self.checkpoint is None:
             return ()
         shapes = {key: stored.tensor.shape for key, stored in self.checkpoint.tensors.items()}
-        found: list[Contradiction | None] = [
+        every: list[Contradiction | None] = [
             *conflicts(self.stamp),
             *arrays.contradicted(self.plan, self.headers),
         ]
-        found += arrays.absent(self.plan, shapes) if self.checkpoint.whole else []
-        found += [] if self.evidence is None else [self.evidence.contradiction]
-        return tuple(one for one in found if one and one.one.name not in self.settled)
+        every += arrays.absent(self.plan, shapes) if self.checkpoint.whole else []
+        every += [] if self.evidence is None else [self.evidence.contradiction]
+        return tuple(one for one in every if one and one.one.name not in self.settled)
 
     def require(self, caller: str, *names: Name) -> tuple[str, ...]:
         """Stop at facts that exclude each other.
@@ -196,8 +196,8 @@ class Facts(Displayed):
         """The plan as it holds, with contradictions as errors and evidence as a remark."""
         notes = [Note("error", one.text) for one in self.contradictions]
         if self.evidence is not None and self.evidence.pairing != "unknown":
-            told = f"pairing {self.evidence.stated}: {self.evidence.why}"
-            return self.reading.replace(notes=(*notes, *self.reading.notes, Note("remark", told)))
+            agreed = f"pairing {self.evidence.stated}: {self.evidence.why}"
+            return self.reading.replace(notes=(*notes, *self.reading.notes, Note("remark", agreed)))
         return self.reading.replace(notes=(*notes, *self.reading.notes))
 
     def to_json(self, *, indent: int | None = None) -> str:
@@ -261,8 +261,8 @@ def facts(
     if isinstance(source, Reading):
         return Facts(source.model, plan=source)
     if hasattr(source, "named_parameters"):
-        known = facts(source.config, pairing=pairing, base=base)
-        return replace(known, name=type(source).__name__, weights=source)
+        of_config = facts(source.config, pairing=pairing, base=base)
+        return replace(of_config, name=type(source).__name__, weights=source)
     if isinstance(source, (list, tuple)):
         first = Path(source[0]).parent if config is None else config
         return replace(facts(first, pairing=pairing, base=base), weights=source)
@@ -274,9 +274,9 @@ def facts(
         return Facts(name, plan=plan, config=data, settled=tuple(settled), format="gguf")
     weights = path if path is not None and (path.is_dir() or path.name.endswith(WEIGHTS)) else None
     beside = weights.parent if weights is not None and not weights.is_dir() else source
-    given = beside if config is None else config
-    plan = from_hf(given, pairing=pairing, base=base, on_error="report")
-    data = load(given, "facts")
+    stated = beside if config is None else config
+    plan = from_hf(stated, pairing=pairing, base=base, on_error="report")
+    data = load(stated, "facts")
     return Facts(name, plan=plan, config=data, weights=weights, settled=tuple(settled))
 
 
@@ -318,7 +318,7 @@ def explain(
     >>> plan["attention"].spec.base
     500000.0
     """
-    known = facts(source, pairing=pairing, base=base)
+    about = facts(source, pairing=pairing, base=base)
     if on_error == "raise":
-        known.require("explain", *ASKED)
-    return settled(known.explained, "explain", on_error)
+        about.require("explain", *ASKED)
+    return settled(about.explained, "explain", on_error)

@@ -45,14 +45,14 @@ def of_plan(plan: Reading, config: Mapping[str, Any]) -> Iterator[Fact]:
         keys = Keys(part_at(config, entry.layer)[1])
         if entry.length is not None:
             yield _read("length", entry.length, entry, keys, TRAINED)
-        for size, layers in entry.windows:
+        for window, layers in entry.windows:
             yield replace(
-                _read("window", size, entry, keys, WINDOWS), layers=layers or entry.indices
+                _read("window", window, entry, keys, WINDOWS), layers=layers or entry.indices
             )
         # Where the plan says that there is a window, and not how large it is.
-        found = keys.first(WINDOWS) if has_window(entry) and not entry.windows else None
-        if found is not None and found[1] >= 1:
-            yield _read("window", int(found[1]), entry, keys, WINDOWS)
+        size = keys.first(WINDOWS) if has_window(entry) and not entry.windows else None
+        if size is not None and size[1] >= 1:
+            yield _read("window", int(size[1]), entry, keys, WINDOWS)
 
 
 def _read(name: Name, value: Any, entry: Layer, keys: Keys, words: tuple[str, ...]) -> Fact:

@@ -59,8 +59,8 @@ def conflicts(stamp: tuple[Fact, ...]) -> Iterator[Contradiction]:
         if one is not fact:
             yield Contradiction(one, fact, AGAIN)
         elif fact.value not in (*PAIRINGS, UNWRITTEN):
-            known = Fact("pairing", " or ".join(PAIRINGS), source="format", rests_on="the format")
-            yield Contradiction(known, fact, AGAIN)
+            either = Fact("pairing", " or ".join(PAIRINGS), source="format", rests_on="the format")
+            yield Contradiction(either, fact, AGAIN)
 
 
 def stamped(plan: Reading, stamp: tuple[Fact, ...]) -> Reading:

@@ -71,23 +71,23 @@ def read_model(path: Path) -> ModelLayers:
 
     Without types of layer where nothing could be read; raises `DataError` if it is no config.
     """
-    known = facts(path)
+    about = facts(path)
     python = f'posenc.explain({path.name!r}, on_error="report")'
-    return of_facts(known, known.explained, path.name, python)
+    return of_facts(about, about.explained, path.name, python)
 
 
-def of_facts(known: Facts, reading: Reading, source: str, python: str) -> ModelLayers:
+def of_facts(about: Facts, reading: Reading, source: str, python: str) -> ModelLayers:
     """The layers of a plan that was read, with the counts and windows that are known of them."""
     description = describe(reading)
     types: list[LayerType] = []
     counts: dict[str, int] = {}
     for layer, row in zip(reading, description["layers"], strict=True):
-        part, keys = part_at(known.config or {}, layer.layer)
+        part, keys = part_at(about.config or {}, layer.layer)
         count = next((n for key in COUNT_KEYS if (n := _count(keys.get(key)))), None)
         last = max(layer.indices or (-1,)) + 1
         if count or last:
             counts[part] = max(counts.get(part, 0), count or 0, last)
-        types.append(_type(layer, part, _window(layer, known), row["sources"]))
+        types.append(_type(layer, part, _window(layer, about), row["sources"]))
     name = f"{reading.model or 'no model_type'} ({source})" if source else reading.model
     return ModelLayers(
         name, reading, description["sure"], tuple(types), reading.notes, counts, source, python
@@ -115,9 +115,9 @@ def _count(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
-def _window(layer: Layer, known: Facts) -> str:
+def _window(layer: Layer, about: Facts) -> str:
     """How far layers see, where some of them have a window."""
-    sizes = [fact.value for fact in known.of("window", layer.label)]
+    sizes = [fact.value for fact in about.of("window", layer.label)]
     if any(size is not None for size in sizes):
         return ", ".join("the whole sequence" if size is None else whole(size) for size in sizes)
     return "a window; its size is not stated" if has_window(layer) else ""

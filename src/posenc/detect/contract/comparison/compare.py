@@ -79,8 +79,8 @@ def _two_parts(label: str, a: Part, b: Part) -> Iterator[Row]:
     one, two = a.spec, b.spec
     if a.permuted != b.permuted and isinstance(one, RotarySpec) and isinstance(two, RotarySpec):
         order = (two if b.permuted else one).channels.order
-        told = f"pairing.order: {a.permuted or b.permuted}, reordered to {order} on one side"
-        yield "compared", f"{label}: {told}, with the channels of queries and keys"
+        reordered = f"pairing.order: {a.permuted or b.permuted}, reordered to {order} on one side"
+        yield "compared", f"{label}: {reordered}, with the channels of queries and keys"
         one, two = _in_order(a, one), _in_order(b, two)
     for name, mine, theirs, other in changed(one, two):
         size = effect(one if other is None else other, two)
