@@ -164,6 +164,9 @@ def test_weights_that_cannot_be_read_leave_the_config(tmp_path: Path) -> None:
     known = posenc.facts(folder)
     assert (known.checkpoint, known.contradictions) == (None, ())
     assert known.reading == posenc.from_hf(config_of())
+    (folder / "pytorch_model.bin").write_bytes(b"broken")
+    folder_of(folder, trained(), config_of())
+    assert posenc.facts(folder).checkpoint is not None  # of both, what is safe
     index = {"weight_map": {"a": "model-00001-of-00002.safetensors"}}
     (folder / "model.safetensors").unlink()
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))

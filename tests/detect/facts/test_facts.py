@@ -16,7 +16,15 @@ from posenc.cli import app
 from posenc.detect.facts import ASKED, Fact
 from posenc.detect.facts.stamp import stamped
 from tests.detect.checkpoints import folder_of
-from tests.detect.facts.folders import CONTRADICTORY, NINE, config_of, trained
+from tests.detect.facts.folders import (
+    CONTRADICTORY,
+    NINE,
+    buffers,
+    config_of,
+    ladder,
+    trained,
+    turned,
+)
 
 HALF = config_of()
 VERBS: dict[str, Callable[[Path], Any]] = {
@@ -72,6 +80,18 @@ def test_a_contradictory_folder_stops_every_tool_with_one_sentence(
     assert (shown.exit_code, sentence in shown.output) == (1, True)
 
 
+def test_what_the_caller_states_settles_it(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "a", turned(trained()), HALF)
+    stated = posenc.explain(folder, pairing="interleaved")
+    assert (stated.errors, stated["attention"].spec.channels.order) == ((), "interleaved")  # type: ignore[union-attr]
+    assert posenc.golden(folder, pairing="half").parts[0].spec.channels.order == "half"  # type: ignore[union-attr]
+    kept = folder_of(tmp_path / "b", {**trained(), **buffers(ladder(1e6))}, HALF)
+    assert posenc.facts(kept, pairing="half").contradictions
+    assert posenc.explain(kept, base=1e6).errors == ()
+    shown = CliRunner().invoke(app, ["golden", str(folder), "--pairing", "interleaved"])
+    assert shown.exit_code == 0
+
+
 def test_forty_folders_that_contradict_themselves() -> None:
     assert len(CONTRADICTORY) >= 40
     assert {*NINE} <= {*CONTRADICTORY}
@@ -110,7 +130,7 @@ NAMES = {"all": "*", "text": "model.language_model.*", "inner": "*.indexer.*", "
         ("mistral3", {"text": "interleaved"}, ["interleaved", "half"]),
         ("mistral3", {"all": "interleaved", "text": "half"}, ["half", "interleaved"]),
         ("mistral3", {"other": "interleaved"}, ["half", "half"]),
-        ("deepseek_v32", {"all": "half"}, ["half", "half"]),
+        ("glm_moe_dsa", {"all": "half"}, ["half", "interleaved"]),
         ("deepseek_v32", {"inner": "interleaved"}, ["interleaved", "interleaved"]),
         ("deepseek_v32", {"all": "half", "inner": "interleaved"}, ["half", "interleaved"]),
         ("deepseek_v3", {"other": "half"}, ["half"]),
