@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, final
 
 from posenc._core.errors import DataError, PosencError
+from posenc._core.io import inputs
 from posenc._core.io.checkpoints import Checkpoint, folder_of, load
 from posenc._core.reading import Note, Reading
 from posenc._core.spec.display import Displayed
@@ -263,8 +264,8 @@ def facts(
     if hasattr(source, "named_parameters"):
         of_config = facts(source.config, pairing=pairing, base=base)
         return replace(of_config, name=type(source).__name__, weights=source)
-    if isinstance(source, (list, tuple)):
-        first = Path(source[0]).parent if config is None else config
+    if isinstance(source, (list, tuple)) and source:
+        first = inputs.named(source[0], "facts").parent if config is None else config
         return replace(facts(first, pairing=pairing, base=base), weights=source)
     path = Path(source) if folder_of(source) is not None else None
     name = type(source).__name__ if path is None else str(path)
