@@ -88,6 +88,8 @@ def test_what_the_caller_states_settles_it(tmp_path: Path) -> None:
     kept = folder_of(tmp_path / "b", {**trained(), **buffers(ladder(1e6))}, HALF)
     assert posenc.facts(kept, pairing="half").contradictions
     assert posenc.explain(kept, base=1e6).errors == ()
+    made = posenc.convert(kept, tmp_path / "c", pairing="interleaved")
+    assert posenc.facts(kept).contradictions[0].text in made.config
     shown = CliRunner().invoke(app, ["golden", str(folder), "--pairing", "interleaved"])
     assert shown.exit_code == 0
 

@@ -21,6 +21,7 @@ from posenc.detect.convert.table_edits import How, table_change
 from posenc.detect.convert.tensor_edits import Change, Move
 from posenc.detect.convert.verification import Probe, probe
 from posenc.detect.explain import DIALECTS, PAIRINGS
+from posenc.detect.facts.model import facts
 from posenc.detect.facts.stamp import is_inside
 from posenc.detect.facts.weights.evidence import measured
 from posenc.detect.facts.weights.heads import Heads, Model, Projections, check_name, read_model
@@ -219,6 +220,9 @@ def convert(
         dialect=dialect,
     )
     remarks += left
+    if pairing is not None and checkpoint.config is not None:
+        about = facts(source, pairing=before, config=checkpoint.config)  # type: ignore[arg-type]
+        remarks += about.require(caller, "pairing")
     record = _recorded(checkpoint, pairing, projections, tables, dialect)
     check = None
     if target is not None:

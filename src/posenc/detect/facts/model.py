@@ -107,10 +107,10 @@ class Facts(Displayed):
 
     @functools.cached_property
     def evidence(self) -> PairingFinding | None:
-        """What the weights say of the pairing; None where they cannot be asked."""
+        """What the weights say of the pairing; None where that is settled or cannot be asked."""
         rotary = (e.layer for e in self.plan if isinstance(e.spec, RotarySpec) and not e.attention)
         parts = [*dict.fromkeys(part_at(self.config or {}, layer)[0] for layer in rotary)]
-        if self.checkpoint is None or not parts:
+        if self.checkpoint is None or not parts or "pairing" in self.settled:
             return None
         layout = Projections()
         if len(parts) > 1:
