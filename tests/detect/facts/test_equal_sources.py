@@ -174,6 +174,18 @@ def test_weights_that_cannot_be_read_leave_the_config(tmp_path: Path) -> None:
     assert posenc.explain(folder)["attention"].spec == known.reading["attention"].spec
 
 
+@pytest.mark.parametrize("dtype", ["F8_E4M3", "F4", "I8"])
+def test_numbers_that_cannot_be_read_contradict_nothing(tmp_path: Path, dtype: str) -> None:
+    folder = folder_of(tmp_path, trained(), config_of())
+    size = 16 if dtype == "F4" else 32
+    entry = {"dtype": dtype, "shape": [32], "data_offsets": [0, size]}
+    head = json.dumps({"model.rotary_emb.inv_freq": entry}).encode()
+    content = len(head).to_bytes(8, "little") + head + bytes(size)
+    (folder / "model.safetensors").write_bytes(content)
+    names = [one.one.name for one in posenc.facts(folder).contradictions]
+    assert names == (["frequencies"] if dtype == "I8" else [])
+
+
 def test_a_list_of_files(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, trained(), config_of(), shards=2)
     known = posenc.facts(sorted(folder.glob("*.safetensors")))

@@ -101,7 +101,7 @@ class Facts(Displayed):
         if self.checkpoint is None:
             return ()
         tensors = self.checkpoint.tensors
-        shapes = {key: stored.tensor.shape for key, stored in tensors.items()}
+        shapes = {key: one.tensor.shape for key, one in tensors.items() if one.tensor.stored}
         numbers = arrays.of_buffers(shapes, lambda key: tensors[key].array())
         return (*arrays.of_shapes(shapes), *numbers)
 
