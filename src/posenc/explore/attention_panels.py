@@ -14,7 +14,7 @@ from posenc.explore.panels.panels import (
     Block,
     Chart,
     Chips,
-    Fact,
+    Datum,
     Heading,
     Heatmap,
     Link,
@@ -269,7 +269,7 @@ def readout(
     """What the score of the cell consists of."""
     i, j = sentence.cell
     blocks: list[Block] = [Heading(sentence.pair)]
-    blocks.append(Fact("Key − query", f"{whole(j)} − {whole(i)} = {whole(j - i)}"))
+    blocks.append(Datum("Key − query", f"{whole(j)} − {whole(i)} = {whole(j - i)}"))
     for column in every:
         blocks.append(Heading(column.label))
         if isinstance(column, UnfitColumn):
@@ -277,15 +277,15 @@ def readout(
             continue
         terms, pairs, slope = column.parts
         if len(terms) > 1:
-            blocks += [Fact(name, signed(x, 4)) for name, x in terms]
+            blocks += [Datum(name, signed(x, 4)) for name, x in terms]
         if slope is not None:
-            blocks.append(Fact("slope × distance", f"{signed(-slope, 4)} × {whole(abs(j - i))}"))
+            blocks.append(Datum("slope × distance", f"{signed(-slope, 4)} × {whole(abs(j - i))}"))
         if pairs is not None:
-            blocks.append(Fact("sum over", plural(len(pairs), "pair")))
-        blocks.append(Fact("score", signed(sum(x for _, x in terms), 4)))
+            blocks.append(Datum("sum over", plural(len(pairs), "pair")))
+        blocks.append(Datum("score", signed(sum(x for _, x in terms), 4)))
         seen = np.isfinite(column.view.scores[i, j])
         weight = number(float(column.view.weights[i, j]), 3) if seen else "not seen"
-        blocks.append(Fact("attention", weight))
+        blocks.append(Datum("attention", weight))
         if column.chosen is not None and column.chosen.random:
             blocks.append(Prose("What it learns is a random start of seed 0."))
     scaled = "Scores are as they enter the softmax: over the root of the head's width."

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from posenc._core.errors import DataError, suggest
+from posenc._core.errors import suggest
 from posenc._core.io.checkpoints import folder_of, load
 from posenc._core.reading import Layer, Note, Reading
 from posenc.detect.explain.config.modelling_file import by_file, modelling_of
@@ -33,7 +33,7 @@ from posenc.detect.explain.config.unread_keys import (
     nothing_said,
     told_of,
 )
-from posenc.detect.explain.config.view import Keys, Notes, check_arguments
+from posenc.detect.explain.config.view import Keys, Notes, check_arguments, settled
 from posenc.detect.explain.layers.groups import with_windows
 from posenc.detect.explain.layers.non_rotary import applies, read_other, words
 from posenc.detect.explain.rotary.entries import has_rotary, read_rotary
@@ -117,12 +117,7 @@ def from_hf(
     check_arguments("from_hf", pairing, base, on_error)
     data = load(config, "from_hf")
     given = Given(pairing, None if base is None else float(base))
-    plan = _Reader(given, folder_of(config)).plan(data)
-    if plan.errors and on_error == "raise":
-        told = "; ".join(plan.errors)
-        todo = 'on_error="report" returns what could be read.'
-        raise DataError(f"from_hf: {told}. {todo}")
-    return plan
+    return settled(_Reader(given, folder_of(config)).plan(data), "from_hf", on_error)
 
 
 class _Reader:

@@ -255,7 +255,7 @@ class Math:
 
 
 @dataclass(frozen=True)
-class Fact:
+class Datum:
     """A label and a value."""
 
     label: str
@@ -297,4 +297,4 @@ class Links:
     block: Literal["links"] = "links"
 
 
-Block = Heading | Math | Fact | Prose | DialBlock | Links
+Block = Heading | Math | Datum | Prose | DialBlock | Links

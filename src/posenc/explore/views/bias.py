@@ -13,7 +13,7 @@ from posenc.explore.panels.axes import cells, float32, stops, values
 from posenc.explore.panels.panels import (
     Block,
     Chart,
-    Fact,
+    Datum,
     Heading,
     Heatmap,
     Mark,
@@ -249,20 +249,20 @@ def _readout(
             f"Head {head}, query at {_told(scene.a.spec, scene['L'], p)}, "
             f"key at {_told(scene.a.spec, scene['L'], kp)}"
         ),
-        Fact("Bias", "masked" if entry is None else number(entry, 6)),
+        Datum("Bias", "masked" if entry is None else number(entry, 6)),
     ]
     if len(scene.a.spec.axes) == 1:
-        blocks.append(Fact("Key − query", whole(kp - p)))
+        blocks.append(Datum("Key − query", whole(kp - p)))
     if data.slopes is not None:
-        blocks.append(Fact("Slope", _slope(data, head, "", 6)))
+        blocks.append(Datum("Slope", _slope(data, head, "", 6)))
     if entry is not None and np.isfinite(entry):
         blocks.append(
-            Fact("Factor on attention", number(float(np.exp(min(entry, 700.0))), 3), "exp(bias)")
+            Datum("Factor on attention", number(float(np.exp(min(entry, 700.0))), 3), "exp(bias)")
         )
     if len(data.edges):
         shown = ", ".join(whole(e) for e in data.edges[:12].tolist())
         more = " …" if len(data.edges) > 12 else ""
-        blocks.append(Fact("Buckets begin at", shown + more, "distances"))
+        blocks.append(Datum("Buckets begin at", shown + more, "distances"))
     if scene["mask"]:
         blocks.append(Prose("Hatched: keys after the query, which a causal mask takes away."))
     return tuple(blocks)

@@ -15,7 +15,7 @@ from posenc.explore.panels.panels import (
     Axis,
     Block,
     Chart,
-    Fact,
+    Datum,
     Heading,
     Heatmap,
     Mark,
@@ -241,15 +241,15 @@ def _readout(table: TableSource, data: Offset, p: int, k: int) -> tuple[Block, .
     name = "Cosine" if data.kind == "cosine" else "Dot product"
     blocks: list[Block] = [
         Heading(f"Positions {whole(p)} and {whole(p + k)}"),
-        Fact(name, number(value, 6)),
-        Fact("With itself", number(own, 6)),
-        Fact("Distance", whole(k)),
+        Datum(name, number(value, 6)),
+        Datum("With itself", number(own, 6)),
+        Datum("Distance", whole(k)),
     ]
     if data.first_rise is not None and data.rises is not None:
-        blocks.append(Fact("First rises at", whole(data.first_rise)))
-        blocks.append(Fact("Steps that go up", f"{number(100 * data.rises, 2)} %"))
+        blocks.append(Datum("First rises at", whole(data.first_rise)))
+        blocks.append(Datum("Steps that go up", f"{number(100 * data.rises, 2)} %"))
     blocks.append(
-        Fact("Shift-invariance defect", number(data.defect, 3), "0: distance explains everything")
+        Datum("Shift-invariance defect", number(data.defect, 3), "0: distance explains everything")
     )
     if data.defect:
         blocks.append(Prose("The band runs over positions: the same distance, other places."))

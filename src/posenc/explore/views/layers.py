@@ -15,7 +15,7 @@ from posenc.explore.panels.axes import cells, logarithmic
 from posenc.explore.panels.panels import (
     Block,
     Chart,
-    Fact,
+    Datum,
     Heading,
     Link,
     Links,
@@ -221,14 +221,14 @@ def _readout(model: ModelLayers, entry: CatalogueEntry) -> tuple[Block, ...]:
         for v in catalogue.VIEWS_OF.get(entry.kind, ())
         if not catalogue.why_not(v, entry, layer.spec)
     ]
-    facts = [Fact(name, text) for name, text in _facts_of(layer, model).items() if text]
+    facts = [Datum(name, text) for name, text in _facts_of(layer, model).items() if text]
     links = tuple(Link(view.capitalize(), {"v": view, "enc": entry.id}) for view in views)
     return (
         Heading(layer.name),
         *facts,
         *([Links("See it in", links)] if links else []),
         *([Heading("Where it was read")] if layer.sources else []),
-        *(Fact(field, source) for field, source in layer.sources.items()),
+        *(Datum(field, source) for field, source in layer.sources.items()),
     )
 
 

@@ -14,9 +14,9 @@ from posenc.explore.panels.axes import cells, float32, stops, values
 from posenc.explore.panels.panels import (
     Block,
     Chart,
+    Datum,
     Dial,
     Dials,
-    Fact,
     Heading,
     Mark,
     Panel,
@@ -201,27 +201,27 @@ def _lead(data: RotationView, m: int, n: int) -> str:
     )
 
 
-def _members(spec: Any, pair: int) -> tuple[int, Fact]:
+def _members(spec: Any, pair: int) -> tuple[int, Datum]:
     """A pair, and the channels that form it."""
     channels = " and ".join(map(str, spec.channels.channels(2 * spec.pairs)[pair]))
     place = f"of the last {width_of(spec)} of the head" if spec.channels.part == "trailing" else ""
-    return pair, Fact("Channels", channels, place)
+    return pair, Datum("Channels", channels, place)
 
 
 def _readout(
-    data: RotationView, between: float, members: tuple[int, Fact], m: int, n: int
+    data: RotationView, between: float, members: tuple[int, Datum], m: int, n: int
 ) -> tuple[Block, ...]:
     pair, channels = members
     return (
         Heading(f"Query at {whole(m)}, key at {whole(n)}"),
-        Fact("q · k", signed(data.score, 6)),
-        Fact(f"both {whole(data.shift)} later", signed(data.moved, 6)),
-        Fact("Distance", whole(m - n)),
+        Datum("q · k", signed(data.score, 6)),
+        Datum(f"both {whole(data.shift)} later", signed(data.moved, 6)),
+        Datum("Distance", whole(m - n)),
         Heading(f"Pair {pair}"),
         channels,
-        Fact("Adds", signed(float(data.terms[pair]), 6)),
-        Fact("Angle from key to query", f"{signed(between, 4)} rad"),
-        Fact("In turns", signed(between / (2 * math.pi), 4)),
+        Datum("Adds", signed(float(data.terms[pair]), 6)),
+        Datum("Angle from key to query", f"{signed(between, 4)} rad"),
+        Datum("In turns", signed(between / (2 * math.pi), 4)),
         Prose(
             "Query and key are random numbers of the seed. A model trained with one layout of "
             "pairs and run with the other gets the mixed curves."

@@ -10,7 +10,7 @@ import numpy as np
 from posenc._core.numeric.random_vectors import random_vectors
 from posenc.explore import snippets
 from posenc.explore.panels.axes import stops
-from posenc.explore.panels.panels import Block, Fact, Heading, Paragraphs, Prose, Strip, Strips
+from posenc.explore.panels.panels import Block, Datum, Heading, Paragraphs, Prose, Strip, Strips
 from posenc.explore.panels.text import number, plural, signed, whole
 from posenc.explore.state.fields import integer, switch, text
 from posenc.explore.state.scene import Page, Scene, ViewShape
@@ -215,13 +215,13 @@ def _readout(inputs: _Input) -> tuple[Block, ...]:
     ratio = of_encoding / size if size else float("inf")
     return (
         Heading(f"“{inputs.words[inputs.place]}”, position {inputs.place}, dimension {inputs.j}"),
-        Fact("Embedding", first),
-        Fact("Position", second),
-        Fact("Input", both),
+        Datum("Embedding", first),
+        Datum("Position", second),
+        Datum("Input", both),
         Heading("Sizes (root mean square)"),
-        Fact("Embeddings", number(size)),
-        Fact("Positions", number(of_encoding)),
-        Fact("Positions over embeddings", number(ratio, 3)),
+        Datum("Embeddings", number(size)),
+        Datum("Positions", number(of_encoding)),
+        Datum("Positions over embeddings", number(ratio, 3)),
         Prose(
             "The sum keeps the width; the model learns to tell both parts apart. How large the "
             "positions are beside the embeddings depends on the factor √d."

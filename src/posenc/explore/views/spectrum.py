@@ -10,7 +10,16 @@ import numpy as np
 from posenc._core.errors import PosencError
 from posenc.explore import snippets
 from posenc.explore.panels.axes import cells, float32, logarithmic, stops, values
-from posenc.explore.panels.panels import Block, Chart, Fact, Heading, Heatmap, Mark, Prose, Series
+from posenc.explore.panels.panels import (
+    Block,
+    Chart,
+    Datum,
+    Heading,
+    Heatmap,
+    Mark,
+    Prose,
+    Series,
+)
 from posenc.explore.panels.text import number, plural, spread, whole
 from posenc.explore.spectra import MOST_ROWS, LearnedRows, analysis
 from posenc.explore.state.entry import Chosen
@@ -173,19 +182,19 @@ def _similarity(data: similarity.Similarity, p: int) -> Heatmap:
 def _readout(data: LearnedRows, p: int, j: int) -> tuple[Block, ...]:
     own, share = float(data.nearest.wavelengths[j]), float(data.nearest.shares[j])
     near = int((data.nearest.shares >= 0.9).sum())
-    alone = [Fact("Nearest sinusoid", f"{number(own)} positions")] if np.isfinite(own) else []
+    alone = [Datum("Nearest sinusoid", f"{number(own)} positions")] if np.isfinite(own) else []
     return (
         Heading(f"Dimension {j}"),
         *alone,
-        Fact("How much it explains", f"{number(100 * share, 3)} %"),
+        Datum("How much it explains", f"{number(100 * share, 3)} %"),
         Heading(f"Position {whole(p)}"),
-        Fact("Length of its row", number(float(data.norms[p]))),
+        Datum("Length of its row", number(float(data.norms[p]))),
         Heading("The table"),
-        Fact("Positions, dimensions", " × ".join(map(whole, data.rows.shape))),
-        Fact("One sinusoid a dimension", f"{number(100 * data.nearest.explained, 3)} %"),
-        Fact("Rows shuffled", f"{number(100 * data.by_chance, 3)} %"),
-        Fact("Dimensions over 90 %", f"{whole(near)} of {whole(data.rows.shape[1])}"),
-        Fact("Components for 90 %", whole(_ninety(data))),
+        Datum("Positions, dimensions", " × ".join(map(whole, data.rows.shape))),
+        Datum("One sinusoid a dimension", f"{number(100 * data.nearest.explained, 3)} %"),
+        Datum("Rows shuffled", f"{number(100 * data.by_chance, 3)} %"),
+        Datum("Dimensions over 90 %", f"{whole(near)} of {whole(data.rows.shape[1])}"),
+        Datum("Components for 90 %", whole(_ninety(data))),
         Prose("Each dimension has a wavelength, size and phase of its own, by least squares."),
     )
 

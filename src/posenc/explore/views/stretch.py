@@ -16,7 +16,7 @@ from posenc.explore.panels.panels import (
     Axis,
     Block,
     Chart,
-    Fact,
+    Datum,
     Heading,
     Mark,
     Prose,
@@ -239,15 +239,15 @@ def _counts(data: Stretch) -> TableOfText:
 def _readout(data: Stretch, chosen: Rule, pair: int) -> tuple[Block, ...]:
     blocks: list[Block] = [
         Heading(f"{chosen.label}, pair {pair}"),
-        Fact("Stretch", _times(float(chosen.stretch[pair]))),
-        Fact("Wavelength before", _length(float(data.rules[0].wavelengths[pair]))),
-        Fact("Wavelength after", _length(float(chosen.wavelengths[pair]))),
+        Datum("Stretch", _times(float(chosen.stretch[pair]))),
+        Datum("Wavelength before", _length(float(data.rules[0].wavelengths[pair]))),
+        Datum("Wavelength after", _length(float(chosen.wavelengths[pair]))),
         Heading("Slow pairs that meet unseen angles"),
-        *(Fact(rule.label, count(rule.effect.unseen, data.slow)) for rule in data.rules),
+        *(Datum(rule.label, count(rule.effect.unseen, data.slow)) for rule in data.rules),
         Heading("Fast pairs that lose their step"),
-        *(Fact(rule.label, count(rule.effect.lost, data.fast)) for rule in data.rules),
+        *(Datum(rule.label, count(rule.effect.lost, data.fast)) for rule in data.rules),
         Heading("Attention factor"),
-        Fact(chosen.label, number(chosen.effect.attention_factor, 5)),
+        Datum(chosen.label, number(chosen.effect.attention_factor, 5)),
     ]
     if chosen.name not in ("none", "given"):
         blocks += [Heading("What to write"), *_lines(data, chosen.name)]
@@ -276,7 +276,7 @@ def _lines(data: Stretch, name: str) -> list[Block]:
     if wanted is None:
         return [Prose("No engine has this rule.")]
     lines, remarks = lines_of(None, wanted)
-    return [*(Fact(*line) for line in lines.items()), *map(Prose, remarks)]
+    return [*(Datum(*line) for line in lines.items()), *map(Prose, remarks)]
 
 
 def _numbers(data: Stretch) -> dict[str, Any]:

@@ -18,9 +18,9 @@ from posenc.explore.panels.panels import (
     Axis,
     Block,
     Chart,
+    Datum,
     Dial,
     DialBlock,
-    Fact,
     Heading,
     Heatmap,
     Link,
@@ -274,8 +274,8 @@ def readout(table: TableSource, scene: Scene, p: int, j: int) -> tuple[Block, ..
         heading,
         _formula(scene.a.spec, table, entry),
         *_dial(table, entry),
-        Fact("Wavelength", number(entry.wavelength)),
-        Fact("Turns so far", number(entry.turns)),
+        Datum("Wavelength", number(entry.wavelength)),
+        Datum("Turns so far", number(entry.turns)),
         *_equal(entry),
     )
 
@@ -322,9 +322,9 @@ def _equal(entry: TableCell) -> tuple[Block, ...]:
     """The number of positions where the same value stands, to two digits, and the same pair."""
     blocks: list[Block] = []
     if entry.same is not None:
-        blocks.append(Fact("Same value at", count(entry.same, entry.among)))
+        blocks.append(Datum("Same value at", count(entry.same, entry.among)))
     if entry.same_pair is not None:
-        blocks.append(Fact("Same pair at", count(entry.same_pair, entry.among)))
+        blocks.append(Datum("Same pair at", count(entry.same_pair, entry.among)))
     if entry.again:
         places = tuple(Link(whole(p), {"p": str(p)}) for p in entry.again)
         more = entry.same_pair is not None and entry.same_pair > 1 + len(places)

@@ -13,7 +13,7 @@ from posenc.explore.panels.panels import (
     Axis,
     Block,
     Chart,
-    Fact,
+    Datum,
     Heading,
     Mark,
     Panel,
@@ -183,21 +183,21 @@ def _readout(lengths: np.ndarray, pair: int | None, own: float, scene: Scene) ->
     if pair is not None:
         here = (
             Heading(f"Pair {pair}, dimension {scene['j']}"),
-            Fact("Wavelength", _length(own)),
-            Fact("Frequency", f"{number(2 * math.pi / own)} rad" if own else "0"),
-            Fact(f"Turns within {whole(length)}", number(length / own, 3) if own else "0"),
+            Datum("Wavelength", _length(own)),
+            Datum("Frequency", f"{number(2 * math.pi / own)} rad" if own else "0"),
+            Datum(f"Turns within {whole(length)}", number(length / own, 3) if own else "0"),
         )
     return (
         *here,
         Heading("All pairs"),
-        Fact("Shortest", _length(float(finite.min())) if len(finite) else "none turns"),
-        Fact("Longest", _length(float(finite.max())) if len(finite) else "none turns"),
-        Fact(
+        Datum("Shortest", _length(float(finite.min())) if len(finite) else "none turns"),
+        Datum("Longest", _length(float(finite.max())) if len(finite) else "none turns"),
+        Datum(
             "No full turn",
             count((lengths > length).sum(), len(lengths)),
             "pairs longer than the positions shown",
         ),
-        Fact("Under 8 positions", count((lengths < 8).sum(), len(lengths))),
+        Datum("Under 8 positions", count((lengths < 8).sum(), len(lengths))),
         Prose(
             "Fast pairs tell neighbours apart, slow pairs tell far places apart. The fast end is "
             + ("on the left." if len(lengths) < 2 or lengths[0] <= lengths[-1] else "on the right.")

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
-from posenc._core.errors import ArgumentError, PosencError, mismatch, suggest
-from posenc._core.reading import Level, Note, Origin, Source
+from posenc._core.errors import ArgumentError, DataError, PosencError, mismatch, suggest
+from posenc._core.reading import Level, Note, Origin, Reading, Source
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -283,6 +283,14 @@ class Notes:
 
 PAIRINGS = ("half", "interleaved")
 ON_ERROR = ("raise", "report")
+
+
+def settled(plan: Reading, caller: str, on_error: str) -> Reading:
+    """A plan without errors, or as it is where these are reported."""
+    if plan.errors and on_error == "raise":
+        todo = 'on_error="report" returns what could be read.'
+        raise DataError(f"{caller}: {'; '.join(plan.errors)}. {todo}")
+    return plan
 
 
 def check_arguments(caller: str, pairing: object, base: object, on_error: object) -> None:

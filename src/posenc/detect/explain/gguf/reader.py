@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from posenc._core.errors import DataError, suggest
+from posenc._core.errors import suggest
 from posenc._core.io import inputs
 from posenc._core.io.checkpoints import Header, read_header
 from posenc._core.reading import Layer, Reading
-from posenc.detect.explain.config.view import Keys, Notes, check_arguments
+from posenc.detect.explain.config.view import Keys, Notes, check_arguments, settled
 from posenc.detect.explain.gguf.layers import WINDOW, LayerKind, kinds_of
 from posenc.detect.explain.gguf.rotation import HeaderFile, rotation_of, temperature_of
 from posenc.detect.explain.layers.non_rotary import applies, read_other
@@ -103,10 +103,7 @@ def from_gguf(
     notes = Notes()
     entries, model = _entries(file, header, pairing, base, notes)
     plan = Reading(tuple(entries), notes=tuple(notes.notes), model=model)
-    if plan.errors and on_error == "raise":
-        todo = 'on_error="report" returns what could be read.'
-        raise DataError(f"from_gguf: {'; '.join(plan.errors)}. {todo}")
-    return plan
+    return settled(plan, "from_gguf", on_error)
 
 
 def _entries(
@@ -208,7 +205,7 @@ def _indexer(rule: GgufRotaryRule, entry: Layer, spec: RoPE) -> Layer:
     pairing = whole.replace(**rule["indexer"]["pairing"])
     magnitude = spec.magnitude.replace(logit_factor=1.0, temperature=None)
     turned = spec.replace(pairing=pairing, magnitude=magnitude)
-    return entry.replace(spec=turned, attention="indexer")
+    return entry.replace(spec=turned, attention="indexer", permuted="")
 
 
 # --- the rotation of a type of layer --------------------------------------------------------------

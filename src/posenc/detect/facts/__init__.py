@@ -1,0 +1,6 @@
+"""A model -> what is known of it, each fact with its source, and which of these exclude others."""
+
+from posenc.detect.facts.fact import Contradiction, Fact
+from posenc.detect.facts.model import ASKED, Facts, explain, facts
+
+__all__ = ["ASKED", "Contradiction", "Fact", "Facts", "explain", "facts"]

@@ -1,0 +1,63 @@
+"""The facts of a plan that was read: what each of its entries says, and from where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from posenc._core.io.checkpoints import read_header
+from posenc._core.reading import Layer, Reading
+from posenc.detect.explain import COUNT_KEYS, TRAINED, Keys, has_window, part_at
+from posenc.detect.facts.arrays import stated
+from posenc.detect.facts.fact import Fact, FactSource, Name
+from posenc.encodings.rotary.base import RotarySpec
+
+WINDOWS = ("sliding_window", "attention_chunk_size", "local_attention")
+HEADER = {
+    "block_count": COUNT_KEYS[0],
+    "attention.sliding_window": WINDOWS[0],
+    "context_length": TRAINED[0],
+}
+
+
+def header_config(path: Path) -> dict[str, Any]:
+    """What a GGUF header says of layers, in the words of a config."""
+    keys = read_header(path).keys
+    start = keys.get("general.architecture")
+    return {name: keys.get(f"{start}.{key}") for key, name in HEADER.items()}
+
+
+def of_plan(plan: Reading, config: Mapping[str, Any]) -> Iterator[Fact]:
+    """Specs, pairings, windows and lengths of a plan, entry by entry; layers of a config."""
+    count = Keys(config).first(COUNT_KEYS)
+    if count is not None:
+        yield Fact("layers", int(count[1]), source="config", rests_on=f"config key {count[0]}")
+    for entry in plan:
+        every = {source.field.partition(".")[0] for source in entry.sources}
+        if entry.spec is not None:
+            yield stated("spec", entry.spec, entry, *every)
+        if isinstance(entry.spec, RotarySpec):
+            yield stated("pairing", entry.spec.channels.order, entry, "pairing")
+        if entry.permuted:
+            yield stated("permuted", entry.permuted, entry, "pairing")
+        keys = Keys(part_at(config, entry.layer)[1])
+        if entry.length is not None:
+            yield _read("length", entry.length, entry, keys, TRAINED)
+        for window, layers in entry.windows:
+            yield replace(
+                _read("window", window, entry, keys, WINDOWS), layers=layers or entry.indices
+            )
+        # Where the plan says that there is a window, and not how large it is.
+        size = keys.first(WINDOWS) if has_window(entry) and not entry.windows else None
+        if size is not None and size[1] >= 1:
+            yield _read("window", int(size[1]), entry, keys, WINDOWS)
+
+
+def _read(name: Name, value: Any, entry: Layer, keys: Keys, words: tuple[str, ...]) -> Fact:
+    """A number of a config, by the key that is there; else what its class takes for it."""
+    key = next((word for word in words if keys.data.get(word) is not None), "")
+    source: FactSource = "config" if key else "class"
+    rests_on = f"config key {key}" if key else f"the class default of {words[0]}"
+    return replace(stated(name, value, entry), source=source, rests_on=rests_on)

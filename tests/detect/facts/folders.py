@@ -1,0 +1,226 @@
+"""Folders of models, whole ones and ones whose parts contradict each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors.numpy import load_file, save_file
+
+from tests.detect.checkpoints import folder_of, interleaved_from_half
+
+TRAINED = Path(__file__).parents[2] / "golden" / "pairing_half.safetensors"
+WIDTH, HEADS = 64, 2
+Arrays = dict[str, np.ndarray]
+
+
+def config_of(model_type: str = "llama", **more: Any) -> dict[str, Any]:
+    """A config of the model whose weights were trained in halves."""
+    return {
+        "model_type": model_type, "hidden_size": 128, "num_attention_heads": HEADS,
+        "num_key_value_heads": HEADS, "head_dim": WIDTH, "num_hidden_layers": 2,
+        "rope_theta": 10000.0, "max_position_embeddings": 2048, **more,
+    }  # fmt: skip
+
+
+def trained() -> Arrays:
+    """Queries and keys of two layers, trained in halves."""
+    return dict(load_file(TRAINED))
+
+
+def turned(weights: Mapping[str, np.ndarray]) -> Arrays:
+    """The same with the heads of queries and keys in neighbours."""
+    made = dict(weights)
+    for name in (name for name in weights if "q_proj" in name or "k_proj" in name):
+        heads = np.split(weights[name], HEADS)
+        made[name] = np.concatenate(
+            [np.stack(interleaved_from_half(list(h), 0, WIDTH)) for h in heads]
+        )
+    return made
+
+
+def ladder(base: float = 1e4, pairs: int = WIDTH // 2, dtype: Any = np.float32) -> np.ndarray:
+    """Frequencies as modules keep them."""
+    return (base ** -(np.arange(pairs) / pairs)).astype(dtype)
+
+
+def buffers(values: np.ndarray, layers: int = 2) -> Arrays:
+    """Frequencies in each layer."""
+    return {f"model.layers.{i}.self_attn.rotary_emb.inv_freq": values for i in range(layers)}
+
+
+def bert(rows: int = 512, name: str = "position_embeddings", **config: Any) -> tuple[Arrays, Any]:
+    """A model with a learned table, whose config has 512 positions."""
+    words = np.ones((7, 16), np.float32)
+    weights = {"embeddings.word_embeddings.weight": words, "encoder.dense.weight": words}
+    if rows:
+        weights[f"embeddings.{name}.weight"] = np.ones((rows, 16), np.float32)
+    sizes = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1}
+    return weights, {"model_type": "bert", "max_position_embeddings": 512, **sizes, **config}
+
+
+def t5(buckets: int = 32, heads: int = 4, **config: Any) -> tuple[Arrays, Any]:
+    """A model with learned biases, whose config has 32 buckets."""
+    name = "block.0.layer.0.SelfAttention.relative_attention_bias.weight"
+    own = {
+        f"{part}.{name}": np.ones((buckets, heads), np.float32) for part in ("encoder", "decoder")
+    }
+    weights = {"shared.weight": np.ones((7, 16), np.float32), **own}
+    sizes = {"d_model": 16, "num_heads": 4, "num_layers": 1, "relative_attention_num_buckets": 32}
+    return weights, {"model_type": "t5", **sizes, **config}
+
+
+def shards_of_two_conversions(folder: Path) -> None:
+    """Two files of one model, one of which was converted."""
+    folder_of(folder, trained(), config_of(), shards=2)
+    file = folder / "model-00002-of-00002.safetensors"
+    record = {"posenc.conversion": '{"pairing": "interleaved"}'}
+    save_file(load_file(file), file, metadata=record)
+
+
+def stamped(folder: Path, order: str) -> None:
+    """Weights in halves whose record says something else."""
+    folder_of(folder, trained(), config_of())
+    file = folder / "model.safetensors"
+    save_file(trained(), file, metadata={"posenc.conversion": f'{{"pairing": "{order}"}}'})
+
+
+def gpt2(rows: int = 64, **config: Any) -> tuple[Arrays, Any]:
+    """A model with a learned table under another name, whose config has 64 positions."""
+    weights = {"wte.weight": np.ones((7, 16), np.float32)}
+    if rows:
+        weights["wpe.weight"] = np.ones((rows, 16), np.float32)
+    sizes = {"n_embd": 16, "n_head": 2, "n_layer": 1, "n_positions": 64}
+    return weights, {"model_type": "gpt2", **sizes, **config}
+
+
+def opt(rows: int = 66, **config: Any) -> tuple[Arrays, Any]:
+    """A model whose table has two rows more than its config has positions."""
+    names = ("embed_tokens", "embed_positions")
+    counts = dict(zip(names, (7, rows), strict=True))
+    weights = {
+        f"model.decoder.{name}.weight": np.ones((count, 16), np.float32)
+        for name, count in counts.items()
+        if count
+    }
+    sizes = {"hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1}
+    return weights, {"model_type": "opt", "max_position_embeddings": 64, **sizes, **config}
+
+
+def swin(offsets: int = 169, heads: int = 3) -> tuple[Arrays, Any]:
+    """A model with a table of offsets in windows of 7 by 7."""
+    name = "swin.encoder.layers.0.blocks.0.attention.self.relative_position_bias_table"
+    return {name: np.ones((offsets, heads), np.float32)}, {"model_type": "swin"}
+
+
+def turning(values: np.ndarray, model_type: str = "llama", **more: Any) -> tuple[Arrays, Any]:
+    """A model of rotations that keeps its frequencies."""
+    return {**trained(), **buffers(values)}, config_of(model_type, **more)
+
+
+Case = tuple[str, tuple[str, ...], Callable[[Path], object]]
+RATE = "by config key rope_theta"
+LINEAR = {"rope_scaling": {"type": "linear", "factor": 4.0}}
+YARN = {"rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512}}
+
+
+def bfloat16(values: np.ndarray) -> np.ndarray:
+    """Numbers with the mantissa of bfloat16."""
+    bits = values.astype(np.float32).view(np.uint32)
+    return ((bits + 0x8000) & 0xFFFF0000).view(np.float32)
+
+
+def _of(weights: Mapping[str, np.ndarray], config: Any) -> Callable[[Path], object]:
+    return lambda folder: folder_of(folder, weights, config)
+
+
+def _wrong(name: str, *words: str, made: tuple[Arrays, Any]) -> Case:
+    return name, words, _of(*made)
+
+
+def some_turned(*parts: str) -> Arrays:
+    """Weights of which some are in neighbours and the others in halves."""
+    weights = trained()
+    return weights | {k: v for k, v in turned(weights).items() if any(p in k for p in parts)}
+
+
+# By what contradicts what: the fact, and words of the sentence.
+CONTRADICTORY: dict[str, Case] = {
+    **{
+        f"frequencies of {what}": _wrong("frequencies", "32 of them", *words, made=turning(*how))
+        for what, words, how in (
+            ("a base 100 times off", ("(1, 0.7499, 0.5623, …)", RATE, "inv_freq and 1 more"),
+             [ladder(1e6)]),
+            ("a base 5 % off", (RATE,), [ladder(1.05e4)]),
+            ("half of the base, rounded to bfloat16", (RATE,), [bfloat16(ladder(5e3))]),
+            ("half of the base, in float16", (RATE,), [ladder(5e3).astype(np.float16)]),
+            ("twice the speed", (RATE,), [2 * ladder()]),
+            ("the ladder reversed", (RATE,), [ladder()[::-1].copy()]),
+            ("one pair that is off", (RATE,), [ladder() * np.where(np.arange(32) == 7, 1.01, 1)]),
+            ("a scaling that is not stated", (RATE,), [ladder() / 4]),
+            ("twice as many pairs", ("64 of them",), [ladder(pairs=64)]),
+            ("half as many pairs", ("16 of them",), [ladder(pairs=16)]),
+        )
+    },
+    **{
+        f"frequencies of another base beside {rule}": _wrong(
+            "frequencies", "scaling", made=turning(ladder(1e6), **more))
+        for rule, more in (("linear", LINEAR), ("yarn", YARN))
+    },
+    **{
+        f"frequencies of another base in {kind}": _wrong(
+            "frequencies", RATE, made=turning(ladder(1e6), kind))
+        for kind in ("mistral", "qwen2", "qwen3", "olmo2")
+    },
+    **{
+        f"{rows} rows for 512": _wrong("rows", "max_position_embeddings", "(512, 16)",
+                                       f"({rows}, 16)", made=bert(rows))
+        for rows in (64, 511, 514, 1024)
+    },
+    "512 rows for 64": _wrong("rows", "(512, 16)", "(64, 16)",
+                              made=bert(512, max_position_embeddings=64)),
+    "rows of another width": _wrong("rows", "(512, 8)", "(512, 16)", made=bert(hidden_size=8)),
+    "rows without those before the first": _wrong("rows", "(66, 16)", "(64, 16)", made=opt(64)),
+    "twice the rows of wpe": _wrong("rows", "n_positions", "(128, 16)", made=gpt2(128)),
+    **{
+        f"{buckets} buckets for 32": _wrong("buckets", "relative_attention_num_buckets", "(32, 4)",
+                                            f"({buckets}, 4)", made=t5(buckets))
+        for buckets in (16, 64)
+    },
+    "biases of eight heads for four": _wrong("buckets", "(32, 4)", "(32, 8)", made=t5(heads=8)),
+    "windows of 12 by 12 for 7 by 7": _wrong("buckets", "(169, 3)", "(529, 3)", made=swin(529)),
+    **{
+        f"no table in {kind}": _wrong("rows", "but none by the list of", made=made)
+        for kind, made in (("bert", bert(0)), ("gpt2", gpt2(0)), ("opt", opt(0)))
+    },
+    **{
+        f"neighbours under a config of halves, {kind}": (
+            "pairing", ("says half, the weights say interleaved", "--stored"),
+            _of(turned(trained()), config_of(kind)))
+        for kind in ("llama", "mistral", "qwen2", "olmo2")
+    },
+    "halves under a config of neighbours": (
+        "pairing", ("says interleaved, the weights say half",),
+        _of(trained(), config_of("helium"))),
+    **{
+        f"{part} alone in neighbours": (
+            "pairing", ("look half", "look interleaved"), _of(some_turned(part), config_of()))
+        for part in ("layers.1.", "k_proj")
+    },
+    "a record that the weights contradict": (
+        "pairing", ("the record of a conversion", "says interleaved, the weights say half"),
+        lambda folder: stamped(folder, "interleaved")),
+    "shards of two conversions": (
+        "pairing", ("none by", "but interleaved by"), shards_of_two_conversions),
+    "a record of no pairing": (
+        "pairing", ("half or interleaved", "sideways"),
+        lambda folder: stamped(folder, "sideways")),
+}  # fmt: skip
+NINE = (
+    "frequencies of a base 100 times off", "frequencies of twice as many pairs",
+    "1024 rows for 512", "64 buckets for 32", "no table in bert",
+    "neighbours under a config of halves, llama", "a record that the weights contradict",
+    "shards of two conversions", "a record of no pairing",
+)  # fmt: skip

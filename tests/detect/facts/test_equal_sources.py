@@ -1,0 +1,195 @@
+"""Sources of one model: none contradicts itself, and no two of them differ."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+import posenc
+from tests.detect.checkpoints import folder_of
+from tests.detect.facts.folders import (
+    LINEAR,
+    YARN,
+    bert,
+    bfloat16,
+    config_of,
+    opt,
+    t5,
+    trained,
+    turned,
+)
+
+LLAMA3 = {
+    "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 512,
+}  # fmt: skip
+DYNAMIC = {"rope_scaling": {"type": "dynamic", "factor": 2.0}}
+CONFIGS: dict[str, dict[str, Any]] = {
+    "llama": config_of(),
+    "linear": config_of(**LINEAR),
+    "yarn": config_of(**YARN),
+    "llama3": config_of(rope_scaling=LLAMA3),
+    "dynamic": config_of(**DYNAMIC),
+    "part of a head": config_of("phi", partial_rotary_factor=0.5),
+    "neighbours": config_of("helium"),
+    "windows": config_of("qwen2", use_sliding_window=True, max_window_layers=1, sliding_window=64),
+    "two bases": config_of(
+        "gemma3_text", num_hidden_layers=6, sliding_window=64, rope_local_base_freq=1e4,
+        rope_theta=1e6),
+    "a table": bert()[1],
+    "a table with an offset": opt()[1],
+    "buckets": t5()[1],
+}  # fmt: skip
+
+
+def golden(folder: Path, config: dict[str, Any]) -> Any:
+    posenc.golden(config).save(path := folder / "golden.json")
+    return path
+
+
+def plan(folder: Path, config: dict[str, Any]) -> Any:
+    return posenc.to_json(posenc.from_hf(config))
+
+
+def older(folder: Path, config: dict[str, Any]) -> Any:
+    return posenc.to_hf(config, "hf4").config
+
+
+def newer(folder: Path, config: dict[str, Any]) -> Any:
+    return posenc.to_hf(config, "hf5").config
+
+
+def ladders(config: dict[str, Any]) -> dict[str, np.ndarray]:
+    """The frequencies of each type of layer, as modules keep them."""
+    turns = [e for e in posenc.from_hf(config) if e.kind == "rotary"]
+    names = [f"{e.layer}_inv_freq" if len(turns) > 1 else "inv_freq" for e in turns]
+    return {
+        f"model.rotary_emb.{name}": posenc.frequencies(entry.spec.at(1)).astype(np.float32)  # type: ignore[union-attr]
+        for name, entry in zip(names, turns, strict=True)
+    }
+
+
+def with_buffers(folder: Path, config: dict[str, Any]) -> Any:
+    kinds = {"bert": bert, "opt": opt, "t5": t5}
+    if (kind := config["model_type"]) in kinds:
+        return folder_of(folder, kinds[kind]()[0], config)
+    # Weights that were trained with all channels turning say so, of which `phi` turns half.
+    weights = {"helium": turned(trained()), "phi": {}}.get(kind, trained())
+    return folder_of(folder, {**weights, **ladders(config)}, config)
+
+
+FORMS: dict[str, Callable[[Path, dict[str, Any]], Any]] = {
+    "golden file": golden, "plan": plan, "dialect of version 4": older,
+    "dialect of version 5": newer, "folder": with_buffers,
+}  # fmt: skip
+ROWS = [*itertools.product(CONFIGS, FORMS)]
+
+
+def test_there_are_forty() -> None:
+    assert len(ROWS) >= 40
+
+
+@pytest.mark.parametrize(("name", "form"), ROWS)
+def test_two_sources_of_one_model(tmp_path: Path, name: str, form: str) -> None:
+    config = CONFIGS[name]
+    other = FORMS[form](tmp_path, config)
+    found = posenc.diff(config, other)
+    assert found.rows == ()
+    assert found.compared
+    if isinstance(other, Path) and other.is_dir():
+        known = posenc.facts(other)
+        assert known.contradictions == ()
+        assert known.headers
+
+
+@pytest.mark.parametrize("rounded", [bfloat16, lambda x: x.astype(np.float16)])
+@pytest.mark.parametrize("base", [1e4, 5e5, 1e6])
+def test_frequencies_that_were_rounded(tmp_path: Path, rounded: Any, base: float) -> None:
+    config = config_of(rope_theta=base)
+    values = {name: rounded(numbers) for name, numbers in ladders(config).items()}
+    folder = folder_of(tmp_path, {**trained(), **values}, config)
+    assert posenc.facts(folder).contradictions == ()
+
+
+def test_frequencies_from_before_a_scaling(tmp_path: Path) -> None:
+    """Files of older classes keep the ladder that the rule starts from."""
+    for number, rule in enumerate((LINEAR, YARN, {"rope_scaling": LLAMA3}, DYNAMIC)):
+        values = ladders(config_of())
+        folder = folder_of(tmp_path / str(number), {**trained(), **values}, config_of(**rule))
+        assert posenc.facts(folder).contradictions == ()
+
+
+def test_what_is_left_out_is_no_contradiction(tmp_path: Path) -> None:
+    """One file of several, an adapter, and tables under other names have no table to miss."""
+    weights, config = bert(0)
+    alone = tmp_path / "alone"
+    folder_of(alone, weights, config)
+    shard = alone / "model-00001-of-00002.safetensors"
+    (alone / "model.safetensors").rename(shard)
+    assert posenc.facts(shard).contradictions == ()
+    names = ("lora_A.weight", "my_pos_table.weight")
+    for name in names:
+        more = {f"encoder.{name}": np.ones((4, 16), np.float32)}
+        folder = folder_of(tmp_path / name, {**weights, **more}, config)
+        assert posenc.facts(folder).contradictions == ()
+
+
+def test_computed_rows_are_not_held_against_learned_ones(tmp_path: Path) -> None:
+    rows = {"encoder": 1500, "decoder": 448}
+    weights = {
+        f"model.{part}.embed_positions.weight": np.ones((count, 16), np.float32)
+        for part, count in rows.items()
+    }
+    folder = folder_of(tmp_path / "a", weights, {"model_type": "whisper", "d_model": 16})
+    known = posenc.facts(folder)
+    assert known.contradictions == ()
+    assert sorted(fact.value for fact in known.of("rows")) == [(448, 16), (1500, 16)]
+    shorter = folder_of(
+        tmp_path / "b", weights,
+        {"model_type": "whisper", "d_model": 16, "max_target_positions": 64},
+    )  # fmt: skip
+    assert [c.other.value for c in posenc.facts(shorter).contradictions] == [(448, 16)]
+
+
+def test_weights_that_cannot_be_read_leave_the_config(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, trained(), config_of())
+    (folder / "model.safetensors").write_bytes(b"broken")
+    known = posenc.facts(folder)
+    assert (known.checkpoint, known.contradictions) == (None, ())
+    assert known.reading == posenc.from_hf(config_of())
+    (folder / "pytorch_model.bin").write_bytes(b"broken")
+    folder_of(folder, trained(), config_of())
+    assert posenc.facts(folder).checkpoint is not None  # of both, what is safe
+    index = {"weight_map": {"a": "model-00001-of-00002.safetensors"}}
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert posenc.facts(folder).checkpoint is None
+    assert posenc.explain(folder)["attention"].spec == known.reading["attention"].spec
+
+
+@pytest.mark.parametrize("dtype", ["F8_E4M3", "F4", "I8"])
+def test_numbers_that_cannot_be_read_contradict_nothing(tmp_path: Path, dtype: str) -> None:
+    folder = folder_of(tmp_path, trained(), config_of())
+    size = 16 if dtype == "F4" else 32
+    entry = {"dtype": dtype, "shape": [32], "data_offsets": [0, size]}
+    head = json.dumps({"model.rotary_emb.inv_freq": entry}).encode()
+    content = len(head).to_bytes(8, "little") + head + bytes(size)
+    (folder / "model.safetensors").write_bytes(content)
+    names = [one.one.name for one in posenc.facts(folder).contradictions]
+    assert names == (["frequencies"] if dtype == "I8" else [])
+
+
+def test_a_list_of_files(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, trained(), config_of(), shards=2)
+    known = posenc.facts(sorted(folder.glob("*.safetensors")))
+    assert known.of("pairing")[-1].value == posenc.facts(folder).of("pairing")[-1].value == "half"
+    save_file(turned(trained()), tmp_path / "a.safetensors")
+    alone = posenc.facts(tmp_path / "a.safetensors")
+    assert [one.one.name for one in alone.contradictions] == ["pairing"]

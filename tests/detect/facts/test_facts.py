@@ -1,0 +1,154 @@
+"""What is known of a model: from where, what excludes what, and who stops at it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import posenc
+from posenc._core.errors import DataError
+from posenc.cli import app
+from posenc.detect.facts import ASKED, Fact
+from posenc.detect.facts.stamp import stamped
+from tests.detect.checkpoints import folder_of
+from tests.detect.facts.folders import (
+    CONTRADICTORY,
+    NINE,
+    buffers,
+    config_of,
+    ladder,
+    trained,
+    turned,
+)
+
+HALF = config_of()
+VERBS: dict[str, Callable[[Path], Any]] = {
+    "explain": posenc.explain,
+    "golden": posenc.golden,
+    "diff": lambda folder: posenc.diff(folder, HALF),
+    "extend_context": lambda folder: posenc.extend_context(folder, factor=2),
+}
+# What no answer of a tool depends on stops nothing there, and is told.
+PRINTS = {("extend_context", name) for name in ("pairing", "rows", "buckets")}
+
+
+def contradicted(case: str, folder: Path) -> tuple[str, posenc.Facts]:
+    """The sentence of a folder that contradicts itself in one fact alone."""
+    name, words, make = CONTRADICTORY[case]
+    make(folder)
+    known = posenc.facts(folder)
+    assert {one.one.name for one in known.contradictions} == {name}
+    sentence = known.contradictions[0].text
+    assert all(word in sentence for word in words), sentence
+    return sentence, known
+
+
+@pytest.mark.parametrize("case", sorted({*CONTRADICTORY} - {*NINE}))
+def test_what_excludes_what(tmp_path: Path, case: str) -> None:
+    sentence, known = contradicted(case, tmp_path / "m")
+    name = CONTRADICTORY[case][0]
+    with pytest.raises(DataError) as caught:
+        known.require("golden", *ASKED)
+    assert str(caught.value) == f"golden: {sentence}"
+    others = [one for one in ASKED if one != name]
+    assert sentence in known.require("golden", *others)
+    assert sentence in json.loads(known.to_json())["contradictions"]
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("case", NINE)
+def test_a_contradictory_folder_stops_every_tool_with_one_sentence(
+    tmp_path: Path, case: str
+) -> None:
+    sentence, _ = contradicted(case, folder := tmp_path / "m")
+    name = CONTRADICTORY[case][0]
+    for verb, ask in VERBS.items():
+        if verb == "extend_context" and name not in ("pairing", "frequencies"):
+            continue  # such a model has no rotation to extend
+        if (verb, name) in PRINTS:
+            assert sentence in ask(folder).notes
+            continue
+        with pytest.raises(DataError) as caught:
+            ask(folder)
+        assert str(caught.value).endswith(f": {sentence}")
+    shown = CliRunner().invoke(app, ["explain", str(folder)])
+    assert (shown.exit_code, sentence in shown.output) == (1, True)
+
+
+def test_what_the_caller_states_settles_it(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path / "a", turned(trained()), HALF)
+    stated = posenc.explain(folder, pairing="interleaved")
+    assert (stated.errors, stated["attention"].spec.channels.order) == ((), "interleaved")  # type: ignore[union-attr]
+    assert posenc.golden(folder, pairing="half").parts[0].spec.channels.order == "half"  # type: ignore[union-attr]
+    kept = folder_of(tmp_path / "b", {**trained(), **buffers(ladder(1e6))}, HALF)
+    assert posenc.facts(kept, pairing="half").contradictions
+    assert posenc.explain(kept, base=1e6).errors == ()
+    made = posenc.convert(kept, tmp_path / "c", pairing="interleaved")
+    assert posenc.facts(kept).contradictions[0].text in made.config
+    shown = CliRunner().invoke(app, ["golden", str(folder), "--pairing", "interleaved"])
+    assert shown.exit_code == 0
+
+
+def test_forty_folders_that_contradict_themselves() -> None:
+    assert len(CONTRADICTORY) >= 40
+    assert {*NINE} <= {*CONTRADICTORY}
+
+
+@pytest.mark.costly
+def test_a_converted_folder_is_read_as_converted_by_every_verb(tmp_path: Path) -> None:
+    source = folder_of(tmp_path / "a", trained(), HALF)
+    posenc.convert(source, new := tmp_path / "b", pairing="interleaved")
+    pairing = posenc.explain(new)["attention"].spec.channels.order
+    assert pairing == posenc.detect_pairing(new).pairing == "interleaved"
+    assert posenc.golden(new).parts[0].spec.channels.order == "interleaved"
+    assert [d.field for d in posenc.diff(source, new).differences] == ["pairing.order"]
+    assert not posenc.diff(source, HALF).differences
+    assert posenc.extend_context(new, factor=2).layers[0].option("none").spec.channels.order == (
+        "interleaved"
+    )
+    fact = posenc.facts(new).of("pairing", "attention")[0]
+    assert (fact.value, fact.source) == ("interleaved", "stamp")
+    told = json.loads(posenc.facts(new).to_json())
+    assert [f["source"] for f in told["facts"] if f["name"] == "pairing"] == [
+        "stamp", "row", "weights",
+    ]  # fmt: skip
+    stated = posenc.facts(new, pairing="half")
+    assert stated.reading["attention"].spec.channels.order == "half"
+    assert stated.contradictions == ()
+
+
+NAMES = {"all": "*", "text": "model.language_model.*", "inner": "*.indexer.*", "other": "x.*"}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "records", "pairings"),
+    [
+        ("mistral3", {"all": "interleaved"}, ["interleaved", "interleaved"]),
+        ("mistral3", {"text": "interleaved"}, ["interleaved", "half"]),
+        ("mistral3", {"all": "interleaved", "text": "half"}, ["half", "interleaved"]),
+        ("mistral3", {"other": "interleaved"}, ["half", "half"]),
+        ("glm_moe_dsa", {"all": "half"}, ["half", "interleaved"]),
+        ("deepseek_v32", {"inner": "interleaved"}, ["interleaved", "interleaved"]),
+        ("deepseek_v32", {"all": "half", "inner": "interleaved"}, ["half", "interleaved"]),
+        ("deepseek_v3", {"other": "half"}, ["half"]),
+    ],
+)
+def test_whose_pairing_a_record_states(
+    model_type: str, records: dict[str, Any], pairings: list[str]
+) -> None:
+    facts = [
+        Fact("pairing", order, source="stamp", rests_on="a record", layer=NAMES[name])
+        for name, order in records.items()
+    ]
+    before = posenc.from_hf({"model_type": model_type})
+    plan = stamped(before, tuple(facts))
+    orders = [e.spec.channels.order for e in plan if e.kind == "rotary"]  # type: ignore[union-attr]
+    assert orders == pairings
+    told = [text for text in plan.warnings if "x.* pairs" in text]
+    assert bool(told) == ("other" in records and len(pairings) > 1)
+    assert stamped(before, ()) == before
