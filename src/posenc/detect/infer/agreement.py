@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from posenc.detect.fit.rotations.pairs import FLOAT32
+from posenc.detect.fit.rotations.rotation import MeasuredTurns
+from posenc.detect.fit.rotations.rotation_specs import RotationFit
 from posenc.detect.infer.implementation import RefusedError, RotationProbe
-from posenc.detect.infer.pairs import FLOAT32
 from posenc.detect.infer.result import Reach
-from posenc.detect.infer.rotation import MeasuredTurns
-from posenc.detect.infer.rotation_specs import RotationFit
 from posenc.functional import rotate
 
 REACHES = (2**20, 2**17, 2**14, 2**12, 2**11, 2**10)

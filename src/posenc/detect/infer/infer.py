@@ -10,6 +10,15 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.guard import foreign
+from posenc.detect.fit.rotations.pairs import (
+    FLOAT32,
+    NotARotationError,
+    Turns,
+    from_matrices,
+    from_recording,
+)
+from posenc.detect.fit.rotations.rotation import measured, rotations_of
+from posenc.detect.fit.rotations.rotation_specs import RotationFit
 from posenc.detect.infer.agreement import (
     REACHES,
     Agreement,
@@ -26,17 +35,8 @@ from posenc.detect.infer.implementation import (
     as_numpy,
     needed_arguments,
 )
-from posenc.detect.infer.pairs import (
-    FLOAT32,
-    NotARotationError,
-    Turns,
-    from_matrices,
-    from_recording,
-)
 from posenc.detect.infer.positions import of_bias, of_table
 from posenc.detect.infer.result import Inferred
-from posenc.detect.infer.rotation import measured, rotations_of
-from posenc.detect.infer.rotation_specs import RotationFit
 from posenc.encodings.rotary.xpos import XPos
 
 Kind = Literal["rotary", "table", "bias"]

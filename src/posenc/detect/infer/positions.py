@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from posenc.detect.identify import buckets_of, identify
+from posenc.detect.fit.buckets import buckets_of
+from posenc.detect.fit.rotations.pairs import FLOAT32, FLOAT64
+from posenc.detect.identify import identify
 from posenc.detect.infer.agreement import DENSE, REACHES, Agreement, Tally, far_positions
 from posenc.detect.infer.implementation import PositionProbe, RefusedError
-from posenc.detect.infer.pairs import FLOAT32, FLOAT64
 from posenc.detect.infer.result import Inferred
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.decay import Decay

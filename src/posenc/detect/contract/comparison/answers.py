@@ -13,14 +13,15 @@ from posenc import functional
 from posenc import positions as positions_
 from posenc._core.errors import PosencError
 from posenc.detect.contract.checks import factors_of, row_bounds, sequences
-from posenc.detect.contract.comparison import turns
-from posenc.detect.contract.comparison.calls import AGAIN, DENSE, FIRST, called, scattered
+from posenc.detect.contract.comparison.calls import AGAIN, FIRST, called, scattered
 from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.comparison.fields import changed, effect, value_of, variants, words
 from posenc.detect.contract.comparison.why import HALVES, rounded_to, why
 from posenc.detect.contract.contract import Check, Part
 from posenc.detect.contract.sides.side import CannotSay, Implementation
-from posenc.detect.contract.tolerances import ROUNDING
+from posenc.detect.fit import turns
+from posenc.detect.fit.tolerances import ROUNDING
+from posenc.detect.fit.turns import DENSE
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.xpos import XPos
 

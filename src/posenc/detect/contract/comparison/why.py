@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from posenc import functional
-from posenc.detect.contract.comparison import turns
-from posenc.detect.contract.comparison.calls import FIRST, NEAR
+from posenc.detect.contract.comparison.calls import FIRST
 from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.comparison.fields import value_of, variants, words
-from posenc.detect.contract.tolerances import ROUNDING
+from posenc.detect.fit import turns
+from posenc.detect.fit.tolerances import ROUNDING
+from posenc.detect.fit.turns import NEAR
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling import Llama3, YaRN

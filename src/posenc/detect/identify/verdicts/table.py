@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from posenc._core.io.checkpoints import MOST_ENTRIES, Array
-from posenc.detect.identify.description_length import MARGIN
-from posenc.detect.identify.fits.bands import fit_bands
-from posenc.detect.identify.fits.layout import circle_tolerance, layouts
-from posenc.detect.identify.fits.table import TableFit, fit_table, residual_of
+from posenc.detect.fit.description_length import MARGIN
+from posenc.detect.fit.tables.bands import fit_bands
+from posenc.detect.fit.tables.layout import circle_tolerance, layouts
+from posenc.detect.fit.tables.table import TableFit, fit_table, residual_of
 from posenc.detect.identify.result import Finding, finding_of
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.functional import table as build

@@ -10,8 +10,8 @@ import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc._core.io.checkpoints import Array
-from posenc.detect.identify.description_length import MARGIN, stated
-from posenc.detect.identify.fits.frequencies import (
+from posenc.detect.fit.description_length import MARGIN, stated
+from posenc.detect.fit.frequencies import (
     FrequencyFit,
     fit_frequencies,
     nearest_ladder,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc.detect.infer.pairs import FLOAT32, NotARotationError, Turns
+from posenc.detect.fit.rotations.pairs import FLOAT32, NotARotationError, Turns
 
 TURN = 2 * math.pi
 LAPS = 8  # whole turns to the first of some real coordinates

@@ -10,10 +10,11 @@ import numpy as np
 from posenc._core.errors import PosencError
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
-from posenc.detect.identify import fit_frequencies, roundest
-from posenc.detect.infer.angular_speed import Lines
-from posenc.detect.infer.channel_pairs import PairChannels, placed
-from posenc.detect.infer.pairs import FLOAT32, NotARotationError, Turns
+from posenc.detect.fit.description_length import roundest
+from posenc.detect.fit.frequencies import fit_frequencies
+from posenc.detect.fit.rotations.angular_speed import Lines
+from posenc.detect.fit.rotations.channel_pairs import PairChannels, placed
+from posenc.detect.fit.rotations.pairs import FLOAT32, NotARotationError, Turns
 from posenc.encodings.rotary.mixed import MixedRoPE
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.rotary.xpos import XPos

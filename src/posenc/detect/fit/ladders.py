@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from posenc._core.numeric.ladder import Ladder
-from posenc.detect.identify.description_length import (
+from posenc.detect.fit.description_length import (
     bits_of,
     real_bits,
     roundest,

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc.detect.infer.angular_speed import Lines
-from posenc.detect.infer.pairs import NotARotationError, Turns
+from posenc.detect.fit.rotations.angular_speed import Lines
+from posenc.detect.fit.rotations.pairs import NotARotationError, Turns
 from posenc.encodings.rotary.pairing import Order, Pairing
 
 

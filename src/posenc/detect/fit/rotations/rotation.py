@@ -11,11 +11,12 @@ import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc._core.numeric.arrangement import Arrangement
-from posenc.detect.identify import FrequencyFit, bits_of, fit_frequencies, tolerance_of
-from posenc.detect.infer.angular_speed import lines_of, wrapped
-from posenc.detect.infer.channel_pairs import channels_of, placed
-from posenc.detect.infer.pairs import FLOAT32, NotARotationError, Turns
-from posenc.detect.infer.rotation_specs import (
+from posenc.detect.fit.description_length import bits_of
+from posenc.detect.fit.frequencies import FrequencyFit, fit_frequencies, tolerance_of
+from posenc.detect.fit.rotations.angular_speed import lines_of, wrapped
+from posenc.detect.fit.rotations.channel_pairs import channels_of, placed
+from posenc.detect.fit.rotations.pairs import FLOAT32, NotARotationError, Turns
+from posenc.detect.fit.rotations.rotation_specs import (
     RotationFit,
     arrangements,
     decaying,

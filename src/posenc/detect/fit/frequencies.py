@@ -21,8 +21,8 @@ from posenc._core.errors import PosencError
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
-from posenc.detect.identify.fits.ladders import MOST_PAIRS, RULE, Guess, other_spacings, plain
-from posenc.detect.identify.fits.ramps import pieces, searched
+from posenc.detect.fit.ladders import MOST_PAIRS, RULE, Guess, other_spacings, plain
+from posenc.detect.fit.ramps import pieces, searched
 from posenc.scaling.base import Scaling
 from posenc.scaling.proportional import Proportional
 
