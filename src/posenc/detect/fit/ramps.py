@@ -124,14 +124,17 @@ def _ramps(f: np.ndarray, tol: np.ndarray, base: Base, slow: int) -> Iterator[Gu
         share = 1 - 1 / factor
         ramp = _Ramp((1 - f / plain) / share, 2 * tol * f / plain / share, plain, base.value, count)
         bits = base.bits + cost + RULE
-        yield from _by_index(ramp, factor, bits)
-        yield from _by_turns(ramp, factor, bits)
+        # A rule takes less to state than a list of the pairs that it slows, if they are many.
+        most = (6 + math.log2(count) - np.log2(2 * tol[ramp.t > ramp.error])).sum()
+        most = most if count >= LEAST_SEARCHED else math.inf
+        guesses = (*_by_index(ramp, factor, bits), *_by_turns(ramp, factor, bits))
+        yield from (guess for guess in guesses if guess.bits - base.bits < most)
 
 
 def _by_index(ramp: _Ramp, factor: float, bits: float) -> Iterator[Guess]:
     """YaRN as its code has it: linear in the index between two bounds."""
     inside, last = ramp.inside, 2 * ramp.pairs - 1
-    kept = np.flatnonzero(ramp.t <= ramp.error)
+    kept = np.flatnonzero((ramp.t <= ramp.error) & (ramp.error < 1))
     if not len(kept):
         return
     for low, high in _whole_bounds(ramp, inside, int(kept[-1]), last):

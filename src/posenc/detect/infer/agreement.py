@@ -192,8 +192,9 @@ def made_by(fit: RotationFit, x: np.ndarray, positions: np.ndarray) -> np.ndarra
     inner = inputs if fit.channels is None else inputs[..., list(fit.channels)]
     # Learned values are those of one head, whatever the axes of x.
     flat = inner.reshape(-1, 1, *inner.shape[-2:]) if fit.params else inner
+    spec = fit.exact if fit.departed else fit.spec
     turned = rotate(
-        fit.spec, flat, positions=positions, role=fit.role, params=fit.params or None
+        spec, flat, positions=positions, role=fit.role, params=fit.params or None
     ).reshape(inner.shape)
     if fit.channels is None:
         return np.asarray(turned)

@@ -193,6 +193,7 @@ def _of_rotation(
         reach=replace(result.reach, calls=probe.calls),
         probes=probe.calls,
         channels=fit.channels,
+        departures=fit.departed,
         notes=_style(probe, (*fit.notes, *result.notes, *notes)),
     )
 
@@ -272,5 +273,6 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
         tolerance=result.tolerance,
         reach=result.reach,
         channels=fit.channels,
+        departures=fit.departed,
         notes=fit.notes,
     )
