@@ -11,7 +11,6 @@ import numpy as np
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.guard import foreign
 from posenc.detect.fit.rotations.pairs import (
-    FLOAT32,
     NotARotationError,
     Turns,
     from_matrices,
@@ -262,7 +261,7 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
     tally = Tally()
     turned = made_by(fit, flat_x, indices)
     steps = coordinates / unit
-    allowed = measured(turns, axes).allowed(flat_x, turned, steps, FLOAT32)
+    allowed = measured(turns, axes).allowed(flat_x, turned, steps, turns.rounding)
     tally.add(np.abs(turned - flat_y), allowed, np.abs(steps).max(axis=1))
     tally.largest = float(np.abs(flat_x).max())
     result = tally.result(0)

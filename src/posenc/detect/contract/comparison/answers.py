@@ -391,8 +391,8 @@ def _biases(
         if np.all(ours_ != 0) and alike(past_mine * (theirs_ / ours_)[:, None], past_theirs, room):
             slopes = [", ".join(f"{s:.4g}" for s in each[:3]) + ", …" for each in (ours_, theirs_)]
             departed = departures(theirs_, ours_, dtype="float32", doubt=1e-5)
-            named = departed.sentences(sentences.slope) if departed else ()
-            row = ("slopes", slopes[0], *named, slopes[1])[:3]
+            named = departed.sentences(sentences.slope) if departed else slopes[1:]
+            row = ("slopes", slopes[0], named[0])
     off = np.abs(past_mine - past_theirs)
     size = float(np.where(np.isnan(off), np.inf, off).max(initial=0.0))
     return [Difference(*row, size, None, "biases")], ""

@@ -28,16 +28,19 @@ def lines_of(turns: Turns, axes: tuple[str, ...]) -> Lines:
     p, angle, error = p[order], angle[order], error[order]
     count = angle.shape[1]
     at_zero = not p[0].any()
-    origin = angle[0] if at_zero else np.zeros(count)
+    origin = np.where(np.abs(angle[0]) > 4 * error[0], angle[0], 0.0)
     frequency = np.zeros((len(axes), count))
     # What is a frequency, and what an error of an angle over its lever.
     errors = np.full(count, math.inf)
     for a in range(len(axes)):
         along = [k for k in range(len(p)) if not np.delete(p[k], a).any() and p[k, a] > 0]
         if not along or not at_zero:
-            return _from_differences(p, angle, error, axes)
+            return _from_differences(turns, p, angle, error)
         turned = wrapped(angle[along] - origin)
         frequency[a], spread = _followed(p[along, a], turned, error[along], turns.eps)
+        if turns.rounding > FLOAT32:
+            line = _averaged(p[along, a], turned, frequency[a], turns.rounding)
+            frequency[a], spread = line
         errors = np.minimum(errors, spread)
     predicted = p @ frequency + origin
     off = np.abs(wrapped(angle - predicted))
@@ -73,6 +76,16 @@ def _followed(
     return slope, spread
 
 
+def _averaged(
+    p: np.ndarray, angle: np.ndarray, slope: np.ndarray, rounding: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Slopes of angles of few digits, from all positions; what is off alike in all stays."""
+    left, mass = wrapped(angle - p[:, None] * slope), float(p @ p)
+    shift = p @ left / mass
+    off = np.sqrt(((left - p[:, None] * shift) ** 2).mean(axis=0) / mass)
+    return slope + shift, np.maximum(off, rounding / 4 / np.abs(p).max())
+
+
 def _untangled(p: np.ndarray, angle: np.ndarray) -> np.ndarray:
     """The slopes of the fewest turns that explain angles at real coordinates best."""
     best = angle[0] / p[0]
@@ -85,11 +98,9 @@ def _untangled(p: np.ndarray, angle: np.ndarray) -> np.ndarray:
     return best
 
 
-def _from_differences(
-    p: np.ndarray, angle: np.ndarray, error: np.ndarray, axes: tuple[str, ...]
-) -> Lines:
+def _from_differences(turns: Turns, p: np.ndarray, angle: np.ndarray, error: np.ndarray) -> Lines:
     """The same where position 0 or 1 is missing: from pairs of positions one step apart."""
-    if len(axes) > 1:
+    if p.shape[1] > 1:
         raise NotARotationError("positions along each axis by itself, from 0 on, are needed")
     line = p[:, 0]
     steps = {float(q): k for k, q in enumerate(line)}
@@ -108,6 +119,10 @@ def _from_differences(
         use = (spread * abs(lag) < 1.0) & (better < spread)
         slope = np.where(use, slope + left / lag, slope)
         spread = np.where(use, np.maximum(better, FLOAT32 * np.abs(slope)), spread)
+    if turns.rounding > FLOAT32:
+        middle = line - line.mean()
+        turned = angle - wrapped(angle - line[:, None] * slope).mean(axis=0)
+        slope, spread = _averaged(middle, turned - line.mean() * slope, slope, turns.rounding)
     origin = wrapped(angle[first] - slope * line[first])
     doubt = spread * abs(line[first]) + error[first]
     off = np.abs(wrapped(angle - line[:, None] * slope - origin))

@@ -13,7 +13,7 @@ from posenc._core.errors import PosencError
 from posenc._core.numeric.arrangement import Arrangement
 from posenc.detect.fit.departures import departures, tolerance_of
 from posenc.detect.fit.description_length import bits_of
-from posenc.detect.fit.frequencies import explained
+from posenc.detect.fit.frequencies import FrequencyFit, explained
 from posenc.detect.fit.precision import seen
 from posenc.detect.fit.rotations.angular_speed import lines_of, wrapped
 from posenc.detect.fit.rotations.channel_pairs import channels_of, placed
@@ -37,6 +37,7 @@ from posenc.scaling.base import Scaling
 LARGEST_START = 2**16
 MOST_OPTIONS = 6
 OURS = 2.0**-61  # radians per position by which the phases of this library may be wrong
+MEASURED = 1e-9  # radians per position: errors of what has few digits
 LEAST_MARGIN = 8.0  # bits; many calls tell of what follows from them
 NAMED = 14.0  # bits to write a base that nobody chose
 
@@ -120,16 +121,17 @@ def rotations_of(
     kept = index >= 0
     sizes = turns.size[:, index[kept]]
     factor = float(np.median(sizes))
-    if sizes.size and np.abs(sizes / factor - 1).max() > 2e-4:
+    if (np.abs(sizes / factor - 1) > 2e-4 + 8 * turns.error[:, index[kept]]).any():
         return [decaying(turns, frequency[0], sizes, places, notes)]
-    factor = 1.0 if abs(factor - 1) < 2e-6 else factor
+    close = max(1e-5, turns.rounding)
+    factor = 1.0 if abs(factor - 1) < close / 5 else factor
     real = unit != 1 or bool((turns.positions != np.rint(turns.positions)).any())
     options = _ropes(
         frequency / unit,
         np.where(frequency.sum(axis=0) != 0, error / unit, 0.0),
         pairing,
         axes,
-        factor=factor,
+        factor=(factor, close),
         start=start,
         base=base,
         real=real,
@@ -165,7 +167,7 @@ def _ropes(
     pairing: Pairing,
     axes: tuple[str, ...],
     *,
-    factor: float,
+    factor: tuple[float, float],
     start: int,
     base: float | None,
     real: bool,
@@ -185,12 +187,11 @@ def _ropes(
     every = np.arange(count)
     options = arrangements(frequency, axes, start) if plain is None else [(plain, every, every)]
     for arrangement, rungs, chosen in options:
-        ladder_f = np.zeros(int(rungs.max()) + 1)
-        ladder_e = np.zeros_like(ladder_f)
-        ladder_f[rungs], ladder_e[rungs] = total[chosen], doubt[chosen]
-        fits = explained(ladder_f, dtype=dtype, doubt=4 * ladder_e, margin=LEAST_MARGIN)
+        ladder, ladder_e = np.zeros((2, int(rungs.max()) + 1))
+        ladder[rungs], ladder_e[rungs] = total[chosen], error[chosen]
+        fits = _fits(ladder, ladder_e, dtype)
         # Of rules that give the same frequencies, the one that comes with this size.
-        for fit in sorted(fits, key=lambda fit: not _asks(fit.scaling, factor)):
+        for fit in sorted(fits, key=lambda fit: not _asks(fit.scaling, *factor)):
             try:
                 spec = RoPE(
                     2 * count,
@@ -198,7 +199,7 @@ def _ropes(
                     ladder=fit.ladder,
                     scaling=fit.scaling,
                     arrangement=arrangement,
-                    magnitude=_magnitude(fit.scaling, factor),
+                    magnitude=_magnitude(fit.scaling, *factor),
                     **common,
                 )
             except PosencError:
@@ -209,7 +210,7 @@ def _ropes(
                 notes = fit.remarks[:1] if bits_of(fit.base) >= NAMED else ()
                 exact = list_of(frequency, axes, start, {**common, "magnitude": spec.magnitude})
                 yield RotationFit(spec, notes=notes, departed=departed.sentences(), exact=exact)
-    common["magnitude"] = _magnitude((), factor)
+    common["magnitude"] = _magnitude((), *factor)
     if plain is None:
         note = "no rule that is known here gives its frequencies: they are listed"
         yield RotationFit(list_of(frequency, axes, start, common), notes=(note,))
@@ -217,15 +218,30 @@ def _ropes(
         yield multiples(total, doubt, base, {**common, "arrangement": plain})
 
 
-def _asks(scaling: tuple[Scaling, ...], factor: float) -> bool:
+def _fits(frequency: np.ndarray, error: np.ndarray, dtype: str) -> tuple[FrequencyFit, ...]:
+    """What explains frequencies; those below their error may be any below it, or are still."""
+    size = np.abs(frequency)
+    slow = size <= 4 * error
+    readings = [np.where(slow, 0.0, size)]
+    if (slow & (error > MEASURED)).any():
+        readings.insert(0, np.maximum(size, error))
+    for reading in readings:
+        doubt = 4 * error / np.where(reading > 0, reading, 1.0)
+        fits = explained(reading, dtype=dtype, doubt=doubt, margin=LEAST_MARGIN)
+        if fits:
+            return fits
+    return ()
+
+
+def _asks(scaling: tuple[Scaling, ...], factor: float, close: float) -> bool:
     """Whether rules come with this size."""
     asked = math.prod((rule.attention_factor() for rule in scaling), start=1.0)
-    return math.isclose(asked, factor, rel_tol=1e-5)
+    return math.isclose(asked, factor, rel_tol=close)
 
 
-def _magnitude(scaling: tuple[Scaling, ...], factor: float) -> RotaryMagnitude:
-    if _asks(scaling, factor):
+def _magnitude(scaling: tuple[Scaling, ...], factor: float, close: float) -> RotaryMagnitude:
+    if _asks(scaling, factor, close):
         return RotaryMagnitude()
     if factor == 1:
         return RotaryMagnitude(at="none")
-    return RotaryMagnitude(attention_factor=tidy(factor, 4 * FLOAT32))
+    return RotaryMagnitude(attention_factor=tidy(factor, close / 40))
