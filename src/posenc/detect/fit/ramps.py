@@ -329,7 +329,12 @@ def searched(f: np.ndarray, tol: np.ndarray) -> Iterator[Guess]:
             continue
         for decimals in (2, 3, 4):
             values = np.round(divisors, decimals)
-            if (values <= 0).any() or (np.abs(values / divisors - 1) > tol).any():
+            # Where most pairs are left alone, a few are off.
+            if (
+                (values <= 0).any()
+                or (values == 1).mean() > 0.5
+                or (np.abs(values / divisors - 1) > tol).any()
+            ):
                 continue
             each = math.log2(max(float(values.max()), 2.0) * 10**decimals)
             if each * count > -np.log2(2 * np.minimum(tol, 0.5)).sum():

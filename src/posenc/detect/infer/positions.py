@@ -140,8 +140,8 @@ def of_bias(function: Callable[..., Any], framework: str | None) -> Inferred:
     [finding] = identify({"relative_position_bias": written}).findings or (None,)
     spec: Any = None if finding is None else finding.spec
     params: dict[str, np.ndarray] = {}
-    close = finding is not None and finding.verdict == "close"
-    notes: tuple[str, ...] = finding.remarks if close else ()
+    near = finding is not None and finding.verdict == "close"
+    notes: tuple[str, ...] = finding.remarks if near and finding is not None else ()
     parted = _by_distance(ask, values)
     if not isinstance(spec, ALiBi | Decay) and parted is not None:
         shared = (parted[0][:, 1:] == parted[0][:, :-1]).all(axis=0).sum()

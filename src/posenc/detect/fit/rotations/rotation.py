@@ -208,7 +208,9 @@ def _ropes(
             departed = departures(total, frequencies_of(spec), dtype=dtype, doubt=room)
             if departed is not None:
                 notes = fit.remarks[:1] if bits_of(fit.base) >= NAMED else ()
-                exact = list_of(frequency, axes, start, {**common, "magnitude": spec.magnitude})
+                exact = list_of(
+                    frequency, axes, start, {**common, "magnitude": _magnitude((), *factor)}
+                )
                 yield RotationFit(spec, notes=notes, departed=departed.sentences(), exact=exact)
     common["magnitude"] = _magnitude((), *factor)
     if plain is None:
