@@ -23,67 +23,60 @@ class Lines(NamedTuple):
 
 def lines_of(turns: Turns, axes: tuple[str, ...]) -> Lines:
     """Frequencies from angles at positions that grow step by step along each axis."""
-    p, angle, error = turns.positions.astype(np.float64), turns.angle, turns.error
-    order = np.argsort(np.abs(p).sum(axis=1), kind="stable")
-    p, angle, error = p[order], angle[order], error[order]
-    count = angle.shape[1]
-    at_zero = not p[0].any()
-    origin = np.where(np.abs(angle[0]) > 4 * error[0], angle[0], 0.0)
-    frequency = np.zeros((len(axes), count))
-    # What is a frequency, and what an error of an angle over its lever.
-    errors = np.full(count, math.inf)
+    order = np.argsort(np.abs(turns.positions).sum(axis=1), kind="stable")
+    p, angle = turns.positions[order].astype(np.float64), turns.angle[order]
+    error = turns.error[order]
+    lines = []
     for a in range(len(axes)):
-        along = [k for k in range(len(p)) if not np.delete(p[k], a).any() and p[k, a] > 0]
-        if not along or not at_zero:
-            return _from_differences(turns, p, angle, error)
-        turned = wrapped(angle[along] - origin)
-        frequency[a], spread = _followed(p[along, a], turned, error[along], turns.eps)
-        if turns.rounding > FLOAT32:
-            line = _averaged(p[along, a], turned, frequency[a], turns.rounding)
-            frequency[a], spread = line
-        errors = np.minimum(errors, spread)
-    predicted = p @ frequency + origin
-    off = np.abs(wrapped(angle - predicted))
-    allowed = _allowed(p, frequency, error)
+        along = ~np.delete(p, a, axis=1).any(axis=1)
+        if len(axes) > 1 and (p[0].any() or along.sum() < 2):
+            raise NotARotationError("positions along each axis by itself, from 0 on, are needed")
+        lines.append(_line(p[along, a], angle[along], error[along], turns))
+    frequency, errors, origins = (np.array(part) for part in zip(*lines, strict=True))
+    spread, origin = errors.min(axis=0), origins[0]
+    off = np.abs(wrapped(angle - p @ frequency - origin))
+    # What float32 code may lose: of the angle that it forms, and of its cosine and sine.
+    allowed = 1e-5 + 8 * error + 6 * FLOAT32 * (np.abs(p) @ np.abs(frequency))
+    allowed += 8 * spread * np.abs(p - p[0]).max(axis=1, keepdims=True)
     if (off > allowed).any():
         _refuse(turns, p, off, allowed)
-    small = np.abs(frequency) <= 1e-12
-    return Lines(np.where(small, 0.0, frequency), errors, origin)
+    return Lines(np.where(np.abs(frequency) <= 1e-12, 0.0, frequency), spread, origin)
 
 
-def _allowed(p: np.ndarray, frequency: np.ndarray, error: np.ndarray) -> np.ndarray:
-    """What float32 code may lose: of the angle that it forms, and of its cosine and sine."""
-    return 1e-5 + 4 * error + 6 * FLOAT32 * (np.abs(p) @ np.abs(frequency))
+def _line(
+    p: np.ndarray, angle: np.ndarray, error: np.ndarray, turns: Turns
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Slopes of angles that are known up to turns, their errors, and the angles at 0.
 
-
-def _followed(
-    p: np.ndarray, angle: np.ndarray, error: np.ndarray, eps: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Slopes of angles that are known up to turns, from near positions to far ones."""
-    slope = angle[0] / p[0]
-    if p[0] != 1:  # whole turns between steps cannot be told by integers: the others must
-        slope = _untangled(p, angle)
-    spread = np.maximum(error[0] / p[0], eps * np.abs(slope))
-    for k in range(1, len(p)):
-        reach = spread * p[k]
-        left = wrapped(angle[k] - slope * p[k])
+    Positions one step apart count the turns; from near positions to far ones these are followed.
+    """
+    steps = {float(q): k for k, q in enumerate(p)}
+    near = [(k, steps[q + 1]) for q, k in steps.items() if q + 1 in steps]
+    lag, turned = p[1:] - p[0], wrapped(angle[1:] - angle[0])
+    if near:
+        apart = np.exp(1j * np.array([angle[j] - angle[k] for k, j in near]))
+        slope, spread = np.angle(apart.mean(axis=0)), error.max(axis=0) / math.sqrt(len(near))
+    elif p[0] == 0 and len(p) > 1:
+        slope, spread = _untangled(lag, turned), error[1] / lag[0]
+    else:
+        raise NotARotationError("two positions one step apart are needed, to count turns")
+    for k in np.argsort(np.abs(lag), kind="stable"):
+        size = abs(lag[k])
+        better = np.maximum((error[k + 1] + error[0]) / size, turns.eps * np.abs(slope))
         # Beyond half a turn of doubt nothing more is learned.
-        sure = reach < 1.0
-        better = np.maximum(error[k] / p[k], eps * np.abs(slope))
-        use = sure & (better <= spread)
-        slope = np.where(use, slope + left / p[k], slope)
+        use = (spread * size < 1.0) & (better <= spread)
+        slope = np.where(use, slope + wrapped(turned[k] - slope * lag[k]) / lag[k], slope)
         spread = np.where(use, better, spread)
-    return slope, spread
-
-
-def _averaged(
-    p: np.ndarray, angle: np.ndarray, slope: np.ndarray, rounding: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Slopes of angles of few digits, from all positions; what is off alike in all stays."""
-    left, mass = wrapped(angle - p[:, None] * slope), float(p @ p)
-    shift = p @ left / mass
-    off = np.sqrt(((left - p[:, None] * shift) ** 2).mean(axis=0) / mass)
-    return slope + shift, np.maximum(off, rounding / 4 / np.abs(p).max())
+    if turns.rounding > FLOAT32:  # of few digits: from all positions; what is off alike stays
+        left, middle = wrapped(turned - lag[:, None] * slope), lag - lag.mean()
+        shift = middle @ left / (middle @ middle)
+        rest = left - left.mean(axis=0) - middle[:, None] * shift
+        slope = slope + shift
+        spread = np.sqrt((rest**2).mean(axis=0) / (middle @ middle))
+        spread = np.maximum(spread, turns.rounding / 4 / np.abs(lag).max())
+    origin = wrapped(angle[0] - slope * p[0])
+    doubt = 4 * (spread * abs(p[0]) + error[0]) + (1e-5 if p[0] else 0.0)
+    return slope, spread, np.where(np.abs(origin) <= doubt, 0.0, origin)
 
 
 def _untangled(p: np.ndarray, angle: np.ndarray) -> np.ndarray:
@@ -96,43 +89,6 @@ def _untangled(p: np.ndarray, angle: np.ndarray) -> np.ndarray:
         better = off < 0.5 * left - 1e-6
         best, left = np.where(better, slope, best), np.where(better, off, left)
     return best
-
-
-def _from_differences(turns: Turns, p: np.ndarray, angle: np.ndarray, error: np.ndarray) -> Lines:
-    """The same where position 0 or 1 is missing: from pairs of positions one step apart."""
-    if p.shape[1] > 1:
-        raise NotARotationError("positions along each axis by itself, from 0 on, are needed")
-    line = p[:, 0]
-    steps = {float(q): k for k, q in enumerate(line)}
-    near = [(k, steps[q + 1]) for q, k in steps.items() if q + 1 in steps]
-    if not near:
-        raise NotARotationError("two positions one step apart are needed, to count turns")
-    turned = np.exp(1j * np.array([angle[j] - angle[k] for k, j in near]))
-    slope = np.angle(turned.mean(axis=0))
-    spread = np.full(len(slope), float(error.max())) / math.sqrt(len(near))
-    first = int(np.argmin(line))
-    lags = np.argsort(np.abs(line - line[first]), kind="stable")[1:]
-    for k in lags:
-        lag = line[k] - line[first]
-        left = wrapped(angle[k] - angle[first] - slope * lag)
-        better = (error[k] + error[first]) / abs(lag)
-        use = (spread * abs(lag) < 1.0) & (better < spread)
-        slope = np.where(use, slope + left / lag, slope)
-        spread = np.where(use, np.maximum(better, FLOAT32 * np.abs(slope)), spread)
-    if turns.rounding > FLOAT32:
-        middle = line - line.mean()
-        turned = angle - wrapped(angle - line[:, None] * slope).mean(axis=0)
-        slope, spread = _averaged(middle, turned - line.mean() * slope, slope, turns.rounding)
-    origin = wrapped(angle[first] - slope * line[first])
-    doubt = spread * abs(line[first]) + error[first]
-    off = np.abs(wrapped(angle - line[:, None] * slope - origin))
-    if (
-        off > 1e-5 + 8 * error + 8 * spread * np.ptp(line) + 6 * FLOAT32 * np.abs(line).max()
-    ).any():
-        raise NotARotationError("its angles are not linear in the position")
-    origin = np.where(np.abs(origin) <= 1e-5 + 4 * doubt, 0.0, origin)
-    slope = np.where(np.abs(slope) <= 4 * spread, 0.0, slope) if not near else slope
-    return Lines(slope[None], spread, origin)
 
 
 def _refuse(turns: Turns, p: np.ndarray, off: np.ndarray, allowed: np.ndarray) -> None:
