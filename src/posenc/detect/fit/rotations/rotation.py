@@ -76,18 +76,11 @@ def measured(turns: Turns, axes: tuple[str, ...]) -> MeasuredTurns:
     """What is known of the pairs before they get a name."""
     lines = lines_of(turns, axes)
     total = np.abs(lines.frequency).max(axis=0)
-    eps = turns.eps
     # Code in float64 may have been given frequencies in float32.
-    if (np.abs(total.astype(np.float32) - total) <= 4 * lines.error + 4 * eps * total).all():
-        eps = max(eps, FLOAT32) if _many_digits(total) else eps
+    doubt = 4 * (lines.error / np.where(total > 0, total, math.inf) + turns.eps)
+    eps = max(turns.eps, min(ROUNDING[seen(total, doubt)], FLOAT32))
     a, b = (np.array(pairs, dtype=int).reshape(-1, 2).T for pairs in (turns.pairs, turns.outputs))
     return MeasuredTurns(a, b, lines.frequency, lines.error, eps)
-
-
-def _many_digits(values: np.ndarray) -> bool:
-    """Whether numbers fill a float32, as frequencies do: a few powers of two do not."""
-    bits = np.unique(values[values > 0].astype(np.float32).view(np.uint32) & 0xFFFF)
-    return len(bits) > 2
 
 
 def rotations_of(

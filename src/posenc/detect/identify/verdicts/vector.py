@@ -245,7 +245,7 @@ def _even(array: Array, values: np.ndarray, eps: float) -> Finding | None:
     size, tolerance = np.abs(values), 1.5 * eps + 2.0**-22
     if not size.all():
         return None
-    for fit in fit_frequencies(size, tolerance, scalings="none"):
+    for fit in fit_frequencies(size, tolerance, lists=False):
         if fit.ladder.spacing != "linear" or fit.margin < MARGIN:
             continue
         rungs = fit.ladder.rungs(fit.base, count=len(size), width=2 * len(size))
