@@ -18,6 +18,7 @@ from posenc.detect.contract.comparison.fields import value_of, variants, words
 from posenc.detect.fit import precision, turns
 from posenc.detect.fit import words as sentences
 from posenc.detect.fit.departures import departures
+from posenc.detect.fit.description_length import roundest
 from posenc.detect.fit.precision import HALVES
 from posenc.detect.fit.tolerances import ROUNDING
 from posenc.detect.fit.turns import NEAR
@@ -25,6 +26,7 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling import Llama3, YaRN
 
+BASE = 1e-4  # relative error of one that is worked out
 ESTIMATED = 1e-6  # relative error of frequencies that are followed from angles
 FARTHEST_SHIFT = 64
 FARTHEST_COUNT = 2**17  # positions that are looked for among all others
@@ -235,16 +237,9 @@ def _rebuilt(spec: RoPE, seen: turns.PairTurns) -> Iterator[Candidate]:
             ladder = spec.ladder.replace(denominator=round(width) / 2)
             candidate = turns.attempt(spec.replace, ladder=ladder, scaling=scaling)
             yield "dim", str(spec.dim), f"frequencies of a width of {round(width)}{tail}", candidate
-        for digits in (1, 2, 3, 4, 6, 9):
-            rounded = float(f"{base:.{digits - 1}e}")
-            if 1 < rounded < 1e15:
-                candidate = turns.attempt(spec.replace, base=rounded, scaling=scaling)
-                yield (
-                    "base",
-                    words(spec.base),
-                    sentences.say("base", words(rounded), tail),
-                    candidate,
-                )
+        rounded = float(roundest(base, BASE) or base)
+        candidate = turns.attempt(spec.replace, base=rounded, scaling=scaling)
+        yield "base", words(spec.base), sentences.say("base", words(rounded), tail), candidate
 
 
 def _ladders(spec: RoPE, length: int) -> Iterator[tuple[str, str, str, np.ndarray]]:
