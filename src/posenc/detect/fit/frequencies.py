@@ -62,17 +62,19 @@ def explained(
 ) -> tuple[FrequencyFit, ...]:
     """What explains frequencies to the precision that they have, the cheapest to state first.
 
-    A rule that all follow comes before a rule that all but one follow, and both before a list.
-    `doubt` is the relative error of measured ones, and `margin` the least number of bits by which
-    they must say more than a rule. Signs count for nothing: `departures` tells them.
+    A rule that all follow comes before a rule that all but one follow, and both, if they are sure,
+    before a list. `doubt` is the relative error of measured ones, and `margin` the least number of
+    bits by which they must say more than what explains them. Signs count for nothing: `departures`
+    tells them.
     """
     size = np.abs(np.asarray(values, dtype=np.float64))
     room = list(tolerances(size, dtype, doubt))
     rules = functools.partial(fit_frequencies, lists=False)
-    searches: tuple[Any, ...] = (rules, _but_one, fit_frequencies)
-    for search in searches:
+    sure = max(margin, MARGIN)
+    searches: tuple[Any, ...] = ((rules, sure), (_but_one, sure), (fit_frequencies, margin))
+    for search, least in searches:
         for tolerance in room:
-            fits = tuple(fit for fit in search(size, tolerance) if fit.margin >= margin)
+            fits = tuple(fit for fit in search(size, tolerance) if fit.margin >= least)
             if fits:
                 return fits
     return ()
@@ -89,7 +91,7 @@ def _but_one(f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]:
                 one._replace(description=one.description + cost)
                 for one in _without(np.array([odd]), f, tolerance)
             ]
-            return tuple(one for one in fits if one.margin >= MARGIN and one.rungs[odd])
+            return tuple(one for one in fits if one.rungs[odd])
     return ()
 
 
