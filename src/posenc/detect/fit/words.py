@@ -12,6 +12,7 @@ SENTENCES = {
     "layer": "that of {}",
     "offset": "position p {} {}",
     "rounding": "frequencies in {}",
+    "widened": "its numbers were rounded to {} before they were stored",
     "backward": "pair {} turns backward",
     "several backward": "pairs {} turn backward",
     "still": "pair {} does not turn",

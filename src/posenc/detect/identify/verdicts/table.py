@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.io.checkpoints import MOST_ENTRIES, Array
+from posenc.detect.fit import words
 from posenc.detect.fit.description_length import MARGIN
 from posenc.detect.fit.precision import dtype_of
 from posenc.detect.fit.tables.bands import fit_bands
@@ -114,7 +115,7 @@ def _judged(
     values: np.ndarray,
     fits: tuple[TableFit, ...],
 ) -> Finding:
-    eps = EPS[dtype_of(values, array.dtype)]
+    dtype = dtype_of(values, array.dtype)
     best = fits[0]
     remarks = list(best.remarks)
     measures = {
@@ -123,9 +124,8 @@ def _judged(
         "evidence": round(best.evidence, 1),
         "description": round(best.description, 1),
     }
-    if eps > EPS.get(array.dtype, eps):
-        kind = "bfloat16" if eps == EPS["bfloat16"] else "float16"
-        remarks.append(f"its numbers were rounded to {kind} before they were stored")
+    if EPS[dtype] > EPS.get(array.dtype, 1.0):
+        remarks.append(words.say("widened", dtype))
     rival = next((fit for fit in fits[1:] if _elsewhere(fit, best)), None)
     verdict = "claimed"
     if best.margin < MARGIN:
@@ -142,7 +142,7 @@ def _judged(
     while verdict == "claimed" and done < shape[0]:
         end = min(shape[0], done + len(values))
         more = array.read(done * shape[1], end * shape[1]).reshape(-1, shape[1])
-        off = residual_of(more, best.spec, placement, eps, begin=done)
+        off = residual_of(more, best.spec, placement, EPS[dtype], begin=done)
         if off is None:
             verdict = "close"
             remarks.append(f"rows from {done} on are others")
