@@ -57,7 +57,7 @@ def _line(
         apart = np.exp(1j * np.array([angle[j] - angle[k] for k, j in near]))
         slope, spread = np.angle(apart.mean(axis=0)), error.max(axis=0) / math.sqrt(len(near))
     elif p[0] == 0 and len(p) > 1:
-        slope, spread = _untangled(lag, turned), error[1] / lag[0]
+        slope, spread = _untangled(lag, turned), error[1] / abs(lag[0])
     else:
         raise NotARotationError("two positions one step apart are needed, to count turns")
     for k in np.argsort(np.abs(lag), kind="stable"):

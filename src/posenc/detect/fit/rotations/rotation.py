@@ -11,7 +11,7 @@ import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc._core.numeric.arrangement import Arrangement
-from posenc.detect.fit.departures import departures, tolerance_of
+from posenc.detect.fit.departures import Departures, departures, tolerance_of
 from posenc.detect.fit.description_length import bits_of
 from posenc.detect.fit.frequencies import FrequencyFit, explained
 from posenc.detect.fit.precision import seen
@@ -37,6 +37,7 @@ from posenc.scaling.base import Scaling
 LARGEST_START = 2**16
 MOST_OPTIONS = 6
 OURS = 2.0**-61  # radians per position by which the phases of this library may be wrong
+ALIKE = 1e-4  # radians
 MEASURED = 1e-9  # radians per position: errors of what has few digits
 LEAST_MARGIN = 8.0  # bits; many calls tell of what follows from them
 NAMED = 14.0  # bits to write a base that nobody chose
@@ -124,6 +125,7 @@ def rotations_of(
         np.where(frequency.sum(axis=0) != 0, error / unit, 0.0),
         pairing,
         axes,
+        positions=turns.positions * unit,
         factor=(factor, close),
         start=start,
         base=base,
@@ -160,6 +162,7 @@ def _ropes(
     pairing: Pairing,
     axes: tuple[str, ...],
     *,
+    positions: np.ndarray,
     factor: tuple[float, float],
     start: int,
     base: float | None,
@@ -198,8 +201,11 @@ def _ropes(
                 )
             except PosencError:
                 continue
-            room = 8 * np.maximum(doubt, least)
-            departed = departures(total, frequencies_of(spec), dtype=dtype, doubt=room)
+            room, rule = 8 * np.maximum(doubt, least), frequencies_of(spec)
+            departed = departures(total, rule, dtype=dtype, doubt=room)
+            turned = positions @ np.where(frequency != 0, rule - total, 0.0)
+            if np.abs(turned).max() > 3 and (np.abs(wrapped(turned)) < ALIKE).all():
+                departed = Departures()  # whole turns between all positions, which nobody sees
             if departed is not None:
                 notes = fit.remarks[:1] if bits_of(fit.base) >= NAMED else ()
                 exact = list_of(frequency, axes, start, stated)
