@@ -277,3 +277,17 @@ def test_recordings_of_half_precision(dtype: str, order: Any, base: float) -> No
         found = posenc.infer_spec((x, rounded(y, dtype), positions))
         assert found.spec == spec
         assert found.matches
+
+
+def test_whole_turns_that_nobody_sees_are_no_departure() -> None:
+    """Coordinates of a picture of 3 x 5 patches: the fastest pair turns by any number of turns."""
+    xy = posenc.Arrangement(rule="axial", axes=("h", "w"))
+    ladder = posenc.Ladder(first=2 * np.pi)
+    spec = RoPE(64, pairing="half", base=100, ladder=ladder, arrangement=xy, phase="real")
+    places = np.stack(np.meshgrid([-2 / 3, 0, 2 / 3], [-0.8, -0.4, 0, 0.4, 0.8]), -1).reshape(-1, 2)
+    x = np.random.default_rng(0).normal(size=(8, len(places), 64))
+    y = posenc.rotate(spec, x, positions=places)
+    found = posenc.infer_spec((x, y, places), axes=("h", "w"))
+    assert found.spec == spec
+    assert found.departures == ()
+    assert found.matches
