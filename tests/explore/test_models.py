@@ -17,6 +17,8 @@ from posenc.explore.panels.text import whole
 from posenc.explore.spectra import analysis, nearest
 from posenc.explore.state.catalogue import VIEWS_OF, offered
 from posenc.explore.state.files import load
+from tests.detect.checkpoints import folder_of
+from tests.detect.facts.folders import config_of, trained, turned
 
 ROWS = Path(__file__).parents[1] / "golden" / "configs" / "rows.jsonl"
 GEMMA = {
@@ -117,6 +119,14 @@ def test_a_refused_config_gives_its_reason(tmp_path, config):
     # No other view can show it, and says so.
     other = unpack(frame({"v": "stretch", "enc": session.entries[0].id}, session)).header
     assert "Layers can show it" in " ".join(other["notes"])
+
+
+def test_a_folder_whose_weights_contradict_its_config_says_so(tmp_path):
+    folder_of(tmp_path, turned(trained()), config_of())
+    session = load([str(tmp_path)])
+    header, _ = page(session, enc=session.entries[0].id)
+    told = panel(header, "notes-error")["paragraphs"]
+    assert told == [posenc.facts(tmp_path).contradictions[0].text]
 
 
 @pytest.mark.costly

@@ -98,9 +98,7 @@ class Facts(Displayed):
     @functools.cached_property
     def headers(self) -> tuple[Fact, ...]:
         """What shapes of tensors and small tensors say."""
-        if self.checkpoint is None:
-            return ()
-        tensors = self.checkpoint.tensors
+        tensors = {} if self.checkpoint is None else self.checkpoint.tensors
         shapes = {key: one.tensor.shape for key, one in tensors.items() if one.tensor.stored}
         numbers = arrays.of_buffers(shapes, lambda key: tensors[key].array())
         return (*arrays.of_shapes(shapes), *numbers)
@@ -159,12 +157,12 @@ class Facts(Displayed):
         if self.checkpoint is None:
             return ()
         shapes = {key: stored.tensor.shape for key, stored in self.checkpoint.tensors.items()}
-        every: list[Contradiction | None] = [
+        every = (
             *conflicts(self.stamp),
             *arrays.contradicted(self.plan, self.headers),
-        ]
-        every += arrays.absent(self.plan, shapes) if self.checkpoint.whole else []
-        every += [] if self.evidence is None else [self.evidence.contradiction]
+            *(arrays.absent(self.plan, shapes) if self.checkpoint.whole else ()),
+            None if self.evidence is None else self.evidence.contradiction,
+        )
         return tuple(one for one in every if one and one.one.name not in self.settled)
 
     def require(self, caller: str, *names: Name) -> tuple[str, ...]:
@@ -195,11 +193,13 @@ class Facts(Displayed):
     @property
     def explained(self) -> Reading:
         """The plan as it holds, with contradictions as errors and evidence as a remark."""
-        notes = [Note("error", one.text) for one in self.contradictions]
-        if self.evidence is not None and self.evidence.pairing != "unknown":
-            agreed = f"pairing {self.evidence.stated}: {self.evidence.why}"
-            return self.reading.replace(notes=(*notes, *self.reading.notes, Note("remark", agreed)))
-        return self.reading.replace(notes=(*notes, *self.reading.notes))
+        errors = (Note("error", one.text) for one in self.contradictions)
+        agreed = (
+            Note("remark", f"pairing {finding.stated}: {finding.why}")
+            for finding in [self.evidence]
+            if finding is not None and finding.pairing != "unknown"
+        )
+        return self.reading.replace(notes=(*errors, *self.reading.notes, *agreed))
 
     def to_json(self, *, indent: int | None = None) -> str:
         """All facts and contradictions, as JSON."""
@@ -257,8 +257,8 @@ def facts(
     >>> known.of("spec", "attention")[0].value == posenc.RoPE(64, pairing="half")
     True
     """
-    settled: list[Name] = ["pairing"] if pairing is not None else []
-    settled += ["frequencies"] if base is not None else []
+    words: dict[Name, object] = {"pairing": pairing, "frequencies": base}
+    stated = tuple(name for name, value in words.items() if value is not None)
     if isinstance(source, Reading):
         return Facts(source.model, plan=source)
     if hasattr(source, "named_parameters"):
@@ -272,13 +272,13 @@ def facts(
     if path is not None and path.suffix == ".gguf":
         plan = from_gguf(path, pairing=pairing, base=base, on_error="report")
         data = header_config(path)
-        return Facts(name, plan=plan, config=data, settled=tuple(settled), format="gguf")
+        return Facts(name, plan=plan, config=data, settled=stated, format="gguf")
     weights = path if path is not None and (path.is_dir() or path.name.endswith(WEIGHTS)) else None
     beside = weights.parent if weights is not None and not weights.is_dir() else source
-    stated = beside if config is None else config
-    plan = from_hf(stated, pairing=pairing, base=base, on_error="report")
-    data = load(stated, "facts")
-    return Facts(name, plan=plan, config=data, weights=weights, settled=tuple(settled))
+    origin = beside if config is None else config
+    plan = from_hf(origin, pairing=pairing, base=base, on_error="report")
+    data = load(origin, "facts")
+    return Facts(name, plan=plan, config=data, weights=weights, settled=stated)
 
 
 def explain(

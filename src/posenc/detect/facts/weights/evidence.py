@@ -32,6 +32,7 @@ from posenc.detect.facts.weights.segments import Segment
 
 FEWEST = 8  # channels that turn: fewer have too few orders to stand out from
 MOST_HEADS = 512  # heads of queries of a model, which its layers share
+QUARTERS = 4
 MOST_INPUTS = 4096  # of a head: of more, columns that are evenly spread
 
 
@@ -90,7 +91,7 @@ def measured(
 ) -> dict[str, list[Measure]]:
     """Groups of layers by their names, with `every` of each; an adapter is no evidence.
 
-    With `most`, no more groups than that, from as many layers as there are evenly spread.
+    With `most`, no more groups than that, from layers evenly spread, by the first of each quarter.
 
     Layers that hold nothing do not count among those that are read of a large model.
     """
@@ -98,7 +99,12 @@ def measured(
     if most is not None:
         together = 1 + _queries_of_a_key(own[0]) % 2 if own else 1  # as `groups` reads them
         own = own[:: max(1, -(-len(own) * together // most))]
-        return {one.name: _measures(one, max(1, most // len(own))) for one in own}
+        # A quarter of the layers answers as one: a single head may be unlike all others.
+        quarters: dict[str, list[Measure]] = {}
+        for i, one in enumerate(own):
+            first = own[i * QUARTERS // len(own) * len(own) // QUARTERS].name
+            quarters.setdefault(first, []).extend(_measures(one, max(1, most // len(own))))
+        return quarters
     share = MOST_HEADS // max(1, len(own))  # heads of queries of a layer
     largest = max((_queries_of_a_key(attention) for attention in own), default=1)
     step = 1 if every else max(1, -(-largest // max(1, share)))
