@@ -95,8 +95,8 @@ def infer_spec(
     -------
     Inferred
         `spec`, `departures`, `matches`, `difference`, `reach`, `params`, `probes`. Where nothing
-        says what it does, the spec is None and `notes` say why: it is not linear in positions, its pairs are
-        mirrored.
+        says what it does, the spec is None and `notes` say why: it is not linear in positions, its
+        pairs are mirrored.
 
     Raises
     ------
