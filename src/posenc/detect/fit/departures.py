@@ -55,6 +55,7 @@ def departures(
             if len(odd) <= most and wanted[odd].all():
                 backward = np.flatnonzero((np.sign(values) * np.sign(rule) < 0) & (room < 1))
                 factors = [(int(j), float(size[j] / wanted[j])) for j in odd]
-                rounding = kind if kind in HALVES else ""
-                return Departures(rounding, tuple(backward.tolist()), tuple(factors))
+                return Departures(
+                    kind if kind in HALVES else "", tuple(backward.tolist()), tuple(factors)
+                )
     return None

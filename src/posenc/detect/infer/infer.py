@@ -94,9 +94,9 @@ def infer_spec(
     Returns
     -------
     Inferred
-        `spec`, `matches`, `difference`, `reach`, `params`, `probes`. Where nothing says what it
-        does, the spec is None and `notes` say why: it is not linear in positions, its pairs are
-        mirrored.
+        `spec`, `departures`, `matches`, `difference`, `reach`, `params`, `probes`. Where nothing
+        says what it does, the spec is None and `notes` say why: it is not linear in positions, its
+        pairs are mirrored.
 
     Raises
     ------

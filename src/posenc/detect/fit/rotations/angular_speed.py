@@ -71,8 +71,7 @@ def _line(
         left, middle = wrapped(turned - lag[:, None] * slope), lag - lag.mean()
         shift = middle @ left / (middle @ middle)
         rest = left - left.mean(axis=0) - middle[:, None] * shift
-        slope = slope + shift
-        spread = np.sqrt((rest**2).mean(axis=0) / (middle @ middle))
+        slope, spread = slope + shift, np.sqrt((rest**2).mean(axis=0) / (middle @ middle))
         spread = np.maximum(spread, turns.rounding / 4 / np.abs(lag).max())
     origin = wrapped(angle[0] - slope * p[0])
     doubt = 4 * (spread * abs(p[0]) + error[0]) + (1e-5 if p[0] else 0.0)

@@ -145,9 +145,18 @@ def from_recording(x: np.ndarray, y: np.ndarray, positions: np.ndarray) -> Turns
     size_at = np.abs(total) / np.maximum(mass, 1e-30)
     typical = float(np.sqrt(np.mean(weight)))
     # Cosines that were rounded are off alike in all heads.
-    error = 8 * math.sqrt(2) * typical / np.sqrt(np.maximum(mass, 1e-30))
-    error = rounding * np.maximum(error, 1.0)
-    return Turns(pairs, pairs, width, unique, np.angle(total), size_at, error, FLOAT32, rounding)
+    random = 8 * math.sqrt(2) * typical / np.sqrt(np.maximum(mass, 1e-30))
+    return Turns(
+        pairs,
+        pairs,
+        width,
+        unique,
+        np.angle(total),
+        size_at,
+        rounding * np.maximum(random, 1.0),
+        FLOAT32,
+        rounding,
+    )
 
 
 def _usual(

@@ -29,7 +29,6 @@ from posenc.detect.fit.rotations.rotation_specs import (
 )
 from posenc.detect.fit.tolerances import ROUNDING
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
-from posenc.encodings.rotary.pairing import Pairing
 from posenc.encodings.rotary.rope import RoPE
 from posenc.functional import frequencies as frequencies_of
 from posenc.scaling.base import Scaling
@@ -123,13 +122,12 @@ def rotations_of(
     options = _ropes(
         frequency / unit,
         np.where(frequency.sum(axis=0) != 0, error / unit, 0.0),
-        pairing,
+        {"pairing": pairing, "phase": "real" if real else "exact"},
         axes,
         positions=turns.positions * unit,
         factor=(factor, close),
         start=start,
         base=base,
-        real=real,
         eps=turns.eps,
     )
     return [
@@ -159,14 +157,13 @@ def _start(frequency: np.ndarray, error: np.ndarray, origin: np.ndarray) -> int:
 def _ropes(
     frequency: np.ndarray,
     error: np.ndarray,
-    pairing: Pairing,
+    common: dict[str, Any],
     axes: tuple[str, ...],
     *,
     positions: np.ndarray,
     factor: tuple[float, float],
     start: int,
     base: float | None,
-    real: bool,
     eps: float,
 ) -> Iterator[RotationFit]:
     """Encodings of pairs with known frequencies, each with what is to be said of it."""
@@ -177,8 +174,6 @@ def _ropes(
         seen(total, 4 * doubt), "float64" if eps < FLOAT32 else "float32", key=ROUNDING.__getitem__
     )
     least = 1e-12 if dtype == "float64" else 1e-6
-    phase: Any = "real" if real else "exact"
-    common: dict[str, Any] = {"pairing": pairing, "phase": phase}
     stated = {**common, "magnitude": _magnitude((), *factor)}
     plain = Arrangement(axes=axes, start=start) if len(axes) == 1 else None
     every = np.arange(count)

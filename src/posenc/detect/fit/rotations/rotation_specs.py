@@ -150,8 +150,7 @@ def decaying(
     scale = float(rates @ rates / (rates @ slope))
     role: Literal["query", "key"] = "query" if scale > 0 else "key"
     centre = -float(level[0] / slope[0])
-    rules = fit_frequencies(frequency, 16 * FLOAT32, lists=False)
-    fits = [fit for fit in rules if not fit.scaling]
+    fits = [f for f in fit_frequencies(frequency, 16 * FLOAT32, lists=False) if not f.scaling]
     if np.abs(slope * scale - rates).max() > 1e-3 * abs(rates[0]) or not fits:
         raise wrong
     size = abs(scale)
