@@ -82,7 +82,8 @@ inline void write_narrow_rows(const TableLayout& layout, const PhaseMatrix& phas
     const int64_t pairs = phases.pairs;
     const int64_t dim = 2 * pairs;
     const bool joined = y_row == 4 * dim;
-    const bool beside = layout.order == Columns::interleaved || (layout.order == Columns::sin_cos && pairs == 1);
+    const bool beside = layout.order == Columns::interleaved ||
+                        (layout.order == Columns::sin_cos && pairs == 1);
     alignas(64) float found[2 * BLOCK];  // cosines, then sines
     int32_t index[2 * BLOCK];            // where each column of the rows is found
     for (int64_t i = 0; i < BLOCK / pairs * dim; ++i) {
@@ -114,7 +115,9 @@ inline void write_narrow_rows(const TableLayout& layout, const PhaseMatrix& phas
 inline void write_rows(const TableLayout& layout, const PhaseMatrix& phases,
                        const int64_t* positions, int64_t rows, char* y, int64_t y_row) {
     const int64_t pairs = phases.pairs;
-    if (pairs < NARROW) {
+    // Eight fill registers as they are, and go to their two places without being looked up.
+    const bool filled = pairs == 8 && layout.order != Columns::interleaved;
+    if (pairs < NARROW && !filled) {
         write_narrow_rows(layout, phases, positions, rows, y, y_row);
     } else if (layout.order == Columns::sin_cos) {
         write_rows_at(phases, positions, rows, y, y_row,
