@@ -15,7 +15,6 @@ import pytest
 import posenc
 from posenc.explore import Session, frame, unpack
 from posenc.explore.frame import KEPT, Steps
-from posenc.explore.panels import text as words
 from posenc.explore.server.protocol import Envelope
 from posenc.explore.state import catalogue
 from posenc.explore.state.catalogue import why_not
@@ -24,6 +23,7 @@ from posenc.explore.state.files import load
 from posenc.explore.views import ON_PAPER, SHAPES
 from posenc.plot import palette
 from posenc.plot.columns import channels_of
+from posenc.plot.panels import text as words
 from posenc.plot.views import stretch
 from posenc.plot.views.stretch import Stretch
 from tests.detect.configs import GEMMA_3, VERSION_4

@@ -6,8 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from posenc.explore.panels.axes import cells, float32, values
-from posenc.explore.panels.panels import (
+from posenc.explore.state.entry import Chosen
+from posenc.explore.state.scene import Scene
+from posenc.plot import palette
+from posenc.plot.content import Content
+from posenc.plot.panels.axes import cells, float32, values
+from posenc.plot.panels.grammar import (
     AttentionCell,
     AttentionPanel,
     Axis,
@@ -23,13 +27,8 @@ from posenc.explore.panels.panels import (
     Series,
     Strip,
     Strips,
-    Tick,
 )
-from posenc.explore.panels.text import number, plural, signed, spread, whole
-from posenc.explore.state.entry import Chosen
-from posenc.explore.state.scene import Scene
-from posenc.plot import palette
-from posenc.plot.content import Content
+from posenc.plot.panels.text import number, plural, signed, spread, whole
 from posenc.plot.views import attention
 from posenc.plot.views.attention import AttentionView, ScoreParts
 
@@ -151,15 +150,15 @@ def _cell(
     if scene["softmax"] and isinstance(column, EncodingColumn):
         drawn = column.view.weights
         tile = np.rint(drawn / drawn.max(axis=-1, keepdims=True) * 255).astype(np.uint8)
-    ticks = tuple(Tick(n + 0.5, _short(word)) for n, word in enumerate(sentence.words))
+    names = tuple(map(_short, sentence.words))
     i, j = sentence.cell
     grid = Heatmap(
         id=f"{column.key}-{column.label}",
         title=column.label,
         tile=tile,
         lut="sequential" if scene["softmax"] else "diverging",
-        x=Axis("key", (0, count), ticks, cells=True, key="kw", at=j),
-        y=Axis("query", (0, count), ticks, cells=True, key="qw", at=i),
+        x=Axis("key", (0, count), cells=True, key="kw", at=j, most=count, names=names),
+        y=Axis("query", (0, count), cells=True, key="qw", at=i, most=count, names=names),
         low="0" if scene["softmax"] else number(-limits[0], 3),
         high="largest of its row" if scene["softmax"] else number(limits[0], 3),
         mask=missing.astype(np.uint8) if missing.any() else None,

@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from posenc._core.spec.brief import brief
-from posenc.explore.panels.panels import Axis, Chart, Heading, Heatmap, Matrix, Panel
-from posenc.explore.panels.text import log_ticks, number, ticks
 from posenc.explore.state.entry import Chosen
 from posenc.explore.state.scene import PIN, Page, Scene
 from posenc.plot import palette
 from posenc.plot.columns import width_of
+from posenc.plot.panels.grammar import Axis, Chart, Heading, Heatmap, Matrix, Panel
+from posenc.plot.panels.text import number
 
 A, B = 0, 1  # the styles of two curves, as in `posenc.plot.compare`
 OTHER = 6  # the style of B beside several curves of A
@@ -134,7 +134,7 @@ def _heads(a: Matrix, b: Matrix) -> Matrix:
 def _overlay(a: Chart, b: Chart) -> Chart:
     """The curves of A, and the one of B that the view is about, dashed."""
     several = len(a.series) > 1
-    front = next((s for s in b.series if s.label == b.front), b.series[0])
+    front = next((s for s in b.series if s.front), b.series[0])
     dashed = replace(front, label=f"B: {front.label}", style=OTHER if several else B)
     if front.draw == "bars":
         dashed = replace(dashed, draw="points")
@@ -155,10 +155,7 @@ def _wider(a: Axis, b: Axis) -> Axis:
     domain = (min(a.domain[0], b.domain[0]), max(a.domain[1], b.domain[1]))
     if domain == a.domain:
         return a
-    if domain == b.domain:
-        return replace(a, domain=domain, ticks=b.ticks, to=a.to if a.to is None else None)
-    marks = log_ticks if a.scale == "log" else ticks
-    return replace(a, domain=domain, ticks=marks(*domain), to=None)
+    return replace(a, domain=domain, to=None)
 
 
 # --- words ----------------------------------------------------------------------------------------

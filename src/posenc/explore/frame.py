@@ -13,7 +13,6 @@ from typing import Any
 from posenc.explore import find, tour
 from posenc.explore.compare import words
 from posenc.explore.page import page_of
-from posenc.explore.panels.text import whole
 from posenc.explore.pictures import command_of
 from posenc.explore.save import formats
 from posenc.explore.server.protocol import Envelope, Head
@@ -22,6 +21,7 @@ from posenc.explore.state.scene import LONGEST_FIND, PIN, Page, Scene
 from posenc.explore.state.session import Session
 from posenc.explore.views import SHAPES
 from posenc.plot import palette
+from posenc.plot.panels.text import whole
 
 KEPT = 32  # headers, of a few dozen readers
 LONGEST_KEPT = 200  # characters of a key that belongs to another view

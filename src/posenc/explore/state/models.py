@@ -20,8 +20,8 @@ from posenc._core.spec.brief import brief
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
 from posenc.detect.explain import COUNT_KEYS, describe, from_gguf, from_hf, has_window, label_of
-from posenc.explore.panels.text import whole
 from posenc.explore.state.entry import CatalogueEntry, written
+from posenc.plot.panels.text import whole
 
 WINDOW_KEYS = ("sliding_window", "attention_chunk_size", "local_attention")
 MOST_CELLS = 1024

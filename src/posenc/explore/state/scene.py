@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from posenc._core.errors import PosencError
-from posenc.explore.panels.text import plural
 from posenc.explore.state import catalogue
 from posenc.explore.state.entry import CatalogueEntry, Chosen, made, samples
 from posenc.explore.state.fields import (
@@ -31,6 +30,7 @@ from posenc.explore.state.reader import MOST_KEYS, StateReader, plain
 from posenc.explore.state.rows import LARGEST_LENGTH, entries
 from posenc.explore.state.session import Session
 from posenc.plot.columns import width_of
+from posenc.plot.panels.text import plural
 
 MOST_CELLS = 4_000_000
 LONGEST_FIND = 40_000  # characters: a vector of some thousand numbers

@@ -103,7 +103,7 @@ function seriesParts(series, panel, frame, scales, box) {
   if (series.draw === "bars") return parts.concat(bars(points, panel, scales, box, style));
   if (series.draw === "points") return parts.concat(dots(points, style));
   const d = linePath(points, series.draw === "step");
-  parts.push(svg("path", { d, class: `line k${style}`, "stroke-dasharray": dashOf(series, frame.header) }));
+  parts.push(svg("path", { d, class: `line k${style}${series.front ? " front" : ""}`, "stroke-dasharray": dashOf(series, frame.header) }));
   return parts;
 }
 

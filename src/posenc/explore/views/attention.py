@@ -19,13 +19,13 @@ from posenc.explore.attention_panels import (
     terms,
     written,
 )
-from posenc.explore.panels.axes import stops
-from posenc.explore.panels.text import number, signed, whole
 from posenc.explore.state import catalogue
 from posenc.explore.state.entry import made, samples
 from posenc.explore.state.fields import Option, choice, integer, switch, text
 from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.plot.content import Content, from_arrays, random_content, trained_content
+from posenc.plot.panels.axes import stops
+from posenc.plot.panels.text import number, signed, whole
 from posenc.plot.views import attention
 
 FARTHEST = 4096

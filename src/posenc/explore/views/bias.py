@@ -9,8 +9,15 @@ from typing import Any
 import numpy as np
 
 from posenc.explore import snippets
-from posenc.explore.panels.axes import cells, float32, stops, values
-from posenc.explore.panels.panels import (
+from posenc.explore.state.catalogue import grid_of
+from posenc.explore.state.entry import Chosen
+from posenc.explore.state.fields import integer, switch
+from posenc.explore.state.scene import Page, Scene, ViewShape
+from posenc.explore.state.sources import window
+from posenc.functional import bias as bias_of
+from posenc.plot import palette
+from posenc.plot.panels.axes import cells, float32, stops, values
+from posenc.plot.panels.grammar import (
     Block,
     Chart,
     Fact,
@@ -21,14 +28,7 @@ from posenc.explore.panels.panels import (
     Prose,
     Series,
 )
-from posenc.explore.panels.text import number, plural, signed, spread, thin, whole
-from posenc.explore.state.catalogue import grid_of
-from posenc.explore.state.entry import Chosen
-from posenc.explore.state.fields import integer, switch
-from posenc.explore.state.scene import Page, Scene, ViewShape
-from posenc.explore.state.sources import window
-from posenc.functional import bias as bias_of
-from posenc.plot import palette
+from posenc.plot.panels.text import number, plural, signed, spread, thin, whole
 from posenc.plot.views import bias
 from posenc.plot.views.bias import BiasView
 
@@ -154,8 +154,8 @@ def _curves(data: BiasView, head: int, rel: int) -> Chart:
     x = values("key − query", float(min(data.offsets[0], -1)), float(last), most=8)
     places = data.offsets.astype(np.float64)
     series = tuple(
-        Series(f"head {h}", places, float32(curve), 0 if h == head else 7)
-        for h, curve in zip(data.heads, data.curves, strict=True)
+        Series(f"head {h}", places, float32(curve), n, front=h == head)
+        for n, (h, curve) in enumerate(zip(data.heads, data.curves, strict=True))
     )
     marks = [
         Mark("x", -float(edge), "bucket edges" if n == 0 else "")
@@ -176,7 +176,6 @@ def _curves(data: BiasView, head: int, rel: int) -> Chart:
         caption="" if data.by_offset else "Curves of the first and the last query.",
         height=230,
         label="Bias of each head against key minus query",
-        front=f"head {head}",
     )
 
 

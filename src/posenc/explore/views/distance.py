@@ -10,8 +10,14 @@ import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc.explore import snippets
-from posenc.explore.panels.axes import banded, cells, float32, logarithmic, stops, values
-from posenc.explore.panels.panels import (
+from posenc.explore.state.entry import Chosen
+from posenc.explore.state.fields import Option, choice, integer, switch
+from posenc.explore.state.scene import LENGTH, START, Page, Scene, ViewShape
+from posenc.explore.state.sources import held
+from posenc.plot import palette
+from posenc.plot.columns import TableSource
+from posenc.plot.panels.axes import banded, cells, float32, logarithmic, stops, values
+from posenc.plot.panels.grammar import (
     Axis,
     Block,
     Chart,
@@ -23,13 +29,7 @@ from posenc.explore.panels.panels import (
     Series,
     TableOfText,
 )
-from posenc.explore.panels.text import number, plural, signed, spread, thin, whole
-from posenc.explore.state.entry import Chosen
-from posenc.explore.state.fields import Option, choice, integer, switch
-from posenc.explore.state.scene import LENGTH, START, Page, Scene, ViewShape
-from posenc.explore.state.sources import held
-from posenc.plot import palette
-from posenc.plot.columns import TableSource
+from posenc.plot.panels.text import number, plural, signed, spread, thin, whole
 from posenc.plot.views import decay, offset, similarity
 from posenc.plot.views.offset import Offset, sized
 from posenc.plot.views.similarity import Similarity

@@ -10,8 +10,12 @@ from typing import Any
 import numpy as np
 
 from posenc.explore import pair_use, snippets
-from posenc.explore.panels.axes import cells, float32, stops, values
-from posenc.explore.panels.panels import (
+from posenc.explore.state.entry import Chosen
+from posenc.explore.state.fields import Option, choice, integer
+from posenc.explore.state.scene import Page, Scene, ViewShape
+from posenc.plot.columns import channels_of, pairs_of, width_of
+from posenc.plot.panels.axes import cells, float32, stops, values
+from posenc.plot.panels.grammar import (
     Block,
     Chart,
     Dial,
@@ -23,11 +27,7 @@ from posenc.explore.panels.panels import (
     Prose,
     Series,
 )
-from posenc.explore.panels.text import number, plural, signed, spread, thin, whole
-from posenc.explore.state.entry import Chosen
-from posenc.explore.state.fields import Option, choice, integer
-from posenc.explore.state.scene import Page, Scene, ViewShape
-from posenc.plot.columns import channels_of, pairs_of, width_of
+from posenc.plot.panels.text import number, plural, signed, spread, thin, whole
 from posenc.plot.views import rotation
 from posenc.plot.views.rotation import RotationView
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from posenc._core.numeric.random_vectors import random_vectors
 from posenc.explore import snippets
-from posenc.explore.panels.axes import stops
-from posenc.explore.panels.panels import Block, Fact, Heading, Paragraphs, Prose, Strip, Strips
-from posenc.explore.panels.text import number, plural, signed, whole
 from posenc.explore.state.fields import integer, switch, text
 from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.functional import add, table
 from posenc.plot import palette
+from posenc.plot.panels.axes import stops
+from posenc.plot.panels.grammar import Block, Fact, Heading, Paragraphs, Prose, Strip, Strips
+from posenc.plot.panels.text import number, plural, signed, whole
 
 MOST_WORDS = 48
 LONGEST = 400

@@ -9,14 +9,14 @@ import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc.explore import snippets
-from posenc.explore.panels.axes import cells, float32, logarithmic, stops, values
-from posenc.explore.panels.panels import Block, Chart, Fact, Heading, Heatmap, Mark, Prose, Series
-from posenc.explore.panels.text import number, plural, spread, whole
 from posenc.explore.spectra import MOST_ROWS, LearnedRows, analysis
 from posenc.explore.state.entry import Chosen
 from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.explore.state.sources import held
 from posenc.explore.views.distance import matrix_of
+from posenc.plot.panels.axes import cells, float32, logarithmic, stops, values
+from posenc.plot.panels.grammar import Block, Chart, Fact, Heading, Heatmap, Mark, Prose, Series
+from posenc.plot.panels.text import number, plural, spread, whole
 from posenc.plot.views import similarity
 
 FEWEST, USUAL = 8, 128  # rows

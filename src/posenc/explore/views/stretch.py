@@ -11,8 +11,13 @@ import numpy as np
 
 from posenc.detect.extend.engines import lines_of, wanted_of
 from posenc.explore import snippets
-from posenc.explore.panels.axes import logarithmic, stops
-from posenc.explore.panels.panels import (
+from posenc.explore.state.entry import Chosen
+from posenc.explore.state.fields import Option, choice, integer, real, short
+from posenc.explore.state.scene import Page, Scene, ViewShape
+from posenc.explore.state.sources import held
+from posenc.explore.views.waves import pair_axis
+from posenc.plot.panels.axes import logarithmic, stops
+from posenc.plot.panels.grammar import (
     Axis,
     Block,
     Chart,
@@ -23,12 +28,7 @@ from posenc.explore.panels.panels import (
     Series,
     TableOfText,
 )
-from posenc.explore.panels.text import count, number, plural, signed, thin, whole
-from posenc.explore.state.entry import Chosen
-from posenc.explore.state.fields import Option, choice, integer, real, short
-from posenc.explore.state.scene import Page, Scene, ViewShape
-from posenc.explore.state.sources import held
-from posenc.explore.views.waves import pair_axis
+from posenc.plot.panels.text import count, number, plural, signed, thin, whole
 from posenc.plot.views import stretch
 from posenc.plot.views.stretch import LARGEST_FACTOR, RULES, Rule, Stretch
 
@@ -182,7 +182,6 @@ def _wavelengths(data: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
         marks=marks,
         height=270,
         label="Wavelength of each pair under each rule",
-        front=chosen.label,
     )
 
 
@@ -201,7 +200,6 @@ def _stretches(data: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
         ),
         height=190,
         label="Stretch of each pair under each rule",
-        front=chosen.label,
     )
 
 

@@ -11,10 +11,17 @@ import numpy as np
 
 from posenc._core.numeric.ladder import Ladder
 from posenc.encodings.table.sinusoidal import Sinusoidal
-from posenc.explore import snippets
-from posenc.explore.panels import mathml
-from posenc.explore.panels.axes import banded, cells, stops, values
-from posenc.explore.panels.panels import (
+from posenc.explore import mathml, snippets
+from posenc.explore.state.catalogue import grid_of
+from posenc.explore.state.entry import Chosen
+from posenc.explore.state.scene import LENGTH, START, Page, Scene, ViewShape
+from posenc.explore.state.sources import held, visible, window
+from posenc.plot import palette
+from posenc.plot.column_order import arranged
+from posenc.plot.columns import TableSource, width_of
+from posenc.plot.curves import Curve, around_each, curve_of
+from posenc.plot.panels.axes import banded, cells, stops, values
+from posenc.plot.panels.grammar import (
     Axis,
     Block,
     Chart,
@@ -30,15 +37,7 @@ from posenc.explore.panels.panels import (
     Prose,
     Series,
 )
-from posenc.explore.panels.text import count, number, signed, thin, whole
-from posenc.explore.state.catalogue import grid_of
-from posenc.explore.state.entry import Chosen
-from posenc.explore.state.scene import LENGTH, START, Page, Scene, ViewShape
-from posenc.explore.state.sources import held, visible, window
-from posenc.plot import palette
-from posenc.plot.column_order import arranged
-from posenc.plot.columns import TableSource, width_of
-from posenc.plot.curves import Curve, around_each, curve_of
+from posenc.plot.panels.text import count, number, signed, thin, whole
 from posenc.plot.raster import Tile, tile_of
 from posenc.plot.response import reduced
 from posenc.plot.views.table import TableCell, cell

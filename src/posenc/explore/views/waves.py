@@ -8,8 +8,15 @@ from typing import Any
 import numpy as np
 
 from posenc.explore import snippets
-from posenc.explore.panels.axes import cells, logarithmic, values
-from posenc.explore.panels.panels import (
+from posenc.explore.state.fields import switch
+from posenc.explore.state.scene import LENGTH, START, Page, Scene, ViewShape
+from posenc.explore.state.sources import held
+from posenc.explore.views import table as table_view
+from posenc.plot import palette
+from posenc.plot.columns import TableSource, channels_of
+from posenc.plot.curves import curve_of
+from posenc.plot.panels.axes import cells, logarithmic, values
+from posenc.plot.panels.grammar import (
     Axis,
     Block,
     Chart,
@@ -22,14 +29,7 @@ from posenc.explore.panels.panels import (
     Strip,
     Strips,
 )
-from posenc.explore.panels.text import count, number, plural, signed, thin, whole
-from posenc.explore.state.fields import switch
-from posenc.explore.state.scene import LENGTH, START, Page, Scene, ViewShape
-from posenc.explore.state.sources import held
-from posenc.explore.views import table as table_view
-from posenc.plot import palette
-from posenc.plot.columns import TableSource, channels_of
-from posenc.plot.curves import curve_of
+from posenc.plot.panels.text import count, number, plural, signed, thin, whole
 from posenc.plot.views import counter, wavelengths, waves
 
 SHAPE = ViewShape(

@@ -1,6 +1,6 @@
-"""What the page can draw: nothing here knows an encoding, and nothing there knows a formula.
+"""What a picture consists of, on the page and on paper: nothing here knows an encoding.
 
-Each class is one shape of picture or of text. Arrays stay arrays until `protocol.Envelope` names
+Each class is one shape of picture or of text. Arrays stay arrays until the page's message names
 them; every number and every word that a person reads is made before it gets here.
 """
 
@@ -8,20 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
+from posenc.plot.panels.text import Tick, log_ticks, number, ticks, whole
+
 Place = Literal["main", "right", "below", "full"]
 HERE = {"here": True}  # of fields that are not sent
-
-
-@dataclass(frozen=True)
-class Tick:
-    """A label at a place of an axis, in data units."""
-
-    at: float
-    text: str
 
 
 @dataclass(frozen=True)
@@ -34,12 +28,48 @@ class Axis:
 
     label: str
     domain: tuple[float, float]
-    ticks: tuple[Tick, ...] = ()
-    scale: Literal["linear", "log"] = "linear"
+    scale: Literal["linear", "log", "symlog"] = "linear"
     cells: bool = False
     key: str = ""  # of the state; empty: a click does nothing
     at: float | None = None  # where the cursor is, in data units
     to: np.ndarray | None = None  # what `key` is set to for each integer, if not to that integer
+    most: int = field(default=7, metadata=HERE)  # ticks of the page, about
+    # What cells are called: words, or the numbers from 0 on in the order in which they stand.
+    names: tuple[str, ...] | np.ndarray | None = field(default=None, metadata=HERE)
+    SENT: ClassVar[tuple[str, ...]] = ("ticks",)
+
+    @property
+    def ticks(self) -> tuple[Tick, ...]:
+        """The ticks of the page."""
+        return self.marks(self.most)
+
+    def marks(self, most: int) -> tuple[Tick, ...]:
+        """The ticks, at most about so many: round numbers, and names at the middles of cells."""
+        low, high = self.domain
+        if self.scale != "linear":
+            return log_ticks(low, high, most)
+        if not self.cells:
+            return ticks(low, high, most) or (Tick(low, number(low)),)
+        return self._cells(int(low), int(high), most)
+
+    def _cells(self, start: int, stop: int, most: int) -> tuple[Tick, ...]:
+        if isinstance(self.names, tuple):
+            every = max(1, -(-len(self.names) // max(most, 1)))
+            return tuple(Tick(n + 0.5, word) for n, word in enumerate(self.names))[::every]
+        if self.names is not None:
+            found = _named(self.names, start, stop, most)
+            return found or (Tick(start + 0.5, whole(self.names[start])),)
+        at = (int(tick.at) for tick in ticks(start, stop - 1, most) if tick.at % 1 == 0)
+        found = tuple(Tick(n + 0.5, whole(n)) for n in at)
+        return found or (Tick(start + 0.5, whole(start)),)
+
+
+def _named(names: np.ndarray, start: int, stop: int, most: int) -> tuple[Tick, ...]:
+    """Ticks at round names, and at those after them, which stand elsewhere: sines and cosines."""
+    round_names = [int(tick.at) for tick in ticks(0, len(names) - 1, most)]
+    shown = [one for name in round_names for one in (name, name + 1) if one in names]
+    places = [(int(np.flatnonzero(names == one)[0]), whole(one)) for one in shown]
+    return tuple(Tick(at + 0.5, text) for at, text in sorted(places) if start <= at < stop)
 
 
 @dataclass(frozen=True)
@@ -93,6 +123,7 @@ class Series:
     lo: np.ndarray | None = None
     hi: np.ndarray | None = None
     draw: Literal["line", "bars", "points", "step"] = "line"
+    front: bool = False  # drawn wider, over the others
 
 
 @dataclass(frozen=True)
@@ -109,7 +140,7 @@ class Chart(Panel):
     height: int = 180  # CSS pixels, of a chart that lies
     label: str = ""
     kind: Literal["chart"] = "chart"
-    front: str = field(default="", metadata=HERE)  # the series that a comparison is about
+    compact: bool = field(default=False, metadata=HERE)  # on paper its title stands at the right
 
 
 @dataclass(frozen=True)
