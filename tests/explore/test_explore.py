@@ -24,7 +24,8 @@ from posenc.explore.views import ON_PAPER, SHAPES
 from posenc.plot import palette
 from posenc.plot.columns import channels_of
 from posenc.plot.panels import text as words
-from posenc.plot.views import stretch
+from posenc.plot.pictures.counter import BIT
+from posenc.plot.views import bias, stretch
 from posenc.plot.views.stretch import Stretch
 from tests.detect.configs import GEMMA_3, VERSION_4
 
@@ -380,8 +381,11 @@ def test_the_counter_counts():
     for label, tile in bits.items():
         bit = int(label.split()[1].rstrip(","))
         positions = first + np.arange(len(tile))
-        np.testing.assert_array_equal(tile, np.where((positions >> bit) & 1, 255, 1))
-    why = [s["label"] for s in strips if s["label"].startswith("no wave")]
+        known = palette.indices(BIT * ((positions >> bit) & 1))
+        np.testing.assert_array_equal(tile, known)
+    waves = [arrays[s["curve"]] for s in strips if s["curve"]]
+    assert len(waves) == len(bits)
+    why = [s["label"] for s in strips if "the shortest wavelength" in s["label"]]
     assert len(why) == 2
     assert all("6.283" in text for text in why)
 
@@ -471,9 +475,10 @@ def test_dials_are_the_library_s_cosines_and_sines():
 def test_biases_are_the_library_s():
     header, arrays = shown(v="bias", enc="alibi", heads="4", L="40", head="2", p="30", kp="10")
     expected = posenc.bias(posenc.ALiBi(heads=4), 40, dtype="float64")
-    limit = float(np.abs(expected).max())
     for cell in panel(header, "matrices")["cells"]:
         head = int(cell["id"].split("-")[1])
+        limit = float(np.abs(expected[head])[~np.triu(np.ones((40, 40), dtype=bool), 1)].max())
+        assert cell["high"] == words.number(limit)
         tile, mask = arrays[cell["tile"]], arrays[cell["mask"]]
         future = np.triu(np.ones((40, 40), dtype=bool), 1)
         np.testing.assert_array_equal(mask, future)
@@ -488,7 +493,7 @@ def test_biases_of_a_grid_are_the_library_s():
     expected = posenc.bias(posenc.ALiBi2D(heads=2), cells, dtype="float64")
     assert header["state"]["L"] == "25"
     for cell, values in zip(panel(header, "matrices")["cells"], expected, strict=True):
-        known = palette.indices(values, float(np.abs(expected).max()))
+        known = palette.indices(values, float(np.abs(values).max()))
         np.testing.assert_array_equal(arrays[cell["tile"]], known)
     assert "query at (1, 2), key at (4, 3)" in header["say"]
     assert spoken(fact(header, "Bias")) == pytest.approx(expected[0, 7, 23], rel=1e-5)
@@ -712,11 +717,13 @@ def test_a_head_that_is_not_there_is_a_problem_of_its_control():
     assert problem == {"field": "head", "message": "Head must be at most 7; 9 came. Drawn with it."}
 
 
-def test_a_softmax_fills_the_colours_of_each_row():
+def test_a_softmax_has_one_scale_for_all_rows_and_heads():
     header, arrays = shown(v="bias", softmax="1", L="40")
-    for cell in panel(header, "matrices")["cells"]:
-        seen = np.where(arrays[cell["mask"]], 0, arrays[cell["tile"]])
-        np.testing.assert_array_equal(seen.max(axis=1), 255)
+    data = bias.data(posenc.ALiBi(heads=8), 40, mask="causal", softmax="rows")
+    for cell, values in zip(panel(header, "matrices")["cells"], data.values, strict=True):
+        assert (cell["low"], cell["high"]) == ("0", words.number(data.limit))
+        known = palette.shares(values, data.limit)
+        np.testing.assert_array_equal(arrays[cell["tile"]], known)
 
 
 @pytest.mark.parametrize(("m", "off"), [(7, 4), (900, 200), (900, 700), (3, -20)])

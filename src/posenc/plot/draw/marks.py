@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from posenc.plot.draw.sheet import Sheet
+from posenc.plot.panels.grammar import Chart
 
 BAND = 0.28  # opacity of a band around a curve
 
@@ -18,7 +19,19 @@ def mark_line(sheet: Sheet, axes: Any, at: float, text: str) -> None:
     place = {"xycoords": ("axes fraction", "data"), "xytext": (4, 3)}
     note = sheet.note(axes, text, (0, at), bbox=box, **place)
     note.set_in_layout(False)
-    sheet.inner.append((axes, [note]))
+    sheet.inner.append((lambda: axes.get_window_extent().width, [note]))
+
+
+def names_of_curves(sheet: Sheet, panel: Chart) -> list[tuple[float, str, dict[str, Any]]]:
+    """The curves that have names: several, or one that the caller calls something."""
+    lines = [series for series in panel.series if series.draw in ("line", "step")]
+    named = []
+    for place, series in enumerate(lines):
+        name = sheet.name(place, series.label if len(panel.series) > 1 else "")
+        finite = series.y[np.isfinite(series.y)]
+        if name and len(finite):
+            named.append((float(finite[-1]), name, sheet.style(series.style)))
+    return named
 
 
 def label_ends(sheet: Sheet, axes: Any, names: list[tuple[float, str, dict[str, Any]]]) -> None:

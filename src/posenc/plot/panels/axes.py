@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+import math
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import numpy as np
 
-from posenc.plot.panels.grammar import Axis, Series
+from posenc.plot.panels.grammar import Axis, Chart, Heatmap, Mark, Series
+
+PanelType = TypeVar("PanelType", Chart, Heatmap)
 
 
 def cells(
@@ -48,3 +52,16 @@ def banded(label: str, x: np.ndarray, data: Any, *, band: bool) -> Series:
     """The mean of a curve, with its band where it has one."""
     low, high = (float32(data.low), float32(data.high)) if band else (None, None)
     return Series(label, x, float32(data.mean), lo=low, hi=high)
+
+
+def under(
+    panel: PanelType, x: float | None = None, y: float | None = None, *, to: float | None = None
+) -> PanelType:
+    """A panel with the cursor at places of its axes; `to` puts a point there on a curve."""
+    changed: dict[str, Any] = {"x": replace(panel.x, at=x)}
+    if isinstance(panel, Heatmap):
+        changed["y"] = replace(panel.y, at=y)
+    if isinstance(panel, Chart) and x is not None and to is not None and math.isfinite(to):
+        at = x + 0.5 * panel.x.cells
+        changed["marks"] = (*panel.marks, Mark("point", at, to=to, style="point"))
+    return replace(panel, **changed)

@@ -46,7 +46,9 @@ class Axis:
     def marks(self, most: int) -> tuple[Tick, ...]:
         """The ticks, at most about so many: round numbers, and names at the middles of cells."""
         low, high = self.domain
-        if self.scale != "linear":
+        if self.scale == "symlog":  # beyond 10 to both sides
+            return tuple(t for t in (Tick(0, "0"), *log_ticks(1, high, most - 1)) if t.at != 1)
+        if self.scale == "log":
             return log_ticks(low, high, most)
         if not self.cells:
             return ticks(low, high, most) or (Tick(low, number(low)),)
@@ -80,7 +82,7 @@ class Mark:
     at: float
     text: str = ""
     to: float | None = None  # the other end of a band; the y of a point
-    style: Literal["dashed", "solid", "band", "point", "cursor"] = "dashed"
+    style: Literal["dashed", "solid", "faint", "band", "point", "cursor"] = "dashed"
 
 
 @dataclass(frozen=True)
@@ -107,6 +109,7 @@ class Heatmap(Panel):
     lines: tuple[Mark, ...] = ()
     label: str = ""  # what a screen reader says
     kind: Literal["heatmap"] = "heatmap"
+    numbers: tuple[tuple[str, ...], ...] = ()  # written into the cells where there is room
     # What the tile was made of; it stays here, for files and for comparisons.
     values: np.ndarray | None = field(default=None, metadata=HERE)
     limit: float = field(default=1.0, metadata=HERE)
@@ -114,7 +117,10 @@ class Heatmap(Panel):
 
 @dataclass(frozen=True)
 class Series:
-    """A curve: `y` over `x`, or bars; with `lo` and `hi`, a band around it."""
+    """A curve: `y` over `x`, or bars; with `lo` and `hi`, a band around it.
+
+    Of points, `lo` and `hi` say how far to the left and to the right each may lie.
+    """
 
     label: str
     x: np.ndarray  # (n,) float64: positions may be large
@@ -154,6 +160,7 @@ class Strip:
     key: str = ""  # what a click on a cell sets to its number, or to `value`
     at: int | None = None
     value: str = ""
+    curve: np.ndarray | None = None  # (n,) float32 from -1 to 1, drawn in place of the colours
 
 
 @dataclass(frozen=True)
@@ -162,18 +169,19 @@ class Strips(Panel):
 
     strips: tuple[Strip, ...]
     lut: str
-    low: str
-    high: str
+    low: str = ""
+    high: str = ""
     columns: tuple[str, ...] = ()  # what stands above the cells
     caption: str = ""
     first: int = 0  # what `key` is set to by the first cell
     place: Place = "full"
     kind: Literal["strips"] = "strips"
+    label: str = field(default="", metadata=HERE)  # what the columns are
 
 
 @dataclass(frozen=True)
 class Dial:
-    """Points on the unit circle: hands from the centre, and the way that the tip has gone."""
+    """Hands from the centre, the longest of all dials as 1, and the way that the first has gone."""
 
     label: str
     hands: tuple[tuple[float, float, int, str], ...]  # x, y, style, label; y is up
@@ -202,6 +210,7 @@ class Matrix(Panel):
     caption: str = ""
     place: Place = "full"
     kind: Literal["matrix"] = "matrix"
+    across: int = field(default=4, metadata=HERE)  # on paper, side by side
 
 
 @dataclass(frozen=True)
