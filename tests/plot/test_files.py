@@ -38,10 +38,10 @@ from posenc._core.spec.example import small
 from posenc.cli.commands.plot import command
 from posenc.plot import export, palette, rows
 from posenc.plot.draw.sheet import cells
+from posenc.plot.panels.text import number
 from posenc.plot.raster import tile
 from posenc.plot.rows import pictures_of
 from posenc.plot.views import compare
-from posenc.plot.words import number
 from tests.drawing import drawn
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -51,6 +51,7 @@ T5 = posenc.T5(heads=2)
 SMALL = posenc.Sinusoidal(8)
 # How a small picture differs from that of `SMALL`, or of the first small encoding that it shows.
 ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "attention": ((ROPE,), {"shift": 5}),
     "table": ((SMALL,), {"positions": 16}),
     "waves": ((SMALL,), {"positions": 3000}),
     "wavelengths": (([SMALL, posenc.Sinusoidal(16)],), {"length": 100}),

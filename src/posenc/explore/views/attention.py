@@ -23,7 +23,7 @@ from posenc.explore.state import catalogue
 from posenc.explore.state.entry import made, samples
 from posenc.explore.state.fields import Option, choice, integer, switch, text
 from posenc.explore.state.scene import Page, Scene, ViewShape
-from posenc.plot.content import Content, from_arrays, random_content, trained_content
+from posenc.plot.content import Content, from_arrays, random_content, sizes_of, trained_content
 from posenc.plot.panels.axes import stops
 from posenc.plot.panels.text import number, signed, whole
 from posenc.plot.views import attention
@@ -114,6 +114,18 @@ def show(scene: Scene) -> Page:
     )
 
 
+def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
+    """The picture of `posenc.plot` that shows the same of one encoding, and its arguments."""
+    sentence, _ = _sentence(scene)
+    softmax = "rows" if scene["softmax"] else "none"
+    return "attention", {
+        "tokens": sentence.words,
+        "source": scene["qk"] if scene["qk"] != "file" else "random",
+        "shift": scene["shift"],
+        "softmax": softmax,
+    }
+
+
 def _numbers(columns: list[EncodingColumn], sentence: TypedSentence) -> dict[str, Any]:
     i = sentence.cell[0]
     return {
@@ -179,10 +191,7 @@ def _content(scene: Scene, words: tuple[str, ...]) -> Content:
         return from_arrays(words, q, k, v, name=stored.name, head=(head, len(stored.q)))
     if scene["qk"] in ("previous", "content"):
         return _trained(words, scene["qk"])
-    kind = scene.a.spec.kind
-    wide = HEAD if kind == "bias" else int(scene.a.spec.dim)
-    dim = wide if kind in ("rotary", "relative") else max(2, min(wide - wide % 2, HEAD))
-    return _random(words, dim, wide, scene["hd"] % RANDOM_HEADS)
+    return _random(words, *sizes_of(scene.a.spec), scene["hd"] % RANDOM_HEADS)
 
 
 def _causal(scene: Scene, content: Content) -> bool:
@@ -214,9 +223,9 @@ def _column(scene: Scene, key: str, sentence: TypedSentence) -> EncodingColumn |
             chosen = made(entry, {**samples(entry), **start, **own})
             more["params"] = chosen.params
         spec = None if chosen is None else chosen.spec
-        view = attention.data(
-            spec, content, causal=_causal(scene, content), dtype=scene["prec"], **more
-        )
+        softmax = "rows" if scene["softmax"] else "none"
+        how: dict[str, Any] = {"causal": _causal(scene, content), "dtype": scene["prec"]}
+        view = attention.data(spec, content, softmax=softmax, **how, **more)
         parts = attention.parts(spec, content, sentence.cell, **more)
     except PosencError as error:
         return UnfitColumn(key, label, str(error))

@@ -187,7 +187,8 @@ def _size(panel: Heatmap, most: tuple[int, int]) -> tuple[int, int]:
     counts = [round(axis.domain[1] - axis.domain[0]) for axis in (panel.x, panel.y)]
     if panel.y.names is not None and panel.x.names is None:  # a line for each word
         return cells(counts[0], most[0]), counts[1] * max(8, min(24, 180 // counts[1]))
-    wide, high = (cells(count, side) for count, side in zip(counts, most, strict=True))
+    largest = 60 if panel.numbers else 24
+    wide, high = (cells(n, side, largest) for n, side in zip(counts, most, strict=True))
     return wide, high
 
 

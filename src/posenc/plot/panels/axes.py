@@ -28,6 +28,12 @@ def cells(
     return Axis(label, (start, stop), cells=True, key=key, at=at, to=to, most=most, names=names)
 
 
+def words(label: str, names: tuple[str, ...], *, key: str = "") -> Axis:
+    """An axis of words, each with a cell of its own."""
+    count = len(names)
+    return Axis(label, (0, count), cells=True, key=key, most=count, names=names)
+
+
 def values(label: str, low: float, high: float, *, most: int = 4) -> Axis:
     """An axis of numbers, from the least to the largest."""
     return Axis(label, (low, high), most=most)

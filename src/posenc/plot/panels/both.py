@@ -49,7 +49,8 @@ def _maps(a: Heatmap, b: Heatmap, limit: float = 0.0) -> Matrix:
     captions = [a.caption]
     if a.values is not None and b.values is not None and a.values.shape == b.values.shape:
         difference = a.values - b.values
-        cells.append(_scaled(replace(a, values=difference, lines=()), limit, "A − B"))
+        apart = replace(a, values=difference, lines=(), numbers=(), lut="diverging")
+        cells.append(_scaled(apart, limit, "A − B"))
         most = number(palette.largest(difference))
         captions.append(f"One scale, up to ±{number(limit)}; largest difference {most}.")
     else:

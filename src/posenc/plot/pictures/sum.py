@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from posenc.plot import palette
-from posenc.plot.panels.axes import cells
-from posenc.plot.panels.grammar import Axis, Heatmap, Matrix
+from posenc.plot.panels.axes import cells, words
+from posenc.plot.panels.grammar import Heatmap, Matrix
 from posenc.plot.panels.text import number
 from posenc.plot.views.sum import SumView
 
@@ -23,7 +23,7 @@ def _parts(data: SumView) -> Iterator[Heatmap]:
     whole = "= input" if data.total.shape[1] == data.scaled.shape[1] else "side by side: input"
     parts = ((named, data.scaled), ("+ encoding", data.encoding), (whole, data.total))
     names = tuple(f"{token[:10]} {data.offset + n}" for n, token in enumerate(data.tokens))
-    tokens = Axis("", (0, len(names)), cells=True, most=len(names), names=names)
+    tokens = words("", names)
     for name, rows in parts:
         yield Heatmap(
             id=name,
