@@ -386,7 +386,7 @@ def test_the_python_of_a_file_runs(tmp_path, monkeypatch):
 
 
 def page(**state):
-    message = unpack(frame({"v": "attention", **state}))
+    message = unpack(frame({"v": "attention", "qk": "random", "softmax": "0", **state}))
     assert not message.header["problems"], message.header["problems"]
     return message.header, message.arrays
 

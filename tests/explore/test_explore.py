@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import posenc
+from posenc._core.numeric.random_vectors import random_vectors
 from posenc.explore import Session, frame, unpack
 from posenc.explore.frame import KEPT, Steps
 from posenc.explore.server.protocol import Envelope
@@ -464,12 +465,21 @@ def test_the_terms_of_a_rotation_add_up_to_the_score(pairing):
 
 def test_dials_are_the_library_s_cosines_and_sines():
     header, _ = shown(v="rotate", d="16", m="7", off="4")
-    cos, sin = posenc.cos_sin(posenc.RoPE(16, pairing="half"), [7, 3], dtype="float64")
+    rope = posenc.RoPE(16, pairing="half")
+    sides = random_vectors(["query", "key"], 16, 0).astype(np.float64)
+    places = zip(sides, (7, 3), strict=True)
+    turned = [posenc.rotate(rope, x[None], positions=[at])[0] for x, at in places]
+    arrows = np.stack([x.reshape(2, 8).T for x in turned])  # (sides, pairs, 2)
+    reach = np.linalg.norm(arrows, axis=-1).max()
     for dial in panel(header, "dials")["dials"]:
         pair = int(dial["label"].split()[1])
-        query, key = dial["hands"]
-        np.testing.assert_allclose(query[:2], [cos[0, pair], sin[0, pair]], atol=1e-12)
-        np.testing.assert_allclose(key[:2], [cos[1, pair], sin[1, pair]], atol=1e-12)
+        for hand, arrow in zip(dial["hands"], arrows[:, pair], strict=True):
+            np.testing.assert_allclose(hand[:2], arrow / reach, atol=1e-12)
+        q, k = arrows[:, pair]
+        np.testing.assert_allclose(dial["shadow"], k * (q @ k) / (k @ k) / reach, atol=5e-5)
+    arcs = panel(header, "arcs")
+    assert arcs["pairs"] == [[n, n + 8] for n in range(8)]
+    assert panel(shown(v="rotate", d="8", pairing="interleaved")[0], "arcs")["pairs"][1] == [2, 3]
 
 
 def test_biases_are_the_library_s():
@@ -478,7 +488,7 @@ def test_biases_are_the_library_s():
     for cell in panel(header, "matrices")["cells"]:
         head = int(cell["id"].split("-")[1])
         limit = float(np.abs(expected[head])[~np.triu(np.ones((40, 40), dtype=bool), 1)].max())
-        assert cell["high"] == words.number(limit)
+        assert cell["title"].endswith(f"to ±{words.number(limit, 3)}")
         tile, mask = arrays[cell["tile"]], arrays[cell["mask"]]
         future = np.triu(np.ones((40, 40), dtype=bool), 1)
         np.testing.assert_array_equal(mask, future)

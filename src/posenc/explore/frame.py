@@ -16,6 +16,7 @@ from posenc.explore.page import page_of
 from posenc.explore.pictures import command_of
 from posenc.explore.save import formats
 from posenc.explore.server.protocol import Envelope, Head
+from posenc.explore.state.catalogue import grid_of
 from posenc.explore.state.reader import ASKED, plain
 from posenc.explore.state.scene import LONGEST_FIND, PIN, Page, Scene
 from posenc.explore.state.session import Session
@@ -185,7 +186,9 @@ SECTIONS = ("encoding", "b", "view", "cursor", "find", "page")  # in the order o
 
 
 def _controls(scene: Scene) -> list[Any]:
-    hidden = {"v", "tour", "reveal"} | (set() if find.answers(scene) else {"find"})
+    hidden = {"v", "tour", "reveal", *scene.shape.dead(scene)}
+    hidden |= set() if find.answers(scene) else {"find"}
+    hidden |= {"s"} if scene.a.spec is not None and grid_of(scene.a.spec, 1) else set()
     shown = [pair for pair in scene.fields if pair[0].key not in hidden]
     return [
         field.control(text)

@@ -126,6 +126,7 @@ ROWS: dict[str, tuple[tuple[Field, ...], Arguments]] = {
     "Summed": ((WIDTH, BASE), _twice),
     "TUPE": ((HEADS, LENGTH), _of_length),
     "AdaptiveSpan": ((HEADS,), _wide),
+    "Time2Vec": ((WIDTH,), lambda _: {}),  # its frequencies are learned
 }
 
 

@@ -69,6 +69,8 @@ class ViewShape:
     most: Mapping[str, int] = field(default_factory=dict)
     compares: bool = True
     learns: bool = True
+    # The controls that would change nothing, which are not drawn.
+    dead: Callable[[Scene], Iterable[str]] = lambda _: ()
 
 
 @dataclass(frozen=True)

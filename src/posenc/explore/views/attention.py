@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -52,6 +53,22 @@ JOIN = _options(add="added", append="appended (concatenated)")
 DTYPES = _options(float32="float32", float64="float64")
 SOURCE_HINT = "Two heads of a small trained model come with posenc."
 SHIFT_HINT = "All words stand this many positions later."
+
+
+def _dead(scene: Scene) -> Iterator[str]:
+    """The sizes that the source of queries and keys decides, and what no encoding asks for."""
+    yield "heads"
+    if scene["qk"] != "random":
+        yield "d"
+    if not _heads(scene):
+        yield "hd"
+    every = [scene.a.entry, *(catalogue.by_id().get(scene[key]) for key in PLACES if key != "enc")]
+    if not any(entry is not None and entry.kind == "table" for entry in every):
+        yield "join"
+    if getattr(scene.a.spec, "output_dim", 0) != getattr(scene.a.spec, "dim", 0):
+        yield "pairing"  # each channel is a pair
+
+
 SHAPE = ViewShape(
     "attention",
     "Attention",
@@ -59,10 +76,10 @@ SHAPE = ViewShape(
     PLACES["enc"],
     (
         TEXT,
-        choice("qk", "Queries and keys", SOURCES, "random", hint=SOURCE_HINT),
+        choice("qk", "Queries and keys", SOURCES, "previous", hint=SOURCE_HINT),
         integer("hd", "Head", 0, 0, 255, gently=True, hint="Of random vectors or of a file."),
         integer("shift", "Shift by", 100, 0, FARTHEST, scale="log", plays=True, hint=SHIFT_HINT),
-        switch("softmax", "Softmax"),
+        switch("softmax", "Softmax", "1"),
         choice("past", "Later words", PAST, "own"),
         choice("join", "A table is", JOIN, "add"),
         choice("prec", "Computed in", DTYPES, "float32"),
@@ -79,6 +96,7 @@ SHAPE = ViewShape(
     cursor=(),
     most={"d": 1024},
     compares=False,  # four of them stand beside each other as it is
+    dead=_dead,
 )
 
 
@@ -112,18 +130,6 @@ def show(scene: Scene) -> Page:
         table=_numbers(columns, sentence),
         problems=tuple(problems),
     )
-
-
-def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
-    """The picture of `posenc.plot` that shows the same of one encoding, and its arguments."""
-    sentence, _ = _sentence(scene)
-    softmax = "rows" if scene["softmax"] else "none"
-    return "attention", {
-        "tokens": sentence.words,
-        "source": scene["qk"] if scene["qk"] != "file" else "random",
-        "shift": scene["shift"],
-        "softmax": softmax,
-    }
 
 
 def _numbers(columns: list[EncodingColumn], sentence: TypedSentence) -> dict[str, Any]:

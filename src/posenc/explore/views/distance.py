@@ -50,6 +50,7 @@ SHAPE = ViewShape(
     (START, LENGTH, METRIC, LOG, OFFSET),
     cursor=("p",),
     most={"d": 8192},  # every row is multiplied with many
+    dead=lambda _: ("order", "pairing"),  # a product knows no order of channels
 )
 MOST_CELLS_OF_AXIS = 65_536
 MATRIX = 256  # pixels along each side

@@ -135,6 +135,8 @@ def _panels(data: RotationView, scene: Scene, pair: int, channels: np.ndarray) -
     here = zip(data.dials, dials.dials, strict=True)
     keyed = (replace(dial, key="j", value=str(int(channels[d.pair]))) for d, dial in here)
     yield replace(dials, dials=tuple(keyed))
+    spec: Any = scene.a.spec
+    yield from pictures.arcs(spec.channels.channels(2 * spec.pairs), pair, spec.channels.order)
     yield under(replace(terms, x=replace(terms.x, to=channels)), pair)
     inside = data.offsets[0] <= k <= data.offsets[-1]
     scores = replace(scores, x=replace(scores.x, key="off"))
@@ -170,7 +172,7 @@ def _readout(
         Heading(f"Pair {pair}"),
         channels,
         Fact("Adds", signed(float(data.terms[pair]), 6)),
-        Fact("Angle from key to query", f"{signed(between, 4)} rad"),
+        Fact("The distance turns q from k by", f"{signed(between, 4)} rad"),
         Fact("In turns", signed(between / (2 * math.pi), 4)),
         Prose(
             "Query and key are random numbers of the seed. A model trained with one layout of "

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from posenc.plot.draw.look import worded
 from posenc.plot.draw.marks import BAND, label_ends, mark_line, names_of_curves
 from posenc.plot.draw.pixels import fill, hatched, spread
 from posenc.plot.draw.sheet import Sheet, cells
@@ -169,17 +169,8 @@ def _matrix(sheet: Sheet, panel: Matrix, top: float, room: Room) -> float:
             axes.tick_params(labelbottom=False)
             axes.set_xlabel("")
     lines = -(-len(panel.cells) // across)
-    _bar(sheet, _shared(panel), across * (wide + GAP), top, min(120, max(high, 40)))
+    _bar(sheet, panel.cells[0], across * (wide + GAP), top, min(120, max(high, 40)))
     return lines * (high + GAP) - GAP
-
-
-def _shared(panel: Matrix) -> Heatmap:
-    """A heatmap whose scale is that of all, in words where each has its own."""
-    first = panel.cells[0]
-    if {cell.limit for cell in panel.cells} == {first.limit}:
-        return first
-    sign = "" if first.lut == "sequential" else "−"
-    return replace(first, low="0" if not sign else "−most", high="most")
 
 
 def _size(panel: Heatmap, most: tuple[int, int]) -> tuple[int, int]:
@@ -318,16 +309,25 @@ def _dial(sheet: Sheet, axes: Any, dial: Dial) -> None:
     if dial.trail is not None and len(dial.trail) > 2:
         look = {"linestyle": "none", "marker": ".", "markersize": 2, "color": sheet.theme.muted}
         axes.plot(*dial.trail.T, **look)
+    if dial.shadow is not None:
+        pale = {"color": sheet.style(0)["color"], "alpha": BAND, "solid_capstyle": "butt"}
+        axes.plot([0, dial.shadow[0]], [0, dial.shadow[1]], linewidth=5, **pale)
+        foot = list(zip(dial.hands[0][:2], dial.shadow, strict=True))
+        axes.plot(*foot, color=sheet.theme.muted, linewidth=0.7, linestyle=(0, (1, 1.5)))
+    if dial.bar is not None:
+        axes.plot([-1, 1], [-1.3, -1.3], color=sheet.theme.rule, linewidth=0.8)
+        wide = {"linewidth": 4, "solid_capstyle": "butt", "color": sheet.theme.ink}
+        axes.plot([0, dial.bar], [-1.3, -1.3], **wide)
     for x, y, index, _ in dial.hands[::-1]:
         colour = sheet.style(index)["color"]
         arrow = {"arrowstyle": "-|>", "color": colour, "shrinkA": 0, "shrinkB": 0}
         axes.annotate(
             "", (x, y), (0, 0), arrowprops={**arrow, "linewidth": 2.4 - 0.8 * (not index)}
         )
-    axes.set(xlim=(-1.12, 1.12), ylim=(-1.12, 1.12), xticks=[], yticks=[], aspect="equal")
+    axes.set(xlim=(-1.25, 1.25), ylim=(-1.4, 1.1), xticks=[], yticks=[], aspect="equal")
     axes.spines[:].set_visible(False)
     words = {"fontsize": sheet.points(8.5), "color": sheet.theme.ink, "pad": 3}
-    axes.set_title(f"{dial.label}\n{dial.note.partition(';')[0]}", **words)
+    axes.set_title(worded(f"{dial.label}\n{dial.note.partition(';')[0]}"), **words)
 
 
 DRAWN = {Chart: _chart, Heatmap: _heatmap, Matrix: _matrix, Strips: _strips, Dials: _dials}

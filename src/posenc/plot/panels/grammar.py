@@ -190,6 +190,8 @@ class Dial:
     key: str = ""
     value: str = ""
     chosen: bool = False
+    shadow: tuple[float, float] | None = None  # of the first hand on the second
+    bar: float | None = None  # from -1 to 1: the product of both
 
 
 @dataclass(frozen=True)
@@ -200,6 +202,18 @@ class Dials(Panel):
     caption: str = ""
     place: Place = "full"
     kind: Literal["dials"] = "dials"
+
+
+@dataclass(frozen=True)
+class Arcs(Panel):
+    """Channels in a row, and an arc over each two that form a pair."""
+
+    pairs: tuple[tuple[int, int], ...]
+    chosen: int  # among the pairs
+    key: str = ""
+    caption: str = ""
+    place: Place = "full"
+    kind: Literal["arcs"] = "arcs"
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
+
 import numpy as np
 
 from posenc.plot.panels.axes import cells, float32, values
-from posenc.plot.panels.grammar import Chart, Dial, Dials, Series
+from posenc.plot.panels.grammar import Arcs, Chart, Dial, Dials, Series
 from posenc.plot.panels.text import number, spread, thin, whole
-from posenc.plot.views.rotation import RotationView
+from posenc.plot.views.rotation import PairDial, RotationView
+
+MOST_ARCS = 64  # channels that have an arc
 
 
 def panels(data: RotationView, front: int | None = None) -> tuple[Dials, Chart, Chart]:
@@ -15,23 +20,40 @@ def panels(data: RotationView, front: int | None = None) -> tuple[Dials, Chart, 
     return _dials(data, front), _terms(data), _scores(data)
 
 
+def arcs(pairs: Iterable[tuple[int, int]], front: int, order: str) -> tuple[Arcs, ...]:
+    """Which two channels form a pair, where those are few."""
+    several = tuple(pairs)
+    title = f"which channels form a pair: {order}"
+    return (Arcs("arcs", title, several, front, "j"),) if 2 * len(several) <= MOST_ARCS else ()
+
+
 def _dials(data: RotationView, front: int | None) -> Dials:
     m, n = map(whole, data.positions)
-    dials = tuple(
-        Dial(
-            f"pair {d.pair}",
-            ((*d.query, 0, f"q at {m}"), (*d.key, 1, f"k at {n}")),
-            f"wavelength {number(d.wavelength, 3)}; adds {number(d.term, 3)}",
-            d.trail.astype(np.float32),
-            chosen=d.pair == front,
-        )
-        for d in data.dials
-    )
+    reach = max(math.hypot(*hand) for d in data.dials for hand in (d.query, d.key)) or 1.0
+    most = max(abs(d.term) for d in data.dials) or 1.0
     return Dials(
         "dials",
-        f"where each pair has turned to: the query at {m}, the key at {n}",
-        dials,
-        caption="Move the query's position and both turn together: the angle between them stays.",
+        f"q and k, pair by pair, turned to their positions {m} and {n}",
+        tuple(_dial(d, (m, n), reach, most, chosen=d.pair == front) for d in data.dials),
+        caption="Arrows: the two channels of each pair of q and of k, all on one scale. Dots: the "
+        "way of q from position 0. Pale: the shadow of q on k; times the length of k it is what "
+        "the pair adds, the bar. Move both positions, and the angle between them stays.",
+    )
+
+
+def _dial(d: PairDial, at: tuple[str, str], reach: float, most: float, *, chosen: bool) -> Dial:
+    """A pair with all lengths as shares of the longest."""
+    q, k = np.array(d.query) / reach, np.array(d.key) / reach
+    shadow = k * (q @ k) / ((k @ k) or 1.0)
+    hands = ((*q.tolist(), 0, f"q at {at[0]}"), (*k.tolist(), 1, f"k at {at[1]}"))
+    return Dial(
+        f"pair {d.pair}",
+        hands,
+        f"wavelength {number(d.wavelength, 3)}; adds {number(d.term, 3)}",
+        float32(d.trail / reach),
+        chosen=chosen,
+        shadow=(round(float(shadow[0]), 4), round(float(shadow[1]), 4)),
+        bar=round(d.term / most, 4),
     )
 
 
