@@ -386,6 +386,9 @@ def test_the_counter_counts():
         np.testing.assert_array_equal(tile, known)
     waves = [arrays[s["curve"]] for s in strips if s["curve"]]
     assert len(waves) == len(bits)
+    (link,) = header["readout"][-1]["links"]
+    bits = shown(v="waves", counter="1", L="128", p="40", **link["state"])[0]
+    assert all(", pair " in s["label"] for s in panel(bits, "counter")["strips"][1::2])
     why = [s["label"] for s in strips if "the shortest wavelength" in s["label"]]
     assert len(why) == 2
     assert all("6.283" in text for text in why)
@@ -746,6 +749,8 @@ def test_the_curve_of_scores_holds_the_distance_of_query_and_key(m, off):
 def test_two_words_of_a_short_sentence_are_the_first_and_the_last():
     header, _ = shown(v="sentence", text="John likes Jane", swap="1")
     assert panel(header, "swap")["paragraphs"][0].endswith("Jane likes John")
+    said = {one["key"]: one["value"] for one in header["controls"]}
+    assert (said["one"], said["two"]) == ("0", "2")
 
 
 def test_what_fits_nowhere_gets_the_nearest_three_and_the_reason():

@@ -108,6 +108,7 @@ class Page:
     table: Callable[[], Mapping[str, Any]] | Mapping[str, Any] | None = None  # when asked for
     title: str = ""
     problems: tuple[tuple[str, str], ...] = ()
+    drawn: Mapping[str, int] = field(default_factory=dict)  # in place of what was asked for
 
 
 def read(state: Mapping[str, str], shapes: Mapping[str, ViewShape], session: Session) -> Scene:

@@ -22,6 +22,8 @@ from posenc.plot.panels.grammar import (
     Chart,
     Fact,
     Heading,
+    Link,
+    Links,
     Panel,
     Prose,
 )
@@ -69,7 +71,7 @@ def show(scene: Scene) -> Page:
     return Page(
         lead=thin(" ".join(data.caption)),
         panels=tuple(panels),
-        readout=_readout(ladder.wavelengths, pair, own, scene),
+        readout=(*_readout(ladder.wavelengths, pair, own, scene), *_as_bits(scene)),
         say=say,
         cursor=table_view.cursor(scene, table.width),
         python=snippets.waves(scene),
@@ -134,6 +136,14 @@ def _readout(lengths: np.ndarray, pair: int | None, own: float, scene: Scene) ->
             + ("on the left." if len(lengths) < 2 or lengths[0] <= lengths[-1] else "on the right.")
         ),
     )
+
+
+def _as_bits(scene: Scene) -> tuple[Block, ...]:
+    """A way to the table that counts in binary, from one that does not."""
+    if not scene["counter"] or scene.values.get("ladder") == "halves":
+        return ()
+    wanted = {"enc": "sinusoidal", "ladder": "halves", "n": "2", "d": "16"}
+    return (Links("With a wave for each bit", (Link("a table of halves", wanted),)),)
 
 
 def _numbers(lengths: np.ndarray, scene: Scene) -> dict[str, object]:
