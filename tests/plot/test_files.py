@@ -41,7 +41,7 @@ from posenc.plot.draw.sheet import cells
 from posenc.plot.panels.text import number
 from posenc.plot.raster import tile
 from posenc.plot.rows import pictures_of
-from posenc.plot.views import compare
+from posenc.plot.views import compare, similarity
 from tests.drawing import drawn
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -49,6 +49,7 @@ ROPE = posenc.RoPE(16, pairing="half")
 T5 = posenc.T5(heads=2)
 
 SMALL = posenc.Sinusoidal(8)
+SMALL16 = posenc.Sinusoidal(16)
 # How a small picture differs from that of `SMALL`, or of the first small encoding that it shows.
 ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "attention": ((ROPE,), {"shift": 5}),
@@ -486,6 +487,40 @@ def test_a_table_in_given_axes_has_the_pixels_of_those_axes() -> None:
     same = (found == expected).all(axis=2)
     assert same[:, :38].all()  # beside them stands what the dashed line means
     assert same[:, 70:].all()
+
+
+def products(pixels: int) -> np.ndarray:
+    made = similarity.data(SMALL16, 2000, pixels=pixels)
+    return palette.diverging("light")[palette.indices(made.values, made.limit)]
+
+
+# How a picture is drawn, and what its tile is computed from for so many rows and columns of pixels.
+TILES: dict[str, tuple[Any, Any]] = {
+    "table": (
+        lambda **size: posenc.plot.table(posenc.Sinusoidal(30), positions=9000, **size),
+        lambda rows, columns: colours(posenc.Sinusoidal(30), 9000, rows=rows, columns=columns),
+    ),
+    "similarity": (
+        lambda **size: posenc.plot.similarity(posenc.Sinusoidal(16), positions=2000, **size),
+        lambda rows, _: products(rows),
+    ),
+}
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("size", ["3in x 1.4in", "3in x 3in", "3in x 5.2in"])
+@pytest.mark.parametrize("name", TILES)
+def test_a_tile_is_computed_for_the_pixels_that_it_has_at_any_height(name: str, size: str) -> None:
+    """The layout settles them, whatever the picture was first made for."""
+    draw, expected = TILES[name]
+    made = draw(size=size, dpi=72, caption=False, title=False)
+    found, axes = rasters(made.to_bytes("svg"))[0], made.figure.axes[0]
+    box = axes.get_window_extent()
+    rows, columns = found.shape[:2]
+    assert abs(rows - box.height) <= 1
+    known = expected(rows, columns)
+    known = known[:, np.arange(columns) * known.shape[1] // columns]
+    np.testing.assert_array_equal(found, known)
 
 
 @pytest.mark.costly

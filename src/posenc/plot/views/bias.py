@@ -203,7 +203,7 @@ def _caption(bias: BiasView, spec: Any, mask: str) -> tuple[str, ...]:
     sentences = []
     if len(bias.heads) < spec.heads:
         sentences.append(f"{len(bias.heads)} of {counted(spec.heads, 'head')}.")
-    scale = f"The largest bias is {number(bias.limit)}; each head has a scale of its own."
+    scale = f"Biases up to ±{number(bias.limit)}; each head has a scale of its own."
     if bias.softmax == "rows":
         scale = (
             "One scale for all heads: the attention that the bias alone gives, from 0 to "
