@@ -150,8 +150,8 @@ def _panels(data: BiasView, cell: tuple[int, int, int], say: str) -> Iterator[Ch
     for panel in pictures.panels(data, head):
         if isinstance(panel, Matrix):
             cells = (under(cell, kp, p) for cell in panel.cells)
-            said = (replace(c, label=say) if c.id == f"head-{head}" else c for c in cells)
-            yield replace(panel, cells=tuple(said))
+            labelled = (replace(c, label=say) if c.id == f"head-{head}" else c for c in cells)
+            yield replace(panel, cells=tuple(labelled))
         else:
             at = np.flatnonzero(data.offsets == kp - p)
             curve = data.curves[data.heads.index(head)]

@@ -13,7 +13,7 @@ from posenc.plot.draw.sheet import Sheet
 from posenc.plot.panels.grammar import Panel
 
 
-class Plan(NamedTuple):
+class PicturePlan(NamedTuple):
     """What is drawn, and how: the words above, and the room that the panels have."""
 
     name: str
@@ -26,7 +26,7 @@ class Plan(NamedTuple):
 
 
 def drawn(
-    plan: Plan,
+    plan: PicturePlan,
     ax: Any,
     frame: Frame,
     make: Callable[[int, int], Any],

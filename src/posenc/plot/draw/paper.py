@@ -8,7 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc.plot.draw.look import worded
-from posenc.plot.draw.marks import BAND, label_ends, mark_line, names_of_curves
+from posenc.plot.draw.marks import (
+    BAND,
+    beside_heading,
+    inks,
+    inside,
+    label_ends,
+    mark_line,
+    names_of_curves,
+)
 from posenc.plot.draw.pixels import fill, hatched, spread
 from posenc.plot.draw.sheet import Sheet, cells
 from posenc.plot.draw.ticks import ruled
@@ -116,29 +124,43 @@ def _points(axes: Any, series: Series, style: dict[str, Any]) -> None:
 
 
 def _mark(sheet: Sheet, axes: Any, mark: Mark) -> None:
-    line = axes.axvline if mark.axis == "x" else axes.axhline
-    if mark.style == "band" and mark.to is not None:
-        span = axes.axvspan if mark.axis == "x" else axes.axhspan
-        span(mark.at, mark.to, color=sheet.theme.rule, alpha=0.35, linewidth=0)
-        above = {"xytext": (0, 4), "ha": "right", "va": "bottom", "color": sheet.theme.muted}
-        note = sheet.note(axes, mark.text, (1, 1), **above)
-        sheet.inner.append((lambda: sheet.beside_heading(axes), [note]))
-    elif mark.style == "faint":
-        line(mark.at, color=sheet.theme.rule, linewidth=0.7, zorder=0)
-        where = {"xycoords": ("axes fraction", "data"), "xytext": (0, 5), "va": "bottom"}
-        sheet.note(axes, sheet.folded(mark.text), (0, mark.at), **where)
+    if mark.axis == "point":
+        axes.plot(mark.at, mark.to, marker="o", markersize=5, color=sheet.theme.ink)
+    elif mark.style in MARKS:
+        MARKS[mark.style](sheet, axes, mark)
     elif mark.axis == "y":
         mark_line(sheet, axes, mark.at, mark.text)
-    elif mark.axis == "point":
-        axes.plot(mark.at, mark.to, marker="o", markersize=5, color=sheet.theme.ink)
     else:
-        line(mark.at, color=sheet.theme.ink, linewidth=1, linestyle=(0, (4, 3)), zorder=3)
-        # In given axes it stands inside, as a title may stand above.
-        above = {"xytext": (0, 4), "ha": "center"}
-        inside = {"xytext": (-2, 4), "ha": "right", "rotation": 90}
-        words, low = (inside, 0) if sheet.direct else (above, 1)
-        where = {"xycoords": ("data", "axes fraction"), "va": "bottom"}
-        sheet.note(axes, mark.text, (mark.at, low), **where, **words)
+        _upright(sheet, axes, mark)
+
+
+def _band(sheet: Sheet, axes: Any, mark: Mark) -> None:
+    """A shaded band, whose name stands above the box where it has room."""
+    span = axes.axvspan if mark.axis == "x" else axes.axhspan
+    span(mark.at, mark.to, color=sheet.theme.rule, alpha=0.35, linewidth=0)
+    above = {"xytext": (0, 4), "ha": "right", "va": "bottom", "color": sheet.theme.muted}
+    note = sheet.note(axes, mark.text, (1, 1), **above)
+    sheet.inner.append((lambda: beside_heading(axes), [note]))
+
+
+def _faint(sheet: Sheet, axes: Any, mark: Mark) -> None:
+    line = axes.axvline if mark.axis == "x" else axes.axhline
+    line(mark.at, color=sheet.theme.rule, linewidth=0.7, zorder=0)
+    place = {"xycoords": ("axes fraction", "data"), "xytext": (0, 5), "va": "bottom"}
+    sheet.note(axes, sheet.folded(mark.text), (0, mark.at), **place)
+
+
+def _upright(sheet: Sheet, axes: Any, mark: Mark) -> None:
+    axes.axvline(mark.at, color=sheet.theme.ink, linewidth=1, linestyle=(0, (4, 3)), zorder=3)
+    # In given axes it stands inside, as a title may stand above.
+    above = {"xytext": (0, 4), "ha": "center"}
+    within = {"xytext": (-2, 4), "ha": "right", "rotation": 90}
+    words, low = (within, 0) if sheet.direct else (above, 1)
+    where = {"xycoords": ("data", "axes fraction"), "va": "bottom"}
+    sheet.note(axes, mark.text, (mark.at, low), **where, **words)
+
+
+MARKS = {"band": _band, "faint": _faint}
 
 
 # --- colours --------------------------------------------------------------------------------------
@@ -199,7 +221,7 @@ def _tile(sheet: Sheet, panel: Heatmap, box: tuple[float, float, float, float]) 
     if panel.title:
         sheet.heading(axes, panel.title)
     for row, line in enumerate(panel.numbers):
-        sheet.inside(axes, line, sheet.over(panel.lut, panel.tile[row]), row + 0.5)
+        inside(sheet, axes, line, inks(sheet, panel.lut, panel.tile[row]), row + 0.5)
     return axes
 
 
@@ -262,7 +284,7 @@ def _cells(sheet: Sheet, axes: Any, name: str, strip: Strip) -> None:
     fill(axes, lambda rows, columns: lut[spread(strip.tile[None], rows, columns)])
     axes.set_yticks([0.5], [f"{strip.sign} {strip.label}".strip()])
     if 0 < len(strip.numbers) <= MOST_TEXTS:
-        sheet.inside(axes, strip.numbers, sheet.over(name, strip.tile), 0.5)
+        inside(sheet, axes, strip.numbers, inks(sheet, name, strip.tile), 0.5)
 
 
 def _curve(sheet: Sheet, axes: Any, strip: Strip) -> None:

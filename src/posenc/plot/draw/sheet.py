@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-import numpy as np
-
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.plot import palette
 from posenc.plot.draw.layout import Keep, SheetPanel, along, stretched
@@ -121,34 +119,6 @@ class Sheet:
         usual = {"xycoords": "axes fraction", "textcoords": "offset points"}
         look = {"fontsize": self.points(9), "color": self.theme.ink}
         return axes.annotate(worded(text), at, **{**usual, **look, **style})
-
-    def inside(self, axes: Any, texts: Sequence[str], colours: Sequence[str], y: float) -> None:
-        """A text in each cell of a row, if all have room there."""
-        style: dict[str, Any] = {"ha": "center", "va": "center_baseline"}
-        style["fontsize"] = self.points(8)
-        left, right = axes.get_xlim()
-        shown = [
-            axes.text(left + k + 0.5, y, worded(text), color=colour, **style)
-            for k, (text, colour) in enumerate(zip(texts, colours, strict=True))
-        ]
-        cells = abs(right - left)
-        self.inner.append((lambda: 0.95 * axes.get_window_extent().width / cells, shown))
-
-    def over(self, lut: str, entries: np.ndarray) -> list[str]:
-        """The colour of a text on cells: whichever of page and ink is farther in lightness."""
-        light = palette.to_oklab(self.luts[lut][entries])[..., 0]
-        page, ink = (self._lightness(c) for c in (self.theme.page, self.theme.ink))
-        nearer = np.abs(light - page) > np.abs(light - ink)
-        return [self.theme.page if one else self.theme.ink for one in nearer]
-
-    def _lightness(self, colour: str) -> float:
-        rgb = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)])
-        return float(palette.to_oklab(rgb)[0])
-
-    def beside_heading(self, axes: Any) -> float:
-        """Pixels at the right of the heading of a panel."""
-        heading = axes.get_title(loc="left") and axes._left_title.get_window_extent().width
-        return float(axes.get_window_extent().width - (heading or 0) - 8)
 
     def folded(self, text: str) -> str:
         """A note in lines of the width of the sheet, where that is settled."""

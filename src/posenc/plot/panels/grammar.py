@@ -59,11 +59,11 @@ class Axis:
             every = max(1, -(-len(self.names) // max(most, 1)))
             return tuple(Tick(n + 0.5, word) for n, word in enumerate(self.names))[::every]
         if self.names is not None:
-            found = _named(self.names, start, stop, most)
-            return found or (Tick(start + 0.5, whole(self.names[start])),)
+            marks = _named(self.names, start, stop, most)
+            return marks or (Tick(start + 0.5, whole(self.names[start])),)
         at = (int(tick.at) for tick in ticks(start, stop - 1, most) if tick.at % 1 == 0)
-        found = tuple(Tick(n + 0.5, whole(n)) for n in at)
-        return found or (Tick(start + 0.5, whole(start)),)
+        marks = tuple(Tick(n + 0.5, whole(n)) for n in at)
+        return marks or (Tick(start + 0.5, whole(start)),)
 
 
 def _named(names: np.ndarray, start: int, stop: int, most: int) -> tuple[Tick, ...]:

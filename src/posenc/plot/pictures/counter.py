@@ -41,9 +41,9 @@ def _strips(data: Counter) -> Iterator[Strip]:
         tile = palette.indices(bits * BIT)
         yield Strip(name, tile, tuple(map(str, bits.tolist())), key="p", at=at)
         # Without a partner the wave is no number anywhere.
-        found = f", pair {partner.pair}: {number(partner.wavelength)}"
+        partly = f", pair {partner.pair}: {number(partner.wavelength)}"
         label = f"period {whole(partner.period)}"
-        label += f": {partner.why}" if partner.pair is None else found
+        label += f": {partner.why}" if partner.pair is None else partly
         tile = palette.indices(wave[::FINE][: len(bits)])
         yield Strip(label, tile, at=at, curve=float32(wave))
 

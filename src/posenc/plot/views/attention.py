@@ -150,7 +150,6 @@ def data(
     spec: Any,
     tokens: Content | str | Sequence[str] = SENTENCE,
     *,
-    source: str | None = None,
     softmax: str = "rows",
     order: Sequence[int] | None = None,
     shift: int = 0,
@@ -160,10 +159,8 @@ def data(
     join: Join = "add",
 ) -> AttentionView:
     """Scores, weights and outputs of a head, which words, or what they bring, are given to."""
-    if spec is not None and "attention" not in pictures_of(spec):
-        refuse("attention", spec, "an encoding of one axis")
     check_word("plot attention: softmax", softmax, ("none", "rows"))
-    content = _brought(spec, tokens, source, params)
+    content = brought(spec, tokens, None, params)
     causal = content.causal if causal is None else causal
     typed = np.arange(len(content.words))
     now = typed if order is None else np.array(order)
@@ -197,10 +194,12 @@ def data(
     )
 
 
-def _brought(spec: Any, tokens: Any, source: str | None, params: Params) -> Content:
+def brought(spec: Any, tokens: Any, source: str | None, params: Params) -> Content:
     """What words bring, made where words are given."""
     if isinstance(tokens, Content):
         return tokens
+    if "attention" not in pictures_of(spec):
+        refuse("attention", spec, "an encoding of one axis")
     check_learned(spec, params, "attention")
     words = tokens.split() if isinstance(tokens, str) else [str(token) for token in tokens]
     if not 2 <= len(words) <= MOST_TOKENS:

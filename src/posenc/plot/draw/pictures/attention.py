@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 from posenc.plot.columns import Params
-from posenc.plot.draw.drawing import Plan, drawn
+from posenc.plot.draw.drawing import PicturePlan, drawn
 from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.paper import Room
 from posenc.plot.draw.picture import Picture
@@ -62,12 +62,11 @@ def attention(
     """
     arguments, frame = asked("attention", locals())
     side = frame.width or 300
+    content = _numbers.brought(spec, tokens, source, params)
     return drawn(
-        Plan("attention", arguments, "What does attention see?", Room(side, (side, side), 60)),
+        PicturePlan("attention", arguments, "What does attention see?", Room(side, (side, side))),
         ax,
         frame,
-        lambda *_: _numbers.data(
-            spec, tokens, source=source, shift=shift, softmax=softmax, params=params
-        ),
+        lambda *_: _numbers.data(spec, content, shift=shift, softmax=softmax, params=params),
         _panels.panels,
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 from posenc.plot.columns import Params
-from posenc.plot.draw.drawing import Plan, drawn
+from posenc.plot.draw.drawing import PicturePlan, drawn
 from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.paper import Room
 from posenc.plot.draw.picture import Picture
@@ -66,7 +66,7 @@ def bias(
     count = (getattr(spec, "heads", None) or 1) if heads is None else len(heads)
     side = (wide - 14 * (min(4, max(1, count)) - 1)) // min(4, max(1, count))
     return drawn(
-        Plan("bias", arguments, question, Room(wide, (side, side))),
+        PicturePlan("bias", arguments, question, Room(wide, (side, side))),
         ax,
         frame,
         lambda rows, columns: _numbers.data(

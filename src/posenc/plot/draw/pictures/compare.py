@@ -7,7 +7,7 @@ import inspect
 from typing import Any
 
 from posenc import plot
-from posenc.plot.draw.drawing import Plan, drawn
+from posenc.plot.draw.drawing import PicturePlan, drawn
 from posenc.plot.draw.look import Frame, check_settings, framed
 from posenc.plot.draw.paper import Room
 from posenc.plot.draw.picture import Picture
@@ -84,7 +84,7 @@ def compare(
 
     room = Room(2 * side, (side, high))
     return drawn(
-        Plan("compare", arguments, f"What differs? {view}", room, "A and B", lines="apart"),
+        PicturePlan("compare", arguments, f"What differs? {view}", room, "A and B", lines="apart"),
         ax,
         frame,
         make,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from posenc.plot.columns import Params
-from posenc.plot.draw.drawing import Plan, drawn
+from posenc.plot.draw.drawing import PicturePlan, drawn
 from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.paper import Room
 from posenc.plot.draw.picture import Picture
@@ -58,7 +58,7 @@ def counter(
     """
     arguments, frame = asked("counter", locals())
     return drawn(
-        Plan("counter", arguments, "How is a position counted?", Room(frame.width or 560)),
+        PicturePlan("counter", arguments, "How is a position counted?", Room(frame.width or 560)),
         ax,
         frame,
         lambda *_: _numbers.data(spec, positions, at=at, bits=bits, params=params, length=length),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from posenc.plot.columns import Params
-from posenc.plot.draw.drawing import Plan, drawn
+from posenc.plot.draw.drawing import PicturePlan, drawn
 from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.paper import Room
 from posenc.plot.draw.picture import Picture
@@ -62,7 +62,7 @@ def find(
     room = Room(frame.width or 560, high=round(lines * 46 / shrinks))
     question = f"Which position gave {data.asked}?"
     return drawn(
-        Plan("find", arguments, question, room, lines="apart", alone=True),
+        PicturePlan("find", arguments, question, room, lines="apart", alone=True),
         ax,
         frame,
         lambda *_: data,

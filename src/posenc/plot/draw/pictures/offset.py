@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from posenc.plot.columns import Params
-from posenc.plot.draw.drawing import Plan, drawn
+from posenc.plot.draw.drawing import PicturePlan, drawn
 from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.paper import Room
 from posenc.plot.draw.picture import Picture
@@ -69,7 +69,7 @@ def offset(
     question = "What do two rows have in common, by their distance?"
     several = [_numbers.data(spec, offsets, scale=each, pixels=pixels, **more) for each in scales]
     return drawn(
-        Plan("offset", arguments, question, Room(wide), alone=len(scales) == 1),
+        PicturePlan("offset", arguments, question, Room(wide), alone=len(scales) == 1),
         ax,
         frame,
         lambda *_: several[0],

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from posenc.plot.columns import Params
-from posenc.plot.draw.drawing import Plan, drawn
+from posenc.plot.draw.drawing import PicturePlan, drawn
 from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.paper import Room
 from posenc.plot.draw.picture import Picture
@@ -70,7 +70,7 @@ def rotation(
     arguments, frame = asked("rotation", locals())
     question = "What does a rotation do to queries and keys?"
     return drawn(
-        Plan("rotation", arguments, question, Room(frame.width or 560)),
+        PicturePlan("rotation", arguments, question, Room(frame.width or 560)),
         ax,
         frame,
         lambda *_: _numbers.data(

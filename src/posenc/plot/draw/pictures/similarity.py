@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from posenc.plot.columns import Params
-from posenc.plot.draw.drawing import Plan, drawn
+from posenc.plot.draw.drawing import PicturePlan, drawn
 from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.paper import Room
 from posenc.plot.draw.picture import Picture
@@ -59,7 +59,7 @@ def similarity(
     arguments, frame = asked("similarity", locals())
     side = frame.width or 512
     return drawn(
-        Plan(
+        PicturePlan(
             "similarity",
             arguments,
             "Which positions are alike?",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from posenc.plot.draw.drawing import Plan, drawn
+from posenc.plot.draw.drawing import PicturePlan, drawn
 from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.paper import Room
 from posenc.plot.draw.picture import Picture
@@ -52,7 +52,7 @@ def stretch(
     arguments, frame = asked("stretch", locals())
     question = "What changes when the context gets longer?"
     return drawn(
-        Plan("stretch", arguments, question, Room(frame.width or 520), lines="apart"),
+        PicturePlan("stretch", arguments, question, Room(frame.width or 520), lines="apart"),
         ax,
         frame,
         lambda *_: _numbers.data(spec, original_length=original_length, factor=factor, rules=rules),

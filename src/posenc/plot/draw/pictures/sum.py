@@ -8,7 +8,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from posenc.plot.columns import Params
-from posenc.plot.draw.drawing import Plan, drawn
+from posenc.plot.draw.drawing import PicturePlan, drawn
 from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.paper import Room
 from posenc.plot.draw.picture import Picture
@@ -62,7 +62,7 @@ def sum(  # noqa: A001 - the name of the picture
     arguments, frame = asked("sum", locals())
     wide = frame.width or 560
     return drawn(
-        Plan("sum", arguments, "What reaches the model?", Room(wide, (wide, wide))),
+        PicturePlan("sum", arguments, "What reaches the model?", Room(wide, (wide, wide))),
         ax,
         frame,
         lambda *_: _numbers.data(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Unpack
 
 from posenc.plot.columns import Params
-from posenc.plot.draw.drawing import Plan, drawn
+from posenc.plot.draw.drawing import PicturePlan, drawn
 from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.paper import Room
 from posenc.plot.draw.picture import Picture
@@ -81,7 +81,7 @@ def table(
     room = (frame.width or MOST_WIDE, height or MOST_HIGH)
     question = "What does each position look like?"
     return drawn(
-        Plan("table", arguments, question, Room(room[0], room), alone=True),
+        PicturePlan("table", arguments, question, Room(room[0], room), alone=True),
         ax,
         frame,
         lambda rows, columns: _numbers.data(

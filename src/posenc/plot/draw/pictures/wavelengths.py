@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Unpack
 
-from posenc.plot.draw.drawing import Plan, drawn
+from posenc.plot.draw.drawing import PicturePlan, drawn
 from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.paper import Room
 from posenc.plot.draw.picture import Picture
@@ -58,7 +58,7 @@ def wavelengths(
     arguments, frame = asked("wavelengths", locals())
     room = Room(frame.width or 520, high=height or 340)
     return drawn(
-        Plan("wavelengths", arguments, "How fast does each pair turn?", room, alone=True),
+        PicturePlan("wavelengths", arguments, "How fast does each pair turn?", room, alone=True),
         ax,
         frame,
         lambda *_: _numbers.data(spec, length=length, labels=labels),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 from posenc.plot.columns import Params
-from posenc.plot.draw.drawing import Plan, drawn
+from posenc.plot.draw.drawing import PicturePlan, drawn
 from posenc.plot.draw.look import Look, asked
 from posenc.plot.draw.paper import Room
 from posenc.plot.draw.picture import Picture
@@ -63,7 +63,7 @@ def waves(
     pixels = frame.along(wide) if ax is None else wide
     more: dict[str, Any] = {"params": params, "length": length, "grid": grid}
     return drawn(
-        Plan("waves", arguments, "How does one dimension change?", Room(wide)),
+        PicturePlan("waves", arguments, "How does one dimension change?", Room(wide)),
         ax,
         frame,
         lambda *_: _numbers.data(spec, dims, positions, pixels=pixels, **more),
