@@ -18,6 +18,7 @@ from posenc.explore.state.entry import made, samples
 from posenc.explore.state.files import load
 from posenc.plot import content
 from posenc.plot.content import from_arrays, random_content, trained_content
+from posenc.plot.panels import text as words
 from posenc.plot.views import attention, decay
 
 WORDS = ("John", "likes", "Jane", "very", "much")
@@ -385,7 +386,7 @@ def test_the_python_of_a_file_runs(tmp_path, monkeypatch):
 
 
 def page(**state):
-    message = unpack(frame({"v": "attention", **state}))
+    message = unpack(frame({"v": "attention", "qk": "random", "softmax": "0", **state}))
     assert not message.header["problems"], message.header["problems"]
     return message.header, message.arrays
 
@@ -459,7 +460,11 @@ def test_the_source_of_queries_and_keys_is_named_and_their_python_runs(source):
     names = {}
     exec(header["python"], names)
     grid = header["panels"][1]["cells"][2]["grid"]
-    assert grid["high"] == "largest of its row"
+    assert (grid["low"], grid["high"]) == ("0", "1")
+    assert grid["numbers"] == [
+        [words.signed(x, 2) if seen else "" for x, seen in zip(row, mask, strict=True)]
+        for row, mask in zip(names["view"].weights, np.isfinite(names["view"].scores), strict=True)
+    ]
     assert bool(grid["mask"]) == (source != "random")
     assert names["view"].weights.shape == (5, 5)
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import posenc
+from posenc._core.numeric.random_vectors import random_vectors
 from posenc.explore import Session, frame, unpack
 from posenc.explore.frame import KEPT, Steps
-from posenc.explore.panels import text as words
 from posenc.explore.server.protocol import Envelope
 from posenc.explore.state import catalogue
 from posenc.explore.state.catalogue import why_not
@@ -24,7 +24,9 @@ from posenc.explore.state.files import load
 from posenc.explore.views import ON_PAPER, SHAPES
 from posenc.plot import palette
 from posenc.plot.columns import channels_of
-from posenc.plot.views import stretch
+from posenc.plot.panels import text as words
+from posenc.plot.pictures.counter import BIT
+from posenc.plot.views import bias, stretch
 from posenc.plot.views.stretch import Stretch
 from tests.detect.configs import GEMMA_3, VERSION_4
 
@@ -380,8 +382,14 @@ def test_the_counter_counts():
     for label, tile in bits.items():
         bit = int(label.split()[1].rstrip(","))
         positions = first + np.arange(len(tile))
-        np.testing.assert_array_equal(tile, np.where((positions >> bit) & 1, 255, 1))
-    why = [s["label"] for s in strips if s["label"].startswith("no wave")]
+        known = palette.indices(BIT * ((positions >> bit) & 1))
+        np.testing.assert_array_equal(tile, known)
+    waves = [arrays[s["curve"]] for s in strips if s["curve"]]
+    assert len(waves) == len(bits)
+    (link,) = header["readout"][-1]["links"]
+    bits = shown(v="waves", counter="1", L="128", p="40", **link["state"])[0]
+    assert all(", pair " in s["label"] for s in panel(bits, "counter")["strips"][1::2])
+    why = [s["label"] for s in strips if "the shortest wavelength" in s["label"]]
     assert len(why) == 2
     assert all("6.283" in text for text in why)
 
@@ -460,20 +468,30 @@ def test_the_terms_of_a_rotation_add_up_to_the_score(pairing):
 
 def test_dials_are_the_library_s_cosines_and_sines():
     header, _ = shown(v="rotate", d="16", m="7", off="4")
-    cos, sin = posenc.cos_sin(posenc.RoPE(16, pairing="half"), [7, 3], dtype="float64")
+    rope = posenc.RoPE(16, pairing="half")
+    sides = random_vectors(["query", "key"], 16, 0).astype(np.float64)
+    places = zip(sides, (7, 3), strict=True)
+    turned = [posenc.rotate(rope, x[None], positions=[at])[0] for x, at in places]
+    arrows = np.stack([x.reshape(2, 8).T for x in turned])  # (sides, pairs, 2)
+    reach = np.linalg.norm(arrows, axis=-1).max()
     for dial in panel(header, "dials")["dials"]:
         pair = int(dial["label"].split()[1])
-        query, key = dial["hands"]
-        np.testing.assert_allclose(query[:2], [cos[0, pair], sin[0, pair]], atol=1e-12)
-        np.testing.assert_allclose(key[:2], [cos[1, pair], sin[1, pair]], atol=1e-12)
+        for hand, arrow in zip(dial["hands"], arrows[:, pair], strict=True):
+            np.testing.assert_allclose(hand[:2], arrow / reach, atol=1e-12)
+        q, k = arrows[:, pair]
+        np.testing.assert_allclose(dial["shadow"], k * (q @ k) / (k @ k) / reach, atol=5e-5)
+    arcs = panel(header, "arcs")
+    assert arcs["pairs"] == [[n, n + 8] for n in range(8)]
+    assert panel(shown(v="rotate", d="8", pairing="interleaved")[0], "arcs")["pairs"][1] == [2, 3]
 
 
 def test_biases_are_the_library_s():
     header, arrays = shown(v="bias", enc="alibi", heads="4", L="40", head="2", p="30", kp="10")
     expected = posenc.bias(posenc.ALiBi(heads=4), 40, dtype="float64")
-    limit = float(np.abs(expected).max())
     for cell in panel(header, "matrices")["cells"]:
         head = int(cell["id"].split("-")[1])
+        limit = float(np.abs(expected[head])[~np.triu(np.ones((40, 40), dtype=bool), 1)].max())
+        assert cell["title"].endswith(f"to ±{words.number(limit, 3)}")
         tile, mask = arrays[cell["tile"]], arrays[cell["mask"]]
         future = np.triu(np.ones((40, 40), dtype=bool), 1)
         np.testing.assert_array_equal(mask, future)
@@ -488,7 +506,7 @@ def test_biases_of_a_grid_are_the_library_s():
     expected = posenc.bias(posenc.ALiBi2D(heads=2), cells, dtype="float64")
     assert header["state"]["L"] == "25"
     for cell, values in zip(panel(header, "matrices")["cells"], expected, strict=True):
-        known = palette.indices(values, float(np.abs(expected).max()))
+        known = palette.indices(values, float(np.abs(values).max()))
         np.testing.assert_array_equal(arrays[cell["tile"]], known)
     assert "query at (1, 2), key at (4, 3)" in header["say"]
     assert spoken(fact(header, "Bias")) == pytest.approx(expected[0, 7, 23], rel=1e-5)
@@ -712,11 +730,13 @@ def test_a_head_that_is_not_there_is_a_problem_of_its_control():
     assert problem == {"field": "head", "message": "Head must be at most 7; 9 came. Drawn with it."}
 
 
-def test_a_softmax_fills_the_colours_of_each_row():
+def test_a_softmax_has_one_scale_for_all_rows_and_heads():
     header, arrays = shown(v="bias", softmax="1", L="40")
-    for cell in panel(header, "matrices")["cells"]:
-        seen = np.where(arrays[cell["mask"]], 0, arrays[cell["tile"]])
-        np.testing.assert_array_equal(seen.max(axis=1), 255)
+    data = bias.data(posenc.ALiBi(heads=8), 40, mask="causal", softmax="rows")
+    for cell, values in zip(panel(header, "matrices")["cells"], data.values, strict=True):
+        assert (cell["low"], cell["high"]) == ("0", words.number(data.limit))
+        known = palette.shares(values, data.limit)
+        np.testing.assert_array_equal(arrays[cell["tile"]], known)
 
 
 @pytest.mark.parametrize(("m", "off"), [(7, 4), (900, 200), (900, 700), (3, -20)])
@@ -729,6 +749,8 @@ def test_the_curve_of_scores_holds_the_distance_of_query_and_key(m, off):
 def test_two_words_of_a_short_sentence_are_the_first_and_the_last():
     header, _ = shown(v="sentence", text="John likes Jane", swap="1")
     assert panel(header, "swap")["paragraphs"][0].endswith("Jane likes John")
+    said = {one["key"]: one["value"] for one in header["controls"]}
+    assert (said["one"], said["two"]) == ("0", "2")
 
 
 def test_what_fits_nowhere_gets_the_nearest_three_and_the_reason():

@@ -94,7 +94,7 @@ def checked(data: bytes) -> dict:
     assert named <= set(message.arrays)
     assert len(message.arrays) >= 3
     for panel in message.header["panels"]:
-        kinds = {"heatmap", "chart", "strips", "dials", "matrix", "table", "words", "chips"}
+        kinds = {"heatmap", "chart", "strips", "dials", "matrix", "table", "words", "chips", "arcs"}
         assert panel["kind"] in kinds | {"attention"}
         for cell in panel["cells"] if panel["kind"] == "attention" else ():
             assert message.arrays[cell["grid"]["tile"]].dtype == np.uint8
@@ -409,3 +409,59 @@ def test_too_long_an_address_and_too_many_keys_get_a_sentence():
     assert (long.status_code, many.status_code) == (414, 400)
     assert "too long" in long.text
     assert "at most 80 keys" in many.text
+
+
+# --- controls -------------------------------------------------------------------------------------
+
+SET = [
+    *({"v": view} for view in SHAPES),
+    *({"v": "attention", "qk": source} for source in ("random", "content")),
+    {"v": "attention", "e2": "none", "e4": "rope", "enc": "lrpe"},
+    {"v": "waves", "counter": "1"},
+    {"v": "distance", "log": "1", "enc": "rope"},
+    {"v": "bias", "softmax": "1", "mask": "0"},
+]
+OTHERS = [
+    {"v": view, "enc": entry.id}
+    for view in SHAPES
+    for entry in catalogue.offered(view, ())
+    if ":" not in entry.id
+]
+
+
+def pictured(state):
+    """What a person sees of a state, but for its controls."""
+    header = unpack(frame({"w": "64", "h": "48", **state})).header
+    shown = ("lead", "panels", "readout", "title")
+    return json.dumps([header[key] for key in shown], sort_keys=True), header["controls"]
+
+
+def others(control):
+    """Values that a control may have beside its own, as texts."""
+    value, low, high = control["value"], control["min"], control["max"]
+    if control["kind"] == "choice":
+        return [one["value"] for one in control["options"] if one["value"] != value]
+    if control["kind"] == "switch":
+        return ["0" if value == "1" else "1"]
+    if control["kind"] != "number":
+        return []
+    near = (float(value) + n * control["step"] for n in (1, -1, 7, 64, 1000))
+    return [f"{x:g}" for x in (*near, low, high) if low <= x <= min(high, 2**20)]
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize(
+    "state",
+    [*SET, *(pytest.param(state, marks=pytest.mark.slow("explore")) for state in OTHERS)],
+    ids=lambda state: "-".join(state.values()),
+)
+def test_every_control_that_is_drawn_changes_the_picture(state):
+    before, controls = pictured(state)
+    dead = [
+        control["key"]
+        for control in controls
+        if control["key"] not in ("enc", "find")
+        and (values := others(control))
+        and all(pictured({**state, control["key"]: value})[0] == before for value in values)
+    ]
+    assert not dead

@@ -19,6 +19,7 @@ from posenc.cli import app
 
 TABLE, ROPE = posenc.Sinusoidal(16), posenc.RoPE(16, pairing="half")
 SUBJECTS: dict[str, tuple[Any, ...]] = {
+    "attention": (ROPE,),
     "bias": (posenc.ALiBi(heads=4),),
     "compare": ("table", TABLE, posenc.Sinusoidal(16, base=100)),
     "counter": (TABLE,),

@@ -38,9 +38,10 @@ from posenc._core.spec.example import small
 from posenc.cli.commands.plot import command
 from posenc.plot import export, palette, rows
 from posenc.plot.draw.sheet import cells
+from posenc.plot.panels.text import number
 from posenc.plot.raster import tile
 from posenc.plot.rows import pictures_of
-from posenc.plot.words import number
+from posenc.plot.views import compare, similarity
 from tests.drawing import drawn
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -48,8 +49,10 @@ ROPE = posenc.RoPE(16, pairing="half")
 T5 = posenc.T5(heads=2)
 
 SMALL = posenc.Sinusoidal(8)
+SMALL16 = posenc.Sinusoidal(16)
 # How a small picture differs from that of `SMALL`, or of the first small encoding that it shows.
 ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "attention": ((ROPE,), {"shift": 5}),
     "table": ((SMALL,), {"positions": 16}),
     "waves": ((SMALL,), {"positions": 3000}),
     "wavelengths": (([SMALL, posenc.Sinusoidal(16)],), {"length": 100}),
@@ -92,17 +95,23 @@ def written_as(name: str, format_: Any, copy: int = 0) -> bytes:
     return bytes(picture(name, copy=copy).to_bytes(format_))
 
 
+# The modules of pictures; two encodings are compared by the panels of each.
+PACKAGES: dict[str, set[str]] = {"views": set(), "draw/pictures": set(), "pictures": {"compare"}}
+
+
 def test_a_row_is_all_that_a_picture_needs() -> None:
     """Its modules have its name, and function, command, files and comparison follow."""
-    for package in ("views", "draw/pictures"):
+    for package, without in PACKAGES.items():
         folder = Path(posenc.plot.__file__).parent / package
-        assert {path.stem for path in folder.glob("[!_]*.py")} >= set(rows.PICTURES)
+        assert {path.stem for path in folder.glob("[!_]*.py")} >= set(rows.PICTURES) - without
     assert set(posenc.plot.__all__) == {*rows.PICTURES, "Picture"}
     assert set(command.commands) == {*rows.PICTURES, "extend"}  # that draws a stretch
     for name, row in rows.PICTURES.items():
         module = importlib.import_module(f"posenc.plot.draw.pictures.{name}")
         assert getattr(posenc.plot, name) is getattr(module, name)
-        assert hasattr(module, "BESIDE") == (row.difference is not None)
+        assert (name in compare.VIEWS) == (row.difference is not None)
+        if name not in PACKAGES["pictures"]:
+            assert callable(importlib.import_module(f"posenc.plot.pictures.{name}").panels)
         assert callable(importlib.import_module(f"posenc.plot.views.{name}").rows)
     # Where nothing says which encodings a picture shows, it is about one of the others.
     able = {name for spec in EVERY for name in pictures_of(spec)}
@@ -390,7 +399,9 @@ def test_pictures_stay_in_the_axes_that_are_given(name: str) -> None:
         assert_readable(figure, ax.get_window_extent())
     if name in ("wavelengths", "stretch", "rotation"):
         assert any(axes.get_legend() for axes in (ax, *ax.child_axes))
-    inks = [to_rgb(text.get_color()) for text in ax.findobj(Text) if text.get_text()]
+    # On cells a text has the colour that is farther from theirs in lightness.
+    around = (text for text in ax.findobj(Text) if text.get_va() != "center_baseline")
+    inks = [to_rgb(text.get_color()) for text in around if text.get_text()]
     assert min(max(ink) for ink in inks) > 0.5
     assert made.to_bytes("png")[:4] == b"\x89PNG"
 
@@ -476,6 +487,40 @@ def test_a_table_in_given_axes_has_the_pixels_of_those_axes() -> None:
     same = (found == expected).all(axis=2)
     assert same[:, :38].all()  # beside them stands what the dashed line means
     assert same[:, 70:].all()
+
+
+def products(pixels: int) -> np.ndarray:
+    made = similarity.data(SMALL16, 2000, pixels=pixels)
+    return palette.diverging("light")[palette.indices(made.values, made.limit)]
+
+
+# How a picture is drawn, and what its tile is computed from for so many rows and columns of pixels.
+TILES: dict[str, tuple[Any, Any]] = {
+    "table": (
+        lambda **size: posenc.plot.table(posenc.Sinusoidal(30), positions=9000, **size),
+        lambda rows, columns: colours(posenc.Sinusoidal(30), 9000, rows=rows, columns=columns),
+    ),
+    "similarity": (
+        lambda **size: posenc.plot.similarity(posenc.Sinusoidal(16), positions=2000, **size),
+        lambda rows, _: products(rows),
+    ),
+}
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("size", ["3in x 1.4in", "3in x 3in", "3in x 5.2in"])
+@pytest.mark.parametrize("name", TILES)
+def test_a_tile_is_computed_for_the_pixels_that_it_has_at_any_height(name: str, size: str) -> None:
+    """The layout settles them, whatever the picture was first made for."""
+    draw, expected = TILES[name]
+    made = draw(size=size, dpi=72, caption=False, title=False)
+    found, axes = rasters(made.to_bytes("svg"))[0], made.figure.axes[0]
+    box = axes.get_window_extent()
+    rows, columns = found.shape[:2]
+    assert abs(rows - box.height) <= 1
+    known = expected(rows, columns)
+    known = known[:, np.arange(columns) * known.shape[1] // columns]
+    np.testing.assert_array_equal(found, known)
 
 
 @pytest.mark.costly

@@ -15,6 +15,7 @@ from posenc._core.numeric.random_vectors import random_vectors
 from posenc.plot.columns import source
 from posenc.plot.rows import pictures_of
 from posenc.plot.views import (
+    attention,
     bias,
     compare,
     counter,
@@ -32,6 +33,7 @@ from tests.cases import CASES
 from tests.tolerances import FLOAT64, assert_close
 
 VIEWS = {
+    "attention": attention,
     "table": table,
     "waves": waves,
     "wavelengths": wavelengths,
@@ -80,8 +82,9 @@ def test_every_encoding_is_shown_or_refused_with_a_reason(case: Any) -> None:
         try:
             made = view.data(spec, *extra, **asked(name, spec))
         except PosencError:
-            # What these need besides: whole vectors, offsets within a window, sizes that are 1.
-            assert name in ("find", "bias", "counter")
+            # What these need besides: whole vectors, offsets within a window, sizes that are 1, all
+            # heads at once.
+            assert name in ("find", "bias", "counter", "attention")
             continue
         assert made.title
         assert all(isinstance(text, str) and text for text in made.caption)
@@ -315,12 +318,18 @@ def test_scores_are_sums_over_pairs_and_know_the_distance(order: str) -> None:
     assert np.abs(mixed - later).max() > 0.1
 
 
-def test_dials_are_points_at_the_angles() -> None:
+def test_dials_are_the_query_and_the_key_themselves_at_their_angles() -> None:
     rope = posenc.RoPE(8, pairing="half")
-    found = rotation.data(rope, (50, 8), pairs=[0, 3])
+    found = rotation.data(rope, (50, 8), pairs=[0, 3], seed=4)
+    sides = random_vectors(["query", "key"], 8, 4).astype(np.float64)
     for dial, f in zip(found.dials, (1.0, 10_000 ** (-6 / 8)), strict=True):
-        assert_close(np.array(dial.query), np.array([math.cos(50 * f), math.sin(50 * f)]), 1e-12)
-        assert_close(np.array(dial.key), np.array([math.cos(8 * f), math.sin(8 * f)]), 1e-12)
+        assert dial.members == (dial.pair, dial.pair + 4)
+        for side, at, arrow in zip(sides, (50, 8), (dial.query, dial.key), strict=True):
+            exact = complex(*side[list(dial.members)]) * np.exp(1j * at * f)
+            assert_close(np.array(arrow), np.array([exact.real, exact.imag]), 1e-12)
+        assert math.hypot(*dial.query) == pytest.approx(math.hypot(*sides[0, list(dial.members)]))
+        assert dial.term == pytest.approx(np.dot(dial.query, dial.key), abs=1e-12)
+        assert dial.term == pytest.approx(found.terms[dial.pair], abs=1e-12)
         assert math.cos(dial.between) == pytest.approx(math.cos(42 * f), abs=1e-12)
         assert math.sin(dial.between) == pytest.approx(math.sin(42 * f), abs=1e-12)
 

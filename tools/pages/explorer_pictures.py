@@ -18,6 +18,11 @@ from tests.browser.serving import ROOT, browser_path, command
 FOLDER = ROOT / "docs" / "img" / "explorer"
 PICTURES = {
     "attention": ("v=attention&qk=previous&softmax=1&perm=2.1.0.3.4", "light", (1280, 800)),
+    "why": (
+        "v=attention&qk=random&text=John%20likes%20Jane&perm=2.1.0&shift=0",
+        "light",
+        (1280, 800),
+    ),
     "table": ("v=table", "light", (1280, 800)),
     "long-table": ("v=table&d=64&L=40960&p=20000&j=46", "dark", (1280, 800)),
     "compare": ("v=table&d=64&b.enc=sinusoidal&b.d=64&b.order=sin_cos", "light", (1280, 800)),

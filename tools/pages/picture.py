@@ -13,10 +13,13 @@ from typing import Any
 import numpy as np
 
 import posenc
-from posenc.plot.draw.heat import bar, heat
+from posenc.plot import palette
 from posenc.plot.draw.look import framed
+from posenc.plot.draw.paper import Room, paint
 from posenc.plot.draw.sheet import Sheet
-from posenc.plot.draw.ticks import place_ticks
+from posenc.plot.panels.axes import cells
+from posenc.plot.panels.grammar import Heatmap
+from posenc.plot.panels.text import number
 from posenc.plot.words import brief
 
 
@@ -36,13 +39,17 @@ def draw(
     high, wide = cell * rows, cell * columns
     about = f"{rows} × {columns} numbers, a square of pixels each"
     sheet = Sheet(None, framed({}), title, SimpleNamespace(title=about, caption=()))
-    axes = sheet.panel(0, 0, wide, high, "cells")
-    heat(sheet, axes, np.asarray(values, float), limit=limit, x=(0, columns), y=(0, rows))
-    place_ticks(axes.yaxis, 0, rows)
-    place_ticks(axes.xaxis, 0, columns)
-    axes.set_ylabel(labels[0])
-    axes.set_xlabel(labels[1])
-    bar(sheet, wide + 10, 0, limit, height=min(120, high))
+    matrix = Heatmap(
+        id="matrix",
+        title="",
+        tile=palette.indices(np.asarray(values, float), limit),
+        lut="diverging",
+        x=cells(labels[1], 0, columns),
+        y=cells(labels[0], 0, rows),
+        low=number(-limit),
+        high=number(limit),
+    )
+    paint(sheet, [matrix], Room(wide, (wide, high)))
     path.parent.mkdir(parents=True, exist_ok=True)
     made = sheet.picture("matrix", values, {"labels": labels, "cell": cell})
     return made.save(path, existing="replace")

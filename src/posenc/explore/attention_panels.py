@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from posenc.explore.panels.axes import cells, float32, values
-from posenc.explore.panels.panels import (
+from posenc.explore.state.entry import Chosen
+from posenc.explore.state.scene import Scene
+from posenc.plot import palette
+from posenc.plot.content import Content
+from posenc.plot.panels.axes import cells, float32, under, values, words
+from posenc.plot.panels.grammar import (
     AttentionCell,
     AttentionPanel,
-    Axis,
     Block,
     Chart,
     Chips,
@@ -23,13 +26,10 @@ from posenc.explore.panels.panels import (
     Series,
     Strip,
     Strips,
-    Tick,
 )
-from posenc.explore.panels.text import number, plural, signed, spread, whole
-from posenc.explore.state.entry import Chosen
-from posenc.explore.state.scene import Scene
-from posenc.plot import palette
-from posenc.plot.content import Content
+from posenc.plot.panels.text import number, plural, signed, spread, whole
+from posenc.plot.pictures.attention import panels as attention_panels
+from posenc.plot.pictures.attention import short
 from posenc.plot.views import attention
 from posenc.plot.views.attention import AttentionView, ScoreParts
 
@@ -121,7 +121,7 @@ def grids(
     most = max(map(palette.largest, outputs), default=0.0) or 1.0
     hatched = any(not np.isfinite(view.scores).all() for view in views)
     caption = (
-        "Each row of the softmax is scaled by its own largest number."
+        "One scale for all, from 0 to 1: each row adds up to 1."
         if scene["softmax"]
         else f"Scores before the softmax on one scale, up to ±{number(limit, 3)}."
     ) + (" Hatched: words that are not seen." if hatched else "")
@@ -144,29 +144,14 @@ def _cell(
     say: str,
 ) -> AttentionCell:
     count = len(sentence.typed)
-    drawn = np.full((count, count), np.nan)
-    if isinstance(column, EncodingColumn):
-        drawn = column.view.scores
-    missing, tile = ~np.isfinite(drawn), palette.indices(drawn, limits[0])
-    if scene["softmax"] and isinstance(column, EncodingColumn):
-        drawn = column.view.weights
-        tile = np.rint(drawn / drawn.max(axis=-1, keepdims=True) * 255).astype(np.uint8)
-    ticks = tuple(Tick(n + 0.5, _short(word)) for n, word in enumerate(sentence.words))
     i, j = sentence.cell
-    grid = Heatmap(
+    grid = replace(
+        _grid(column, sentence, 1.0 if scene["softmax"] else limits[0]),
         id=f"{column.key}-{column.label}",
         title=column.label,
-        tile=tile,
-        lut="sequential" if scene["softmax"] else "diverging",
-        x=Axis("key", (0, count), ticks, cells=True, key="kw", at=j),
-        y=Axis("query", (0, count), ticks, cells=True, key="qw", at=i),
-        low="0" if scene["softmax"] else number(-limits[0], 3),
-        high="largest of its row" if scene["softmax"] else number(limits[0], 3),
-        mask=missing.astype(np.uint8) if missing.any() else None,
         label=f"{column.label}, queries down, keys across. {say}",
-        values=drawn,
-        limit=limits[0],
     )
+    grid = under(replace(grid, x=replace(grid.x, key="kw"), y=replace(grid.y, key="qw")), j, i)
     if isinstance(column, UnfitColumn):
         return AttentionCell(column.key, grid, column.problem)
     view = column.view
@@ -178,12 +163,21 @@ def _cell(
         column.key,
         grid,
         _change(scene["shift"], view),
-        tuple(_short(sentence.typed[n]) for n in by_word),
+        tuple(short(sentence.typed[n]) for n in by_word),
         before,
         after,
         tuple(bool(view.equal[n]) for n in by_word),
         _outcome(view, sentence),
     )
+
+
+def _grid(column: EncodingColumn | UnfitColumn, sentence: TypedSentence, limit: float) -> Heatmap:
+    """What an encoding does to the words, on the scale of all; nothing where it does not suit."""
+    if isinstance(column, EncodingColumn):
+        return attention_panels(replace(column.view, limit=limit))[0]
+    names, count = words("", tuple(map(short, sentence.words))), len(sentence.words)
+    empty = np.zeros((count, count), dtype=np.uint8)
+    return Heatmap("", "", empty, "sequential", names, names, "0", number(limit, 3), mask=empty + 1)
 
 
 def _change(shift: int, view: AttentionView) -> str:
@@ -204,10 +198,6 @@ def _outcome(view: AttentionView, sentence: TypedSentence) -> str:
     if same == count:
         return f"The same outputs, a bag of words ({apart})."
     return f"{whole(same)} of {count} words get the same ({apart})."
-
-
-def _short(word: str) -> str:
-    return word if len(word) <= 9 else f"{word[:8]}…"
 
 
 def terms(columns: list[EncodingColumn], sentence: TypedSentence) -> list[Panel]:

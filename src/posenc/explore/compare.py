@@ -11,15 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from posenc._core.spec.brief import brief
-from posenc.explore.panels.panels import Axis, Chart, Heading, Heatmap, Matrix, Panel
-from posenc.explore.panels.text import log_ticks, number, ticks
 from posenc.explore.state.entry import Chosen
 from posenc.explore.state.scene import PIN, Page, Scene
-from posenc.plot import palette
 from posenc.plot.columns import width_of
+from posenc.plot.panels.both import together
+from posenc.plot.panels.grammar import Heading
 
-A, B = 0, 1  # the styles of two curves, as in `posenc.plot.compare`
-OTHER = 6  # the style of B beside several curves of A
 LONGEST = 80
 FACTS = 10  # blocks of the readout that are shown of B
 
@@ -31,7 +28,7 @@ def beside(scene: Scene, show: Mapping[str, Callable[[Scene], Page]]) -> Page:
     narrow = replace(scene, width=max(16, scene.width // 3)) if scene.shape.id == "table" else scene
     page = draw(narrow)
     other = draw(replace(narrow, a=scene.b, b=None, values=_values_of_b(scene)))
-    page.panels = tuple(_together(page.panels, other.panels))
+    page.panels = tuple(together(page.panels, other.panels))
     page.lead = f"A: {words(scene.a)}. B: {words(scene.b)}."
     page.readout = (*page.readout, Heading(f"B: {scene.b.label}"), *other.readout[:FACTS])
     page.say = f"A: {page.say}. B: {other.say}"
@@ -57,108 +54,6 @@ def _values_of_b(scene: Scene) -> dict[str, Any]:
         values["j1"] = wide[1] if values["j1"] == wide[0] else min(values["j1"], wide[1])
         values["j0"] = values["j0"] if values["j0"] < values["j1"] else 0
     return values
-
-
-def _together(first: tuple[Panel, ...], second: tuple[Panel, ...]) -> list[Panel]:
-    by_id = {panel.id: panel for panel in second}
-    panels = [both for panel in first for both in _pair(panel, by_id.get(panel.id))]
-    used = {panel.id for panel in first}
-    return panels + [_second(panel) for panel in second if panel.id not in used]
-
-
-def _pair(panel: Panel, twin: Panel | None) -> list[Panel]:
-    """One panel for both where they are of a kind, else one after the other."""
-    if isinstance(panel, Heatmap) and isinstance(twin, Heatmap):
-        return [_maps(panel, twin)]
-    if isinstance(panel, Chart) and isinstance(twin, Chart):
-        return [_overlay(panel, twin)]
-    if isinstance(panel, Matrix) and isinstance(twin, Matrix):
-        return [_heads(panel, twin)]
-    if getattr(panel, "both", False):
-        return [panel]
-    alone = replace(panel, title=f"A: {panel.title}")
-    return [alone] if twin is None else [alone, _second(twin)]
-
-
-def _second(panel: Panel) -> Panel:
-    return replace(panel, title=f"B: {panel.title}", id=f"b-{panel.id}")
-
-
-# --- heatmaps -------------------------------------------------------------------------------------
-
-
-def _maps(a: Heatmap, b: Heatmap, limit: float = 0.0) -> Matrix:
-    """A, B and A - B on one scale."""
-    limit = limit or max(a.limit, b.limit)
-    cells = [_scaled(a, limit, "A"), _scaled(b, limit, "B")]
-    captions = [a.caption]
-    if a.values is not None and b.values is not None and a.values.shape == b.values.shape:
-        difference = a.values - b.values
-        cells.append(_scaled(replace(a, values=difference, lines=()), limit, "A − B"))
-        most = number(palette.largest(difference))
-        captions.append(f"One scale, up to ±{number(limit)}; largest difference {most}.")
-    else:
-        captions.append("No difference: A and B have different sizes.")
-    if b.caption != a.caption:
-        captions.append(f"B: {b.caption}")
-    return Matrix(a.id, a.title, tuple(cells), " ".join(captions))
-
-
-def _scaled(panel: Heatmap, limit: float, title: str) -> Heatmap:
-    name = f"{panel.id}-{title.lower() if len(title) == 1 else 'difference'}"
-    panel = replace(panel, id=name, title=title, caption="", place="full")
-    if panel.lut != "diverging":
-        return panel
-    tile = panel.tile if panel.values is None else palette.indices(panel.values, limit)
-    return replace(panel, tile=tile, low=number(-limit), high=number(limit))
-
-
-def _heads(a: Matrix, b: Matrix) -> Matrix:
-    """The heads of both that have the same name, with their difference."""
-    by_id = {cell.id: cell for cell in b.cells}
-    limit = max(cell.limit for cell in (*a.cells, *b.cells))
-    cells: list[Heatmap] = []
-    for cell in [cell for cell in a.cells if cell.id in by_id]:
-        if len(cells) < 9:
-            three = _maps(cell, by_id[cell.id], limit).cells
-            cells += [replace(c, title=f"{c.title}, {cell.title}") for c in three]
-    if not cells:
-        return a
-    caption = f"One scale for all, up to ±{number(limit)}. Heads that both have, the first three."
-    return Matrix(a.id, a.title, tuple(cells), caption)
-
-
-# --- curves ---------------------------------------------------------------------------------------
-
-
-def _overlay(a: Chart, b: Chart) -> Chart:
-    """The curves of A, and the one of B that the view is about, dashed."""
-    several = len(a.series) > 1
-    front = next((s for s in b.series if s.label == b.front), b.series[0])
-    dashed = replace(front, label=f"B: {front.label}", style=OTHER if several else B)
-    if front.draw == "bars":
-        dashed = replace(dashed, draw="points")
-    own = a.series if several else (replace(a.series[0], label=f"A: {a.series[0].label}", style=A),)
-    return replace(
-        a,
-        series=(*own, dashed),
-        x=_wider(a.x, b.x),
-        y=_wider(a.y, b.y),
-        place="full" if a.place in ("right", "below") else a.place,
-        orient="h",
-        height=max(a.height, 110),
-    )
-
-
-def _wider(a: Axis, b: Axis) -> Axis:
-    """An axis that holds both domains."""
-    domain = (min(a.domain[0], b.domain[0]), max(a.domain[1], b.domain[1]))
-    if domain == a.domain:
-        return a
-    if domain == b.domain:
-        return replace(a, domain=domain, ticks=b.ticks, to=a.to if a.to is None else None)
-    marks = log_ticks if a.scale == "log" else ticks
-    return replace(a, domain=domain, ticks=marks(*domain), to=None)
 
 
 # --- words ----------------------------------------------------------------------------------------

@@ -15,12 +15,12 @@ from posenc._core.errors import PosencError
 from posenc._core.numeric.ladder import LADDERS
 from posenc.detect.locate import Fit, Location, locate
 from posenc.encodings.table.column_phases import columns_of, inner, sinusoids
-from posenc.explore.panels.panels import Link
-from posenc.explore.panels.text import number, plural, signed, thin, whole
 from posenc.explore.state.entry import Chosen
 from posenc.explore.state.fields import shown
 from posenc.explore.state.scene import Scene
 from posenc.plot.columns import source
+from posenc.plot.panels.grammar import Link
+from posenc.plot.panels.text import number, plural, signed, thin, whole
 
 MOST_VALUES = 64
 LEAST_BITS = 4  # of a fit that tells anything, as `Fit` has it

@@ -13,15 +13,16 @@ from typing import Any
 from posenc.explore import find, tour
 from posenc.explore.compare import words
 from posenc.explore.page import page_of
-from posenc.explore.panels.text import whole
 from posenc.explore.pictures import command_of
 from posenc.explore.save import formats
 from posenc.explore.server.protocol import Envelope, Head
+from posenc.explore.state.catalogue import grid_of
 from posenc.explore.state.reader import ASKED, plain
 from posenc.explore.state.scene import LONGEST_FIND, PIN, Page, Scene
 from posenc.explore.state.session import Session
 from posenc.explore.views import SHAPES
 from posenc.plot import palette
+from posenc.plot.panels.text import whole
 
 KEPT = 32  # headers, of a few dozen readers
 LONGEST_KEPT = 200  # characters of a key that belongs to another view
@@ -105,7 +106,7 @@ def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
         "views": VIEWS,
         "title": page.title or scene.shape.title,
         "lead": page.lead,
-        "controls": _controls(scene),
+        "controls": _controls(scene, page),
         "panels": page.panels,
         "readout": page.readout,
         "problems": [{"field": key, "message": message} for key, message in problems],
@@ -184,11 +185,13 @@ def _printable(value: str) -> bool:
 SECTIONS = ("encoding", "b", "view", "cursor", "find", "page")  # in the order of their controls
 
 
-def _controls(scene: Scene) -> list[Any]:
-    hidden = {"v", "tour", "reveal"} | (set() if find.answers(scene) else {"find"})
+def _controls(scene: Scene, page: Page) -> list[Any]:
+    hidden = {"v", "tour", "reveal", *scene.shape.dead(scene)}
+    hidden |= set() if find.answers(scene) else {"find"}
+    hidden |= {"s"} if scene.a.spec is not None and grid_of(scene.a.spec, 1) else set()
     shown = [pair for pair in scene.fields if pair[0].key not in hidden]
     return [
-        field.control(text)
+        field.control(str(page.drawn.get(field.key, text)))
         for section in SECTIONS
         for field, text in shown
         if field.section == section

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from posenc.explore.panels.axes import cells, float32, values
-from posenc.explore.panels.panels import Chart, Mark, Paragraphs, Series
-from posenc.explore.panels.text import number, plural, whole
 from posenc.explore.state.session import HeadsFile
 from posenc.plot.columns import channels_of, pairs_of
+from posenc.plot.panels.axes import cells, float32, values
+from posenc.plot.panels.grammar import Chart, Mark, Paragraphs, Series
+from posenc.plot.panels.text import number, plural, whole
 
 
 def use_of_pairs(q: np.ndarray, k: np.ndarray, spec: Any) -> np.ndarray | None:

@@ -12,11 +12,11 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, DependencyError, mismatch, suggest
 from posenc.explore.page import page_of
-from posenc.explore.panels.panels import AttentionPanel, Chart, Heatmap, Matrix, Panel, Strips
 from posenc.explore.state.scene import Scene
 from posenc.explore.state.session import Session
 from posenc.explore.views import ON_PAPER
 from posenc.plot.export import archive
+from posenc.plot.panels.grammar import AttentionPanel, Chart, Heatmap, Matrix, Panel, Strips
 from posenc.plot.rows import PICTURES
 
 LABELS = {"png": "PNG", "svg": "SVG", "csv": "CSV", "npz": "NPZ"}

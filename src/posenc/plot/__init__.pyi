@@ -1,5 +1,6 @@
 # Written by tools/generate.py.
 from posenc.plot.draw.picture import Picture as Picture
+from posenc.plot.draw.pictures.attention import attention as attention
 from posenc.plot.draw.pictures.bias import bias as bias
 from posenc.plot.draw.pictures.compare import compare as compare
 from posenc.plot.draw.pictures.counter import counter as counter
@@ -15,6 +16,7 @@ from posenc.plot.draw.pictures.waves import waves as waves
 
 __all__ = [
     "Picture",
+    "attention",
     "bias",
     "compare",
     "counter",

@@ -23,6 +23,7 @@ from posenc.functional import rotate
 
 FOLDER = Path(__file__).parent / "data"
 UNIT = math.sqrt(3.0)  # makes numbers that are uniform in [-1, 1) of variance 1
+USUAL = 64  # width of a random head
 BEGIN, FIRST = 1, 4  # tokens of the trained model; its symbols follow
 MARKS = {"[": BEGIN, "→": 2, "]": 3}
 
@@ -79,6 +80,28 @@ def random_content(
     q, k, v = (inputs @ weight for weight in weights)
     origin = "Queries and keys are random vectors of seed 0, the same for the same word."
     return Content(tuple(words), inputs, q, k, v, weights, origin, head)
+
+
+def sizes_of(spec: Any) -> tuple[int, int]:
+    """Widths of a random head that suits an encoding, and of what a table is added to."""
+    kind = getattr(spec, "kind", "bias")
+    wide = USUAL if kind == "bias" else int(spec.dim)
+    inside = kind in ("rotary", "relative")
+    return wide if inside else max(2, min(wide - wide % 2, USUAL)), wide
+
+
+def content_of(spec: Any, words: Sequence[str], source: str | None) -> Content:
+    """What words bring: of the trained head where its sizes suit the spec, else at random."""
+    if source is None:
+        about = _about()
+        inside = getattr(spec, "kind", "") in ("rotary", "relative")
+        wanted = about["dim"] if inside else about["width"]
+        fits = getattr(spec, "kind", "") == "bias" or sizes_of(spec)[1] == wanted
+        source = "previous" if fits else "random"
+    if source != "random":
+        return trained_content(words, source)
+    dim, width = sizes_of(spec)
+    return random_content(words, dim, width=width)
 
 
 def from_arrays(

@@ -175,6 +175,12 @@ def indices(values: np.ndarray, limit: float = 1.0) -> np.ndarray:
     return np.where(finite, steps + ZERO, 0).astype(np.uint8)
 
 
+def shares(values: np.ndarray, limit: float = 1.0) -> np.ndarray:
+    """The entries of a sequential map for values from 0 to limit; what is not finite is 0."""
+    scaled = np.nan_to_num(np.asarray(values), posinf=limit) * (255.0 / limit)
+    return np.rint(np.clip(scaled, 0, 255)).astype(np.uint8)
+
+
 def largest(values: np.ndarray) -> float:
     """The largest size of the finite values, at which a scale ends; 0 where there are none."""
     return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))

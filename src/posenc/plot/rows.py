@@ -86,8 +86,24 @@ def _turns(spec: Any) -> bool:
 
 
 TURNING = ("table", "rotary")
+SOURCES = ("random", "previous", "content")
 COLUMNS = ("stored", "interleaved", "sin_cos", "cos_sin")
 ROWS = (
+    PictureRow(
+        "attention",
+        "Draw what one head sees of the words of TEXT.",
+        ("table", "rotary", "bias", "relative"),
+        _single,
+        options=(
+            Take("source", "word", "What queries and keys are.", words=SOURCES),
+            Take("shift", "integer", "By which all words stand later. [default: 0]"),
+            Take("softmax", "word", "[default: rows]", words=("none", "rows")),
+        ),
+        difference="weights",
+        example={"type": "RoPE", "dim": 16, "pairing": "half"},
+        view="attention",
+        subjects="what has one axis",
+    ),
     PictureRow(
         "table",
         "Draw rows of numbers as colours: what each position looks like.",

@@ -112,10 +112,10 @@ def _several(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
 
 
 def _sentence(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
-    """The sum of the embeddings of a text and an encoding."""
+    """A text and an encoding."""
     from posenc.plot.given import read_table
 
-    tokens, file = options.pop("text"), options.pop("embeddings")
+    tokens, file = options.pop("text"), options.pop("embeddings", None)
     asked = _one(row, options)
     if file is not None:
         asked.keywords["embeddings"] = usage(lambda: read_table(file)).params["weight"]
@@ -165,6 +165,7 @@ def _second(words: SpecWords, options: dict[str, Any]) -> SpecWords:
 READERS: Mapping[str, Callable[[PictureRow, dict[str, Any]], PictureRequest]] = {
     "wavelengths": _several,
     "sum": _sentence,
+    "attention": _sentence,
     "find": _values,
     "compare": _two,
 }
@@ -182,6 +183,7 @@ PARAMETERS: Mapping[str, tuple[Callable[[Any], Any], ...]] = {
             help="Rows for the tokens of the text.",
         ),
     ),
+    "attention": (click.argument("text", type=InputText(), default="John likes Jane very much"),),
     "find": (
         click.option(
             "--value", "values", multiple=True, metavar="DIGITS", help="A value, as printed."

@@ -22,12 +22,12 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc.explore.frame import header_of
-from posenc.explore.panels.text import whole as whole_number
 from posenc.explore.server.bundle import SCRIPT, STYLE
 from posenc.explore.server.protocol import Envelope, changes
 from posenc.explore.server.server import whole
 from posenc.explore.state.session import Session
 from posenc.explore.views import SHAPES
+from posenc.plot.panels.text import whole as whole_number
 
 MOST_STATES = 400
 MOST_BYTES = 64 * 2**20

@@ -191,5 +191,6 @@ def _finite(value: Any) -> Any:
 
 @functools.cache
 def _sent(cls: Any) -> tuple[str, ...]:
-    """The fields of a dataclass that travel."""
-    return tuple(f.name for f in dataclasses.fields(cls) if not f.metadata.get("here"))
+    """The fields of a dataclass that travel, and what else of it does."""
+    own = tuple(f.name for f in dataclasses.fields(cls) if not f.metadata.get("here"))
+    return own + tuple(getattr(cls, "SENT", ()))

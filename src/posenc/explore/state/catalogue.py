@@ -17,16 +17,8 @@ from posenc.explore.state.models import published
 from posenc.explore.state.rows import entries
 from posenc.plot.rows import PICTURES, PictureRow
 
-# The first view and the last have no plot: what attention does with several encodings, and models.
-ATTENTION = PictureRow(
-    "",
-    "",
-    ("table", "rotary", "bias", "relative"),
-    view="attention",
-    subjects="what has one axis",
-)
 LAYERS = PictureRow("", "", view="layers", subjects="models")
-VIEWS = {row.view: row for row in (ATTENTION, *PICTURES.values(), LAYERS) if row.view}
+VIEWS = {row.view: row for row in (*PICTURES.values(), LAYERS) if row.view}
 KINDS = {kind: None for row in VIEWS.values() for kind in row.kinds}
 VIEWS_OF = {kind: tuple(v for v, row in VIEWS.items() if kind in row.kinds) for kind in KINDS}
 NOUNS = {

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
 from posenc._core.errors import suggest
-from posenc.explore.panels.text import number, plural, whole
+from posenc.plot.panels.text import number, plural, whole
 
 Kind = Literal["integer", "real", "choice", "text", "switch"]
 # Controls of the section `page` stand in the picture itself.

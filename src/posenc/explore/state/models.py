@@ -19,8 +19,8 @@ from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
 from posenc.detect.explain import COUNT_KEYS, describe, has_window, part_at
 from posenc.detect.facts import Facts, facts
-from posenc.explore.panels.text import whole
 from posenc.explore.state.entry import CatalogueEntry, written
+from posenc.plot.panels.text import whole
 
 MOST_CELLS = 1024
 LONGEST = 160  # characters of an encoding in a sentence

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from posenc import presets, registry
 from posenc._core.errors import PosencError
-from posenc._core.numeric.ladder import LADDERS
+from posenc._core.numeric.ladder import LADDERS, Ladder
 from posenc._core.spec.spec import Spec
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.explore.state.entry import CatalogueEntry, Values, call, samples
@@ -38,10 +39,12 @@ ORDER = choice(
     "interleaved",
     section="encoding",
 )
+# At base 2 the pairs of the last turn once in 2, 4, 8 … positions, as bits do.
+EXPONENTS = {**LADDERS, "halves": Ladder(first=math.pi, denominator=1)}
 LADDER = choice(
     "ladder",
     "Exponent",
-    tuple(Option(name, name.replace("exponent ", "")) for name in LADDERS),
+    tuple(Option(name, name.replace("exponent ", "")) for name in EXPONENTS),
     "exponent 2i/d",
     section="encoding",
     hint="2i/d is the paper's; the others are what code and tutorials write in its place.",
@@ -94,7 +97,7 @@ def _sinusoidal(values: Values) -> dict[str, Any]:
     if values["n"] != 10_000:
         more["base"] = values["n"]
     if values["ladder"] != "exponent 2i/d":
-        more["ladder"] = LADDERS[values["ladder"]]
+        more["ladder"] = EXPONENTS[values["ladder"]]
     if values["order"] != "interleaved":
         more["order"] = values["order"]
     return more
@@ -126,6 +129,7 @@ ROWS: dict[str, tuple[tuple[Field, ...], Arguments]] = {
     "Summed": ((WIDTH, BASE), _twice),
     "TUPE": ((HEADS, LENGTH), _of_length),
     "AdaptiveSpan": ((HEADS,), _wide),
+    "Time2Vec": ((WIDTH,), lambda _: {}),  # its frequencies are learned
 }
 
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from posenc._core.errors import PosencError
-from posenc.explore.panels.text import plural
 from posenc.explore.state import catalogue
 from posenc.explore.state.entry import CatalogueEntry, Chosen, made, samples
 from posenc.explore.state.fields import (
@@ -31,6 +30,7 @@ from posenc.explore.state.reader import MOST_KEYS, StateReader, plain
 from posenc.explore.state.rows import LARGEST_LENGTH, entries
 from posenc.explore.state.session import Session
 from posenc.plot.columns import width_of
+from posenc.plot.panels.text import plural
 
 MOST_CELLS = 4_000_000
 LONGEST_FIND = 40_000  # characters: a vector of some thousand numbers
@@ -69,6 +69,8 @@ class ViewShape:
     most: Mapping[str, int] = field(default_factory=dict)
     compares: bool = True
     learns: bool = True
+    # The controls that would change nothing, which are not drawn.
+    dead: Callable[[Scene], Iterable[str]] = lambda _: ()
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,7 @@ class Page:
     table: Callable[[], Mapping[str, Any]] | Mapping[str, Any] | None = None  # when asked for
     title: str = ""
     problems: tuple[tuple[str, str], ...] = ()
+    drawn: Mapping[str, int] = field(default_factory=dict)  # in place of what was asked for
 
 
 def read(state: Mapping[str, str], shapes: Mapping[str, ViewShape], session: Session) -> Scene:

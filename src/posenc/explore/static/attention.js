@@ -2,7 +2,7 @@
 
 import { el, fillSelect, place, rebuild, resize, svg, textWidth, whenChanged } from "./dom.js";
 import { Pointer } from "./pointer.js";
-import { cellEdges, paint, paintBar, settle } from "./raster.js";
+import { cellEdges, paint, paintBar, settle, strong } from "./raster.js";
 import { scaleOf } from "./scale.js";
 
 const SLOP = 5;
@@ -96,6 +96,19 @@ export class Chips {
   }
 }
 
+/** The numbers of a grid in its cells, in the ink that is farther from each in lightness. */
+function cellNumbers(panel, frame, { left, top, side }) {
+  const texts = panel.numbers.flat();
+  if (Math.max(0, ...texts.map(textWidth)) + 3 > side) return [];
+  const [lut, tile] = [frame.arrays[frame.header.palette[panel.lut]], frame.arrays[panel.tile]];
+  return texts.map((text, index) => {
+    const [row, column] = [Math.floor(index / panel.numbers.length), index % panel.numbers.length];
+    const place = { x: left + (column + 0.5) * side, y: top + (row + 0.5) * side + 4 };
+    const kind = strong(lut, tile.data[index]) ? "number on" : "number";
+    return svg("text", { ...place, class: kind, "text-anchor": "middle" }, text);
+  });
+}
+
 class Column {
   constructor(deeds) {
     this.deeds = deeds;
@@ -163,6 +176,7 @@ class Column {
       svg("rect", { x: left - 0.5, y: top - 0.5, width: size.width + 1, height: size.height + 1, class: "frame" }),
       ...across,
       ...down,
+      ...cellNumbers(panel, frame, { left, top, side }),
       svg("rect", { ...cell, class: "cell-back" }),
       svg("rect", { ...cell, class: "cell" }),
     );

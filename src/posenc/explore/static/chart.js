@@ -103,7 +103,7 @@ function seriesParts(series, panel, frame, scales, box) {
   if (series.draw === "bars") return parts.concat(bars(points, panel, scales, box, style));
   if (series.draw === "points") return parts.concat(dots(points, style));
   const d = linePath(points, series.draw === "step");
-  parts.push(svg("path", { d, class: `line k${style}`, "stroke-dasharray": dashOf(series, frame.header) }));
+  parts.push(svg("path", { d, class: `line k${style}${series.front ? " front" : ""}`, "stroke-dasharray": dashOf(series, frame.header) }));
   return parts;
 }
 
@@ -114,32 +114,20 @@ function ended(panel) {
   return shown ? named : [];
 }
 
-/** Whether lines that meet at their right ends stand apart at their left ones. */
-function apartAtStart(panel, arrays) {
-  const span = Math.abs(panel.y.domain[1] - panel.y.domain[0]);
-  const spans = (pick) => {
-    const values = ended(panel).map((series) => pick(arrays[series.y].data)).filter(Number.isFinite);
-    return (Math.max(...values) - Math.min(...values)) / span;
-  };
-  if (panel.y.scale === "log" || !ended(panel).length) return false;
-  const first = spans((data) => data.find(Number.isFinite));
-  const last = spans((data) => data.findLast(Number.isFinite));
-  return last < 0.05 && first > 0.3;
-}
-
 function endLabels(panel, frame, scales, box, width) {
-  const start = apartAtStart(panel, frame.arrays);
-  if (!start && !endRoom(panel, width, frame.arrays)) return [];
+  if (!endRoom(panel, width)) return [];
   const ends = ended(panel).flatMap((series) => {
     const points = pointsOf(series, panel, frame.arrays, scales);
     if (!points) return [];
-    const index = start ? points.data.findIndex(Number.isFinite) : points.data.findLastIndex(Number.isFinite);
+    const index = points.data.findLastIndex(Number.isFinite);
     if (index < 0) return [];
     const at = points.at(index, points.data[index])[1];
     const place = Number.isFinite(at) ? at : box.top;
-    return [{ text: series.label, style: series.style, line: place, at: place + 4 }];
+    // Lines that meet at their ends are named in the order in which they come there.
+    const first = points.data.findIndex(Number.isFinite);
+    const before = (points.at(first, points.data[first])[1] || 0) / 1000;
+    return [{ text: series.label, style: series.style, line: place, at: place + 4 + before }];
   });
-  if (start) return startLabels(ends, box);
   const right = box.left + box.width;
   return spread(ends, 14, box.top + 8, box.top + box.height + 4).flatMap((end) => {
     const moved = Math.abs(end.at - 4 - end.line) > 3;
@@ -148,16 +136,6 @@ function endLabels(panel, frame, scales, box, width) {
       ...(moved ? [svg("path", { d, class: `leader k${end.style}` })] : []),
       label(right + LEADER, end.at, end.text, `end k${end.style}`),
     ];
-  });
-}
-
-/** Labels on the lines at the left, each at its own line; where lines are too near, the last one's. */
-function startLabels(ends, box) {
-  let free = box.top + box.height + 14;
-  return [...ends].sort((first, second) => second.line - first.line).flatMap((end) => {
-    if (end.line > free - 13) return [];
-    free = end.line;
-    return [label(box.left + 8, end.line + 4, end.text, `end k${end.style}`)];
   });
 }
 
@@ -208,8 +186,8 @@ function endsNeed(panel) {
 }
 
 /** Room that a chart needs at the right of its box for the labels of its lines. */
-export function endRoom(panel, width, arrays) {
-  const need = apartAtStart(panel, arrays) ? 0 : endsNeed(panel);
+export function endRoom(panel, width) {
+  const need = endsNeed(panel);
   return need > width * MOST_FOR_ENDS ? 0 : need;
 }
 

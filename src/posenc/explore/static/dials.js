@@ -1,22 +1,42 @@
 /** Dials: hands on the unit circle. The points come from Python; here they are only scaled. */
 
-import { el, put, svg, whenChanged } from "./dom.js";
+import { el, put, resize, svg, whenChanged } from "./dom.js";
 import { host } from "./host.js";
+import { label } from "./marks.js";
 
 const R = 44;
 const STEP = 8;
+
+/** The head of an arrow from one point to another. */
+function headOf(from, x, y) {
+  const length = Math.hypot(x - from, y - from) || 1;
+  const [dx, dy] = [(x - from) / length, (y - from) / length];
+  const corner = (side) => `${x - 8 * dx - 3.5 * side * dy},${y - 8 * dy + 3.5 * side * dx}`;
+  return `M${x},${y}L${corner(1)}L${corner(-1)}Z`;
+}
+
+/** What a pair adds, as a bar from the middle below its dial. */
+function barOf(dial, middle, radius, top) {
+  const end = middle + radius * dial.bar;
+  return [
+    svg("line", { x1: middle - radius, x2: middle + radius, y1: top, y2: top, class: "grid" }),
+    svg("line", { x1: middle, x2: end, y1: top, y2: top, class: "adds" }),
+  ];
+}
 
 /** One dial as SVG. */
 export function dialPicture(dial, frame, radius = R, lettered = true) {
   const middle = radius + 10;
   const size = middle * 2;
+  const high = size + (Number.isFinite(dial.bar) ? 8 : 0);
   const [x, y] = [(value) => middle + radius * value, (value) => middle - radius * value];
-  const layer = svg("svg", { class: "dial-face", width: size, height: size, viewBox: `0 0 ${size} ${size}` });
+  const layer = svg("svg", { class: "dial-face", width: size, height: high, viewBox: `0 0 ${size} ${high}` });
   layer.append(
     svg("circle", { cx: middle, cy: middle, r: radius, class: "frame" }),
     svg("line", { x1: x(-1), x2: x(1), y1: middle, y2: middle, class: "grid" }),
     svg("line", { x1: middle, x2: middle, y1: y(-1), y2: y(1), class: "grid" }),
   );
+  if (high > size) layer.append(...barOf(dial, middle, radius, size + 2));
   const trail = frame.arrays[dial.trail];
   if (trail) {
     for (let index = 0; index < trail.shape[0]; index += 1) {
@@ -24,10 +44,18 @@ export function dialPicture(dial, frame, radius = R, lettered = true) {
       layer.append(svg("circle", { cx, cy, r: 1.5, class: "trail" }));
     }
   }
+  if (dial.shadow) {
+    const [[hx, hy, style]] = dial.hands;
+    const [fx, fy] = [x(dial.shadow[0]), y(dial.shadow[1])];
+    layer.append(
+      svg("line", { x1: middle, y1: middle, x2: fx, y2: fy, class: `shadow k${style}` }),
+      svg("line", { x1: x(hx), y1: y(hy), x2: fx, y2: fy, class: "plumb" }),
+    );
+  }
   for (const [hx, hy, style, text] of dial.hands) {
     layer.append(
       svg("line", { x1: middle, y1: middle, x2: x(hx), y2: y(hy), class: `hand k${style}` }),
-      svg("circle", { cx: x(hx), cy: y(hy), r: 3, class: `dot k${style}` }),
+      svg("path", { d: headOf(middle, x(hx), y(hy)), class: `dot k${style}` }),
     );
     if (text && lettered) {
       const anchor = hx < -0.2 ? "end" : hx > 0.2 ? "start" : "middle";
@@ -124,3 +152,33 @@ export class Dials {
   }
 }
 
+
+/** Channels in a row, with an arc over each two that form a pair. */
+export class Arcs {
+  constructor() {
+    this.heading = el("h2", { class: "figure-title" });
+    this.stage = el("div", { class: "stage" });
+    this.root = el("figure", { class: "figure" }, this.heading, this.stage);
+  }
+
+  draw({ main }, frame, room) {
+    const last = 2 * main.pairs.length - 1;
+    const step = Math.min(34, (room.width - 24) / last);
+    const at = (channel) => 12 + channel * step;
+    const far = Math.max(...main.pairs.map(([a, b]) => Math.abs(b - a)));
+    const layer = svg("svg", { class: "axes", role: "img", "aria-label": `${main.title}: ${main.pairs.join("; ")}` });
+    main.pairs.forEach(([a, b], index) => {
+      const top = 74 - Math.max(14, (80 * Math.abs(b - a)) / far);
+      const d = `M${at(a)},74C${at(a)},${top} ${at(b)},${top} ${at(b)},74`;
+      layer.append(svg("path", { d, class: index === main.chosen ? "arc chosen" : "arc" }));
+    });
+    const every = Math.ceil(22 / step);
+    for (let channel = 0; channel <= last; channel += every) {
+      const own = main.pairs[main.chosen].includes(channel);
+      layer.append(label(at(channel), 90, String(channel), own ? "strong" : "", "middle"));
+    }
+    this.stage.replaceChildren(layer);
+    resize(this.stage, [layer], room.width, 96);
+    put(this.heading, main.title);
+  }
+}

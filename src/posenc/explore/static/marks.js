@@ -57,7 +57,7 @@ function markLine(mark, scales, box) {
     ? { x1: at, x2: at, y1: box.top, y2: bottom }
     : { x1: box.left, x2: right, y1: at, y2: at };
   const dash = mark.style === "dashed" ? "4 3" : null;
-  const kind = mark.style === "cursor" ? "mark cursor" : "mark";
+  const kind = mark.style === "faint" ? "grid" : mark.style === "cursor" ? "mark cursor" : "mark";
   const line = svg("line", { ...ends, class: kind, "stroke-dasharray": dash });
   if (!mark.text) return [line];
   if (!upright) return [line, label(box.left + 8, Math.max(at - 6, box.top + 12), mark.text, "over")];

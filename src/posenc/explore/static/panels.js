@@ -1,7 +1,7 @@
 /** Panels into figures, and figures into the page. */
 
 import { Attention, Chips } from "./attention.js";
-import { Dials } from "./dials.js";
+import { Arcs, Dials } from "./dials.js";
 import { byId, el, put, rebuild, whenChanged } from "./dom.js";
 import { Figure, leftOf } from "./figure.js";
 import { host } from "./host.js";
@@ -56,6 +56,7 @@ const KINDS = {
   chart: Figure,
   strips: Strips,
   dials: Dials,
+  arcs: Arcs,
   matrix: Matrix,
   table: TextTable,
   words: Words,

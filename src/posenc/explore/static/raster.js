@@ -24,12 +24,22 @@ function pixels(lut) {
   return colours;
 }
 
-function ink() {
+function dark() {
   const probe = getComputedStyle(host.shell).colorScheme;
-  const dark = host.shell.dataset.theme
+  return host.shell.dataset.theme
     ? host.shell.dataset.theme === "dark"
     : probe.includes("dark") && matchMedia("(prefers-color-scheme: dark)").matches;
-  return dark ? { line: 0xff8a857f, ground: 0xff1f1d1b } : { line: 0xffa5a09b, ground: 0xfff3f4f4 };
+}
+
+/** Whether the page's colour is farther in lightness from that of an entry than its ink is. */
+export function strong({ data }, entry) {
+  const at = entry * 3;
+  const grey = 0.21 * data[at] + 0.72 * data[at + 1] + 0.07 * data[at + 2];
+  return dark() ? grey > 127 : grey < 127;
+}
+
+function ink() {
+  return dark() ? { line: 0xff8a857f, ground: 0xff1f1d1b } : { line: 0xffa5a09b, ground: 0xfff3f4f4 };
 }
 
 /**

@@ -12,6 +12,18 @@ const TOP = 24;
 const BAR = 128;
 const ROUND = [1, 2, 4, 5, 8, 10, 16, 20, 32, 50, 64, 100, 200, 500];
 
+/** A curve from -1 to 1 in place of the cells of a row; the first and the last cell hold its ends. */
+function curveOf(data, box, cells, tall) {
+  const cell = box.width / cells;
+  const step = (box.width - cell) / Math.max(1, data.length - 1);
+  const at = (value, index) => {
+    const x = box.left + cell / 2 + index * step;
+    return `${x.toFixed(1)},${(box.top + (tall / 2) * (1 - 0.85 * value)).toFixed(1)}`;
+  };
+  const d = data.every(Number.isFinite) ? `M${Array.from(data, at).join("L")}` : "";
+  return svg("path", { d, class: "line k0" });
+}
+
 export class Strips {
   constructor(deeds) {
     this.deeds = deeds;
@@ -43,6 +55,8 @@ export class Strips {
       const canvas = this.canvases[index];
       paint(canvas, tiles[index].data, lut, columns, Int32Array.of(0, Math.round(this.tall * ratio)));
       const size = settle(canvas, left, y, ratio, free);
+      canvas.hidden = Boolean(strip.curve);
+      if (strip.curve) layer.append(curveOf(frame.arrays[strip.curve].data, { left, top: y, ...size }, cells, this.tall));
       this.rows.push({ strip, top: y, left, width: size.width, cells });
       this.letter(layer, strip, { left, top: y, ...size, cells }, main, index === 0);
       y += this.tall + (main.strips[index + 1]?.sign ? 3 : 10);

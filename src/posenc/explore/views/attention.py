@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -19,13 +20,13 @@ from posenc.explore.attention_panels import (
     terms,
     written,
 )
-from posenc.explore.panels.axes import stops
-from posenc.explore.panels.text import number, signed, whole
 from posenc.explore.state import catalogue
 from posenc.explore.state.entry import made, samples
 from posenc.explore.state.fields import Option, choice, integer, switch, text
 from posenc.explore.state.scene import Page, Scene, ViewShape
-from posenc.plot.content import Content, from_arrays, random_content, trained_content
+from posenc.plot.content import Content, from_arrays, random_content, sizes_of, trained_content
+from posenc.plot.panels.axes import stops
+from posenc.plot.panels.text import number, signed, whole
 from posenc.plot.views import attention
 
 FARTHEST = 4096
@@ -52,6 +53,22 @@ JOIN = _options(add="added", append="appended (concatenated)")
 DTYPES = _options(float32="float32", float64="float64")
 SOURCE_HINT = "Two heads of a small trained model come with posenc."
 SHIFT_HINT = "All words stand this many positions later."
+
+
+def _dead(scene: Scene) -> Iterator[str]:
+    """The sizes that the source of queries and keys decides, and what no encoding asks for."""
+    yield "heads"
+    if scene["qk"] != "random":
+        yield "d"
+    if not _heads(scene):
+        yield "hd"
+    every = [scene.a.entry, *(catalogue.by_id().get(scene[key]) for key in PLACES if key != "enc")]
+    if not any(entry is not None and entry.kind == "table" for entry in every):
+        yield "join"
+    if getattr(scene.a.spec, "output_dim", 0) != getattr(scene.a.spec, "dim", 0):
+        yield "pairing"  # each channel is a pair
+
+
 SHAPE = ViewShape(
     "attention",
     "Attention",
@@ -59,10 +76,10 @@ SHAPE = ViewShape(
     PLACES["enc"],
     (
         TEXT,
-        choice("qk", "Queries and keys", SOURCES, "random", hint=SOURCE_HINT),
+        choice("qk", "Queries and keys", SOURCES, "previous", hint=SOURCE_HINT),
         integer("hd", "Head", 0, 0, 255, gently=True, hint="Of random vectors or of a file."),
         integer("shift", "Shift by", 100, 0, FARTHEST, scale="log", plays=True, hint=SHIFT_HINT),
-        switch("softmax", "Softmax"),
+        switch("softmax", "Softmax", "1"),
         choice("past", "Later words", PAST, "own"),
         choice("join", "A table is", JOIN, "add"),
         choice("prec", "Computed in", DTYPES, "float32"),
@@ -79,6 +96,7 @@ SHAPE = ViewShape(
     cursor=(),
     most={"d": 1024},
     compares=False,  # four of them stand beside each other as it is
+    dead=_dead,
 )
 
 
@@ -179,10 +197,7 @@ def _content(scene: Scene, words: tuple[str, ...]) -> Content:
         return from_arrays(words, q, k, v, name=stored.name, head=(head, len(stored.q)))
     if scene["qk"] in ("previous", "content"):
         return _trained(words, scene["qk"])
-    kind = scene.a.spec.kind
-    wide = HEAD if kind == "bias" else int(scene.a.spec.dim)
-    dim = wide if kind in ("rotary", "relative") else max(2, min(wide - wide % 2, HEAD))
-    return _random(words, dim, wide, scene["hd"] % RANDOM_HEADS)
+    return _random(words, *sizes_of(scene.a.spec), scene["hd"] % RANDOM_HEADS)
 
 
 def _causal(scene: Scene, content: Content) -> bool:
@@ -214,9 +229,9 @@ def _column(scene: Scene, key: str, sentence: TypedSentence) -> EncodingColumn |
             chosen = made(entry, {**samples(entry), **start, **own})
             more["params"] = chosen.params
         spec = None if chosen is None else chosen.spec
-        view = attention.data(
-            spec, content, causal=_causal(scene, content), dtype=scene["prec"], **more
-        )
+        softmax = "rows" if scene["softmax"] else "none"
+        how: dict[str, Any] = {"causal": _causal(scene, content), "dtype": scene["prec"]}
+        view = attention.data(spec, content, softmax=softmax, **how, **more)
         parts = attention.parts(spec, content, sentence.cell, **more)
     except PosencError as error:
         return UnfitColumn(key, label, str(error))

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from posenc.explore import snippets
-from posenc.explore.panels.axes import cells, float32, stops, values
-from posenc.explore.panels.panels import (
-    Block,
-    Chart,
-    Datum,
-    Heading,
-    Heatmap,
-    Mark,
-    Matrix,
-    Prose,
-    Series,
-)
-from posenc.explore.panels.text import number, plural, signed, spread, thin, whole
 from posenc.explore.state.catalogue import grid_of
 from posenc.explore.state.entry import Chosen
 from posenc.explore.state.fields import integer, switch
 from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.explore.state.sources import window
 from posenc.functional import bias as bias_of
-from posenc.plot import palette
+from posenc.plot.panels.axes import stops, under
+from posenc.plot.panels.grammar import (
+    Block,
+    Chart,
+    Datum,
+    Heading,
+    Matrix,
+    Prose,
+)
+from posenc.plot.panels.text import number, plural, signed, whole
+from posenc.plot.pictures import bias as pictures
 from posenc.plot.views import bias
 from posenc.plot.views.bias import BiasView
 
@@ -114,10 +112,9 @@ def show(scene: Scene) -> Page:
     shown = "masked" if masked else number(entry)
     query, key = (_told(spec, length, at) for at in (p, kp))
     say = f"Head {head}, query at {query}, key at {key}: {shown}"
-    curves = (_curves(data, head, kp - p),) if len(data.offsets) else ()
     return Page(
         lead=_lead(data, spec, head, scene),
-        panels=(*curves, _matrices(data, head, p, kp, say)),
+        panels=tuple(_panels(data, (head, p, kp), say)),
         readout=_readout(data, scene, (head, p, kp), None if masked else entry),
         say=say,
         cursor={
@@ -147,73 +144,18 @@ def _heads(count: int, head: int) -> tuple[int, ...]:
     return tuple(sorted({*some, head}))
 
 
-def _curves(data: BiasView, head: int, rel: int) -> Chart:
-    finite = data.curves[np.isfinite(data.curves)]
-    low, high = spread(float(finite.min(initial=0.0)), float(finite.max(initial=0.0)))
-    last = 0 if np.isnan(data.curves[:, data.offsets > 0]).all() else data.offsets[-1]
-    x = values("key − query", float(min(data.offsets[0], -1)), float(last), most=8)
-    places = data.offsets.astype(np.float64)
-    series = tuple(
-        Series(f"head {h}", places, float32(curve), 0 if h == head else 7)
-        for h, curve in zip(data.heads, data.curves, strict=True)
-    )
-    marks = [
-        Mark("x", -float(edge), "bucket edges" if n == 0 else "")
-        for n, edge in enumerate(data.edges.tolist())
-    ]
-    at = np.flatnonzero(data.offsets == rel)
-    place = data.heads.index(head)
-    if len(at) and np.isfinite(data.curves[place, at[0]]):
-        marks.append(Mark("point", rel, to=float(data.curves[place, at[0]]), style="point"))
-    what = "attention of the bias alone" if data.softmax == "rows" else "bias"
-    return Chart(
-        id="offset",
-        title=f"{what} against the offset, head {head} in front",
-        x=replace(x, at=float(rel)),
-        y=values("", low, high),
-        series=series,
-        marks=tuple(marks),
-        caption="" if data.by_offset else "Curves of the first and the last query.",
-        height=230,
-        label="Bias of each head against key minus query",
-        front=f"head {head}",
-    )
-
-
-def _matrices(data: BiasView, head: int, p: int, kp: int, say: str) -> Matrix:
-    start, stop = data.positions
-    unsigned = data.softmax == "rows"
-    tiles = []
-    for h, matrix in zip(data.heads, data.values, strict=True):
-        missing = ~np.isfinite(matrix)
-        tile = palette.indices(matrix, data.limit)
-        if unsigned:
-            share = np.where(missing, 0.0, matrix)
-            share /= np.maximum(share.max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
-            tile = np.rint(np.clip(share, 0, 1) * 255).astype(np.uint8)
-        tiles.append(
-            Heatmap(
-                id=f"head-{h}",
-                title=f"head {h}{_slope(data, h, ', slope ', 3)}",
-                tile=tile,
-                lut="sequential" if unsigned else "diverging",
-                x=cells("key", start, stop, key="kp", at=kp, most=3),
-                y=cells("query", start, stop, key="p", at=p, most=3),
-                low="0" if unsigned else number(-data.limit),
-                high="the largest of its row" if unsigned else number(data.limit),
-                mask=missing.astype(np.uint8) if missing.any() else None,
-                label=say if h == head else f"Head {h}",
-                place="full",
-                values=matrix,
-                limit=data.limit,
-            )
-        )
-    return Matrix(
-        "matrices",
-        "each head: queries down, keys across",
-        tuple(tiles),
-        thin(" ".join(data.caption)),
-    )
+def _panels(data: BiasView, cell: tuple[int, int, int], say: str) -> Iterator[Chart | Matrix]:
+    """The panels of the picture under the cursor: a head, a query and a key."""
+    head, p, kp = cell
+    for panel in pictures.panels(data, head):
+        if isinstance(panel, Matrix):
+            cells = (under(cell, kp, p) for cell in panel.cells)
+            labelled = (replace(c, label=say) if c.id == f"head-{head}" else c for c in cells)
+            yield replace(panel, cells=tuple(labelled))
+        else:
+            at = np.flatnonzero(data.offsets == kp - p)
+            curve = data.curves[data.heads.index(head)]
+            yield under(panel, float(kp - p), to=float(curve[at[0]]) if len(at) else None)
 
 
 def _slope(data: BiasView, head: int, front: str, digits: int) -> str:

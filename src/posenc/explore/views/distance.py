@@ -10,9 +10,13 @@ import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc.explore import snippets
-from posenc.explore.panels.axes import banded, cells, float32, logarithmic, stops, values
-from posenc.explore.panels.panels import (
-    Axis,
+from posenc.explore.state.entry import Chosen
+from posenc.explore.state.fields import Option, choice, integer, switch
+from posenc.explore.state.scene import LENGTH, START, Page, Scene, ViewShape
+from posenc.explore.state.sources import held
+from posenc.plot.columns import TableSource
+from posenc.plot.panels.axes import float32, logarithmic, stops, under, values
+from posenc.plot.panels.grammar import (
     Block,
     Chart,
     Datum,
@@ -23,13 +27,9 @@ from posenc.explore.panels.panels import (
     Series,
     TableOfText,
 )
-from posenc.explore.panels.text import number, plural, signed, spread, thin, whole
-from posenc.explore.state.entry import Chosen
-from posenc.explore.state.fields import Option, choice, integer, switch
-from posenc.explore.state.scene import LENGTH, START, Page, Scene, ViewShape
-from posenc.explore.state.sources import held
-from posenc.plot import palette
-from posenc.plot.columns import TableSource
+from posenc.plot.panels.text import number, plural, signed, spread, whole
+from posenc.plot.pictures.offset import panels as offset_panels
+from posenc.plot.pictures.similarity import panels as similarity_panels
 from posenc.plot.views import decay, offset, similarity
 from posenc.plot.views.offset import Offset, sized
 from posenc.plot.views.similarity import Similarity
@@ -50,6 +50,7 @@ SHAPE = ViewShape(
     (START, LENGTH, METRIC, LOG, OFFSET),
     cursor=("p",),
     most={"d": 8192},  # every row is multiplied with many
+    dead=lambda _: ("order", "pairing"),  # a product knows no order of channels
 )
 MOST_CELLS_OF_AXIS = 65_536
 MATRIX = 256  # pixels along each side
@@ -68,7 +69,10 @@ def show(scene: Scene) -> Page:
     matrix = _matrix(scene.a, rows, metric)
     value = _product(table, p, p + k, metric)
     say = f"Positions {whole(p)} and {whole(p + k)}, {plural(k, 'position')} apart: {number(value)}"
-    panels: list[Any] = [_curve(scene, curve, k, value), _heatmap(matrix, p, k, say)]
+    (chart,) = offset_panels(curve, scene.a.label)
+    chart = replace(chart, x=replace(chart.x, key="off"))
+    at = max(k, 1) if scale == "log" else k
+    panels: list[Any] = [under(chart, at, to=value), _heatmap(matrix, p, k, say)]
     if scene.a.entry.kind == "rotary":
         panels += _decay(scene.a.spec, scene.a.entry.length)
     if table.waves is not None:
@@ -103,31 +107,6 @@ def _matrix(chosen: Chosen, rows: tuple[int, int], kind: str) -> Similarity:
 def _product(table: TableSource, p: int, q: int, kind: str) -> float:
     pair = sized(table.rows(np.array([p, q])), kind)
     return float(pair[0] @ pair[1])
-
-
-def _curve(scene: Scene, data: Offset, k: int, value: float) -> Chart:
-    logarithmically = data.scale == "log"
-    places = data.offsets.astype(np.float64)
-    series = banded(scene.a.label, places, data, band=data.band != "none")
-    low, high = spread(float(data.low.min()), float(data.high.max()))
-    last = float(data.offsets[-1])
-    if logarithmically:
-        x = logarithmic("distance, positions (log)", 1.0, max(last, 2.0))
-    else:
-        x = values("distance, positions", 0.0, max(last, 1.0), most=8)
-    k = max(k, 1) if logarithmically else k
-    name = "cosine" if data.kind == "cosine" else "dot product"
-    return Chart(
-        id="offset",
-        title=f"{name} of two rows, by their distance",
-        x=replace(x, key="off", at=k),
-        y=values("", low, high),
-        series=(series,),
-        marks=(Mark("point", k, to=value, style="point"),),
-        caption=thin(" ".join(data.caption)),
-        height=230,
-        label=f"The {name} of two rows against their distance",
-    )
 
 
 @functools.lru_cache(maxsize=16)
@@ -174,30 +153,12 @@ def _decay(spec: Any, declared: int | None) -> tuple[Chart, ...]:
 
 def _heatmap(data: Similarity, p: int, k: int, say: str) -> Heatmap:
     start, stop = data.positions
-    x = cells("the other position", start, stop, at=p + k)
+    (matrix,) = similarity_panels(data)
+    x = matrix.x
     if stop - start <= MOST_CELLS_OF_AXIS:
         apart = np.abs(np.arange(start, stop) - p).astype(np.int32)
         x = replace(x, key="off", to=apart)
-    title = f"{'cosine' if data.kind == 'cosine' else 'dot product'} of all positions"
-    return matrix_of(data, p, x, title, caption=thin(" ".join(data.caption)), label=say)
-
-
-def matrix_of(data: Similarity, p: int, x: Axis, title: str, **words: Any) -> Heatmap:
-    """The products of all rows, with the position of the cursor down."""
-    return Heatmap(
-        id="matrix",
-        title=title,
-        tile=palette.indices(data.values, data.limit),
-        lut="diverging",
-        x=x,
-        y=cells("position", *data.positions, key="p", at=p),
-        low=number(-data.limit),
-        high=number(data.limit),
-        place="full",
-        values=data.values,
-        limit=data.limit,
-        **words,
-    )
+    return under(replace(matrix, x=x, label=say), p + k, p)
 
 
 def _blocks(table: TableSource, k: int) -> TableOfText:

@@ -11,8 +11,13 @@ import numpy as np
 from posenc._core.errors import PosencError
 from posenc._core.spec.brief import brief
 from posenc.detect.contract import Comparison, diff
-from posenc.explore.panels.axes import cells, logarithmic
-from posenc.explore.panels.panels import (
+from posenc.explore.state import catalogue
+from posenc.explore.state.entry import CatalogueEntry
+from posenc.explore.state.models import MOST_CELLS, LayerType, ModelLayers, trained_length
+from posenc.explore.state.scene import Page, Scene, ViewShape
+from posenc.functional import wavelengths
+from posenc.plot.panels.axes import cells, logarithmic
+from posenc.plot.panels.grammar import (
     Block,
     Chart,
     Datum,
@@ -28,12 +33,7 @@ from posenc.explore.panels.panels import (
     Strips,
     TableOfText,
 )
-from posenc.explore.panels.text import number, plural, whole
-from posenc.explore.state import catalogue
-from posenc.explore.state.entry import CatalogueEntry
-from posenc.explore.state.models import MOST_CELLS, LayerType, ModelLayers, trained_length
-from posenc.explore.state.scene import Page, Scene, ViewShape
-from posenc.functional import wavelengths
+from posenc.plot.panels.text import number, plural, whole
 
 SHAPE = ViewShape(
     "layers",

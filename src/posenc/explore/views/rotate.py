@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from posenc.explore import pair_use, snippets
-from posenc.explore.panels.axes import cells, float32, stops, values
-from posenc.explore.panels.panels import (
-    Block,
-    Chart,
-    Datum,
-    Dial,
-    Dials,
-    Heading,
-    Mark,
-    Panel,
-    Prose,
-    Series,
-)
-from posenc.explore.panels.text import number, plural, signed, spread, thin, whole
 from posenc.explore.state.entry import Chosen
 from posenc.explore.state.fields import Option, choice, integer
 from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.plot.columns import channels_of, pairs_of, width_of
+from posenc.plot.panels.axes import stops, under
+from posenc.plot.panels.grammar import (
+    Block,
+    Datum,
+    Heading,
+    Panel,
+    Prose,
+)
+from posenc.plot.panels.text import number, plural, signed, whole
+from posenc.plot.pictures import rotation as pictures
 from posenc.plot.views import rotation
 from posenc.plot.views.rotation import RotationView
 
@@ -100,11 +97,7 @@ def show(scene: Scene) -> Page:
     assert layout is not None  # noqa: S101 - a rotation has pairs
     channels, pair = channels_of(spec), int(layout.pair[scene["j"]])
     data = _rotation(scene.a, (m, n), _chosen(spec.pairs, pair), scene["seed"])
-    panels: list[Panel] = [
-        _dials(data, pair, channels, m, n),
-        _terms(data, pair, channels),
-        _scores(data, scene, m - n),
-    ]
+    panels = list(_panels(data, scene, pair, channels))
     if scene.session.heads is not None:
         panels.append(pair_use.panel(scene.session.heads, spec, pair))
     dial = next((d for d in data.dials if d.pair == pair), data.dials[0])
@@ -134,61 +127,20 @@ def _chosen(pairs: int, pair: int) -> tuple[int, ...]:
     return tuple(sorted({*some, pair}))
 
 
-def _dials(data: RotationView, pair: int, channels: np.ndarray, m: int, n: int) -> Dials:
-    dials = tuple(
-        Dial(
-            f"pair {d.pair}",
-            ((*d.query, 0, f"q at {whole(m)}"), (*d.key, 1, f"k at {whole(n)}")),
-            f"wavelength {number(d.wavelength)}; adds {number(d.term, 3)}",
-            d.trail.astype(np.float32),
-            key="j",
-            value=str(int(channels[d.pair])),
-            chosen=d.pair == pair,
-        )
-        for d in data.dials
-    )
-    return Dials(
-        "dials",
-        f"where each pair has turned to: the query at {whole(m)}, the key at {whole(n)}",
-        dials,
-        caption="Move the query's position and both turn together: the angle between them stays.",
-    )
-
-
-def _terms(data: RotationView, pair: int, channels: np.ndarray) -> Chart:
-    pairs = len(data.terms)
-    low, high = spread(min(float(data.terms.min()), 0.0), max(float(data.terms.max()), 0.0))
-    return Chart(
-        id="terms",
-        title=f"q · k = {number(data.score)}: what each pair adds",
-        x=cells("pair", 0, pairs, key="j", at=pair, to=channels),
-        y=values("", low, high),
-        series=(Series("term", np.arange(pairs) + 0.5, float32(data.terms), draw="bars"),),
-        height=130,
-        label="What each pair adds to the product of query and key",
-    )
-
-
-def _scores(data: RotationView, scene: Scene, k: int) -> Chart:
-    shown = data.scores if scene["mix"] == "mixed" else data.scores[:1]
-    everything = np.concatenate([s.values for s in shown])
-    low, high = spread(float(everything.min()), float(everything.max()))
-    x = values("query − key", float(data.offsets[0]), float(data.offsets[-1]), most=8)
+def _panels(data: RotationView, scene: Scene, pair: int, channels: np.ndarray) -> Iterator[Panel]:
+    """The panels of the picture; a click on a dial or a bar puts the cursor on its pair."""
+    k, alone = data.positions[0] - data.positions[1], scene["mix"] == "own"
+    shown = replace(data, scores=data.scores[:1]) if alone else data
+    dials, terms, scores = pictures.panels(shown, pair)
+    here = zip(data.dials, dials.dials, strict=True)
+    keyed = (replace(dial, key="j", value=str(int(channels[d.pair]))) for d, dial in here)
+    yield replace(dials, dials=tuple(keyed))
+    spec: Any = scene.a.spec
+    yield from pictures.arcs(spec.channels.channels(2 * spec.pairs), pair, spec.channels.order)
+    yield under(replace(terms, x=replace(terms.x, to=channels)), pair)
     inside = data.offsets[0] <= k <= data.offsets[-1]
-    return Chart(
-        id="scores",
-        title="the score against the distance",
-        x=replace(x, key="off", at=k if inside else None),
-        y=values("", low, high),
-        series=tuple(
-            Series(thin(s.label), data.offsets.astype(np.float64), float32(s.values), style)
-            for style, s in enumerate(shown)
-        ),
-        marks=(Mark("point", float(k), to=data.score, style="point"),) if inside else (),
-        caption=thin(data.caption[-1]) if scene["mix"] == "mixed" and len(data.scores) > 1 else "",
-        height=210,
-        label="The score of one query and one key against their distance",
-    )
+    scores = replace(scores, x=replace(scores.x, key="off"))
+    yield under(scores, k, to=data.score) if inside else scores
 
 
 def _lead(data: RotationView, m: int, n: int) -> str:
@@ -220,7 +172,7 @@ def _readout(
         Heading(f"Pair {pair}"),
         channels,
         Datum("Adds", signed(float(data.terms[pair]), 6)),
-        Datum("Angle from key to query", f"{signed(between, 4)} rad"),
+        Datum("The distance turns q from k by", f"{signed(between, 4)} rad"),
         Datum("In turns", signed(between / (2 * math.pi), 4)),
         Prose(
             "Query and key are random numbers of the seed. A model trained with one layout of "

@@ -9,13 +9,13 @@ import numpy as np
 
 from posenc._core.numeric.random_vectors import random_vectors
 from posenc.explore import snippets
-from posenc.explore.panels.axes import stops
-from posenc.explore.panels.panels import Block, Datum, Heading, Paragraphs, Prose, Strip, Strips
-from posenc.explore.panels.text import number, plural, signed, whole
 from posenc.explore.state.fields import integer, switch, text
 from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.functional import add, table
 from posenc.plot import palette
+from posenc.plot.panels.axes import stops
+from posenc.plot.panels.grammar import Block, Datum, Heading, Paragraphs, Prose, Strip, Strips
+from posenc.plot.panels.text import number, plural, signed, whole
 
 MOST_WORDS = 48
 LONGEST = 400
@@ -70,7 +70,8 @@ class _Input:
 def show(scene: Scene) -> Page:
     """The strips E, PE and X of one word, of all words, and the sentence with two words swapped."""
     words, problems = _words(scene)
-    swapped = _swapped(words, scene["one"], scene["two"])
+    ends = _ends(words, scene)
+    swapped = _swapped(words, *ends)
     shown = swapped if scene["swap"] else words
     embeddings, origin = _embeddings(scene, shown)
     scale = float(np.sqrt(scene.a.spec.dim)) if scene["scale"] else 1.0
@@ -95,13 +96,14 @@ def show(scene: Scene) -> Page:
         python=snippets.sentence(scene, shown),
         table=_numbers(inputs),
         problems=problems,
+        drawn=dict(zip(("one", "two"), ends, strict=True)),
     )
 
 
 def embedded(scene: Scene) -> tuple[list[str], np.ndarray]:
     """The words as they stand, and what reaches the table: rows before its own factor on them."""
     words, _ = _words(scene)
-    shown = _swapped(words, scene["one"], scene["two"]) if scene["swap"] else words
+    shown = _swapped(words, *_ends(words, scene)) if scene["swap"] else words
     rows, _ = _embeddings(scene, shown)
     scale = float(np.sqrt(scene.a.spec.dim)) if scene["scale"] else 1.0
     return shown, rows * scale / (scene.a.spec.embedding_scale or 1.0)
@@ -120,9 +122,13 @@ def _words(scene: Scene) -> tuple[list[str], tuple[tuple[str, str], ...]]:
     return words, ()
 
 
+def _ends(words: list[str], scene: Scene) -> tuple[int, int]:
+    """The two words that change places; of a shorter sentence the first and the last."""
+    one, two = scene["one"], scene["two"]
+    return (one, two) if max(one, two) < len(words) else (0, len(words) - 1)
+
+
 def _swapped(words: list[str], one: int, two: int) -> list[str]:
-    if max(one, two) >= len(words):  # of a shorter sentence the first and the last
-        one, two = 0, len(words) - 1
     changed = list(words)
     changed[one], changed[two] = changed[two], changed[one]
     return changed

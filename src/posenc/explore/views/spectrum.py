@@ -3,29 +3,21 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc.explore import snippets
-from posenc.explore.panels.axes import cells, float32, logarithmic, stops, values
-from posenc.explore.panels.panels import (
-    Block,
-    Chart,
-    Datum,
-    Heading,
-    Heatmap,
-    Mark,
-    Prose,
-    Series,
-)
-from posenc.explore.panels.text import number, plural, spread, whole
 from posenc.explore.spectra import MOST_ROWS, LearnedRows, analysis
 from posenc.explore.state.entry import Chosen
 from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.explore.state.sources import held
-from posenc.explore.views.distance import matrix_of
+from posenc.plot.panels.axes import cells, float32, logarithmic, stops, under, values
+from posenc.plot.panels.grammar import Block, Chart, Datum, Heading, Heatmap, Mark, Prose, Series
+from posenc.plot.panels.text import number, plural, spread, whole
+from posenc.plot.pictures.similarity import panels as similarity_panels
 from posenc.plot.views import similarity
 
 FEWEST, USUAL = 8, 128  # rows
@@ -174,9 +166,8 @@ def _norms(data: LearnedRows, p: int) -> Chart:
 
 
 def _similarity(data: similarity.Similarity, p: int) -> Heatmap:
-    x = cells("the other position", *data.positions)
-    words = {"caption": " ".join(data.caption), "label": "Cosine of the rows of all positions"}
-    return matrix_of(data, p, x, "cosine of all rows", **words)
+    (matrix,) = similarity_panels(data)
+    return under(replace(matrix, label="Cosine of the rows of all positions"), y=p)
 
 
 def _readout(data: LearnedRows, p: int, j: int) -> tuple[Block, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,24 +12,23 @@ import numpy as np
 
 from posenc.detect.extend.engines import lines_of, wanted_of
 from posenc.explore import snippets
-from posenc.explore.panels.axes import logarithmic, stops
-from posenc.explore.panels.panels import (
-    Axis,
-    Block,
-    Chart,
-    Datum,
-    Heading,
-    Mark,
-    Prose,
-    Series,
-    TableOfText,
-)
-from posenc.explore.panels.text import count, number, plural, signed, thin, whole
 from posenc.explore.state.entry import Chosen
 from posenc.explore.state.fields import Option, choice, integer, real, short
 from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.explore.state.sources import held
 from posenc.explore.views.waves import pair_axis
+from posenc.plot.panels.axes import stops, under
+from posenc.plot.panels.grammar import (
+    Axis,
+    Block,
+    Chart,
+    Datum,
+    Heading,
+    Panel,
+    Prose,
+)
+from posenc.plot.panels.text import count, number, plural, signed, whole
+from posenc.plot.pictures import stretch as pictures
 from posenc.plot.views import stretch
 from posenc.plot.views.stretch import LARGEST_FACTOR, RULES, Rule, Stretch
 
@@ -90,11 +90,7 @@ def show(scene: Scene) -> Page:
     )
     return Page(
         lead=_lead(data),
-        panels=(
-            _wavelengths(data, x, pair, chosen),
-            _stretches(data, x, pair, chosen),
-            _counts(data),
-        ),
+        panels=tuple(_panels(data, x, pair, chosen)),
         readout=_readout(data, chosen, pair),
         say=say,
         cursor={"x": stops("j", scene["j"], 0, table.width - 1)},
@@ -133,107 +129,14 @@ def _lead(data: Stretch) -> str:
     )
 
 
-def _series(data: Stretch, what: str) -> tuple[Series, ...]:
-    curves = ((rule, getattr(rule, what)) for rule in data.rules)
-    return tuple(
-        Series(
-            rule.label,
-            np.arange(len(y)) + 0.5,
-            np.where(np.isfinite(y), y, np.nan).astype(np.float32),
-            rule.style,
-        )
-        for rule, y in curves
-    )
-
-
-def _finite(data: Stretch, what: str) -> np.ndarray:
-    everything = np.concatenate([getattr(rule, what) for rule in data.rules])
-    return everything[np.isfinite(everything)]
-
-
-def _point(pair: int, at: float) -> tuple[Mark, ...]:
-    return (Mark("point", pair + 0.5, to=at, style="point"),) if math.isfinite(at) else ()
-
-
-def _slow_band(data: Stretch, pairs: int) -> list[Mark]:
-    if not data.slow:
-        return []
-    text = plural(data.slow, "slow pair")
-    return [Mark("x", float(data.first_slow), text, to=float(pairs), style="band")]
-
-
-def _wavelengths(data: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
-    finite = _finite(data, "wavelengths")
-    low = min(float(finite.min(initial=6.0)), data.original_length) / 1.2
-    high = max(float(finite.max(initial=10.0)), data.length) * 1.3
-    trained = f"trained length {whole(data.original_length)}"
-    marks = (
-        *_slow_band(data, len(chosen.stretch)),
-        Mark("y", data.original_length, trained, style="solid"),
-        Mark("y", data.length, f"new length {whole(data.length)}"),
-        *_point(pair, float(chosen.wavelengths[pair])),
-    )
-    return Chart(
-        id="wavelengths",
-        title="wavelength, positions (log)",
-        x=replace(x, label=""),
-        y=logarithmic("", low, high),
-        series=_series(data, "wavelengths"),
-        marks=marks,
-        height=270,
-        label="Wavelength of each pair under each rule",
-        front=chosen.label,
-    )
-
-
-def _stretches(data: Stretch, x: Axis, pair: int, chosen: Rule) -> Chart:
-    finite = _finite(data, "stretch")
-    most, least = float(finite.max(initial=1.0)), float(finite.min(initial=1.0))
-    return Chart(
-        id="stretch",
-        title="stretch of each pair, × (log)",
-        x=x,
-        y=logarithmic("", min(least, 1.0) * 0.92, max(most, data.factor, 1.1) * 1.12),
-        series=_series(data, "stretch"),
-        marks=(
-            *_slow_band(data, len(chosen.stretch)),
-            *_point(pair, float(chosen.stretch[pair])),
-        ),
-        height=190,
-        label="Stretch of each pair under each rule",
-        front=chosen.label,
-    )
-
-
-def _counts(data: Stretch) -> TableOfText:
-    rows = tuple(
-        (
-            rule.label,
-            count(rule.effect.unseen, data.slow),
-            count(rule.effect.lost, data.fast),
-            number(rule.effect.attention_factor, 5),
-            number(rule.effect.arc, 2),
-            number(rule.effect.change, 2),
-        )
-        for rule in data.rules
-    )
-    return TableOfText(
-        "counts",
-        "what each rule costs",
-        (
-            "rule",
-            "slow pairs that meet unseen angles",
-            "fast pairs that lose their step",
-            "attention factor",
-            "new share of a circle",
-            "change in short texts",
-        ),
-        rows,
-        caption="Slow: no full turn within the trained length. Fast: 32 turns or more. Lost: "
-        "changed by over 1 %. New: the most that a slow pair meets for the first time. Short "
-        "texts: the largest change of a score within the trained length, over the largest score. "
-        + thin(" ".join(f"{RULES[k]}: {v}" for k, v in data.left_out.items())),
-    )
+def _panels(data: Stretch, x: Axis, pair: int, chosen: Rule) -> Iterator[Panel]:
+    """The panels of the picture, with a point on the curves of the chosen rule."""
+    for panel in pictures.panels(data, chosen.name):
+        if isinstance(panel, Chart):
+            to = float(getattr(chosen, panel.id)[pair])
+            yield under(replace(panel, x=replace(x, label=panel.x.label)), pair, to=to)
+        else:
+            yield panel
 
 
 def _readout(data: Stretch, chosen: Rule, pair: int) -> tuple[Block, ...]:

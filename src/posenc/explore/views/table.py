@@ -5,32 +5,14 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from posenc._core.numeric.ladder import Ladder
 from posenc.encodings.table.sinusoidal import Sinusoidal
-from posenc.explore import snippets
-from posenc.explore.panels import mathml
-from posenc.explore.panels.axes import banded, cells, stops, values
-from posenc.explore.panels.panels import (
-    Axis,
-    Block,
-    Chart,
-    Datum,
-    Dial,
-    DialBlock,
-    Heading,
-    Heatmap,
-    Link,
-    Links,
-    Mark,
-    Math,
-    Prose,
-    Series,
-)
-from posenc.explore.panels.text import count, number, signed, thin, whole
+from posenc.explore import mathml, snippets
 from posenc.explore.state.catalogue import grid_of
 from posenc.explore.state.entry import Chosen
 from posenc.explore.state.scene import LENGTH, START, Page, Scene, ViewShape
@@ -39,6 +21,26 @@ from posenc.plot import palette
 from posenc.plot.column_order import arranged
 from posenc.plot.columns import TableSource, width_of
 from posenc.plot.curves import Curve, around_each, curve_of
+from posenc.plot.panels.axes import stops, under, values
+from posenc.plot.panels.grammar import (
+    Axis,
+    Block,
+    Chart,
+    Datum,
+    Dial,
+    DialBlock,
+    Heading,
+    Link,
+    Links,
+    Mark,
+    Math,
+    Prose,
+    Series,
+)
+from posenc.plot.panels.text import count, number, signed, whole
+from posenc.plot.pictures.table import heatmap
+from posenc.plot.pictures.waves import series as curve
+from posenc.plot.pictures.waves import unresolved
 from posenc.plot.raster import Tile, tile_of
 from posenc.plot.response import reduced
 from posenc.plot.views.table import TableCell, cell
@@ -54,18 +56,6 @@ SHAPE = ViewShape(
 DIGITS = 6
 
 
-def curve_series(curve: Curve) -> Series:
-    """A column over positions, with its band where pixels cannot show all of it."""
-    middle = (curve.edges[:-1] + curve.edges[1:]) / 2
-    return banded(curve.label, middle, curve, band=curve.shape == "band")
-
-
-def unresolved(curve: Curve) -> str:
-    """What stands below a curve that has fewer pixels than it needs."""
-    words = "Line: what pixels can show. Band: from the least to the largest value."
-    return words if curve.shape == "band" else ""
-
-
 def show(scene: Scene) -> Page:
     """The table, the curve of the column, the row of the position, and the cell in numbers."""
     table = held(scene.a, scene["s"] + scene["L"])
@@ -75,8 +65,11 @@ def show(scene: Scene) -> Page:
     picture, indices = _tile(scene.a, scene["s"] + scene["L"], rows, dims, size)
     column = curve_of(table, j, rows, pixels=picture.values.shape[0])
     drawn = arranged(table, picture.order)
-    x = across(drawn, dims, j)
-    y = cells("position", *rows, key="p", at=p if rows[0] <= p < rows[1] else None)
+    place = int(np.flatnonzero(drawn == j)[0])
+    here = p if rows[0] <= p < rows[1] else None
+    main = heatmap(picture, drawn, indices)
+    main = under(main, place if dims[0] <= place < dims[1] else None, here)
+    x, y = main.x, main.y
     row = table.values(np.array([p]), np.arange(table.width))[0]
     value = float(row[j])
     words = f"{table.name(j)}, " if table.waves is not None else ""
@@ -84,7 +77,7 @@ def show(scene: Scene) -> Page:
     return Page(
         lead=lead(table, picture),
         panels=(
-            heatmap(picture, indices, x, y, say),
+            replace(main, label=say),
             beside(column, picture.limit, y, p, value),
             below(row[drawn], x, picture, _row_title(table, p)),
         ),
@@ -109,45 +102,6 @@ def _tile(
     return tile, indices
 
 
-def across(drawn: np.ndarray, dims: tuple[int, int], j: int) -> Axis:
-    """The axis of dimensions, in the order in which they are drawn."""
-    place = int(np.flatnonzero(drawn == j)[0])
-    stored = bool((drawn == np.arange(len(drawn))).all())
-    return cells(
-        "dimension" if stored else "dimension, sines before cosines",
-        *dims,
-        key="j",
-        at=place if dims[0] <= place < dims[1] else None,
-        to=None if stored else drawn[dims[0] : dims[1]].astype(np.int32),
-        names=None if stored else drawn,
-    )
-
-
-def heatmap(picture: Tile, indices: np.ndarray, x: Axis, y: Axis, say: str) -> Heatmap:
-    """The table in pixels."""
-    first, last = picture.dims
-    scale = (last - first) / picture.values.shape[1]
-    lines = tuple(
-        Mark("x", first + at * scale, "2 px per wave" if n == 0 else "")
-        for n, at in enumerate(picture.boundaries)
-    )
-    return Heatmap(
-        id="table",
-        title="",
-        tile=indices,
-        lut="diverging",
-        x=x,
-        y=y,
-        low=signed(-1, 0) if picture.limit == 1 else number(-picture.limit),
-        high="+1" if picture.limit == 1 else "+" + number(picture.limit),
-        caption=thin(" ".join(picture.caption)),
-        lines=lines,
-        label=say,
-        values=picture.values,
-        limit=picture.limit,
-    )
-
-
 def beside(column: Curve, limit: float, y: Axis, p: int, value: float) -> Chart:
     """The column of the cursor, over the positions of the table."""
     point = (Mark("point", p + 0.5, to=value, style="point"),)
@@ -156,7 +110,7 @@ def beside(column: Curve, limit: float, y: Axis, p: int, value: float) -> Chart:
         title=f"dimension {column.dim}",
         x=y,
         y=values("", -limit, limit, most=2),
-        series=(curve_series(column),),
+        series=(curve(column),),
         marks=point if y.at is not None else (),
         caption=unresolved(column),
         place="right",

@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from posenc.explore import snippets
-from posenc.explore.panels.axes import cells, logarithmic, values
-from posenc.explore.panels.panels import (
+from posenc.explore.state.fields import switch
+from posenc.explore.state.scene import LENGTH, START, Page, Scene, ViewShape
+from posenc.explore.state.sources import held
+from posenc.explore.views import table as table_view
+from posenc.plot.columns import TableSource, channels_of
+from posenc.plot.curves import curve_of
+from posenc.plot.panels.axes import cells, under
+from posenc.plot.panels.grammar import (
     Axis,
     Block,
     Chart,
     Datum,
     Heading,
-    Mark,
+    Link,
+    Links,
     Panel,
     Prose,
-    Series,
-    Strip,
-    Strips,
 )
-from posenc.explore.panels.text import count, number, plural, signed, thin, whole
-from posenc.explore.state.fields import switch
-from posenc.explore.state.scene import LENGTH, START, Page, Scene, ViewShape
-from posenc.explore.state.sources import held
-from posenc.explore.views import table as table_view
-from posenc.plot import palette
-from posenc.plot.columns import TableSource, channels_of
-from posenc.plot.curves import curve_of
+from posenc.plot.panels.text import count, number, plural, signed, thin, whole
+from posenc.plot.pictures.counter import panels as counter_panels
+from posenc.plot.pictures.wavelengths import PAIRS
+from posenc.plot.pictures.wavelengths import panels as ladder_panels
+from posenc.plot.pictures.waves import length as _length
+from posenc.plot.pictures.waves import panels as wave_panels
 from posenc.plot.views import counter, wavelengths, waves
 
 SHAPE = ViewShape(
@@ -55,7 +58,9 @@ def show(scene: Scene) -> Page:
     data = wavelengths.data(table.spec, length=scene["L"], labels=[scene.a.label])
     ladder = data.ladders[0]
     own = math.inf if pair is None else float(ladder.wavelengths[pair])
-    panels: list[Panel] = [ladder_chart(ladder.wavelengths, table, pair, scene["L"], scene.a.label)]
+    (chart,) = ladder_panels(data)
+    x = pair_axis(table, len(ladder.wavelengths), pair)
+    panels: list[Panel] = [under(replace(chart, x=x), pair, to=own)]
     if scene["counter"]:
         panels.append(_counter(scene, rows, p))
     else:
@@ -66,7 +71,7 @@ def show(scene: Scene) -> Page:
     return Page(
         lead=thin(" ".join(data.caption)),
         panels=tuple(panels),
-        readout=_readout(ladder.wavelengths, pair, own, scene),
+        readout=(*_readout(ladder.wavelengths, pair, own, scene), *_as_bits(scene)),
         say=say,
         cursor=table_view.cursor(scene, table.width),
         python=snippets.waves(scene),
@@ -76,98 +81,26 @@ def show(scene: Scene) -> Page:
 
 def pair_axis(table: TableSource, pairs: int, pair: int | None) -> Axis:
     """The axis of pairs; a click puts the cursor on the first channel of one."""
-    return cells("pair: fast → slow", 0, pairs, key="j", at=pair, to=channels_of(table.spec))
-
-
-def ladder_chart(
-    lengths: np.ndarray, table: TableSource, pair: int | None, length: int, label: str
-) -> Chart:
-    """The wavelength of each pair on a logarithmic axis, with the length marked."""
-    finite = lengths[np.isfinite(lengths)]
-    low = min(float(finite.min(initial=6.0)), length) / 1.3
-    high = max(float(finite.max(initial=10.0)), length) * 1.3
-    shown = np.where(np.isfinite(lengths), lengths, np.nan).astype(np.float32)
-    series = Series(label, np.arange(len(lengths)) + 0.5, shown, draw="line")
-    marks = [Mark("y", length, plural(length, "position"), style="solid")]
-    if pair is not None and np.isfinite(lengths[pair]):
-        marks.append(Mark("point", pair + 0.5, to=float(lengths[pair]), style="point"))
-    unmoved = len(lengths) - len(finite)
-    return Chart(
-        id="wavelengths",
-        title="wavelength of each pair, in positions (log)",
-        x=pair_axis(table, len(lengths), pair),
-        y=logarithmic("", low, high),
-        series=(series,),
-        marks=tuple(marks),
-        caption=f"{plural(unmoved, 'pair')} never turn." if unmoved else "",
-        height=260,
-        label="Wavelength of each pair against the number of positions",
-    )
+    return cells(PAIRS, 0, pairs, key="j", at=pair, to=channels_of(table.spec))
 
 
 def _curves(scene: Scene, table: TableSource, rows: tuple[int, int], j: int, p: int) -> list[Chart]:
     """Small multiples: the dimension of the cursor, then five from fast to slow."""
-    chosen = waves.data(
+    data = waves.data(
         scene.a.spec, None, rows, pixels=scene.width, params=scene.a.params, length=rows[1]
     )
-    curves = [curve_of(table, j, rows, pixels=scene.width)]
-    curves += [c for c in chosen.curves if c.dim != j]
-    charts = []
-    for n, one in enumerate(curves):
-        at = table.values(np.array([p]), np.array([one.dim]))[0, 0]
-        long = f", wavelength {_length(one.wavelength)}"
-        charts.append(
-            Chart(
-                id=f"wave-{n}",
-                title=f"dimension {one.dim}: {one.label}{long}",
-                x=cells("position" if n == len(curves) - 1 else "", *rows, key="p", at=p),
-                y=values("", -chosen.limit, chosen.limit, most=2),
-                series=(table_view.curve_series(one),),
-                marks=(Mark("point", p + 0.5, to=float(at), style="point"),),
-                caption=table_view.unresolved(one),
-                height=72,
-                label=f"Dimension {one.dim} over the positions",
-            )
-        )
-    return charts
+    others = [curve for curve in data.curves if curve.dim != j]
+    curves = (curve_of(table, j, rows, pixels=scene.width), *others)
+    at = table.values(np.array([p]), np.array([curve.dim for curve in curves]))[0]
+    charts = wave_panels(replace(data, curves=curves))
+    return [under(chart, p, to=float(y)) for chart, y in zip(charts, at, strict=True)]
 
 
-def _counter(scene: Scene, rows: tuple[int, int], p: int) -> Strips:
-    """Bits of positions, each above the wave whose wavelength is nearest to its period."""
+def _counter(scene: Scene, rows: tuple[int, int], p: int) -> Panel:
+    """Bits of the positions around one, each above the wave that turns as fast."""
     first = max(0, min(p - MOST_COUNTED // 2, rows[1] - MOST_COUNTED))
     last = min(first + MOST_COUNTED, max(rows[1], first + 1))
-    data = counter.data(scene.a.spec, (first, last), at=p, params=scene.a.params)
-    strips: list[Strip] = []
-    for bits, line, partner in zip(data.bits, data.waves, data.partners, strict=True):
-        strips.append(
-            Strip(
-                f"bit {partner.bit}, period {whole(partner.period)}",
-                palette.indices(bits.astype(np.float64) * 2 - 1),
-                tuple(map(str, bits.tolist())),
-                key="p",
-                at=p - first if first <= p < last else None,
-            )
-        )
-        # Without a partner the wave is no number anywhere, which has no colour.
-        label = f"no wave: {partner.why}"
-        if partner.pair is not None:
-            label = f"pair {partner.pair}, wavelength {number(partner.wavelength)}"
-        strips.append(Strip(label, palette.indices(line[:: counter.FINE][: len(bits)])))
-    return Strips(
-        "counter",
-        f"position {whole(p)} in binary: {data.digits}",
-        tuple(strips),
-        "diverging",
-        "0 or −1",
-        "1 or +1",
-        columns=tuple(whole(n) for n in range(first, last)),
-        caption=thin(" ".join(data.caption)),
-        first=first,
-    )
-
-
-def _length(wavelength: float) -> str:
-    return f"{number(wavelength)} positions" if math.isfinite(wavelength) else "endless"
+    return counter_panels(counter.data(scene.a.spec, (first, last), at=p, params=scene.a.params))[0]
 
 
 def _turns(wavelength: float, length: int) -> str:
@@ -203,6 +136,14 @@ def _readout(lengths: np.ndarray, pair: int | None, own: float, scene: Scene) ->
             + ("on the left." if len(lengths) < 2 or lengths[0] <= lengths[-1] else "on the right.")
         ),
     )
+
+
+def _as_bits(scene: Scene) -> tuple[Block, ...]:
+    """A way to the table that counts in binary, from one that does not."""
+    if not scene["counter"] or scene.values.get("ladder") == "halves":
+        return ()
+    wanted = {"enc": "sinusoidal", "ladder": "halves", "n": "2", "d": "16"}
+    return (Links("With a wave for each bit", (Link("a table of halves", wanted),)),)
 
 
 def _numbers(lengths: np.ndarray, scene: Scene) -> dict[str, object]:

@@ -13,6 +13,7 @@ import numpy as np
 from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc.plot import palette
 from posenc.plot.draw.pixels import whole
+from posenc.plot.panels.text import THIN
 from posenc.plot.rows import PICTURES
 
 DPI = 72  # of the layout: a pixel is a point, in a PNG as in an SVG
@@ -23,7 +24,8 @@ SIZE = "a width with its unit, or both sides: 3.3in, 84mm, 3.3in x 2.2in"
 
 
 def worded(text: str) -> str:
-    """The text, with dollar signs as such where what stands between them is no formula."""
+    """The text as paper has it: thousands apart by commas, dollar signs as such but in formulas."""
+    text = text.replace(THIN, ",")  # which few fonts have
     if "$" not in text:
         return text
     from matplotlib.cbook import is_math_text
@@ -240,16 +242,20 @@ def colours_of(library: Any, frame: Frame) -> tuple[Any, ...]:
     return several
 
 
-def lut_of(library: Any, frame: Frame, theme: palette.Theme) -> np.ndarray:
-    """(256, 3) colours of signed values: entry 128 is zero, entry 0 no value."""
+def luts_of(library: Any, frame: Frame, theme: palette.Theme) -> dict[str, np.ndarray]:
+    """(256, 3) colours by the names that panels have; entry 0 of signed values is no value."""
     if frame.cmap is None:
-        return palette.diverging(theme.name)
+        return {name: getattr(palette, name)(theme.name) for name in ("diverging", "sequential")}
     known, cmap, todo = library.colormaps, frame.cmap, ""
     if isinstance(cmap, str):
         cmap, todo = known.get(cmap), "" if cmap in known else suggest(cmap, list(known))
     if not callable(cmap):
         received = repr(frame.cmap[:60]) if todo else type(cmap).__name__
         raise ArgumentError(mismatch("plot: cmap", "a colour map of matplotlib", received, todo))
-    entries = np.clip((np.arange(256) - 1) / 254, 0, 1)
-    entries[0] = 0.5
-    return np.rint(np.asarray(cmap(entries))[:, :3] * 255).astype(np.uint8)
+    signed = np.clip((np.arange(256) - 1) / 254, 0, 1)
+    signed[0] = 0.5
+    entries = {"diverging": signed, "sequential": np.arange(256) / 255}
+    return {
+        name: np.rint(np.asarray(cmap(each))[:, :3] * 255).astype(np.uint8)
+        for name, each in entries.items()
+    }

@@ -2,13 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from posenc.plot import palette
+from posenc.plot.draw.look import worded
 from posenc.plot.draw.sheet import Sheet
+from posenc.plot.panels.grammar import Chart
 
 BAND = 0.28  # opacity of a band around a curve
+
+
+def inside(sheet: Sheet, axes: Any, texts: Sequence[str], inks: Sequence[str], y: float) -> None:
+    """A text in each cell of a row, if all have room there."""
+    style = {"ha": "center", "va": "center_baseline", "fontsize": sheet.points(8)}
+    left, right = axes.get_xlim()
+    shown = [
+        axes.text(left + k + 0.5, y, worded(text), color=ink, **style)
+        for k, (text, ink) in enumerate(zip(texts, inks, strict=True))
+    ]
+    cells = abs(right - left)
+    sheet.inner.append((lambda: 0.95 * axes.get_window_extent().width / cells, shown))
+
+
+def inks(sheet: Sheet, lut: str, entries: np.ndarray) -> list[str]:
+    """The colour of a text on cells: whichever of page and ink is farther in lightness."""
+    light = palette.to_oklab(sheet.luts[lut][entries])[..., 0]
+    page, ink = (_lightness(colour) for colour in (sheet.theme.page, sheet.theme.ink))
+    nearer = np.abs(light - page) > np.abs(light - ink)
+    return [sheet.theme.page if one else sheet.theme.ink for one in nearer]
+
+
+def _lightness(colour: str) -> float:
+    rgb = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)])
+    return float(palette.to_oklab(rgb)[0])
+
+
+def beside_heading(axes: Any) -> float:
+    """Pixels at the right of the heading of a panel."""
+    heading = axes.get_title(loc="left") and axes._left_title.get_window_extent().width
+    return float(axes.get_window_extent().width - (heading or 0) - 8)
 
 
 def mark_line(sheet: Sheet, axes: Any, at: float, text: str) -> None:
@@ -18,7 +53,19 @@ def mark_line(sheet: Sheet, axes: Any, at: float, text: str) -> None:
     place = {"xycoords": ("axes fraction", "data"), "xytext": (4, 3)}
     note = sheet.note(axes, text, (0, at), bbox=box, **place)
     note.set_in_layout(False)
-    sheet.inner.append((axes, [note]))
+    sheet.inner.append((lambda: axes.get_window_extent().width, [note]))
+
+
+def names_of_curves(sheet: Sheet, panel: Chart) -> list[tuple[float, str, dict[str, Any]]]:
+    """The curves that have names: several, or one that the caller calls something."""
+    lines = [series for series in panel.series if series.draw in ("line", "step")]
+    named = []
+    for place, series in enumerate(lines):
+        name = sheet.name(place, series.label if len(panel.series) > 1 else "")
+        finite = series.y[np.isfinite(series.y)]
+        if name and len(finite):
+            named.append((float(finite[-1]), name, sheet.style(series.style)))
+    return named
 
 
 def label_ends(sheet: Sheet, axes: Any, names: list[tuple[float, str, dict[str, Any]]]) -> None:

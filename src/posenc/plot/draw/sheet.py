@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.plot import palette
 from posenc.plot.draw.layout import Keep, SheetPanel, along, stretched
-from posenc.plot.draw.look import DPI, Frame, changed, colours_of, lut_of, theme_of, worded
+from posenc.plot.draw.look import DPI, Frame, changed, colours_of, luts_of, theme_of, worded
 from posenc.plot.draw.picture import Picture, library, own_settings, plain
-from posenc.plot.draw.pixels import drawable
+from posenc.plot.draw.pixels import device, drawable
 
 MARGIN, THIN = 18, 4  # points around everything; around a picture of a size that is asked for
 LARGEST = 1 << 14  # pixels of a side
@@ -45,11 +45,14 @@ class Sheet:
             drawable(ax)
         self.theme = theme_of(self.library, frame, ax)
         self.colours = colours_of(self.library, frame)
-        self.lut = lut_of(self.library, frame, self.theme)
+        self.luts = luts_of(self.library, frame, self.theme)
         self.panels: list[SheetPanel] = []
         self.ends: list[Any] = []  # what names curves beside a panel, once its place is known
         self.named: dict[str, dict[str, Any]] = {}  # the curves that have names, with their styles
-        self.inner: list[tuple[Any, list[Any]]] = []  # texts that go where they do not fit
+        # Texts that go where they do not fit, with the pixels that each may take.
+        self.inner: list[tuple[Callable[[], float], list[Any]]] = []
+        # Matrices: their axes, rows and columns, and how many there would be without pixels.
+        self.tiles: list[tuple[Any, tuple[int, ...], tuple[int, int]]] = []
         self.naming = False  # whether the caller's labels have a use
         self.lines: Any = ((), ())
         self.widths: dict[tuple[str, float, str], float] = {}  # of words that were measured
@@ -117,14 +120,6 @@ class Sheet:
         look = {"fontsize": self.points(9), "color": self.theme.ink}
         return axes.annotate(worded(text), at, **{**usual, **look, **style})
 
-    def inside(self, axes: Any, first: float, texts: Sequence[str], size: float) -> None:
-        """A text in each cell of a row, from a first cell on, if all have room there."""
-        style: dict[str, Any] = {"ha": "center", "va": "center_baseline", "color": self.theme.ink}
-        style["fontsize"] = self.points(size)
-        places = (first + k + 0.5 for k in range(len(texts)))
-        shown = [axes.text(x, 0.5, worded(t), **style) for x, t in zip(places, texts, strict=True)]
-        self.inner.append((axes, shown))
-
     def folded(self, text: str) -> str:
         """A note in lines of the width of the sheet, where that is settled."""
         room = self.room()[0]
@@ -184,6 +179,7 @@ class Sheet:
         for again in (False, True):
             for end in self.ends:
                 end()
+            self._fold_headings(width, again)
             if again and width:
                 self._fold_labels()
             self._measure()
@@ -193,11 +189,23 @@ class Sheet:
             self._place(width, height)
         for end in self.ends:
             end()
-        for axes, shown in self.inner:
-            room = axes.get_window_extent().width / len(shown)
-            if max(text.get_window_extent().width for text in shown) > 0.95 * room:
+        for room, shown in self.inner:
+            if max(text.get_window_extent().width for text in shown) > room():
                 for text in shown:
                     text.remove()
+
+    def _fold_headings(self, width: float, placed: bool) -> None:
+        """Headings in as many lines as the panels below them take, as far as that is known."""
+        whole = max(panel.span(0)[1] for panel in self.panels)
+        for panel in self.panels:
+            heading, wide = panel.axes._left_title, panel.box[2]
+            if width:
+                wide *= 0.8 * width / whole
+            if placed:
+                wide = panel.axes.get_window_extent().width * 72 / self.figure.dpi
+            room = max(wide, 2 * LEAST)
+            lines = self._folded(heading.get_text(), heading.get_size(), heading.get_weight(), room)
+            heading.set_text("\n".join(lines))
 
     def _fold_labels(self) -> None:
         """Names of axes in as many lines as their panels take."""
@@ -341,6 +349,19 @@ class Sheet:
                 at += LINE * size
                 place = (margin / width, 1 - (at - 0.3 * size) / height)
                 self.figure.text(*place, text, fontsize=size, weight=weight, color=colour)
+
+    def pixels(self) -> tuple[int, int] | None:
+        """Rows and columns that matrices want, if they are drawn with others."""
+        for axes, shape, most in self.tiles:
+            wanted = device(axes)
+            if any(min(n, all_) != had for n, all_, had in zip(wanted, most, shape, strict=True)):
+                return wanted
+        return None
+
+    def clear(self) -> None:
+        """Leave given axes as they were."""
+        for panel in self.panels:
+            panel.axes.remove()
 
     def picture(self, name: str, data: Any, parameters: Mapping[str, Any]) -> Picture:
         """The sheet as a picture, with what was asked for."""

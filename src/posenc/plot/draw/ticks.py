@@ -1,83 +1,59 @@
-"""Ticks: as many as have room for their labels, at round numbers."""
+"""Ticks by the rule of an axis: as many as have room for their labels."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
-from posenc.plot.words import number, whole
+from posenc.plot.draw.look import worded
+from posenc.plot.panels.grammar import Axis
+from posenc.plot.panels.text import Tick
 
-MOST = 6  # ticks of an axis
+MOST = 7  # ticks of an axis
 
 
-def _room(axis: Any, letters: int, most: int = MOST) -> int:
+def ruled(axis: Any, rule: Axis) -> None:
+    """Ticks of matplotlib at the places and with the words that a rule gives."""
+    from matplotlib.ticker import FuncFormatter, Locator, NullLocator
+
+    words: dict[float, str] = {}
+
+    class Ruled(Locator):
+        """The most ticks that stand beside each other."""
+
+        def __call__(self) -> list[float]:
+            shown = {tick.at: worded(tick.text) for tick in _shown(self.axis, rule)}
+            words.update(shown)
+            return list(shown)
+
+    axis.set_major_locator(Ruled())
+    if _turned(axis, rule):
+        axis.set_tick_params(rotation=90)
+    axis.set_major_formatter(FuncFormatter(lambda at, _: words.get(at, "")))
+    axis.set_minor_locator(NullLocator())
+
+
+def _turned(axis: Any, rule: Axis) -> bool:
+    """Whether labels stand upright: words below a picture."""
+    words = rule.names if isinstance(rule.names, tuple) else ()
+    return axis.axis_name == "x" and any(word[-1:].isalpha() for word in words)
+
+
+def _shown(axis: Any, rule: Axis) -> tuple[Tick, ...]:
+    most = MOST if rule.most > 2 else rule.most
+    if isinstance(rule.names, tuple):
+        most = len(rule.names)
+    for several in range(most, 0, -1):
+        marks = rule.marks(several)
+        longest = max((len(mark.text) for mark in marks), default=1)
+        if len(marks) <= _room(axis, longest, turned=_turned(axis, rule)):
+            return marks
+    return rule.marks(1)[:1] if most else ()
+
+
+def _room(axis: Any, letters: int, *, turned: bool) -> int:
     """How many labels of so many letters stand beside each other along an axis."""
     box = axis.axes.get_window_extent()
     size = axis.get_major_ticks(1)[0].label1.get_size()
-    across = axis.axis_name == "x"
-    length = (box.width if across else box.height) * 72 / axis.axes.figure.dpi
-    each = size * (0.64 * letters + 1.2 if across else 1.7)
-    return max(1, min(most, int(length / each)))
-
-
-def thousands(axis: Any) -> None:
-    """Integers with thousands apart at the ticks of an axis."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    class Integers(MaxNLocator):
-        """Round integers."""
-
-        def tick_values(self, vmin: float, vmax: float) -> Any:
-            letters = max(len(whole(vmin)), len(whole(vmax)))
-            self.set_params(nbins=_room(self.axis, letters))
-            return super().tick_values(vmin, vmax)
-
-    axis.set_major_locator(Integers(MOST, integer=True))
-    axis.set_major_formatter(FuncFormatter(lambda x, _: whole(x)))
-
-
-def decades(axis: Any) -> None:
-    """Plain numbers at the ticks of a logarithmic axis."""
-    from matplotlib.ticker import FuncFormatter, Locator, LogLocator, NullFormatter
-
-    class Decades(LogLocator):
-        """Powers of ten."""
-
-        def tick_values(self, vmin: float, vmax: float) -> Any:
-            letters = max(len(number(vmin)), len(number(vmax)))
-            self.numticks = max(2, _room(self.axis, letters))
-            return super().tick_values(vmin, vmax)
-
-    class Powers(Locator):
-        """Zero and powers of ten above it."""
-
-        def __call__(self) -> list[float]:
-            assert self.axis is not None, "it is of an axis"  # noqa: S101 - for the type checker
-            low, high = self.axis.get_view_interval()
-            last = int(math.log10(max(high, 10.0)))
-            every = -(-last // _room(self.axis, len(number(10.0**last))))
-            return [t for t in (0.0, *(10.0**k for k in range(every, last + 1, every))) if t >= low]
-
-    if axis.get_scale() == "symlog":
-        axis.set_major_locator(Powers())
-    elif isinstance(axis.get_major_locator(), LogLocator):
-        axis.set_major_locator(Decades())
-    axis.set_major_formatter(FuncFormatter(lambda x, _: number(x)))
-    axis.set_minor_formatter(NullFormatter())
-
-
-def place_ticks(axis: Any, start: int, stop: int, most: int = MOST) -> None:
-    """Ticks at the middles of cells `start` to `stop` - 1."""
-    from matplotlib.ticker import FuncFormatter, Locator, MaxNLocator
-
-    class Middles(Locator):
-        """The middles of cells with round numbers."""
-
-        def __call__(self) -> list[float]:
-            letters = max(len(whole(start)), len(whole(stop - 1)))
-            some = MaxNLocator(_room(self.axis, letters, most), integer=True)
-            ticks = [int(t) for t in some.tick_values(start, stop - 1) if start <= t < stop]
-            return [t + 0.5 for t in ticks or [start]]
-
-    axis.set_major_locator(Middles())
-    axis.set_major_formatter(FuncFormatter(lambda x, _: whole(x - 0.5)))
+    across = axis.axis_name == "x" and not turned
+    length = (box.width if axis.axis_name == "x" else box.height) * 72 / axis.axes.figure.dpi
+    return max(1, int(length / (size * (0.64 * letters + 1.2 if across else 1.7))))

@@ -15,11 +15,17 @@ import numpy as np
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.rotary.base import Role
 from posenc.functional import bias, logit_scale, relative, relative_values, rotate, table
-from posenc.plot.columns import Params, settled
-from posenc.plot.content import Content
+from posenc.plot.columns import Params, check_learned, check_word, settled
+from posenc.plot.content import Content, content_of
+from posenc.plot.export import Table
+from posenc.plot.palette import largest
+from posenc.plot.rows import pictures_of, refuse
 from posenc.plot.views.rotation import turned_channels
+from posenc.plot.words import brief, number, whole
 
 Dtype = Literal["float64", "float32"]
+SENTENCE = "John likes Jane very much"
+MOST_TOKENS = 64
 Join = Literal["add", "append"]
 
 # Outputs are called equal where no number differs by more than this share of the largest.
@@ -38,6 +44,11 @@ class AttentionView:
     equal: np.ndarray
     change: float
     moved: float
+    words: tuple[str, ...]  # as they stand
+    softmax: str
+    limit: float
+    title: str
+    caption: tuple[str, ...]
 
 
 class ScoreParts(NamedTuple):
@@ -137,16 +148,20 @@ class _ShippedHead:
 
 def data(
     spec: Any,
-    content: Content,
+    tokens: Content | str | Sequence[str] = SENTENCE,
     *,
+    softmax: str = "rows",
     order: Sequence[int] | None = None,
     shift: int = 0,
-    causal: bool = False,
+    causal: bool | None = None,
     dtype: Dtype = "float64",
     params: Params = None,
     join: Join = "add",
 ) -> AttentionView:
-    """Scores, weights and outputs of a head."""
+    """Scores, weights and outputs of a head, which words, or what they bring, are given to."""
+    check_word("plot attention: softmax", softmax, ("none", "rows"))
+    content = brought(spec, tokens, None, params)
+    causal = content.causal if causal is None else causal
     typed = np.arange(len(content.words))
     now = typed if order is None else np.array(order)
     if sorted(now.tolist()) != typed.tolist():
@@ -161,6 +176,7 @@ def data(
     far = np.abs(outputs - before).max(axis=1)
     with np.errstate(invalid="ignore"):
         change = np.where(scores == start, 0.0, np.abs(scores - start)).max()
+    finite = scores[np.isfinite(scores)]
     return AttentionView(
         tuple(now.tolist()),
         scores,
@@ -170,7 +186,40 @@ def data(
         far <= EQUAL[dtype] * float(np.abs(before).max()),
         float(change),
         float(far.max()),
+        tuple(content.words[place] for place in now.tolist()),
+        softmax,
+        1.0 if softmax == "rows" else largest(finite) or 1.0,
+        "no positions" if spec is None else brief(spec),
+        _caption(content, shift, float(change), causal=causal),
     )
+
+
+def brought(spec: Any, tokens: Any, source: str | None, params: Params) -> Content:
+    """What words bring, made where words are given."""
+    if isinstance(tokens, Content):
+        return tokens
+    if "attention" not in pictures_of(spec):
+        refuse("attention", spec, "an encoding of one axis")
+    check_learned(spec, params, "attention")
+    words = tokens.split() if isinstance(tokens, str) else [str(token) for token in tokens]
+    if not 2 <= len(words) <= MOST_TOKENS:
+        expected = f"2 to {MOST_TOKENS} tokens"
+        raise ArgumentError(mismatch("plot attention: tokens", expected, len(words)))
+    return content_of(spec, words, source)
+
+
+def _caption(content: Content, shift: int, change: float, *, causal: bool) -> tuple[str, ...]:
+    sentences = [content.origin]
+    if shift:
+        after = f"the largest change of a score is {number(change, 2)}" if change else "no change"
+        sentences.append(f"All words {whole(shift)} positions later: {after}.")
+    return (*sentences, *(("Hatched: words that are not seen.",) if causal else ()))
+
+
+def rows(data: Any) -> Table:
+    """The numbers of a .csv."""
+    values = data.weights if data.softmax == "rows" else data.scores
+    return ["query", *data.words], ([w, *row] for w, row in zip(data.words, values, strict=True))
 
 
 def parts(

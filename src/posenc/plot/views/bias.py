@@ -203,13 +203,13 @@ def _caption(bias: BiasView, spec: Any, mask: str) -> tuple[str, ...]:
     sentences = []
     if len(bias.heads) < spec.heads:
         sentences.append(f"{len(bias.heads)} of {counted(spec.heads, 'head')}.")
-    scale = f"bias, up to ±{number(bias.limit)}"
+    scale = f"Biases up to ±{number(bias.limit)}; each head has a scale of its own."
     if bias.softmax == "rows":
         scale = (
-            f"attention that the bias alone gives, from 0 to {number(bias.limit)}, the most of "
-            "the last query; others may go beyond"
+            "One scale for all heads: the attention that the bias alone gives, from 0 to "
+            f"{number(bias.limit)}, the most of the last query; others may go beyond."
         )
-    sentences.append(f"One scale for all heads: the {scale}.")
+    sentences.append(scale)
     if bias.per_pixel > 1:
         sentences.append(f"A pixel covers {number(bias.per_pixel)} positions of each side.")
     if np.isnan(bias.values).any():

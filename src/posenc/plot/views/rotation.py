@@ -30,15 +30,16 @@ SHIFT = 1000  # by which both positions are moved to show that nothing changes
 
 @dataclass(frozen=True)
 class PairDial:
-    """One pair at two positions, as points of the plane: (cosine, sine)."""
+    """One pair of a query and of a key as arrows of the plane, turned to their positions."""
 
     pair: int
     wavelength: float
     query: tuple[float, float]
     key: tuple[float, float]
-    between: float
-    trail: np.ndarray
+    between: float  # angle by which their distance turns the query from the key
+    trail: np.ndarray  # the way of the query
     term: float
+    members: tuple[int, int]  # the channels before the turn
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ def data(
     distance = np.arange(first, last)
     picture = RotationView(
         (m, n),
-        _dials(spec, (m, n), chosen, terms, params),
+        _dials(spec, (q, k), (m, n), chosen, params=params),
         terms,
         float(terms.sum()),
         moved,
@@ -150,38 +151,57 @@ def turned_channels(spec: Any) -> np.ndarray:
 
 
 def _dials(
-    spec: Any, positions: tuple[int, int], chosen: list[int], terms: np.ndarray, params: Params
+    spec: Any,
+    sides: tuple[np.ndarray, np.ndarray],
+    positions: tuple[int, int],
+    chosen: list[int],
+    *,
+    params: Params,
 ) -> tuple[PairDial, ...]:
-    m, n = positions
+    (q, k), (m, n) = sides, positions
     far = m if abs(m) >= abs(n) else n
     way = np.unique(np.rint(np.linspace(0, far, min(abs(far) + 1, TRAIL))).astype(np.int64))
-    points = {}
-    for name, places in (("query", [m]), ("key", [n]), ("trail", way)):
-        role: Role = "key" if name == "key" else "query"
-        cos, sin = cos_sin(spec, np.asarray(places), role=role, dtype="float64", params=params)
-        both = np.stack([np.asarray(cos), np.asarray(sin)], axis=-1)
-        points[name] = both[0] if both.ndim > 3 else both
-    wavelength = np.full(points["query"].shape[1], math.nan)
-    if isinstance(getattr(spec, "matrix", None), PhaseMatrix):
-        f = np.abs(np.array(spec.matrix.frequencies(), dtype=object).astype(np.float64))
-        with np.errstate(divide="ignore"):
-            wavelength = 2 * math.pi / f
-    dials = []
-    for pair in chosen:
-        q, k = points["query"][0, pair], points["key"][0, pair]
-        between = math.atan2(q[1] * k[0] - q[0] * k[1], q[0] * k[0] + q[1] * k[1])
-        dials.append(
-            PairDial(
-                pair,
-                float(wavelength[pair]),
-                (float(q[0]), float(q[1])),
-                (float(k[0]), float(k[1])),
-                between,
-                points["trail"][:, pair],
-                float(terms[pair]),
-            )
+    pairs, members = turned_channels(spec)[chosen], spec.channels.channels(2 * spec.pairs)
+    query, key = (
+        _turn(spec, q, m, "query", params)[pairs],
+        _turn(spec, k, n, "key", params)[pairs],
+    )
+    trail = _turn(spec, q, way, "query", params)[:, pairs]
+    wavelength, angle = _wavelengths(spec), _angles(spec, positions, params)
+    return tuple(
+        PairDial(
+            pair,
+            float(wavelength[pair]) if len(wavelength) else math.nan,
+            (float(query[place, 0]), float(query[place, 1])),
+            (float(key[place, 0]), float(key[place, 1])),
+            float(angle[pair]),
+            trail[:, place],
+            float(query[place] @ key[place]),
+            members[pair],
         )
-    return tuple(dials)
+        for place, pair in enumerate(chosen)
+    )
+
+
+def _angles(spec: Any, positions: tuple[int, int], params: Params) -> np.ndarray:
+    """By how much the query turns more than the key, from minus to plus half a turn."""
+    turns = []
+    for place, role in zip(positions, ("query", "key"), strict=True):
+        at = np.asarray([place])
+        parts = cos_sin(spec, at, role=role, dtype="float64", params=params)  # type: ignore[arg-type]
+        cos, sin = (np.asarray(part) for part in parts)
+        turn = cos + 1j * sin
+        turns.append(turn[0][0] if turn.ndim > 2 else turn[0])
+    return np.asarray(np.angle(turns[0] * turns[1].conj()))
+
+
+def _wavelengths(spec: Any) -> np.ndarray:
+    """Of each pair; empty where pairs have none."""
+    if not isinstance(getattr(spec, "matrix", None), PhaseMatrix):
+        return np.zeros(0)
+    f = np.abs(np.array(spec.matrix.frequencies(), dtype=object).astype(np.float64))
+    with np.errstate(divide="ignore"):
+        return np.asarray(2 * math.pi / f)
 
 
 def _scores(

@@ -26,6 +26,7 @@ class SumView:
     """Embeddings, encodings, and what is added of them."""
 
     tokens: tuple[str, ...]
+    offset: int  # position of the first
     embedding: np.ndarray
     scaled: np.ndarray
     encoding: np.ndarray
@@ -82,6 +83,7 @@ def data(
     title = brief(spec)
     return SumView(
         tuple(words),
+        offset,
         x,
         scaled,
         encoding,

@@ -6,11 +6,13 @@ import importlib
 import inspect
 from typing import Any
 
-from posenc.plot.draw.beside import Beside
+from posenc import plot
+from posenc.plot.draw.drawing import PicturePlan, drawn
 from posenc.plot.draw.look import Frame, check_settings, framed
+from posenc.plot.draw.paper import Room
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.sheet import Sheet
-from posenc.plot.views import compare as _compare
+from posenc.plot.panels.both import together
+from posenc.plot.views import compare as _numbers
 
 SIDE = 280  # pixels of a panel, at most
 
@@ -57,22 +59,34 @@ def compare(
     2.0
     """
     arguments = {"view": view, "a": a, "b": b, **options}
-    _compare.check(view)
-    module = importlib.import_module(f"posenc.plot.draw.pictures.{view}")
-    names = [*inspect.signature(getattr(module, view)).parameters]
-    check_settings(view, options, [name for name in names if name not in ("look", "params", "ax")])
+    _numbers.check(view)
+    names = inspect.signature(getattr(plot, view)).parameters.keys() - {"look", "params", "ax"}
+    check_settings(view, options, names)
     frame = framed({key: options.pop(key) for key in Frame._fields if key in options})
-    most = frame.width or SIDE
-    beside: Beside = module.BESIDE
-    data = _compare.data(
-        view,
-        a,
-        b,
-        a_options=None if a_params is None else {"params": a_params},
-        b_options=None if b_params is None else {"params": b_params},
-        **{**options, **beside.fineness(options, most, frame.pixels(1000) / 1000)},
+    side = frame.width or SIDE
+    module = importlib.import_module(f"posenc.plot.views.{view}")
+    panels = importlib.import_module(f"posenc.plot.pictures.{view}").panels
+    curves, takes = view in ("offset", "waves"), inspect.signature(module.data).parameters
+    own = {"over": options.pop("over")} if "over" in options else {}
+    high = options.pop("height", None) or side
+
+    def make(rows: int, columns: int) -> Any:
+        fine = {"pixels": min(rows, columns) * (1 + curves)} if "pixels" in takes else {}
+        return _numbers.data(
+            view,
+            a,
+            b,
+            a_options=None if a_params is None else {"params": a_params},
+            b_options=None if b_params is None else {"params": b_params},
+            **options,
+            **({"rows": rows, "columns": columns} if view == "table" else fine),
+        )
+
+    room = Room(2 * side, (side, high))
+    return drawn(
+        PicturePlan("compare", arguments, f"What differs? {view}", room, "A and B", lines="apart"),
+        ax,
+        frame,
+        make,
+        lambda data: together(*(panels(one, **own) for one in (data.a, data.b))),
     )
-    title = "A | B | A \N{MINUS SIGN} B" if data.difference is not None else "A and B"
-    sheet = Sheet(ax, frame, f"What differs? {view}", data, title=title, lines="apart")
-    beside.paint(sheet, data, most)
-    return sheet.picture("compare", data, arguments)

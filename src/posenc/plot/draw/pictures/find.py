@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-import numpy as np
-
 from posenc.plot.columns import Params
+from posenc.plot.draw.drawing import PicturePlan, drawn
 from posenc.plot.draw.look import Look, asked
+from posenc.plot.draw.paper import Room
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.sheet import Sheet
-from posenc.plot.draw.ticks import decades
-from posenc.plot.views import find as _find
-
-MOST_LINES = 8
+from posenc.plot.pictures import find as _panels
+from posenc.plot.views import find as _numbers
 
 
 def find(
@@ -58,44 +55,16 @@ def find(
     1
     """
     arguments, frame = asked("find", locals())
-    data = _find.data(spec, values, within=within, conventions=conventions, params=params)
-    lines = data.candidates[:MOST_LINES]
-    sheet = Sheet(ax, frame, f"Which position gave {data.asked}?", data, lines="apart", alone=True)
-    words = [sheet.folded(_find.words_of(line)) for line in lines]
+    data = _numbers.data(spec, values, within=within, conventions=conventions, params=params)
     # A line needs room for its words, on paper too, where all else becomes less high.
     shrinks = min(1.0, max(0.5, frame.points[0] / 640)) if frame.points else 1.0
-    most = max((text.count("\n") + 1 for text in words), default=1)
-    row = (20 + 14 * most * sheet.points(9) / 9) / shrinks
-    _paint(sheet, sheet.panel(0, 0, frame.width or 560, max(1, len(lines)) * row), lines, words)
-    return sheet.picture("find", data, arguments)
-
-
-def _paint(sheet: Sheet, axes: Any, lines: tuple[Any, ...], words: list[str]) -> None:
-    axes.set_yticks([])
-    axes.spines["left"].set_visible(False)
-    axes.set(ylim=(max(1, len(lines)) - 0.35, -0.75), xlabel="position")
-    if not lines:
-        axes.text(0.5, 0.5, "no position fits", transform=axes.transAxes, ha="center")
-        axes.set_xlim(0, 1)
-        return
-    far = max(abs(p) for line in lines for p in line.positions)
-    if far > 1000:
-        axes.set_xscale("symlog", linthresh=10)
-        decades(axes.xaxis)
-    for place, line in enumerate(lines):
-        style = sheet.style(0 if line.stated else 1)
-        axes.axhline(place, color=sheet.theme.rule, linewidth=0.8, zorder=0)
-        axes.errorbar(
-            np.array(line.positions, dtype=float),
-            np.full(len(line.positions), float(place)),
-            xerr=line.errors.T,
-            linestyle="none",
-            marker="o" if line.stated else "D",
-            markersize=5 if place == 0 else 3.5,
-            capsize=3,
-            linewidth=1,
-            color=style["color"],
-        )
-        where = ("axes fraction", "data")
-        sheet.note(axes, words[place], (0, place), xycoords=where, xytext=(0, 6), va="bottom")
-    axes.margins(x=0.05)
+    lines = max(1, min(len(data.candidates), _panels.MOST_LINES))
+    room = Room(frame.width or 560, high=round(lines * 46 / shrinks))
+    question = f"Which position gave {data.asked}?"
+    return drawn(
+        PicturePlan("find", arguments, question, room, lines="apart", alone=True),
+        ax,
+        frame,
+        lambda *_: data,
+        _panels.panels,
+    )

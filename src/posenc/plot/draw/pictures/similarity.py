@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Unpack
 
-from posenc.plot.columns import Params, source
-from posenc.plot.draw.beside import matrices, pixels_along, square
-from posenc.plot.draw.heat import bar, heat
+from posenc.plot.columns import Params
+from posenc.plot.draw.drawing import PicturePlan, drawn
 from posenc.plot.draw.look import Look, asked
+from posenc.plot.draw.paper import Room
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.pixels import device
-from posenc.plot.draw.sheet import Sheet, cells
-from posenc.plot.draw.ticks import place_ticks
-from posenc.plot.raster import placed
-from posenc.plot.views import similarity as _similarity
-
-
-def paint_similarity(sheet: Sheet, axes: Any, data: Any, values: Any, limit: float) -> None:
-    """A matrix of products in axes."""
-    heat(sheet, axes, values, limit=limit, x=data.positions, y=data.positions)
-    for axis in (axes.yaxis, axes.xaxis):
-        place_ticks(axis, *data.positions)
-    axes.set(xlabel="position", ylabel="position")
+from posenc.plot.pictures import similarity as _panels
+from posenc.plot.views import similarity as _numbers
 
 
 def similarity(
@@ -68,28 +57,25 @@ def similarity(
     0.0
     """
     arguments, frame = asked("similarity", locals())
-    numbers = source(spec, params=params, length=length, grid=grid, caller="similarity")
-    start, stop = placed(numbers, positions)
-    side = cells(stop - start, frame.width or 512)
-    pixels = frame.pixels(side) if ax is None else min(device(ax))
-    for _ in range(1 if frame.size is None or ax is not None else 2):
-        data = _similarity.data(
+    side = frame.width or 512
+    return drawn(
+        PicturePlan(
+            "similarity",
+            arguments,
+            "Which positions are alike?",
+            Room(side, (side, side)),
+            alone=True,
+        ),
+        ax,
+        frame,
+        lambda rows, columns: _numbers.data(
             spec,
-            (start, stop),
+            positions,
             kind=kind,
-            pixels=min(pixels, stop - start),
+            pixels=min(rows, columns),
             params=params,
             length=length,
             grid=grid,
-        )
-        title = f"{data.title}, {'dot product' if kind == 'dot' else 'cosine'} of rows"
-        sheet = Sheet(ax, frame, "Which positions are alike?", data, title=title, alone=True)
-        axes = sheet.panel(0, 0, side, side, "square")
-        paint_similarity(sheet, axes, data, data.values, data.limit)
-        bar(sheet, side + 10, 0, data.limit, height=min(120, side))
-        picture = sheet.picture("similarity", data, arguments)
-        pixels = min(device(axes))
-    return picture
-
-
-BESIDE = matrices(square, paint_similarity, pixels_along(128))
+        ),
+        _panels.panels,
+    )

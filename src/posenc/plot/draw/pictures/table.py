@@ -2,49 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Unpack
 
-from posenc.plot.columns import Params, source
-from posenc.plot.draw.beside import matrices, pixels_along
-from posenc.plot.draw.heat import bar, heat
+from posenc.plot.columns import Params
+from posenc.plot.draw.drawing import PicturePlan, drawn
 from posenc.plot.draw.look import Look, asked
+from posenc.plot.draw.paper import Room
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.pixels import device
-from posenc.plot.draw.sheet import Sheet, cells
-from posenc.plot.draw.ticks import place_ticks
-from posenc.plot.raster import Tile, placed, span
-from posenc.plot.views import table as _table
+from posenc.plot.pictures import table as _panels
+from posenc.plot.views import table as _numbers
 
 MOST_WIDE, MOST_HIGH = 720, 560
-COLUMNS = {
-    "stored": "dimension",
-    "interleaved": "dimension, sine and cosine in turn",
-    "sin_cos": "sines, then cosines",
-    "cos_sin": "cosines, then sines",
-}
-
-
-def paint_tile(sheet: Sheet, axes: Any, tile: Tile, values: Any, limit: float) -> None:
-    """A tile in axes, with ticks, the names of halves, and lines at 2 pixels per wave."""
-    first, last = tile.dims
-    heat(sheet, axes, values, limit=limit, x=tile.dims, y=tile.positions)
-    place_ticks(axes.yaxis, *tile.positions)
-    place_ticks(axes.xaxis, first, last)
-    axes.set(xlabel=COLUMNS[tile.order], ylabel="position")
-    edges = [first + place * (last - first) / len(tile.columns) for place in tile.boundaries]
-    for at in edges:
-        axes.axvline(at, color=sheet.theme.ink, linewidth=1, linestyle=(0, (4, 3)), zorder=3)
-    if edges:
-        # In given axes it stands inside, as a title may stand above.
-        above: dict[str, Any] = {"xytext": (0, 4), "ha": "center"}
-        inside: dict[str, Any] = {"xytext": (-2, 4), "ha": "right", "rotation": 90}
-        words, low = (inside, 0) if sheet.direct else (above, 1)
-        where = ("data", "axes fraction")
-        sheet.note(axes, "2 px per wave", (edges[0], low), xycoords=where, va="bottom", **words)
-    if tile.method == "sample":
-        style = {"ha": "right", "weight": "bold", "color": sheet.style(1)["color"]}
-        sheet.note(axes, "sampled: an illusion", (1, 1), xytext=(0, 4), va="bottom", **style)
 
 
 def table(
@@ -110,20 +78,16 @@ def table(
     18
     """
     arguments, frame = asked("table", locals())
-    numbers = source(spec, params=params, length=length, grid=grid)
-    start, stop = placed(numbers, positions)
-    first, last = (0, numbers.width) if dims is None else span(dims, "dims")
-    wide = cells(last - first, frame.width or MOST_WIDE)
-    high = cells(stop - start, height or MOST_HIGH)
-    rows, columns = frame.pixels(high), frame.pixels(wide)
-    if ax is not None:
-        rows, columns = device(ax)
-    # A picture of a size that is asked for is drawn again with the pixels that its panel has.
-    for _ in range(1 if frame.size is None or ax is not None else 2):
-        data = _table.data(
+    room = (frame.width or MOST_WIDE, height or MOST_HIGH)
+    question = "What does each position look like?"
+    return drawn(
+        PicturePlan("table", arguments, question, Room(room[0], room), alone=True),
+        ax,
+        frame,
+        lambda rows, columns: _numbers.data(
             spec,
-            (start, stop),
-            rows=min(rows, stop - start),  # a row of pixels for each position is all there is
+            positions,
+            rows=rows,
             columns=columns,
             dims=dims,
             order=order,
@@ -131,29 +95,6 @@ def table(
             params=params,
             length=length,
             grid=grid,
-        )
-        sheet = Sheet(ax, frame, "What does each position look like?", data, alone=True)
-        axes = sheet.panel(0, 0, wide, high, "cells")
-        paint_tile(sheet, axes, data.tile, data.tile.values, data.tile.limit)
-        bar(sheet, wide + 10, 0, data.tile.limit, height=min(120, high))
-        picture = sheet.picture("table", data, arguments)
-        rows, columns = device(axes)
-    return picture
-
-
-def _panel(data: Any, most: int) -> tuple[int, int]:
-    wide = max(cells(d.tile.dims[1] - d.tile.dims[0], most) for d in (data.a, data.b))
-    start, stop = data.a.tile.positions
-    return wide, cells(stop - start, most)
-
-
-def _fineness(options: Mapping[str, Any], most: int, scale: float) -> dict[str, int]:
-    rows: int = pixels_along(128)(options, most, scale)["pixels"]
-    return {"rows": rows, "columns": round(most * scale)}
-
-
-BESIDE = matrices(
-    _panel,
-    lambda sheet, axes, side, values, limit: paint_tile(sheet, axes, side.tile, values, limit),
-    _fineness,
-)
+        ),
+        _panels.panels,
+    )

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Unpack
 
-import numpy as np
-
-from posenc.plot.draw.beside import Beside, legend, over, sides_of
+from posenc.plot.draw.drawing import PicturePlan, drawn
 from posenc.plot.draw.look import Look, asked
-from posenc.plot.draw.marks import label_ends, mark_line
+from posenc.plot.draw.paper import Room
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.sheet import Sheet
-from posenc.plot.draw.ticks import decades
-from posenc.plot.views import wavelengths as _wavelengths
-from posenc.plot.words import whole
+from posenc.plot.pictures import wavelengths as _panels
+from posenc.plot.views import wavelengths as _numbers
 
 
 def wavelengths(
@@ -60,54 +56,11 @@ def wavelengths(
     [18, 141]
     """
     arguments, frame = asked("wavelengths", locals())
-    data = _wavelengths.data(spec, length=length, labels=labels)
-    wide, high = frame.width or 520, height or 340
-    sizes = {len(ladder.wavelengths) for ladder in data.ladders}
-    chosen = over or ("share" if len(sizes) > 1 else "pair")
-    sheet = Sheet(ax, frame, "How fast does each pair turn?", data, alone=True)
-    paint_ladders(sheet, sheet.panel(0, 0, wide, high), data, chosen)
-    return sheet.picture("wavelengths", data, arguments)
-
-
-def paint_ladders(sheet: Sheet, axes: Any, data: Any, over: str) -> None:
-    """Wavelengths of encodings against pairs, or against the share of pairs."""
-    names = []
-    for place, ladder in enumerate(data.ladders):
-        x, lengths = _finite(ladder, over)
-        style = sheet.style(place)
-        axes.plot(x, lengths, marker="o" if len(x) <= 40 else None, markersize=3, **style)
-        if len(x):
-            names.append((float(lengths[-1]), sheet.name(place, ladder.label), style))
-    _dress(sheet, axes, data.length, over, whole)
-    label_ends(sheet, axes, names)
-
-
-def _finite(ladder: Any, over: str) -> tuple[np.ndarray, np.ndarray]:
-    """The pairs that turn, or how far along they stand, and their wavelengths."""
-    turning = np.flatnonzero(np.isfinite(ladder.wavelengths))
-    return ladder.share[turning] if over == "share" else turning, ladder.wavelengths[turning]
-
-
-def _dress(sheet: Sheet, axes: Any, length: int | None, over: str, say: Any) -> None:
-    """Scales and names of the axes, and the length that is marked."""
-    axes.set_yscale("log")
-    decades(axes.yaxis)
-    if length is not None:
-        mark_line(sheet, axes, length, f"length {say(length)}")
-    axes.set(
-        xlabel="share of the pairs, fast to slow" if over == "share" else "pair",
-        ylabel="wavelength in positions",
+    room = Room(frame.width or 520, high=height or 340)
+    return drawn(
+        PicturePlan("wavelengths", arguments, "How fast does each pair turn?", room, alone=True),
+        ax,
+        frame,
+        lambda *_: _numbers.data(spec, length=length, labels=labels),
+        lambda data: _panels.panels(data, over),
     )
-
-
-def _beside(sheet: Sheet, data: Any, most: int) -> None:
-    axes = sheet.panel(0, 0, 2 * most, 320)
-    share = len(data.a.ladders[0].wavelengths) != len(data.b.ladders[0].wavelengths)
-    below = "share" if share else "pair"
-    for (name, side), style in zip(sides_of(data), over(sheet), strict=True):
-        axes.plot(*_finite(side.ladders[0], below), label=name, **style)
-    _dress(sheet, axes, data.a.length, below, str)
-    legend(sheet, axes)
-
-
-BESIDE = Beside(_beside)

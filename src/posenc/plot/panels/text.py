@@ -5,13 +5,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable
-
-from posenc.explore.panels.panels import Tick
+from dataclasses import dataclass
 
 THIN = "\u202f"  # narrow and unbroken
 MINUS = "\u2212"
 NEARLY = 1e-12  # what sums of float64 leave of a whole number
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A label at a place of an axis, in data units."""
+
+    at: float
+    text: str
 
 
 def whole(n: float) -> str:

@@ -1,6 +1,6 @@
-"""What the page can draw: nothing here knows an encoding, and nothing there knows a formula.
+"""What a picture consists of, on the page and on paper: nothing here knows an encoding.
 
-Each class is one shape of picture or of text. Arrays stay arrays until `protocol.Envelope` names
+Each class is one shape of picture or of text. Arrays stay arrays until the page's message names
 them; every number and every word that a person reads is made before it gets here.
 """
 
@@ -8,20 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
+from posenc.plot.panels.text import Tick, log_ticks, number, ticks, whole
+
 Place = Literal["main", "right", "below", "full"]
 HERE = {"here": True}  # of fields that are not sent
-
-
-@dataclass(frozen=True)
-class Tick:
-    """A label at a place of an axis, in data units."""
-
-    at: float
-    text: str
 
 
 @dataclass(frozen=True)
@@ -34,12 +28,50 @@ class Axis:
 
     label: str
     domain: tuple[float, float]
-    ticks: tuple[Tick, ...] = ()
-    scale: Literal["linear", "log"] = "linear"
+    scale: Literal["linear", "log", "symlog"] = "linear"
     cells: bool = False
     key: str = ""  # of the state; empty: a click does nothing
     at: float | None = None  # where the cursor is, in data units
     to: np.ndarray | None = None  # what `key` is set to for each integer, if not to that integer
+    most: int = field(default=7, metadata=HERE)  # ticks of the page, about
+    # What cells are called: words, or the numbers from 0 on in the order in which they stand.
+    names: tuple[str, ...] | np.ndarray | None = field(default=None, metadata=HERE)
+    SENT: ClassVar[tuple[str, ...]] = ("ticks",)
+
+    @property
+    def ticks(self) -> tuple[Tick, ...]:
+        """The ticks of the page."""
+        return self.marks(self.most)
+
+    def marks(self, most: int) -> tuple[Tick, ...]:
+        """The ticks, at most about so many: round numbers, and names at the middles of cells."""
+        low, high = self.domain
+        if self.scale == "symlog":  # beyond 10 to both sides
+            return tuple(t for t in (Tick(0, "0"), *log_ticks(1, high, most - 1)) if t.at != 1)
+        if self.scale == "log":
+            return log_ticks(low, high, most)
+        if not self.cells:
+            return ticks(low, high, most) or (Tick(low, number(low)),)
+        return self._cells(int(low), int(high), most)
+
+    def _cells(self, start: int, stop: int, most: int) -> tuple[Tick, ...]:
+        if isinstance(self.names, tuple):
+            every = max(1, -(-len(self.names) // max(most, 1)))
+            return tuple(Tick(n + 0.5, word) for n, word in enumerate(self.names))[::every]
+        if self.names is not None:
+            marks = _named(self.names, start, stop, most)
+            return marks or (Tick(start + 0.5, whole(self.names[start])),)
+        at = (int(tick.at) for tick in ticks(start, stop - 1, most) if tick.at % 1 == 0)
+        marks = tuple(Tick(n + 0.5, whole(n)) for n in at)
+        return marks or (Tick(start + 0.5, whole(start)),)
+
+
+def _named(names: np.ndarray, start: int, stop: int, most: int) -> tuple[Tick, ...]:
+    """Ticks at round names, and at those after them, which stand elsewhere: sines and cosines."""
+    round_names = [int(tick.at) for tick in ticks(0, len(names) - 1, most)]
+    shown = [one for name in round_names for one in (name, name + 1) if one in names]
+    places = [(int(np.flatnonzero(names == one)[0]), whole(one)) for one in shown]
+    return tuple(Tick(at + 0.5, text) for at, text in sorted(places) if start <= at < stop)
 
 
 @dataclass(frozen=True)
@@ -50,7 +82,7 @@ class Mark:
     at: float
     text: str = ""
     to: float | None = None  # the other end of a band; the y of a point
-    style: Literal["dashed", "solid", "band", "point", "cursor"] = "dashed"
+    style: Literal["dashed", "solid", "faint", "band", "point", "cursor"] = "dashed"
 
 
 @dataclass(frozen=True)
@@ -77,6 +109,7 @@ class Heatmap(Panel):
     lines: tuple[Mark, ...] = ()
     label: str = ""  # what a screen reader says
     kind: Literal["heatmap"] = "heatmap"
+    numbers: tuple[tuple[str, ...], ...] = ()  # written into the cells where there is room
     # What the tile was made of; it stays here, for files and for comparisons.
     values: np.ndarray | None = field(default=None, metadata=HERE)
     limit: float = field(default=1.0, metadata=HERE)
@@ -84,7 +117,10 @@ class Heatmap(Panel):
 
 @dataclass(frozen=True)
 class Series:
-    """A curve: `y` over `x`, or bars; with `lo` and `hi`, a band around it."""
+    """A curve: `y` over `x`, or bars; with `lo` and `hi`, a band around it.
+
+    Of points, `lo` and `hi` say how far to the left and to the right each may lie.
+    """
 
     label: str
     x: np.ndarray  # (n,) float64: positions may be large
@@ -93,6 +129,7 @@ class Series:
     lo: np.ndarray | None = None
     hi: np.ndarray | None = None
     draw: Literal["line", "bars", "points", "step"] = "line"
+    front: bool = False  # drawn wider, over the others
 
 
 @dataclass(frozen=True)
@@ -109,7 +146,7 @@ class Chart(Panel):
     height: int = 180  # CSS pixels, of a chart that lies
     label: str = ""
     kind: Literal["chart"] = "chart"
-    front: str = field(default="", metadata=HERE)  # the series that a comparison is about
+    compact: bool = field(default=False, metadata=HERE)  # on paper its title stands at the right
 
 
 @dataclass(frozen=True)
@@ -123,6 +160,7 @@ class Strip:
     key: str = ""  # what a click on a cell sets to its number, or to `value`
     at: int | None = None
     value: str = ""
+    curve: np.ndarray | None = None  # (n,) float32 from -1 to 1, drawn in place of the colours
 
 
 @dataclass(frozen=True)
@@ -131,18 +169,19 @@ class Strips(Panel):
 
     strips: tuple[Strip, ...]
     lut: str
-    low: str
-    high: str
+    low: str = ""
+    high: str = ""
     columns: tuple[str, ...] = ()  # what stands above the cells
     caption: str = ""
     first: int = 0  # what `key` is set to by the first cell
     place: Place = "full"
     kind: Literal["strips"] = "strips"
+    label: str = field(default="", metadata=HERE)  # what the columns are
 
 
 @dataclass(frozen=True)
 class Dial:
-    """Points on the unit circle: hands from the centre, and the way that the tip has gone."""
+    """Hands from the centre, the longest of all dials as 1, and the way that the first has gone."""
 
     label: str
     hands: tuple[tuple[float, float, int, str], ...]  # x, y, style, label; y is up
@@ -151,6 +190,8 @@ class Dial:
     key: str = ""
     value: str = ""
     chosen: bool = False
+    shadow: tuple[float, float] | None = None  # of the first hand on the second
+    bar: float | None = None  # from -1 to 1: the product of both
 
 
 @dataclass(frozen=True)
@@ -164,6 +205,18 @@ class Dials(Panel):
 
 
 @dataclass(frozen=True)
+class Arcs(Panel):
+    """Channels in a row, and an arc over each two that form a pair."""
+
+    pairs: tuple[tuple[int, int], ...]
+    chosen: int  # among the pairs
+    key: str = ""
+    caption: str = ""
+    place: Place = "full"
+    kind: Literal["arcs"] = "arcs"
+
+
+@dataclass(frozen=True)
 class Matrix(Panel):
     """Heatmaps side by side on one scale."""
 
@@ -171,6 +224,7 @@ class Matrix(Panel):
     caption: str = ""
     place: Place = "full"
     kind: Literal["matrix"] = "matrix"
+    across: int = field(default=4, metadata=HERE)  # on paper, side by side
 
 
 @dataclass(frozen=True)

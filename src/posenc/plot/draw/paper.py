@@ -1,0 +1,355 @@
+"""Panels in ink: what a picture consists of, laid out on a sheet from top to bottom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from posenc.plot.draw.look import worded
+from posenc.plot.draw.marks import (
+    BAND,
+    beside_heading,
+    inks,
+    inside,
+    label_ends,
+    mark_line,
+    names_of_curves,
+)
+from posenc.plot.draw.pixels import fill, hatched, spread
+from posenc.plot.draw.sheet import Sheet, cells
+from posenc.plot.draw.ticks import ruled
+from posenc.plot.panels.grammar import (
+    Axis,
+    Chart,
+    Dial,
+    Dials,
+    Heatmap,
+    Mark,
+    Matrix,
+    Panel,
+    Series,
+    Strip,
+    Strips,
+)
+from posenc.plot.panels.text import spread as widened
+
+GAP = 10  # between panels, beside what their labels need
+ROW, WAVE = 14, 26  # of a strip, and of one with a curve
+DIAL = 96
+COMPACT = 64  # of a chart whose title stands at its right
+NARROW = 360  # points of a picture in which dials stand in two lines
+MOST_TEXTS = 64  # cells of a row that may have one
+MARKED = 40  # points of a line up to which each is marked
+
+
+class Room(NamedTuple):
+    """Points for a picture: of what is as wide as it, of each matrix at most, of a chart."""
+
+    wide: int = 560
+    cell: tuple[int, int] = (512, 512)
+    high: int = 0  # as usual
+
+
+def paint(sheet: Sheet, panels: Iterable[Panel], room: Room) -> None:
+    """Draw panels one below the other; what is text alone stands in the caption."""
+    top = 0.0
+    for panel in panels:
+        draw: Any = DRAWN.get(type(panel))
+        if draw is not None:
+            top += draw(sheet, panel, top, room) + GAP
+
+
+# --- curves ---------------------------------------------------------------------------------------
+
+
+def _chart(sheet: Sheet, panel: Chart, top: float, room: Room) -> float:
+    high = room.high or (COMPACT if panel.compact else panel.height)
+    axes = sheet.panel(0, top, room.wide, high)
+    _axes(axes, panel.x, panel.y)
+    axes.tick_params(labelbottom=bool(panel.x.label))
+    if panel.compact:
+        axes.set_ylim(*widened(*panel.y.domain, share=0.07))
+    for series in sorted(panel.series, key=lambda series: series.front):
+        _series(sheet, axes, series)
+    if panel.y.domain[0] < 0 < panel.y.domain[1] and panel.y.scale == "linear" and panel.y.most:
+        axes.axhline(0, color=sheet.theme.rule, linewidth=0.6, zorder=0)
+    for mark in panel.marks:
+        _mark(sheet, axes, mark)
+    if panel.compact:
+        title = sheet.name(int(panel.id.rpartition("-")[2]), panel.title).replace(", ", "\n")
+        sheet.note(axes, title, (1, 0.5), xytext=(8, 0), va="center")
+        if len(panel.series) > 1 and not top:
+            curves = [(series.label[:1], sheet.style(series.style)) for series in panel.series]
+            sheet.key(axes, curves, loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
+        return high
+    if panel.title:
+        sheet.heading(axes, panel.title)
+    label_ends(sheet, axes, names_of_curves(sheet, panel))
+    return high
+
+
+def _axes(axes: Any, x: Axis, y: Axis) -> None:
+    for axis, rule in ((axes.xaxis, x), (axes.yaxis, y)):
+        if rule.scale != "linear":
+            more = {"linthresh": 10} if rule.scale == "symlog" else {}
+            axis._set_axes_scale(rule.scale, **more)
+        ruled(axis, rule)
+    axes.set(xlim=x.domain, ylim=y.domain, xlabel=x.label, ylabel=y.label)
+
+
+def _series(sheet: Sheet, axes: Any, series: Series) -> None:
+    style = sheet.style(series.style)
+    if series.front:
+        style["linewidth"] *= 1.6
+    if series.draw == "bars":
+        wide = max(0.6, min(6, 300 / max(1, len(series.x))))
+        axes.vlines(series.x, 0, series.y, color=style["color"], linewidth=wide)
+    elif series.draw == "points":
+        _points(axes, series, style)
+    else:
+        if series.lo is not None:
+            between = {"color": style["color"], "alpha": BAND, "linewidth": 0, "step": "mid"}
+            axes.fill_between(series.x, series.lo, series.hi, **between)
+        few = len(series.y) <= MARKED and series.lo is None
+        axes.plot(series.x, series.y, marker="o" if few else None, markersize=2.5, **style)
+
+
+def _points(axes: Any, series: Series, style: dict[str, Any]) -> None:
+    look = {"color": style["color"], "linestyle": "none", "linewidth": 1}
+    shape = {"marker": "D" if series.style else "o", "markersize": 5 if series.front else 3.5}
+    errors = None if series.lo is None else [series.lo, series.hi]
+    axes.errorbar(series.x, series.y, xerr=errors, capsize=3 if errors else 0, **look, **shape)
+
+
+def _mark(sheet: Sheet, axes: Any, mark: Mark) -> None:
+    if mark.axis == "point":
+        axes.plot(mark.at, mark.to, marker="o", markersize=5, color=sheet.theme.ink)
+    elif mark.style in MARKS:
+        MARKS[mark.style](sheet, axes, mark)
+    elif mark.axis == "y":
+        mark_line(sheet, axes, mark.at, mark.text)
+    else:
+        _upright(sheet, axes, mark)
+
+
+def _band(sheet: Sheet, axes: Any, mark: Mark) -> None:
+    """A shaded band, whose name stands above the box where it has room."""
+    span = axes.axvspan if mark.axis == "x" else axes.axhspan
+    span(mark.at, mark.to, color=sheet.theme.rule, alpha=0.35, linewidth=0)
+    above = {"xytext": (0, 4), "ha": "right", "va": "bottom", "color": sheet.theme.muted}
+    note = sheet.note(axes, mark.text, (1, 1), **above)
+    sheet.inner.append((lambda: beside_heading(axes), [note]))
+
+
+def _faint(sheet: Sheet, axes: Any, mark: Mark) -> None:
+    line = axes.axvline if mark.axis == "x" else axes.axhline
+    line(mark.at, color=sheet.theme.rule, linewidth=0.7, zorder=0)
+    place = {"xycoords": ("axes fraction", "data"), "xytext": (0, 5), "va": "bottom"}
+    sheet.note(axes, sheet.folded(mark.text), (0, mark.at), **place)
+
+
+def _upright(sheet: Sheet, axes: Any, mark: Mark) -> None:
+    axes.axvline(mark.at, color=sheet.theme.ink, linewidth=1, linestyle=(0, (4, 3)), zorder=3)
+    # In given axes it stands inside, as a title may stand above.
+    above = {"xytext": (0, 4), "ha": "center"}
+    within = {"xytext": (-2, 4), "ha": "right", "rotation": 90}
+    words, low = (within, 0) if sheet.direct else (above, 1)
+    where = {"xycoords": ("data", "axes fraction"), "va": "bottom"}
+    sheet.note(axes, mark.text, (mark.at, low), **where, **words)
+
+
+MARKS = {"band": _band, "faint": _faint}
+
+
+# --- colours --------------------------------------------------------------------------------------
+
+
+def _heatmap(sheet: Sheet, panel: Heatmap, top: float, room: Room) -> float:
+    wide, high = _size(panel, room.cell)
+    _tile(sheet, panel, (0, top, wide, high))
+    _bar(sheet, panel, wide + GAP, top, min(120, high))
+    return high
+
+
+def _matrix(sheet: Sheet, panel: Matrix, top: float, room: Room) -> float:
+    """Heatmaps in lines; what their axes are stands at the left and below."""
+    narrow = 0 < sheet.room()[0] < NARROW
+    across = min(2 if narrow and panel.across > 3 else panel.across, len(panel.cells))
+    sizes = [_size(cell, room.cell) for cell in panel.cells]
+    wide, high = (max(size[side] for size in sizes) for side in (0, 1))
+    for place, (cell, size) in enumerate(zip(panel.cells, sizes, strict=True)):
+        line, column = divmod(place, across)
+        at = column * (wide + GAP), top + line * (high + GAP)
+        axes = _tile(sheet, cell, (*at, *size))
+        if column and cell.y == panel.cells[place - 1].y:
+            axes.tick_params(labelleft=False)
+            axes.set_ylabel("")
+        below = panel.cells[place + across] if place + across < len(panel.cells) else None
+        if below is not None and below.x.domain == cell.x.domain:
+            axes.tick_params(labelbottom=False)
+            axes.set_xlabel("")
+    lines = -(-len(panel.cells) // across)
+    _bar(sheet, panel.cells[0], across * (wide + GAP), top, min(120, max(high, 40)))
+    return lines * (high + GAP) - GAP
+
+
+def _size(panel: Heatmap, most: tuple[int, int]) -> tuple[int, int]:
+    """Points of a heatmap: whole ones for each cell, where they are fewer than points."""
+    counts = [round(axis.domain[1] - axis.domain[0]) for axis in (panel.x, panel.y)]
+    if panel.y.names is not None and panel.x.names is None:  # a line for each word
+        return cells(counts[0], most[0]), counts[1] * max(8, min(24, 180 // counts[1]))
+    largest = 60 if panel.numbers else 24
+    wide, high = (cells(n, side, largest) for n, side in zip(counts, most, strict=True))
+    return wide, high
+
+
+def _tile(sheet: Sheet, panel: Heatmap, box: tuple[float, float, float, float]) -> Any:
+    square = panel.x.domain == panel.y.domain and panel.x.cells
+    axes = sheet.panel(
+        *box, "" if panel.y.names and not square else "square" if square else "cells"
+    )
+    _axes(axes, panel.x, panel.y)
+    axes.set_ylim(*panel.y.domain[::-1])
+    axes.spines[:].set_visible(False)
+    fill(axes, lambda rows, columns: _coloured(sheet, panel, rows, columns))
+    down, across = (round(axis.domain[1] - axis.domain[0]) for axis in (panel.y, panel.x))
+    sheet.tiles.append((axes, panel.tile.shape, (down, across)))
+    for mark in panel.lines:
+        _mark(sheet, axes, mark)
+    if panel.title:
+        sheet.heading(axes, panel.title)
+    for row, line in enumerate(panel.numbers):
+        inside(sheet, axes, line, inks(sheet, panel.lut, panel.tile[row]), row + 0.5)
+    return axes
+
+
+def _coloured(sheet: Sheet, panel: Heatmap, rows: int, columns: int) -> np.ndarray:
+    """The colours of pixels of the device; hatched where there is no number."""
+    absent = panel.tile == 0 if panel.lut == "diverging" else np.zeros(panel.tile.shape, dtype=bool)
+    if panel.mask is not None:
+        absent = absent | (panel.mask > 0)
+    tile = np.where(absent, 0, panel.tile)
+    rgb = sheet.luts[panel.lut][spread(tile, rows, columns)]
+    return hatched(rgb, spread(absent, rows, columns), sheet.theme)
+
+
+def _bar(sheet: Sheet, panel: Heatmap, left: float, top: float, high: float) -> None:
+    """The scale of colours, what its ends mean, and zero between them."""
+    if sheet.direct or not panel.low + panel.high:
+        return  # the caller's axes have one panel
+    axes = sheet.panel(left, top, 12, high, "still")
+    signed = panel.lut == "diverging"
+    lut = sheet.luts[panel.lut][1 if signed else 0 :]
+    fill(
+        axes,
+        lambda rows, columns: np.broadcast_to(
+            lut[::-1][np.arange(rows) * len(lut) // rows][:, None], (rows, columns, 3)
+        ),
+    )
+    axes.set(xticks=[], ylim=(-1 if signed else 0, 1))
+    axes.yaxis.tick_right()
+    ends = {-1: panel.low, 0: "0", 1: panel.high} if signed else {0: panel.low, 1: panel.high}
+    axes.set_yticks(list(ends), ends.values())
+    axes.spines[:].set_visible(False)
+
+
+def _strips(sheet: Sheet, panel: Strips, top: float, room: Room) -> float:
+    """Rows of cells, each curve below the row that it belongs to."""
+    count = len(panel.strips[0].tile)
+    longest = max((len(text) for strip in panel.strips for text in strip.numbers), default=1)
+    wide, at = cells(count, room.wide, min(70, 8 + 16 * longest)), 0.0
+    for strip in panel.strips:
+        high = ROW if strip.curve is None else WAVE
+        last = strip is panel.strips[-1]
+        x = Axis(panel.label, (0, count), cells=True, names=panel.columns)
+        axes = sheet.panel(0, top + at, wide, high)
+        _axes(axes, x if last else Axis("", (0, count), most=0), Axis("", (0, 1), most=0))
+        axes.spines[:].set_visible(False)
+        if strip.curve is None:
+            _cells(sheet, axes, panel.lut, strip)
+        else:
+            _curve(sheet, axes, strip)
+        for edge in () if strip.at is None else (strip.at, strip.at + 1):
+            axes.axvline(edge, color=sheet.theme.ink, linewidth=1.0, zorder=4)
+        if not at:
+            sheet.heading(axes, panel.title)
+        at += high + (GAP if strip.curve is not None else 0)
+    return at
+
+
+def _cells(sheet: Sheet, axes: Any, name: str, strip: Strip) -> None:
+    lut = sheet.luts[name]
+    fill(axes, lambda rows, columns: lut[spread(strip.tile[None], rows, columns)])
+    axes.set_yticks([0.5], [f"{strip.sign} {strip.label}".strip()])
+    if 0 < len(strip.numbers) <= MOST_TEXTS:
+        inside(sheet, axes, strip.numbers, inks(sheet, name, strip.tile), 0.5)
+
+
+def _curve(sheet: Sheet, axes: Any, strip: Strip) -> None:
+    """A curve over the cells, and a point for each where those are few; its name at the right."""
+    assert strip.curve is not None, "the caller has looked"  # noqa: S101 - for the type checker
+    count, shown = len(strip.tile), np.isfinite(strip.curve).any()
+    axes.set_ylim(-1.25, 1.25)
+    if shown:
+        fine = (len(strip.curve) - 1) // max(count - 1, 1) or 1
+        style, few = sheet.style(0), count <= MOST_TEXTS
+        style["linewidth"] *= 1.0 if few else 0.6
+        places = np.arange(len(strip.curve)) / fine + 0.5
+        axes.plot(places, strip.curve, **style)
+        if few:
+            dots = {"linestyle": "none", "marker": "o", "markersize": 2.2, "color": style["color"]}
+            axes.plot(places[::fine], strip.curve[::fine], **dots)
+    colour = sheet.theme.ink if shown else sheet.theme.muted
+    text = strip.label.replace(", ", "\n").replace(": the ", ":\nthe ")
+    look = {"va": "center", "fontsize": sheet.points(8.5), "color": colour}
+    sheet.note(axes, text, (1, 0.75), xytext=(8, 0), **look)
+
+
+# --- dials ----------------------------------------------------------------------------------------
+
+
+def _dials(sheet: Sheet, panel: Dials, top: float, room: Room) -> float:
+    count = len(panel.dials)
+    across = count if not 0 < sheet.room()[0] < NARROW else -(-count // 2)
+    side = min(DIAL, (room.wide - 10 * (across - 1)) // across)
+    axes = sheet.panel(0, top, 1, 1, "still")
+    axes.set_axis_off()
+    hands = [(text, sheet.style(style)) for _, _, style, text in panel.dials[0].hands]
+    sheet.key(axes, hands, loc="lower left", borderpad=0, columnspacing=1.2, ncols=2)
+    for place, dial in enumerate(panel.dials):
+        line, column = divmod(place, across)
+        left = column * (room.wide + GAP) / across
+        _dial(sheet, sheet.panel(left, top + GAP + line * (side + GAP), side, side), dial)
+    return GAP + -(-count // across) * (side + GAP) - GAP
+
+
+def _dial(sheet: Sheet, axes: Any, dial: Dial) -> None:
+    circle = np.linspace(0, 2 * np.pi, 181)
+    axes.plot(np.cos(circle), np.sin(circle), color=sheet.theme.rule, linewidth=0.8)
+    if dial.trail is not None and len(dial.trail) > 2:
+        look = {"linestyle": "none", "marker": ".", "markersize": 2, "color": sheet.theme.muted}
+        axes.plot(*dial.trail.T, **look)
+    if dial.shadow is not None:
+        pale = {"color": sheet.style(0)["color"], "alpha": BAND, "solid_capstyle": "butt"}
+        axes.plot([0, dial.shadow[0]], [0, dial.shadow[1]], linewidth=5, **pale)
+        foot = list(zip(dial.hands[0][:2], dial.shadow, strict=True))
+        axes.plot(*foot, color=sheet.theme.muted, linewidth=0.7, linestyle=(0, (1, 1.5)))
+    if dial.bar is not None:
+        axes.plot([-1, 1], [-1.3, -1.3], color=sheet.theme.rule, linewidth=0.8)
+        wide = {"linewidth": 4, "solid_capstyle": "butt", "color": sheet.theme.ink}
+        axes.plot([0, dial.bar], [-1.3, -1.3], **wide)
+    for x, y, index, _ in dial.hands[::-1]:
+        colour = sheet.style(index)["color"]
+        arrow = {"arrowstyle": "-|>", "color": colour, "shrinkA": 0, "shrinkB": 0}
+        axes.annotate(
+            "", (x, y), (0, 0), arrowprops={**arrow, "linewidth": 2.4 - 0.8 * (not index)}
+        )
+    axes.set(xlim=(-1.25, 1.25), ylim=(-1.4, 1.1), xticks=[], yticks=[], aspect="equal")
+    axes.spines[:].set_visible(False)
+    words = {"fontsize": sheet.points(8.5), "color": sheet.theme.ink, "pad": 3}
+    axes.set_title(worded(f"{dial.label}\n{dial.note.partition(';')[0]}"), **words)
+
+
+DRAWN = {Chart: _chart, Heatmap: _heatmap, Matrix: _matrix, Strips: _strips, Dials: _dials}
