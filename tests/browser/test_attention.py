@@ -25,7 +25,7 @@ def middle(chip: Locator) -> tuple[float, float]:
 
 
 def test_words_are_dragged_and_moved_by_keys(site: Site) -> None:
-    site.open("v=attention&text=John likes Jane today")
+    site.open("v=attention&qk=random&softmax=0&text=John likes Jane today")
     page = site.page
     chips = page.locator(".chip")
     expect(chips).to_have_count(4)
@@ -51,7 +51,7 @@ def test_words_are_dragged_and_moved_by_keys(site: Site) -> None:
 
 
 def test_the_cell_under_the_pointer_is_explained(site: Site) -> None:
-    site.open("v=attention")
+    site.open("v=attention&qk=random&softmax=0")
     page = site.page
     grid = page.locator(".column").nth(1).locator("canvas").first
     box = grid.bounding_box()
@@ -70,7 +70,7 @@ def test_the_cell_under_the_pointer_is_explained(site: Site) -> None:
 
 
 def test_another_encoding_is_chosen_above_its_grid(site: Site) -> None:
-    site.open("v=attention&shift=600")
+    site.open("v=attention&qk=random&softmax=0&shift=600")
     page = site.page
     page.locator(".column select").first.select_option("learned")
     expect(page.locator(".column").first).to_contain_text("0 to 511")
@@ -80,7 +80,7 @@ def test_another_encoding_is_chosen_above_its_grid(site: Site) -> None:
 
 
 def test_a_slider_plays_until_anything_happens(site: Site) -> None:
-    site.open("v=attention&shift=0")
+    site.open("v=attention&qk=random&softmax=0&shift=0")
     page = site.page
     play = page.get_by_role("button", name="Play: Shift by")
     play.click()

@@ -42,6 +42,7 @@ COMPACT = 64  # of a chart whose title stands at its right
 NARROW = 360  # points of a picture in which dials stand in two lines
 MOST_TEXTS = 64  # cells of a row that may have one
 MARKED = 40  # points of a line up to which each is marked
+FEW = 3  # lines of a chart up to which that is so
 
 
 class Room(NamedTuple):
@@ -72,7 +73,7 @@ def _chart(sheet: Sheet, panel: Chart, top: float, room: Room) -> float:
     if panel.compact:
         axes.set_ylim(*widened(*panel.y.domain, share=0.07))
     for series in sorted(panel.series, key=lambda series: series.front):
-        _series(sheet, axes, series)
+        _series(sheet, axes, series, marked=len(panel.series) <= FEW)
     if panel.y.domain[0] < 0 < panel.y.domain[1] and panel.y.scale == "linear" and panel.y.most:
         axes.axhline(0, color=sheet.theme.rule, linewidth=0.6, zorder=0)
     for mark in panel.marks:
@@ -99,7 +100,7 @@ def _axes(axes: Any, x: Axis, y: Axis) -> None:
     axes.set(xlim=x.domain, ylim=y.domain, xlabel=x.label, ylabel=y.label)
 
 
-def _series(sheet: Sheet, axes: Any, series: Series) -> None:
+def _series(sheet: Sheet, axes: Any, series: Series, *, marked: bool) -> None:
     style = sheet.style(series.style)
     if series.front:
         style["linewidth"] *= 1.6
@@ -112,7 +113,7 @@ def _series(sheet: Sheet, axes: Any, series: Series) -> None:
         if series.lo is not None:
             between = {"color": style["color"], "alpha": BAND, "linewidth": 0, "step": "mid"}
             axes.fill_between(series.x, series.lo, series.hi, **between)
-        few = len(series.y) <= MARKED and series.lo is None
+        few = marked and len(series.y) <= MARKED and series.lo is None
         axes.plot(series.x, series.y, marker="o" if few else None, markersize=2.5, **style)
 
 
@@ -349,7 +350,8 @@ def _dial(sheet: Sheet, axes: Any, dial: Dial) -> None:
     axes.set(xlim=(-1.25, 1.25), ylim=(-1.4, 1.1), xticks=[], yticks=[], aspect="equal")
     axes.spines[:].set_visible(False)
     words = {"fontsize": sheet.points(8.5), "color": sheet.theme.ink, "pad": 3}
-    axes.set_title(worded(f"{dial.label}\n{dial.note.partition(';')[0]}"), **words)
+    turn = dial.note.partition(";")[0].replace("wavelength", "λ =")
+    axes.set_title(worded(f"{dial.label}\n{turn}"), **words)
 
 
 DRAWN = {Chart: _chart, Heatmap: _heatmap, Matrix: _matrix, Strips: _strips, Dials: _dials}
