@@ -37,14 +37,18 @@ from posenc.detect.contract.comparison.diff import diff as diff
 from posenc.detect.contract.contract import Contract as Contract
 from posenc.detect.contract.make import golden as golden
 from posenc.detect.convert.convert import convert as convert
-from posenc.detect.convert.heads import Projections as Projections
-from posenc.detect.convert.pairing import detect_pairing as detect_pairing
 from posenc.detect.explain.dialects import to_hf as to_hf
 from posenc.detect.explain.gguf.reader import from_gguf as from_gguf
 from posenc.detect.explain.reader import from_hf as from_hf
-from posenc.detect.explain.sources import explain as explain
 from posenc.detect.extend.extension import Extension as Extension
 from posenc.detect.extend.extension import extend_context as extend_context
+from posenc.detect.facts.fact import Contradiction as Contradiction
+from posenc.detect.facts.fact import Fact as Fact
+from posenc.detect.facts.model import Facts as Facts
+from posenc.detect.facts.model import facts as facts
+from posenc.detect.facts.readings import explain as explain
+from posenc.detect.facts.weights.heads import Projections as Projections
+from posenc.detect.facts.weights.pairing import detect_pairing as detect_pairing
 from posenc.detect.identify.identify import identify as identify
 from posenc.detect.identify.result import Finding as Finding
 from posenc.detect.identify.result import Identification as Identification
@@ -155,6 +159,7 @@ __all__ = [
     "ComplexOffsets",
     "Concatenated",
     "Contract",
+    "Contradiction",
     "DAPE",
     "DTypeError",
     "DataError",
@@ -168,6 +173,8 @@ __all__ = [
     "Entry",
     "Extension",
     "FIRE",
+    "Fact",
+    "Facts",
     "Finding",
     "Fit",
     "FoPE",
@@ -249,6 +256,7 @@ __all__ = [
     "explain",
     "extend",
     "extend_context",
+    "facts",
     "frequencies",
     "from_gguf",
     "from_hf",

@@ -86,7 +86,7 @@ def test_a_config_opens_on_its_layers(tmp_path):
         assert facts["base"] == whole(layer.spec.base)
         assert (facts["width"], facts["pairs"]) == (str(layer.spec.dim), str(layer.spec.pairs))
         assert facts["trained length"] == f"{whole(layer.length)} (as declared)"
-    assert column(header, "sliding_attention")["window"] == "512 (sliding_window)"
+    assert column(header, "sliding_attention")["window"] == "512"
     assert column(header, "full_attention")["window"] == "–"
     links = next(b for b in header["readout"] if b["block"] == "links")["links"]
     assert {link["state"]["v"] for link in links} == set(VIEWS_OF["rotary"])

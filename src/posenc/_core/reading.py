@@ -12,7 +12,7 @@ import dataclasses
 import operator
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal, final, overload
+from typing import Any, Literal, final, overload
 
 from posenc._core.errors import bad_position, bad_spec, suggest
 from posenc._core.positions.builder import Positions
@@ -20,7 +20,7 @@ from posenc._core.spec.plan import of_part, of_type
 from posenc._core.spec.spec import Spec, Value
 
 Level = Literal["error", "warning", "remark"]
-Origin = Literal["config", "preset", "class", "format", "caller", "code", "file"]
+Origin = Literal["config", "preset", "class", "format", "caller", "code", "file", "record"]
 
 
 @final
@@ -32,11 +32,12 @@ class Source(Value):
     ----------
     field : str
         The field, in the words of the spec: `base`, `scaling.factor`.
-    origin : {"config", "preset", "class", "format", "caller", "code", "file"}
+    origin : {"config", "preset", "class", "format", "caller", "code", "file", "record"}
         `config`: the file says so. `preset`: the row of the family. `class`: the file leaves it
         out, and this is what the model's class in transformers takes for it. `format`: a documented
         default of the file format. `caller`: an argument of the reader. `code`: the encoding's own
-        default. `file`: the code of its authors beside it, read as text.
+        default. `file`: the code of its authors beside it, read as text. `record`: what a
+        conversion of the weights recorded in their files.
     where : str
         The key, row or argument.
 
@@ -114,6 +115,9 @@ class Layer(Value):
         What the layers see: a window, within which keys are less than so far from the query, or
         None for the whole sequence, and the layers that have it, or None for all of `indices`.
         Empty where nothing is known of it.
+    permuted : str
+        How queries and keys were paired before whoever wrote the file reordered their channels, as
+        the converter of llama.cpp does; empty where they are in the order of the model.
 
     Raises
     ------
@@ -141,6 +145,11 @@ class Layer(Value):
     sources: tuple[Source, ...] = ()
     attention: str = ""
     windows: tuple[tuple[int | None, tuple[int, ...] | None], ...] = ()
+    permuted: Literal["", "half", "interleaved"] = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields as plain JSON types; `permuted` where it is so."""
+        return {key: v for key, v in super().to_dict().items() if (key, v) != ("permuted", "")}
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""

@@ -85,6 +85,10 @@ _GgufRotaryRule = TypedDict(
     "_GgufRotaryRule",
     {
         "rotary": Required[Annotated[str, "the preset"]],
+        "permuted": Annotated[
+            Literal["half"],
+            "how the weights were paired before the converter of llama.cpp reordered the channels",
+        ],
         "rotary_dim": Annotated[list[str], "keys of the width, in place of the format's"],
         "partial_rotary_factor": Annotated[
             float, "the share that turns in layers without a window"

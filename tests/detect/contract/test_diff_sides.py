@@ -730,3 +730,17 @@ def test_an_engine_is_asked_for_rotated_vectors(
     found = posenc.diff(CONFIG, f"engine:vllm={config}")
     assert (found.verdict, asked[-1]) == (verdict, (64, 4096, True, 5e5, torch.float32))
     assert [row.field for row in found.differences] == ["base"] * (base != 5e5)
+
+
+@pytest.mark.parametrize(("speed", "fields"), [(1.0, []), (1.01, ["frequencies"])])
+def test_sines_beside_cosines_are_read_as_what_turns(
+    tmp_path: Path, speed: float, fields: list[str]
+) -> None:
+    angles = speed * np.arange(256)[:, None] * ladder(64)
+    table = np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)
+    path = tmp_path / "a.safetensors"
+    save_file({f"transformer.h.{i}.attn.embed_positions": table for i in range(2)}, path)
+    config = {"model_type": "gptj", "n_embd": 256, "n_head": 4, "rotary_dim": 64, "n_layer": 2}
+    found = posenc.diff({**config, "n_positions": 256}, path)
+    assert [row.field for row in found.differences] == fields
+    assert any("every position to 255" in row for row in found.compared)

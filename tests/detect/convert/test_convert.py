@@ -729,7 +729,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         {},
         r"num_key_value_heads: expected a positive integer, got 0",
     ),
-    "no heads": ({"num_attention_heads": None}, {}, r"a config of a model that turns"),
+    "no heads": ({"num_attention_heads": None}, {}, r"the number of heads .*, got none of them"),
     "no pairing": ({}, {"stored": None}, r"the config leaves open: .*pairing"),
     "already so": ({}, {"stored": "interleaved"}, r"got interleaved, which it is already"),
 }
@@ -778,8 +778,10 @@ def test_two_parts_that_turn_are_told_apart(tmp_path: Path) -> None:
     weights |= {f"vision.{k}": v for k, v in weights_of(2, 2, 6).items()}
     source = folder_of(tmp_path / "a", weights, config)
     layout = posenc.Projections(stored="half")
-    with pytest.raises(posenc.DataError, match=r"one part that turns, got text, vision"):
+    with pytest.raises(posenc.DataError) as caught:
         posenc.convert(source, pairing="interleaved", layout=layout)
+    assert "one part that turns, got text, vision" in str(caught.value)
+    assert "--part text --only 'language.model.layers.*'" in str(caught.value)
     one = layout._replace(part="vision", only="vision.*")
     made = posenc.convert(source, pairing="interleaved", layout=one)
     assert len(made.tensors) == 4
@@ -840,9 +842,9 @@ def test_a_file_that_lies_is_an_error_of_ours(
         (lambda places: places.pop("model.embed_tokens.weight"), "embed_tokens"),
         (lambda places: places.update(out="../a.safetensors"), "beside the index"),
         (lambda places: places.update(out="/etc/passwd"), "beside the index"),
-        (lambda places: places.update(out="a.bin"), "names of .safetensors files"),
+        (lambda places: places.update(out="a.bin"), "no 'a.bin'"),
         (lambda places: places.clear(), "an empty one"),
-        (lambda places: places.update(gone="gone.safetensors"), "exists"),
+        (lambda places: places.update(gone="gone.safetensors"), "no 'gone.safetensors'"),
         (lambda places: places.update(number=7), "weight_map"),
     ],
 )

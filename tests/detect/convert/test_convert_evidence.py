@@ -15,7 +15,7 @@ from safetensors.numpy import load_file, save_file
 import posenc
 from posenc._core.errors import DataError
 from posenc.cli import app
-from posenc.detect.convert import pairing_evidence
+from posenc.detect.facts.weights import evidence
 from tests.detect.checkpoints import config_of, folder_of, interleaved_from_half, loaded, weights_of
 
 TRAINED = Path(__file__).parents[2] / "golden" / "pairing_half.safetensors"
@@ -187,23 +187,23 @@ def test_large_models_are_read_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
     def groups(layer: Layer, most: int) -> Iterator[Any]:
         read.append((layer.name, most))
         values = rng.standard_normal((16, 4)) * (int(layer.name) in held)
-        yield from [pairing_evidence.Group(values[None], values, None, ())] * most
+        yield from [evidence.Group(values[None], values, None, ())] * most
 
     def model(layers: int, heads: int) -> Any:
         read.clear()
         return [Layer(str(n), (Weight(heads),)) for n in range(layers)]
 
-    monkeypatch.setattr(pairing_evidence, "groups", groups)
-    pairing_evidence.measured(model(126, 128))
+    monkeypatch.setattr(evidence, "groups", groups)
+    evidence.measured(model(126, 128))
     assert read == [(str(n), 1) for n in range(0, 126, 4)]
-    pairing_evidence.measured(model(126, 128), every=True)
+    evidence.measured(model(126, 128), every=True)
     assert read == [(str(n), 1) for n in range(126)]
-    pairing_evidence.measured(model(32, 32))
+    evidence.measured(model(32, 32))
     assert read == [(str(n), 4) for n in range(32)]
     held = {7, 125}  # the others hold nothing, so they are passed over
-    found = pairing_evidence.measured(model(126, 128))
+    found = evidence.measured(model(126, 128))
     assert {n for n, _ in read} == {str(n) for n in range(126)}
-    assert pairing_evidence.summed([m for own in found.values() for m in own]).groups == 2
+    assert evidence.summed([m for own in found.values() for m in own]).groups == 2
 
 
 @pytest.mark.parametrize(
@@ -224,7 +224,7 @@ def test_a_record_that_is_not_understood_is_not_passed_over(
     metadata = {"posenc.conversion": json.dumps(record)}
     save_file(load_file(TRAINED), source / "model.safetensors", metadata=metadata)
     for verb in (posenc.detect_pairing, lambda m: posenc.convert(m, pairing="interleaved")):
-        with pytest.raises(DataError, match="record of a conversion with half or interleaved"):
+        with pytest.raises(DataError, match="half or interleaved by the format"):
             verb(source)
     stated = posenc.Projections(stored="half")
     made = posenc.convert(source, tmp_path / "new", pairing="interleaved", layout=stated)

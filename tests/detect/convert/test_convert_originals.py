@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import posenc
-from posenc.detect.convert.projections import order_of
+from posenc.detect.facts.weights.projections import order_of
 from tests.detect.checkpoints import loaded
 
 torch = pytest.importorskip("torch", reason="runs the models")

@@ -16,8 +16,7 @@ from safetensors.numpy import load_file, save_file
 import posenc
 from posenc._core.io import safetensors
 from posenc.cli import app
-from posenc.detect.convert import pairing
-from posenc.detect.convert import pairing_evidence as evidence
+from posenc.detect.facts.weights import evidence, pairing
 from tests.detect.checkpoints import config_of, folder_of, weights_of
 
 ROOT = Path(__file__).parents[3]
@@ -98,8 +97,8 @@ def test_ranks_share_places() -> None:
 @pytest.mark.parametrize(("norm", "counted"), [("", 4), ("head", 2), ("full", 4)])
 def test_a_gain_of_all_heads_is_one_observation(tmp_path: Path, norm: str, counted: int) -> None:
     from posenc._core.io.checkpoints.safetensors_model import open_checkpoint
-    from posenc.detect.convert.heads import read_model
-    from posenc.detect.convert.projections import find
+    from posenc.detect.facts.weights.heads import read_model
+    from posenc.detect.facts.weights.projections import find
 
     source = folder_of(tmp_path / "a", weights_of(4, 2, 8, norm=norm), config_of(4, 2, 8, 8))
     opened = open_checkpoint(source, config=None, caller="test")

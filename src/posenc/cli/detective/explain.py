@@ -67,8 +67,9 @@ def command(
     if dialect is not None:
         _translate(source, dialect, json_)
         return
-    from posenc.detect.explain import describe, explain, lines
+    from posenc.detect.explain import describe, lines
     from posenc.detect.explain.config.view import is_open
+    from posenc.detect.facts import explain
 
     plan = explain(source, pairing=pairing, base=base, on_error="report")  # type: ignore[arg-type]
     print_answer(json_, functools.partial(describe, plan), lines(plan))

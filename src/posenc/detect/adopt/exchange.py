@@ -28,7 +28,7 @@ from posenc.detect.adopt.report import Adoption, Replacement
 from posenc.detect.adopt.tables import Rows, exact_rows, has_rows, put_in, restore, row_tensors
 from posenc.detect.adopt.trial import Trial, forget
 from posenc.detect.contract.comparison.turns import attempt
-from posenc.detect.explain import from_hf
+from posenc.detect.facts import facts
 from posenc.encodings.rotary.rope import RoPE
 from posenc.torch.adopted import AdoptedRotary, CosSinForm
 
@@ -102,7 +102,9 @@ def adopt(
     if phase not in ("exact", "float32"):
         raise ArgumentError(mismatch(f"{CALLER}: phase", "'exact' or 'float32'", repr(phase)))
     refuse_model(model)
-    reading = from_hf(model.config, on_error="report")
+    known = facts(model)
+    others = known.require(CALLER, "pairing")  # modules are asked for their frequencies below
+    reading = known.reading
     other = spec is not None or plan is not None
     tables, rows = ([], []) if other else _tables(model, reading, phase)
     modules, left = _answered(model, reading, {row.module for row in tables})
@@ -135,7 +137,7 @@ def adopt(
     _exchange(model, swaps, tables, trial)
     return Adoption(
         type(model).__name__, replaced=tuple(replaced), left=tuple(dict.fromkeys(left)),
-        remarks=(*remarks, *reading.warnings),
+        remarks=(*remarks, *others, *reading.warnings),
     )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ from posenc.encodings.rotary.magnitude import Temperature
 
 FORMAT, VERSION = "posenc contract", 2
 MOST_LAYERS = 2**16
-UNTOLD = ("whole", False)
+UNTOLD = (("whole", False), ("permuted", ""))  # as older files do not have them
 DTYPES = ("float64", "float32", "float16", "bfloat16")
 Kind = Literal["table", "rotary", "bias", "relative", "convolution", "none"]
 
@@ -68,6 +68,8 @@ class Part(Value):
         sequence. Checks of each state name its length.
     left_out : tuple of str
         What no check states, and why.
+    permuted : str
+        How queries and keys were paired before the channels of the file were reordered.
     """
 
     name: str
@@ -85,6 +87,7 @@ class Part(Value):
     convolution: str = ""
     states: tuple[str, ...] = ("any",)
     left_out: tuple[str, ...] = ()
+    permuted: Literal["", "half", "interleaved"] = ""
 
     def check(self) -> None:
         """Raise `SpecError` when the kind is not that of the spec, or a number cannot be."""
@@ -103,8 +106,8 @@ class Part(Value):
             raise SpecError(mismatch(f"Part {self.name!r}: kind", expected, repr(self.kind)))
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields as plain JSON types; `whole` where it is so, as older files do not have it."""
-        return {key: value for key, value in super().to_dict().items() if (key, value) != UNTOLD}
+        """The fields as plain JSON types; `whole` and `permuted` where it is so."""
+        return {k: v for k, v in super().to_dict().items() if (k, v) not in UNTOLD}
 
 
 @final

@@ -20,8 +20,9 @@ from posenc._names import VALUES
 from posenc.detect.contract.checks import records
 from posenc.detect.contract.contract import FORMAT, Contract, Part
 from posenc.detect.contract.files import CONTRACT, parsed, read
-from posenc.detect.explain import describe, from_gguf, from_hf
+from posenc.detect.explain import describe
 from posenc.detect.explain.config.unread_keys import NOTHING
+from posenc.detect.facts import ASKED, facts
 from posenc.encodings.rotary.rope import RoPE
 
 PREFIXES = ("preset:", "plan:")
@@ -90,23 +91,19 @@ def described(source: Any, caller: str, **settled: Any) -> Contract | Reading | 
         return source
     if isinstance(source, Reading):
         return _settled(source, caller)
-    settled["on_error"] = "report"
     text = source if isinstance(source, str) and source.lstrip().startswith(("{", "[")) else None
     path = None
     if text is None and isinstance(source, (str, Path)):
         path = inputs.named(source, caller)
         if path.suffix == ".safetensors":
             return read(path)
-        if path.suffix == ".gguf":
-            return _settled(from_gguf(path, **settled), caller)
-        path = path / "config.json" if (path / "config.json").exists() else path
-        if path.exists() and not path.is_dir():
+        if path.suffix != ".gguf" and path.exists() and not path.is_dir():
             caller, text = str(path), inputs.text_of(path, CONTRACT)
-    if text is None:  # an object, or a path without a config, which is told so
-        return _settled(from_hf(source, **settled), caller, source)
+    if text is None:  # an object, a folder, a header, or a path of nothing, which is told so
+        return _known(source, caller, **settled)
     data = inputs.parse(text, caller, CONTRACT)
     if isinstance(data, dict) and "auto_map" in data and text is not source:
-        return _settled(from_hf(source, **settled), caller, data)  # code may lie beside it
+        return _known(source, caller, **settled)  # code may lie beside it
     if not isinstance(data, dict):
         received = {"list": "a list", "str": "a text", "NoneType": "null"}
         kind = received.get(type(data).__name__, "a number")
@@ -117,7 +114,14 @@ def described(source: Any, caller: str, **settled: Any) -> Contract | Reading | 
     if name and suggest(name, (*registry.names(), *VALUES)).startswith("Did"):
         return _value(data, caller)
     inputs.check_count(text, caller, inputs.CONFIG)
-    return _settled(from_hf(data, **settled), caller, data)
+    return _known(data, caller, **settled)
+
+
+def _known(source: Any, caller: str, **settled: Any) -> Reading:
+    """What a model says, if nothing in it contradicts that and nothing is left open."""
+    known = facts(source, **settled)
+    known.require(caller, *ASKED)
+    return _settled(known.reading, caller, known.config)
 
 
 def _settled(model: Reading, caller: str, data: Any = None) -> Reading:
@@ -199,6 +203,7 @@ def _of_layer(entry: Layer) -> Iterator[Part]:
             f"{entry.label}{told}", entry.spec, layers=layers or entry.indices, window=size,
             whole=bool(entry.windows) and size is None, length=entry.length,
             convolution=entry.convolution, temperature=entry.logit_scale, positions=entry.positions,
+            permuted=entry.permuted,
         )  # fmt: skip
 
 

@@ -11,22 +11,15 @@ import re
 
 from posenc._core.errors import DataError, mismatch
 from posenc._core.io.checkpoints import Checkpoint
-from posenc.detect.convert.heads import Model, layer_of
-from posenc.detect.convert.projections import WORDS, AttentionTensors, listed, unknown_names
+from posenc.detect.facts.weights.heads import Model, layer_of
+from posenc.detect.facts.weights.projections import WORDS, AttentionTensors, listed, unknown_names
 
-SHARD = re.compile(r"-(\d+)-of-(\d+)\.safetensors$")
 THEIRS = {"q", "k", "qk", "qkv", "query", "key", "queries", "keys"}  # words of names
 SAY = (
     'Say which they are: `layout=Projections(names={"q": PATTERN, "k": PATTERN})`, or which names '
     "count: `layout=Projections(only=PATTERN)`."
 )
 CORRECT = "If the number is wrong, correct the config."
-
-
-def is_part(checkpoint: Checkpoint) -> bool:
-    """Whether one file of several was opened, as its name says."""
-    match = SHARD.search(checkpoint.path.name)
-    return checkpoint.folder is None and match is not None and int(match[2]) > 1
 
 
 def check_whole(

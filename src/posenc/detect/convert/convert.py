@@ -14,17 +14,18 @@ from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc._core.io.checkpoints import Checkpoint, Stored, open_checkpoint
 from posenc._core.spec.display import Displayed
 from posenc._names import __version__
-from posenc.detect.convert.completeness import check_whole, is_part
+from posenc.detect.convert.completeness import check_whole
 from posenc.detect.convert.config_edits import changed_config
 from posenc.detect.convert.destination import Work, others, target_of
-from posenc.detect.convert.heads import Heads, Model, Projections, check_name, is_inside, read_model
-from posenc.detect.convert.pairing import THRESHOLD, PairingFinding, weighed
-from posenc.detect.convert.pairing_evidence import measured
-from posenc.detect.convert.projections import AttentionTensors, HeadTensor, find, order_of
 from posenc.detect.convert.table_edits import How, table_change
 from posenc.detect.convert.tensor_edits import Change, Move
 from posenc.detect.convert.verification import Probe, probe
 from posenc.detect.explain import DIALECTS, PAIRINGS
+from posenc.detect.facts.stamp import is_inside
+from posenc.detect.facts.weights.evidence import measured
+from posenc.detect.facts.weights.heads import Heads, Model, Projections, check_name, read_model
+from posenc.detect.facts.weights.pairing import PairingFinding, weighed
+from posenc.detect.facts.weights.projections import AttentionTensors, HeadTensor, find, order_of
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.encodings.table.base import TableSpec
@@ -195,7 +196,7 @@ def convert(
     before, source_of_pairing, left, finding = "", "", [], None
     if pairing is not None:
         model = read_model(checkpoint, projections, caller)
-        part = is_part(checkpoint)
+        part = not checkpoint.whole
         attentions = find(checkpoint, model, caller, alone=(*KEYS, *(GAINS if part else ())))
         if not part:
             check_whole(checkpoint, attentions, model, caller)
@@ -279,13 +280,8 @@ def _examined(
     if len(orders) > 1:
         raise DataError(mismatch("convert", "one pairing in all layers", ", ".join(orders)))
     finding = weighed(orders[0], model.source, "config", measured(attentions, every=every), {})
-    if finding.pairing == "unknown" and layout.stored is None:
-        todo = (
-            f"Weights are believed from |z| = {THRESHOLD} on. State what is stored: --stored half "
-            "or interleaved, `layout=Projections(stored=)`. Nothing was written."
-        )
-        expected = f"weights whose pairing is {orders[0]}"
-        raise DataError(mismatch("convert", expected, finding.why, todo))
+    if finding.contradiction is not None and layout.stored is None:
+        raise DataError(f"convert: {finding.contradiction.text} Nothing was written.")
     return finding
 
 

@@ -11,8 +11,8 @@ from posenc._core.arrays.resample import METHODS, Method
 from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc._core.io import files
 from posenc._core.io.checkpoints import Stored
-from posenc.detect.convert.heads import check_name
 from posenc.detect.convert.tensor_edits import Change, Move, New
+from posenc.detect.facts.weights.heads import check_name
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.learned import Learned
 from posenc.functional import extend, reorder, resize, table

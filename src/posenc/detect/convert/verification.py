@@ -18,7 +18,7 @@ import numpy as np
 from posenc._core.errors import DataError, mismatch
 from posenc._core.io import files
 from posenc._core.io.checkpoints import Stored
-from posenc.detect.convert.projections import AttentionTensors, HeadTensor
+from posenc.detect.facts.weights.projections import AttentionTensors, HeadTensor
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.functional import apply_rotary
 

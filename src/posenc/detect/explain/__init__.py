@@ -1,13 +1,12 @@
 """A config -> the plan of its layers, each number with where it was read."""
 
-from posenc.detect.explain.config.parts import label_of
+from posenc.detect.explain.config.parts import part_at
 from posenc.detect.explain.config.view import PAIRINGS, Keys
 from posenc.detect.explain.describe import describe, lines, plan_lines
 from posenc.detect.explain.dialects import DIALECTS, to_hf
 from posenc.detect.explain.gguf.reader import from_gguf
 from posenc.detect.explain.layers.groups import has_window, window_words
 from posenc.detect.explain.reader import from_hf
-from posenc.detect.explain.sources import explain
 from posenc.detect.explain.spellings import ATTENTION_KEYS, COUNT_KEYS, MORE_LAYERS, TRAINED
 
 __all__ = [
@@ -19,12 +18,11 @@ __all__ = [
     "TRAINED",
     "Keys",
     "describe",
-    "explain",
     "from_gguf",
     "from_hf",
     "has_window",
-    "label_of",
     "lines",
+    "part_at",
     "plan_lines",
     "to_hf",
     "window_words",

@@ -30,6 +30,7 @@ ORIGINS = {
     "caller": "the caller",
     "code": "posenc's default",
     "file": "the modelling file beside it, read as text",
+    "record": "the record of a conversion",
 }
 
 RESTS = {
@@ -37,6 +38,7 @@ RESTS = {
     "preset": "known of the family",
     "format": "a default of the format",
     "file": "said by the modelling file beside it, read as text",
+    "record": "recorded by a conversion of the weights",
     "class": "a default of the class in transformers",
 }
 
@@ -80,7 +82,7 @@ def _entry(entry: Layer) -> dict[str, Any]:
         found["attention"] = entry.attention
     if entry.indices is not None:
         found["indices"] = list(entry.indices)
-    for name in ("length", "convolution", "logit_scale", "scale", "positions"):
+    for name in ("length", "convolution", "logit_scale", "scale", "positions", "permuted"):
         if (value := getattr(entry, name)) not in (None, ""):
             found[name] = value.to_dict() if isinstance(value, Value) else value
     if entry.windows:
@@ -267,6 +269,8 @@ def _told(entry: Layer, told: dict[str, Any]) -> list[str]:
         made.append(_scale(entry.scale))
     if entry.positions is not None:
         made.append(f"positions: {entry.positions}")
+    if entry.permuted:
+        made.append(f"reordered from {entry.permuted} with the weights, when the file was written")
     for size, own in entry.windows if has_window(entry) or len(entry.windows) > 1 else ():
         made.append(f"sees {window_words(size)}{_where(entry.replace(indices=own))}")
     by_origin: dict[str, list[str]] = {}

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
-from posenc._core.io.checkpoints import load, read_header
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.display import Displayed
-from posenc.detect.explain import from_gguf, from_hf, has_window
+from posenc.detect.explain import has_window
 from posenc.detect.extend.engines import LAYERS, Wanted, lines_of, patched
 from posenc.detect.extend.lengths import (
     check_numbers,
@@ -21,6 +18,7 @@ from posenc.detect.extend.lengths import (
     trained_rotation,
 )
 from posenc.detect.extend.options import LayerExtension, layer_extension, recommended
+from posenc.detect.facts import facts
 
 TOWERS = ("vision", "audio", "encoder")  # their positions are cells and frames
 SHARED = (
@@ -221,7 +219,9 @@ def extend_context(
     """
     check_numbers(to, factor, trained)
     trained = None if trained is None else int(trained)
-    plan, config, architecture = _read(source)
+    known = facts(source)
+    others = known.require("extend_context", "spec", "frequencies", "length", "window")
+    plan, config = known.reading, known.config if known.format == "config" else None
     rotary = [layer for layer in plan if layer.kind == "rotary"]
     rotary = [layer for layer in rotary if layer.layer.startswith("text.")] or [
         layer for layer in rotary if not any(name in layer.layer for name in TOWERS)
@@ -237,7 +237,7 @@ def extend_context(
         for layer, baseline in zip(rotary, baselines, strict=True)
     )
     rule, why = recommended(layers, start, length)
-    notes = [note.text for note in plan.notes if note.level != "remark"]
+    notes = [*others, *(note.text for note in plan.notes if note.level != "remark")]
     notes += _switching(rotary)
     notes += {stated_factor(layer, length / start) for layer in rotary} - {""}
     if not any(layer.window for layer in layers):
@@ -256,7 +256,7 @@ def extend_context(
         (*why, *([ORDER] if rule not in ("", "none") else []), UNKNOWN),
         tuple(notes),
         config,
-        architecture,
+        plan.model or "ARCH" if known.format == "gguf" else "ARCH",
     )
 
 
@@ -289,17 +289,6 @@ def _windows(layers: list[Layer], config: Mapping[str, Any]) -> list[str]:
         for part in parts
         if isinstance(part.get("attention_chunk_size"), int)
     ]
-
-
-def _read(source: Any) -> tuple[Reading, Mapping[str, Any] | None, str]:
-    if isinstance(source, Reading):
-        return source, None, "ARCH"
-    if isinstance(source, (str, os.PathLike)) and str(source).endswith(".gguf"):
-        header = read_header(Path(source))
-        name = header.keys.get("general.architecture", "ARCH")
-        return from_gguf(source, on_error="report"), None, str(name)
-    config = load(source, "extend_context")
-    return from_hf(config, on_error="report"), config, "ARCH"
 
 
 # What to do about a model that does not rotate, by the kind of its encodings.

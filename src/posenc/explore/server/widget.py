@@ -12,13 +12,14 @@ from posenc._core.errors import ArgumentError, DependencyError, PosencError, mis
 from posenc._core.reading import Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
+from posenc.detect.facts import facts
 from posenc.explore.frame import Steps
 from posenc.explore.server.bundle import SCRIPT, STYLE
 from posenc.explore.server.server import MOST_KEYS, whole
 from posenc.explore.state.catalogue import home_of
 from posenc.explore.state.entry import CatalogueEntry
 from posenc.explore.state.files import given
-from posenc.explore.state.models import entries_of, of_plan, of_reading
+from posenc.explore.state.models import entries_of, of_facts, of_plan
 from posenc.explore.state.session import Session
 
 try:
@@ -129,7 +130,7 @@ def _entries(spec: Any, params: Mapping[str, np.ndarray] | None) -> tuple[Catalo
     if spec is None:
         return ()
     if isinstance(spec, Reading):
-        return entries_of(of_reading(spec, {}, "", "plan"), lambda layer: f"file:{layer}")
+        return entries_of(of_facts(facts(spec), spec, "", "plan"), lambda layer: f"file:{layer}")
     if isinstance(spec, Plan):
         return entries_of(of_plan(spec, "the plan"), lambda layer: f"file:{layer}")
     if isinstance(spec, Spec):

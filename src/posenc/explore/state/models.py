@@ -13,17 +13,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from posenc import presets
-from posenc._core.io import inputs
-from posenc._core.io.checkpoints.gguf_header import read_header
 from posenc._core.reading import Layer, Note, Reading
 from posenc._core.spec.brief import brief
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
-from posenc.detect.explain import COUNT_KEYS, describe, from_gguf, from_hf, has_window, label_of
+from posenc.detect.explain import COUNT_KEYS, describe, has_window, part_at
+from posenc.detect.facts import Facts, facts
 from posenc.explore.panels.text import whole
 from posenc.explore.state.entry import CatalogueEntry, written
 
-WINDOW_KEYS = ("sliding_window", "attention_chunk_size", "local_attention")
 MOST_CELLS = 1024
 LONGEST = 160  # characters of an encoding in a sentence
 
@@ -73,26 +71,23 @@ def read_model(path: Path) -> ModelLayers:
 
     Without types of layer where nothing could be read; raises `DataError` if it is no config.
     """
-    reader = from_gguf if path.suffix == ".gguf" else from_hf
-    config = _of_header(path) if path.suffix == ".gguf" else _of_json(path)
-    python = f'posenc.{reader.__name__}({path.name!r}, on_error="report")'
-    return of_reading(reader(path, on_error="report"), config, path.name, python)
+    known = facts(path)
+    python = f'posenc.explain({path.name!r}, on_error="report")'
+    return of_facts(known, known.explained, path.name, python)
 
 
-def of_reading(
-    reading: Reading, config: Mapping[str, Any], source: str, python: str
-) -> ModelLayers:
-    """The layers of a plan that was read, with the counts and windows of its config."""
+def of_facts(known: Facts, reading: Reading, source: str, python: str) -> ModelLayers:
+    """The layers of a plan that was read, with the counts and windows that are known of them."""
     description = describe(reading)
     types: list[LayerType] = []
     counts: dict[str, int] = {}
     for layer, row in zip(reading, description["layers"], strict=True):
-        part, keys = _part(config, layer.layer)
+        part, keys = part_at(known.config or {}, layer.layer)
         count = next((n for key in COUNT_KEYS if (n := _count(keys.get(key)))), None)
         last = max(layer.indices or (-1,)) + 1
         if count or last:
             counts[part] = max(counts.get(part, 0), count or 0, last)
-        types.append(_type(layer, part, _window(layer, keys), row["sources"]))
+        types.append(_type(layer, part, _window(layer, known), row["sources"]))
     name = f"{reading.model or 'no model_type'} ({source})" if source else reading.model
     return ModelLayers(
         name, reading, description["sure"], tuple(types), reading.notes, counts, source, python
@@ -116,41 +111,16 @@ def _type(layer: Layer, part: str, window: str, sources: Mapping[str, str]) -> L
     )
 
 
-def _part(config: Mapping[str, Any], layer: str) -> tuple[str, Mapping[str, Any]]:
-    """The part of a model that a layer is in, and its own config."""
-    names: list[str] = []
-    for piece in layer.split("."):
-        inside = (k for k, v in config.items() if isinstance(v, Mapping) and label_of(k) == piece)
-        key = next(inside, None)
-        if key is None:
-            break
-        names, config = [*names, piece], config[key]
-    return ".".join(names), config
-
-
 def _count(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 
 
-def _window(layer: Layer, keys: Mapping[str, Any]) -> str:
-    """How far a layer with a window sees, by the config's own key."""
-    if not has_window(layer):
-        return ""
-    size = next(((n, key) for key in WINDOW_KEYS if (n := _count(keys.get(key)))), None)
-    return "a window; its size is not stated" if size is None else f"{whole(size[0])} ({size[1]})"
-
-
-def _of_json(path: Path) -> Mapping[str, Any]:
-    file = path / "config.json" if path.is_dir() else path
-    data = inputs.parse(inputs.content(file, inputs.CONFIG), str(file), inputs.CONFIG)
-    return data if isinstance(data, Mapping) else {}
-
-
-def _of_header(path: Path) -> Mapping[str, Any]:
-    keys = read_header(path).keys
-    start = keys.get("general.architecture")
-    names = {"block_count": "num_hidden_layers", "attention.sliding_window": "sliding_window"}
-    return {to: keys.get(f"{start}.{key}") for key, to in names.items()}
+def _window(layer: Layer, known: Facts) -> str:
+    """How far layers see, where some of them have a window."""
+    sizes = [fact.value for fact in known.of("window", layer.label)]
+    if any(size is not None for size in sizes):
+        return ", ".join("the whole sequence" if size is None else whole(size) for size in sizes)
+    return "a window; its size is not stated" if has_window(layer) else ""
 
 
 # --- published plans ------------------------------------------------------------------------------

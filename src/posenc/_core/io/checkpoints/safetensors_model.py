@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +23,12 @@ from posenc._core.errors import bad_data, suggest
 from posenc._core.io import files, inputs, tensor_layout
 from posenc._core.io.checkpoints.config_json import FILE as CONFIG
 from posenc._core.io.checkpoints.config_json import load
-from posenc._core.io.checkpoints.index import check_total, read_index, shards_of
+from posenc._core.io.checkpoints.index import ENDING, check_total, read_index, shards_of
 from posenc._core.io.safetensors import CODES
 
 SINGLE = "model.safetensors"
 INDEX = ".safetensors.index.json"
+SHARD = re.compile(r"-\d+-of-(\d+)\.safetensors$")
 RECORD = "posenc.conversion"  # the key of the metadata under which a conversion is recorded
 
 
@@ -100,6 +101,12 @@ class Checkpoint:
         }
 
     @property
+    def whole(self) -> bool:
+        """Whether it is not one file of several, as its name would say."""
+        match = SHARD.search(self.path.name)
+        return self.folder is not None or match is None or int(match[1]) < 2
+
+    @property
     def record(self) -> dict[str, Any]:
         """What an earlier conversion recorded; empty where there was none."""
         records = [record_of(layout.metadata) for layout in self.layouts.values() if layout.tensors]
@@ -117,25 +124,21 @@ def record_of(metadata: Mapping[str, str]) -> dict[str, Any]:
     return record
 
 
-def open_checkpoint(source: str | os.PathLike[str], *, config: Any, caller: str) -> Checkpoint:
-    """The layout of a checkpoint; no tensor is read."""
-    path = inputs.named(source, caller)
+def open_checkpoint(source: Any, *, config: Any, caller: str) -> Checkpoint:
+    """The layout of a file, a folder, or a list of files; no tensor is read."""
+    several = source if isinstance(source, (list, tuple)) and source else (source,)
+    path, *others = (inputs.named(one, caller) for one in several)
     if not path.exists():
         raise bad_data(caller, "a file or folder that exists", repr(str(path)[:200]))
     folder = path if path.is_dir() else None
-    chosen = _inside(path, caller) if path.is_dir() else path
+    chosen = inside(path, caller) if path.is_dir() else path
     index = None
-    if chosen.name.endswith(INDEX):
+    if chosen.name.endswith(ENDING):
         folder = chosen.parent
-        index = _index(chosen, caller)
-        layouts, count = {}, 0
-        for shard in sorted(shards_of(index)):
-            layouts[shard] = _layout(chosen.parent / shard, caller)
-            count += len(layouts[shard].tensors)
-            check_total(count, f"{caller}: {chosen.name}")
+        index, layouts = read_shards(chosen, f"{caller}: {chosen.name}")
         _check_index(chosen, index["weight_map"], layouts)
     else:
-        layouts = {chosen.name: _layout(chosen, caller)}
+        layouts = {one.name: _layout(one, caller) for one in (chosen, *others)}
     beside = chosen.parent / CONFIG
     if config is None and beside.is_file():
         config = beside
@@ -144,7 +147,21 @@ def open_checkpoint(source: str | os.PathLike[str], *, config: Any, caller: str)
     return Checkpoint(path, folder, layouts, index, read, name)
 
 
-def _inside(folder: Path, caller: str) -> Path:
+def read_shards(path: Path, caller: str) -> tuple[dict[str, Any], dict[str, tensor_layout.Layout]]:
+    """An index, and the layouts of its files."""
+    index, count = read_index(path, caller), 0
+    layouts: dict[str, tensor_layout.Layout] = {}
+    for shard in sorted(shards_of(index)):
+        layouts[shard] = _layout(path.parent / shard, caller)
+        count += len(layouts[shard].tensors)
+        check_total(count, caller)
+    if not layouts:
+        raise bad_data(caller, "a weight_map of names to files", "an empty one")
+    return index, layouts
+
+
+def inside(folder: Path, caller: str) -> Path:
+    """The index of a folder, or its one file."""
     indexes = sorted(folder.glob(f"*{INDEX}"))
     singles = sorted(folder.glob("*.safetensors"))
     for paths in (indexes, singles):
@@ -162,23 +179,11 @@ def _inside(folder: Path, caller: str) -> Path:
 
 def _layout(path: Path, caller: str) -> tensor_layout.Layout:
     if not path.exists():
-        raise bad_data(caller, "a file of the index that exists", repr(str(path)))
+        raise bad_data(caller, "the files of the index beside it", f"no {path.name[:80]!r}")
     layout = files.read_layout(path)
     if layout.format != "safetensors":
         raise bad_data(caller, "a .safetensors file", f"{path.name}, a .npy")
     return layout
-
-
-def _index(path: Path, caller: str) -> dict[str, Any]:
-    caller = f"{caller}: {path.name}"
-    index = read_index(path, caller)
-    names = shards_of(index)
-    if not names:
-        raise bad_data(caller, "a weight_map of names to files", "an empty one")
-    for name in names:
-        if not name.endswith(".safetensors"):
-            raise bad_data(caller, "names of .safetensors files", repr(name)[:120])
-    return index
 
 
 def _check_index(

@@ -28,10 +28,10 @@ from posenc._core.errors import bad_data
 from posenc._core.io import files, inputs, tensor_layout
 from posenc._core.io.checkpoints import gguf_header
 from posenc._core.io.checkpoints.arrays import MOST_ENTRIES, Array, ArrayStore
-from posenc._core.io.checkpoints.index import ENDING, check_total, read_index, shards_of
+from posenc._core.io.checkpoints.index import ENDING
+from posenc._core.io.checkpoints.safetensors_model import inside, read_shards
 from posenc._core.io.checkpoints.zip_file import zip_store
 
-INDEX = "model.safetensors.index.json"
 Opener = Callable[[], contextlib.AbstractContextManager[IO[bytes]]]
 GGUF_TYPES = {
     0: ("float32", "<f4"),
@@ -48,21 +48,10 @@ GGUF_TYPES = {
 @contextlib.contextmanager
 def open_store(path: str | os.PathLike[str]) -> Iterator[ArrayStore]:
     """Open a file, or the folder of a model, and read its headers."""
-    path = _resolve(inputs.named(path, "a file of arrays"))
+    path = inputs.named(path, "a file of arrays")
+    path = inside(path, str(path)) if stat.S_ISDIR(path.stat().st_mode) else path
     with contextlib.ExitStack() as stack:
         yield _opened(path, stack)
-
-
-def _resolve(path: Path) -> Path:
-    mode = path.stat().st_mode
-    if stat.S_ISDIR(mode):
-        for name in (INDEX, "model.safetensors"):
-            if (path / name).is_file():
-                return path / name
-        raise bad_data(
-            str(path), "a folder with model.safetensors", "none inside", "Name the file itself."
-        )
-    return path
 
 
 def _opened(path: Path, stack: contextlib.ExitStack) -> ArrayStore:
@@ -124,25 +113,18 @@ def _plain_array(name: str, tensor: tensor_layout.Tensor, opened: Opener) -> Arr
 
 def _index_store(path: Path) -> ArrayStore:
     """Several files, told by a JSON that maps names of tensors to names of files."""
-    caller = str(path)
-    index = read_index(path, caller)
-    names = index["weight_map"]
+    index, layouts = read_shards(path, str(path))
+    names: dict[str, str] = index["weight_map"]
     arrays: dict[str, Array] = {}
-    count = 0
-    for shard in shards_of(index):
-        if not (path.parent / shard).exists():
-            raise bad_data(caller, "the files it names beside it", f"no {shard[:80]!r}")
-        layout = files.read_layout(path.parent / shard)  # and closed: a system opens 256 files
-        if layout.format != "safetensors":
-            raise bad_data(f"{caller}: {shard[:80]}", "a .safetensors file", layout.format)
-        count += len(layout.tensors)
-        check_total(count, caller)
-        part = _layout_store(layout, functools.partial(inputs.unchanged, layout.path, layout.state))
-        arrays.update({k: v for k, v in part.arrays.items() if names.get(k) == shard})
+    for shard, layout in layouts.items():
+        # Each is closed again: a system opens 256 files.
+        opened = functools.partial(inputs.unchanged, layout.path, layout.state)
+        part = _layout_store(layout, opened).arrays
+        arrays |= {key: array for key, array in part.items() if names.get(key) == shard}
     missing = [name for name in names if name not in arrays]
     if missing:
         received = f"{len(missing)} without, such as {missing[0][:80]!r}"
-        raise bad_data(caller, "every tensor in the file it names", received)
+        raise bad_data(str(path), "every tensor in the file it names", received)
     return ArrayStore(path, "safetensors", arrays, {})
 
 

@@ -76,8 +76,14 @@ def _two_parts(label: str, a: Part, b: Part) -> Iterator[Row]:
         alike = "compared", f"{label}: {_what(a)}, on both sides"
         yield alike if _what(a) == _what(b) else _differ(label, field, _what(a), _what(b))
         return
-    for name, mine, theirs, other in changed(a.spec, b.spec):
-        size = effect(a.spec if other is None else other, b.spec)
+    one, two = a.spec, b.spec
+    if a.permuted != b.permuted and isinstance(one, RotarySpec) and isinstance(two, RotarySpec):
+        order = (two if b.permuted else one).channels.order
+        told = f"pairing.order: {a.permuted or b.permuted}, reordered to {order} on one side"
+        yield "compared", f"{label}: {told}, with the channels of queries and keys"
+        one, two = _in_order(a, one), _in_order(b, two)
+    for name, mine, theirs, other in changed(one, two):
+        size = effect(one if other is None else other, two)
         yield "differences", Difference(name, words(mine), words(theirs), *size, label)
     for name in ("positions", "temperature", "window", "scale"):
         mine, theirs = getattr(a, name), getattr(b, name)
@@ -93,6 +99,12 @@ def _two_parts(label: str, a: Part, b: Part) -> Iterator[Row]:
     if a.length != b.length and None not in (a.length, b.length):
         lengths = f"declared for {a.length} and {b.length} positions"
         yield "not_compared", f"{label}: {lengths}, which changes no angle"
+
+
+def _in_order(part: Part, spec: RotarySpec) -> RotarySpec:
+    """A rotation in the order of channels that the weights had before they were written."""
+    order = part.permuted or spec.channels.order
+    return spec.replace(pairing=spec.channels.replace(order=order))
 
 
 # --- answers --------------------------------------------------------------------------------------

@@ -13,16 +13,13 @@ import numpy as np
 
 from posenc._core.errors import DataError, mismatch
 from posenc.detect.contract.contract import Part
-from posenc.detect.contract.sides.side import CannotSay, Comparand, Implementation
+from posenc.detect.contract.sides.side import CannotSay, Comparand, Implementation, numbers_of
 from posenc.encodings.rotary.base import RotarySpec
 
 # Buffers of other people's modules, by the last words of their names.
-FREQUENCIES = re.compile(
-    r"(?:^|[._])(?:(?P<layer>\w*?)_)?(inv_freq|inv_freqs|inv_timescales)$|(?:^|\.)rope\.freqs$"
-)
 COSINES = re.compile(r"(?:^|[._])(cos_cached|cos_sin_cache|freqs_cis?|freqs_complex)$")
 SINES = re.compile(r"(?:^|[._])sin_cached$")
-ROWS = re.compile(r"(embed_positions|position_embeddings?|pos_embed|wpe)(\.weights?)?$")
+NEAR = 16  # rows that tell sines beside cosines from other tables
 LAYER = re.compile(r"(?:^|\.)(?:layers?|h|blocks?)\.(\d+)(?=\.|$)")
 
 
@@ -124,6 +121,17 @@ def rows(path: str, tensor: Any) -> Buffer:
 
     code = SimpleNamespace(table=table, shape=tuple(tensor.shape))
     return Buffer(path, "", tensor.shape[-1], code, "table", path)
+
+
+def tables(path: str, tensor: Any) -> list[Buffer]:
+    """A table: its rows and, where these are sines beside cosines, what pairs turn by."""
+    if tensor.shape[-1] % 2 or getattr(tensor, "is_meta", False):
+        return [rows(path, tensor)]
+    sin, cos = np.split(numbers_of(tensor[:NEAR]), 2, axis=-1)
+    if not np.allclose(np.r_[cos[0] - 1, (sin**2 + cos**2 - 1).ravel()], 0, atol=0.02):
+        return [rows(path, tensor)]
+    sin, cos = np.split(numbers_of(tensor), 2, axis=-1)
+    return [rows(path, tensor), cosines(path, cos + 1j * sin)]
 
 
 def cosines(path: str, values: np.ndarray) -> Buffer:

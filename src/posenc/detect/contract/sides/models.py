@@ -23,20 +23,19 @@ from posenc.detect.contract.contract import Part
 from posenc.detect.contract.make import parts_of
 from posenc.detect.contract.sides.buffers import (
     COSINES,
-    FREQUENCIES,
-    ROWS,
     SINES,
     Buffer,
     complex_of,
     cosines,
     digest_of,
     of_buffers,
-    rows,
+    tables,
 )
 from posenc.detect.contract.sides.building import counted, without_code
 from posenc.detect.contract.sides.forwards import unused_modules
 from posenc.detect.contract.sides.side import CannotSay, Comparand, Implementation, numbers_of
 from posenc.detect.explain import from_hf, to_hf
+from posenc.detect.facts.arrays import FREQUENCIES, ROWS
 from posenc.encodings.rotary.base import RotarySpec
 
 SLOPED = re.compile(r"build_\w*alibi\w*$")  # functions that make biases of slopes
@@ -59,7 +58,7 @@ def of_model(model: Any, name: str) -> Comparand:
         buffers += _biases(module, path or name)
     for path, tensor in {**dict(model.named_parameters()), **dict(model.named_buffers())}.items():
         if ROWS.search(path) and tensor.ndim >= 2:
-            buffers.append(rows(path, tensor.reshape(-1, tensor.shape[-1])))
+            buffers += tables(path, tensor.reshape(-1, tensor.shape[-1]))
     comparand = of_buffers(name, [*buffers, *_slopes(model)], mute)
     remarks = tuple(f"{path} stands unused: no forward calls it" for path in unused)
     return comparand._replace(remarks=remarks)
@@ -262,7 +261,7 @@ def of_checkpoint(path: Path, name: str) -> Comparand:
         elif pair is not None and pair.ndim > 1:
             buffers.append(cosines(key, pair))
         elif ROWS.search(key) and array.ndim > 1:
-            buffers.append(rows(key, array.reshape(-1, array.shape[-1])))
+            buffers += tables(key, array.reshape(-1, array.shape[-1]))
         elif COSINES.search(key):
             mute.append(key)
     return of_buffers(name, buffers, mute)

@@ -106,3 +106,15 @@ def is_hollow(keys: Keys, row: Family | None, inside: Mapping[str, Any]) -> bool
     if turning and has_rotary(Keys(keys.data)) and not any(key in inside for key in NEEDED):
         return False
     return not any(key in keys for key in HEAD_COUNTS)
+
+
+def part_at(config: Mapping[str, Any], layer: str) -> tuple[str, Mapping[str, Any]]:
+    """The part of a model that a layer is in, and its own config."""
+    names: list[str] = []
+    for piece in layer.split("."):
+        inside = (k for k, v in config.items() if isinstance(v, Mapping) and label_of(k) == piece)
+        key = next(inside, None)
+        if key is None:
+            break
+        names, config = [*names, piece], config[key]
+    return ".".join(names), config

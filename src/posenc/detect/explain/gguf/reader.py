@@ -208,7 +208,7 @@ def _indexer(rule: GgufRotaryRule, entry: Layer, spec: RoPE) -> Layer:
     pairing = whole.replace(**rule["indexer"]["pairing"])
     magnitude = spec.magnitude.replace(logit_factor=1.0, temperature=None)
     turned = spec.replace(pairing=pairing, magnitude=magnitude)
-    return entry.replace(spec=turned, attention="indexer")
+    return entry.replace(spec=turned, attention="indexer", permuted="")
 
 
 # --- the rotation of a type of layer --------------------------------------------------------------

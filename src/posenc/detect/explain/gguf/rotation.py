@@ -68,7 +68,8 @@ def rotation_of(file: HeaderFile, name: str, local: bool, outer: Notes) -> Layer
         if scaling:
             filled["scaling"] = scaling
         entry = None if notes.failed else _built(file.keys, filled, dim, notes)
-    return entry
+    reordered = rule.get("permuted", "") if file.pairing is None else ""
+    return entry if entry is None else entry.replace(permuted=reordered)
 
 
 @noted

@@ -13,8 +13,14 @@ import numpy as np
 
 from posenc._core.errors import DataError, mismatch
 from posenc._core.io.checkpoints import Checkpoint, Stored
-from posenc.detect.convert.heads import Heads, Model, layer_of
-from posenc.detect.convert.segments import NamedTensor, Segment, channels_of, segments_of, view
+from posenc.detect.facts.weights.heads import Heads, Model, layer_of
+from posenc.detect.facts.weights.segments import (
+    NamedTensor,
+    Segment,
+    channels_of,
+    segments_of,
+    view,
+)
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.presets.projections import names
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc._core.io.checkpoints import Checkpoint
 from posenc._core.reading import Reading
-from posenc.detect.explain import COUNT_KEYS, MORE_LAYERS, PAIRINGS, Keys, from_hf
+from posenc.detect.explain import COUNT_KEYS, MORE_LAYERS, PAIRINGS, Keys, from_hf, part_at
+from posenc.detect.facts.stamp import ALL, conflicts, is_inside, of_records
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.presets.projections import names
@@ -25,6 +26,7 @@ KV_HEADS = (
     "kv_n_heads",
     "multi_query_group_num",
 )
+SAY = "Or say what is stored: `layout=Projections(stored=)`."
 SHARED_KEYS = "num_kv_shared_layers"  # the last layers, which use the keys of earlier ones
 
 
@@ -211,7 +213,7 @@ def read_model(checkpoint: Checkpoint, layout: Projections, caller: str) -> Mode
     config = checkpoint.config
     if config is None:
         return Model(layout, "", Keys({}), None, source)
-    keys, reading = _part(config, layout, caller)
+    keys, reading = _part(config, checkpoint.tensors, layout, caller)
     if source == "the config":
         source = f"the config: {_pairing_source(reading, keys)}"
     return Model(layout, str(keys.data.get("model_type") or ""), keys, reading, source)
@@ -221,30 +223,18 @@ def recorded_pairing(
     checkpoint: Checkpoint, layout: Projections, caller: str
 ) -> Literal["half", "interleaved"] | None:
     """The pairing that an earlier conversion recorded for the same tensors; None if it did not."""
-    record = checkpoint.record
-    parts, whole = record.get("pairing_of", {}), record.get("pairing")
-    stated = [*parts.values()] if isinstance(parts, dict) else [[parts]]
-    stated += [] if whole is None else [whole]
-    if strange := [value for value in stated if value not in PAIRINGS]:
-        todo = "Say what is stored: `layout=Projections(stored=)`."
-        expected = "a record of a conversion with half or interleaved"
-        raise DataError(mismatch(caller, expected, repr(strange[0])[:80], todo))
-    only = layout.pattern
-    if layout.attention:
-        return parts.get(only)
-    parts = {pattern: order for pattern, order in parts.items() if not is_inside(pattern)}
-    if only not in parts and any(pattern != only for pattern in parts):
-        listed = ", ".join(f"{pattern} {pairing}" for pattern, pairing in parts.items())
+    stamp = tuple(of_records(checkpoint.layouts))
+    for one in conflicts(stamp):
+        raise DataError(f"{caller}: {one.text} {SAY}")
+    only, parts = layout.pattern, {fact.layer: fact.value for fact in stamp}
+    others = {p: o for p, o in parts.items() if p not in (only, ALL) and not is_inside(p)}
+    if others and only not in parts and not layout.attention:
+        listed = ", ".join(f"{pattern} {pairing}" for pattern, pairing in others.items())
         todo = "Name one of these: `layout=Projections(only=)`, or say `stored=`."
         raise DataError(
             mismatch(caller, "one conversion of all tensors", f"of parts: {listed}", todo)
         )
-    return parts.get(only, whole)
-
-
-def is_inside(name: str) -> bool:
-    """Whether a tensor, or a pattern of names, is of an attention inside a layer."""
-    return any(word in names().inside for word in re.split(r"[./]", name))
+    return parts.get(only, None if layout.attention else parts.get(ALL))
 
 
 def check_name(caller: str, value: Any, choices: tuple[str, ...], *, optional: bool = True) -> None:
@@ -276,22 +266,28 @@ def _check(layout: Projections, caller: str) -> None:
             raise ArgumentError(mismatch(f"{caller}: names", "roles as keys", repr(role), todo))
 
 
-def _parts(config: Mapping[str, Any], name: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """The config and those inside it that have heads, by name."""
-    if Keys(config).first(HEADS) is not None:
-        yield name, config
-    for key, value in config.items():
-        if isinstance(value, Mapping) and (key.endswith("_config") or "model_type" in value):
-            yield from _parts(value, key.removesuffix("_config"))
+def text_of(tensors: Iterable[str], parts: list[str]) -> tuple[str, str]:
+    """The part for text of several, and a pattern for the names of its tensors."""
+    text = next((part for part in parts if "text" in part), parts[0])
+    others = [part.rpartition(".")[2][:3] for part in parts if part != text]
+    stems = {re.split(r"[./]\d+[./]", name)[0] for name in tensors if layer_of(name) is not None}
+    own = [stem for stem in stems if not any(other in stem.lower() for other in others)]
+    return text, f"{min(own, key=len)}.*" if own else "*"
 
 
 def _part(
-    config: Mapping[str, Any], layout: Projections, caller: str
+    config: Mapping[str, Any], tensors: Iterable[str], layout: Projections, caller: str
 ) -> tuple[Keys, Reading | None]:
     """The part of a config whose layers turn, and its reading."""
     if layout.rope is not None and layout.heads is not None:
         return Keys(config), None
-    parts = dict(_parts(config))
+    # The base does not matter to pairs: one that is not stated is no obstacle. The pairing of a
+    # known family also says which channels turn, so the caller's comes in for others only.
+    reading = from_hf(config, base=BASE, on_error="report")
+    if reading.errors and layout.stored is not None:
+        reading = from_hf(config, pairing=layout.stored, base=BASE, on_error="report")
+    places = {e.layer: part_at(config, e.layer) for e in reading if e.kind == "rotary"}
+    parts = {name: Keys(data) for name, data in places.values()}
     if layout.part is not None:
         if layout.part not in parts:
             todo = suggest(layout.part, [name for name in parts if name] or ["(none)"])
@@ -299,26 +295,20 @@ def _part(
                 mismatch(f"{caller}: part", "a part of the config", layout.part, todo)
             )
         parts = {layout.part: parts[layout.part]}
-    read = {}
-    for name, data in parts.items():
-        # The base does not matter to pairs: one that is not stated is no obstacle. The pairing of
-        # a known family also says which channels turn, so the caller's comes in for others only.
-        reading = from_hf(dict(data), base=BASE, on_error="report")
-        if reading.errors and layout.stored is not None:
-            reading = from_hf(dict(data), pairing=layout.stored, base=BASE, on_error="report")
-        if any(entry.kind == "rotary" for entry in reading) or reading.errors:
-            read[name] = (Keys(data), reading)
-    turning = {n: r for n, r in read.items() if not r[1].errors}
-    if len(turning) > 1:
-        todo = "Name one, and its tensors: `layout=Projections(part=, only=)`."
-        raise DataError(mismatch(caller, "one part that turns", ", ".join(turning), todo))
-    if turning:
-        return next(iter(turning.values()))
+    if len(parts) > 1:
+        text, only = text_of(tensors, [*parts])
+        todo = (
+            f"Name one, and its tensors: --part {text} --only '{only}', "
+            f"`layout=Projections(part={text!r}, only={only!r})`."
+        )
+        raise DataError(mismatch(caller, "one part that turns", ", ".join(parts), todo))
+    for name, keys in parts.items():
+        return keys, reading.part(name) if name else reading
     if layout.rope is not None:
-        return Keys(next(iter(parts.values()), config)), None
-    if errors := [error for _, reading in read.values() for error in reading.errors]:
+        return Keys(config), None
+    if reading.errors:
         todo = "Say what it does not: `layout=Projections(stored=, rope=)`."
-        raise DataError(f"{caller}: the config leaves open: {'; '.join(errors)}. {todo}")
+        raise DataError(f"{caller}: the config leaves open: {'; '.join(reading.errors)}. {todo}")
     todo = "Say what turns: `layout=Projections(heads=, rope=)`."
     raise DataError(
         mismatch(caller, "a config of a model that turns queries and keys", "none", todo)

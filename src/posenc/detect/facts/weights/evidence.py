@@ -27,8 +27,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc.detect.convert.projections import AttentionTensors, HeadTensor
-from posenc.detect.convert.segments import Segment
+from posenc.detect.facts.weights.projections import AttentionTensors, HeadTensor
+from posenc.detect.facts.weights.segments import Segment
 
 FEWEST = 8  # channels that turn: fewer have too few orders to stand out from
 MOST_HEADS = 512  # heads of queries of a model, which its layers share
@@ -86,13 +86,18 @@ def summed(measures: Sequence[Measure]) -> Evidence:
 
 
 def measured(
-    attentions: Sequence[AttentionTensors], *, every: bool = False
+    attentions: Sequence[AttentionTensors], *, every: bool = False, most: int | None = None
 ) -> dict[str, list[Measure]]:
     """Groups of layers by their names, with `every` of each; an adapter is no evidence.
+
+    With `most`, no more groups than that, from as many layers as there are evenly spread.
 
     Layers that hold nothing do not count among those that are read of a large model.
     """
     own = [attention for attention in attentions if not attention.adapter]
+    if most is not None:
+        own = own[:: max(1, -(-len(own) // most))]
+        return {one.name: _measures(one, max(1, most // len(own))) for one in own}
     share = MOST_HEADS // max(1, len(own))  # heads of queries of a layer
     largest = max((_queries_of_a_key(attention) for attention in own), default=1)
     step = 1 if every else max(1, -(-largest // max(1, share)))
@@ -101,13 +106,18 @@ def measured(
     for attention in (layer for start in range(step) for layer in own[start::step]):
         if step > 1 and left < largest:
             break
-        found[attention.name] = [
-            _measure(group)
-            for group in groups(attention, max(1, share // largest))
-            if group.k.shape[0] >= FEWEST and np.isfinite([group.q.sum(), group.k.sum()]).all()
-        ]
+        found[attention.name] = _measures(attention, max(1, share // largest))
         left -= largest * sum(math.isfinite(m.similarity) for m in found[attention.name])
     return found
+
+
+def _measures(attention: AttentionTensors, most: int) -> list[Measure]:
+    """Some groups of a layer, but for those that are too narrow or not finite."""
+    return [
+        _measure(group)
+        for group in groups(attention, most)
+        if group.k.shape[0] >= FEWEST and np.isfinite([group.q.sum(), group.k.sum()]).all()
+    ]
 
 
 def _queries_of_a_key(attention: AttentionTensors) -> int:

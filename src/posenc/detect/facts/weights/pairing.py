@@ -7,17 +7,19 @@ import math
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
 
 from posenc._core.errors import ArgumentError, DataError, mismatch
-from posenc._core.io.checkpoints import open_checkpoint
+from posenc._core.io.checkpoints import Checkpoint, open_checkpoint
 from posenc._core.spec.display import Displayed
-from posenc.detect.convert.heads import Projections, read_model, recorded_pairing
-from posenc.detect.convert.pairing_evidence import Evidence, Measure, measured, summed, total
-from posenc.detect.convert.projections import AttentionTensors, find
 from posenc.detect.explain import PAIRINGS
+from posenc.detect.facts.fact import Contradiction, Fact, FactSource
+from posenc.detect.facts.weights.evidence import Evidence, Measure, measured, summed, total
+from posenc.detect.facts.weights.heads import Projections, read_model, recorded_pairing
+from posenc.detect.facts.weights.projections import find
 
 THRESHOLD = 4.5  # z value from which weights are believed
 OPPOSED = 2.5  # z value of the other statistic that withdraws the claim
@@ -25,6 +27,10 @@ DOUBT = 3.0  # z value of another width that withdraws it
 BLOCKS = 1.5  # z value of two blocks that withdraws interleaved
 GAP = 0.05  # nats by which the loss of one pairing must be lower
 MOST_SHOWN = 4  # layers
+STATE = (
+    f"Weights are believed from |z| = {THRESHOLD} on. State what is stored: --stored half or "
+    "interleaved, `layout=Projections(stored=)`; of tools that read a config, --pairing."
+)
 Answer = Literal["half", "interleaved", "unknown"]
 
 
@@ -60,6 +66,22 @@ class PairingFinding(Displayed):
     claim: Answer
     losses: dict[str, float]
     why: str
+
+    @property
+    def contradiction(self) -> Contradiction | None:
+        """What is stated against what the weights say, where these exclude each other."""
+        if not self.stated or self.pairing != "unknown":
+            return None
+        origin: FactSource = "stamp" if "record" in self.source else "config"
+        one = Fact("pairing", self.stated, source=origin, rests_on=self.source)
+        return Contradiction(one, self.facts[0], STATE, self.why)
+
+    @property
+    def facts(self) -> tuple[Fact, ...]:
+        """What the weights alone say, as a fact."""
+        z = (f"{name} z {getattr(self.weights, name):.1f}" for name in ("similarity", "balance"))
+        rests_on = f"the weights of {self.weights.groups} groups of heads, {', '.join(z)},"
+        return (Fact("pairing", self.claim, source="weights", rests_on=rests_on),)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
@@ -130,25 +152,39 @@ def detect_pairing(
     'unknown'
     """
     caller = "detect_pairing"
-    projections = layout or Projections()
     opened = open_checkpoint(checkpoint, config=config, caller=caller)
+    losses = {} if probe is None else {name: _loss(probe(name), name) for name in PAIRINGS}
+    return examined(opened, layout or Projections(), caller, losses=losses)
+
+
+def examined(
+    checkpoint: Checkpoint,
+    layout: Projections,
+    caller: str,
+    *,
+    most: int | None = None,
+    losses: Mapping[str, float] = MappingProxyType({}),
+) -> PairingFinding:
+    """What a record or the config states, against the weights: all, or that many groups of heads.
+
+    `DataError` is raised where names, widths or the config are not understood.
+    """
     stated, source, origin = "", "", "nothing"
-    if (recorded := recorded_pairing(opened, projections, caller)) is not None:
+    if (recorded := recorded_pairing(checkpoint, layout, caller)) is not None:
         stated, source, origin = recorded, "the record of a conversion in the file", "record"
-    elif opened.config is not None:
+    elif checkpoint.config is not None:
         # An error here may be the pairing alone that is open; if it is more, it comes again below.
         with contextlib.suppress(DataError):
-            model = read_model(opened, projections._replace(stored=None, rope=None), caller)
-            stated, source, origin = _order(find(opened, model, caller)), model.source, "config"
-    assumed = projections._replace(stored=None if projections.rope is not None else "half")
-    attentions = find(opened, read_model(opened, assumed, caller), caller)
-    losses = {} if probe is None else {name: _loss(probe(name), name) for name in PAIRINGS}
-    return weighed(stated, source, origin, measured(attentions), losses)
-
-
-def _order(attentions: tuple[AttentionTensors, ...]) -> str:
-    orders = {attention.heads.channels.order for attention in attentions}
-    return next(iter(orders)) if len(orders) == 1 else ""
+            model = read_model(checkpoint, layout._replace(stored=None, rope=None), caller)
+            orders = {one.heads.channels.order for one in find(checkpoint, model, caller)}
+            stated, source, origin = (
+                "".join(orders if len(orders) == 1 else ()),
+                model.source,
+                "config",
+            )
+    assumed = layout._replace(stored=None if layout.rope is not None else "half")
+    attentions = find(checkpoint, read_model(checkpoint, assumed, caller), caller)
+    return weighed(stated, source, origin, measured(attentions, most=most), dict(losses))
 
 
 def _loss(value: Any, name: str) -> float:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from posenc._core.errors import DataError, mismatch
 from posenc._core.io.checkpoints import Stored
-from posenc.detect.convert.heads import Heads, Model
+from posenc.detect.facts.weights.heads import Heads, Model
 from posenc.presets.projections import Packing, packing
 
 

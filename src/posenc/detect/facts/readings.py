@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any, Literal
 
+from posenc._core.errors import DataError
 from posenc._core.reading import Reading
-from posenc.detect.explain.gguf.reader import from_gguf
-from posenc.detect.explain.reader import from_hf
+from posenc.detect.facts.model import ASKED, facts
 
 
 def explain(
@@ -49,7 +47,11 @@ def explain(
     >>> plan["attention"].spec.base
     500000.0
     """
-    is_path = isinstance(source, (str, os.PathLike)) and not str(source).lstrip().startswith("{")
-    if is_path and Path(source).suffix == ".gguf":
-        return from_gguf(source, pairing=pairing, base=base, on_error=on_error)
-    return from_hf(source, pairing=pairing, base=base, on_error=on_error)
+    known = facts(source, pairing=pairing, base=base)
+    plan = known.reading
+    if on_error == "raise":
+        known.require("explain", *ASKED)
+        if plan.errors:
+            todo = 'on_error="report" returns what could be read.'
+            raise DataError(f"explain: {'; '.join(plan.errors)}. {todo}")
+    return known.explained

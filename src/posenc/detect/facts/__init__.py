@@ -1,0 +1,7 @@
+"""A model -> what is known of it, each fact with its source, and which of these exclude others."""
+
+from posenc.detect.facts.fact import Contradiction, Fact
+from posenc.detect.facts.model import ASKED, Facts, facts
+from posenc.detect.facts.readings import explain
+
+__all__ = ["ASKED", "Contradiction", "Fact", "Facts", "explain", "facts"]

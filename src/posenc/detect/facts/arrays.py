@@ -1,0 +1,175 @@
+"""What headers and small tensors of a model say of its positions, against what its plan says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from posenc import functional
+from posenc._core.errors import PosencError
+from posenc._core.io import files
+from posenc._core.reading import Layer, Reading
+from posenc.detect.facts.fact import Contradiction, Fact, FactSource, Name
+from posenc.encodings.rotary.base import RotarySpec
+from posenc.encodings.rotary.rope import RoPE
+
+# Tensors of other people's modules, by the last words of their names.
+FREQUENCIES = re.compile(
+    r"(?:^|[._])(?:(?P<layer>\w*?)_)?(inv_freq|inv_freqs|inv_timescales)$|(?:^|\.)rope\.freqs$"
+)
+ROWS = re.compile(r"(embed_positions|position_embeddings?|pos_embed|wpe)(\.weights?)?$")
+BUCKETS = re.compile(r"relative_attention_bias\.weight$|relative_position_bias_table$")
+POSITIONAL = re.compile(r"pos|wpe|rel", re.IGNORECASE)
+WORDS = re.compile(r"embed|wte|shared", re.IGNORECASE)  # of a table of tokens, or of patches
+LARGEST = 2**16  # numbers of frequencies
+KINDS: dict[Name, str] = {"rows": "table", "buckets": "bias"}
+MEND = "One of the two is wrong: mend the config, or take the weights that belong to it."
+SAID = {
+    "config": "config key", "preset": "the family row of", "class": "the class default of",
+    "format": "the format's default of", "caller": "the caller's", "code": "posenc's default of",
+    "file": "the modelling file:", "record": "the record of a conversion:",
+}  # fmt: skip
+SOURCES: dict[str, FactSource] = {"preset": "row", "file": "code", "record": "stamp"}
+
+
+def stated(name: Name, value: object, entry: Layer, *fields: str) -> Fact:
+    """What an entry of a plan says, with the sources of those of its fields."""
+    own = [s for s in entry.sources if s.field.partition(".")[0] in fields] or entry.sources[:1]
+    rests_on = " and ".join(f"{SAID[s.origin]} {s.where}".strip() for s in own) or "the plan"
+    origin: str = own[0].origin if own else "caller"
+    source: FactSource = SOURCES.get(origin, origin)  # type: ignore[arg-type]
+    return Fact(
+        name, value, source=source, rests_on=rests_on, layer=entry.label, layers=entry.indices
+    )
+
+
+# --- facts ----------------------------------------------------------------------------------------
+
+
+def of_shapes(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[Fact]:
+    """Rows of tables and buckets of biases, by the shapes of tensors of known names."""
+    for key, shape in shapes.items():
+        sides = tuple(n for n in shape if n != 1)
+        name: Name = "buckets" if BUCKETS.search(key) else "rows"
+        if len(sides) == 2 and (name == "buckets" or ROWS.search(key)):
+            yield Fact(name, sides, source="header", rests_on=key)
+
+
+def of_buffers(
+    shapes: Mapping[str, tuple[int, ...]], read: Callable[[str], np.ndarray]
+) -> Iterator[Fact]:
+    """Frequencies of tensors of known names; those of equal numbers are one fact."""
+    places: dict[tuple[float, ...], list[str]] = {}
+    for key, shape in shapes.items():
+        known = FREQUENCIES.search(key) and not key.endswith("original_inv_freq")
+        if known and 0 < np.prod(shape) <= LARGEST:
+            places.setdefault(tuple(read(key).reshape(-1).tolist()), []).append(key)
+    for values, keys in places.items():
+        more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
+        yield Fact("frequencies", values, source="buffer", rests_on=f"{keys[0]}{more}")
+
+
+# --- against the plan -----------------------------------------------------------------------------
+
+
+def contradicted(reading: Reading, facts: tuple[Fact, ...]) -> Iterator[Contradiction]:
+    """Shapes and frequencies that no entry of a plan can have."""
+    for fact in facts:
+        against = _rotations if fact.name == "frequencies" else _shapes
+        one = against(fact, _named(reading, fact.rests_on))
+        if one is not None:
+            yield Contradiction(one, fact, MEND)
+
+
+def _named(reading: Reading, key: str) -> list[Layer]:
+    """The entries that a tensor may belong to: those of the part that its name tells, or all."""
+    words = re.split(r"[._]", key.lower())
+    own = [entry for entry in reading if re.split(r"[. ]", entry.layer)[0] in words]
+    return own or list(reading)
+
+
+def _weight(entry: Layer) -> tuple[int, ...]:
+    shapes = {} if entry.spec is None else entry.spec.shapes
+    return shapes["weight"] if list(shapes) == ["weight"] else ()
+
+
+def _shapes(fact: Fact, entries: list[Layer]) -> Fact | None:
+    """What an entry says of a shape that no entry has; None where one has it, or it is not told."""
+    own = [entry for entry in entries if entry.kind == KINDS[fact.name]]
+    if not all(len(_weight(entry)) == 2 for entry in own):  # computed, or learned in another way
+        return None
+    alike = own if len(own) == 1 else [e for e in own if _weight(e)[-1] == fact.value[-1]]
+    if not alike or any(_weight(entry) == fact.value for entry in alike):
+        return None
+    return stated(fact.name, _weight(alike[0]), alike[0], "length", "buckets", "dim", "heads")
+
+
+def _rotations(fact: Fact, entries: list[Layer]) -> Fact | None:
+    """What an entry says of frequencies that no entry has."""
+    own = [entry for entry in entries if isinstance(entry.spec, RotarySpec)]
+    values, sizes = np.array(fact.value), {len(fact.value)}
+    alike = [e for e in own if {e.spec.pairs, e.spec.pairs // len(e.spec.axes)} & sizes]  # type: ignore[union-attr]
+    one_part = len({entry.layer.rpartition(".")[0] for entry in own}) == 1
+    near = alike or (own if one_part else [])
+    ladders = [[*_ladders(entry.spec)] for entry in near]  # type: ignore[arg-type]
+    if not near or not all(ladders):
+        return None
+    if any(_follow(values, ladder) for each in ladders for ladder in each):
+        return None
+    return stated("frequencies", tuple(ladders[0][0].tolist()), near[0], "base", "scaling", "dim")
+
+
+def _ladders(spec: RotarySpec) -> Iterator[np.ndarray]:
+    """The frequencies of a rotation: at each length, and as they are before a scaling."""
+    first, last = spec.lengths or (1, 1)
+    if last is None:  # a module keeps those of any length
+        return
+    plain = [spec.replace(scaling=())] if isinstance(spec, RoPE) and spec.scalings else []
+    for one in (spec.at(first), spec.at(last), *plain):
+        try:
+            rows = np.atleast_2d(functional.frequencies(one))
+        except PosencError:  # learned, or of another form
+            return
+        yield np.abs(rows).max(axis=0)
+
+
+def _follow(values: np.ndarray, ladder: np.ndarray) -> bool:
+    """Whether numbers are those of a ladder, of its pairs that turn, or of one of its axes."""
+    rounded, least = _rounding(values)
+    for steps in (ladder, ladder[ladder > 0]):
+        if steps.shape == values.shape:
+            return bool(np.all(np.abs(values - steps) <= rounded * steps + least))
+    if ladder.size % values.size:
+        return False
+    off = np.abs(values[:, None] - ladder) <= rounded * ladder + least
+    return bool(off.any(axis=1).all())
+
+
+def _rounding(values: np.ndarray) -> tuple[float, float]:
+    """How far numbers may be off, relatively and absolutely, by the fewest bits that hold them."""
+    if np.array_equal(files.from_bfloat16(files.to_bfloat16(values)), values):
+        return 2.0**-7, 0.0
+    with np.errstate(over="ignore"):
+        half = np.array_equal(values.astype(np.float16), values)
+    return (
+        (2.0**-10, 2.0**-24) if half else (1e-5, 0.0)
+    )  # a power in float32, of a rounded exponent
+
+
+def absent(reading: Reading, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[Contradiction]:
+    """Tables that a whole checkpoint of one part should hold, and nothing in it looks like."""
+    sides = {key: tuple(n for n in shape if n != 1) for key, shape in shapes.items()}
+    tables = {key: shape for key, shape in sides.items() if len(shape) == 2}
+    whole = any(WORDS.search(key) for key in tables) and not any("lora_" in key for key in shapes)
+    one_part = len({entry.layer.rpartition(".")[0] for entry in reading}) == 1
+    hidden = [key for key, shape in sides.items() if POSITIONAL.search(key) and len(shape) > 1]
+    for entry in reading if whole and one_part and not hidden else ():
+        name = next((n for n, kind in KINDS.items() if kind == entry.kind), None)
+        if name and len(_weight(entry)) == 2 and _weight(entry) not in tables.values():
+            one = stated(name, _weight(entry), entry, "length", "buckets", "dim", "heads")
+            other = Fact(
+                name, "none", source="header", rests_on=f"the list of {len(shapes)} tensors"
+            )
+            yield Contradiction(one, other, MEND)

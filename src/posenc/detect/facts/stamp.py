@@ -1,0 +1,100 @@
+"""The stamp of a conversion: which pairing the files of a model were written in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from posenc._core.errors import DataError
+from posenc._core.io.checkpoints import RECORD
+from posenc._core.io.checkpoints.safetensors_model import record_of
+from posenc._core.io.tensor_layout import Layout
+from posenc._core.reading import Layer, Note, Reading, Source
+from posenc.detect.explain import PAIRINGS
+from posenc.detect.facts.fact import Contradiction, Fact
+from posenc.encodings.rotary.base import RotarySpec
+from posenc.presets.projections import names
+
+ALL = "*"  # the pattern of all tensors but those of an attention inside a layer
+AGAIN = "Convert the model again, from the files as they were."
+UNWRITTEN = "none"  # the pairing of files without a record, beside those that have one
+
+
+def of_records(layouts: Mapping[str, Layout]) -> Iterator[Fact]:
+    """The pairing of each pattern of names that a file records; each value once."""
+    records = {file: _pairings(layout) for file, layout in layouts.items() if layout.tensors}
+    patterns = dict.fromkeys(pattern for pairings in records.values() for pattern in pairings)
+    for pattern in patterns:
+        files: dict[str, str] = {}
+        for file, pairings in records.items():
+            files.setdefault(pairings.get(pattern, UNWRITTEN), file)
+        for order, file in files.items():
+            rests_on = f"the record of a conversion in {file}"
+            yield Fact("pairing", order, source="stamp", rests_on=rests_on, layer=pattern)
+
+
+def _pairings(layout: Layout) -> dict[str, str]:
+    """The recorded pairings of a file, by patterns of names."""
+    try:
+        record = record_of(layout.metadata)
+    except DataError:
+        return {ALL: "what cannot be read"}
+    parts, whole = record.get("pairing_of"), record.get("pairing")
+    parts = parts if isinstance(parts, dict) else {} if parts is None else {ALL: [parts]}
+    pairings = ({} if whole is None else {ALL: whole}) | parts
+    return {p: o if o in PAIRINGS else repr(o)[:40] for p, o in pairings.items()}
+
+
+def is_inside(name: str) -> bool:
+    """Whether a tensor, or a pattern of names, is of an attention inside a layer."""
+    return any(word in names().inside for word in re.split(r"[./]", name))
+
+
+def conflicts(stamp: tuple[Fact, ...]) -> Iterator[Contradiction]:
+    """Files of one model that record different conversions, and records of no pairing."""
+    first: dict[str, Fact] = {}
+    for fact in stamp:
+        one = first.setdefault(fact.layer, fact)
+        if one is not fact:
+            yield Contradiction(one, fact, AGAIN)
+        elif fact.value not in (*PAIRINGS, UNWRITTEN):
+            known = Fact("pairing", " or ".join(PAIRINGS), source="format", rests_on="the format")
+            yield Contradiction(known, fact, AGAIN)
+
+
+def stamped(plan: Reading, stamp: tuple[Fact, ...]) -> Reading:
+    """A plan with the pairings that were recorded; a note where it is open whose they are."""
+    left = {fact.layer: fact for fact in reversed(stamp) if fact.value in PAIRINGS}
+    if not left:
+        return plan
+    turning = [entry for entry in plan if isinstance(entry.spec, RotarySpec)]
+    mains = {entry.layer.rpartition(".")[0] for entry in turning if not entry.attention}
+    used: set[str] = set()
+
+    def recorded(entry: Layer) -> Layer:
+        patterns = [p for p in left if _covers(p, entry, single=len(mains) < 2)]
+        if not isinstance(entry.spec, RotarySpec) or not patterns:
+            return entry
+        pattern = max(patterns, key=len)
+        used.add(pattern)
+        channels = entry.spec.channels.replace(order=left[pattern].value)
+        source = Source("pairing", origin="record", where=RECORD)
+        sources = [source if s.field == "pairing" else s for s in entry.sources]
+        return entry.replace(spec=entry.spec.replace(pairing=channels), sources=tuple(sources))
+
+    layers = tuple(recorded(entry) for entry in plan)
+    notes = tuple(
+        Note("warning", f"{f.rests_on} says that {f.layer} pairs {f.value}; which layers these "
+             "are is not known here")
+        for pattern, f in left.items() if pattern not in used
+    )  # fmt: skip
+    return plan.replace(layers=layers, notes=(*plan.notes, *notes))
+
+
+def _covers(pattern: str, entry: Layer, *, single: bool) -> bool:
+    """Whether the names of a pattern are those of an entry's queries and keys."""
+    if entry.attention:
+        return pattern == f"*.{entry.attention}.*"
+    part = entry.layer.partition(".")[0]
+    words = {"text": ("text", "language")}.get(part, (part,))
+    return not is_inside(pattern) and (single or pattern == ALL or any(w in pattern for w in words))
