@@ -10,6 +10,14 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.guard import foreign
+from posenc.detect.fit.rotations.pairs import (
+    NotARotationError,
+    Turns,
+    from_matrices,
+    from_recording,
+)
+from posenc.detect.fit.rotations.rotation import measured, rotations_of
+from posenc.detect.fit.rotations.rotation_specs import RotationFit
 from posenc.detect.infer.agreement import (
     REACHES,
     Agreement,
@@ -26,17 +34,8 @@ from posenc.detect.infer.implementation import (
     as_numpy,
     needed_arguments,
 )
-from posenc.detect.infer.pairs import (
-    FLOAT32,
-    NotARotationError,
-    Turns,
-    from_matrices,
-    from_recording,
-)
 from posenc.detect.infer.positions import of_bias, of_table
 from posenc.detect.infer.result import Inferred
-from posenc.detect.infer.rotation import measured, rotations_of
-from posenc.detect.infer.rotation_specs import RotationFit
 from posenc.encodings.rotary.xpos import XPos
 
 Kind = Literal["rotary", "table", "bias"]
@@ -193,6 +192,7 @@ def _of_rotation(
         reach=replace(result.reach, calls=probe.calls),
         probes=probe.calls,
         channels=fit.channels,
+        departures=fit.departed,
         notes=_style(probe, (*fit.notes, *result.notes, *notes)),
     )
 
@@ -261,7 +261,7 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
     tally = Tally()
     turned = made_by(fit, flat_x, indices)
     steps = coordinates / unit
-    allowed = measured(turns, axes).allowed(flat_x, turned, steps, FLOAT32)
+    allowed = measured(turns, axes).allowed(flat_x, turned, steps, turns.rounding)
     tally.add(np.abs(turned - flat_y), allowed, np.abs(steps).max(axis=1))
     tally.largest = float(np.abs(flat_x).max())
     result = tally.result(0)
@@ -272,5 +272,6 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
         tolerance=result.tolerance,
         reach=result.reach,
         channels=fit.channels,
+        departures=fit.departed,
         notes=fit.notes,
     )

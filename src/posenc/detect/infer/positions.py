@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from posenc.detect.identify import buckets_of, identify
+from posenc.detect.fit.buckets import buckets_of
+from posenc.detect.fit.rotations.pairs import FLOAT32, FLOAT64
+from posenc.detect.identify.identify import identify
 from posenc.detect.infer.agreement import DENSE, REACHES, Agreement, Tally, far_positions
 from posenc.detect.infer.implementation import PositionProbe, RefusedError
-from posenc.detect.infer.pairs import FLOAT32, FLOAT64
 from posenc.detect.infer.result import Inferred
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.decay import Decay
@@ -139,7 +140,8 @@ def of_bias(function: Callable[..., Any], framework: str | None) -> Inferred:
     [finding] = identify({"relative_position_bias": written}).findings or (None,)
     spec: Any = None if finding is None else finding.spec
     params: dict[str, np.ndarray] = {}
-    notes: tuple[str, ...] = ()
+    near = finding is not None and finding.verdict == "close"
+    notes: tuple[str, ...] = finding.remarks if near and finding is not None else ()
     parted = _by_distance(ask, values)
     if not isinstance(spec, ALiBi | Decay) and parted is not None:
         shared = (parted[0][:, 1:] == parted[0][:, :-1]).all(axis=0).sum()

@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 
 from posenc._core.io.checkpoints import MOST_ENTRIES, Array
-from posenc.detect.identify.description_length import MARGIN
-from posenc.detect.identify.fits.bands import fit_bands
-from posenc.detect.identify.fits.layout import circle_tolerance, layouts
-from posenc.detect.identify.fits.table import TableFit, fit_table, residual_of
+from posenc.detect.fit.description_length import MARGIN
+from posenc.detect.fit.precision import dtype_of
+from posenc.detect.fit.tables.bands import fit_bands
+from posenc.detect.fit.tables.layout import circle_tolerance, layouts
+from posenc.detect.fit.tables.table import TableFit, fit_table, residual_of
+from posenc.detect.fit.tolerances import ROUNDING
 from posenc.detect.identify.result import Finding, finding_of
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.functional import table as build
 
 # Half a unit of the last place at 1.0. Frequencies and phases of published code are float32.
-EPS = {"float64": 2.0**-24, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+EPS = {dtype: max(unit, 2.0**-24) for dtype, unit in ROUNDING.items()}
 GLANCE = 32  # rows that tell whether more are worth reading
 WIDE = 1024  # channels, of which one without a partner weighs little
 GLANCED = 2**17  # numbers of these rows, where two times the least number of rows are not more
@@ -30,16 +32,7 @@ LEAST_ROWS = 4
 
 def precision(values: np.ndarray, dtype: str) -> float:
     """Half a unit of the last place at 1.0 of the numbers, which may have been widened since."""
-    eps = EPS.get(dtype, 2.0**-24)
-    if dtype not in ("float32", "float64") or not values.size:
-        return eps
-    single = values.astype(np.float32)
-    bits = single.view(np.uint32)
-    if not (bits & 0xFFFF).any():
-        return EPS["bfloat16"]
-    if not (bits & 0x1FFF).any():
-        return EPS["float16"]
-    return eps
+    return EPS[dtype_of(values, dtype)]
 
 
 def looks_sinusoidal(array: Array) -> bool:

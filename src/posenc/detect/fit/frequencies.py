@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,10 +21,15 @@ from posenc._core.errors import PosencError
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
-from posenc.detect.identify.fits.ladders import MOST_PAIRS, RULE, Guess, other_spacings, plain
-from posenc.detect.identify.fits.ramps import pieces, searched
+from posenc.detect.fit.departures import tolerances
+from posenc.detect.fit.description_length import MARGIN, real_bits
+from posenc.detect.fit.ladders import MOST_PAIRS, RULE, Guess, other_spacings, plain
+from posenc.detect.fit.ramps import pieces, searched
 from posenc.scaling.base import Scaling
 from posenc.scaling.proportional import Proportional
+
+BLOCKS = 8  # of which each is left out to find one that is off
+TINY = 1e-300
 
 
 class FrequencyFit(NamedTuple):
@@ -37,7 +42,9 @@ class FrequencyFit(NamedTuple):
     evidence: float  # bits that the frequencies spell out
     description: float  # bits of base, ladder and scaling
     ratio: float  # between neighbours of the plain ladder
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[str, ...]
+    rungs: np.ndarray  # what it gives
+    room: np.ndarray  # the relative error that was allowed; beyond 1 of what was left out
 
     @property
     def margin(self) -> float:
@@ -45,19 +52,70 @@ class FrequencyFit(NamedTuple):
         return self.evidence - self.description
 
 
-def tolerance_of(frequencies: np.ndarray, eps: float, arithmetic: float = 2.0**-24) -> np.ndarray:
-    """The relative error to expect of frequencies that code computed and stored."""
-    size = np.abs(np.log(np.where(frequencies > 0, frequencies, 1.0)))
-    return 1.01 * eps + arithmetic * (3 + size)
+def explained(
+    values: np.ndarray,
+    *,
+    dtype: str,
+    doubt: float | np.ndarray = 0.0,
+    margin: float = MARGIN,
+) -> tuple[FrequencyFit, ...]:
+    """What explains frequencies to the precision that they have, the cheapest to state first.
+
+    A rule that all follow comes before a rule that all but one follow, and both before a list.
+    `doubt` is the relative error of measured ones, and `margin` the least number of bits by which
+    they must say more than a rule. Signs count for nothing: `departures` tells them.
+    """
+    size = np.abs(np.asarray(values, dtype=np.float64))
+    room = list(tolerances(size, dtype, doubt))
+    searches: tuple[Any, ...] = (_rules, _but_one, fit_frequencies)
+    for search in searches:
+        for tolerance in room:
+            fits = tuple(fit for fit in search(size, tolerance) if fit.margin >= margin)
+            if fits:
+                return fits
+    return ()
+
+
+def _rules(f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]:
+    return fit_frequencies(f, tolerance, scalings="rules")
+
+
+def _but_one(f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]:
+    """Rules that all frequencies but one follow: some are left out, and show which is off."""
+    count = len(f)
+    for block in np.array_split(np.arange(count), BLOCKS) if count >= BLOCKS else ():
+        for fit in _without(block, f, tolerance)[:1]:
+            odd = int(np.argmax(np.abs(f - fit.rungs) / (tolerance * fit.rungs + TINY)))
+            cost = math.log2(count) + real_bits(float(tolerance[odd]))
+            fits = [
+                one._replace(description=one.description + cost)
+                for one in _without(np.array([odd]), f, tolerance)
+            ]
+            return tuple(one for one in fits if one.margin >= MARGIN and one.rungs[odd])
+    return ()
+
+
+def _without(block: np.ndarray, f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]:
+    """Rules that the other frequencies follow."""
+    rest = np.setdiff1d(np.flatnonzero(f > 0), block)
+    if len(rest) < 2:
+        return ()
+    bridged, room = f.copy(), tolerance.copy()
+    bridged[block] = np.exp(np.interp(block, rest, np.log(f[rest])))
+    room[block] = np.inf
+    return _rules(bridged, room)
 
 
 def fit_frequencies(
     frequencies: np.ndarray,
     tolerance: float | np.ndarray,
     *,
-    scalings: Literal["all", "none"] = "all",
+    scalings: Literal["all", "rules", "none"] = "all",
 ) -> tuple[FrequencyFit, ...]:
-    """Every explanation that rebuilds all frequencies, the cheapest to state first."""
+    """Every explanation that rebuilds all frequencies, the cheapest to state first.
+
+    `scalings` are all, those that are rules rather than lists of factors, or none.
+    """
     f = np.asarray(frequencies, dtype=np.float64)
     if f.ndim != 1 or not len(f) or not np.isfinite(f).all() or (f < 0).any() or not f[0] > 0:
         return ()
@@ -100,7 +158,7 @@ def _rebuilt(guess: Guess, f: np.ndarray, tol: np.ndarray, evidence: float) -> F
     if rebuilt[~nonzero].any() or (off > tol[nonzero]).any():
         return None
     ratio = float(unscaled[1] / unscaled[0]) if count > 1 else 1.0
-    residual = float(off.max())
+    residual = float(off[tol[nonzero] < 1].max(initial=0.0))
     return FrequencyFit(
         guess.base,
         guess.ladder,
@@ -110,6 +168,8 @@ def _rebuilt(guess: Guess, f: np.ndarray, tol: np.ndarray, evidence: float) -> F
         guess.bits,
         ratio,
         guess.remarks,
+        rebuilt,
+        tol,
     )
 
 
@@ -125,9 +185,9 @@ def _guesses(f: np.ndarray, tol: np.ndarray, count: int, scalings: str) -> Itera
     if straight or still:
         return
     yield from other_spacings(f, tol)
-    if scalings == "all" and 2 < len(f) <= MOST_PAIRS:
+    if scalings != "none" and 2 < len(f) <= MOST_PAIRS:
         yield from pieces(f, tol)
-        yield from searched(f, tol)
+        yield from searched(f, tol) if scalings == "all" else ()
 
 
 def nearest_ladder(f: np.ndarray) -> tuple[float, float, float]:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from posenc._core.numeric.ladder import Ladder
-from posenc.detect.identify.description_length import (
+from posenc.detect.fit.description_length import (
     bits_of,
     real_bits,
     roundest,
@@ -138,7 +138,7 @@ def plain(f: np.ndarray, tol: np.ndarray, count: int, scalings: str) -> Iterator
         for base in options:
             others = tuple(same_ladder(other) for other in options if other is not base)
             yield Guess(base.value, Ladder(denominator=base.denominator), (), base.bits, others)
-        if scalings == "all":
+        if scalings != "none":
             yield from _grown_bases(slopes, count)
         return
     slopes = line(np.arange(len(f), dtype=np.float64), log_f, tol)
@@ -151,7 +151,7 @@ def plain(f: np.ndarray, tol: np.ndarray, count: int, scalings: str) -> Iterator
         first = roundest_within(math.exp(low), math.exp(high)) if low <= high else None
         if first is not None:
             yield Guess(1e4, Ladder(spacing="octave", first=first), (), 4 + bits_of(first))
-    if scalings == "all":
+    if scalings != "none":
         yield from _mixed(log_f, tol, slopes, count)
 
 
@@ -186,7 +186,7 @@ def _other_firsts(
         yield Guess(base.value, ladder.replace(start=1.0), (), base.bits + 4)
         return
     tidy = roundest_within(math.exp(low), math.exp(high))
-    if scalings == "all" and first < 1:
+    if scalings != "none" and first < 1:
         factor = roundest_within(math.exp(-high), math.exp(-low))
         bits = RULE + (real_bits(error) if factor is None else bits_of(factor))
         yield Guess(base.value, ladder, (Linear(factor or 1 / first),), base.bits + bits)
