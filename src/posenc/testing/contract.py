@@ -25,7 +25,7 @@ def assert_contract(
     *,
     dtype: str = "float32",
     layers: Sequence[str] | None = None,
-    library: Library = "numpy",
+    library: Library | None = None,
 ) -> Comparison:
     """Raise unless `posenc.diff` finds no difference between an implementation and a contract.
 
@@ -43,8 +43,8 @@ def assert_contract(
         rounded once more.
     layers : sequence of str, optional
         The parts to compare; all by default.
-    library : {"numpy", "torch", "jax"}
-        Whose arrays the side takes.
+    library : {"numpy", "torch", "jax"}, optional
+        Whose arrays the side takes, where that is not to be found out; methods get those of NumPy.
 
     Returns
     -------

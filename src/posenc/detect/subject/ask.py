@@ -186,6 +186,7 @@ def _refusal(target: Any, codes: list[Code], search: Search) -> CannotAsk:
         todo = f"Hand over a function that is {search.kind}, such as one of (x, positions)."
     refusal = CannotAsk(f"ask: {says}; the first: {own}. {todo}")
     refusal.answered, refusal.calls = search.answered, search.counter.calls
+    refusal.__cause__ = search.error
     refusal.arguments = sum(slot.required for slot in codes[0].slots)
     return refusal
 

@@ -52,6 +52,7 @@ class Search:
         self.library, self.layout = library, layout
         self.tried: list[str] = []
         self.answered = False
+        self.error: Exception | None = None
         self.began = time.monotonic()
         rng = np.random.default_rng(0)
         self.token = rng.choice([-1.0, 1.0], dim) * rng.uniform(0.5, 1, dim)
@@ -92,6 +93,7 @@ class Search:
                 return self._of_tokens(form)
             return self._of_positions(form)
         except Exception as error:  # noqa: BLE001 - whatever other people's code raises
+            self.error = self.error or error
             own = isinstance(error, CannotAsk)
             if own and "became" not in str(error) and not self.answered:
                 self.answered, self.tried = True, []  # what it answers says more than an error

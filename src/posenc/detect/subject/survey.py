@@ -238,7 +238,7 @@ class Bench:
         why = ""
         for last in ends:
             try:
-                one = Call("", np.array([[last - 1]]), keys=np.array([[0, last - 1]]))
+                one = Call("", np.array([[0, last - 1]]), keys=np.array([[0, last - 1]]))
                 self._answer(self._on_axes(one))
             except Exception as error:  # noqa: BLE001 - whatever other people's code raises
                 why = why or f"positions to {last - 1:,} ({_said(error)})"

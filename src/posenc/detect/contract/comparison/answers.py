@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -13,18 +14,20 @@ from posenc import functional
 from posenc import positions as positions_
 from posenc._core.errors import PosencError
 from posenc.detect.contract.checks import factors_of, row_bounds, sequences
-from posenc.detect.contract.comparison.calls import AGAIN, FIRST, called, scattered
 from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.comparison.fields import changed, effect, value_of, variants, words
-from posenc.detect.contract.comparison.why import why
+from posenc.detect.contract.comparison.why import FIRST, why
 from posenc.detect.contract.contract import Check, Part
-from posenc.detect.contract.sides.side import CannotSay, Implementation
+from posenc.detect.contract.sides.side import Implementation
 from posenc.detect.fit import turns
 from posenc.detect.fit import words as sentences
 from posenc.detect.fit.departures import departures
 from posenc.detect.fit.precision import HALVES, seen
 from posenc.detect.fit.tolerances import ROUNDING
-from posenc.detect.fit.turns import DENSE
+from posenc.detect.fit.turns import DENSE, FAR, NEAR
+from posenc.detect.subject import CannotAsk, Subject, Survey
+from posenc.detect.subject.smallest import SmallestCall
+from posenc.detect.subject.survey import SEED, Bench, Call, of_spec
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.xpos import XPos
 
@@ -33,6 +36,11 @@ Look = tuple[str, Callable[[], Told]]  # a method, and what asks it
 HEADS, MANY = 4, 33  # in the first call, and where few positions are asked
 LEFT_OVER = 0.02  # of a rotated query, that no pairing explains: more than bfloat16 rounds
 UNEXPLAINED = "others, that no one change explains"
+SCATTERED = 48  # positions that are drawn
+SECONDS = 10.0  # of a survey
+AGAIN = "the first call again"
+UNSEEN = "it is not offered, so that no pairing is seen"
+METHOD = {"rotary": "rotate", "cos_sin": "cos_sin", "angles": "cos_sin"}
 
 
 def looks(
@@ -42,12 +50,14 @@ def looks(
     spec: Any = part.spec
     if isinstance(spec, RotarySpec):
         if spec.quarters:
-            raise CannotSay(f"{type(spec).__name__} turns queries apart from keys")
+            raise CannotAsk(f"{type(spec).__name__} turns queries apart from keys")
         if not spec.plain and not isinstance(spec, XPos):
-            raise CannotSay(f"angles of {type(spec).__name__} differ by head, or are learned")
-        for method in ("rotate", "cos_sin", "frequencies"):
-            if method == "rotate" or method in code.methods:  # without it no pairing is seen
-                yield method, _Rotation(part, code, method, others).look
+            raise CannotAsk(f"angles of {type(spec).__name__} differ by head, or are learned")
+        for method, subject in _turning(part, code):
+            if method == "frequencies":
+                yield method, functools.partial(_frequencies, part, code, others)
+            else:
+                yield method, _Rotation(part, code, subject, method, others).look
         scaled = part.temperature is not None or spec.magnitude_of_scores.temperature is not None
         if "logit_scale" in code.methods or scaled or spec.logit_factor != 1:
             yield "logit_scale", lambda: _logit_scale(part, spec, code)
@@ -65,14 +75,31 @@ def looks(
         yield f"position_ids ({', '.join(cases)})", lambda: _refused("it is not offered")
 
 
-def _refused(reason: str) -> Told:
-    raise CannotSay(reason)
+def _turning(part: Part, code: Implementation) -> Iterator[tuple[str, Callable[[], Subject]]]:
+    """The methods that say how a part turns, each with what gives its subject."""
+    spec: Any = part.spec
+    options = part, spec.dim, len(spec.axes), None
+    if code.methods:
+        for method in ("rotate", "cos_sin", "frequencies"):
+            if method == "rotate" or method in code.methods:  # without it no pairing is seen
+                yield method, functools.partial(code.subject, method, *options)
+        return
+    subject = code.subject("", *options)
+    if subject.kind not in ("rotary", "cos_sin", "angles"):
+        raise CannotAsk(f"{code.name} is {subject.how}")
+    if subject.kind != "rotary":
+        yield "rotate", lambda: _refused(UNSEEN)
+    yield METHOD[subject.kind], lambda: subject
+
+
+def _refused(reason: str) -> Any:
+    raise CannotAsk(reason)
 
 
 def _positions(part: Part, check: Check, code: Implementation) -> Told:
     """Which token stands where: left padding, packed sequences, a cached step."""
     asked = {name: value for name, value in check.data.items() if name != "positions"}
-    theirs, mine = code.ask("position_ids", asked, part=part).reshape(-1), check["positions"]
+    theirs, mine = code.numbers("position_ids", asked, part=part), check["positions"]
     begins, counted = "", np.ones(mine.size, bool)
     if "mask" in check:  # what padding gets is nobody's business
         counted = check["mask"] == 1
@@ -97,31 +124,148 @@ def _explained(spec: Any, fits: Callable[[Any], bool]) -> tuple[str, str, str] |
     return None
 
 
+# --- what is asked, whatever it is ----------------------------------------------------------------
+
+
+class _Held(Bench):
+    """The one sampler, with what a dtype explains, where frequencies may depend on the length."""
+
+    def __init__(self, subject: Subject, expected: Callable[..., Any], dtype: str) -> None:
+        super().__init__(subject, expected, None, np.random.default_rng(SEED))
+        self.lengths_count = getattr(expected, "lengths_count", False)
+        rounding, unit = self.allowed, 8 * ROUNDING[dtype] if dtype in HALVES else 0.0
+        if unit:
+            self.allowed = lambda call, want: rounding(call, want) + unit * np.abs(want).max()
+
+    def _turned(self, call: Call) -> list[np.ndarray]:
+        return super()._turned(call._replace(kind="") if self.lengths_count else call)
+
+    def places(self, line: np.ndarray) -> np.ndarray:
+        """Positions (n,), or (n, axes) whose coordinates differ."""
+        return np.asarray(self._on_axes(Call("", line[None])).rows[0])
+
+    def last(self, end: int) -> int:
+        """The farthest position that it answers."""
+        return self._end(end + 1) - 1
+
+
+def _end_of(part: Part, code: Implementation) -> int:
+    """How far a part is looked at."""
+    spec: Any = part.spec
+    shape = getattr(code.code, "shape", None)  # of stored rows, or of a square of cells
+    if shape is not None and (part.kind == "table" or len(spec.axes) > 1):
+        return int(shape[0]) - 1
+    return max(part.length - 1, DENSE) if part.length else FAR[-1]
+
+
+def _calls(last: int) -> Iterator[tuple[str, np.ndarray]]:
+    """Positions whose answers tell what explains a difference, near ones first."""
+    line, rng = np.arange(min(last, DENSE) + 1), np.random.default_rng(1)
+    yield "", line[:FIRST]
+    if last >= FIRST:
+        yield "", line
+    if last > DENSE:
+        yield "", last - line[::-1]
+    places = np.r_[NEAR, 2 ** np.arange(21) - 1, rng.integers(0, last + 1, SCATTERED)]
+    places = rng.permutation(np.r_[places[places < last], last])
+    yield "in another order", np.r_[places, places[:9]]
+    yield "the last one alone", np.array([last])
+
+
+def _held(
+    part: Part, code: Implementation, method: str, bench: _Held, ask: Callable[[np.ndarray], Any]
+) -> tuple[list[tuple[str, Any]], list[Difference], Survey, str]:
+    """Answers of calls with the first one again, what is missing or remembered, and the survey."""
+    end, refused, rows = _end_of(part, code), "", []
+    last = bench.last(end)
+    answers: list[tuple[str, Any]] = []
+    for order, line in _calls(last):
+        try:
+            with code.refusing(method):
+                answers.append((order, ask(bench.places(line))))
+        except CannotAsk as error:
+            if not answers:
+                raise
+            refused += f"; not {order or f'positions to {line[-1]:,}'}: {error}"
+    if last + 1 < (part.length or 0) and (why := _lacking(bench, part)):
+        rows.append(Difference("length", f"{part.length} positions", why))
+    found = bench.held(last, SECONDS)
+    with contextlib.suppress(CannotAsk), code.refusing(method):
+        answers.append((AGAIN, ask(bench.places(np.arange(min(last + 1, FIRST))))))
+    return answers, rows, found, refused
+
+
+def _lacking(bench: _Held, part: Part) -> str:
+    """Why not all positions that a part is declared for are there; nothing for our own limits."""
+    far = bench.places(np.array([0, part.length - 1]))  # type: ignore[operator]
+    try:
+        bench._answer(Call("", far[None]))
+    except CannotAsk:
+        return ""
+    except Exception as error:  # noqa: BLE001 - whatever other people's code raises
+        text = f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
+        return f"not all of them, in a call to position {part.length - 1:,} ({text})"  # type: ignore[operator]
+    return ""
+
+
+def _shown(call: SmallestCall) -> Difference:
+    """A difference that nothing explains, by the smallest call that shows it."""
+    field = next((f for f, odd in (("dtype", call.dtype != "float32"), ("heads", call.heads > 1),
+                                   ("strides", bool(call.notes))) if odd), "positions")  # fmt: skip
+    first = min((p for row in call.positions for p in row), default=None)
+    ours, theirs = (f"{number:.6g}" for number in (call.expected, call.received))
+    return Difference(field, ours, theirs, call.difference, first, "its worst entry")
+
+
+def _told(
+    rows: list[Difference], bench: _Held, found: Survey, refused: str
+) -> tuple[list[Difference], str]:
+    """Differences with the smallest call that shows them, and how far it was looked."""
+    if found.call is not None:
+        rows = rows or [_shown(found.call)]
+        rows = [dataclasses.replace(row, call=str(found.call)) for row in rows]
+    return rows, f", {bench.subject.how}: {found.reach.words()}{refused}"
+
+
 # --- rotations ------------------------------------------------------------------------------------
+
+
+def _frequencies(
+    part: Part, code: Implementation, others: Sequence[tuple[str, RotarySpec]]
+) -> Told:
+    spec: Any = part.spec
+    lengths = [512]
+    if spec.needs_length and code.takes("frequencies", "length") and spec.lengths:
+        lengths = [spec.lengths[0], max(part.length or 0, 2 * spec.lengths[0])]
+    rows: list[Difference] = []
+    count = 0
+    for length in lengths:
+        values = code.numbers("frequencies", part=part, length=length)
+        count = values.size
+        rows += why(spec, [turns.of_frequencies(values, length, code.dtype)], others)
+    span = f"of sequences of {' and '.join(map(str, lengths))}" if spec.needs_length else ""
+    return rows, f", {count} numbers {span or 'at every length'}"
 
 
 class _Rotation:
     """One method of an implementation of a rotation."""
 
     def __init__(
-        self, part: Part, code: Implementation, method: str,
+        self, part: Part, code: Implementation, subject: Callable[[], Subject], method: str,
         others: Sequence[tuple[str, RotarySpec]],
     ) -> None:  # fmt: skip
         spec: Any = part.spec
         self.part, self.code, self.method, self.others = part, code, method, others
-        self.spec: RotarySpec = spec
+        self.given, self.spec = subject, spec
         self.fitted: RotarySpec | None = None  # with the pairing and the width vectors turn by
-        self.layout: Any = None  # the channels of cosines that stand for the same pairs
         self.rows: list[Difference] = []
 
     def look(self) -> Told:
         """What the method answers, held against the spec."""
-        if self.method == "frequencies":
-            return self._frequencies()
-        ask = self._turned if self.method == "rotate" else self._cosines
-        axes = len(self.spec.axes)
-        side = getattr(self.code.code, "side", 1) if axes > 1 else 0  # of a square of cells
-        answers, missing, reach = called(self.part, axes, ask, side - 1 if side > 1 else None)
+        self.subject = self.given()
+        ask = self._turned if self.subject.kind == "rotary" else self._cosines
+        bench = _Held(self.subject, _expected(self.spec, self.subject), self.code.dtype)
+        answers, missing, found, refused = _held(self.part, self.code, self.method, bench, ask)
         calls = [call._replace(order=order) for order, call in answers]
         again = calls.pop() if calls[-1].order == AGAIN else calls[0]
         rows = [*self.rows, *missing]
@@ -132,33 +276,13 @@ class _Rotation:
         if np.any(off > 1e-6):  # false for NaN, which is told already
             size = turns.begins(off, again.first)
             rows.append(Difference("state", "the same after other calls", "others", *size))
-        if self.spec.needs_length:
-            lengths = dict.fromkeys(call.length for call in calls)
-            reach = f"in sequences of {', '.join(f'{length:,}' for length in lengths)}, {reach}"
-        heads = f"{MANY} heads" if self.method == "rotate" else "one head"
-        return rows, f", {calls[0].values.shape[1]} pairs of {heads} as {self.code.dtype}, {reach}"
-
-    def _frequencies(self) -> Told:
-        spec, lengths = self.spec, [512]
-        if spec.needs_length and self.code.takes("frequencies", "length") and spec.lengths:
-            lengths = [spec.lengths[0], max(self.part.length or 0, 2 * spec.lengths[0])]
-        rows: list[Difference] = []
-        count = 0
-        for length in lengths:
-            values = self.code.ask("frequencies", part=self.part, length=length).reshape(-1)
-            count = values.size
-            rows += why(spec, [turns.of_frequencies(values, length, self.code.dtype)], self.others)
-        span = f"of sequences of {' and '.join(map(str, lengths))}" if spec.needs_length else ""
-        return rows, f", {count} numbers {span or 'at every length'}"
+        return _told(rows, bench, found, refused)
 
     def _turned(self, places: np.ndarray) -> turns.PairTurns:
-        length = int(places.max()) + 1
-        width = int(getattr(self.code.code, "head_dim", 0) or self.spec.dim)
+        width = self.subject.dim
         heads = MANY if len(places) < 128 else HEADS if len(places) <= FIRST else 1
         x = turns.probes(width, len(places), heads)
-        y = self.code.ask("rotate", x, places, part=self.part, length=length)
-        if y.shape != x.shape:
-            raise CannotSay(f"rotate returns {y.shape} for {x.shape}")
+        y = self.subject.rotate(x, places)
         spec, values, left = turns.of_rotations(self.fitted or self.spec, x[0], y[0])
         finite = np.isfinite(y).all(axis=(0, 1, 3))
         values = np.where(finite[:, None], values, np.nan)
@@ -173,6 +297,7 @@ class _Rotation:
             size = (*turns.begins(left.max(axis=0), line), "a rotated query")
             text = f"otherwise in {numbers} of {len(left)}"
             self.rows.append(Difference("heads", "turned alike", text, *size))
+        length = int(places.max()) + 1
         return turns.PairTurns(places, values, length, self.code.dtype, rotated=True)
 
     def _fitted(self, spec: RotarySpec, left: np.ndarray) -> RotarySpec:
@@ -187,49 +312,55 @@ class _Rotation:
         return spec
 
     def _cosines(self, places: np.ndarray) -> turns.PairTurns:
-        length, pairs = int(places.max()) + 1, self.spec.pairs
-        answer = self.code.ask("cos_sin", places, part=self.part, length=length)
-        cos, sin = (t.reshape(-1, t.shape[-1]) for t in answer)
-        if cos.shape != sin.shape or len(cos) != len(places):
-            text = f"cos_sin returns {answer[0].shape} and {answer[1].shape}"
-            raise CannotSay(f"{text} for {len(places)} positions")
-        values = cos + 1j * sin
-        if cos.shape[-1] != pairs:
-            # A channel each: halves, neighbours, or as the spec has them; the first call tells.
-            for layout in self._layouts(cos.shape[-1]) if self.layout is None else [self.layout]:
-                first, second = (values[:, channels] for channels in layout)
-                if np.array_equal(first, second, equal_nan=True):
-                    self.layout, values = layout, first
-                    break
-        return turns.PairTurns(places, values, length, self.code.dtype)
+        cos, sin = self.subject.cos_sin(places)
+        ends = np.array(self.spec.channels.channels(self.spec.dim)).T
+        if self.subject._one == slice(None) and cos.shape[-1] > max(self.spec.pairs, ends.max()):
+            # A channel each, in an order that the spec has: both of a pair are alike.
+            if all(np.array_equal(*(t[:, e] for e in ends), equal_nan=True) for t in (cos, sin)):
+                self.subject._one = ends[0]
+                cos, sin = cos[:, ends[0]], sin[:, ends[0]]
+        length = int(places.max()) + 1
+        return turns.PairTurns(places, cos + 1j * sin, length, self.code.dtype)
 
-    def _layouts(self, width: int) -> list[Any]:
-        index, ends = np.arange(width), np.array(self.spec.channels.channels(self.spec.dim)).T
-        pairs = [(index[: width // 2], index[width // 2 :]), (index[::2], index[1::2])]
-        return [*pairs, ends] if width > ends.max() else pairs
+
+def _expected(spec: Any, subject: Subject) -> Callable[..., Any]:
+    """What a rotation answers to the question of a subject, in float64."""
+    if not spec.needs_length:
+        return of_spec(spec, subject.kind)
+    joint = "b" in subject._found.form.place
+
+    def answer(*arguments: np.ndarray) -> Any:
+        rows = arguments[-1]
+        if joint:
+            return of_spec(spec.at(int(rows.max()) + 1), subject.kind)(*arguments)
+        each = [of_spec(spec.at(int(row.max()) + 1), subject.kind)(*(a[[b]] for a in arguments))
+                for b, row in enumerate(rows)]  # fmt: skip
+        if subject.kind == "rotary":
+            return np.concatenate(each)
+        return tuple(np.concatenate(parts) for parts in zip(*each, strict=True))
+
+    answer.lengths_count = True  # type: ignore[attr-defined]
+    return answer
 
 
 def _logit_scale(part: Part, spec: Any, code: Implementation) -> Told:
     rows: list[Difference] = []
-
-    def ask(places: np.ndarray) -> None:
+    last = max(part.length - 1, DENSE) if part.length else FAR[-1]
+    for _, places in _calls(last):
         fixed = spec.at(length := int(places.max()) + 1)
         mine = fixed.logit_factor * factors_of(part.temperature, places)
         mine = mine * factors_of(fixed.magnitude_of_scores.temperature, places)
-        theirs = code.ask("logit_scale", places, part=part, length=length).reshape(-1)
+        theirs = code.numbers("logit_scale", places, part=part, length=length)
         if theirs.shape not in ((1,), mine.shape):
-            raise CannotSay(
-                f"logit_scale returns {theirs.size} numbers for {places.size} positions"
-            )
+            counts = f"{theirs.size} numbers for {places.size} positions"
+            raise CannotAsk(f"logit_scale returns {counts}")
         off = np.abs(theirs - mine)
         wrong = np.flatnonzero(~(off <= 8 * ROUNDING[code.dtype] * np.abs(mine)))
         if wrong.size and not rows:
             ours, other = (f"{each[wrong[0] % each.size]:.6g}" for each in (mine, theirs))
             size = turns.begins(off, places)
             rows.append(Difference("logit_scale", ours, other, *size, "factors on the scores"))
-
-    _, missing, reach = called(part, 1, ask)
-    return rows or missing, f", {reach}"
+    return rows, f", in {len([*_calls(last)])} calls to position {last:,}"
 
 
 # --- rows and biases ------------------------------------------------------------------------------
@@ -237,25 +368,39 @@ def _logit_scale(part: Part, spec: Any, code: Implementation) -> Told:
 
 def _table(part: Part, spec: Any, code: Implementation) -> Told:
     if len(getattr(spec, "axes", ("p",))) > 1:
-        raise CannotSay("a table of several axes is not asked for")
+        raise CannotAsk("a table of several axes is not asked for")
     stored = getattr(code.code, "shape", None)
     if spec.parameters():
         own = [shape for shape in spec.shapes.values() if len(shape) == 2]
         if stored is None or len(own) != 1:
-            raise CannotSay("its rows are learned, and their number is not told")
+            raise CannotAsk("its rows are learned, and their number is not told")
         ours, theirs = (f"{n} rows of {dim}" for n, dim in (*own, stored))
         rows = [] if ours == theirs else [Difference("length", ours, theirs)]
         return rows, ", the number of rows and their width, as they are learned"
 
-    def ask(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return places, code.ask("table", places, part=part)
+    subject = code.subject("table", part, spec.dim, 1, None)
+    if subject.kind not in ("table", "angles"):
+        raise CannotAsk(f"{code.name} is {subject.how}")
+    bench = _Held(subject, of_spec(spec, "table"), code.dtype)
+    bench.allowed = lambda call, want: _room(spec, call.rows, want, code.dtype)
 
-    calls, rows, reach = called(part, 1, ask, None if stored is None else stored[0] - 1)
+    def ask(places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return places, subject.rows(places)
+
+    calls, rows, found, refused = _held(part, code, "table", bench, ask)
     for _, (places, theirs) in calls:
         if fresh := _rows(spec, places, theirs, code.dtype):
             rows = fresh + rows
             break
-    return rows, f", {calls[0][1][1].shape[-1]} columns, {reach}"
+    return _told(rows, bench, found, refused)
+
+
+def _room(spec: Any, places: np.ndarray, rows: np.ndarray, dtype: str) -> np.ndarray:
+    """What explains differences of rows (..., dim) at positions (...)."""
+    bounds = row_bounds(spec, places.reshape(-1, 1), rows.reshape(-1, rows.shape[-1]))
+    if not bounds:
+        return np.full(rows.shape, 1e-4 * max(1.0, float(np.abs(rows).max())))
+    return np.broadcast_to((turns.ROOM * bounds[dtype]).reshape(*places.shape, 1), rows.shape)
 
 
 def _rows(spec: Any, places: np.ndarray, theirs: np.ndarray, dtype: str) -> list[Difference]:
@@ -268,9 +413,7 @@ def _rows(spec: Any, places: np.ndarray, theirs: np.ndarray, dtype: str) -> list
     if theirs.shape != mine.shape:
         return [Difference("dim", f"{mine.shape[1]} columns", f"shape {theirs.shape}", what="rows")]
     off = np.abs(theirs - mine).max(axis=1)
-    bounds = row_bounds(spec, places[:, None], mine)
-    room = turns.ROOM * bounds[dtype] if bounds else 1e-4 * max(1.0, float(np.abs(mine).max()))
-    room = np.broadcast_to(room, off.shape)
+    room = _room(spec, places, mine, dtype)[:, 0]
     if np.all(off <= room):
         return []
     size = (*turns.begins(off, places), "rows")
@@ -297,7 +440,7 @@ def _rows(spec: Any, places: np.ndarray, theirs: np.ndarray, dtype: str) -> list
 def _bias(part: Part, spec: Any, code: Implementation) -> Told:
     params = getattr(code.code, "params", None)
     if spec.parameters() and (params is None or {*params} != {*spec.shapes}):
-        raise CannotSay("its values are learned, and are in the checkpoint")
+        raise CannotAsk("its values are learned, and are in the checkpoint")
     for name, values in (params or {}).items():
         if values.shape != spec.shapes[name]:
             ours, theirs = (f"{name} {shape}" for shape in (spec.shapes[name], values.shape))
@@ -305,24 +448,26 @@ def _bias(part: Part, spec: Any, code: Implementation) -> Told:
     if len(spec.axes) > 1:
         window = getattr(spec, "window", None)
         if window is None:
-            raise CannotSay(f"biases of {', '.join(spec.axes)} are not asked for")
+            raise CannotAsk(f"biases of {', '.join(spec.axes)} are not asked for")
         cells = positions_.grid(window)
         calls, asked = [(cells, cells)], f"every pair of cells of {words(window)}"
     else:
         last = min(DENSE, (part.length or DENSE + 1) - 1)
         line, end = np.arange(last + 1), np.array([last])
         near = np.array([p for p in (0, 1, 2, 7, 8, 9, 20, 63, 130, 300) if p <= last])
-        (_, mixed), _ = scattered(min(last, FIRST), 1)
+        *_, (_, mixed), _ = _calls(min(last, FIRST - 1))
         calls = [(near, near[near <= 130]), (end, line), (line, line[:2]), (mixed, mixed)]
         calls.append(calls[0])  # what it remembers would show
         asked = f"every distance and every query to {last:,}"
+    subject = code.subject("bias", part, 64, len(spec.axes), spec.heads)
     rows: list[Difference] = []
     notes: dict[str, None] = {}
     reached = 0
     for q, k in calls:
         try:
-            theirs = code.ask("bias", q, k, part=part)
-        except CannotSay as error:
+            with code.refusing("bias"):
+                theirs = subject.bias(q, k)
+        except CannotAsk as error:
             if not notes:
                 raise
             notes[f"; not {len(q):,} queries of {len(k):,} keys: {error}"] = None

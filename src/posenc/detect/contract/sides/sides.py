@@ -25,7 +25,7 @@ ENGINE, FOLDER = "engine:", "hf:"
 ENDINGS = (".safetensors", ".bin", ".pt", ".pth", ".npz", ".npy", ".index.json")
 
 
-def side_of(source: Any, *, name: str = "", library: Library = "numpy") -> Comparand:
+def side_of(source: Any, *, name: str = "", library: Library | None = None) -> Comparand:
     """A source as a side, and what it is called; parameters and errors as of `posenc.diff`."""
     if isinstance(source, Comparand):
         return source
