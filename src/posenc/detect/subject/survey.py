@@ -280,6 +280,9 @@ class Bench:
             yield Call("other forms", few[None, :1] + min(9, end - 1), form=found)
         yield from self._far(end, way)
         yield from self._of_lengths(end)
+        edges = 2 ** np.arange(21)[:, None] - np.arange(2)  # where tables end
+        yield Call("heads", edges[edges < end][None], heads=33)
+        yield Call("one token", np.array([[end - 1]]))  # a step after long sequences
 
     def _far(self, end: int, way: str) -> Iterator[Call]:
         last = min(end, DENSE + 1) if way != "length" else end

@@ -21,7 +21,12 @@ from posenc.encodings.rotary.base import RotarySpec
 # A field of `Comparison`, and what is added to it.
 Row = tuple[str, Any]
 TWO = {**dict.fromkeys(("rotate", "cos_sin"), "rotary"), "table": "table", "bias": "bias"}
-KINDS = {"rotate": ("rotary",), "cos_sin": ("cos_sin", "angles"), "table": ("table",), "bias": ("bias",)}
+KINDS = {
+    "rotate": ("rotary",),
+    "cos_sin": ("cos_sin", "angles"),
+    "table": ("table",),
+    "bias": ("bias",),
+}
 WIDTH = 64  # of heads and rows, where neither side tells
 SHARED = "it takes no `layer`, and several parts have one; choose one by `layers`"
 
@@ -145,20 +150,17 @@ def _answers_of(
             yield "not_compared", f"{part.name}: {method}: {SHARED}"
             continue
         try:
-            differences, reach = look()
+            rows, reach, refused = look()
         except CannotAsk as error:
-            if code.strict and error.__cause__ is not None:
-                raise error.__cause__ from None
             yield "not_compared", f"{part.name}: {method}: {error}"
             continue
-        reach, *refused = reach.split("; not ")
         yield "compared", f"{part.name}: {method}{reach}"
         for what in refused:
             yield "not_compared", f"{part.name}: {method}, {what}"
-        for row in differences:
+        for row in rows:
             if row.field not in fields or method not in code.methods:
                 yield "differences", dataclasses.replace(row, where=label)
-        fields |= {row.field for row in differences}
+        fields |= {row.field for row in rows}
         if "state" in fields:
             break  # what it remembers would be in every other answer
 
@@ -167,42 +169,42 @@ def _two_answers(a: Comparand, b: Comparand) -> Iterator[Row]:
     for method, kind in TWO.items():
         part: Any = Part("attention", kind=kind)  # type: ignore[arg-type]
         try:
-            sides = [_subjects(side, part, method) for side in (a, b)]
-            yield from _two_subjects(method, *sides)
+            ours, theirs = ([*side.answers(part, ())] for side in (a, b))  # type: ignore[misc]
+            if len(ours) == len(theirs):
+                for one, two in zip(ours, theirs, strict=True):
+                    yield from _two_subjects(method, _asked(one, part, method),
+                                             _asked(two, part, method))  # fmt: skip
+                continue
+            kinds = (f"numbers of {len(n)} kinds" if len(n) > 1 else "the same numbers"
+                     for n in (ours, theirs))  # fmt: skip
+            yield _differ("both", "layers", *kinds)
         except CannotAsk as error:
             yield "not_compared", f"{method}: {error}"
 
 
-def _subjects(side: Comparand, part: Part, method: str) -> list[Subject]:
-    """What a side has that answers a question; the names of a side without a form tell none."""
-    assert side.answers is not None  # noqa: S101 - it does not describe
-    found = [code.subject(method, part, WIDTH, 1, None) for code in side.answers(part, ())]
-    for subject in found:
-        if subject.kind not in KINDS[method]:
-            raise CannotAsk(f"{subject.name} is {subject.how}")
-    return found
+def _asked(code: Implementation, part: Part, method: str) -> Subject:
+    """What answers a question; code whose methods have no names tells what it answers."""
+    subject = code.subject(method, part, WIDTH, 1, None)
+    if subject.kind not in KINDS[method]:
+        raise CannotAsk(f"{subject.name} is {subject.how}")
+    return subject
 
 
-def _two_subjects(method: str, ours: list[Subject], theirs: list[Subject]) -> Iterator[Row]:
+def _two_subjects(method: str, one: Subject, two: Subject) -> Iterator[Row]:
     """The one held against what the other answers."""
-    if len(ours) != len(theirs):
-        kinds = (f"numbers of {len(n)} kinds" if len(n) > 1 else "the same numbers"
-                 for n in (ours, theirs))  # fmt: skip
-        yield _differ("both", "layers", *kinds)
-        return
-    for one, two in zip(ours, theirs, strict=True):
-        found = survey(two, _answer_of(one), end=DENSE, allowed=_within)
-        yield "compared", f"{method}, {two.how}: {found.reach.words()}"
-        if found.call is not None:
-            size = (found.difference, None, "numbers", "both", str(found.call))
-            yield "differences", Difference(method, "its numbers", "others", *size)
+    found = survey(two, _answer_of(one), end=DENSE, allowed=_within)
+    yield "compared", f"{method}, {two.how}: {found.reach.words()}"
+    if found.call is not None:
+        size = (found.difference, None, "numbers", "both", str(found.call))
+        yield "differences", Difference(method, "its numbers", "others", *size)
 
 
 def _answer_of(subject: Subject) -> Callable[..., Any]:
     """What is expected by somebody's own answers."""
     if subject.kind == "rotary":
         return lambda x, rows: subject.rotate(x, rows, dtype="float64")
-    return {"bias": subject.bias, "table": subject.rows}.get(subject.kind, subject.cos_sin)
+    answers: dict[str, Callable[..., Any]] = {"bias": subject.bias, "table": subject.rows}
+    return answers.get(subject.kind, subject.cos_sin)
 
 
 def _within(_: np.ndarray, want: np.ndarray, __: np.ndarray, dtype: str) -> np.ndarray:

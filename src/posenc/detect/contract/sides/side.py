@@ -19,7 +19,7 @@ from posenc._core.guard import foreign
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.sides.protocol import protocol
 from posenc.detect.subject import CannotAsk, Subject, ask, asked
-from posenc.detect.subject.arrays import carried, numbers
+from posenc.detect.subject.arrays import carried, numbers, parts_of
 
 METHODS = ("frequencies", "cos_sin", "rotate", "logit_scale", "table", "bias", "position_ids")
 Library = Literal["numpy", "torch", "jax"]
@@ -37,15 +37,13 @@ class Implementation:
         strict: bool = False,
     ) -> None:  # fmt: skip
         self.library, self.dtype, self.strict = library, dtype, strict
-        own = any(callable(getattr(code, name, None)) for name in METHODS)
-        self.code = code = code() if isinstance(code, type) and own else code
+        self.code = code = code() if isinstance(code, type) and methods_of(code) else code
         self.name = str(getattr(code, "__qualname__", type(code).__name__))
-        self.methods: dict[str, Callable[..., Any]] = {
-            name: getattr(code, name) for name in METHODS if callable(getattr(code, name, None))
-        }
+        self.methods: dict[str, Callable[..., Any]] = methods_of(code)
         if not self.methods and _gives_frequencies(code):
             self.methods = {"frequencies": code}
-        if not self.methods and not callable(code) and not isinstance(code, (tuple, Mapping)):
+        known = callable(code) or isinstance(code, (tuple, Mapping, Subject))
+        if not self.methods and not known:
             expected = f"an object with any of the methods {', '.join(METHODS)}"
             todo = "A function may be one of them: of (x, positions), say."
             raise ArgumentError(mismatch("a side", expected, self.name, todo))
@@ -81,17 +79,24 @@ class Implementation:
         try:
             return asked(code, dim=width, heads=heads, kind=None, **options)
         except CannotAsk as why:
+            own = why.__cause__
+            if self.strict and own is not None and not isinstance(own, CannotAsk):
+                raise own from None
             if why.arguments != 2 or part.kind != "bias":
                 raise
             return asked(code, dim=width, heads=heads, kind="bias", **options)
 
     def _of_layer(self, method: str, part: Part) -> Callable[..., Any]:
-        """A method with the name of the part and the length of the sequence, where it takes them."""
+        """A method with the name of the part and the length of the sequence, if it takes them."""
         function = self.methods[method]
 
         def answer(*arguments: Any) -> Any:
             more = {"layer": part.name, "length": int(arguments[-1].max()) + 1}
-            return function(*arguments, **{k: v for k, v in more.items() if self.takes(method, k)})
+            more = {k: v for k, v in more.items() if self.takes(method, k)}
+            out = function(*arguments, **more)
+            if method == "cos_sin" and not _is_pair(out):
+                raise CannotAsk("it returns no cosines and sines: two arrays, or complex numbers")
+            return out
 
         return functools.wraps(function)(answer)
 
@@ -125,6 +130,17 @@ class Implementation:
                 raise
             text = f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
             raise CannotAsk(f"{method} raises {text}") from error
+
+
+def methods_of(code: Any) -> dict[str, Callable[..., Any]]:
+    """The methods of the protocol that an object has; a subject is asked as one."""
+    names = METHODS if not isinstance(code, Subject) else ()
+    return {name: getattr(code, name) for name in names if callable(getattr(code, name, None))}
+
+
+def _is_pair(out: Any) -> bool:
+    kinds = [part.dtype.kind for part in parts_of(out)]
+    return kinds in (["f", "f"], ["c"])
 
 
 def _parameters(function: Any) -> tuple[str, ...]:

@@ -19,7 +19,8 @@ from posenc._core.spec.spec import Spec
 from posenc.detect.contract.contract import Contract
 from posenc.detect.contract.make import PREFIXES, described, parts_of
 from posenc.detect.contract.sides.models import of_checkpoint, of_engine, of_folder, of_model
-from posenc.detect.contract.sides.side import METHODS, Comparand, Implementation, Library
+from posenc.detect.contract.sides.side import Comparand, Implementation, Library, methods_of
+from posenc.detect.subject import Subject
 
 ENGINE, FOLDER = "engine:", "hf:"
 ENDINGS = (".safetensors", ".bin", ".pt", ".pth", ".npz", ".npy", ".index.json")
@@ -32,7 +33,7 @@ def side_of(source: Any, *, name: str = "", library: Library | None = None) -> C
     if isinstance(source, (str, Path)):
         text = str(source)
         return _of_text(text, name or (text if len(text) <= 60 else f"{text[:57]}..."))
-    answers = any(callable(getattr(source, method, None)) for method in METHODS)
+    answers = isinstance(source, Subject) or bool(methods_of(source))
     if not answers and callable(getattr(source, "named_buffers", None)):
         return of_model(source, name or type(source).__name__)
     described_ = isinstance(source, (Contract, Reading, Plan, Spec, Mapping, Layer))
