@@ -24,7 +24,7 @@ class Departures(NamedTuple):
     def sentences(self, odd: Callable[[int, float], str] = words.speed) -> tuple[str, ...]:
         """The same in words, of pairs or of what `odd` speaks of."""
         return (
-            *(words.rounding(self.rounding) for _ in self.rounding[:1]),
+            *(words.say("rounding", dtype) for dtype in (self.rounding,) if dtype),
             *(words.backward(self.backward) for _ in self.backward[:1]),
             *(odd(number, factor) for number, factor in self.odd),
         )

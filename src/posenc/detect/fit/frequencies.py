@@ -11,9 +11,10 @@ every frequency lies within its tolerance.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -61,23 +62,22 @@ def explained(
 ) -> tuple[FrequencyFit, ...]:
     """What explains frequencies to the precision that they have, the cheapest to state first.
 
-    A rule that all follow comes before a rule that all but one follow, and both before a list.
-    `doubt` is the relative error of measured ones, and `margin` the least number of bits by which
-    they must say more than a rule. Signs count for nothing: `departures` tells them.
+    A rule that all follow comes before a rule that all but one follow, and both, if they are sure,
+    before a list. `doubt` is the relative error of measured ones, and `margin` the least number of
+    bits by which they must say more than what explains them. Signs count for nothing: `departures`
+    tells them.
     """
     size = np.abs(np.asarray(values, dtype=np.float64))
     room = list(tolerances(size, dtype, doubt))
-    searches: tuple[Any, ...] = (_rules, _but_one, fit_frequencies)
-    for search in searches:
+    rules = functools.partial(fit_frequencies, lists=False)
+    sure = max(margin, MARGIN)
+    searches: tuple[Any, ...] = ((rules, sure), (_but_one, sure), (fit_frequencies, margin))
+    for search, least in searches:
         for tolerance in room:
-            fits = tuple(fit for fit in search(size, tolerance) if fit.margin >= margin)
+            fits = tuple(fit for fit in search(size, tolerance) if fit.margin >= least)
             if fits:
                 return fits
     return ()
-
-
-def _rules(f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]:
-    return fit_frequencies(f, tolerance, scalings="rules")
 
 
 def _but_one(f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]:
@@ -91,7 +91,7 @@ def _but_one(f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]:
                 one._replace(description=one.description + cost)
                 for one in _without(np.array([odd]), f, tolerance)
             ]
-            return tuple(one for one in fits if one.margin >= MARGIN and one.rungs[odd])
+            return tuple(one for one in fits if one.rungs[odd])
     return ()
 
 
@@ -103,18 +103,18 @@ def _without(block: np.ndarray, f: np.ndarray, tolerance: np.ndarray) -> tuple[F
     bridged, room = f.copy(), tolerance.copy()
     bridged[block] = np.exp(np.interp(block, rest, np.log(f[rest])))
     room[block] = np.inf
-    return _rules(bridged, room)
+    return fit_frequencies(bridged, room, lists=False)
 
 
 def fit_frequencies(
     frequencies: np.ndarray,
     tolerance: float | np.ndarray,
     *,
-    scalings: Literal["all", "rules", "none"] = "all",
+    lists: bool = True,
 ) -> tuple[FrequencyFit, ...]:
     """Every explanation that rebuilds all frequencies, the cheapest to state first.
 
-    `scalings` are all, those that are rules rather than lists of factors, or none.
+    Without `lists` these are rules: no factor for each of them.
     """
     f = np.asarray(frequencies, dtype=np.float64)
     if f.ndim != 1 or not len(f) or not np.isfinite(f).all() or (f < 0).any() or not f[0] > 0:
@@ -127,7 +127,7 @@ def fit_frequencies(
         return ()
     evidence = float(np.maximum(-np.log2(2 * tol[:kept]), 0).sum()) + (len(f) - kept)
     fits: dict[tuple[object, ...], FrequencyFit] = {}
-    for guess in _guesses(f[:kept], tol[:kept], len(f), scalings):
+    for guess in _guesses(f[:kept], tol[:kept], len(f), lists=lists):
         fit = _rebuilt(guess, f, tol, evidence)
         if fit is not None:
             key = (fit.base, fit.ladder, fit.scaling)
@@ -173,21 +173,21 @@ def _rebuilt(guess: Guess, f: np.ndarray, tol: np.ndarray, evidence: float) -> F
     )
 
 
-def _guesses(f: np.ndarray, tol: np.ndarray, count: int, scalings: str) -> Iterator[Guess]:
+def _guesses(f: np.ndarray, tol: np.ndarray, count: int, *, lists: bool) -> Iterator[Guess]:
     """Explanations of the pairs that turn, the first of `count`."""
     still: tuple[Scaling, ...] = () if len(f) == count else (Proportional(len(f) / count),)
     bits = RULE + math.log2(count) if still else 0.0
     straight = False
-    for guess in plain(f, tol, count, scalings):
+    for guess in plain(f, tol, count):
         straight = True
         scaling = (*still, *guess.scaling)
         yield guess._replace(scaling=scaling, bits=guess.bits + bits)
     if straight or still:
         return
     yield from other_spacings(f, tol)
-    if scalings != "none" and 2 < len(f) <= MOST_PAIRS:
+    if 2 < len(f) <= MOST_PAIRS:
         yield from pieces(f, tol)
-        yield from searched(f, tol) if scalings == "all" else ()
+        yield from searched(f, tol) if lists else ()
 
 
 def nearest_ladder(f: np.ndarray) -> tuple[float, float, float]:

@@ -25,8 +25,8 @@ def seen(values: np.ndarray, doubt: float | np.ndarray = 0.0) -> str:
     flat = np.ravel([values.real, values.imag] if values.dtype.kind == "c" else values)
     doubts = np.broadcast_to(doubt, flat.shape)
     for dtype in (*HALVES, "float32"):
-        told = -np.log2(np.clip(doubts / ROUNDING[dtype], 1e-300, 1)).sum()
-        glance = told >= TOLD and _has(dtype, flat[:GLANCE], doubts[:GLANCE])
+        bits = -np.log2(np.clip(doubts / ROUNDING[dtype], 1e-300, 1)).sum()
+        glance = bits >= TOLD and _has(dtype, flat[:GLANCE], doubts[:GLANCE])
         if glance and _has(dtype, flat, doubts):
             return dtype
     return "float64"

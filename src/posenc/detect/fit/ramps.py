@@ -15,6 +15,7 @@ import numpy as np
 from posenc._core.numeric.ladder import Ladder
 from posenc.detect.fit.description_length import (
     bits_of,
+    cheapest,
     real_bits,
     roundest,
     roundest_within,
@@ -197,7 +198,7 @@ def _lengths_of_bounds(
         if fast is None:
             least = length / fast_to
             most = length / fast_from if fast_from else 64 * least
-            fast = _cheapest(max(least, 1 + 1e-9), most)
+            fast = cheapest(max(least, 1 + 1e-9), most)
             if fast is None or fast <= slow:
                 continue
             cost += 3 + bits_of(fast)
@@ -212,25 +213,7 @@ def _lengths_of_bounds(
 def _length_within(begin: float, end: float) -> int | None:
     """A round whole number of positions between two real ones."""
     low, high = max(math.floor(begin) + 1, 2), min(math.floor(end), LARGEST_LENGTH)
-    if low > high:
-        return None
-    powers = [1 << k for k in range(1, 32) if low <= 1 << k <= high]
-    if powers:
-        return powers[len(powers) // 2]
-    cheapest = _cheapest(float(low), float(high))
-    return int(cheapest) if cheapest is not None and cheapest == int(cheapest) else low
-
-
-def _cheapest(low: float, high: float) -> float | None:
-    """The number between two others that is shortest to write."""
-    if not 0 < low <= high < math.inf:
-        return None
-    for digits in range(1, 13):
-        unit = 10.0 ** (math.floor(math.log10(high)) + 1 - digits)
-        value = math.ceil(low / unit - 1e-12) * unit
-        if value <= high:
-            return float(f"{value:.12g}")
-    return (low + high) / 2
+    return int(cheapest(low, high) or low) if low <= high else None
 
 
 def _broken_bounds(ramp: _Ramp, inside: np.ndarray, factor: float, bits: float) -> Iterator[Guess]:

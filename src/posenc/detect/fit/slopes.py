@@ -8,8 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc.detect.fit.description_length import real_bits, stated
+from posenc.detect.fit import words
+from posenc.detect.fit.description_length import MARGIN, real_bits, stated
+from posenc.detect.fit.frequencies import fit_frequencies
 from posenc.encodings.bias.alibi import ALiBi
+
+LEAST, MOST = 3, 2**12  # heads
 
 
 class SlopeFit(NamedTuple):
@@ -19,14 +23,17 @@ class SlopeFit(NamedTuple):
     residual: float  # largest |computed / given - 1| of those that follow it
     evidence: float  # bits that they spell out
     description: float  # bits of the recipe, and of the slope that is another
-    odd: tuple[tuple[int, float], ...]  # that slope and its factor
-    whole: bool  # whether both recipes agree, as the number of heads is a power of two
+    remarks: tuple[str, ...] = ()
+    odd: bool = False  # whether one slope is another
+    whole: bool = False  # whether both recipes agree, as the number of heads is a power of two
 
 
 def slopes_of(size: np.ndarray, tolerance: float) -> SlopeFit | None:
     """ALiBi's slopes, 2 ** (-max_bias (h + 1) / H), by one of two recipes."""
     recipes: tuple[Any, ...] = ("paper", "geometric")
     biased = int((size > 0).sum())
+    if not LEAST <= biased <= MOST or size[biased:].any() or not size[0] < 1:
+        return None
     for most, recipe in itertools.product((0, 1), recipes):
         whole = biased if recipe == "geometric" else 1 << (biased.bit_length() - 1)
         each = -np.log2(size[:whole]) * whole / np.arange(1, whole + 1)
@@ -42,7 +49,17 @@ def slopes_of(size: np.ndarray, tolerance: float) -> SlopeFit | None:
         if len(odd) <= most:
             evidence = -math.log2(2 * tolerance) * (biased - len(odd))
             bits = 3 + cost + len(odd) * (math.log2(biased) + real_bits(tolerance))
-            factors = tuple((int(head), float(1 / ratio[head])) for head in odd)
+            named = tuple(words.slope(int(head), float(1 / ratio[head])) for head in odd)
             residual = float(np.delete(off, odd).max())
-            return SlopeFit(spec, residual, evidence, bits, factors, whole == biased)
+            return SlopeFit(spec, residual, evidence, bits, named, bool(named), whole == biased)
+    return None
+
+
+def even_slopes(size: np.ndarray, tolerance: float) -> SlopeFit | None:
+    """Slopes of no recipe that are evenly spaced."""
+    for fit in fit_frequencies(size, tolerance, lists=False) if size.all() else ():
+        if fit.ladder.spacing == "linear" and fit.margin >= MARGIN:
+            spec = ALiBi(len(size), slopes=tuple(fit.rungs.tolist()))
+            ends = f"slopes evenly spaced from {fit.rungs[0]:.10g} to {fit.rungs[-1]:.10g}"
+            return SlopeFit(spec, fit.residual, fit.evidence, fit.description, (ends,))
     return None

@@ -3,44 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 FEW = 4  # numbers that are listed
+SENTENCES = {
+    "base": "{}{}",
+    "scaling": "{}, as in {}",
+    "layer": "that of {}",
+    "offset": "position p {} {}",
+    "rounding": "frequencies in {}",
+    "backward": "pair {} turns backward",
+    "several backward": "pairs {} turn backward",
+    "still": "pair {} does not turn",
+    "faster": "pair {} turns {} % faster",
+    "slower": "pair {} turns {} % slower",
+    "times": "pair {} turns {} times as fast",
+    "slope": "slope {} is {} % off",
+}
 
 
-def rounding(dtype: str) -> str:
-    """Frequencies that were rounded."""
-    return f"frequencies in {dtype}"
+def say(what: str, *values: Any) -> str:
+    """The sentence for what differs."""
+    return SENTENCES[what].format(*values)
 
 
-def shift(places: int) -> str:
-    """A position that is counted otherwise."""
-    return f"position p {'+' if places > 0 else '-'} {abs(places)}"
-
-
-def layer(name: str) -> str:
-    """What another layer has."""
-    return f"that of {name}"
+def offset(places: int) -> str:
+    """Positions that are counted otherwise."""
+    return say("offset", "+" if places > 0 else "-", abs(places))
 
 
 def backward(pairs: Sequence[int]) -> str:
     """Pairs of the other direction."""
     some = ", ".join(map(str, pairs[:FEW])) + (f", … ({len(pairs)})" if len(pairs) > FEW else "")
-    return f"pairs {some} turn backward" if len(pairs) > 1 else f"pair {some} turns backward"
+    return say("several backward" if len(pairs) > 1 else "backward", some)
 
 
 def speed(pair: int, factor: float) -> str:
     """A pair of another frequency than the rule's."""
-    if factor == 0:
-        return f"pair {pair} does not turn"
-    if not 0.5 <= factor < 2:
-        return f"pair {pair} turns {factor:.4g} times as fast"
-    return f"pair {pair} turns {_percent(factor)} {'faster' if factor > 1 else 'slower'}"
+    if factor == 0 or not 0.5 <= factor < 2:
+        return say("times" if factor else "still", pair, f"{factor:.4g}")
+    return say("faster" if factor > 1 else "slower", pair, f"{100 * abs(factor - 1):.3g}")
 
 
 def slope(head: int, factor: float) -> str:
     """A head of another slope than the rule's."""
-    return f"slope {head} is {_percent(factor)} off"
-
-
-def _percent(factor: float) -> str:
-    return f"{100 * abs(factor - 1):.3g} %"
+    return say("slope", head, f"{100 * abs(factor - 1):.3g}")

@@ -14,8 +14,7 @@ import numpy as np
 from posenc import functional
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.spec.spec import Spec
-from posenc.detect.subject.code import CannotAsk
-from posenc.detect.subject.discovery import Found
+from posenc.detect.subject.discovery import Found, said
 from posenc.detect.subject.reach import Reach
 from posenc.detect.subject.smallest import SmallestCall, smallest
 from posenc.encodings.rotary.base import RotarySpec
@@ -165,7 +164,12 @@ class Bench:
         self, subject: Any, expected: Callable[..., Any], allowed: Any, rng: np.random.Generator
     ) -> None:
         self.subject, self.expected, self.rng = subject, expected, rng
-        self.tally = Tally()
+        self.tally, self.before = Tally(), subject.calls
+        self.output: tuple[int, np.ndarray, np.ndarray] | None = None  # the worst of the last call
+        self.pace = 0.0  # seconds for each token
+        self.done: dict[str, None] = {}
+        # Whether what is expected of a sequence depends on its length.
+        self.of_length = bool(getattr(expected, "of_length", False))
         self.lines: list[np.ndarray] | None = None
         self.lengths: dict[int, None] = {}
         self.kinds: dict[str, None] = {}
@@ -178,6 +182,7 @@ class Bench:
         signs = rng.choice([-1.0, 1.0], (3, 33, DENSE + 2, 1))
         self.signs = signs * rng.uniform(0.5, 1.0, signs.shape)
         self.mixed = rng.choice([-1.0, 1.0], dim * 2) * rng.uniform(0.7, 1.0, dim * 2)
+        self.coarse = self._coarse()
         self.allowed = self._rounding() if allowed is None else lambda call, want: allowed(
             rounded(self.x(call), call.dtype), want, call.rows, call.dtype)  # fmt: skip
 
@@ -185,7 +190,7 @@ class Bench:
 
     def held(self, end: int, seconds: float) -> Survey:
         """All calls, or as many as there is time for."""
-        began, calls = time.monotonic(), self.subject.calls
+        began = time.monotonic()
         end = self._end(end + 1)
         plan = [self._on_axes(call) for call in self._plan(end)]
         planned = len({c.rows.shape[1] for c in plan if c.kind == "length"})
@@ -194,9 +199,14 @@ class Bench:
             if len(self.wrong) > ENOUGH and call.kind != "dense":
                 continue
             late = time.monotonic() - began > seconds
-            if late:
-                break
+            if late or time.monotonic() - began + self._cost(call) > seconds:
+                late = True
+                continue
+            start = time.monotonic()
             self.look(call)
+            size = max(call.rows.size, self._reaches(call))
+            if size > 256:
+                self.pace = max(self.pace, (time.monotonic() - start) / size)
         self.look(plan[0]._replace(kind="the first call again"))
         self._at_first()
         call_ = self._smallest()
@@ -204,10 +214,20 @@ class Bench:
         return Survey(
             *self.tally.worst[1:],
             self._reach(
-                end, planned=planned, late=late, calls=self.subject.calls - calls, spent=spent
+                end, planned=planned, late=late, calls=self.subject.calls - self.before, spent=spent
             ),
             call_,
         )
+
+    def _reaches(self, call: Call) -> int:
+        """How many rows a call makes the code compute."""
+        form = self.subject._found.form
+        counts = form.way in ("length", "counted", "tables") or form.code.tables is not None
+        return int(call.rows.max()) + 1 if counts else call.rows.size
+
+    def _cost(self, call: Call) -> float:
+        """The seconds that a call will take, by the slowest one so far."""
+        return self.pace * max(call.rows.size, self._reaches(call))
 
     def _at_first(self) -> None:
         """The very first answer, by which the form was found."""
@@ -241,7 +261,7 @@ class Bench:
                 one = Call("", np.array([[0, last - 1]]), keys=np.array([[0, last - 1]]))
                 self._answer(self._on_axes(one))
             except Exception as error:  # noqa: BLE001 - whatever other people's code raises
-                why = why or f"positions to {last - 1:,} ({_said(error)})"
+                why = why or f"positions to {last - 1:,} ({said(error)})"
                 continue
             if why:
                 self.refused["end"] = f"{why}; asked to {last - 1:,}"
@@ -280,9 +300,11 @@ class Bench:
             yield Call("other forms", few[None, :1] + min(9, end - 1), form=found)
         yield from self._far(end, way)
         yield from self._of_lengths(end)
-        edges = 2 ** np.arange(21)[:, None] - np.arange(2)  # where tables end
-        yield Call("heads", edges[edges < end][None], heads=33)
         yield Call("one token", np.array([[end - 1]]))  # a step after long sequences
+        if self.subject.kind == "rotary":
+            powers = 2 ** np.arange(21)  # where tables end
+            far = np.r_[powers - 1, powers, self.rng.integers(0, end, 22)]
+            yield Call("heads", np.minimum(far, end - 1)[None], heads=33)
 
     def _far(self, end: int, way: str) -> Iterator[Call]:
         last = min(end, DENSE + 1) if way != "length" else end
@@ -300,11 +322,12 @@ class Bench:
                 yield Call("far runs", np.arange(start, start + RUN)[None])
 
     def _scattered(self, end: int) -> np.ndarray:
-        """One position in each of many equal stretches, in any order."""
-        edges = np.linspace(DENSE, end, SCATTERED * EACH + 1)
-        drawn = self.rng.uniform(edges[:-1], edges[1:]).astype(np.int64)
-        drawn[-1] = end - 1
-        return self.rng.permutation(drawn)
+        """One position in each stretch of as many beyond those that are all asked."""
+        stretch = math.ceil((end - DENSE - 1) / (SCATTERED * EACH))
+        begins = np.arange(DENSE + 1, end, stretch)
+        drawn = np.minimum(begins + self.rng.integers(0, stretch, len(begins)), end - 1)
+        drawn = np.r_[drawn, drawn[: SCATTERED * EACH - len(drawn)]]
+        return self.rng.permutation(np.resize(drawn, SCATTERED * EACH))
 
     def _of_lengths(self, end: int) -> Iterator[Call]:
         edges = [n for n in EDGES if n <= end]
@@ -341,6 +364,10 @@ class Bench:
         dim = self.subject.dim * call.wide
         if call.plain:
             return np.ones((batch, call.heads, seq, dim))
+        if call.kind == "smaller":  # numbers that a program can draw, too
+            x = np.random.default_rng(0).normal(size=(batch, call.heads, seq, dim))
+            sizes_ = np.resize(call.sizes, batch)[:, None, None, None]
+            return np.asarray((x * sizes_).astype(np.float32).astype(np.float64))
         signs = self.signs[:batch, : call.heads][:, :, np.arange(seq) % (DENSE + 2)]
         sizes = np.resize(call.sizes, batch)[:, None, None, None]
         return np.asarray((signs * self.mixed[:dim] * sizes).astype(np.float32).astype(np.float64))
@@ -369,9 +396,10 @@ class Bench:
 
     def _turned(self, call: Call) -> list[np.ndarray]:
         """Queries, and keys of half their size."""
-        if call.kind in ("length", "dense") and not call.plain and call.rows.ndim == 2:
+        short = call.kind in ("length", "dense") and call.rows.shape[1] <= DENSE + 2
+        if short and not call.plain and call.rows.ndim == 2 and not self.of_length:
             return [line[:, :, : call.rows.shape[1]] for line in self._line()]
-        dim, x = self.subject.dim, rounded(self.x(call), call.dtype)
+        dim, x = self.subject.dim, rounded(rounded(self.x(call), call.dtype), self.coarse)
         want = np.asarray(self.expected(x[..., :dim], call.rows))
         keys = getattr(self.expected, "keys", None)
         other = want if keys is None else np.asarray(keys(x[..., :dim], call.rows))
@@ -388,7 +416,7 @@ class Bench:
         """Differences and what arithmetic explains, of the worst output."""
         outs, wants = self._answer(call), self._wanted(call)
         best: tuple[np.ndarray, np.ndarray] | None = None
-        for out, want in zip(outs, wants, strict=False):
+        for place, (out, want) in enumerate(zip(outs, wants, strict=False)):
             if out.shape != want.shape:
                 return np.array([[np.inf]]), np.array([[0.0]])
             with np.errstate(invalid="ignore"):
@@ -397,6 +425,7 @@ class Bench:
             room = np.broadcast_to(self.allowed(call, want), off.shape)
             if best is None or _ratio(off, room) > _ratio(*best):
                 best = off, room
+                self.output = place, out, want
         assert best is not None  # noqa: S101 - there is an output
         return best
 
@@ -435,10 +464,11 @@ class Bench:
         name = call.dtype if call.kind == "dtype" else call.kind
         name = f"length {call.rows.shape[1]:,}" if call.kind == "length" else name
         key = call.kind if call.kind == "length" else name
-        self.refused.setdefault(key, f"{name} ({_said(error)})")
+        self.refused.setdefault(key, f"{name} ({said(error)})")
 
     def _note(self, call: Call) -> None:
         batch, seq = call.rows.shape[:2]
+        self.done[call.kind] = None
         self.most = [max(a, b) for a, b in zip(self.most, (batch, call.heads, seq), strict=True)]
         self.lengths[seq] = None
         if self.subject.kind == "rotary":
@@ -474,9 +504,26 @@ class Bench:
             size = size if self.subject.kind == "rotary" else np.maximum(size, 1.0)
             rates = np.zeros(want.shape[-1])
             rates[: len(drift)] = drift[: len(rates)]
-            return np.asarray(size * (1.5 * rows[..., None] * rates + 8 * UNIT[call.dtype]))
+            return np.asarray(
+                size
+                * (1.5 * rows[..., None] * rates + 8 * max(UNIT[call.dtype], UNIT[self.coarse]))
+            )
 
         return room
+
+    def _coarse(self) -> str:
+        """The dtype that the code rounds its input to, whatever that is handed over in."""
+        if self.subject.kind != "rotary":
+            return "float64"
+        x = self.x(Call("", np.arange(9)[None]))
+        for dtype in ("bfloat16", "float16"):
+            try:
+                each = [self.subject.both(y, np.arange(9))[0] for y in (x, rounded(x, dtype))]
+            except Exception:  # noqa: BLE001 - whatever other people's code raises
+                break
+            if np.array_equal(*each):
+                return dtype
+        return "float64"
 
     def _speeds(self) -> np.ndarray:
         """Radians per position of each channel: y(p - 1) + y(p + 1) is 2 cos(speed) y(p)."""
@@ -502,8 +549,8 @@ class Bench:
 
     def _reach(self, end: int, *, planned: int, late: bool, calls: int, spent: float) -> Reach:
         reach = self.tally.reach()
-        many = reach.positions - reach.dense > EACH * SCATTERED
-        stretch = math.ceil((end - DENSE) / (SCATTERED * EACH)) if many else 0
+        many = reach.differs is None and "scattered" in self.done
+        stretch = math.ceil((end - DENSE - 1) / (SCATTERED * EACH)) if many else 0
         lengths = tuple(sorted(self.lengths))
         return replace(
             reach, stretch=stretch, batch=self.most[0], heads=self.most[1], length=self.most[2],
@@ -517,11 +564,6 @@ class Bench:
 def _ratio(off: np.ndarray, room: np.ndarray) -> float:
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(np.where(off > 0, off / room, 0.0).max(initial=0.0))
-
-
-def _said(error: Exception) -> str:
-    own = isinstance(error, CannotAsk)
-    return f"{'' if own else f'{type(error).__name__}: '}{' '.join(str(error).split())[:100]}"
 
 
 def rounded(x: np.ndarray, dtype: str) -> np.ndarray:

@@ -25,10 +25,9 @@ SECONDS = 10.0  # of a survey
 
 
 class Held(Bench):
-    """The one sampler, where frequencies may depend on the length, and with room for halves."""
+    """The one sampler, with room for what is computed in halves."""
 
     def __init__(self, subject: Subject, expected: Callable[..., Any], dtype: str) -> None:
-        self.of_length = getattr(expected, "of_length", False)
         super().__init__(subject, expected, None, np.random.default_rng(SEED))
         rounding, unit = self.allowed, 8 * ROUNDING[dtype]
         if dtype in HALVES:
@@ -37,9 +36,6 @@ class Held(Bench):
     def _end(self, end: int) -> int:
         self.end = super()._end(end)
         return self.end
-
-    def _turned(self, call: Call) -> list[np.ndarray]:
-        return super()._turned(call._replace(kind="") if self.of_length else call)
 
     def _speeds(self) -> np.ndarray:
         if self.subject._axes == 1:

@@ -17,6 +17,7 @@ from posenc.detect.contract.comparison.fields import value_of, variants, words
 from posenc.detect.fit import precision, turns
 from posenc.detect.fit import words as sentences
 from posenc.detect.fit.departures import departures
+from posenc.detect.fit.description_length import roundest
 from posenc.detect.fit.precision import HALVES
 from posenc.detect.fit.tolerances import ROUNDING
 from posenc.detect.fit.turns import NEAR
@@ -24,6 +25,7 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling import Llama3, YaRN
 
+BASE = 1e-4  # relative error of one that is worked out
 ESTIMATED = 1e-6  # relative error of frequencies that are followed from angles
 FIRST = 512  # a sequence short enough for every model
 FARTHEST_SHIFT = 64
@@ -160,10 +162,10 @@ def _candidates(
     spec: RotarySpec, seen: turns.PairTurns, others: Sequence[tuple[str, RotarySpec]]
 ) -> Iterator[Candidate]:
     for name, other in others:
-        yield "layers", "its own encoding", sentences.layer(name), other
+        yield "layers", "its own encoding", sentences.say("layer", name), other
     for name, other in others:
         if isinstance(spec, RoPE) and isinstance(other, RoPE) and other.scaling != spec.scaling:
-            text = f"{words(other.scaling)}, as in {name}"
+            text = sentences.say("scaling", words(other.scaling), name)
             candidate = turns.attempt(spec.replace, scaling=other.scaling)
             yield "scaling", value_of(spec, "scaling"), text, candidate
     plain = seen.positions.ndim == 1
@@ -172,7 +174,7 @@ def _candidates(
         start = getattr(getattr(spec, "arrangement", None), "start", 0)
         for shift in sorted(range(-FARTHEST_SHIFT, FARTHEST_SHIFT + 1), key=abs)[1:]:
             moved = (seen.positions + shift + start)[:, None] * frequencies
-            yield "positions", "position p", sentences.shift(shift), np.exp(1j * moved)
+            yield "positions", "position p", sentences.offset(shift), np.exp(1j * moved)
     for field, text, changed in variants(spec):
         if isinstance(changed, RotarySpec) and (changed.pairs, changed.axes) == (
             spec.pairs,
@@ -235,18 +237,16 @@ def _rebuilt(spec: RoPE, seen: turns.PairTurns) -> Iterator[Candidate]:
             ladder = spec.ladder.replace(denominator=round(width) / 2)
             candidate = turns.attempt(spec.replace, ladder=ladder, scaling=scaling)
             yield "dim", str(spec.dim), f"frequencies of a width of {round(width)}{tail}", candidate
-        for digits in (1, 2, 3, 4, 6, 9):
-            rounded = float(f"{base:.{digits - 1}e}")
-            if 1 < rounded < 1e15:
-                candidate = turns.attempt(spec.replace, base=rounded, scaling=scaling)
-                yield "base", words(spec.base), f"{words(rounded)}{tail}", candidate
+        rounded = float(roundest(base, BASE) or base)
+        candidate = turns.attempt(spec.replace, base=rounded, scaling=scaling)
+        yield "base", words(spec.base), sentences.say("base", words(rounded), tail), candidate
 
 
 def _ladders(spec: RoPE, length: int) -> Iterator[tuple[str, str, str, np.ndarray]]:
     ours = turns.frequencies_of(spec, length)
     for dtype in HALVES:
-        rounded = precision.rounded(ours, dtype)
-        yield "dtype", sentences.rounding("float32"), sentences.rounding(dtype), rounded
+        single, half = (sentences.say("rounding", each) for each in ("float32", dtype))
+        yield "dtype", single, half, precision.rounded(ours, dtype)
     plain = functional.frequencies(spec.replace(scaling=()))
     for scaling in spec.scalings:
         if isinstance(scaling, YaRN) and not isinstance(spec.base, tuple):

@@ -64,7 +64,7 @@ class MeasuredTurns(NamedTuple):
             grown = np.nan_to_num(np.abs(np.log(outer / inner)), posinf=1e3)
         f, p = np.abs(self.frequency), np.abs(positions)
         angle = (p @ f) * tolerance_of(f.max(axis=0), self.eps, self.eps)
-        angle += p.max(axis=-1, initial=0)[:, None] * (self.error + OURS)
+        angle += p.max(axis=-1, initial=0)[..., None] * (self.error + OURS)
         slack = outer * (angle + 8 * eps + 8 * self.eps * (1 + grown)) + 1e-37
         total = 4 * eps * np.abs(x)
         for channels in self.outputs:
@@ -76,18 +76,11 @@ def measured(turns: Turns, axes: tuple[str, ...]) -> MeasuredTurns:
     """What is known of the pairs before they get a name."""
     lines = lines_of(turns, axes)
     total = np.abs(lines.frequency).max(axis=0)
-    eps = turns.eps
     # Code in float64 may have been given frequencies in float32.
-    if (np.abs(total.astype(np.float32) - total) <= 4 * lines.error + 4 * eps * total).all():
-        eps = max(eps, FLOAT32) if _many_digits(total) else eps
+    doubt = 4 * (lines.error / np.where(total > 0, total, math.inf) + turns.eps)
+    eps = max(turns.eps, min(ROUNDING[seen(total, doubt)], FLOAT32))
     a, b = (np.array(pairs, dtype=int).reshape(-1, 2).T for pairs in (turns.pairs, turns.outputs))
     return MeasuredTurns(a, b, lines.frequency, lines.error, eps)
-
-
-def _many_digits(values: np.ndarray) -> bool:
-    """Whether numbers fill a float32, as frequencies do: a few powers of two do not."""
-    bits = np.unique(values[values > 0].astype(np.float32).view(np.uint32) & 0xFFFF)
-    return len(bits) > 2
 
 
 def rotations_of(
@@ -99,19 +92,19 @@ def rotations_of(
     lines = lines_of(turns, axes)
     notes: list[str] = []
     mixing = (np.abs(lines.frequency) > lines.error).sum(axis=0) > 1
-    total = lines.frequency.sum(axis=0)
-    signs = np.where(np.abs(total) > 4 * lines.error, np.sign(total), 0)
+    signs = np.sign(lines.frequency.sum(axis=0))
     flipped = (signs < 0) & bool((signs > 0).any()) & (not mixing.any())
     places = channels_of(turns, lines, flipped)
     pairing, index, channels = places
+    # In no order of ours, a pair that turns backward is one whose channels are swapped.
     backward = bool(signs.sum() < 0) and (channels is None or not flipped.any())
     if channels is not None:
         notes.append("its pairs are neither halves nor neighbours")
     if backward:
         pairing = pairing.replace(direction="backward")
-        places = places._replace(pairing=pairing)
     sense = np.where(flipped & (channels is not None) | backward, -1.0, 1.0)
     lines = lines._replace(frequency=sense * lines.frequency, origin=sense * lines.origin)
+    places = places._replace(pairing=pairing)
     if mixing.any():
         return [mixed(lines, places, axes, unit, notes)]
     frequency, error = placed(lines, index)
@@ -183,6 +176,7 @@ def _ropes(
     least = 1e-12 if dtype == "float64" else 1e-6
     phase: Any = "real" if real else "exact"
     common: dict[str, Any] = {"pairing": pairing, "phase": phase}
+    stated = {**common, "magnitude": _magnitude((), *factor)}
     plain = Arrangement(axes=axes, start=start) if len(axes) == 1 else None
     every = np.arange(count)
     options = arrangements(frequency, axes, start) if plain is None else [(plain, every, every)]
@@ -208,16 +202,13 @@ def _ropes(
             departed = departures(total, frequencies_of(spec), dtype=dtype, doubt=room)
             if departed is not None:
                 notes = fit.remarks[:1] if bits_of(fit.base) >= NAMED else ()
-                exact = list_of(
-                    frequency, axes, start, {**common, "magnitude": _magnitude((), *factor)}
-                )
+                exact = list_of(frequency, axes, start, stated)
                 yield RotationFit(spec, notes=notes, departed=departed.sentences(), exact=exact)
-    common["magnitude"] = _magnitude((), *factor)
     if plain is None:
         note = "no rule that is known here gives its frequencies: they are listed"
-        yield RotationFit(list_of(frequency, axes, start, common), notes=(note,))
+        yield RotationFit(list_of(frequency, axes, start, stated), notes=(note,))
     else:
-        yield multiples(total, doubt, base, {**common, "arrangement": plain})
+        yield multiples(total, doubt, base, {**stated, "arrangement": plain})
 
 
 def _fits(frequency: np.ndarray, error: np.ndarray, dtype: str) -> tuple[FrequencyFit, ...]:

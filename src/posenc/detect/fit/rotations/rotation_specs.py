@@ -150,7 +150,8 @@ def decaying(
     scale = float(rates @ rates / (rates @ slope))
     role: Literal["query", "key"] = "query" if scale > 0 else "key"
     centre = -float(level[0] / slope[0])
-    fits = fit_frequencies(frequency, 16 * FLOAT32 * np.ones(len(index)), scalings="none")
+    fits = fit_frequencies(frequency, 16 * FLOAT32, lists=False)
+    fits = tuple(fit for fit in fits if not fit.scaling)
     if np.abs(slope * scale - rates).max() > 1e-3 * abs(rates[0]) or not fits:
         raise wrong
     size = abs(scale)

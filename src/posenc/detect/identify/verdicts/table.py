@@ -30,11 +30,6 @@ FAR = 12.0  # bits to write a start beyond those that people choose
 LEAST_ROWS = 4
 
 
-def precision(values: np.ndarray, dtype: str) -> float:
-    """Half a unit of the last place at 1.0 of the numbers, which may have been widened since."""
-    return EPS[dtype_of(values, dtype)]
-
-
 def looks_sinusoidal(array: Array) -> bool:
     """Whether the first rows may be those of a sinusoidal table, in one of its shapes."""
     for shape in _shapes(array.shape):
@@ -56,7 +51,7 @@ def looks_sinusoidal(array: Array) -> bool:
         start = values.reshape(-1)[:4096]  # nearly always enough
         if not moving.size or (len(np.unique(start)) < least and len(np.unique(values)) < least):
             continue
-        eps = precision(values, array.dtype)
+        eps = EPS[dtype_of(values, array.dtype)]
         zeros = values.any(axis=1)
         filled = np.flatnonzero(values.any(axis=0))
         if zeros.sum() >= 3 and next(layouts(values[zeros, : filled[-1] + 1], eps), None):
@@ -68,7 +63,7 @@ def _off_circles(rows: np.ndarray, array: Array) -> bool:
     """Whether the sums of squares of rows differ more than those of pairs on circles can."""
     sums = np.square(rows, dtype=np.float64).sum(axis=1)
     sums = sums[sums > 0]  # rows of zeros are reserved
-    most = 0.01 + 2 * circle_tolerance(precision(rows, array.dtype))
+    most = 0.01 + 2 * circle_tolerance(EPS[dtype_of(rows, array.dtype)])
     return len(sums) > 1 and bool(np.ptp(sums) > most * sums.max())
 
 
@@ -103,7 +98,7 @@ def judge_table(array: Array, *, named: bool) -> Finding | None:
         if not np.isfinite(values).all():
             remark = "it holds NaN or infinity"
             return finding_of(array, kind="table", verdict="unclear", remarks=(remark,))
-        eps = precision(values, array.dtype)
+        eps = EPS[dtype_of(values, array.dtype)]
         fits = fit_table(values, eps=eps)
         if len(fits) != 1:  # none, or several placements
             fits = fit_bands(values, eps=eps) or fits
@@ -119,7 +114,7 @@ def _judged(
     values: np.ndarray,
     fits: tuple[TableFit, ...],
 ) -> Finding:
-    eps = precision(values, array.dtype)
+    eps = EPS[dtype_of(values, array.dtype)]
     best = fits[0]
     remarks = list(best.remarks)
     measures = {
@@ -206,7 +201,7 @@ def _likeness(array: Array) -> Finding:
     if not values.any():
         remark = ("all its entries are 0",)
         return finding_of(array, kind="table", verdict="unclear", remarks=remark)
-    eps = precision(values, array.dtype)
+    eps = EPS[dtype_of(values, array.dtype)]
     for noise in LIKENESSES:
         fits = fit_table(values, eps=eps, noise=noise)
         if fits and fits[0].margin >= MARGIN:

@@ -10,20 +10,17 @@ import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc._core.io.checkpoints import Array
-from posenc.detect.fit import words
 from posenc.detect.fit.departures import Departures, departures
 from posenc.detect.fit.description_length import MARGIN
 from posenc.detect.fit.frequencies import (
     FrequencyFit,
     explained,
-    fit_frequencies,
     nearest_ladder,
 )
 from posenc.detect.fit.precision import dtype_of
-from posenc.detect.fit.slopes import slopes_of
+from posenc.detect.fit.slopes import even_slopes, slopes_of
 from posenc.detect.identify.result import Finding, finding_of
 from posenc.detect.identify.verdicts.table import EPS
-from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling.multipliers import Multipliers
 
@@ -46,9 +43,9 @@ def judge_vector(array: Array, *, called: str | None, facts: Mapping[str, Any]) 
     if called is None and not _falls(values):
         return None
     dtype = dtype_of(values, array.dtype)
-    slopes = _slopes(array, values, EPS[dtype]) if called != "frequencies" else None
-    if slopes is None and called == "slopes":
-        slopes = _even(array, values, EPS[dtype])
+    slopes = None
+    if called != "frequencies":
+        slopes = _slopes(array, values, EPS[dtype], called=called == "slopes")
     rotary = _frequencies(array, values, dtype) if called != "slopes" else None
     if slopes is not None and (rotary is None or _plainer(slopes, rotary)):
         return slopes
@@ -208,24 +205,14 @@ def _divisors(array: Array, values: np.ndarray, facts: Mapping[str, Any]) -> Fin
 # --- slopes ---------------------------------------------------------------------------------------
 
 
-def _slopes(array: Array, values: np.ndarray, eps: float) -> Finding | None:
-    """ALiBi's slopes."""
-    size = np.abs(values)
-    biased = int((size > 0).sum())
-    if not LEAST <= biased <= 2**12 or size[biased:].any() or not size[0] < 1:
-        return None
-    tolerance = 1.5 * eps + 2.0**-22
-    fit = slopes_of(size, tolerance)
+def _slopes(array: Array, values: np.ndarray, eps: float, *, called: bool) -> Finding | None:
+    """ALiBi's slopes, or others that are evenly spaced, if they are called slopes."""
+    size, tolerance = np.abs(values), 1.5 * eps + 2.0**-22
+    fit = slopes_of(size, tolerance) or (even_slopes(size, tolerance) if called else None)
     sure = fit is not None and fit.evidence - fit.description >= MARGIN
     if fit is None or (fit.odd and not sure):
         return None
-    measures = {
-        "residual": fit.residual,
-        "tolerance": tolerance,
-        "evidence": round(fit.evidence, 1),
-        "description": round(fit.description, 1),
-    }
-    remarks = [words.slope(head, factor) for head, factor in fit.odd]
+    remarks = list(fit.remarks)
     if (values < 0).any():
         remarks.append("stored with a minus sign")
     if fit.whole:
@@ -235,35 +222,11 @@ def _slopes(array: Array, values: np.ndarray, eps: float) -> Finding | None:
         kind="slopes",
         verdict="close" if fit.odd else "claimed" if sure else "unclear",
         spec=fit.spec,
-        measures=measures,
+        measures={
+            "residual": fit.residual,
+            "tolerance": tolerance,
+            "evidence": round(fit.evidence, 1),
+            "description": round(fit.description, 1),
+        },
         remarks=tuple(remarks),
     )
-
-
-def _even(array: Array, values: np.ndarray, eps: float) -> Finding | None:
-    """Slopes of no recipe that are evenly spaced; only a name says that they are slopes."""
-    size, tolerance = np.abs(values), 1.5 * eps + 2.0**-22
-    if not size.all():
-        return None
-    for fit in fit_frequencies(size, tolerance, scalings="none"):
-        if fit.ladder.spacing != "linear" or fit.margin < MARGIN:
-            continue
-        rungs = fit.ladder.rungs(fit.base, count=len(size), width=2 * len(size))
-        ladder = np.array([float(rung) for rung in rungs])
-        remarks = [f"slopes evenly spaced from {ladder[0]:.10g} to {ladder[-1]:.10g}"]
-        if (values < 0).any():
-            remarks.append("stored with a minus sign")
-        return finding_of(
-            array,
-            kind="slopes",
-            verdict="claimed",
-            spec=ALiBi(len(size), slopes=tuple(ladder.tolist())),
-            measures={
-                "residual": fit.residual,
-                "tolerance": tolerance,
-                "evidence": round(fit.evidence, 1),
-                "description": round(fit.description, 1),
-            },
-            remarks=tuple(remarks),
-        )
-    return None
