@@ -353,7 +353,7 @@ def test_two_implementations_are_asked_for_far_positions_and_vectors() -> None:
 def test_a_table_of_rows_is_asked_as_far_as_it_reaches(rows: int) -> None:
     (told, *_) = posenc.diff(ROPE, Engine(ladder(64, 5e5), rows=rows)).compared
     last = 2 ** int(np.log2(rows)) - 1
-    assert f"agrees to position {last:,} ({last + 1:,} asked for: every one to {last:,})" in told
+    assert f"agrees to position {last:,} ({last + 1:,} asked for: every one to" in told
 
 
 def test_a_size_that_is_wrong_at_one_position_is_seen() -> None:

@@ -301,10 +301,9 @@ class Bench:
         yield from self._far(end, way)
         yield from self._of_lengths(end)
         yield Call("one token", np.array([[end - 1]]))  # a step after long sequences
-        if self.subject.kind == "rotary":
-            powers = 2 ** np.arange(21)  # where tables end
-            far = np.r_[powers - 1, powers, self.rng.integers(0, end, 22)]
-            yield Call("heads", np.minimum(far, end - 1)[None], heads=33)
+        powers = 2 ** np.arange(21)  # where tables end
+        far = np.minimum(np.r_[powers - 1, powers, self.rng.integers(0, end, 22)], end - 1)
+        yield Call("heads", far[None], heads=33 if self.subject.kind == "rotary" else 1)
 
     def _far(self, end: int, way: str) -> Iterator[Call]:
         last = min(end, DENSE + 1) if way != "length" else end

@@ -136,11 +136,9 @@ def _lacking(bench: Held, part: Part) -> str:
     last = (part.length or 0) - 1
     try:
         bench._answer(Call("", bench.places(np.array([0, last]))[None]))
-    except CannotAsk:
-        return ""
-    except Exception as error:  # noqa: BLE001 - whatever other people's code raises
-        text = f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
-        return f"not all of them, in a call to position {last:,} ({text})"
+    except CannotAsk as error:
+        text = str(error)[:120]
+        return f"not all of them, in a call to position {last:,} ({text})" * bool(error.__cause__)
     return ""
 
 

@@ -79,8 +79,8 @@ class Implementation:
         try:
             return asked(code, dim=width, heads=heads, kind=None, **options)
         except CannotAsk as why:
-            own = why.__cause__
-            if self.strict and own is not None and not isinstance(own, CannotAsk):
+            own = why.__cause__ and why.__cause__.__cause__
+            if self.strict and own is not None:
                 raise own from None
             if why.arguments != 2 or part.kind != "bias":
                 raise
@@ -121,15 +121,18 @@ class Implementation:
         """Say in words what a call raises; a strict one raises it."""
         try:
             yield
-        except (CannotAsk, MemoryError):
+        except MemoryError:
             raise
-        except NotImplementedError as error:
-            raise CannotAsk(str(error) or "it raises NotImplementedError") from None
         except Exception as error:
-            if self.strict:
+            own = error.__cause__ if isinstance(error, CannotAsk) else error
+            if own is None:
                 raise
-            text = f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
-            raise CannotAsk(f"{method} raises {text}") from error
+            if isinstance(own, NotImplementedError):
+                raise CannotAsk(str(own) or "it raises NotImplementedError") from None
+            if self.strict:
+                raise own from None
+            text = f"{type(own).__name__}: {' '.join(str(own).split())[:100]}"
+            raise CannotAsk(f"{method} raises {text}") from None
 
 
 def methods_of(code: Any) -> dict[str, Callable[..., Any]]:
