@@ -34,8 +34,8 @@ def assert_contract(
     side : object
         An object with any of the methods `frequencies(layer)`, `cos_sin(positions, layer)`,
         `rotate(x, positions, layer)`, `logit_scale(positions, layer)`, `table(positions, layer)`,
-        `bias(q_positions, k_positions, layer)` and `position_ids(case, layer)`, or a function that
-        is one of them. `docs/golden.md` says what each returns.
+        `bias(q_positions, k_positions, layer)` and `position_ids(case, layer)`, or whatever
+        `posenc.ask` asks. `docs/golden.md` says what each returns.
     contract : Contract or path
         A contract, or the file that `posenc golden` wrote.
     dtype : {"float64", "float32", "float16", "bfloat16"}

@@ -274,7 +274,7 @@ class Search:
 def biases(form: Form, asked: Asked, counter: Counter) -> np.ndarray:
     """What a function of queries and keys returns, (heads, queries, keys)."""
     parts = parts_of(call(form, asked, counter))
-    q, k = asked.rows.shape[-1], asked.keys.shape[-1]  # type: ignore[union-attr]
+    q, k = asked.rows.shape[1], asked.keys.shape[1]  # type: ignore[union-attr]
     out = parts[0] if len(parts) == 1 else np.zeros(0)
     if out.ndim >= 2 and out.shape[-1] == k and out.shape[-2] in (1, q):
         lead = out.reshape(-1, *out.shape[-2:])

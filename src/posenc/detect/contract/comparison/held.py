@@ -62,7 +62,9 @@ def held(
 ) -> Told:  # fmt: skip
     """A survey between two equal calls; where it differs, what explains the numbers of some."""
     first = np.arange(min(FIRST, part.length or FIRST))
+    calls = bench.subject.calls
     before = _answered(bench, ask, first)
+    bench.before += bench.subject.calls - calls  # its reach counts calls of its own
     found = bench.held(end_of(part, code), SECONDS)
     last = bench.end - 1
     after = _answered(bench, ask, first[: last + 1])

@@ -181,10 +181,12 @@ class _Softmax(Held):
         self.allowed = lambda _, want: 1e-5 * (1 + np.abs(want)) + self.unit * self.sizes
 
     def _answer(self, call: Call) -> list[np.ndarray]:
-        return [self._seen(super()._answer(call)[0], call)[0]]
+        answer, self.sizes = self._seen(super()._answer(call)[0], call)
+        return [answer]
 
     def _wanted(self, call: Call) -> list[np.ndarray]:
-        want, self.sizes = self._seen(super()._wanted(call)[0], call)
+        want, sizes = self._seen(super()._wanted(call)[0], call)
+        self.sizes = np.maximum(self.sizes, sizes)
         return [want]
 
     def _seen(self, biases: np.ndarray, call: Call) -> tuple[np.ndarray, np.ndarray]:
