@@ -33,6 +33,7 @@ from posenc.detect.contract.sides.buffers import (
 )
 from posenc.detect.contract.sides.building import counted, without_code
 from posenc.detect.contract.sides.forwards import unused_modules
+from posenc.detect.contract.sides.protocol import protocol
 from posenc.detect.contract.sides.side import Comparand, Implementation
 from posenc.detect.explain import from_hf, to_hf
 from posenc.detect.facts.arrays import FREQUENCIES, ROWS
@@ -348,14 +349,11 @@ def of_engine(text: str, name: str) -> Comparand:
             raise CannotAsk(f"vLLM makes no rotation of its config ({reason})") from error
         turn = getattr(module, "forward_native", module.forward)
 
-        def rotate(x: np.ndarray, positions: np.ndarray) -> Any:
-            # vLLM has tokens first, and the channels of all heads behind each other.
-            tokens = torch.from_numpy(np.ascontiguousarray(x[0].swapaxes(0, 1), dtype=np.float32))
-            query = tokens.reshape(len(positions), -1)
-            ids = torch.from_numpy(np.ascontiguousarray(positions.T))
-            return turn(ids, query, query.clone())[0].reshape(tokens.shape).transpose(0, 1)[None]
-
-        return (Implementation(SimpleNamespace(rotate=rotate, head_dim=width)),)
+        subject = protocol(
+            lambda positions, query, key: turn(positions.T, query, key)[0], "tokens",
+            dim=width, axes=len(own.spec.axes), library="torch",
+        )  # fmt: skip
+        return (Implementation(subject),)
 
     remark = f"{name}: get_rope was asked, and not the model classes, which may change parameters"
     return Comparand(name, whole=False, answers=answers, remarks=(remark,))
