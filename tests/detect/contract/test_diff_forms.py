@@ -95,6 +95,18 @@ def test_a_pair_of_functions_is_a_side() -> None:
     assert found.verdict == "nothing differs", found.lines()
 
 
+def test_buffers_are_a_side() -> None:
+    buffers = {"inv_freq": 1e4 ** -(np.arange(32) / 32)}
+    assert posenc.diff(SPEC, buffers).verdict == "nothing differs"
+    assert posenc.diff(SPEC.replace(base=5e5), buffers).differences[0].field == "base"
+
+
+def test_a_difference_begins_where_the_smallest_call_shows_it() -> None:
+    (row,) = posenc.diff(SPEC, lambda x, p: bhsd(x, np.minimum(p, 30_000))).differences
+    assert (row.field, row.position) == ("positions", 30_001)
+    assert row.call == "smallest call: one token at position 30,001"
+
+
 def test_tokens_of_all_rows_are_asked_with_their_keys() -> None:
     subject = protocol(
         lambda p, q, k: (flat(p, q), flat(p, k)), "tokens", dim=64, axes=1, library="numpy"

@@ -15,7 +15,7 @@ from posenc.detect.contract.contract import Part
 from posenc.detect.contract.sides.side import Implementation
 from posenc.detect.fit.precision import HALVES
 from posenc.detect.fit.tolerances import ROUNDING
-from posenc.detect.fit.turns import DENSE, FAR, NEAR, PairTurns, begins
+from posenc.detect.fit.turns import CONSIDERABLE, DENSE, FAR, NEAR, PairTurns, begins
 from posenc.detect.subject import CannotAsk, Subject, Survey
 from posenc.detect.subject.smallest import SmallestCall
 from posenc.detect.subject.survey import SEED, Bench, Call
@@ -85,8 +85,16 @@ def told(rows: list[Difference], how: str, found: Survey) -> Told:
     """Differences with the smallest call that shows them, and the reach of a survey."""
     if found.call is not None:
         rows = rows or [_shown(found.call)]
-        rows = [dataclasses.replace(row, call=str(found.call)) for row in rows]
+        rows = [_nearer(row, found.call) for row in rows]
     return Told(rows, f", {how}: {found.reach.words()}", found.reach.refused)
+
+
+def _nearer(row: Difference, call: SmallestCall) -> Difference:
+    """A difference with the smallest call, which may stand before the positions that explain it."""
+    first, begins_ = min(p for line in call.positions or ((0,),) for p in line), row.position
+    if call.positions and begins_ is not None and call.difference >= CONSIDERABLE:
+        begins_ = min(begins_, first)
+    return dataclasses.replace(row, call=str(call), position=begins_)
 
 
 def _answered(

@@ -33,11 +33,12 @@ def side_of(source: Any, *, name: str = "", library: Library | None = None) -> C
     if isinstance(source, (str, Path)):
         text = str(source)
         return _of_text(text, name or (text if len(text) <= 60 else f"{text[:57]}..."))
-    answers = isinstance(source, Subject) or bool(methods_of(source))
+    buffers = isinstance(source, Mapping) and any(hasattr(v, "shape") for v in source.values())
+    answers = buffers or isinstance(source, Subject) or bool(methods_of(source))
     if not answers and callable(getattr(source, "named_buffers", None)):
         return of_model(source, name or type(source).__name__)
     described_ = isinstance(source, (Contract, Reading, Plan, Spec, Mapping, Layer))
-    if described_ or (not answers and callable(getattr(source, "to_dict", None))):
+    if (described_ and not buffers) or (not answers and callable(getattr(source, "to_dict", None))):
         return _description(source, name or _title(source))
     return of_code(Implementation(source, library), name)
 
