@@ -12,6 +12,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch, one_of
 from posenc._core.guard import foreign
+from posenc._core.spec.spec import Spec
 from posenc.detect.subject.arrays import LAYOUTS, LIBRARIES, numbers, parts_of
 from posenc.detect.subject.code import (
     LONGEST,
@@ -27,6 +28,7 @@ from posenc.detect.subject.code import (
 from posenc.detect.subject.discovery import Found, Search
 from posenc.detect.subject.forms import Asked, Counter, Form, call
 from posenc.detect.subject.forms import made as made_by
+from posenc.detect.subject.names import role_of
 from posenc.detect.subject.subject import KINDS, WORDS, Subject
 
 OTHERS = 40  # calls to find further forms
@@ -101,6 +103,8 @@ def asked(target: Any, *, axes: int = 1, **options: Any) -> Subject:
     if isinstance(target, Subject):
         return target
     search = Search(Counter(), axes=axes, **options)
+    if isinstance(target, Spec):
+        raise CannotAsk("ask: a spec is no code: hand over posenc.testing.of_spec(spec)")
     if all(hasattr(target, name) for name in ("kind", "make", "call", "answer", "build")):
         return _of_battery(target, search)
     codes, anew = _codes(target, search)
@@ -134,13 +138,23 @@ def _codes(target: Any, search: Search) -> tuple[list[Code], Any]:
         if isinstance(two, str):
             return _codes(one.get_submodule(two), search)
         return [_of_pair(one, two, search)], None
-    if hasattr(target, "named_buffers") and not isinstance(target, type):
+    if hasattr(target, "named_buffers") and (inner := _rotary_of(target)) is not None:
+        return _codes(inner, search)
+    if hasattr(target, "named_buffers"):
         return list(codes_of(copied(target))), lambda: list(codes_of(copied(target)))
     codes = list(codes_of(target))
     if not codes:
         expected = "a function, a class, an object, a pair of functions or buffers"
         raise CannotAsk(mismatch("ask", expected, f"{type(target).__name__}: {str(target)[:60]}"))
     return codes, None
+
+
+def _rotary_of(model: Any) -> Any:
+    """The module of a model that holds frequencies or cosines; None where it is that itself."""
+    holds = (path.rpartition(".")[0] for path, _ in model.named_buffers()
+             if role_of(path.rpartition(".")[2]) in ("tables", "cos"))  # fmt: skip
+    path = next(holds, "")
+    return model.get_submodule(path) if path and hasattr(model, "config") else None
 
 
 def _best(codes: list[Code], search: Search) -> tuple[Found | None, Any]:
