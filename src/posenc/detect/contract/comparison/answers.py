@@ -19,7 +19,7 @@ from posenc.detect.contract.sides.side import Implementation
 from posenc.detect.fit import turns
 from posenc.detect.fit.tolerances import ROUNDING
 from posenc.detect.subject import CannotAsk, Subject
-from posenc.detect.subject.survey import of_spec
+from posenc.detect.subject.tally import of_spec
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.xpos import XPos
 

@@ -17,8 +17,9 @@ from posenc.detect.fit.precision import HALVES
 from posenc.detect.fit.tolerances import ROUNDING
 from posenc.detect.fit.turns import CONSIDERABLE, DENSE, FAR, NEAR, PairTurns, begins
 from posenc.detect.subject import CannotAsk, Subject, Survey
+from posenc.detect.subject.plan import Call
 from posenc.detect.subject.smallest import SmallestCall
-from posenc.detect.subject.survey import SEED, Bench, Call
+from posenc.detect.subject.survey import SEED, Bench
 
 SCATTERED = 48  # positions that are drawn
 SECONDS = 10.0  # of a survey

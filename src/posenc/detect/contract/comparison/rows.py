@@ -25,7 +25,8 @@ from posenc.detect.fit.precision import HALVES, seen
 from posenc.detect.fit.tolerances import ROUNDING
 from posenc.detect.fit.turns import DENSE, PairTurns
 from posenc.detect.subject import CannotAsk, Subject
-from posenc.detect.subject.survey import Call, of_spec
+from posenc.detect.subject.plan import Call
+from posenc.detect.subject.tally import of_spec
 
 WIDTH = 64  # of heads, where a bias is asked for
 UNEXPLAINED = "others, that no one change explains"

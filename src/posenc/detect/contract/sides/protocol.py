@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from posenc.detect.subject import Subject
+from posenc.detect.subject.ask import subject_of
 from posenc.detect.subject.code import Code, Slot
 from posenc.detect.subject.discovery import Found, Search
 from posenc.detect.subject.forms import Counter, Form
-from posenc.detect.subject.subject import subject_of
 
 # A method -> its kind, its arguments, the order of axes of x, how positions are shaped.
 PROTOCOL = {
