@@ -25,7 +25,7 @@ def assert_contract(
     *,
     dtype: str = "float32",
     layers: Sequence[str] | None = None,
-    library: Library = "numpy",
+    library: Library | None = None,
 ) -> Comparison:
     """Raise unless `posenc.diff` finds no difference between an implementation and a contract.
 
@@ -34,8 +34,8 @@ def assert_contract(
     side : object
         An object with any of the methods `frequencies(layer)`, `cos_sin(positions, layer)`,
         `rotate(x, positions, layer)`, `logit_scale(positions, layer)`, `table(positions, layer)`,
-        `bias(q_positions, k_positions, layer)` and `position_ids(case, layer)`, or a function that
-        is one of them. `docs/golden.md` says what each returns.
+        `bias(q_positions, k_positions, layer)` and `position_ids(case, layer)`, or whatever
+        `posenc.ask` asks. `docs/golden.md` says what each returns.
     contract : Contract or path
         A contract, or the file that `posenc golden` wrote.
     dtype : {"float64", "float32", "float16", "bfloat16"}
@@ -43,8 +43,8 @@ def assert_contract(
         rounded once more.
     layers : sequence of str, optional
         The parts to compare; all by default.
-    library : {"numpy", "torch", "jax"}
-        Whose arrays the side takes.
+    library : {"numpy", "torch", "jax"}, optional
+        Whose arrays the side takes, where that is not to be found out; methods get those of NumPy.
 
     Returns
     -------

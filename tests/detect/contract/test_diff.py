@@ -176,7 +176,7 @@ def test_a_config_against_the_classes_of_vllm(name: str) -> None:
     side = Stored(posenc.from_hf(VLLM[name])["attention"].spec, positions, rows)
     found = posenc.diff(VLLM[name], side)
     assert (found.verdict, found.differences) == ("nothing differs", ()), found.lines()
-    assert side.asked == set(positions.tolist())  # every row was compared
+    assert {p for p in positions.tolist() if p <= 4096} <= side.asked  # far ones are drawn
     side.rows = np.roll(rows, 1, axis=0)
     assert posenc.diff(VLLM[name], side).verdict == "differs"
 

@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from posenc.detect.contract.comparison.answers import MANY, looks
-from posenc.detect.contract.comparison.calls import FIRST
+from posenc.detect.contract.comparison.answers import looks
 from posenc.detect.contract.comparison.diff import Comparison, Difference
 from posenc.detect.contract.comparison.fields import changed, effect, looked_at, words
 from posenc.detect.contract.contract import Part
-from posenc.detect.contract.sides.side import METHODS, CannotSay, Comparand, Implementation
-from posenc.detect.fit.turns import DENSE, probes
+from posenc.detect.contract.sides.side import Comparand, Implementation
+from posenc.detect.fit.turns import DENSE
+from posenc.detect.subject import CannotAsk, Subject
+from posenc.detect.subject.survey import UNIT, survey
 from posenc.encodings.rotary.base import RotarySpec
 
 # A field of `Comparison`, and what is added to it.
 Row = tuple[str, Any]
+TWO = {**dict.fromkeys(("rotate", "cos_sin"), "rotary"), "table": "table", "bias": "bias"}
+KINDS = {
+    "rotate": ("rotary",),
+    "cos_sin": ("cos_sin", "angles"),
+    "table": ("table",),
+    "bias": ("bias",),
+}
+WIDTH = 64  # of heads and rows, where neither side tells
 SHARED = "it takes no `layer`, and several parts have one; choose one by `layers`"
 
 
@@ -124,7 +133,7 @@ def _answers(a: Comparand, b: Comparand) -> Iterator[Row]:
             for code in codes:
                 place = f"{label}, {code.name}" if len(codes) > 1 else label
                 yield from _answers_of(part, a, b, code, place)
-        except CannotSay as error:
+        except CannotAsk as error:
             yield "not_compared", f"{part.name}: {error}"
     for path in b.unasked():
         yield "not_compared", f"{path}, which stands for no part of {a.name}"
@@ -141,76 +150,66 @@ def _answers_of(
             yield "not_compared", f"{part.name}: {method}: {SHARED}"
             continue
         try:
-            differences, reach = look()
-        except CannotSay as error:
-            if code.strict and error.__cause__ is not None:
-                raise error.__cause__ from None
+            rows, reach, refused = look()
+        except CannotAsk as error:
             yield "not_compared", f"{part.name}: {method}: {error}"
             continue
-        reach, *refused = reach.split("; not ")
         yield "compared", f"{part.name}: {method}{reach}"
         for what in refused:
             yield "not_compared", f"{part.name}: {method}, {what}"
-        for row in differences:
+        for row in rows:
             if row.field not in fields or method not in code.methods:
                 yield "differences", dataclasses.replace(row, where=label)
-        fields |= {row.field for row in differences}
+        fields |= {row.field for row in rows}
         if "state" in fields:
             break  # what it remembers would be in every other answer
 
 
 def _two_answers(a: Comparand, b: Comparand) -> Iterator[Row]:
-    for method, kind in {
-        **dict.fromkeys(METHODS[:3], "rotary"),
-        "table": "table",
-        "bias": "bias",
-    }.items():
+    for method, kind in TWO.items():
         part: Any = Part("attention", kind=kind)  # type: ignore[arg-type]
-        for last in (DENSE, FIRST - 1, 63):  # tables may end
-            try:
-                asked, reach = _questions(method, last)
-                one, two = (_all_of(side, part, method, asked) for side in (a, b))
-                break
-            except CannotSay as error:
-                reason = error
-        else:
-            yield "not_compared", f"{method}: {reason}"
-            continue
-        if len(one) != len(two):
-            counts = [len(every) for every in (one, two)]
-            kinds = (f"numbers of {n} kinds" if n > 1 else "the same numbers" for n in counts)
+        try:
+            ours, theirs = ([*side.answers(part, ())] for side in (a, b))  # type: ignore[misc]
+            if len(ours) == len(theirs):
+                for one, two in zip(ours, theirs, strict=True):
+                    yield from _two_subjects(method, _asked(one, part, method),
+                                             _asked(two, part, method))  # fmt: skip
+                continue
+            kinds = (f"numbers of {len(n)} kinds" if len(n) > 1 else "the same numbers"
+                     for n in (ours, theirs))  # fmt: skip
             yield _differ("both", "layers", *kinds)
-            continue
-        shapes = [", ".join(str(numbers.shape) for numbers in every) for every in (one, two)]
-        if shapes[0] != shapes[1]:
-            yield _differ("both", "dim", *shapes)
-            continue
-        yield "compared", f"{method}{reach}"
-        off = np.array([np.abs(mine - theirs).max() for mine, theirs in zip(one, two, strict=True)])
-        if not np.all(off <= 1e-4):
-            size = (float(np.where(np.isnan(off), np.inf, off).max()), None, "numbers", "both")
-            yield "differences", Difference(method, "its numbers", "others", *size)
+        except CannotAsk as error:
+            yield "not_compared", f"{method}: {error}"
 
 
-def _questions(method: str, last: int) -> tuple[list[Any], str]:
-    """What two sides without specs are both asked, and that in words."""
-    line, some = np.arange(last + 1), np.random.default_rng(0).permutation(last + 1)[:64]
-    if method == "frequencies":
-        return [()], ""
-    if method == "bias":
-        return [(line[:FIRST], line[:FIRST]), (some, some)], f", positions to {last:,}"
-    turned = [(probes(64, len(p), heads), p) for p, heads in ((line, 1), (some, MANY))]
-    reach = f", every position to {last:,}, and some in another order"
-    return turned if method == "rotate" else [(line,), (some,)], reach
+def _asked(code: Implementation, part: Part, method: str) -> Subject:
+    """What answers a question; code whose methods have no names tells what it answers."""
+    subject = code.subject(method, part, WIDTH, 1, None)
+    if subject.kind not in KINDS[method]:
+        raise CannotAsk(f"{subject.name} is {subject.how}")
+    return subject
 
 
-def _all_of(side: Comparand, part: Part, method: str, asked: Any) -> list[np.ndarray]:
-    """What each implementation of a side answers, one after the other."""
-    assert side.answers is not None  # noqa: S101 - it does not describe
-    answers = [
-        [code.ask(method, *each, part=part) for each in asked] for code in side.answers(part, ())
-    ]
-    return [np.concatenate([np.ravel(numbers) for numbers in every]) for every in answers]
+def _two_subjects(method: str, one: Subject, two: Subject) -> Iterator[Row]:
+    """The one held against what the other answers."""
+    found = survey(two, _answer_of(one), end=DENSE, allowed=_within)
+    yield "compared", f"{method}, {two.how}: {found.reach.words()}"
+    if found.call is not None:
+        size = (found.difference, None, "numbers", "both", str(found.call))
+        yield "differences", Difference(method, "its numbers", "others", *size)
+
+
+def _answer_of(subject: Subject) -> Callable[..., Any]:
+    """What is expected by somebody's own answers."""
+    if subject.kind == "rotary":
+        return lambda x, rows: subject.rotate(x, rows, dtype="float64")
+    answers: dict[str, Callable[..., Any]] = {"bias": subject.bias, "table": subject.rows}
+    return answers.get(subject.kind, subject.cos_sin)
+
+
+def _within(_: np.ndarray, want: np.ndarray, __: np.ndarray, dtype: str) -> np.ndarray:
+    """What two implementations may be apart."""
+    return np.asarray((1e-4 + 8 * UNIT[dtype]) * np.maximum(1.0, np.abs(want).max()))
 
 
 # --- which parts act in the same layers -----------------------------------------------------------

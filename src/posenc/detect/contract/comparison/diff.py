@@ -36,6 +36,8 @@ class Difference(Displayed):
         Of which numbers.
     where : str
         The layers.
+    call : str
+        The smallest call that shows a difference, where code was asked.
 
     Examples
     --------
@@ -52,6 +54,7 @@ class Difference(Displayed):
     position: int | None = None
     what: str = "cos and sin"
     where: str = ""
+    call: str = ""
 
     @property
     def text(self) -> str:
@@ -131,6 +134,7 @@ class Comparison(Displayed):
     def lines(self) -> list[str]:
         """For people."""
         sentences = [row.text for row in self.rows] or [self._counted()]
+        sentences += dict.fromkeys(f"  {row.call}" for row in self.rows if row.call)
         lines = [f"A: {self.a}", f"B: {self.b}", "", *sentences]
         for title in ("compared", "not_compared", "remarks"):
             texts = [f"  {row}" for row in getattr(self, title)]
@@ -166,7 +170,7 @@ class Comparison(Displayed):
 
 
 @foreign("diff", timed=False)
-def diff(a: Any, b: Any, *, library: Library = "numpy") -> Comparison:
+def diff(a: Any, b: Any, *, library: Library | None = None) -> Comparison:
     """In which field the positions of two models or implementations differ.
 
     Parameters
@@ -176,10 +180,12 @@ def diff(a: Any, b: Any, *, library: Library = "numpy") -> Comparison:
         `Spec` or its JSON, a contract of `posenc.golden` or its file, `"preset:NAME:WIDTH"`,
         `"plan:NAME"`; a model of transformers that is loaded, or `"hf:FOLDER"`; the path of a
         checkpoint that holds buffers (`inv_freq`, `cos_cached`, `embed_positions`);
-        `"engine:vllm=CONFIG"`; or an object with methods of the protocol in `docs/golden.md`, such
-        as `cos_sin(positions, layer)`.
-    library : {"numpy", "torch", "jax"}
-        Whose arrays an implementation takes.
+        `"engine:vllm=CONFIG"`; whatever `posenc.ask` asks, such as a function of `(x, positions)`;
+        or an object with methods of the protocol in `docs/golden.md`, such as
+        `cos_sin(positions, layer)`.
+    library : {"numpy", "torch", "jax"}, optional
+        Whose arrays an implementation takes, where that is not to be found out; methods of the
+        protocol get those of NumPy.
 
     Returns
     -------

@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from posenc import functional
-from posenc.detect.contract.comparison.calls import FIRST
 from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.comparison.fields import value_of, variants, words
 from posenc.detect.fit import precision, turns
@@ -28,6 +27,7 @@ from posenc.scaling import Llama3, YaRN
 
 BASE = 1e-4  # relative error of one that is worked out
 ESTIMATED = 1e-6  # relative error of frequencies that are followed from angles
+FIRST = 512  # a sequence short enough for every model
 FARTHEST_SHIFT = 64
 FARTHEST_COUNT = 2**17  # positions that are looked for among all others
 # A field, what it is on both sides, and the spec or the numbers of unit size that it makes.

@@ -13,7 +13,9 @@ import numpy as np
 
 from posenc._core.errors import DataError, mismatch
 from posenc.detect.contract.contract import Part
-from posenc.detect.contract.sides.side import CannotSay, Comparand, Implementation, numbers_of
+from posenc.detect.contract.sides.side import Comparand, Implementation
+from posenc.detect.subject import CannotAsk
+from posenc.detect.subject.arrays import numbers
 from posenc.encodings.rotary.base import RotarySpec
 
 # Buffers of other people's modules, by the last words of their names.
@@ -39,9 +41,9 @@ class Buffer(NamedTuple):
         return re.sub(r"\d+", "*", self.path)
 
 
-def digest_of(*numbers: Any) -> str:
+def digest_of(*arrays: Any) -> str:
     """What tells arrays apart, NaN included."""
-    return hashlib.sha256(b"".join(np.ascontiguousarray(n).tobytes() for n in numbers)).hexdigest()
+    return hashlib.sha256(b"".join(np.ascontiguousarray(n).tobytes() for n in arrays)).hexdigest()
 
 
 def of_buffers(name: str, buffers: list[Buffer], mute: list[str]) -> Comparand:
@@ -67,24 +69,24 @@ def of_buffers(name: str, buffers: list[Buffer], mute: list[str]) -> Comparand:
 def _chosen(part: Part, buffers: list[Buffer], names: Sequence[str]) -> list[Buffer]:
     """Which of them act in a part, by names and layers and, where these say nothing, by widths."""
     if not buffers:
-        raise CannotSay(f"nothing that stands for a {part.kind} is known in it")
+        raise CannotAsk(f"nothing that stands for a {part.kind} is known in it")
     words = re.split(r"[.: ]", part.name)
     left = [one for one in buffers if one.layer and one.layer in words]
     left = left or [one for one in buffers if not one.layer]
     stem = "lang" if words[0] == "text" else words[0][:3]
     inside = [one for one in left if stem in one.path.lower() or words[0] in one.path.lower()]
     if not inside and len(words) > 1 and "." in part.name and words[0] != "text":
-        raise CannotSay(f"nothing in it that is known is named after {words[0]}")
+        raise CannotAsk(f"nothing in it that is known is named after {words[0]}")
     # One of several encodings in the same layers.
     inner = part.name.partition(", ")[2] if part.layers is None else ""
     if inner and not any(word in one.path for one in left for word in inner.split()[-1:]):
-        raise CannotSay(f"nothing in it that is known is named after {inner}")
+        raise CannotAsk(f"nothing in it that is known is named after {inner}")
     others = {re.split(r"[.: ,]", name)[0] for name in names} - {words[0]}
     elsewhere = [one for one in left if any(name in one.path.lower() for name in others)]
     close = inside or [one for one in left if one not in elsewhere] or left
     left = [one for one in close if _acts_in(part, one)]
     if not left:
-        raise CannotSay("nothing in it is known to stand for these layers")
+        raise CannotAsk("nothing in it is known to stand for these layers")
     spec: Any = part.spec
     if spec is None:
         return left
@@ -99,7 +101,7 @@ def _chosen(part: Part, buffers: list[Buffer], names: Sequence[str]) -> list[Buf
     general = len(names) < 2 or part.layers is not None or "attention" in words[-1]
     named = inside or {"embeddings", "spec", "text"} & {*words}
     if (several or not (named or (part.kind == "rotary" and general))) and not alike:
-        raise CannotSay(f"none of {', '.join(one.path for one in left[:4])} has its size")
+        raise CannotAsk(f"none of {', '.join(one.path for one in left[:4])} has its size")
     if part.kind != "rotary":  # stages have sizes of their own
         return alike or left
     places = {one.place for one in alike or left[:1]}
@@ -116,7 +118,7 @@ def rows(path: str, tensor: Any) -> Buffer:
 
     def table(positions: np.ndarray) -> Any:
         if getattr(tensor, "is_meta", False):
-            raise CannotSay(f"{path} is on the meta device")
+            raise CannotAsk(f"{path} is on the meta device")
         return tensor[np.asarray(positions)]
 
     code = SimpleNamespace(table=table, shape=tuple(tensor.shape))
@@ -127,10 +129,10 @@ def tables(path: str, tensor: Any) -> list[Buffer]:
     """A table: its rows and, where these are sines beside cosines, what pairs turn by."""
     if tensor.shape[-1] % 2 or getattr(tensor, "is_meta", False):
         return [rows(path, tensor)]
-    sin, cos = np.split(numbers_of(tensor[:NEAR]), 2, axis=-1)
+    sin, cos = np.split(numbers(tensor[:NEAR]), 2, axis=-1)
     if not np.allclose(np.r_[cos[0] - 1, (sin**2 + cos**2 - 1).ravel()], 0, atol=0.02):
         return [rows(path, tensor)]
-    sin, cos = np.split(numbers_of(tensor), 2, axis=-1)
+    sin, cos = np.split(numbers(tensor), 2, axis=-1)
     return [rows(path, tensor), cosines(path, cos + 1j * sin)]
 
 
@@ -144,7 +146,7 @@ def cosines(path: str, values: np.ndarray) -> Buffer:
             positions = positions @ (side ** np.arange(positions.shape[1]))
         return values[positions]
 
-    code = SimpleNamespace(cos_sin=cos_sin, side=side)
+    code = SimpleNamespace(cos_sin=cos_sin, shape=(side, side))
     return Buffer(path, "", values.shape[-1], code, unlike=digest_of(values))
 
 

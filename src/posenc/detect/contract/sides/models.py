@@ -33,9 +33,12 @@ from posenc.detect.contract.sides.buffers import (
 )
 from posenc.detect.contract.sides.building import counted, without_code
 from posenc.detect.contract.sides.forwards import unused_modules
-from posenc.detect.contract.sides.side import CannotSay, Comparand, Implementation, numbers_of
+from posenc.detect.contract.sides.protocol import protocol
+from posenc.detect.contract.sides.side import Comparand, Implementation
 from posenc.detect.explain import from_hf, to_hf
 from posenc.detect.facts.arrays import FREQUENCIES, ROWS
+from posenc.detect.subject import CannotAsk
+from posenc.detect.subject.arrays import numbers
 from posenc.encodings.rotary.base import RotarySpec
 
 SLOPED = re.compile(r"build_\w*alibi\w*$")  # functions that make biases of slopes
@@ -76,10 +79,10 @@ def _tensors(module: Any, path: str, name: str) -> Iterator[Buffer | str]:
 
     own = {**vars(module), **dict(module.named_buffers(recurse=False))}
     tensors = {key: t for key, t in own.items() if isinstance(t, torch.Tensor)}
-    numbers = {key: numbers_of(t) for key, t in tensors.items() if not t.is_meta}
+    arrays = {key: numbers(t) for key, t in tensors.items() if not t.is_meta}
     # Modules that differ in code answer otherwise from the same numbers.
     settings = [repr(v) for v in own.values() if isinstance(v, (float, tuple, list))]
-    unlike = type(module), own.get("forward"), *settings, digest_of(*numbers.values())
+    unlike = type(module), own.get("forward"), *settings, digest_of(*arrays.values())
     for key, tensor in tensors.items():
         match, where = FREQUENCIES.search(key), f"{path}.{key}".lstrip(".")
         if match and not key.endswith("original_inv_freq"):
@@ -87,7 +90,7 @@ def _tensors(module: Any, path: str, name: str) -> Iterator[Buffer | str]:
             code = _module(module, layer, path)
             yield Buffer(path or name, layer, tensor.shape[-1], code, unlike=unlike)
         elif COSINES.search(key):
-            values = complex_of(key, numbers) if key in numbers else None
+            values = complex_of(key, arrays) if key in arrays else None
             yield where if values is None else cosines(where, values)
 
 
@@ -105,7 +108,7 @@ def _module(module: Any, layer: str, path: str) -> Any:
     def cos_sin(positions: np.ndarray) -> Any:
         frequencies = getattr(module, f"{layer}_inv_freq" if layer else "inv_freq")
         if frequencies.is_meta:
-            raise CannotSay(f"{path} is on the meta device")
+            raise CannotAsk(f"{path} is on the meta device")
         ids = torch.from_numpy(np.ascontiguousarray(positions)).to(frequencies.device)
         x = torch.zeros(1, len(ids), 2, dtype=torch.float32, device=ids.device)
         reason, widest = "", None
@@ -124,7 +127,7 @@ def _module(module: Any, layer: str, path: str) -> Any:
                 reason = f"it returns shape {tuple(parts[0].shape)} for {len(ids)} positions"
         if widest is not None:
             return widest if len(widest) > 1 else widest[0]
-        raise CannotSay(f"{path} ({type(module).__name__}) answers no positions ({reason})")
+        raise CannotAsk(f"{path} ({type(module).__name__}) answers no positions ({reason})")
 
     apply = _rotates(module)
     if apply is None:
@@ -136,7 +139,7 @@ def _module(module: Any, layer: str, path: str) -> Any:
         try:
             return apply(q, q, cos[None], sin[None])[0]
         except REFUSED as error:
-            raise CannotSay(f"{apply.__name__} takes other arguments") from error
+            raise CannotAsk(f"{apply.__name__} takes other arguments") from error
 
     return SimpleNamespace(cos_sin=cos_sin, rotate=rotate)
 
@@ -185,7 +188,7 @@ def _biases(module: Any, path: str) -> Iterator[Buffer]:
                 first, last = 0, max(last, int(k_positions.max()))
             sizes = last - first + 1, last + 1 if "x" in options else int(k_positions.max()) + 1
             if shape[1] * math.prod(sizes) > MOST:
-                raise CannotSay(f"{path} would make {shape[1]} × {sizes[0]} × {sizes[1]} biases")
+                raise CannotAsk(f"{path} would make {shape[1]} × {sizes[0]} × {sizes[1]} biases")
             past = {"past_seen_tokens": first} if "past_seen_tokens" in options else {}
             arguments = (torch.zeros(1, sizes[0], 1),) if "x" in options else sizes
             with torch.no_grad():
@@ -334,7 +337,7 @@ def of_engine(text: str, name: str) -> Comparand:
     def answers(part: Part, _: object) -> tuple[Implementation]:
         own = parts.get(part.name)
         if own is None or not isinstance(own.spec, RotarySpec):
-            raise CannotSay("vLLM's rotary classes have nothing for it")
+            raise CannotAsk("vLLM's rotary classes have nothing for it")
         try:
             width = data.get("head_dim") or data["hidden_size"] // data["num_attention_heads"]
             length, rope = data["max_position_embeddings"], data["rope_parameters"]
@@ -343,17 +346,14 @@ def of_engine(text: str, name: str) -> Comparand:
             module = layers.get_rope(width, length, half, rope, torch.float32)
         except Exception as error:
             reason = f"{type(error).__name__}: {str(error)[:80]}"
-            raise CannotSay(f"vLLM makes no rotation of its config ({reason})") from error
+            raise CannotAsk(f"vLLM makes no rotation of its config ({reason})") from error
         turn = getattr(module, "forward_native", module.forward)
 
-        def rotate(x: np.ndarray, positions: np.ndarray) -> Any:
-            # vLLM has tokens first, and the channels of all heads behind each other.
-            tokens = torch.from_numpy(np.ascontiguousarray(x[0].swapaxes(0, 1), dtype=np.float32))
-            query = tokens.reshape(len(positions), -1)
-            ids = torch.from_numpy(np.ascontiguousarray(positions.T))
-            return turn(ids, query, query.clone())[0].reshape(tokens.shape).transpose(0, 1)[None]
-
-        return (Implementation(SimpleNamespace(rotate=rotate, head_dim=width)),)
+        subject = protocol(
+            lambda positions, query, key: turn(positions.T, query, key)[0], "tokens",
+            dim=width, axes=len(own.spec.axes), library="torch",
+        )  # fmt: skip
+        return (Implementation(subject),)
 
     remark = f"{name}: get_rope was asked, and not the model classes, which may change parameters"
     return Comparand(name, whole=False, answers=answers, remarks=(remark,))

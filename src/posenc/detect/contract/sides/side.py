@@ -1,13 +1,15 @@
 """One of the two things that `diff` compares: it describes encodings, or answers for them.
 
-What answers is somebody else's code; `docs/golden.md` has its protocol.
+What answers is somebody else's code, which is asked as a subject; `docs/golden.md` has the protocol
+of objects whose methods say by their names what they answer.
 """
 
 from __future__ import annotations
 
-import importlib
+import contextlib
+import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -15,117 +17,148 @@ import numpy as np
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.guard import foreign
 from posenc.detect.contract.contract import Part
+from posenc.detect.contract.sides.protocol import protocol
+from posenc.detect.subject import CannotAsk, Subject, ask, asked
+from posenc.detect.subject.arrays import carried, numbers, parts_of
 
 METHODS = ("frequencies", "cos_sin", "rotate", "logit_scale", "table", "bias", "position_ids")
 Library = Literal["numpy", "torch", "jax"]
 
 
-class CannotSay(Exception):  # noqa: N818
-    """What a side does not offer, in words."""
-
-
 class Implementation:
-    """An object with some of the methods of the protocol, or a function that is one of them.
+    """An object with some of the methods of the protocol, or whatever else can be asked.
 
-    It takes arrays of a library, and computes in a dtype of `tolerances.ROUNDING`; what a strict
-    one raises is raised, rather than said in words. `ArgumentError` is raised for what has none of
-    the methods, and is no function whose parameters tell which one it is.
+    It computes in a dtype of `tolerances.ROUNDING`; what a strict one raises is raised, rather than
+    said in words. `ArgumentError` is raised for what has none of the methods and cannot be called.
     """
 
     def __init__(
-        self, code: Any, library: Library = "numpy", dtype: str = "float32", *, strict: bool = False
-    ) -> None:
+        self, code: Any, library: Library | None = None, dtype: str = "float32", *,
+        strict: bool = False,
+    ) -> None:  # fmt: skip
         self.library, self.dtype, self.strict = library, dtype, strict
-        self.code = code = code() if isinstance(code, type) else code
-        self.name = getattr(code, "__qualname__", type(code).__name__)
-        self.methods: dict[str, Callable[..., Any]] = {
-            name: getattr(code, name) for name in METHODS if callable(getattr(code, name, None))
-        }
-        if not self.methods and callable(code):
-            self.methods = dict.fromkeys(_meant(code), code)
-        if not self.methods:
+        self.code = code = code() if isinstance(code, type) and methods_of(code) else code
+        self.name = str(getattr(code, "__qualname__", type(code).__name__))
+        self.methods: dict[str, Callable[..., Any]] = methods_of(code)
+        if not self.methods and _gives_frequencies(code):
+            self.methods = {"frequencies": code}
+        known = callable(code) or isinstance(code, (tuple, Mapping, Subject))
+        if not self.methods and not known:
             expected = f"an object with any of the methods {', '.join(METHODS)}"
-            todo = "A function may be one of them, by the names of its parameters: (x, positions)."
+            todo = "A function may be one of them: of (x, positions), say."
             raise ArgumentError(mismatch("a side", expected, self.name, todo))
 
     def takes(self, method: str, name: str) -> bool:
         """Whether a method is there and has a parameter."""
-        if method not in self.methods:
-            return False
-        parameters = inspect.signature(self.methods[method]).parameters
-        return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+        function = self.methods.get(method, None if self.methods else self.code)
+        return name in _parameters(function) or "**" in _parameters(function)
 
     def keeps(self, method: str) -> bool:
         """Whether a method is there, and answers alike for all layers."""
-        return method in self.methods and not self.takes(method, "layer")
+        return (method in self.methods or not self.methods) and not self.takes(method, "layer")
 
-    def ask(self, method: str, *arguments: Any, part: Part, length: int | None = None) -> Any:
-        """What a method answers of a part: an array of float64, or a pair of them.
-
-        `length` is that of the sequence, for methods that take it. `CannotSay` is raised where it
-        is not offered, and for whatever other people's code raises.
-        """
+    def subject(self, method: str, part: Part, width: int, axes: int, heads: int | None) -> Subject:
+        """What answers for a part: a method, or all there is."""
+        if not self.methods:
+            return self._found(part, width, axes, heads)
+        if method == "cos_sin" and {*self.methods} == {"frequencies"}:
+            return ask({"inv_freq": self.numbers("frequencies", part=part)}, dim=width)
         if method not in self.methods:
             seen = ", so that no pairing is seen" if method == "rotate" else ""
-            raise CannotSay(f"it is not offered{seen}")
+            raise CannotAsk(f"it is not offered{seen}")
+        width = int(getattr(self.code, "head_dim", 0) or width)
+        function = self._of_layer(method, part)
+        return protocol(function, method, dim=width, axes=axes, library=self.library or "numpy")
+
+    def _found(self, part: Part, width: int, axes: int, heads: int | None) -> Subject:
+        """Code of any form, for a part."""
+        code = self.code
+        if callable(code) and "layer" in _parameters(code):
+            code = functools.partial(code, layer=part.name)
+        options: dict[str, Any] = {"library": self.library, "layout": None, "axes": axes}
+        try:
+            return asked(code, dim=width, heads=heads, kind=None, **options)
+        except CannotAsk as why:
+            own = why.__cause__ and why.__cause__.__cause__
+            if self.strict and own is not None:
+                raise own from None
+            if why.arguments != 2 or part.kind != "bias":
+                raise
+            return asked(code, dim=width, heads=heads, kind="bias", **options)
+
+    def _of_layer(self, method: str, part: Part) -> Callable[..., Any]:
+        """A method with the name of the part and the length of the sequence, if it takes them."""
+        function = self.methods[method]
+
+        def answer(*arguments: Any) -> Any:
+            more = {"layer": part.name, "length": int(arguments[-1].max()) + 1}
+            more = {k: v for k, v in more.items() if self.takes(method, k)}
+            out = function(*arguments, **more)
+            if method == "cos_sin" and not _is_pair(out):
+                raise CannotAsk("it returns no cosines and sines: two arrays, or complex numbers")
+            return out
+
+        return functools.wraps(function)(answer)
+
+    def numbers(
+        self, method: str, *arguments: Any, part: Part, length: int | None = None
+    ) -> np.ndarray:
+        """What a method answers that is no encoding: frequencies, factors, positions of a batch."""
+        if method not in self.methods:
+            raise CannotAsk("it is not offered")
         spoken = {"layer": part.name, "length": length}
         more = {k: v for k, v in spoken.items() if v is not None and self.takes(method, k)}
+        given = [a if isinstance(a, Mapping) else carried(a, self.library or "numpy")
+                 for a in arguments]  # fmt: skip
+        with self.refusing(method), foreign(f"a call of {self.name}"):
+            answer = numbers(self.methods[method](*given, **more))
+        if answer.dtype.kind == "c" or not answer.size:
+            raise CannotAsk(f"it returns complex numbers or none, of shape {answer.shape}")
+        return answer.reshape(-1)
+
+    @contextlib.contextmanager
+    def refusing(self, method: str) -> Iterator[None]:
+        """Say in words what a call raises; a strict one raises it."""
         try:
-            with foreign(f"a call of {self.name}"):
-                answer = self.methods[method](*map(self._array, arguments), **more)
-                several = isinstance(answer, (tuple, list)) and hasattr(answer[0], "shape")
-                numbers = [numbers_of(each) for each in (answer if several else (answer,))]
-        except (CannotSay, MemoryError):
+            yield
+        except MemoryError:
             raise
-        except NotImplementedError as error:
-            raise CannotSay(str(error) or "it raises NotImplementedError") from None
         except Exception as error:
-            text = f"{type(error).__name__}: {str(error)[:100]}"
-            raise CannotSay(f"{method} raises {text}") from error
-        if method == "cos_sin" and len(numbers) == 1 and numbers[0].dtype.kind == "c":
-            numbers = [numbers[0].real, numbers[0].imag]  # as `freqs_cis` has them
-        shapes = [each.shape for each in numbers]
-        if len(numbers) != (2 if method == "cos_sin" else 1):
-            counts = {1: "one array", 2: "two arrays"}
-            raise CannotSay(f"it returns {counts.get(len(numbers), f'{len(numbers)} arrays')}")
-        if any(each.dtype.kind == "c" or not each.size for each in numbers) or () in shapes:
-            raise CannotSay(
-                f"it returns complex numbers, none or a single one, of shape {shapes[0]}"
-            )
-        return tuple(numbers) if method == "cos_sin" else numbers[0]
-
-    def _array(self, value: Any) -> Any:
-        if isinstance(value, Mapping):
-            return value
-        if self.library == "numpy":
-            return value.copy()  # code may write into what it gets
-        value = value if value.dtype.kind == "i" else value.astype(np.float32)
-        if self.library == "torch":
-            return importlib.import_module("torch").from_numpy(np.array(value))
-        return importlib.import_module("jax.numpy").asarray(value)
+            own = error.__cause__ if isinstance(error, CannotAsk) else error
+            if own is None:
+                raise
+            if isinstance(own, NotImplementedError):
+                raise CannotAsk(str(own) or "it raises NotImplementedError") from None
+            if self.strict:
+                raise own from None
+            text = f"{type(own).__name__}: {' '.join(str(own).split())[:100]}"
+            raise CannotAsk(f"{method} raises {text}") from None
 
 
-def _meant(code: Callable[..., Any]) -> Sequence[str]:
-    """Which methods a function can be, by its parameters."""
+def methods_of(code: Any) -> dict[str, Callable[..., Any]]:
+    """The methods of the protocol that an object has; a subject is asked as one."""
+    names = METHODS if not isinstance(code, Subject) else ()
+    return {name: getattr(code, name) for name in names if callable(getattr(code, name, None))}
+
+
+def _is_pair(out: Any) -> bool:
+    kinds = [part.dtype.kind for part in parts_of(out)]
+    return kinds in (["f", "f"], ["c"])
+
+
+def _parameters(function: Any) -> tuple[str, ...]:
+    """The names of arguments; `**` for any other."""
     try:
-        parameters = inspect.signature(code).parameters
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return ()
-    names = [name for name in parameters if name not in ("layer", "length")]
-    if names[:2] in (["q_positions", "k_positions"], ["q", "k"]):
-        return ("bias",)
-    if len(names) in (1, 2) and names[-1] in ("positions", "position_ids"):
-        return ("rotate",) if len(names) == 2 else ("cos_sin", "table")
-    return () if names else ("frequencies",)
+    return tuple("**" if p.kind is p.VAR_KEYWORD else p.name for p in parameters)
 
 
-def numbers_of(answer: Any) -> np.ndarray:
-    """An array of any library, in double precision."""
-    if hasattr(answer, "detach"):
-        answer = answer.detach().to("cpu")
-        answer = (answer if answer.is_complex() else answer.double()).numpy()
-    answer = np.asarray(answer)
-    return answer.astype(np.complex128 if answer.dtype.kind == "c" else np.float64)
+def _gives_frequencies(code: Any) -> bool:
+    """Whether a function takes nothing, but for the name of a layer or a length."""
+    plain = inspect.isfunction(code) or inspect.ismethod(code)
+    return plain and {*_parameters(code)} <= {"layer", "length"}
 
 
 class Comparand(NamedTuple):

@@ -19,24 +19,26 @@ from posenc._core.spec.spec import Spec
 from posenc.detect.contract.contract import Contract
 from posenc.detect.contract.make import PREFIXES, described, parts_of
 from posenc.detect.contract.sides.models import of_checkpoint, of_engine, of_folder, of_model
-from posenc.detect.contract.sides.side import METHODS, Comparand, Implementation, Library
+from posenc.detect.contract.sides.side import Comparand, Implementation, Library, methods_of
+from posenc.detect.subject import Subject
 
 ENGINE, FOLDER = "engine:", "hf:"
 ENDINGS = (".safetensors", ".bin", ".pt", ".pth", ".npz", ".npy", ".index.json")
 
 
-def side_of(source: Any, *, name: str = "", library: Library = "numpy") -> Comparand:
+def side_of(source: Any, *, name: str = "", library: Library | None = None) -> Comparand:
     """A source as a side, and what it is called; parameters and errors as of `posenc.diff`."""
     if isinstance(source, Comparand):
         return source
     if isinstance(source, (str, Path)):
         text = str(source)
         return _of_text(text, name or (text if len(text) <= 60 else f"{text[:57]}..."))
-    answers = any(callable(getattr(source, method, None)) for method in METHODS)
+    buffers = isinstance(source, Mapping) and any(hasattr(v, "shape") for v in source.values())
+    answers = buffers or isinstance(source, Subject) or bool(methods_of(source))
     if not answers and callable(getattr(source, "named_buffers", None)):
         return of_model(source, name or type(source).__name__)
     described_ = isinstance(source, (Contract, Reading, Plan, Spec, Mapping, Layer))
-    if described_ or (not answers and callable(getattr(source, "to_dict", None))):
+    if (described_ and not buffers) or (not answers and callable(getattr(source, "to_dict", None))):
         return _description(source, name or _title(source))
     return of_code(Implementation(source, library), name)
 

@@ -1,0 +1,265 @@
+"""Rows of tables and biases of an implementation, and the one change that explains others."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from posenc import functional
+from posenc import positions as positions_
+from posenc._core.errors import PosencError
+from posenc.detect.contract.checks import row_bounds
+from posenc.detect.contract.comparison.diff import Difference
+from posenc.detect.contract.comparison.fields import value_of, variants, words
+from posenc.detect.contract.comparison.held import SECONDS, Held, Told, calls_to, held, told
+from posenc.detect.contract.comparison.why import FIRST
+from posenc.detect.contract.contract import Part
+from posenc.detect.contract.sides.side import Implementation
+from posenc.detect.fit import turns
+from posenc.detect.fit import words as sentences
+from posenc.detect.fit.departures import departures
+from posenc.detect.fit.precision import HALVES, seen
+from posenc.detect.fit.tolerances import ROUNDING
+from posenc.detect.fit.turns import DENSE, PairTurns
+from posenc.detect.subject import CannotAsk, Subject
+from posenc.detect.subject.plan import Call
+from posenc.detect.subject.tally import of_spec
+
+WIDTH = 64  # of heads, where a bias is asked for
+UNEXPLAINED = "others, that no one change explains"
+
+
+def _explained(spec: Any, fits: Callable[[Any], bool]) -> tuple[str, str, str] | None:
+    """The field whose change fits, and what it is on both sides."""
+    for field, text, other in variants(spec):
+        with contextlib.suppress(PosencError):
+            if fits(other):
+                return field, value_of(spec, field), text
+    return None
+
+
+def table(part: Part, spec: Any, code: Implementation) -> Told:
+    """Rows of an implementation, or how many are stored where they are learned."""
+    if len(getattr(spec, "axes", ("p",))) > 1:
+        raise CannotAsk("a table of several axes is not asked for")
+    stored = getattr(code.code, "shape", None)
+    if spec.parameters():
+        own = [shape for shape in spec.shapes.values() if len(shape) == 2]
+        if stored is None or len(own) != 1:
+            raise CannotAsk("its rows are learned, and their number is not told")
+        ours, theirs = (f"{n} rows of {dim}" for n, dim in (*own, stored))
+        rows = [] if ours == theirs else [Difference("length", ours, theirs)]
+        return Told(rows, ", the number of rows and their width, as they are learned")
+
+    subject = code.subject("table", part, spec.dim, 1, None)
+    if subject.kind not in ("table", "angles"):
+        raise CannotAsk(f"{code.name} is {subject.how}")
+    bench = Held(subject, of_spec(spec, "table"), code.dtype)
+    bench.allowed = lambda call, want: _room(spec, call.rows, want, code.dtype)
+
+    def ask(places: np.ndarray) -> PairTurns:
+        return PairTurns(places, subject.rows(places), len(places))
+
+    def explained(calls: list[PairTurns]) -> list[Difference]:
+        each = (_rows(spec, call.positions, call.values, code.dtype) for call in calls)
+        return next(filter(None, each), [])
+
+    return held(part, code, "table", bench, ask, explained)
+
+
+def _room(spec: Any, places: np.ndarray, rows: np.ndarray, dtype: str) -> np.ndarray:
+    """What explains differences of rows (..., dim) at positions (...)."""
+    bounds = row_bounds(spec, places.reshape(-1, 1), rows.reshape(-1, rows.shape[-1]))
+    if not bounds:
+        return np.full(rows.shape, 1e-4 * max(1.0, float(np.abs(rows).max())))
+    return np.broadcast_to((turns.ROOM * bounds[dtype]).reshape(*places.shape, 1), rows.shape)
+
+
+def _rows(spec: Any, places: np.ndarray, theirs: np.ndarray, dtype: str) -> list[Difference]:
+    """The change of a table that explains its rows; none where they are its own."""
+
+    def rows_at(one: Any, places: np.ndarray) -> np.ndarray:
+        return np.asarray(functional.table(one, places, dtype="float64"))
+
+    mine = rows_at(spec, places)
+    if theirs.shape != mine.shape:
+        return [Difference("dim", f"{mine.shape[1]} columns", f"shape {theirs.shape}", what="rows")]
+    off = np.abs(theirs - mine).max(axis=1)
+    room = _room(spec, places, mine, dtype)[:, 0]
+    if np.all(off <= room):
+        return []
+    size = (*turns.begins(off, places), "rows")
+    wrong = ~(off <= room)
+    some_ = np.r_[0 : min(12, len(places)), len(places) // 2, len(places) - 1]
+    few = np.unique(np.r_[some_, np.flatnonzero(wrong)[:8]])
+    near, some, room = places[few], theirs[few], room[few, None]
+    for shift in sorted(range(-8, 9), key=abs)[1:]:
+        with contextlib.suppress(PosencError):
+            moved = np.abs(rows_at(spec, np.abs(near + shift)) - some)
+            if np.all((moved <= room)[near + shift >= 0]):
+                text = f"that of position p {'+' if shift > 0 else '-'} {abs(shift)}"
+                return [Difference("positions", "the row of position p", text, *size)]
+
+    def fits(other: Any) -> bool:
+        candidate = rows_at(other, near)
+        return candidate.shape == some.shape and bool(np.all(np.abs(candidate - some) <= room))
+
+    count = f"at {wrong.sum():,} of {wrong.size:,} positions"
+    other = _explained(spec, fits) or ("table", "its own rows", f"{UNEXPLAINED}, {count}")
+    return [Difference(*other, *size)]
+
+
+def bias(part: Part, spec: Any, code: Implementation) -> Told:
+    """Biases of an implementation, up to what changes no softmax and a causal mask hides."""
+    params = getattr(code.code, "params", None)
+    if spec.parameters() and (params is None or {*params} != {*spec.shapes}):
+        raise CannotAsk("its values are learned, and are in the checkpoint")
+    for name, values in (params or {}).items():
+        if values.shape != spec.shapes[name]:
+            ours, theirs = (f"{name} {shape}" for shape in (spec.shapes[name], values.shape))
+            row = Difference("heads", ours, theirs, what="biases")
+            return Told([row], ", its parameters")
+    subject = code.subject("bias", part, WIDTH, len(spec.axes), spec.heads)
+    if subject.kind != "bias":
+        raise CannotAsk(f"{code.name} is {subject.how}")
+    calls, asked = _pairs(part, spec)
+    rows: list[Difference] = []
+    refused: list[str] = []
+    hidden: dict[str, None] = {}
+    for q, k in calls:
+        try:
+            with code.refusing("bias"):
+                answer = subject.bias(q, k)
+        except CannotAsk as error:
+            if len(refused) + 1 == len(calls):
+                raise
+            refused.append(f"{len(q):,} queries of {len(k):,} keys: {error}")
+            continue
+        rows, note = _biases(spec, q, k, answer, params, code.dtype)
+        hidden |= dict.fromkeys(filter(None, [note]))
+        if rows:
+            break
+    told_ = f"{spec.heads} heads, {asked if not refused else 'some distances and queries'}"
+    told_ += ", with numbers put in for the weights" if params is not None else ""
+    if len(spec.axes) > 1:
+        return Told(rows, f", {subject.how}: {told_}", (*hidden, *refused))
+    # Code of a model makes all biases before those that it is asked for.
+    end = FIRST - 1 if params is not None else min(DENSE, (part.length or DENSE + 1) - 1)
+    found = _Softmax(subject, spec, params, code.dtype).held(end, SECONDS)
+    rows, reach, more = told(rows, subject.how, found)
+    return Told(rows, f"{reach}; {told_}", (*hidden, *refused, *more))
+
+
+def _pairs(part: Part, spec: Any) -> tuple[list[tuple[np.ndarray, np.ndarray]], str]:
+    """Queries and keys whose biases tell what explains a difference."""
+    if len(spec.axes) > 1:
+        window = getattr(spec, "window", None)
+        if window is None:
+            raise CannotAsk(f"biases of {', '.join(spec.axes)} are not asked for")
+        cells = positions_.grid(window)
+        return [(cells, cells)], f"every pair of cells of {words(window)}"
+    last = min(DENSE, (part.length or DENSE + 1) - 1)
+    line, end = np.arange(last + 1), np.array([last])
+    near = np.array([p for p in (0, 1, 2, 7, 8, 9, 20, 63, 130, 300) if p <= last])
+    (_, mixed), _ = [*calls_to(min(last, FIRST - 1))][-2:]
+    calls = [(near, near[near <= 130]), (end, line), (line, line[:2]), (mixed, mixed)]
+    return [*calls, calls[0]], f"every distance and every query to {last:,}"
+
+
+class _Softmax(Held):
+    """Biases as a softmax sees them: beside that of the first key, and of the past alone."""
+
+    def __init__(self, subject: Subject, spec: Any, params: Any, dtype: str) -> None:
+        def expected(q: np.ndarray, k: np.ndarray) -> np.ndarray:
+            return np.asarray(functional.bias(spec, q, k, params=params, dtype="float64"))
+
+        super().__init__(subject, expected, dtype)
+        self.spec, self.unit = spec, 8 * ROUNDING[dtype]
+        self.sizes: Any = 0.0
+        self.allowed = lambda _, want: 1e-5 * (1 + np.abs(want)) + self.unit * self.sizes
+
+    def _answer(self, call: Call) -> list[np.ndarray]:
+        answer, self.sizes = self._seen(super()._answer(call)[0], call)
+        return [answer]
+
+    def _wanted(self, call: Call) -> list[np.ndarray]:
+        want, sizes = self._seen(super()._wanted(call)[0], call)
+        self.sizes = np.maximum(self.sizes, sizes)
+        return [want]
+
+    def _seen(self, biases: np.ndarray, call: Call) -> tuple[np.ndarray, np.ndarray]:
+        """Biases, and the numbers that they are differences of."""
+        q, k = call.rows[0], call.keys[0]  # type: ignore[index]
+        first = int(k.argmin())
+        with np.errstate(invalid="ignore"):
+            moved = biases - biases[..., first, None]
+        past = k <= q[:, None] if _is_causal(self.spec) else np.ones((len(q), len(k)), bool)
+        sizes = np.abs(biases) + np.abs(biases[..., first, None])
+        return np.where(past, moved, 0.0), np.where(np.isfinite(sizes), sizes, 0.0)
+
+
+def _is_causal(spec: Any) -> bool:
+    return getattr(spec, "direction", "causal") == "causal"
+
+
+def _biases(
+    spec: Any, q: np.ndarray, k: np.ndarray, theirs: np.ndarray, params: Any, dtype: str
+) -> tuple[list[Difference], str]:
+    def biases_of(one: Any) -> np.ndarray:
+        return np.asarray(
+            functional.bias(one, q_positions=q, k_positions=k, params=params, dtype="float64")
+        )
+
+    def alike(one: np.ndarray, other: np.ndarray, room: Any = 0.0) -> bool:
+        off = np.abs(one - other) if one.shape == other.shape else np.array(np.inf)
+        return bool(np.all((one == other) | (off <= 1e-5 * (1 + np.abs(other)) + room)))
+
+    causal = q.ndim == 1 and _is_causal(spec)
+    past = (k <= q[:, None]) if causal else np.ones((len(q), len(k)), bool)
+    first = int(k.argmin()) if q.ndim == 1 else 0
+
+    def relative(biases: np.ndarray) -> np.ndarray:
+        # What is added to all keys of a query changes no softmax.
+        return np.asarray((biases - biases[..., first, None])[:, past])
+
+    def rounding(unit: float) -> np.ndarray:
+        # Far keys have large biases, which a side rounds before they are subtracted.
+        sizes = np.abs(theirs) + np.abs(theirs[..., first, None])
+        return np.asarray(8 * unit * np.where(np.isfinite(sizes), sizes, 0)[:, past])
+
+    mine = biases_of(spec)
+    if theirs.shape != mine.shape:
+        ours, other = (f"shape {each.shape}" for each in (mine, theirs))
+        return [Difference("heads", ours, other, what="biases")], ""
+    if alike(mine, theirs):
+        return [], ""
+    past_mine, past_theirs = relative(mine), relative(theirs)
+    room = rounding(ROUNDING[dtype])
+    if alike(past_mine, past_theirs, room):
+        if causal and not alike(*(b - b[..., first, None] for b in (mine, theirs))):
+            return [], "the future: it has other biases, which a causal mask hides"
+        return [], ""
+
+    def fits(one: Any) -> bool:
+        return biases_of(one).shape == theirs.shape and alike(
+            relative(biases_of(one)), past_theirs, room
+        )
+
+    coarse = (
+        ("dtype", f"biases in {dtype}", f"in {half}") for half in HALVES
+        if seen(theirs) == half and alike(past_mine, past_theirs, rounding(ROUNDING[half]))
+    )  # fmt: skip
+    row = next(coarse, None) or _explained(spec, fits) or ("bias", "its own", UNEXPLAINED)
+    if row[0] == "bias" and len(q) > 1 and q.ndim == 1:
+        ours_, theirs_ = (b[:, 1, 1] - b[:, 1, 0] for b in (mine, theirs))
+        if np.all(ours_ != 0) and alike(past_mine * (theirs_ / ours_)[:, None], past_theirs, room):
+            slopes = [", ".join(f"{s:.4g}" for s in each[:3]) + ", …" for each in (ours_, theirs_)]
+            departed = departures(theirs_, ours_, dtype="float32", doubt=1e-5)
+            named = departed.sentences(sentences.slope) if departed else slopes[1:]
+            row = ("slopes", slopes[0], named[0])
+    off = np.abs(past_mine - past_theirs)
+    size = float(np.where(np.isnan(off), np.inf, off).max(initial=0.0))
+    return [Difference(*row, size, None, "biases")], ""

@@ -1,0 +1,400 @@
+"""The one sampler: an implementation, held against what is expected in calls of every kind."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.spec.spec import Spec
+from posenc.detect.subject import plan
+from posenc.detect.subject.discovery import said
+from posenc.detect.subject.plan import DENSE, Call, Plan
+from posenc.detect.subject.reach import Reach
+from posenc.detect.subject.smallest import SmallestCall, smallest
+from posenc.detect.subject.tally import Tally, of_spec, ratio_of, rounded
+
+SEED = 20
+ENDS = (2**17, 2**16, 2**15, 2**14, 2**13, 2**12, 2**11, 2**10, 2**9, 2**8, 2**7, 2**6, 2**5, 2**4)
+ENOUGH = 3  # calls that differ, after which only near positions are asked
+UNIT = {"float64": 2.0**-24, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What an implementation was found to do beside what is expected.
+
+    Parameters
+    ----------
+    difference : float
+        Where it is largest for its tolerance.
+    tolerance : float
+        What arithmetic in the dtype of the call explains there.
+    reach : Reach
+        What was asked.
+    call : SmallestCall or None
+        The smallest call that shows a difference.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> subject = posenc.ask({"inv_freq": posenc.frequencies(posenc.RoPE(8, pairing="half"))})
+    >>> subject.survey(posenc.RoPE(8, pairing="half"), end=5000).agrees
+    True
+    """
+
+    difference: float
+    tolerance: float
+    reach: Reach
+    call: SmallestCall | None = None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether no difference is more than arithmetic explains, as far as `reach` says."""
+        return self.call is None and self.difference <= self.tolerance
+
+    def __str__(self) -> str:
+        lines = self.reach.lines()
+        return "\n".join(lines if self.call is None else [str(self.call), *lines])
+
+
+def survey(
+    subject: Any, expected: Any, *, end: int = 2**20, seconds: float = 10, seed: int = SEED,
+    allowed: Any = None,
+) -> Survey:  # fmt: skip
+    """`Subject.survey`; `allowed` (x, y, positions, dtype) is what arithmetic explains."""
+    if isinstance(expected, Spec):
+        expected = of_spec(expected, subject.kind)
+    if not callable(expected):
+        raise ArgumentError(mismatch("survey: expected", "a spec or a function", repr(expected)))
+    bench = Bench(subject, expected, allowed, np.random.default_rng(seed))
+    return bench.held(end, seconds)
+
+
+def differs(subject: Any, expected: Any, allowed: Any, places: np.ndarray) -> bool:
+    """Whether an implementation differs from what is expected in one call."""
+    bench = Bench(subject, expected, allowed, np.random.default_rng(SEED))
+    return bench.fails(bench._on_axes(Call("", places[None])))
+
+
+class Bench:
+    """What was compared so far."""
+
+    def __init__(
+        self, subject: Any, expected: Callable[..., Any], allowed: Any, rng: np.random.Generator
+    ) -> None:
+        self.subject, self.expected, self.rng = subject, expected, rng
+        self.tally, self.before = Tally(), subject.calls
+        self.output: tuple[int, np.ndarray, np.ndarray] | None = None  # the worst of the last call
+        self.pace = 0.0  # seconds for each token
+        self.done: dict[str, None] = {}
+        # Whether what is expected of a sequence depends on its length.
+        self.of_length = bool(getattr(expected, "of_length", False))
+        self.lines: list[np.ndarray] | None = None
+        self.lengths: dict[int, None] = {}
+        self.kinds: dict[str, None] = {}
+        self.dtypes: dict[str, None] = {}
+        self.refused: dict[str, str] = {}
+        self.wrong: list[Call] = []
+        self.most = [0, 0, 0]  # rows, heads, tokens
+        self.largest = 0.0
+        dim = subject.dim
+        signs = rng.choice([-1.0, 1.0], (4, 33, DENSE + 2, 1))
+        self.signs = signs * rng.uniform(0.5, 1.0, signs.shape)
+        self.mixed = rng.choice([-1.0, 1.0], dim * 2) * rng.uniform(0.7, 1.0, dim * 2)
+        self.coarse = self._coarse()
+        self.allowed = self._rounding() if allowed is None else lambda call, want: allowed(
+            rounded(self.x(call), call.dtype), want, call.rows, call.dtype)  # fmt: skip
+
+    # --- the calls --------------------------------------------------------------------------------
+
+    def held(self, end: int, seconds: float) -> Survey:
+        """All calls, or as many as there is time for."""
+        began = time.monotonic()
+        end = self._end(end + 1)
+        calls = [self._on_axes(call) for call in Plan(self.subject, self.rng).calls(end)]
+        planned = len({c.rows.shape[1] for c in calls if c.kind == "length"})
+        late = False
+        for call in calls:
+            if len(self.wrong) > ENOUGH and call.kind != "dense":
+                continue
+            late = time.monotonic() - began > seconds
+            if late or time.monotonic() - began + self._cost(call) > seconds:
+                late = True
+                continue
+            start = time.monotonic()
+            self.look(call)
+            size = max(call.rows.size, self._reaches(call))
+            if size > 256:
+                self.pace = max(self.pace, (time.monotonic() - start) / size)
+        self.look(calls[0]._replace(kind="the first call again"))
+        self._at_first()
+        call_ = self._smallest()
+        spent = time.monotonic() - began
+        return Survey(
+            *self.tally.worst[1:],
+            self._reach(
+                end, planned=planned, late=late, calls=self.subject.calls - self.before, spent=spent
+            ),
+            call_,
+        )
+
+    def _reaches(self, call: Call) -> int:
+        """How many rows a call makes the code compute."""
+        form = self.subject._found.form
+        counts = form.way in ("length", "counted", "tables") or form.code.tables is not None
+        return int(call.rows.max()) + 1 if counts else call.rows.size
+
+    def _cost(self, call: Call) -> float:
+        """The seconds that a call will take, by the slowest one so far."""
+        return self.pace * max(call.rows.size, self._reaches(call))
+
+    def _at_first(self) -> None:
+        """The very first answer, by which the form was found."""
+        subject = self.subject
+        if subject.kind != "rotary" or subject._found.first is None or subject._unit != 1:
+            return
+        asked, y = self.subject._found.first
+        want = np.asarray(self.expected(rounded(asked.x, asked.dtype), asked.rows))
+        call = Call("the first call of all", asked.rows, heads=asked.x.shape[1])
+        if (
+            self.tally.add(np.abs(y - want), self.allowed(call, want), asked.rows.ravel(), (1, 3))
+            > 1
+        ):
+            self.wrong.append(call)
+
+    def _on_axes(self, call: Call) -> Call:
+        """The call with coordinates that differ on several axes."""
+        if self.subject._axes == 1 or call.rows.ndim == 3:
+            return call
+        turned_ = [np.roll(call.rows, k, axis=1) for k in range(self.subject._axes)]
+        return call._replace(rows=np.stack(turned_, axis=-1))
+
+    def _end(self, end: int) -> int:
+        """One more than the farthest position that is not refused."""
+        if self.subject.kind == "bias":
+            ends = [min(end, 2**17), *(n for n in ENDS if n < end)]
+        else:
+            ends = [end, *(n for n in ENDS if n < end)]
+        why = ""
+        for last in ends:
+            try:
+                one = Call("", np.array([[0, last - 1]]), keys=np.array([[0, last - 1]]))
+                self._answer(self._on_axes(one))
+            except Exception as error:  # noqa: BLE001 - whatever other people's code raises
+                why = why or f"positions to {last - 1:,} ({said(error)})"
+                continue
+            if why:
+                self.refused["end"] = f"{why}; asked to {last - 1:,}"
+            return last
+        self.refused["end"] = why
+        return 16
+
+    # --- one call ---------------------------------------------------------------------------------
+
+    def x(self, call: Call) -> np.ndarray:
+        """Inputs (batch, heads, seq, channels), the first of them alike in calls of any size."""
+        batch, seq = call.rows.shape[:2]
+        dim = self.subject.dim * call.wide
+        if call.plain:
+            return np.ones((batch, call.heads, seq, dim))
+        if call.kind == "smaller":  # numbers that a program can draw, too
+            x = np.random.default_rng(0).normal(size=(batch, call.heads, seq, dim))
+            sizes_ = np.resize(call.sizes, batch)[:, None, None, None]
+            return np.asarray((x * sizes_).astype(np.float32).astype(np.float64))
+        signs = self.signs[:batch, : call.heads][:, :, np.arange(seq) % (DENSE + 2)]
+        sizes = np.resize(call.sizes, batch)[:, None, None, None]
+        return np.asarray((signs * self.mixed[:dim] * sizes).astype(np.float32).astype(np.float64))
+
+    def _answer(self, call: Call) -> Any:
+        """What it answers, as a list of arrays."""
+        subject, rows = self.subject, call.rows
+        if subject.kind == "rotary":
+            return subject.both(self.x(call), rows, dtype=call.dtype, strided=call.strided,
+                                form=call.form)  # fmt: skip
+        if subject.kind == "bias":
+            return [subject.bias(rows[0], call.keys[0])]  # type: ignore[index]
+        if subject.kind == "table":
+            return [subject.rows(rows)]
+        return [np.concatenate(subject.cos_sin(rows), axis=-1)]
+
+    def _wanted(self, call: Call) -> list[np.ndarray]:
+        kind, rows = self.subject.kind, call.rows
+        if kind == "rotary":
+            return self._turned(call)
+        if kind == "bias":
+            return [np.asarray(self.expected(rows[0], call.keys[0]))]  # type: ignore[index]
+        if kind == "table":
+            return [np.asarray(self.expected(rows))]
+        return [np.concatenate(self.expected(rows), axis=-1)]
+
+    def _turned(self, call: Call) -> list[np.ndarray]:
+        """Queries, and keys of half their size."""
+        short = call.kind in ("length", "dense") and call.rows.shape[1] <= DENSE + 2
+        if short and not call.plain and call.rows.ndim == 2 and not self.of_length:
+            return [line[:, :, : call.rows.shape[1]] for line in self._line()]
+        dim, x = self.subject.dim, rounded(rounded(self.x(call), call.dtype), self.coarse)
+        want = np.asarray(self.expected(x[..., :dim], call.rows))
+        keys = getattr(self.expected, "keys", None)
+        other = want if keys is None else np.asarray(keys(x[..., :dim], call.rows))
+        return [np.concatenate([each, x[..., dim:]], axis=-1) * size
+                for each, size in ((want, 1.0), (other, 0.5))]  # fmt: skip
+
+    def _line(self) -> list[np.ndarray]:
+        """What becomes of a sequence, which every shorter one begins with."""
+        if self.lines is None:
+            self.lines = self._turned(Call("", np.arange(DENSE + 2)[None]))
+        return self.lines
+
+    def differences(self, call: Call) -> tuple[np.ndarray, np.ndarray]:
+        """Differences and what arithmetic explains, of the worst output."""
+        outs, wants = self._answer(call), self._wanted(call)
+        best: tuple[np.ndarray, np.ndarray] | None = None
+        for place, (out, want) in enumerate(zip(outs, wants, strict=False)):
+            if out.shape != want.shape:
+                return np.array([[np.inf]]), np.array([[0.0]])
+            with np.errstate(invalid="ignore"):
+                off = np.where(out == want, 0.0, np.abs(out - want))
+            off = np.where(np.isnan(off), np.inf, off)
+            room = np.broadcast_to(self.allowed(call, want), off.shape)
+            if best is None or ratio_of(off, room) > ratio_of(*best):
+                best = off, room
+                self.output = place, out, want
+        assert best is not None  # noqa: S101 - there is an output
+        return best
+
+    def fails(self, call: Call) -> bool:
+        """Whether a call differs by more than arithmetic explains; not where it is refused."""
+        try:
+            return ratio_of(*self.differences(call)) > 1
+        except Exception:  # noqa: BLE001 - whatever other people's code raises
+            return False
+
+    def look(self, call: Call) -> None:
+        """Make a call, compare it, and note it."""
+        try:
+            off, room = self.differences(call)
+        except Exception as error:  # noqa: BLE001 - whatever other people's code raises
+            self._refusal(call, error)
+            return
+        if call.kind == "wider heads" and ratio_of(off, room) > 1 and self._narrow(call):
+            self.refused.setdefault(call.kind, "wider heads (it turns them otherwise)")
+            return
+        self._note(call)
+        if self.tally.add(off, room, *self._places(call, off)) > 1:
+            self.wrong.append(call)
+
+    def _narrow(self, call: Call) -> bool:
+        """Whether a wider head is turned as one of another width, or as two heads."""
+        dim = self.subject.dim
+        out, want, x = self._answer(call)[0], self._wanted(call)[0], self.x(call)
+        second = np.asarray(self.expected(x[..., dim:], call.rows))
+        return bool(
+            np.abs(out - want)[..., :dim].max() > 1e-2
+            or np.abs(out[..., dim:] - second).max() < 1e-2
+        )
+
+    def _refusal(self, call: Call, error: Exception) -> None:
+        name = call.dtype if call.kind == "dtype" else call.kind
+        name = f"length {call.rows.shape[1]:,}" if call.kind == "length" else name
+        key = call.kind if call.kind == "length" else name
+        self.refused.setdefault(key, f"{name} ({said(error)})")
+
+    def _note(self, call: Call) -> None:
+        batch, seq = call.rows.shape[:2]
+        self.done[call.kind] = None
+        self.most = [max(a, b) for a, b in zip(self.most, (batch, call.heads, seq), strict=True)]
+        self.lengths[seq] = None
+        if self.subject.kind == "rotary":
+            self.dtypes[call.dtype] = None
+            self.largest = max(self.largest, *map(abs, call.sizes))
+        if call.kind not in ("first", "heads", "dtype", "length", "dense", "scattered"):
+            self.kinds[call.kind] = None
+
+    def _places(self, call: Call, off: np.ndarray) -> tuple[np.ndarray, Any]:
+        """The position of each token, of a bias the distance; and the axes that are no tokens."""
+        if self.subject.kind == "bias":
+            keys: Any = call.keys
+            return np.abs(call.rows[0][:, None] - keys[0][None]).ravel(), (0,)
+        rows = call.rows if call.rows.ndim == 2 else np.abs(call.rows).max(axis=-1)
+        return rows.ravel(), (1, 3) if off.ndim == 4 else (-1,)
+
+    # --- what is explained ------------------------------------------------------------------------
+
+    def _rounding(self) -> Callable[[Call, np.ndarray], np.ndarray]:
+        """Rounding in the dtype, and of angles in float32, for each channel by its own speed."""
+        if self.subject.kind == "bias":
+            return lambda _, want: (
+                2.0**-20 * np.where(np.isfinite(want), np.abs(want), 0.0) + 2.0**-23
+            )
+        speed = self._speeds()
+        slow = np.where(speed > 0, speed, 1.0)
+        drift = speed * 2.0**-24 * (4 + 2 * np.abs(np.log(slow)))
+
+        def room(call: Call, want: np.ndarray) -> np.ndarray:
+            rows = call.rows if call.rows.ndim == 2 else np.abs(call.rows).sum(axis=-1)
+            rows = rows[:, None] if want.ndim == 4 else rows
+            size = np.abs(np.where(np.isfinite(want), want, 0.0)).max(axis=-1, keepdims=True)
+            size = size if self.subject.kind == "rotary" else np.maximum(size, 1.0)
+            rates = np.zeros(want.shape[-1])
+            rates[: len(drift)] = drift[: len(rates)]
+            return np.asarray(
+                size
+                * (1.5 * rows[..., None] * rates + 8 * max(UNIT[call.dtype], UNIT[self.coarse]))
+            )
+
+        return room
+
+    def _coarse(self) -> str:
+        """The dtype that the code rounds its input to, whatever that is handed over in."""
+        if self.subject.kind != "rotary":
+            return "float64"
+        x = self.x(Call("", np.arange(9)[None]))
+        for dtype in ("bfloat16", "float16"):
+            try:
+                each = [self.subject.both(y, np.arange(9))[0] for y in (x, rounded(x, dtype))]
+            except Exception:  # noqa: BLE001 - whatever other people's code raises
+                break
+            if np.array_equal(*each):
+                return dtype
+        return "float64"
+
+    def _speeds(self) -> np.ndarray:
+        """Radians per position of each channel: y(p - 1) + y(p + 1) is 2 cos(speed) y(p)."""
+        line = np.arange(3)[None]
+        if self.subject.kind == "rotary":
+            x = np.random.default_rng(1).normal(size=(8, 1, 1, self.subject.dim)).repeat(3, axis=2)
+            y = np.asarray(self.expected(x, np.repeat(line, 8, axis=0)))[:, 0]
+        else:
+            starts = np.arange(0, 24, 3)[:, None] + line
+            each = [self._wanted(Call("", row[None]))[0][0] for row in starts]
+            y = np.stack(each)
+        sums = (y[:, 1] * (y[:, 0] + y[:, 2])).sum(axis=0)
+        squares = np.maximum((2 * y[:, 1] ** 2).sum(axis=0), 1e-300)
+        return np.asarray(np.arccos(np.clip(sums / squares, -1, 1)))
+
+    # --- what is said -----------------------------------------------------------------------------
+
+    def _smallest(self) -> SmallestCall | None:
+        if not self.wrong:
+            return None
+        least = min(self.wrong, key=lambda call: (call.rows.size, call.heads))
+        return smallest(self, least)
+
+    def _reach(self, end: int, *, planned: int, late: bool, calls: int, spent: float) -> Reach:
+        reach = self.tally.reach()
+        many = reach.differs is None and reach.dense >= DENSE and "scattered" in self.done
+        stretch = math.ceil((end - DENSE - 1) / (plan.SCATTERED * plan.EACH)) if many else 0
+        lengths = tuple(sorted(self.lengths))
+        return replace(
+            reach, stretch=stretch, batch=self.most[0], heads=self.most[1], length=self.most[2],
+            lengths=lengths, drawn=len([n for n in lengths if n not in plan.EDGES]),
+            planned=max(planned, len(lengths)), dtypes=tuple(self.dtypes), kinds=tuple(self.kinds),
+            refused=tuple(self.refused.values()), largest=self.largest, calls=calls,
+            seconds=spent, late=late,
+        )  # fmt: skip

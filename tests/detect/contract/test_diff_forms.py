@@ -1,0 +1,115 @@
+"""`diff` asks code of any form without an option, and says how far as the survey does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import posenc
+from posenc.cli import app
+from posenc.detect.contract.sides.protocol import protocol
+
+SPEC = posenc.RoPE(64, pairing="half")
+
+
+def _tables(positions: Any) -> tuple[np.ndarray, np.ndarray]:
+    angles = np.asarray(positions)[..., None] * 1e4 ** -(np.arange(32) / 32)
+    return np.cos(angles), np.sin(angles)
+
+
+def _turned(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
+    a, b = x[..., :32], x[..., 32:]
+    return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+
+
+def bhsd(q: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    return _turned(q, *_tables(positions))
+
+
+def bshd(q: np.ndarray, input_pos: np.ndarray) -> np.ndarray:
+    return _turned(q, *(t[..., None, :] for t in _tables(input_pos)))
+
+
+def flat(positions: np.ndarray, query: np.ndarray) -> np.ndarray:
+    heads = query.reshape(len(query), -1, 64)
+    return _turned(heads, *(t[:, None] for t in _tables(positions))).reshape(query.shape)
+
+
+def pair(q: np.ndarray, k: np.ndarray, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return bhsd(q, positions), bhsd(k, positions)
+
+
+def cos_sin(position_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return _tables(position_ids)
+
+
+@pytest.mark.parametrize("code", [bhsd, bshd, flat, pair, cos_sin])
+def test_a_function_of_any_form_is_asked_without_options(code: Any) -> None:
+    found = posenc.diff(SPEC, code)
+    assert found.verdict == "nothing differs", found.lines()
+    subject = posenc.ask(code)
+    (told,) = found.compared
+    assert f", {subject.how}: " in told
+    for line in subject.survey(SPEC).reach.lines():
+        assert line in told
+    (row, *_) = posenc.diff(SPEC.replace(base=5e5), code).differences
+    assert (row.field, row.call) == ("base", "smallest call: one token at position 1")
+    assert posenc.diff(SPEC, subject).verdict == "nothing differs"
+
+
+def test_the_command_asks_them_too_and_prints_the_smallest_call() -> None:
+    name = "tests.detect.contract.test_diff_forms:flat"
+    text = '{"type": "RoPE", "dim": 64, "pairing": "half"}'
+    right = CliRunner().invoke(app, ["diff", text, name])
+    wrong = CliRunner().invoke(app, ["diff", text.replace("half", "interleaved"), name])
+    assert (right.exit_code, wrong.exit_code) == (0, 1), right.output + wrong.output
+    assert "  smallest call: one token at position 1" in wrong.output.splitlines()
+
+
+def one_length(x: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    return bhsd(x, positions + (x.shape[2] == 17))
+
+
+def keys_backward(q: np.ndarray, k: np.ndarray, positions: np.ndarray) -> Any:
+    return bhsd(q, positions), bhsd(k, -positions)
+
+
+@pytest.mark.parametrize("code", [one_length, keys_backward])
+def test_what_only_a_survey_meets_is_a_difference_with_its_call(code: Any) -> None:
+    found = posenc.diff(SPEC, code)
+    assert found.verdict == "differs", found.lines()
+    assert found.differences[0].call.startswith("smallest call: ")
+
+
+def test_a_pair_of_functions_is_a_side() -> None:
+    def make(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return _tables(positions)
+
+    def apply(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
+        return _turned(x, cos, sin)
+
+    found = posenc.diff(SPEC, (make, apply))
+    assert found.verdict == "nothing differs", found.lines()
+
+
+def test_buffers_are_a_side() -> None:
+    buffers = {"inv_freq": 1e4 ** -(np.arange(32) / 32)}
+    assert posenc.diff(SPEC, buffers).verdict == "nothing differs"
+    assert posenc.diff(SPEC.replace(base=5e5), buffers).differences[0].field == "base"
+
+
+def test_a_difference_begins_where_the_smallest_call_shows_it() -> None:
+    (row,) = posenc.diff(SPEC, lambda x, p: bhsd(x, np.minimum(p, 30_000))).differences
+    assert (row.field, row.position) == ("positions", 30_001)
+    assert row.call == "smallest call: one token at position 30,001"
+
+
+def test_tokens_of_all_rows_are_asked_with_their_keys() -> None:
+    subject = protocol(
+        lambda p, q, k: (flat(p, q), flat(p, k)), "tokens", dim=64, axes=1, library="numpy"
+    )
+    found = subject.survey(SPEC, end=5000)
+    assert found.agrees, str(found)
