@@ -11,13 +11,21 @@ import pytest
 import posenc
 from tests.detect.subject.loops import CALLS, TWO_ROWS, Row, answer, off
 
-MODULES = ("torch", "pairs", "more", "rows", "numpy", "jax")
+MODULES = (
+    "torch_turns",
+    "torch_pairs",
+    "torch_more",
+    "torch_rows",
+    "torch_biases",
+    "numpy_ports",
+    "jax_ports",
+)
 # What may be refused of all that are known. None may be wrong.
 REFUSED = 5
 
 
 def verdict(row: Row) -> tuple[str, str]:
-    """ "right", "refused" or "wrong", and why."""
+    """Whether it is right, refused or wrong, and why."""
     try:
         subject = posenc.ask(row.target(), **row.options)
         if subject.kind not in row.right.kinds:
@@ -49,15 +57,15 @@ def lenient() -> Iterator[None]:
 
 
 def rows(name: str) -> list[Row]:
-    return list(importlib.import_module(f"tests.detect.subject.signatures_{name}").ROWS)
+    return list(importlib.import_module(f"tests.detect.subject.signatures.{name}").ROWS)
 
 
 @pytest.mark.costly
 @pytest.mark.usefixtures("lenient")
 @pytest.mark.parametrize("name", MODULES)
 def test_published_signatures(name: str) -> None:
-    if name != "numpy":
-        pytest.importorskip("jax" if name == "jax" else "torch")
+    if name != "numpy_ports":
+        pytest.importorskip(name.partition("_")[0])
     verdicts: dict[str, Any] = {row.source: verdict(row) for row in rows(name)}
     wrong = {source: words for source, (said, words) in verdicts.items() if said == "wrong"}
     refused = {source: words for source, (said, words) in verdicts.items() if said == "refused"}

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from tests.detect.subject.loops import Rows, Turn, Waves
-from tests.detect.subject.signatures_torch import (
+from tests.detect.subject.signatures.torch_turns import (
     LLAMA,
     PAIRS,
     arange,

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from tests.detect.subject.loops import Rows, Turn
-from tests.detect.subject.signatures_pairs import (
+from tests.detect.subject.signatures.torch_pairs import (
     COS,
     COS_TWOS,
     TURN,
@@ -17,7 +17,7 @@ from tests.detect.subject.signatures_pairs import (
     get_1d_rotary_pos_embed,
     precompute_freqs_cis,
 )
-from tests.detect.subject.signatures_torch import (
+from tests.detect.subject.signatures.torch_turns import (
     PAIRS,
     arange,
     as_complex,
