@@ -1,0 +1,97 @@
+"""Five right functions in the commonest shapes: each command understands each, without options."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+import posenc
+from posenc.cli import app
+
+MODULE = """
+import torch
+
+speeds = 1.0 / 10_000 ** (torch.arange(0, 64, 2, dtype=torch.float64) / 64)
+
+
+def waves(positions):
+    angles = positions.to(torch.float64)[..., None] * speeds
+    angles = torch.cat([angles, angles], dim=-1)
+    return angles.cos(), angles.sin()
+
+
+def turned(x, cos, sin):
+    a, b = x.double().chunk(2, dim=-1)
+    return (x.double() * cos + torch.cat([-b, a], dim=-1) * sin).to(x.dtype)
+
+
+def bhsd(q, positions):
+    return turned(q, *waves(positions))
+
+
+def bshd(q, input_pos):
+    return turned(q, *(wave[:, None] for wave in waves(input_pos)))
+
+
+def flat(positions, query):
+    return turned(query, *(wave[:, None] for wave in waves(positions)))
+
+
+def pair(q, k, positions):
+    return bhsd(q, positions), bhsd(k, positions)
+
+
+def cos_sin(position_ids):
+    return tuple(wave.float() for wave in waves(position_ids))
+"""
+FUNCTIONS = ("bhsd", "bshd", "flat", "pair", "cos_sin")
+SPEC = posenc.RoPE(64, pairing="half")
+
+
+@pytest.fixture(autouse=True)
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    pytest.importorskip("torch")
+    (tmp_path / "five.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    yield
+    sys.modules.pop("five", None)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, list(arguments))
+
+
+def reach(result: Result) -> list[str]:
+    """The lines from `asked` on, which all commands print alike."""
+    lines = result.output.splitlines()
+    begin = next((n for n, line in enumerate(lines) if line.lstrip().startswith("asked")), None)
+    return [] if begin is None else lines[begin:]
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_each_command_understands_it(name: str) -> None:
+    target = f"five.py:{name}"
+    inferred = run("infer", target)
+    assert inferred.exit_code == 0, inferred.output
+    assert inferred.output.startswith("RoPE(64, pairing=Pairing('half'))"), inferred.output
+    compared = run("diff", posenc.to_json(SPEC), target)
+    assert compared.exit_code == 0, compared.output
+    held = run("check", target)
+    assert held.exit_code == 0, held.output
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("name", ["bhsd", "cos_sin"])
+def test_each_command_finds_the_wrong_base(name: str) -> None:
+    text = Path("five.py").read_text().replace("10_000", "20_000")
+    Path("five.py").write_text(text)
+    target = f"five.py:{name}"
+    assert "base=20000.0" in run("infer", target).output
+    assert run("diff", posenc.to_json(SPEC), target).exit_code == 1
+    assert run("check", target, "--spec", posenc.to_json(SPEC)).exit_code == 1
