@@ -199,7 +199,7 @@ def unsloth() -> Any:
     return make, fast_rope_embedding
 
 
-@ROWS.made("pytorch/torchtitan apply_rotary_emb with positions", TWOS)
+@ROWS.made("our own: Llama's arguments, and positions", TWOS)
 def torchtitan() -> Any:
     def apply_rotary_emb(xq: Any, xk: Any, freqs_cis: Any, positions: Any = None) -> Any:
         cis = freqs_cis[: xq.shape[1]] if positions is None else freqs_cis[positions]
