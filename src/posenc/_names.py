@@ -125,6 +125,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "posenc.detect.identify": ("Finding", "Identification", "identify"),
     "posenc.detect.infer": ("Inferred", "infer_spec"),
     "posenc.detect.locate": ("Fit", "Location", "locate"),
+    "posenc.detect.subject": ("CannotAsk", "ask"),
     "posenc.functional": (
         "add",
         "apply_rotary",

@@ -1,0 +1,156 @@
+"""Arrays on their way to somebody's code and back: libraries, dtypes, and the order of axes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import types
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from posenc._core.arrays.array import dtype_name
+from posenc._core.errors import ArgumentError, DependencyError, mismatch
+
+Library = Literal["numpy", "torch", "jax"]
+LIBRARIES = ("torch", "numpy", "jax")
+# Orders of axes, the widest first: b batch, h heads, s sequence, d channels; t is the tokens of all
+# rows, f the channels of all heads.
+LAYOUTS = ("bhsd", "bshd", "sbhd", "thd", "bsf", "tf", "hsd", "shd", "bsd", "sbd", "td", "sd")
+AXES = {
+    "b": "batch", "h": "heads", "s": "seq", "d": "channels",
+    "t": "tokens", "f": "heads * channels",
+}  # fmt: skip
+
+
+def laid(x: np.ndarray, layout: str) -> np.ndarray:
+    """(batch, heads, seq, channels) in a layout; axes that it lacks must be 1."""
+    letters = layout.replace("t", "bs").replace("f", "hd")
+    order = [c for c in "bh" if c not in letters] + [*letters]
+    sizes = dict(zip("bhsd", x.shape, strict=True))
+    sizes |= {"t": sizes["b"] * sizes["s"], "f": sizes["h"] * sizes["d"]}
+    return x.transpose([*map("bhsd".index, order)]).reshape([sizes[c] for c in layout])
+
+
+def unlaid(y: np.ndarray, layout: str, shape: tuple[int, ...]) -> np.ndarray:
+    """The other way round, for an x of shape (batch, heads, seq, channels)."""
+    letters = layout.replace("t", "bs").replace("f", "hd")
+    sizes = dict(zip("bhsd", shape, strict=True))
+    inner = y.reshape([sizes[c] for c in letters])
+    missing = [c for c in "bhsd" if c not in letters]
+    inner = inner.reshape([1] * len(missing) + list(inner.shape))
+    order = "".join(missing) + letters
+    return inner.transpose([order.index(c) for c in "bhsd"])
+
+
+def carried(array: Any, library: str, dtype: str | None = None) -> Any:
+    """An array of NumPy as one of a library, never the same memory."""
+    if library == "numpy":
+        return np.array(array, dtype=_numpy_dtype(dtype) if dtype else None)
+    name = "torch" if library == "torch" else "jax.numpy"
+    module = _import(name)
+    if library == "torch":
+        tensor = module.from_numpy(np.array(array))
+        return tensor if dtype is None else tensor.to(getattr(module, dtype))
+    return module.asarray(array, dtype=dtype)
+
+
+def dtype_in(library: str, dtype: str) -> Any:
+    """A dtype of a library by its name."""
+    if library == "numpy":
+        return _numpy_dtype(dtype)
+    return getattr(_import("torch" if library == "torch" else "jax.numpy"), dtype)
+
+
+def _numpy_dtype(name: str) -> Any:
+    return np.dtype(_import("ml_dtypes").bfloat16 if name == "bfloat16" else name)
+
+
+def _import(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        package = name.partition(".")[0]
+        expected, todo = f"the library {package}", f"pip install {package}"
+        raise DependencyError(mismatch("ask", expected, "none", todo)) from error
+
+
+def numbers(out: Any) -> np.ndarray:
+    """An array of any library in double precision."""
+    if hasattr(out, "detach"):
+        out = out.detach().to("cpu").resolve_conj()
+        out = (out if out.is_complex() else out.double()).numpy()
+    array = np.asarray(out)
+    if array.dtype.kind == "c":
+        return array.astype(np.complex128)
+    if array.dtype.kind not in "fiu" and dtype_name(array.dtype) not in ("bfloat16", "float16"):
+        raise ArgumentError(mismatch("ask", "an array of numbers", str(array.dtype)))
+    return array.astype(np.float64)
+
+
+def parts_of(out: Any) -> list[np.ndarray]:
+    """What a function returned, as arrays in their order; cosines before sines by their names."""
+    if isinstance(out, Mapping):
+        order = sorted(out, key=lambda name: ("sin" in str(name), "k" in str(name)[:1]))
+        return [numbers(out[name]) for name in order]
+    if isinstance(out, (tuple, list)) and out and not np.isscalar(out[0]):
+        return [numbers(part) for part in out if part is not None]
+    return [] if out is None else [numbers(out)]
+
+
+def libraries_of(function: Any) -> list[str]:
+    """Libraries in the order in which a function is likely to take their arrays."""
+    seen: dict[str, None] = {}
+    for name in _named(function, 0, set()):
+        seen.setdefault({"jaxlib": "jax"}.get(name, name))
+    loaded = [name for name in LIBRARIES if name == "numpy" or name in sys.modules]
+    # Code that imports several mostly computes in the largest, and uses NumPy for constants.
+    found = [name for name in ("torch", "jax", "numpy") if name in seen and name in loaded]
+    # JAX compiles each new shape: code that does not name it is not tried with its arrays.
+    return list(dict.fromkeys([*found, *(name for name in loaded if name != "jax")]))
+
+
+def _named(value: Any, depth: int, seen: set[int]) -> Iterator[str]:
+    """Libraries that a function and what it calls name."""
+    value = getattr(value, "__wrapped__", getattr(value, "_torchdynamo_orig_callable", value))
+    home = (getattr(type(value), "__module__", "") or "").partition(".")[0]
+    own = (getattr(value, "__module__", "") or "").partition(".")[0]
+    yield from (name for name in (home, own) if name in LIBRARIES or name == "jaxlib")
+    if hasattr(value, "named_buffers") or hasattr(value, "schema"):
+        yield "torch"
+    code: Any = getattr(value, "__code__", None) or getattr(
+        getattr(type(value), "__call__", None), "__code__", None
+    )
+    if code is None or id(code) in seen or depth > 3:
+        return
+    seen.add(id(code))
+    around = getattr(value, "__globals__", None) or getattr(
+        getattr(type(value), "__call__", None), "__globals__", {}
+    )
+    cells = [_content(cell) for cell in getattr(value, "__closure__", None) or ()]
+    names = [*_names(code)]
+    inner = [around[name] for name in names if name in around] + cells
+    modules = [v for v in inner if isinstance(v, types.ModuleType) and v.__name__ not in LIBRARIES]
+    inner += [vars(m)[name] for m in modules for name in names if name in vars(m)]
+    if getattr(value, "__self__", None) is not None:
+        inner += [v for v in getattr(value.__self__, "__dict__", {}).values() if v is not None]
+    for each in inner:
+        if isinstance(each, types.ModuleType):
+            yield each.__name__.partition(".")[0]
+        elif callable(each) or type(each).__module__.partition(".")[0] in LIBRARIES:
+            yield from _named(each, depth + 1, seen)
+
+
+def _names(code: types.CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from _names(constant)
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # not filled yet
+        return None

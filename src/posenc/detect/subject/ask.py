@@ -1,0 +1,314 @@
+"""From what somebody hands over to a subject."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, mismatch, one_of
+from posenc._core.guard import foreign
+from posenc.detect.subject.arrays import LAYOUTS, LIBRARIES, numbers, parts_of
+from posenc.detect.subject.code import (
+    LONGEST,
+    CannotAsk,
+    Code,
+    Slot,
+    code_of,
+    codes_of,
+    copied,
+    instance,
+    name_of,
+)
+from posenc.detect.subject.discovery import Found, Search
+from posenc.detect.subject.forms import Asked, Counter, Form, call
+from posenc.detect.subject.forms import made as made_by
+from posenc.detect.subject.subject import KINDS, Subject, again, subject_of
+
+ORDER = ("rotary", "bias", "cos_sin", "angles", "table")  # what says most of an object
+
+
+@foreign("ask")
+def ask(
+    target: Any,
+    *,
+    dim: int = 64,
+    heads: int | None = None,
+    kind: str | None = None,
+    library: str | None = None,
+    layout: str | None = None,
+) -> Subject:
+    """Anybody's implementation of positions as something that can be asked.
+
+        y = subject.rotate(x, positions)
+
+    The form of its call is found by its names and by what it does: the widest form that answers is
+    taken. Neither what is expected nor any known encoding takes part, so that wrong code is asked,
+    too.
+
+    Parameters
+    ----------
+    target : object
+        A function, method, object, class or module; a pair of what makes tables and what applies
+        them; a mapping with buffers (`inv_freq`, `cos_cached` and `sin_cached`, `freqs_cis`,
+        `cos_sin_cache`); a model with `(model, "path.of.a.module")`; a `posenc.testing.Subject`.
+    dim : int
+        Channels of a head, or of a row.
+    heads : int, optional
+        The number of heads, where the code has one of its own.
+    kind : {"rotary", "cos_sin", "angles", "table", "bias"}, optional
+        What it computes, where that is not to be found out; a bias without a name is found by it.
+    library : {"numpy", "torch", "jax"}, optional
+        Whose arrays it takes.
+    layout : str, optional
+        The order of the axes of x: `"bhsd"`, `"bshd"`, …
+
+    Returns
+    -------
+    Subject
+        `kind`, `how`, and the answers.
+
+    Raises
+    ------
+    CannotAsk
+        If no form answers: what was tried, its own error, and what to hand over.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> rope = posenc.RoPE(64, pairing="half")
+    >>> subject = posenc.ask(lambda q, k, positions: posenc.rotate(rope, q, positions=positions))
+    >>> subject.kind, subject.calls < 6
+    ('rotary', True)
+    """
+    for name, value, choices in (
+        ("kind", kind, KINDS), ("library", library, LIBRARIES), ("layout", layout, LAYOUTS),
+    ):  # fmt: skip
+        if value is not None:
+            one_of(value, choices, f"ask: {name}")
+    if not 1 <= dim <= 2**16:
+        raise ArgumentError(mismatch("ask: dim", "1 to 65,536", dim))
+    return asked(target, dim=dim, heads=heads, kind=kind, library=library, layout=layout)
+
+
+def asked(target: Any, *, axes: int = 1, **options: Any) -> Subject:
+    """`ask`, with positions of several axes."""
+    if isinstance(target, Subject):
+        return target
+    search = Search(Counter(), axes=axes, **options)
+    if all(hasattr(target, name) for name in ("kind", "make", "call", "answer", "build")):
+        return _of_battery(target, search)
+    codes, anew = _codes(target, search)
+    found, others = _best(codes, search)
+    if found is None:
+        raise _refusal(target, codes, search)
+    subject = subject_of(found, search, others, None)
+    if anew is not None:
+        subject._anew = lambda: _anew(subject, anew)
+    return subject
+
+
+def _anew(subject: Subject, anew: Callable[[], list[Code]]) -> Subject:
+    found: Found = subject._found
+    code = next(code for code in anew() if code.name == found.form.code.name)
+    return again(subject, found._replace(form=found.form._replace(code=code)))
+
+
+def _codes(target: Any, search: Search) -> tuple[list[Code], Any]:
+    """What can be called of a target, and what makes it anew."""
+    sizes = {"dim": search.dim, "heads": search.heads or 8}
+    if isinstance(target, type):
+        return list(codes_of(instance(target, sizes))), lambda: list(
+            codes_of(instance(target, sizes))
+        )
+    if isinstance(target, Mapping):
+        return [_of_buffers(target)], None
+    if isinstance(target, (tuple, list)) and len(target) == 2:
+        one, two = target
+        if isinstance(two, str):
+            return _codes(one.get_submodule(two), search)
+        return [_of_pair(one, two, search)], None
+    if hasattr(target, "named_buffers") and not isinstance(target, type):
+        return list(codes_of(copied(target))), lambda: list(codes_of(copied(target)))
+    codes = list(codes_of(target))
+    if not codes:
+        expected = "a function, a class, an object, a pair of functions or buffers"
+        raise CannotAsk(mismatch("ask", expected, f"{type(target).__name__}: {str(target)[:60]}"))
+    return codes, None
+
+
+def _best(codes: list[Code], search: Search) -> tuple[Found | None, Any]:
+    """The form that says most, and what gives the others of its function."""
+    best: Found | None = None
+    rest: Iterator[Found] = iter(())
+    for code in codes:
+        forms = search.forms(code)
+        found = next(forms, None)
+        if found is not None and (best is None or ORDER.index(found.kind) < ORDER.index(best.kind)):
+            best, rest = found, forms
+        if best is not None and best.kind == ORDER[0]:
+            break
+    kind = best.kind if best is not None else ""
+
+    def others() -> Iterator[Found]:
+        search.began, most = time.monotonic(), search.counter.calls + 60
+        for found in rest:
+            if found.kind == kind:
+                yield found
+            if search.counter.calls > most:
+                return
+
+    return best, others
+
+
+def _refusal(target: Any, codes: list[Code], search: Search) -> CannotAsk:
+    name = codes[0].name if len(codes) == 1 else name_of(target)
+    own = search.tried[0] if search.tried else "no form of a call is known for its arguments"
+    slots = ", ".join(slot.name for slot in codes[0].slots)
+    says = f"{search.counter.calls} calls of {name}({slots}) in every form known were no encoding"
+    if codes[0].has("cos", "sin", "tables") and codes[0].has("x") and not codes[0].tables:
+        todo = "It applies tables: hand over a pair (what makes them, what applies them)."
+    elif search.kind is None:
+        todo = "Hand over a function of (x, positions) or (positions); a bias needs kind='bias'."
+    else:
+        todo = f"Hand over a function that is {search.kind}, such as one of (x, positions)."
+    return CannotAsk(f"ask: {says}; the first: {own}. {todo}")
+
+
+# --- buffers --------------------------------------------------------------------------------------
+
+POSITIONED = (Slot("positions", "positions", required=True),)
+
+
+def _of_buffers(arrays: Mapping[str, Any]) -> Code:
+    """Numbers under names that are known, as a function of positions."""
+    own = {str(name).rpartition(".")[2]: value for name, value in arrays.items()}
+    tables = _tables_of({name: numbers(value) for name, value in own.items()})
+    if tables is None:
+        expected = "inv_freq, cos_cached and sin_cached, freqs_cis or cos_sin_cache"
+        raise CannotAsk(mismatch("ask: buffers", expected, ", ".join(own) or "none"))
+
+    def buffers(positions: np.ndarray) -> Any:
+        return tables(np.asarray(positions))
+
+    return Code(buffers, "buffers", POSITIONED, ("numpy",))
+
+
+def _tables_of(own: Mapping[str, np.ndarray]) -> Any:
+    frequencies = next((v for k, v in own.items() if k.endswith(("inv_freq", "inv_freqs",
+                       "inv_timescales"))), None)  # fmt: skip
+    cos, sin = (next((v for k, v in own.items() if k.startswith(word) and "_sin_" not in k), None)
+                for word in ("cos", "sin"))  # fmt: skip
+    if cos is not None and sin is not None:
+        rows = [table.reshape(-1, table.shape[-1]) for table in (cos, sin)]
+        return lambda p: tuple(row[p] for row in rows)
+    cache = next((v for k, v in own.items() if "cos_sin" in k and v.ndim > 1), None)
+    if cache is not None:
+        rows = list(np.split(cache.reshape(-1, cache.shape[-1]), 2, axis=-1))
+        return lambda p: tuple(row[p] for row in rows)
+    turns = next((v for k, v in own.items() if "freqs" in k and v.ndim > 1), None)
+    if turns is not None:
+        lead = 2 if turns.dtype.kind != "c" and turns.shape[-1] == 2 and turns.ndim > 2 else 1
+        flat = turns.reshape(-1, *turns.shape[-lead:])
+        return lambda p: flat[p]
+    if frequencies is not None:
+        line = frequencies.reshape(-1)
+        return lambda p: (np.cos(p[..., None] * line), np.sin(p[..., None] * line))
+    return None
+
+
+# --- pairs ----------------------------------------------------------------------------------------
+
+
+def _of_pair(maker: Any, apply: Any, search: Search) -> Code:
+    """A function that applies tables, with what makes them."""
+    inner = Search(search.counter, dim=search.dim, heads=search.heads, kind=None,
+                   library=search.library, layout=None)  # fmt: skip
+    codes, _ = _codes(maker, inner)
+    found = next(itertools.chain.from_iterable(inner.forms(code) for code in codes), None)
+    if found is None:
+        raise _refusal(maker, codes, inner)
+    code = code_of(apply, tables=_Tables(found.form, search.dim, search.counter))
+    if not code.has("cos", "sin", "tables"):  # the arguments without a role, in their order
+        code = code._replace(slots=_tabled(code.slots))
+    return code
+
+
+def _tabled(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
+    blank = [slot.name for slot in slots if slot.required and not slot.role]
+    roles = {1: ["tables"], 2: ["cos", "sin"]}.get(len(blank), [])
+    told = dict(zip(blank, roles, strict=False))
+    return tuple(slot._replace(role=told.get(slot.name, slot.role)) for slot in slots)  # type: ignore[arg-type]
+
+
+class _Tables:
+    """What a maker gives for the positions of a call."""
+
+    def __init__(self, form: Form, dim: int, counter: Counter) -> None:
+        self.form, self.dim, self.counter = form, dim, counter
+        self.kept: dict[int, Any] = {}
+
+    def __call__(self, asked: Asked, whole: bool) -> tuple[list[np.ndarray], Any]:
+        if whole:
+            return parts_of(self._raw(asked.end)), tuple
+        if self.form.way == "positions":
+            one = self.form.place != "bs"
+            rows = [asked.rows[[b]] for b in range(len(asked.rows))] if one else [asked.rows]
+            each = [made_by(self.form, self._asked(r), self.counter) for r in rows]
+            parts = [np.concatenate(p) for p in zip(*each, strict=True)]
+        else:
+            count = self._length(asked.end)
+            form = self.form._replace(code=self.form.code._replace(
+                function=lambda *_, **__: self._raw(asked.end)))  # fmt: skip
+            line = Asked(None, np.arange(count)[None])
+            whole_ = made_by(form, line, Counter())
+            parts = [part[0][asked.rows] for part in whole_]
+        return [np.broadcast_to(p, (len(asked.rows), *p.shape[1:])) for p in parts], tuple
+
+    def _asked(self, rows: np.ndarray) -> Asked:
+        x = np.ones((len(rows), 1, rows.shape[1], self.dim)) if self.form.layout else None
+        return Asked(x, rows)
+
+    def _length(self, end: int) -> int:
+        return int(min(max(64, 2 ** int(np.ceil(np.log2(max(end, 1))))), max(LONGEST, end)))
+
+    def _raw(self, end: int) -> Any:
+        count = self._length(end)
+        if count not in self.kept:
+            self.kept[count] = call(self.form, self._asked(np.arange(count)[None]), self.counter)
+        return self.kept[count]
+
+
+# --- subjects of a battery ------------------------------------------------------------------------
+
+
+def _of_battery(subject: Any, search: Search) -> Subject:
+    """A `posenc.testing.Subject`, which says by itself how it is called."""
+    search.dim = subject.dim
+    search.heads = subject.heads if subject.kind == "bias" else None
+    roles = {
+        "rotary": (("x", "x"), ("positions", "positions")),
+        "table": (("positions", "positions"),),
+        "bias": (("q", "q_positions"), ("k", "k_positions")),
+    }[subject.kind]
+    slots = tuple(Slot(name, role, required=True) for name, role in roles)  # type: ignore[arg-type]
+
+    def codes() -> list[Code]:
+        made = subject.build()
+
+        def answer(*arguments: Any) -> Any:
+            plain = [numbers(a).astype(np.int64) if role != "x" else a
+                     for a, (_, role) in zip(arguments, roles, strict=True)]  # fmt: skip
+            more = ["float32"] if subject.kind == "table" else []
+            return subject.answer(made, *plain, *more)
+
+        return [Code(answer, subject.name, slots, (subject.library,))]
+
+    layout = "bhsd" if subject.kind == "rotary" else ""
+    form = Form(codes()[0], roles, subject.library, layout, "bs" if layout else "s", "positions")
+    found = subject_of(Found(subject.kind, form), search, None, None)
+    found._anew = lambda: _anew(found, codes)
+    return found

@@ -1,0 +1,154 @@
+"""What of a target can be called: its functions, with what their arguments are by their names."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import re
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from posenc._core.errors import ArgumentError
+from posenc._core.guard import foreign
+from posenc.detect.subject.arrays import dtype_in, libraries_of
+from posenc.detect.subject.names import Role, role_of
+
+LONGEST = 2**17  # positions of a class that asks for their number when it is made
+BASE = 10_000.0
+METHODS = re.compile(r"rot|apply|call|forward|embed|encod|get|comput|cos|sin|bias|table|freq|turn")
+BIASED = re.compile(r"bias|alibi|slope", re.IGNORECASE)
+
+
+class CannotAsk(ArgumentError):  # noqa: N818
+    """Code that no way to ask is known for: what was tried, its own error, what to hand over."""
+
+
+class Slot(NamedTuple):
+    """An argument of a function."""
+
+    name: str
+    role: Role
+    required: bool
+    keyword: bool = False
+    positional: bool = False
+
+
+class Code(NamedTuple):
+    """Something to call."""
+
+    function: Callable[..., Any]
+    name: str
+    slots: tuple[Slot, ...]
+    libraries: tuple[str, ...]
+    tables: Any = None  # what makes the cosines and sines that it is handed
+
+    def has(self, *roles: str) -> bool:
+        """Whether an argument has one of some roles."""
+        return any(slot.role in roles for slot in self.slots)
+
+
+def slots_of(function: Any) -> tuple[Slot, ...]:
+    """The arguments of a function; two without names where it does not tell them."""
+    if hasattr(function, "schema") and not hasattr(function, "named_buffers"):
+        arguments = function.schema.arguments  # compiled by torch.jit
+        return tuple(Slot(a.name, role_of(a.name), not a.has_default_value()) for a in arguments)
+    inner = function if isinstance(function, type) else getattr(function, "forward", function)
+    try:
+        parameters = inspect.signature(inner).parameters.values()
+    except (TypeError, ValueError):
+        return tuple(Slot(name, "", required=True, positional=True) for name in ("first", "second"))
+    slots = tuple(
+        Slot(p.name, role_of(p.name), p.default is p.empty,
+             p.kind is p.KEYWORD_ONLY, p.kind is p.POSITIONAL_ONLY)
+        for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    )  # fmt: skip
+    starred = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    if starred and not slots:
+        return tuple(Slot(name, "", required=True, positional=True) for name in ("first", "second"))
+    return slots
+
+
+def name_of(target: Any) -> str:
+    """How a target is called in a sentence."""
+    inner = target.func if isinstance(target, functools.partial) else target
+    return str(getattr(inner, "__name__", type(inner).__name__))
+
+
+def code_of(function: Any, name: str = "", tables: Any = None) -> Code:
+    """A function, to be called."""
+    libraries = tuple(libraries_of(function))
+    return Code(function, name or name_of(function), slots_of(function), libraries, tables)
+
+
+def codes_of(made: Any) -> Iterator[Code]:
+    """What can be called of an object, the likeliest first."""
+    if isinstance(made, types.ModuleType):
+        own = [v for k, v in vars(made).items() if callable(v) and not k.startswith("_")]
+        yield from (code_of(v) for v in own if getattr(v, "__module__", "") == made.__name__)
+        return
+    plain = isinstance(made, (types.FunctionType, types.BuiltinFunctionType, types.MethodType))
+    if callable(made):
+        yield code_of(made)
+    if plain or isinstance(made, functools.partial) or hasattr(made, "schema"):
+        return
+    base = next((c for c in type(made).__mro__ if c.__module__.startswith("torch.nn")), object)
+    for name in dir(type(made)):
+        method = inspect.getattr_static(type(made), name)
+        if name.startswith("_") or hasattr(base, name) or not METHODS.search(name.lower()):
+            continue
+        if isinstance(method, (types.FunctionType, staticmethod, classmethod)) or callable(method):
+            yield code_of(getattr(made, name), f"{type(made).__name__}.{name}")
+
+
+def sizes_for(slots: tuple[Slot, ...], sizes: Mapping[str, Any], library: str) -> dict[str, Any]:
+    """Arguments of a class that are known: sizes under its own names for them."""
+    options = {"length": LONGEST, "base": BASE, "device": None} | dict(sizes)
+    chosen = {}
+    for slot in slots:
+        value = options.get(slot.role)
+        # A share or a second width with a default of its own stays what it is.
+        sized = slot.role in ("dim", "heads") and slot.role in sizes and value is not None
+        if slot.role in options and (slot.required or (sized and slot.role not in chosen)):
+            chosen[slot.name] = value
+            options.pop(slot.role) if slot.role == "dim" and sized else None
+        elif slot.role == "dtype" and slot.required:
+            chosen[slot.name] = dtype_in(library, "float32")
+    return chosen
+
+
+def instance(target: type, sizes: Mapping[str, Any]) -> Any:
+    """An object of a class."""
+    slots = slots_of(target)
+    library = libraries_of(target)[0]
+    unknown = [s.name for s in slots if s.required and s.role not in (*sizes, *KNOWN)]
+    if unknown:
+        todo = "Hand over an object of it."
+        says = f"nothing is known to give it for {', '.join(unknown)}"
+        raise CannotAsk(f"ask: {target.__name__} is a class, and {says}. {todo}")
+    try:
+        with foreign(f"the making of {target.__name__}"):
+            return quiet(target(**sizes_for(slots, sizes, library)))
+    except Exception as error:
+        text = f"{type(error).__name__}: {str(error)[:120]}"
+        todo = "Hand over an object of it."
+        raise CannotAsk(f"ask: {target.__name__} could not be made ({text}). {todo}") from error
+
+
+KNOWN = ("length", "base", "device", "dtype")
+
+
+def quiet(made: Any) -> Any:
+    """An object as it is used: a module without dropout."""
+    return made.eval() if hasattr(made, "named_buffers") and hasattr(made, "eval") else made
+
+
+def copied(made: Any) -> Any:
+    """An object of its own, so that the one that was handed over remembers nothing."""
+    if not hasattr(made, "named_buffers"):
+        return made
+    try:
+        return quiet(copy.deepcopy(made))
+    except Exception:  # noqa: BLE001 - whatever other people's code raises
+        return made

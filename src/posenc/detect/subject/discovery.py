@@ -1,0 +1,435 @@
+"""Which form somebody's code is called in, by what it does in two calls.
+
+Nothing of what is expected, and no known encoding, takes part: code that is wrong is asked, too. Of
+forms that answer the widest is taken, as a narrower one would hide what goes wrong between rows and
+heads.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from posenc.detect.subject.arrays import LAYOUTS, parts_of
+from posenc.detect.subject.code import BIASED, CannotAsk, Code, Slot
+from posenc.detect.subject.forms import OFFSETS, PLACES, SHAPES, Asked, Counter, Form, call
+from posenc.detect.subject.forms import made as made_by
+from posenc.detect.subject.forms import turned as turned_by
+
+MOST_CALLS, MOST_SECONDS = 1500, 10.0
+BATCH, HEADS, SEQ = 2, 3, 5
+RUN = np.arange(SEQ)
+JUMPS = np.array([3, 1, 2, 0, 9])  # the third token is another one, too
+CLOSE = 1e-4
+PLACED = ("positions", "offset", "packed", "q_positions", "k_positions", "q_len", "k_len")
+ASKED = ("x", "key", "value", "cos", "sin", "tables", *PLACED)
+SETTINGS = ("dim", "heads", "base", "length")
+
+
+class Found(NamedTuple):
+    """A form that answers, and what kind of answer that is."""
+
+    kind: str  # "rotary", "cos_sin", "angles", "table", "bias"
+    form: Form
+    added: bool = False  # whether the rows of a table are added to x
+    aligned: str = ""  # which queries a bias of lengths has: "last", "first", "square"
+
+
+class Search:
+    """The search for forms of one target."""
+
+    def __init__(
+        self, counter: Counter, *, dim: int, heads: int | None, kind: str | None,
+        library: str | None, layout: str | None, axes: int = 1,
+    ) -> None:  # fmt: skip
+        self.counter, self.dim, self.kind, self.axes = counter, dim, kind, axes
+        self.heads = heads
+        self.library, self.layout = library, layout
+        self.tried: list[str] = []
+        self.began = time.monotonic()
+        rng = np.random.default_rng(0)
+        self.token = rng.choice([-1.0, 1.0], dim) * rng.uniform(0.5, 1, dim)
+
+    def spent(self) -> bool:
+        """Whether no more calls may be made."""
+        late = time.monotonic() - self.began > MOST_SECONDS - 1
+        return late or self.counter.calls >= MOST_CALLS - 2
+
+    def forms(self, code: Code) -> Iterator[Found]:
+        """Forms of one function that answer, those of its named arguments and the widest first."""
+        biased = self.kind == "bias" or (self.kind is None and _is_bias(code))
+        for roles, way in _assignments(code, biased=biased):
+            for form in self._variants(code, roles, way, biased=biased):
+                if self.spent():
+                    return
+                found = self._looked(form, biased=biased)
+                if found is not None and self.kind in (None, found.kind):
+                    yield found
+
+    def _variants(
+        self, code: Code, roles: tuple[tuple[str, str], ...], way: str, *, biased: bool
+    ) -> Iterator[Form]:
+        libraries = [self.library] if self.library else code.libraries
+        inside = {role for _, role in roles}
+        layouts: Sequence[str] = ("",)
+        if "x" in inside:
+            layouts = [self.layout] if self.layout else LAYOUTS
+        for library, layout in itertools.product(libraries, layouts):
+            for place in _places(inside, layout, way, biased=biased):
+                yield Form(code, roles, library, layout, place, way, self.dim, self.heads or 8)
+
+    def _looked(self, form: Form, *, biased: bool) -> Found | None:
+        try:
+            if biased:
+                return self._bias(form)
+            if form.layout:
+                return self._of_tokens(form)
+            return self._of_positions(form)
+        except Exception as error:  # noqa: BLE001 - whatever other people's code raises
+            own = isinstance(error, CannotAsk)
+            self.tried.append(f"{'' if own else f'{type(error).__name__}: '}{str(error)[:120]}")
+            return None
+
+    # --- functions of tokens ----------------------------------------------------------------------
+
+    def _x(self, form: Form) -> np.ndarray:
+        batch = BATCH if "b" in form.layout or "t" in form.layout else 1
+        heads = (self.heads or HEADS) if "h" in form.layout or "f" in form.layout else 1
+        x = np.broadcast_to(self.token, (batch, heads, SEQ, self.dim)).copy()
+        return x * np.arange(1, batch + 1)[:, None, None, None]
+
+    def _rows(self, line: np.ndarray, batch: int) -> np.ndarray:
+        rows = np.repeat(line[None], batch, axis=0)
+        return rows if self.axes == 1 else np.stack([rows] * self.axes, axis=-1)
+
+    def _of_tokens(self, form: Form) -> Found | None:
+        x = self._x(form)
+        first = Asked(x, self._rows(RUN, len(x)))
+        raw = call(form, first, self.counter)
+        try:
+            y = turned_by(form._replace(code=_answered(form.code, raw)), first, Counter())[0]
+        except CannotAsk:
+            return self._carrying(form, first, raw)
+        double = (
+            y[1] if len(x) > 1 else turned_by(form, first._replace(x=2 * x), self.counter)[0][0]
+        )
+        if np.abs(double - y[0]).max() <= CLOSE:
+            return self._carrying(form, first, raw)
+        if np.abs(double - y[0] - x[0]).max() <= CLOSE:
+            found = Found("table", form, added=True)
+        else:
+            found = Found("rotary", form)
+        self._moves(y - x if found.added else y)
+        if found.added and np.ptp(y - x, axis=-1).max() <= 1e-6:
+            raise CannotAsk("it adds one number to all channels")
+        self._repeats(form, x, y, added=found.added)
+        return found
+
+    def _moves(self, y: np.ndarray) -> None:
+        """Equal tokens must come out unlike along the sequence, and alike in some heads."""
+        if not np.isfinite(y).any():
+            raise CannotAsk("it returns no finite numbers")
+        if np.nanmax(np.abs(y[:, :, 1:] - y[:, :, :1])) <= 1e-7:
+            raise CannotAsk("equal tokens stay equal wherever they stand")
+        heads = y.shape[1]
+        off = [np.nanmax(np.abs(y[:, i] - y[:, j]))
+               for i, j in itertools.combinations(range(min(heads, 8)), 2)]  # fmt: skip
+        if off and min(off) > CLOSE:
+            raise CannotAsk("equal heads come out unlike")
+
+    def _repeats(self, form: Form, x: np.ndarray, y: np.ndarray, *, added: bool) -> None:
+        """Some tokens of the first call, in another one, must come out as they did."""
+        other = x.copy()
+        other[:, :, 2] = other[:, :, 2, ::-1] * 0.75
+        line = {"positions": JUMPS, "offset": RUN + 2}.get(form.way, RUN)
+        try:
+            again = turned_by(form, Asked(other, self._rows(line, len(x))), self.counter)[0]
+        except Exception as error:
+            if form.way == "positions" and not _named(form):
+                raise CannotAsk(f"it refuses positions that jump ({error})") from error
+            return
+        if not _follows(y[0, 0], again[0, 0], line, named=_named(form), way=form.way):
+            raise CannotAsk("the same token at the same position comes out otherwise")
+        each = [
+            a / b for a, b in ((y[0, 0, line[2]], x[0, 0, 2]), (again[0, 0, 2], other[0, 0, 2]))
+        ]
+        if not added and np.abs(each[0] - each[1]).max() <= CLOSE:
+            raise CannotAsk("each channel is multiplied by itself, and none by another one")
+
+    def _carrying(self, form: Form, asked: Asked, raw: Any) -> Found | None:
+        """Functions that take x, and return numbers of its positions alone."""
+        parts = made_by(form._replace(code=_answered(form.code, raw)), asked, Counter())
+        other = asked._replace(x=asked.x[..., ::-1] * 0.5)  # type: ignore[index]
+        again = made_by(form, other, self.counter)
+        if max(np.abs(a - b).max() for a, b in zip(parts, again, strict=True)) > CLOSE:
+            raise CannotAsk("what it returns has the shape of no encoding of x")
+        return self._kind_of(form, parts)
+
+    # --- functions of positions -------------------------------------------------------------------
+
+    def _of_positions(self, form: Form) -> Found | None:
+        rows = self._rows(RUN, BATCH if form.place == "bs" else 1)
+        return self._kind_of(form, made_by(form, Asked(None, rows), self.counter))
+
+    def _kind_of(self, form: Form, parts: list[np.ndarray]) -> Found | None:
+        if not all(np.isfinite(part).any() for part in parts):
+            raise CannotAsk("it returns no finite numbers")
+        if max(np.abs(part[:, 1:] - part[:, :1]).max() for part in parts) <= 1e-7:
+            raise CannotAsk("all positions get the same numbers")
+        if max(np.abs(part - part[..., :1]).max() for part in parts) <= 1e-7:
+            raise CannotAsk("each position gets one number alone")
+        kind = "cos_sin"
+        pairs = pairs_of(parts)
+        if pairs is None:
+            if len(parts) > 1:
+                raise CannotAsk(f"it returns {len(parts)} arrays of unlike shapes")
+            rows = parts[0][0]
+            if rows.ndim > 2:
+                raise CannotAsk(f"it returns an array of {rows.ndim} axes")
+            kind = "angles" if _linear(rows) else "table"
+        found = Found(kind, form)
+        self._steady(form, parts)
+        return found
+
+    def _steady(self, form: Form, parts: list[np.ndarray]) -> None:
+        """The numbers of some positions must be the same in another call."""
+        batch = len(parts[0])
+        line = {"positions": JUMPS, "offset": RUN + 2, "length": np.arange(SEQ + 2)}.get(form.way)
+        if line is None:
+            return
+        x = None
+        if form.layout:
+            x = self._x(form)
+            more = np.repeat(x[:, :, :1], len(line), axis=2)
+            x, batch = more, len(x)
+        try:
+            again = made_by(form, Asked(x, self._rows(line, max(batch, 1))), self.counter)
+        except Exception as error:
+            if form.way == "positions" and not _named(form):
+                raise CannotAsk(f"it refuses positions that jump ({error})") from error
+            return
+        flat = [part.reshape(*part.shape[:2], -1) for part in (parts[0], again[0])]
+        if flat[0].shape[-1] != flat[1].shape[-1]:
+            raise CannotAsk("the width of what it returns changes with the length")
+        if not _follows(flat[0][0], flat[1][0], line, named=_named(form), way=form.way):
+            raise CannotAsk("the same position gets other numbers in another call")
+
+    # --- biases -----------------------------------------------------------------------------------
+
+    def _bias(self, form: Form) -> Found | None:
+        queries, keys = 5, 7
+        q, k = np.arange(queries)[None], np.arange(keys)[None]
+        lengths = not {"q_positions", "k_positions"} & {role for _, role in form.roles}
+        if (lengths and not form.code.has("q_len", "k_len")) or form.way == "length":
+            values = biases(form, Asked(None, k, keys=k), self.counter)
+            _varies(values)
+            return Found("bias", form, aligned="square")
+        if not lengths:
+            _varies(biases(form, Asked(None, q, keys=k), self.counter))
+            return Found("bias", form)
+        whole = biases(form, Asked(None, k, keys=k), self.counter)
+        _varies(whole)
+        try:
+            part = biases(form, Asked(None, q, keys=k), self.counter)
+        except Exception:  # noqa: BLE001 - it takes one length
+            return Found("bias", form, aligned="square")
+        near = {"last": whole[:, -queries:], "first": whole[:, :queries]}
+        off = {name: np.median(np.abs(np.nan_to_num(part - rows, posinf=9.0, neginf=9.0)))
+               for name, rows in near.items()}  # fmt: skip
+        best = min(off, key=lambda name: off[name])
+        return Found("bias", form, aligned=best if off[best] <= CLOSE else "square")
+
+
+def biases(form: Form, asked: Asked, counter: Counter) -> np.ndarray:
+    """What a function of queries and keys returns, (heads, queries, keys)."""
+    parts = parts_of(call(form, asked, counter))
+    q, k = asked.rows.shape[-1], asked.keys.shape[-1]  # type: ignore[union-attr]
+    out = parts[0] if len(parts) == 1 else np.zeros(0)
+    if out.ndim >= 2 and out.shape[-1] == k and out.shape[-2] in (1, q):
+        lead = out.reshape(-1, *out.shape[-2:])
+        return np.broadcast_to(lead, (len(lead), q, k))
+    if out.ndim == 3 and out.shape[:2] == (q, k):  # heads last
+        return np.moveaxis(out, -1, 0)
+    got = tuple(out.shape) if len(parts) == 1 else f"{len(parts)} arrays"
+    raise CannotAsk(f"{q} queries and {k} keys became {got}")
+
+
+def _varies(values: np.ndarray) -> None:
+    finite = np.where(np.isfinite(values), values, 0.0)
+    if np.abs(finite - finite[..., :1]).max() <= 1e-9:
+        raise CannotAsk("all keys get the same number")
+
+
+def _answered(code: Code, raw: Any) -> Code:
+    """Code that has answered already."""
+    return code._replace(function=lambda *_, **__: raw)
+
+
+def _named(form: Form) -> bool:
+    """Whether the name of an argument says that it takes positions, or where they begin."""
+    roles = {slot.name: slot.role for slot in form.code.slots}
+    return any(role == form.way and roles[name] == role for name, role in form.roles)
+
+
+def _follows(
+    first: np.ndarray, again: np.ndarray, line: np.ndarray, *, named: bool, way: str
+) -> bool:
+    """Whether tokens at positions of the first call come out as they did there."""
+    size = CLOSE * max(1.0, float(np.nanmax(np.abs(first))))
+
+    def same(i: int, j: int) -> bool:
+        return bool(np.abs(again[i] - first[j]).max() <= size)
+
+    tokens = [i for i in range(len(line)) if i != 2 or way == "length"]
+    told = [same(i, int(line[i])) for i in tokens if 0 < line[i] < len(first)]
+    if way in ("counted", "packed"):
+        return any(told[1:])
+    if any(told):
+        return True
+    # A name says what it takes; that it does not heed it is a fault to be found.
+    return named and any(same(i, i) for i in tokens if i < len(first))
+
+
+def _linear(rows: np.ndarray) -> bool:
+    """Whether most columns grow by equal steps from 0 on: angles."""
+    step = rows[1]
+    off = np.abs(rows - np.arange(len(rows))[:, None] * step)
+    columns = (off <= 1e-4 * (1 + np.abs(rows))).all(axis=0) & (step != 0)
+    return bool(np.mean(columns) >= 0.75) and float(np.abs(rows[0]).max()) <= 1e-6
+
+
+def pairs_of(parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray] | None:
+    """Cosines and sines (batch, seq, width) of what a function returned, where it is both."""
+    if len(parts) == 2 and parts[0].shape == parts[1].shape and parts[0].dtype.kind != "c":
+        cos, sin = parts
+    elif len(parts) == 1 and parts[0].dtype.kind == "c":
+        cos, sin = parts[0].real, parts[0].imag
+    elif len(parts) == 1 and parts[0].ndim == 5 and parts[0].shape[-2:] == (2, 2):
+        cos, sin = parts[0][..., 0, 0], parts[0][..., 1, 0]  # matrices of pairs
+    elif len(parts) == 1 and parts[0].ndim == 4 and parts[0].shape[-1] == 2:
+        cos, sin = parts[0][..., 0], parts[0][..., 1]
+    elif len(parts) == 1 and parts[0].ndim == 4 and parts[0].shape[2] == 2:
+        cos, sin = parts[0][:, :, 0], parts[0][:, :, 1]
+    else:
+        return None
+    return (cos, sin) if cos.ndim == 3 else None
+
+
+def _is_bias(code: Code) -> bool:
+    both = code.has("q_positions", "q_len") and code.has("k_positions", "k_len")
+    return both or (bool(BIASED.search(code.name)) and not code.has("x", "key"))
+
+
+# --- which argument is which ----------------------------------------------------------------------
+
+Roles = tuple[tuple[str, str], ...]
+
+
+def _assignments(code: Code, *, biased: bool) -> Iterator[tuple[Roles, str]]:
+    """What may stand for each argument: by names, then in every order of those without."""
+    seen = set()
+    for roles in _orders(code, biased=biased):
+        for chosen, way in _ways(code, dict(roles), biased=biased):
+            if (chosen, way) not in seen:
+                seen.add((chosen, way))
+                yield chosen, way
+
+
+def _orders(code: Code, *, biased: bool) -> Iterator[dict[str, str]]:
+    named = {slot.name: str(slot.role) for slot in code.slots if slot.role}
+    blank = [slot for slot in code.slots if slot.required and not slot.role]
+    if not blank:
+        yield named
+    else:
+        yield from ({**named, **more} for more in _dealt(blank, set(named.values()), biased))
+    # Names may mislead.
+    required = [slot for slot in code.slots if slot.required]
+    told = {n: r for n, r in named.items() if r not in ("x", "key", *PLACED, "length", "tables")}
+    free = [s for s in required if s.name not in told]
+    if 0 < len(free) <= 3 and not code.tables:
+        yield from ({**told, **more} for more in _dealt(free, set(told.values()), biased))
+
+
+POOLS = {
+    1: (("x",), ("positions",), ("length",)),
+    2: (("x", "positions"), ("x", "key"), ("x", "offset"), ("positions", "dim"),
+        ("length", "dim"), ("x", "length")),
+    3: (("x", "key", "positions"), ("x", "key", "offset"), ("x", "positions", "dim"),
+        ("length", "dim", "base")),
+}  # fmt: skip
+BIASES = {
+    1: (("length",),), 2: (("q_positions", "k_positions"), ("q_len", "k_len"), ("heads", "length")),
+    3: (("q_positions", "k_positions", "heads"), ("q_len", "k_len", "heads")),
+}  # fmt: skip
+
+
+def _dealt(blank: Sequence[Slot], have: set[str], biased: bool) -> Iterator[dict[str, str]]:
+    """What arguments without names may be, beside those that have one."""
+    pools = list((BIASES if biased else POOLS).get(len(blank), ()))
+    if not biased and len(blank) == 1 and have & {"x"}:
+        pools = [("positions",), ("offset",), ("key",), ("length",), ("dim",)]
+    if not biased and len(blank) == 2 and have & {"x", *PLACED}:
+        pools += [("key", "positions"), ("key", "offset")]
+    if have & {"cos", "sin", "tables"}:
+        pools = [("x",), ("x", "key"), ("positions",)]
+    for pool in pools:
+        if len(pool) == len(blank) and not have & ({*pool} - {"dim", "length"}):
+            for order in itertools.permutations(pool):
+                yield {slot.name: role for slot, role in zip(blank, order, strict=True)}
+
+
+def _ways(code: Code, roles: dict[str, str], *, biased: bool) -> Iterator[tuple[Roles, str]]:
+    """The arguments that are given, for each way to say where tokens stand."""
+    required = {slot.name for slot in code.slots if slot.required}
+    inside = set(roles.values())
+    of_x = "x" in inside
+    ways: list[str]
+    if of_x or biased:
+        ways = [w for w in ("positions", "packed", "offset") if w in inside and not biased]
+        ways += ["counted"] if not biased or inside & {"q_positions", "q_len"} else ["length"]
+    else:
+        ways = [w for w in ("positions", "length") if w in inside]
+    for way in ways:
+        if any(r in PLACED and n in required and r != way and not _goes(r, way, biased)
+               for n, r in roles.items()):  # fmt: skip
+            continue
+        chosen = []
+        once: set[str] = set()
+        for slot in code.slots:
+            role = roles.get(slot.name, "")
+            wanted = role in ("x", "key", "cos", "sin", "tables", way)
+            wanted = wanted or (biased and role in ("heads", *PLACED[3:]))
+            wanted = wanted or (role in ("dim", "length") and not of_x and not biased)
+            if (slot.name in required or wanted) and role not in (once - {"dim", "heads"}):
+                chosen.append((slot.name, role))
+                once.add(role)
+        if all(name in {n for n, _ in chosen} for name in required):
+            yield tuple(chosen), way
+
+
+def _goes(role: str, way: str, biased: bool) -> bool:
+    """Whether an argument that is required can be given beside another way."""
+    return biased or role == "offset" or (role == "packed" and way == "positions")
+
+
+def _places(inside: set[str], layout: str, way: str, *, biased: bool) -> Sequence[str]:
+    """How what says where tokens stand may be shaped."""
+    if biased:
+        return ("",)
+    tables = inside & {"cos", "sin", "tables"}
+    if way == "positions":
+        if layout in ("thd", "tf", "td"):
+            return ("t",)
+        rows = ("bs",) if "b" in layout or not layout else ()
+        return (*rows, *PLACES[1:])
+    if way == "offset":
+        return OFFSETS
+    if way == "packed":
+        return ("",) if layout in ("thd", "tf", "td") else ()
+    if tables:
+        return [shape for shape in SHAPES if "b" in layout or "b" not in shape]
+    return ("",) if "t" not in layout else ()

@@ -1,0 +1,225 @@
+"""A form of a call: what stands for which argument, in which layout; and the call itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from posenc._core.guard import foreign
+from posenc.detect.subject.arrays import AXES, carried, dtype_in, laid, parts_of, unlaid
+from posenc.detect.subject.code import BASE, CannotAsk, Code
+
+# How rows of positions are handed over: rows, one row, a row with an axis in front, a column; all
+# tokens; an offset as an int, an array for all rows, or one number in an array.
+PLACES = ("bs", "s", "1s", "s1")
+OFFSETS = ("int", "b", "0")
+# Axes of tables that are handed over, w being their width.
+SHAPES = ("sw", "bsw", "1sw", "s1w", "11sw", "b1sw", "bs1w", "1s1w")
+
+
+@dataclass
+class Counter:
+    """Calls so far, and the way of them."""
+
+    calls: int = 0
+    errors: list[str] = field(default_factory=list)
+
+
+class Asked(NamedTuple):
+    """What a call is about."""
+
+    x: np.ndarray | None  # (batch, heads, seq, channels)
+    rows: np.ndarray  # (batch, seq) or (batch, seq, axes)
+    dtype: str = "float32"
+    strided: bool = False
+    keys: np.ndarray | None = None  # positions of keys, of a bias
+
+    @property
+    def end(self) -> int:
+        """One more than the largest position."""
+        return int(self.rows.max(initial=-1)) + 1
+
+
+class Form(NamedTuple):
+    """How something is called."""
+
+    code: Code
+    roles: tuple[tuple[str, str], ...]  # names of arguments, and what stands there
+    library: str
+    layout: str = ""  # of x; nothing where it takes none
+    place: str = ""  # of positions, offsets or tables
+    way: str = "counted"  # what says where tokens stand
+    dim: int = 64
+    heads: int = 8
+
+    @property
+    def words(self) -> str:
+        """The same for people."""
+        inside = ", ".join(name if role in ("", name) else f"{name} = {role}"
+                           for name, role in self.roles)  # fmt: skip
+        axes = f" of shape ({', '.join(AXES[c] for c in self.layout)})" if self.layout else ""
+        shape = {"bs": " (batch, seq)", "s": " (seq,)", "1s": " (1, seq)", "t": " (tokens,)",
+                 "s1": " (seq, 1)"}.get(self.place, "")  # fmt: skip
+        says = {"positions": f"positions{shape}", "offset": "an offset", "packed": "ends of rows",
+                "length": "a length"}.get(self.way, "positions counted from 0")  # fmt: skip
+        told = {role for _, role in self.roles}
+        says = "positions of each" if "q_positions" in told else says
+        says = "their numbers" if "q_len" in told else says
+        return f"called as {self.code.name}({inside}) with {self.library} arrays{axes}, {says}"
+
+    def arguments(self, asked: Asked) -> tuple[list[Any], dict[str, Any]]:
+        """What is handed over."""
+        slots = {slot.name: slot for slot in self.code.slots}
+        given: list[Any] = []
+        named: dict[str, Any] = {}
+        gap = False
+        order = [s.name for s in self.code.slots]
+        for name, role in sorted(self.roles, key=lambda pair: order.index(pair[0])):
+            slot = slots[name]
+            skipped = order.index(name) != len(given)
+            gap = gap or slot.keyword or (skipped and not slot.positional)
+            value = self.value(role, asked)
+            if gap:
+                named[name] = value
+            else:
+                given.append(value)
+        return given, named
+
+    def value(self, role: str, asked: Asked) -> Any:
+        """What stands for one argument."""
+        if role in ("x", "key", "value"):
+            assert asked.x is not None  # noqa: S101 - a form without x has no such argument
+            size = {"x": 1.0, "key": 0.5, "value": 0.25}[role]
+            return self._tokens(asked.x * size, asked)
+        if role in ("positions", "offset", "packed"):
+            return getattr(self, f"_{role}")(asked)
+        if role in ("cos", "sin", "tables"):
+            return self._tables(role, asked)
+        if role == "q_positions":
+            return carried(asked.rows[0] if len(asked.rows) == 1 else asked.rows, self.library)
+        if role == "k_positions":
+            keys: Any = asked.keys
+            return carried(keys[0] if len(keys) == 1 else keys, self.library)
+        return self._number(role, asked)
+
+    def _number(self, role: str, asked: Asked) -> Any:
+        heads, dim = (self.heads, self.dim) if asked.x is None else asked.x.shape[1::2]
+        keys = asked.end if asked.keys is None else int(asked.keys.max()) + 1
+        sizes = {
+            "dim": dim, "heads": heads, "base": BASE, "k_len": keys, "device": None,
+            "q_len": asked.rows.shape[-1],
+            "length": asked.end if self.way in ("positions", "length") else asked.rows.shape[1],
+        }  # fmt: skip
+        if role == "dtype":
+            return dtype_in(self.library, asked.dtype)
+        if role == "mask":
+            return carried(np.ones(asked.rows.shape[:2], dtype=np.int64), self.library)
+        return sizes.get(role)
+
+    def _tokens(self, x: np.ndarray, asked: Asked) -> Any:
+        array = laid(x, self.layout)
+        if not asked.strided:
+            return carried(np.ascontiguousarray(array), self.library, asked.dtype)
+        wide = carried(np.concatenate([array, array], axis=-1), self.library, asked.dtype)
+        return wide[..., : array.shape[-1]]
+
+    def _positions(self, asked: Asked) -> Any:
+        rows = asked.rows
+        one = rows[0]
+        shaped = {"bs": rows, "s": one, "1s": one[None], "s1": one[:, None], "": one,
+                  "t": rows.reshape(-1, *rows.shape[2:])}  # fmt: skip
+        return carried(shaped[self.place], self.library)
+
+    def _offset(self, asked: Asked) -> Any:
+        start = int(asked.rows[0, 0])
+        if self.place == "int":
+            return start
+        many = np.full(len(asked.rows), start) if self.place == "b" else np.array(start)
+        return carried(many.astype(np.int64), self.library)
+
+    def _packed(self, asked: Asked) -> Any:
+        ends = np.arange(len(asked.rows) + 1) * asked.rows.shape[1]
+        return carried(ends.astype(np.int32), self.library)
+
+    def _tables(self, role: str, asked: Asked) -> Any:
+        whole = self.way == "positions" and self.code.has("positions")
+        parts, pack = self.code.tables(asked, whole)
+        shaped = parts if whole else [shape_of(part, self.place) for part in parts]
+        made = [carried(part, self.library, _kept(part)) for part in shaped]
+        if role == "cos":
+            return made[0]
+        if role == "sin":
+            return made[-1]
+        return made[0] if len(made) == 1 else pack(made)
+
+
+def _kept(part: np.ndarray) -> str:
+    return "complex64" if part.dtype.kind == "c" else "float32"
+
+
+def shape_of(table: np.ndarray, shape: str) -> np.ndarray:
+    """Rows of a table (batch, seq, ...) with other axes in front."""
+    rest = table.shape[2:]
+    batch, seq = table.shape[:2]
+    sizes = {"b": batch, "s": seq, "1": 1}
+    rows = table if "b" in shape else table[0]
+    return rows.reshape(*(sizes[c] for c in shape[:-1]), *rest)
+
+
+def call(form: Form, asked: Asked, counter: Counter) -> Any:
+    """What somebody's code returns; for code that writes into x, what stands there."""
+    given, named = form.arguments(asked)
+    counter.calls += 1
+    with foreign(f"a call of {form.code.name}"):
+        out = form.code.function(*given, **named)
+    if out is None and form.layout:
+        order = [s.name for s in form.code.slots]
+        names = sorted((n for n, _ in form.roles), key=order.index)
+        values = dict(zip(names, given, strict=False)) | named
+        turned = [values[n] for n, role in form.roles if role in ("x", "key")]
+        return tuple(turned)
+    return out
+
+
+def turned(form: Form, asked: Asked, counter: Counter) -> list[np.ndarray]:
+    """Queries, and keys where it returns them, as (batch, heads, seq, channels)."""
+    assert asked.x is not None  # noqa: S101 - the caller's
+    parts = parts_of(call(form, asked, counter))
+    shape = laid(asked.x, form.layout).shape
+    outs = [_real(part, shape) for part in parts[:2]]
+    if not outs or outs[0] is None:
+        got = tuple(parts[0].shape) if parts else "nothing"
+        raise CannotAsk(f"x of shape {shape} became {got}")
+    return [unlaid(out, form.layout, asked.x.shape) for out in outs if out is not None]
+
+
+def _real(part: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
+    """Complex channels as neighbours; None for what has another shape."""
+    if part.dtype.kind == "c":
+        part = np.stack([part.real, part.imag], axis=-1).reshape(*part.shape[:-1], -1)
+    return part if part.shape == shape else None
+
+
+def made(form: Form, asked: Asked, counter: Counter) -> list[np.ndarray]:
+    """What a function of positions makes, each (batch or 1, seq, ...)."""
+    parts = parts_of(call(form, asked, counter))
+    count = asked.end if form.way == "length" else asked.rows.shape[1]
+    outs = [_rows(part, len(asked.rows), count) for part in parts]
+    if not outs or any(out is None for out in outs):
+        got = ", ".join(str(part.shape) for part in parts[:3]) or "nothing"
+        raise CannotAsk(f"{count} positions became {got}")
+    return [out for out in outs if out is not None]
+
+
+def _rows(part: np.ndarray, batch: int, count: int) -> np.ndarray | None:
+    """An array with axes of ones anywhere as (batch or 1, seq, ...)."""
+    shape = list(part.shape)
+    places = [k for k, size in enumerate(shape[:-1]) if size == count]
+    fronts = {k: [n for n in shape[:k] if n != 1] for k in places}
+    fits = [k for k in places if fronts[k] == [batch]] or [k for k in places if not fronts[k]]
+    if not fits:
+        return None
+    rest = [n for n in shape[fits[0] + 1 : -1] if n != 1] + shape[-1:]
+    return part.reshape(*(fronts[fits[0]] or [1]), count, *rest)

@@ -1,0 +1,104 @@
+"""What the names of arguments mean: the one list of them."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+
+Role = Literal[
+    "x", "key", "value", "positions", "offset", "length", "packed", "cos", "sin", "tables",
+    "dim", "heads", "base", "q_positions", "k_positions", "q_len", "k_len", "dtype", "device",
+    "mask", "config", "layer", "",
+]  # fmt: skip
+
+# A whole name, or else a word of it; the first row that holds one of them says the role.
+WHOLE: dict[str, Role] = {
+    name: role  # type: ignore[misc]
+    for role, names in {
+        "x": "x q xq qs queries query t tensor u inp inputs input hidden hidden_states vec vector "
+        "vectors qk emb embeds embedding embeddings feats features tokens states data arr array "
+        "xs activations src to_rotate inputs_embeds token_embeddings x_bhsd x_bshd tensor_in",
+        "key": "k key keys xk ks",
+        "value": "v value values xv vs",
+        "positions": "p ps pos pids steps step timesteps timestep time times index indices "
+        "idx ids inds coords coordinates places place locations location cache_position m "
+        "cur_pos current_pos cache_positions q_offsets",
+        "offset": "start offset begin shift past n_past first kv_offset prefix prefix_len "
+        "seqlen_offsets seq_offset cached decode_index cur_index",
+        "length": "length n_ctx n seqlen seq_len end maxlen size_seq ctx context block_size lengths "
+        "seq t_max l num_tokens n_tokens num_embeddings rows size count tgt_len max_cached_len",
+        "packed": "cu_seqlens cu_seq_lens cu_lens cu_seqlen cu_seqlens_q offsets",
+        "dim": "d dim head_dim width d_head dh channels rotary_dim size_per_head d_model depth "
+        "n_embd features_dim head_size hidden_size embedding_dim embed_dim dim_head num_pos_feats "
+        "num_hiddens hidden_dim rot_dim rotary_ndims d_k embedding_size d_embed model_dim",
+        "heads": "h n_heads num_heads heads n_head nheads nhead num_attention_heads total_num_heads"
+        " attn_heads attention_heads num_q_heads number_of_heads",
+        "base": "base theta rope_theta rope_base rotary_base freq_base max_wavelength max_period "
+        "temperature wavelength max_timescale rotary_emb_base period",
+        "cos": "cos cosine cosines c cos_cached cos_cache",
+        "sin": "sin sine sines s sin_cached sin_cache",
+        "tables": "freqs freqs_cis freq freqs_complex cis rope_cache cos_sin cos_sin_cache rope "
+        "rotary rotary_emb pos_emb position_embeddings rotary_pos_emb freqs_ci angles angle "
+        "phases sinusoid sinusoidal_pos pe rotary_freqs complex_freqs sincos sin_cos table tables "
+        "inv_freq frequencies inv_freqs freqs_cos_sin embed_pos image_rotary_emb rope_emb fc",
+        "q_positions": "pos_i i q_pos qpos q_idx q_index",
+        "k_positions": "pos_j j k_pos kpos kv_pos k_idx k_index",
+        "q_len": "qlen q_len query_length q_length tq len_q lq q_size query_len sq",
+        "k_len": "klen k_len key_length kv_len kv_length k_length tk len_k lk k_size key_len sk",
+        "dtype": "dtype out_dtype compute_dtype",
+        "device": "device",
+        "mask": "mask attention_mask attn_mask padding_mask",
+        "config": "config cfg args params model_args",
+        "layer": "layer layer_type layer_idx layer_id",
+    }.items()
+    for name in names.split()
+}
+
+Q, K = {"q", "query", "queries"}, {"k", "key", "keys", "kv"}
+POSITION = {"pos", "position", "positions", "posids", "positional", "index", "indices", "idx"}
+POSITION |= {"posns", "timesteps", "coords", "locations", "posn"}
+START = {"start", "offset", "begin", "past", "shift", "offsets", "starting", "first", "prev"}
+LENGTH = {"len", "length", "seqlen", "lens", "maxlen", "ctx", "seqlens", "lengths", "max"}
+EMBEDDED = {"emb", "embedding", "embeddings", "embed", "freqs", "cis", "cache", "freq", "rope"}
+EMBEDDED |= {"rotary", "table", "tables", "angles", "phases"}
+
+
+def role_of(name: str) -> Role:
+    """What an argument of this name is, nothing where the name does not tell."""
+    plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
+    if plain in WHOLE:
+        return WHOLE[plain]
+    words = {*filter(None, re.split(r"[_\d]+", plain))}
+    if "_".join(sorted(words)) in WHOLE:
+        return WHOLE["_".join(sorted(words))]
+    return _of_words(words)
+
+
+def _of_words(words: set[str]) -> Role:
+    whose: Role = "q_positions" if words & Q else "k_positions" if words & K else ""
+    placed = words & POSITION
+    # The first row that holds says the role.
+    rows: list[tuple[object, Role]] = [
+        ("cu" in words or "culens" in words, "packed"),
+        (placed and words & {"max", "num", "n", "length", "len"}, "length"),
+        (words & {"cos", "cosine"} and words & {"sin", "sine"}, "tables"),
+        (words & {"cos", "cosine", "cosines"}, "cos"),
+        (words & {"sin", "sine", "sines"}, "sin"),
+        (words & EMBEDDED and not words & {"dim", "base", "size", "theta"}, "tables"),
+        (words & START, "offset"),
+        (placed and whose, whose),
+        (placed or words & {"ids", "steps", "pids"}, "positions"),
+        (words & LENGTH and words & Q, "q_len"),
+        (words & LENGTH and words & K, "k_len"),
+        (words & LENGTH, "length"),
+        (words & {"dim", "width", "dims", "channels"}, "dim"),
+        ("heads" in words or "head" in words, "heads"),
+        (words & {"base", "theta", "wavelength", "period"}, "base"),
+        ("dtype" in words, "dtype"),
+        ("device" in words, "device"),
+        ("mask" in words, "mask"),
+        (words & Q or words & {"x", "hidden", "xq"}, "x"),
+        (words & K or "xk" in words, "key"),
+        (words & {"v", "value", "values", "xv"}, "value"),
+    ]
+    return next((role for holds, role in rows if holds), "")

@@ -1,0 +1,504 @@
+"""One way to ask anybody's code for its encoding: `posenc.ask`."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, mismatch
+from posenc.detect.subject.code import CannotAsk
+from posenc.detect.subject.discovery import Found, Search, biases, pairs_of
+from posenc.detect.subject.forms import Asked, Counter, Form
+from posenc.detect.subject.forms import made as made_by
+from posenc.detect.subject.forms import turned as turned_by
+
+Kind = Literal["rotary", "cos_sin", "angles", "table", "bias"]
+KINDS = ("rotary", "cos_sin", "angles", "table", "bias")
+WORDS = {
+    "rotary": "a rotation", "cos_sin": "cosines and sines", "angles": "angles", "table": "a table",
+    "bias": "a bias",
+}  # fmt: skip
+COUNTED = 2**14  # tokens of a sequence in which one token stands at its place
+TABLED = 2**17  # rows of a table that is asked by its length
+
+
+@dataclass
+class Subject:
+    """Anybody's implementation of positions, and the one way to ask it.
+
+    Numbers go in and come out as NumPy arrays; out in float64. What comes in is handed over in
+    `dtype`, float32 by default.
+
+    Parameters
+    ----------
+    kind : {"rotary", "cos_sin", "angles", "table", "bias"}
+        What it computes.
+    how : str
+        How it is called, in one sentence.
+    dim : int
+        Channels of a head, or of a row.
+    library : {"numpy", "torch", "jax"}
+        Whose arrays it takes.
+    name : str
+        What it is called.
+    heads : int, optional
+        The number of heads, where it was stated.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc
+    >>> def mine(query, input_pos):                        # (batch, seq, heads, channels)
+    ...     angle = input_pos[:, None, None] * 1e4 ** (-np.arange(32) / 32)
+    ...     a, b = query[..., :32], query[..., 32:]
+    ...     cos, sin = np.cos(angle), np.sin(angle)
+    ...     return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+    >>> subject = posenc.ask(mine)
+    >>> subject.kind, subject.rotate(np.ones((2, 3, 4, 64)), np.arange(4)).shape
+    ('rotary', (2, 3, 4, 64))
+    """
+
+    kind: Kind
+    how: str
+    dim: int
+    library: str
+    name: str
+    heads: int | None = None
+    _found: Any = field(default=None, repr=False)
+    _counter: Any = field(default=None, repr=False)
+    _others: Any = field(default=None, repr=False)  # gives further forms that answer
+    _anew: Any = field(default=None, repr=False)  # makes another instance
+    _axes: int = field(default=1, repr=False)
+
+    @property
+    def calls(self) -> int:
+        """Calls so far, those that were refused included."""
+        return int(self._counter.calls)
+
+    # --- the four questions -----------------------------------------------------------------------
+
+    def rotate(self, x: Any, positions: Any, *, dtype: str = "float32") -> np.ndarray:
+        """What becomes of queries.
+
+            y[b, h, s] = R(positions[b, s]) x[b, h, s]
+
+        Parameters
+        ----------
+        x : array (batch, heads, seq, dim)
+            Queries, or keys.
+        positions : array of int, (seq,) or (batch, seq)
+            Where its tokens stand.
+        dtype : str
+            In which they are handed over.
+
+        Returns
+        -------
+        numpy.ndarray
+            As x, float64.
+
+        Raises
+        ------
+        CannotAsk
+            If it is no rotation, or cannot be asked for these positions.
+
+        Examples
+        --------
+        >>> import numpy as np, posenc
+        >>> rope = posenc.RoPE(8, pairing="half")
+        >>> subject = posenc.ask(lambda x, positions: posenc.rotate(rope, x, positions=positions), dim=8)
+        >>> subject.rotate(np.ones((1, 1, 1, 8)), [0])[0, 0, 0, :3]
+        array([1., 1., 1.])
+        """
+        return self.both(x, positions, dtype=dtype)[0]
+
+    def both(
+        self, x: Any, positions: Any, *, dtype: str = "float32", strided: bool = False,
+        form: Found | None = None,
+    ) -> list[np.ndarray]:  # fmt: skip
+        """Queries x, and keys of half their size where it returns both, turned."""
+        self._is("rotary")
+        x = np.asarray(x, dtype=np.float64)
+        if x.ndim != 4:
+            expected = "(batch, heads, seq, channels)"
+            raise ArgumentError(mismatch("rotate: x", expected, f"shape {x.shape}"))
+        rows = self._placed(positions, x.shape[0], x.shape[2])
+        asked = Asked(x, rows, dtype, strided)
+        return self._turned((form or self._found).form, asked)
+
+    def cos_sin(self, positions: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Cosines and sines of the angles of each pair.
+
+            cos[s, j], sin[s, j]
+
+        Parameters
+        ----------
+        positions : array of int, (seq,) or (batch, seq)
+            Where tokens stand.
+
+        Returns
+        -------
+        tuple of numpy.ndarray
+            Each (..., seq, pairs); of as many columns as it gives where those of a pair differ.
+
+        Raises
+        ------
+        CannotAsk
+            If it gives no cosines and sines.
+
+        Examples
+        --------
+        >>> import numpy as np, posenc
+        >>> subject = posenc.ask({"inv_freq": np.array([1.0, 0.1])})
+        >>> subject.cos_sin([0, 1])[1].round(4)
+        array([[0.    , 0.    ],
+               [0.8415, 0.0998]])
+        """
+        self._is("cos_sin", "angles")
+        parts = self.made(positions)
+        if self.kind == "angles":
+            cos, sin = np.cos(parts[0]), np.sin(parts[0])
+        else:
+            cos, sin = pairs_of(parts) or (parts[0], parts[-1])
+        for one, two in _halves(cos.shape[-1]):
+            if all(np.array_equal(a[..., one], a[..., two], equal_nan=True) for a in (cos, sin)):
+                cos, sin = cos[..., one], sin[..., one]
+                break
+        return self._rows_as(cos, positions), self._rows_as(sin, positions)
+
+    def rows(self, positions: Any) -> np.ndarray:
+        """Rows of a table, or what is added to x.
+
+            rows[s] = table[positions[s]]
+
+        Parameters
+        ----------
+        positions : array of int, (seq,) or (batch, seq)
+            Which.
+
+        Returns
+        -------
+        numpy.ndarray
+            (..., seq, dim), float64.
+
+        Raises
+        ------
+        CannotAsk
+            If it has no rows.
+
+        Examples
+        --------
+        >>> import posenc
+        >>> pe = posenc.Sinusoidal(8)
+        >>> posenc.ask(lambda positions: posenc.table(pe, positions)).rows([0]).tolist()
+        [[0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0]]
+        """
+        self._is("table", "angles")
+        if not self._found.added:
+            return self._rows_as(self.made(positions)[0], positions)
+        rows = self._placed(positions, 1 if np.ndim(positions) == self._axes else len(positions))
+        x = np.zeros((len(rows), 1, rows.shape[1], self.dim))
+        return self._rows_as(self._turned(self._found.form, Asked(x, rows))[0][:, 0], positions)
+
+    def bias(self, q_positions: Any, k_positions: Any) -> np.ndarray:
+        """What is added to the scores.
+
+            score[h, i, j] + bias[h, q_positions[i], k_positions[j]]
+
+        Parameters
+        ----------
+        q_positions, k_positions : array of int, (queries,) and (keys,)
+            Where queries and keys stand.
+
+        Returns
+        -------
+        numpy.ndarray
+            (heads, queries, keys), float64.
+
+        Raises
+        ------
+        CannotAsk
+            If it is no bias, or takes lengths and these positions are none.
+
+        Examples
+        --------
+        >>> import posenc
+        >>> alibi = posenc.ALiBi(4)
+        >>> def mine(q_positions, k_positions): return posenc.bias(alibi, q_positions, k_positions)
+        >>> posenc.ask(mine).bias([3], [0, 3])[0].tolist()
+        [[-0.75, 0.0]]
+        """
+        self._is("bias")
+        q, k = (np.asarray(p, dtype=np.int64) for p in (q_positions, k_positions))
+        return self._biased(self._found, q, k)
+
+    def frequencies(self) -> np.ndarray:
+        """Radians per position of each pair, followed from near positions to far ones.
+
+        Returns
+        -------
+        numpy.ndarray
+            (pairs,), float64.
+
+        Raises
+        ------
+        CannotAsk
+            If nothing in it turns.
+
+        Examples
+        --------
+        >>> import numpy as np, posenc
+        >>> posenc.ask({"inv_freq": np.array([1.0, 0.1])}).frequencies().round(6)
+        array([1. , 0.1])
+        """
+        self._is("rotary", "cos_sin", "angles")
+        if self.kind == "angles":
+            return np.asarray(self.made([1])[0].reshape(-1))
+        places = [2**k for k in range(12)]
+        turns = self._turns(np.array([0, *places]))
+        angles = np.angle(turns[1:] * np.conj(turns[0]))
+        speed = angles[0]
+        for place, angle in zip(places[1:], angles[1:], strict=True):
+            off = np.angle(np.exp(1j * (angle - speed * place)))
+            speed = np.where(np.abs(off) < 0.5, speed + off / place, speed)
+        return np.asarray(speed)
+
+    def fresh(self) -> Subject:
+        """Another instance of a class, or of the module that was handed over.
+
+        Returns
+        -------
+        Subject
+            Asked in the same form, with no memory of calls.
+
+        Raises
+        ------
+        CannotAsk
+            If it is a function, which cannot be made anew.
+
+        Examples
+        --------
+        >>> import posenc
+        >>> posenc.ask(posenc.torch.RotaryEmbedding(posenc.RoPE(64, pairing="half"))).fresh().kind
+        'rotary'
+        """
+        if self._anew is None:
+            raise CannotAsk(f"ask: {self.name} is no class, and cannot be made anew")
+        again: Subject = self._anew()
+        return again
+
+    def survey(self, expected: Any, end: int = 2**20, seconds: float = 10, seed: int = 20) -> Any:
+        """Hold it against what is expected, in calls of every kind.
+
+        Parameters
+        ----------
+        expected : Spec or callable
+            A spec; or a function with the arguments of the question and its answer in float64:
+            `(x, positions)` of a rotation, `(positions)` of a table or of cosines and sines,
+            `(q_positions, k_positions)` of a bias.
+        end : int
+            The farthest position.
+        seconds : float
+            After which no further call is made.
+        seed : int
+            Of what is drawn.
+
+        Returns
+        -------
+        Survey
+            `agrees`, `difference`, `tolerance`, the `reach`, and the smallest `call` that differs.
+
+        Raises
+        ------
+        ArgumentError
+            If nothing can be expected of it.
+
+        Examples
+        --------
+        >>> import posenc
+        >>> rope = posenc.RoPE(8, pairing="half")
+        >>> subject = posenc.ask(lambda x, positions: posenc.rotate(rope, x, positions=positions), dim=8)
+        >>> subject.survey(rope, end=5000).agrees
+        True
+        """
+        from posenc.detect.subject.survey import survey
+
+        return survey(self, expected, end=end, seconds=seconds, seed=seed)
+
+    # --- how it is done ---------------------------------------------------------------------------
+
+    def forms(self) -> list[Found]:
+        """Further forms of the same kind that answer."""
+        if callable(self._others):
+            self._others = list(self._others())
+        return list(self._others or ())
+
+    def made(self, positions: Any, *, form: Found | None = None) -> list[np.ndarray]:
+        """What a function of positions makes, each (batch or 1, seq, ...)."""
+        form_: Form = (form or self._found).form
+        line = np.asarray(positions)
+        rows = self._placed(line, len(line) if line.ndim > self._axes else 1)
+        if len(rows) > 1 and form_.place != "bs":
+            each = [self.made(row, form=form) for row in rows]
+            return [np.concatenate(parts) for parts in zip(*each, strict=True)]
+        return _made(form_, rows, self.dim, self._counter)
+
+    def _is(self, *kinds: str) -> None:
+        if self.kind not in kinds:
+            asked = " or ".join(WORDS[kind] for kind in kinds)
+            raise CannotAsk(f"ask: {self.name} is {WORDS[self.kind]}, and was asked for {asked}")
+
+    def _placed(self, positions: Any, batch: int, seq: int | None = None) -> np.ndarray:
+        """Positions as (batch, seq), with an axis more where there are several."""
+        rows = np.asarray(positions)
+        rows = rows[None] if rows.ndim == self._axes_of(rows) else rows
+        if rows.ndim - (self._axes > 1) != 2 or (seq is not None and rows.shape[1] != seq):
+            expected = f"(seq,) or (batch, seq) of {seq} tokens"
+            raise ArgumentError(mismatch("ask: positions", expected, f"shape {rows.shape}"))
+        return np.broadcast_to(rows, (batch, *rows.shape[1:]))
+
+    def _axes_of(self, rows: np.ndarray) -> int:
+        return 1 + (self._axes > 1)
+
+    def _rows_as(self, rows: np.ndarray, positions: Any) -> np.ndarray:
+        return rows[0] if np.ndim(positions) == 1 + (self._axes > 1) else rows
+
+    def _turned(self, form: Form, asked: Asked) -> list[np.ndarray]:
+        return turn(form, asked, self._counter)
+
+    def _biased(self, found: Found, q: np.ndarray, k: np.ndarray) -> np.ndarray:
+        if not found.aligned:
+            return biases(found.form, Asked(None, q[None], keys=k[None]), self._counter)
+        keys, queries = int(max(q.max(), k.max())) + 1, len(q)
+        rows = {"last": np.arange(keys - queries, keys), "first": np.arange(queries)}
+        wanted = rows.get(found.aligned)
+        line = np.arange(keys)[None]
+        if wanted is not None and np.array_equal(q, wanted):
+            asked = Asked(None, q[None], keys=line)
+            return biases(found.form, asked, self._counter)[..., k]
+        if keys > COUNTED // 4:
+            raise CannotAsk(f"ask: {self.name} takes lengths, and {keys:,} keys are too many")
+        whole = biases(found.form, Asked(None, line, keys=line), self._counter)
+        return whole[:, q][..., k]
+
+    def _turns(self, places: np.ndarray) -> np.ndarray:
+        """Cosines + i sines of pairs, (positions, pairs)."""
+        if self.kind == "cos_sin":
+            cos, sin = self.cos_sin(places)
+            return np.asarray(cos + 1j * sin)
+        basis = np.eye(self.dim)[:, None, None].repeat(len(places), axis=2)
+        matrices = self.rotate(basis, places)[:, 0].transpose(1, 2, 0)  # (positions, out, in)
+        apart = np.abs(matrices).max(axis=0) * (1 - np.eye(self.dim))
+        partner = apart.argmax(axis=0)
+        pairs = [(a, int(b)) for a, b in enumerate(partner) if a < b and apart[:, a].any()]
+        if not pairs:
+            raise CannotAsk(f"ask: no pair of channels of {self.name} turns")
+        a, b = np.array(pairs).T
+        return np.asarray(matrices[:, a, a] + 1j * matrices[:, b, a])
+
+
+def _halves(width: int) -> list[tuple[slice, slice]]:
+    half = width // 2
+    if width % 2 or not half:
+        return []
+    return [(slice(0, half), slice(half, None)), (slice(0, None, 2), slice(1, None, 2))]
+
+
+def _made(form: Form, rows: np.ndarray, dim: int, counter: Counter) -> list[np.ndarray]:
+    asked = Asked(None, rows)
+    if form.way == "length":
+        if asked.end > TABLED:
+            raise CannotAsk(f"{form.code.name} takes a length, and {asked.end:,} is too long")
+        return [part[:, rows[0]] for part in made_by(form, asked, counter)]
+    if not form.layout:
+        return made_by(form, asked, counter)
+    if form.way != "positions":  # it counts the tokens of x
+        line = np.arange(asked.end)
+        asked = Asked(None, line[None])
+    x = np.ones((len(asked.rows), 1, asked.rows.shape[1], dim))
+    parts = made_by(form, asked._replace(x=x), counter)
+    return parts if form.way == "positions" else [part[:, rows[0]] for part in parts]
+
+
+# --- rotations, in as few and as wide calls as a form allows --------------------------------------
+
+
+def turn(form: Form, asked: Asked, counter: Counter) -> list[np.ndarray]:
+    """Tokens of any rows at any positions."""
+    x: Any = asked.x
+    rows = asked.rows
+    if "h" not in form.layout and "f" not in form.layout and x.shape[1] > 1:
+        each = [turn(form, asked._replace(x=x[:, [h]]), counter) for h in range(x.shape[1])]
+        return _joined(each, 1)
+    alike = bool((rows == rows[:1]).all())
+    wide = ("b" in form.layout or "t" in form.layout) and (
+        alike or (form.way == "positions" and form.place in ("bs", "t"))
+    )
+    if len(x) > 1 and not wide:
+        each = [turn(form, asked._replace(x=x[[b]], rows=rows[[b]]), counter)
+                for b in range(len(x))]  # fmt: skip
+        return _joined(each, 0)
+    if form.way == "positions":
+        return turned_by(form, asked, counter)
+    row = rows[0]
+    runs = np.flatnonzero(np.diff(row) != 1) + 1
+    if form.way == "offset":
+        pieces = np.split(np.arange(len(row)), runs)
+        each = [turned_by(form, asked._replace(x=x[:, :, i], rows=rows[:, i]), counter)
+                for i in pieces]  # fmt: skip
+        return _joined(each, 2)
+    if not len(runs) and row[0] == 0:
+        return turned_by(form, asked, counter)
+    return _in_place(form, asked, counter)
+
+
+def _in_place(form: Form, asked: Asked, counter: Counter) -> list[np.ndarray]:
+    """Tokens at their places in longer sequences, of code that counts tokens itself."""
+    x: Any = asked.x
+    row, end = asked.rows[0], asked.end
+    if end > COUNTED:
+        raise CannotAsk(f"{form.code.name} counts tokens itself, and {end:,} of them are too many")
+    outs: list[np.ndarray] = []
+    for chosen in _without_repeats(row):
+        tokens = np.repeat(x[:, :, chosen[:1]], end, axis=2)
+        tokens[:, :, row[chosen]] = x[:, :, chosen]
+        line = np.repeat(np.arange(end)[None], len(x), axis=0)
+        parts = turned_by(form, asked._replace(x=tokens, rows=line), counter)
+        outs = outs or [np.empty_like(x) for _ in parts]
+        for out, part in zip(outs, parts, strict=True):
+            out[:, :, chosen] = part[:, :, row[chosen]]
+    return outs
+
+
+def _without_repeats(row: np.ndarray) -> Iterator[np.ndarray]:
+    left = np.arange(len(row))
+    while len(left):
+        _, first = np.unique(row[left], return_index=True)
+        yield left[np.sort(first)]
+        left = np.delete(left, first)
+
+
+def _joined(each: list[list[np.ndarray]], axis: int) -> list[np.ndarray]:
+    return [np.concatenate(parts, axis=axis) for parts in zip(*each, strict=True)]
+
+
+# --- from a search to a subject -------------------------------------------------------------------
+
+
+def subject_of(
+    found: Found, search: Search, others: Callable[[], Iterator[Found]] | None, anew: Any
+) -> Subject:
+    """A subject of the form that was found."""
+    form = found.form
+    how = f"{WORDS[found.kind]}, {form.words}" + (", which adds its rows to x" * found.added)
+    return Subject(
+        found.kind, how, search.dim, form.library, form.code.name, search.heads,  # type: ignore[arg-type]
+        found, search.counter, others, anew, search.axes,
+    )  # fmt: skip
+
+
+def again(subject: Subject, found: Found) -> Subject:
+    """The same subject with another form, of an instance of its own."""
+    return dataclasses.replace(subject, _found=found, _counter=Counter(), _others=[])

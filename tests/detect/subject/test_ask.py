@@ -1,0 +1,152 @@
+"""`posenc.ask`: one way to ask anybody's code, held against plain loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import posenc
+from posenc.detect.subject import CannotAsk
+from tests.detect.subject import shapes
+from tests.tolerances import ORIGINAL, assert_close
+
+POSITIONS = np.array([[0, 5, 3, 3, 9, 100], [1, 2, 3, 4, 5, 6]])
+X = np.random.default_rng(0).normal(size=(2, 3, 6, 64)).astype(np.float32)
+HALF = shapes.loops(X.astype(np.float64), POSITIONS)
+PAIRS = shapes.loops(X.astype(np.float64), POSITIONS, pairs=True)
+
+
+@pytest.mark.parametrize("name", shapes.ROTATIONS)
+def test_a_rotation_in_any_shape_answers_as_plain_loops_do(name: str) -> None:
+    subject = posenc.ask(shapes.ROTATIONS[name])
+    assert subject.kind == "rotary"
+    want = PAIRS if name.endswith("pairs") else HALF
+    assert_close(subject.rotate(X, POSITIONS), want, 20 * ORIGINAL, name)
+
+
+def test_rotations_of_jax_answer_as_plain_loops_do() -> None:
+    jax = pytest.importorskip("jax")
+    with jax.numpy_rank_promotion("allow"):
+        _rotations_of_jax()
+
+
+def _rotations_of_jax() -> None:
+    for name, function in shapes.jax_shapes().items():
+        assert_close(posenc.ask(function).rotate(X, POSITIONS), HALF, 20 * ORIGINAL, name)
+
+
+@pytest.mark.parametrize("name", shapes.COSINES)
+def test_cosines_and_sines_come_as_pairs(name: str) -> None:
+    subject = posenc.ask(shapes.COSINES[name])
+    assert subject.kind == ("angles" if name == "angles" else "cos_sin")
+    places = np.array([0, 7, 7, 250, 3])
+    angle = places[:, None] * shapes.INV
+    for got, want in zip(subject.cos_sin(places), (np.cos(angle), np.sin(angle)), strict=True):
+        assert_close(got, want, ORIGINAL, name)
+    assert_close(subject.frequencies(), shapes.INV, ORIGINAL, name) if name == "inv_freq" else None
+
+
+@pytest.mark.parametrize("name", shapes.TABLES)
+def test_rows_of_a_table(name: str) -> None:
+    places = np.array([0, 7, 7, 250, 3])
+    subject = posenc.ask(shapes.TABLES[name])
+    assert subject.kind == "table"
+    assert_close(subject.rows(places), shapes.sinusoids(places), ORIGINAL, name)
+
+
+@pytest.mark.parametrize("name", shapes.BIASES)
+def test_biases_of_any_queries_and_keys(name: str) -> None:
+    subject = posenc.ask(shapes.BIASES[name])
+    q, k = np.array([4, 0, 9]), np.array([2, 2, 7, 0])
+    assert_close(subject.bias(q, k), shapes.alibi(q, k), ORIGINAL, name)
+    assert_close(subject.bias([11], np.arange(12)), shapes.alibi([11], np.arange(12)), ORIGINAL)
+
+
+def test_finding_a_named_form_takes_few_calls() -> None:
+    everything = {**shapes.ROTATIONS, **shapes.COSINES, **shapes.TABLES, **shapes.BIASES}
+    calls = [posenc.ask(target).calls for target in everything.values()]
+    assert np.median(calls) <= 5
+    assert max(calls) <= 600
+
+
+NO_ENCODINGS: dict[str, Any] = {
+    "softmax": lambda x: torch.softmax(x, -1),
+    "layer norm": torch.nn.LayerNorm(64),
+    "relu": torch.nn.functional.relu,
+    "identity": lambda x: x,
+    "linear": torch.nn.Linear(64, 64),
+    "dropout": torch.nn.Dropout(0.5),
+    "running sum": lambda x: np.cumsum(x, -2),
+    "sort": lambda x: np.sort(x, -1),
+    "noise": lambda x, positions: np.random.default_rng().normal(size=x.shape),
+    "len": len,
+    "scalar sine": __import__("math").sin,
+    "sine": np.sin,
+    "nothing": lambda x, positions: None,
+    "constant": lambda positions: np.zeros((len(positions), 64)),
+    "mask": lambda n: np.tril(np.ones((n, n))),
+    "attention": torch.nn.functional.scaled_dot_product_attention,
+    "scaled": lambda x, positions: x * np.asarray(positions)[:, None],
+    "shifted": lambda x, positions: x + np.asarray(positions)[:, None],
+    "fails": lambda q, positions: 1 / 0,
+    "fourier": lambda x: np.fft.fft(x),
+    "product": lambda a, b: a @ b,
+    "sum": lambda a, b: a + b,
+    "a text": "text",
+    "a number": 3,
+    "other buffers": {"weight": np.ones(3)},
+    "recurrent": torch.nn.GRU(64, 64),
+}
+
+
+@pytest.mark.parametrize("name", NO_ENCODINGS)
+def test_what_is_no_encoding_is_refused_in_words(name: str) -> None:
+    with pytest.raises(CannotAsk, match=r"^ask: .{30,}") as refused:
+        posenc.ask(NO_ENCODINGS[name])
+    assert isinstance(refused.value, posenc.ArgumentError)
+
+
+def test_a_bias_without_a_name_is_one_by_kind() -> None:
+    def without(a: Any, b: Any) -> np.ndarray:
+        return shapes.alibi(a, b)
+
+    with pytest.raises(CannotAsk):
+        posenc.ask(without)
+    q, k = np.array([4, 0]), np.array([2, 7, 0])
+    assert_close(posenc.ask(without, kind="bias").bias(q, k), shapes.alibi(q, k), ORIGINAL)
+
+
+def test_another_instance_remembers_nothing() -> None:
+    class Growing:
+        def __init__(self, dim: int) -> None:
+            self.seen = 0
+
+        def __call__(self, x: Any, positions: Any) -> Any:
+            self.seen += len(x)
+            return shapes.numpy_line(x, positions if self.seen < 40 else positions + 1)
+
+    subject = posenc.ask(Growing)
+    first = subject.rotate(X[:1], POSITIONS[0])
+    for _ in range(40):
+        last = subject.rotate(X[:1], POSITIONS[0])
+    assert np.abs(last - first).max() > 0.1
+    assert_close(subject.fresh().rotate(X[:1], POSITIONS[0]), first, 0.0)
+    with pytest.raises(CannotAsk, match="made anew"):
+        posenc.ask(shapes.bhsd_line).fresh()
+
+
+def test_what_counts_tokens_is_asked_at_their_places() -> None:
+    subject = posenc.ask(shapes.counted)
+    places = np.array([7, 7, 0, 4000])
+    x = X[:1, :, :4]
+    assert_close(subject.rotate(x, places), shapes.loops(x, places[None]), 20 * ORIGINAL)
+    with pytest.raises(CannotAsk, match="counts tokens"):
+        subject.rotate(x, places + 16_384)
+
+
+def test_a_question_of_another_kind_is_refused() -> None:
+    with pytest.raises(CannotAsk, match="is a rotation, and was asked for a table"):
+        posenc.ask(shapes.bhsd_line).rows([1])
