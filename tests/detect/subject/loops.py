@@ -255,7 +255,8 @@ def answer(subject: Any, row: Row, positions: Any) -> tuple[Any, np.ndarray]:
         return waves(subject, right, positions)
     shape = (2, row.heads, np.shape(positions)[-1], row.options.get("dim", 64))
     x = np.random.default_rng(11).normal(size=shape)
-    return subject.rotate(x, positions), right.rotate(x, positions)
+    dtype = "float64" if row.precision == "float64" else "float32"
+    return subject.rotate(x, positions, dtype=dtype), right.rotate(x, positions)
 
 
 def beside(

@@ -14,7 +14,7 @@ from tests.detect.subject.loops import Buckets, Rows, Slopes, Turn, Waves, slope
 
 ROWS = Rows()
 TURN, TWOS = Turn(), Turn("interleaved")
-PAIRS = ("cosines", "angles", "table")
+PAIRS = ("cos_sin", "angles", "table")
 BUCKETS = np.random.default_rng(6).normal(size=(32, 8)).astype(np.float32)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from tests.detect.subject.loops import Buckets, Rows, Slopes, Turn, Waves, slopes
 
 ROWS = Rows()
-PAIRS = ("cosines", "angles", "table")
+PAIRS = ("cos_sin", "angles", "table")
 BUCKETS = np.random.default_rng(5).normal(size=(32, 8))
 
 
@@ -51,7 +51,7 @@ class MlxRope:
         return rope(x, self.dims, traditional=self.traditional, base=self.base, offset=offset)
 
 
-@ROWS.made("likejazz/llama3.np apply_rotary_emb", Turn("interleaved"), "float64")
+@ROWS.made("likejazz/llama3.np apply_rotary_emb", Turn("interleaved"))
 def llama3_np() -> Any:
     def compute_cos_sin_cache(head_dim: int, max_seq_len: int, base: int = 10_000) -> Any:
         freqs = angles(np.arange(max_seq_len), head_dim, base)
@@ -135,9 +135,7 @@ def freqs_cis(dim: int, end: int, theta: float = 10_000.0) -> Any:
 
 
 @ROWS.made(
-    "tinygrad/tinygrad precompute_freqs_cis, apply_rotary_emb, as NumPy",
-    Turn("interleaved"),
-    "float64",
+    "tinygrad/tinygrad precompute_freqs_cis, apply_rotary_emb, as NumPy", Turn("interleaved")
 )
 def tinygrad() -> Any:
     def make(dim: int, end: int, theta: float = 10_000.0) -> Any:
@@ -155,7 +153,7 @@ def tinygrad() -> Any:
 def by_complex(x: Any, pos: Any, theta: float = 500_000.0) -> Any:
     x = np.ascontiguousarray(x)
     z = x.view(np.complex64 if x.dtype == np.float32 else np.complex128)
-    return (z * np.exp(1j * angles(pos, x.shape[-1], theta))).view(x.dtype)
+    return (z * np.exp(1j * angles(pos, x.shape[-1], theta))).astype(z.dtype).view(x.dtype)
 
 
 @ROWS.asked("our own: one vector and one position", Turn(), "float64")
@@ -316,6 +314,8 @@ def alibi_bias(distances: Any, n_heads: int = 8) -> Any:
     return -np.array(slopes(n_heads))[:, None, None] * np.abs(distances)
 
 
-@ROWS.asked("our own: alibi of positions of queries and keys", Slopes(12), "float64")
+@ROWS.asked(
+    "our own: alibi of positions of queries and keys", Slopes(12), "float64", options={"heads": 12}
+)
 def alibi(q_pos: Any, k_pos: Any, heads: int = 12) -> Any:
     return -np.array(slopes(heads))[:, None, None] * np.abs(k_pos[None, :] - q_pos[:, None])

@@ -111,7 +111,7 @@ def precompute_freqs_cis(dim: int, end: int, theta: float = 10_000.0) -> Any:
     return polar(grid(torch.arange(end), dim, theta))
 
 
-@ROWS.asked("transformers create_sinusoidal_positions (GPT-J)", Waves(kinds=("table", "cosines")))
+@ROWS.asked("transformers create_sinusoidal_positions (GPT-J)", Waves(kinds=("table", "cos_sin")))
 def create_sinusoidal_positions(num_pos: int, dim: int) -> Any:
     angles = grid(torch.arange(num_pos), dim)
     return torch.cat((torch.sin(angles), torch.cos(angles)), dim=1)

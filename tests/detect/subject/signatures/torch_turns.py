@@ -13,7 +13,7 @@ from tests.detect.subject.loops import Rows, Turn
 
 ROWS = Rows()
 LLAMA = SimpleNamespace(head_dim=64, rope_theta=500_000.0, max_position_embeddings=4096)
-PAIRS = ("cosines", "angles", "table")  # kinds in which a table of cosines may be told
+PAIRS = ("cos_sin", "angles", "table")  # kinds in which a table of cosines may be told
 
 
 def inv(dim: int, base: float = 10_000.0) -> Any:
@@ -155,9 +155,9 @@ def lucid_seq_first() -> Any:
     return Lucidrains(64, seq_before_head_dim=True).rotate_queries_or_keys
 
 
-ROWS.asked("rotary-embedding-torch RotaryEmbedding.forward", Turn("interleaved", kinds=PAIRS))(
-    Lucidrains
-)
+ROWS.asked(
+    "rotary-embedding-torch RotaryEmbedding.forward", Turn("interleaved", kinds=("rotary", *PAIRS))
+)(Lucidrains)
 
 
 @ROWS.made("rotary-embedding-torch apply_rotary_emb", Turn("interleaved", dim=32))
