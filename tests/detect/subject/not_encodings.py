@@ -145,8 +145,6 @@ NOT_ENCODINGS: dict[str, Callable[..., Any] | Any] = {
     "cumsum": cumsum,
     "raises": no_such_luck,
     "returns None": nothing,
-    "sleeps": sleeps,
-    "takes long": counts,
     "prints and returns its input": prints,
     "scales by the length": scale_by_length,
     "remembers": remembers,
@@ -155,7 +153,6 @@ NOT_ENCODINGS: dict[str, Callable[..., Any] | Any] = {
     "reverses": reverse,
     "adds": add,
     "not a number": not_numbers,
-    "ends the process": leaves,
     "no arguments": no_arguments,
     "a linear layer": Linear(),
     "a class that cannot be called": Empty,
@@ -164,6 +161,9 @@ NOT_ENCODINGS: dict[str, Callable[..., Any] | Any] = {
     "text": "rotate",
     "None": None,
 }
+
+
+SLOW: dict[str, Any] = {"sleeps": sleeps, "takes long": counts}
 
 
 def of_torch() -> dict[str, Any]:
@@ -179,7 +179,6 @@ def of_torch() -> dict[str, Any]:
         "attention": torch.nn.functional.scaled_dot_product_attention,
         "GRU": nn.GRU(64, 64, batch_first=True),
         "Conv1d": nn.Conv1d(64, 64, 3, padding=1),
-        "a token embedding of words": nn.EmbeddingBag(100, 64),
         "gelu": torch.nn.functional.gelu,
         "randn_like": torch.randn_like,
         "a layer": nn.TransformerEncoderLayer(64, 4, batch_first=True),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import Any
 
 import pytest
 
 import posenc
-from tests.detect.subject.not_encodings import NOT_ENCODINGS, of_torch
+from tests.detect.subject.not_encodings import NOT_ENCODINGS, SLOW, leaves, of_torch
 
 SECONDS = 10.0
 CALLS = 1_500
@@ -52,17 +53,26 @@ def test_over_torch_too() -> None:
     assert not {name: words for name, words in refusals.items() if words}
 
 
+@pytest.mark.slow("detect/subject")
+@pytest.mark.parametrize("name", SLOW)
+def test_what_takes_long_is_given_up(name: str) -> None:
+    assert not refusal(SLOW[name])
+
+
+def test_code_that_ends_the_process_is_named() -> None:
+    with pytest.raises(posenc.EndedError, match="leaves"):
+        posenc.ask(leaves)
+
+
 def test_a_refusal_has_the_error_of_the_function() -> None:
     with pytest.raises(posenc.CannotAsk, match="no such luck"):
         posenc.ask(NOT_ENCODINGS["raises"])
 
 
 def test_a_refusal_takes_few_calls() -> None:
-    import functools
-
     for name in ("layer norm", "attention", "relu", "adds", "cumsum"):
         counted = Counted(NOT_ENCODINGS[name])
-        target = functools.wraps(counted.target)(lambda *a, counted=counted, **k: counted(*a, **k))
+        functools.update_wrapper(counted, counted.target)
         with pytest.raises(posenc.CannotAsk):
-            posenc.ask(target)
+            posenc.ask(counted)
         assert counted.calls <= CALLS, name
