@@ -196,8 +196,9 @@ class Rows(list[Row]):
 
 # --- an answer beside what is right ---------------------------------------------------------------
 
-RUN, LATER, JUMPS, ONE = [0, 1, 2, 3, 4], [3, 4, 5, 6, 7, 8, 9], [0, 3, 1, 11, 2], [4]
-CALLS = (RUN, LATER, JUMPS, ONE, [300, 301, 302])
+# Of one length but one: JAX compiles for each.
+RUN, LATER, JUMPS, ONE = [0, 1, 2, 3, 4], [3, 4, 5, 6, 7], [0, 3, 1, 11, 2], [4]
+CALLS = (RUN, LATER, JUMPS, ONE, [300, 301, 302, 303, 304])
 TWO_ROWS = [[0, 1, 2, 3, 4], [7, 8, 9, 10, 11]]
 
 

@@ -26,7 +26,7 @@ MODULES = tuple(REFUSED)
 
 
 class Verdict(NamedTuple):
-    """Whether a row is right, refused or wrong, why, and after how many calls its form was found."""
+    """Whether a row is right, refused or wrong, why, and the calls that finding its form took."""
 
     said: str
     words: str
@@ -48,7 +48,7 @@ def verdict(row: Row) -> Verdict:
             if positions is CALLS[0]:
                 return Verdict("refused", str(error), calls)
             continue
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001
             return Verdict("wrong", f"at {positions}: {error!r}; {subject.how}", calls)
         if words := off(told, right, positions, row.precision, 4.0):
             return Verdict("wrong", f"at {positions}: {words}; {subject.how}", calls)
