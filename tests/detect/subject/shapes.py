@@ -1,4 +1,4 @@
-"""Rotations, tables and biases in the shapes that `posenc.ask` was built with: plain code, no posenc.
+"""Rotations, tables and biases in the shapes that `posenc.ask` was built with: plain code.
 
 Each turns by halves at base 10,000, or by neighbours where its name ends in `pairs`.
 """

@@ -119,15 +119,12 @@ def _named(value: Any, depth: int, seen: set[int]) -> Iterator[str]:
     yield from (name for name in (home, own) if name in LIBRARIES or name == "jaxlib")
     if hasattr(value, "named_buffers") or hasattr(value, "schema"):
         yield "torch"
-    code: Any = getattr(value, "__code__", None) or getattr(
-        getattr(type(value), "__call__", None), "__code__", None
-    )
+    method = None if hasattr(value, "__code__") else type(value).__dict__.get("__call__")
+    code: Any = getattr(value, "__code__", getattr(method, "__code__", None))
     if code is None or id(code) in seen or depth > 3:
         return
     seen.add(id(code))
-    around = getattr(value, "__globals__", None) or getattr(
-        getattr(type(value), "__call__", None), "__globals__", {}
-    )
+    around = getattr(value, "__globals__", getattr(method, "__globals__", {}))
     cells = [_content(cell) for cell in getattr(value, "__closure__", None) or ()]
     names = [*_names(code)]
     inner = [around[name] for name in names if name in around] + cells

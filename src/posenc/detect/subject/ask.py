@@ -28,6 +28,7 @@ from posenc.detect.subject.forms import Asked, Counter, Form, call
 from posenc.detect.subject.forms import made as made_by
 from posenc.detect.subject.subject import KINDS, Subject, again, subject_of
 
+OTHERS = 40  # calls to find further forms
 ORDER = ("rotary", "bias", "cos_sin", "angles", "table")  # what says most of an object
 
 
@@ -106,6 +107,7 @@ def asked(target: Any, *, axes: int = 1, **options: Any) -> Subject:
     if found is None:
         raise _refusal(target, codes, search)
     subject = subject_of(found, search, others, None)
+    subject._target, subject._options = target, options
     if anew is not None:
         subject._anew = lambda: _anew(subject, anew)
     return subject
@@ -151,17 +153,24 @@ def _best(codes: list[Code], search: Search) -> tuple[Found | None, Any]:
             best, rest = found, forms
         if best is not None and best.kind == ORDER[0]:
             break
-    kind = best.kind if best is not None else ""
 
     def others() -> Iterator[Found]:
-        search.began, most = time.monotonic(), search.counter.calls + 60
+        search.began, most = time.monotonic(), search.counter.calls + OTHERS
         for found in rest:
-            if found.kind == kind:
+            if _alike(found, best):
                 yield found
             if search.counter.calls > most:
                 return
 
     return best, others
+
+
+def _alike(found: Found, best: Found | None) -> bool:
+    """Whether two forms differ in shapes alone, or in what says where tokens stand."""
+    if best is None or found.kind != best.kind or found.form.library != best.form.library:
+        return False
+    one, two = dict(found.form.roles), dict(best.form.roles)
+    return all(one[name] == two[name] for name in one.keys() & two.keys())
 
 
 def _refusal(target: Any, codes: list[Code], search: Search) -> CannotAsk:
@@ -252,34 +261,35 @@ class _Tables:
         self.kept: dict[int, Any] = {}
 
     def __call__(self, asked: Asked, whole: bool) -> tuple[list[np.ndarray], Any]:
-        if whole:
-            return parts_of(self._raw(asked.end)), tuple
-        if self.form.way == "positions":
+        if self.form.way == "positions" and not whole:
             one = self.form.place != "bs"
             rows = [asked.rows[[b]] for b in range(len(asked.rows))] if one else [asked.rows]
             each = [made_by(self.form, self._asked(r), self.counter) for r in rows]
             parts = [np.concatenate(p) for p in zip(*each, strict=True)]
         else:
-            count = self._length(asked.end)
-            form = self.form._replace(code=self.form.code._replace(
-                function=lambda *_, **__: self._raw(asked.end)))  # fmt: skip
-            line = Asked(None, np.arange(count)[None])
-            whole_ = made_by(form, line, Counter())
-            parts = [part[0][asked.rows] for part in whole_]
+            made, parts = self._made(asked.end)
+            if whole:
+                return made, tuple
+            parts = [part[0][asked.rows] for part in parts]
         return [np.broadcast_to(p, (len(asked.rows), *p.shape[1:])) for p in parts], tuple
 
     def _asked(self, rows: np.ndarray) -> Asked:
         x = np.ones((len(rows), 1, rows.shape[1], self.dim)) if self.form.layout else None
         return Asked(x, rows)
 
-    def _length(self, end: int) -> int:
-        return int(min(max(64, 2 ** int(np.ceil(np.log2(max(end, 1))))), max(LONGEST, end)))
-
-    def _raw(self, end: int) -> Any:
-        count = self._length(end)
+    def _made(self, end: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Tables of a power of two of rows: as they came, and as (1, rows, ...)."""
+        count = max(64, 2 ** (end - 1).bit_length())
+        if count > LONGEST:
+            raise CannotAsk(f"{self.form.code.name} makes tables, and {end:,} rows are too many")
         if count not in self.kept:
-            self.kept[count] = call(self.form, self._asked(np.arange(count)[None]), self.counter)
-        return self.kept[count]
+            line = self._asked(np.arange(count)[None])
+            raw = call(self.form, line, self.counter)
+            answered = self.form.code._replace(function=lambda *_, **__: raw)
+            parts = made_by(self.form._replace(code=answered), line, Counter())
+            self.kept[count] = parts_of(raw), parts
+        kept: tuple[list[np.ndarray], list[np.ndarray]] = self.kept[count]
+        return kept
 
 
 # --- subjects of a battery ------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from posenc.detect.subject.names import Role, role_of
 
 LONGEST = 2**17  # positions of a class that asks for their number when it is made
 BASE = 10_000.0
-METHODS = re.compile(r"rot|apply|call|forward|embed|encod|get|comput|cos|sin|bias|table|freq|turn")
+METHODS = re.compile(r"rot|apply|call|forward|embed|encod|get|compute|cos|sin|bias|table|freq|turn")
 BIASED = re.compile(r"bias|alibi|slope", re.IGNORECASE)
 
 

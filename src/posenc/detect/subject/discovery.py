@@ -79,7 +79,7 @@ class Search:
         if "x" in inside:
             layouts = [self.layout] if self.layout else LAYOUTS
         for library, layout in itertools.product(libraries, layouts):
-            for place in _places(inside, layout, way, biased=biased):
+            for place in _places(layout, way, biased=biased):
                 yield Form(code, roles, library, layout, place, way, self.dim, self.heads or 8)
 
     def _looked(self, form: Form, *, biased: bool) -> Found | None:
@@ -145,7 +145,7 @@ class Search:
         """Some tokens of the first call, in another one, must come out as they did."""
         other = x.copy()
         other[:, :, 2] = other[:, :, 2, ::-1] * 0.75
-        line = {"positions": JUMPS, "offset": RUN + 2}.get(form.way, RUN)
+        line = {"positions": JUMPS, "tables": JUMPS, "offset": RUN + 2}.get(form.way, RUN)
         try:
             again = turned_by(form, Asked(other, self._rows(line, len(x))), self.counter)[0]
         except Exception as error:
@@ -390,7 +390,12 @@ def _ways(code: Code, roles: dict[str, str], *, biased: bool) -> Iterator[tuple[
     ways: list[str]
     if of_x or biased:
         ways = [w for w in ("positions", "packed", "offset") if w in inside and not biased]
-        ways += ["counted"] if not biased or inside & {"q_positions", "q_len"} else ["length"]
+        if biased:
+            ways = ["counted"] if inside & {"q_positions", "q_len"} else ["length"]
+        elif code.tables is None:
+            ways.append("counted")
+        elif "positions" not in inside:
+            ways = ["tables"]
     else:
         ways = [w for w in ("positions", "length") if w in inside]
     for way in ways:
@@ -401,7 +406,8 @@ def _ways(code: Code, roles: dict[str, str], *, biased: bool) -> Iterator[tuple[
         once: set[str] = set()
         for slot in code.slots:
             role = roles.get(slot.name, "")
-            wanted = role in ("x", "key", "cos", "sin", "tables", way)
+            wanted = role in ("x", "key", way)
+            wanted = wanted or (role in ("cos", "sin", "tables") and code.tables is not None)
             wanted = wanted or (biased and role in ("heads", *PLACED[3:]))
             wanted = wanted or (role in ("dim", "length") and not of_x and not biased)
             if (slot.name in required or wanted) and role not in (once - {"dim", "heads"}):
@@ -416,11 +422,10 @@ def _goes(role: str, way: str, biased: bool) -> bool:
     return biased or role == "offset" or (role == "packed" and way == "positions")
 
 
-def _places(inside: set[str], layout: str, way: str, *, biased: bool) -> Sequence[str]:
+def _places(layout: str, way: str, *, biased: bool) -> Sequence[str]:
     """How what says where tokens stand may be shaped."""
     if biased:
         return ("",)
-    tables = inside & {"cos", "sin", "tables"}
     if way == "positions":
         if layout in ("thd", "tf", "td"):
             return ("t",)
@@ -430,6 +435,6 @@ def _places(inside: set[str], layout: str, way: str, *, biased: bool) -> Sequenc
         return OFFSETS
     if way == "packed":
         return ("",) if layout in ("thd", "tf", "td") else ()
-    if tables:
+    if way == "tables":
         return [shape for shape in SHAPES if "b" in layout or "b" not in shape]
     return ("",) if "t" not in layout else ()

@@ -63,7 +63,8 @@ class Form(NamedTuple):
         shape = {"bs": " (batch, seq)", "s": " (seq,)", "1s": " (1, seq)", "t": " (tokens,)",
                  "s1": " (seq, 1)"}.get(self.place, "")  # fmt: skip
         says = {"positions": f"positions{shape}", "offset": "an offset", "packed": "ends of rows",
-                "length": "a length"}.get(self.way, "positions counted from 0")  # fmt: skip
+                "length": "a length", "tables": "tables of positions",
+                "counted": "positions counted from 0"}[self.way]  # fmt: skip
         told = {role for _, role in self.roles}
         says = "positions of each" if "q_positions" in told else says
         says = "their numbers" if "q_len" in told else says
@@ -144,7 +145,7 @@ class Form(NamedTuple):
         return carried(ends.astype(np.int32), self.library)
 
     def _tables(self, role: str, asked: Asked) -> Any:
-        whole = self.way == "positions" and self.code.has("positions")
+        whole = self.way == "positions"
         parts, pack = self.code.tables(asked, whole)
         shaped = parts if whole else [shape_of(part, self.place) for part in parts]
         made = [carried(part, self.library, _kept(part)) for part in shaped]

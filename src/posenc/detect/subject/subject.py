@@ -22,7 +22,9 @@ WORDS = {
     "rotary": "a rotation", "cos_sin": "cosines and sines", "angles": "angles", "table": "a table",
     "bias": "a bias",
 }  # fmt: skip
+PLACED = ("positions", "tables")  # ways to have tokens stand anywhere
 COUNTED = 2**14  # tokens of a sequence in which one token stands at its place
+SQUARE = 2**10  # keys of a bias that has as many queries
 TABLED = 2**17  # rows of a table that is asked by its length
 
 
@@ -72,6 +74,9 @@ class Subject:
     _others: Any = field(default=None, repr=False)  # gives further forms that answer
     _anew: Any = field(default=None, repr=False)  # makes another instance
     _axes: int = field(default=1, repr=False)
+    _one: Any = field(default=None, repr=False)  # columns of cosines, one of each pair
+    _target: Any = field(default=None, repr=False)
+    _options: Any = field(default_factory=dict, repr=False)
 
     @property
     def calls(self) -> int:
@@ -108,7 +113,8 @@ class Subject:
         --------
         >>> import numpy as np, posenc
         >>> rope = posenc.RoPE(8, pairing="half")
-        >>> subject = posenc.ask(lambda x, positions: posenc.rotate(rope, x, positions=positions), dim=8)
+        >>> def mine(x, positions): return posenc.rotate(rope, x, positions=positions)
+        >>> subject = posenc.ask(mine, dim=8)
         >>> subject.rotate(np.ones((1, 1, 1, 8)), [0])[0, 0, 0, :3]
         array([1., 1., 1.])
         """
@@ -162,10 +168,8 @@ class Subject:
             cos, sin = np.cos(parts[0]), np.sin(parts[0])
         else:
             cos, sin = pairs_of(parts) or (parts[0], parts[-1])
-        for one, two in _halves(cos.shape[-1]):
-            if all(np.array_equal(a[..., one], a[..., two], equal_nan=True) for a in (cos, sin)):
-                cos, sin = cos[..., one], sin[..., one]
-                break
+        columns = self._columns(cos, sin)
+        cos, sin = cos[..., columns], sin[..., columns]
         return self._rows_as(cos, positions), self._rows_as(sin, positions)
 
     def rows(self, positions: Any) -> np.ndarray:
@@ -319,7 +323,8 @@ class Subject:
         --------
         >>> import posenc
         >>> rope = posenc.RoPE(8, pairing="half")
-        >>> subject = posenc.ask(lambda x, positions: posenc.rotate(rope, x, positions=positions), dim=8)
+        >>> def mine(x, positions): return posenc.rotate(rope, x, positions=positions)
+        >>> subject = posenc.ask(mine, dim=8)
         >>> subject.survey(rope, end=5000).agrees
         True
         """
@@ -345,6 +350,17 @@ class Subject:
             return [np.concatenate(parts) for parts in zip(*each, strict=True)]
         return _made(form_, rows, self.dim, self._counter)
 
+    def _columns(self, cos: np.ndarray, sin: np.ndarray) -> slice:
+        """One column of each pair, where the first call has two that are alike for each."""
+        if self._one is None:
+            if cos.shape[1] < 2:  # at one position all may be alike
+                self.cos_sin(np.arange(5))
+                return self._columns(cos, sin)
+            self._one = next((one for one, two in _halves(cos.shape[-1]) if all(
+                np.array_equal(a[..., one], a[..., two], equal_nan=True) for a in (cos, sin)
+            )), slice(None))  # fmt: skip
+        return self._one
+
     def _is(self, *kinds: str) -> None:
         if self.kind not in kinds:
             asked = " or ".join(WORDS[kind] for kind in kinds)
@@ -353,14 +369,11 @@ class Subject:
     def _placed(self, positions: Any, batch: int, seq: int | None = None) -> np.ndarray:
         """Positions as (batch, seq), with an axis more where there are several."""
         rows = np.asarray(positions)
-        rows = rows[None] if rows.ndim == self._axes_of(rows) else rows
+        rows = rows[None] if rows.ndim == 1 + (self._axes > 1) else rows
         if rows.ndim - (self._axes > 1) != 2 or (seq is not None and rows.shape[1] != seq):
             expected = f"(seq,) or (batch, seq) of {seq} tokens"
             raise ArgumentError(mismatch("ask: positions", expected, f"shape {rows.shape}"))
         return np.broadcast_to(rows, (batch, *rows.shape[1:]))
-
-    def _axes_of(self, rows: np.ndarray) -> int:
-        return 1 + (self._axes > 1)
 
     def _rows_as(self, rows: np.ndarray, positions: Any) -> np.ndarray:
         return rows[0] if np.ndim(positions) == 1 + (self._axes > 1) else rows
@@ -378,7 +391,7 @@ class Subject:
         if wanted is not None and np.array_equal(q, wanted):
             asked = Asked(None, q[None], keys=line)
             return biases(found.form, asked, self._counter)[..., k]
-        if keys > COUNTED // 4:
+        if keys > SQUARE:
             raise CannotAsk(f"ask: {self.name} takes lengths, and {keys:,} keys are too many")
         whole = biases(found.form, Asked(None, line, keys=line), self._counter)
         return whole[:, q][..., k]
@@ -415,6 +428,8 @@ def _made(form: Form, rows: np.ndarray, dim: int, counter: Counter) -> list[np.n
     if not form.layout:
         return made_by(form, asked, counter)
     if form.way != "positions":  # it counts the tokens of x
+        if asked.end > COUNTED:
+            raise CannotAsk(f"{form.code.name} counts tokens, and {asked.end:,} are too many")
         line = np.arange(asked.end)
         asked = Asked(None, line[None])
     x = np.ones((len(asked.rows), 1, asked.rows.shape[1], dim))
@@ -434,13 +449,13 @@ def turn(form: Form, asked: Asked, counter: Counter) -> list[np.ndarray]:
         return _joined(each, 1)
     alike = bool((rows == rows[:1]).all())
     wide = ("b" in form.layout or "t" in form.layout) and (
-        alike or (form.way == "positions" and form.place in ("bs", "t"))
+        alike or (form.way in PLACED and ("b" in form.place or form.place == "t"))
     )
     if len(x) > 1 and not wide:
         each = [turn(form, asked._replace(x=x[[b]], rows=rows[[b]]), counter)
                 for b in range(len(x))]  # fmt: skip
         return _joined(each, 0)
-    if form.way == "positions":
+    if form.way in PLACED:
         return turned_by(form, asked, counter)
     row = rows[0]
     runs = np.flatnonzero(np.diff(row) != 1) + 1

@@ -1,0 +1,254 @@
+"""The smallest call that shows a difference, and a program that shows it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from posenc.detect.subject.code import CannotAsk
+from posenc.detect.subject.reach import listed
+
+MOST = 120  # calls to make a call smaller
+
+
+@dataclass(frozen=True)
+class SmallestCall:
+    """A call that differs, with nothing in it that can be left out.
+
+    Parameters
+    ----------
+    positions : tuple of tuple of int
+        Of each row.
+    heads : int
+        Heads of x.
+    dtype : str
+        Of what is handed over.
+    difference : float
+        How far the answer is off at its worst entry.
+    received, expected : float
+        That entry, and what it is to be.
+    notes : tuple of str
+        What else it needs: strides, another form, calls before it.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc
+    >>> def mine(x, positions):                            # forgets that positions repeat
+    ...     return posenc.rotate(rope, x, positions=np.unique(positions)[:len(positions)])
+    >>> rope = posenc.RoPE(8, pairing="half")
+    >>> def clamped(x, positions):
+    ...     return posenc.rotate(rope, x, positions=np.minimum(positions, 30_000))
+    >>> print(posenc.ask(clamped, dim=8).survey(rope, end=40_000).call)
+    smallest call: one token at position 30,001
+    """
+
+    positions: tuple[tuple[int, ...], ...]
+    heads: int
+    dtype: str
+    difference: float
+    received: float
+    expected: float
+    notes: tuple[str, ...] = ()
+    keys: tuple[int, ...] = ()
+    _lines: tuple[str, ...] = field(default=(), repr=False)
+
+    def __str__(self) -> str:
+        rows = list(dict.fromkeys(self.positions))
+        text = listed(rows[0]) if len(rows) == 1 else "; ".join(map(listed, rows))
+        if self.keys:
+            text = text.replace("tokens", "queries").replace("one token", "one query")
+            text += f", {listed(self.keys).replace('token', 'key')}"
+        text = f"{len(self.positions)} rows of {text}" if len(self.positions) > 1 else text
+        more = [f"{self.heads} heads"] if self.heads > 1 else []
+        more += [self.dtype] if self.dtype != "float32" else []
+        return ", ".join([f"smallest call: {text}", *more, *self.notes])
+
+    def script(self) -> str:
+        """A program of at most ten lines that shows the difference.
+
+        Returns
+        -------
+        str
+            Its text.
+
+        Raises
+        ------
+        CannotAsk
+            If the code has no name to import it by.
+
+        Examples
+        --------
+        >>> import posenc
+        >>> subject = posenc.ask({"inv_freq": [1.0, 0.1, 0.01, 0.002]})
+        >>> subject.survey(posenc.RoPE(8, pairing="half"), end=5000).call.script()
+        Traceback (most recent call last):
+        posenc.CannotAsk: ask: buffers cannot be imported by a name, so that no program shows it
+        """
+        if not self._lines:
+            raise CannotAsk("ask: this code cannot be imported by a name")
+        return "\n".join(self._lines) + "\n"
+
+
+def smallest(bench: Any, call: Any) -> SmallestCall:
+    """Leave out of a call what it does not need to fail."""
+    left = MOST
+    changed = True
+    while changed and left > 0:
+        changed = False
+        for smaller in _smaller(call, bench.subject):
+            left -= 1
+            if left <= 0:
+                break
+            if bench.fails(smaller):
+                call, changed = smaller, True
+                break
+    return _told(bench, _nearest(bench, call))
+
+
+def _nearest(bench: Any, call: Any) -> Any:
+    """One token where a difference begins, between positions that were asked."""
+    wrong = [p for p, ratio in bench.where.items() if ratio > 1]
+    if call.rows.shape != (1, 1) or call.keys is not None or not wrong:
+        return call
+    high = min(*wrong, int(call.rows[0, 0]))
+    low = max((p for p in bench.where if p < high), default=-1)
+    near = call._replace(rows=np.array([[high]]))
+    call, high = (near, high) if bench.fails(near) else (call, low)
+    while high - low > 1:
+        middle = (low + high) // 2
+        near = call._replace(rows=np.array([[middle]]))
+        low, high, call = (low, middle, near) if bench.fails(near) else (middle, high, call)
+    return call
+
+
+def _smaller(call: Any, subject: Any) -> Iterator[Any]:
+    """Calls with less in them, those that leave out most first."""
+    rows = call.rows
+    if call.dtype != "float32":
+        yield call._replace(dtype="float32")
+    if call.strided:
+        yield call._replace(strided=False)
+    if call.wide > 1:
+        yield call._replace(wide=1)
+    if call.heads > 1:
+        yield from (call._replace(heads=n) for n in sorted({1, call.heads // 2, call.heads - 1}))
+    if len(rows) > 1:
+        for b in range(len(rows)):
+            size = call.sizes[b % len(call.sizes)]
+            yield call._replace(rows=rows[[b]], sizes=(size,))
+    if call.sizes != (1.0,):
+        yield call._replace(sizes=(1.0,))
+    if not call.plain:
+        yield call._replace(plain=True)
+    if call.keys is not None:
+        for keys in _fewer(call.keys, "positions"):
+            yield call._replace(keys=keys)
+    way = "positions" if subject.kind == "bias" else subject._found.form.way
+    yield from (call._replace(rows=kept) for kept in _fewer(rows, way))
+    if rows.any() and rows.ndim == 2 and rows.min() > 0 and way == "positions":
+        yield call._replace(rows=rows - rows.min())
+
+
+def _fewer(rows: np.ndarray, way: str) -> Iterator[np.ndarray]:
+    """Rows of fewer tokens; of code that counts tokens itself, from the first on."""
+    count = rows.shape[1]
+    size = count // 2
+    while size:
+        for begin in range(0, count, size):
+            if way in ("positions", "tables", "length"):
+                kept = np.delete(rows, np.s_[begin : begin + size], axis=1)
+            else:
+                kept = rows[:, : count - size] if begin else rows[:, size:]
+                if begin > size or (way != "offset" and not begin):
+                    continue
+            if kept.shape[1]:
+                yield kept
+        size //= 2
+        if count > 64 and size < count // 64:
+            return
+
+
+def _told(bench: Any, call: Any) -> SmallestCall:
+    off, room = bench.differences(call)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        at = np.unravel_index(int(np.argmax(np.where(off > 0, off / room, 0.0))), off.shape)
+    outs, wants = bench._answer(call), bench._wanted(call)
+    out, want = outs[0], wants[0]
+    if out.shape != off.shape or abs(out[at] - want[at]) != off[at]:
+        out, want = (outs[-1], wants[len(outs) - 1]) if len(outs) > 1 else (out, want)
+    same = out.shape == want.shape
+    notes = [f"|x| to {max(call.sizes):g}"] * (max(call.sizes) > 1)
+    notes += ["not contiguous"] * call.strided + [f"{call.wide} times as wide"] * (call.wide > 1)
+    notes += [f"in another form ({call.form.form.words})"] if call.form is not None else []
+    received, expected = (float(a[at]) if same else np.nan for a in (out, want))
+    return SmallestCall(
+        tuple(map(tuple, call.rows.tolist())) if call.rows.ndim == 2 else (), call.heads,
+        call.dtype, float(off[at]), received, expected, tuple(notes),
+        () if call.keys is None else tuple(call.keys[0].tolist()),
+        tuple(_script(bench.subject, call, at, expected)),
+    )  # fmt: skip
+
+
+def _script(subject: Any, call: Any, at: Any, expected: float) -> list[str]:
+    """The lines of a program; none where the code has no name."""
+    home = _imported(subject._target)
+    if home is None:
+        return []
+    imports, target = home
+    entry = [int(i) for i in at]
+    if subject.kind == "rotary":
+        shape = (len(call.rows), call.heads, call.rows.shape[1], subject.dim * call.wide)
+        x = f"np.ones({shape})" if call.plain else f"np.random.default_rng(0).normal(size={shape})"
+        more = f', dtype="{call.dtype}"' if call.dtype != "float32" else ""
+        answer = f"subject.rotate({x}, {_array(call.rows)}{more})"
+    elif subject.kind == "bias":
+        answer = f"subject.bias({_array(call.rows[0])}, {_array(call.keys[0])})"
+    elif subject.kind == "table":
+        answer = f"subject.rows({_array(call.rows)})"
+    else:
+        answer = f"np.concatenate(subject.cos_sin({_array(call.rows)}), axis=-1)"
+    options = "".join(f", {k}={v!r}" for k, v in subject._options.items() if v is not None)
+    return [
+        *imports,
+        f"subject = posenc.ask({target}{options})",
+        f"y = {answer}",
+        f'print("entry {entry} is", y{entry}, "where {expected:.9g} is expected")',
+    ]
+
+
+def _array(rows: np.ndarray) -> str:
+    run = rows.ndim == 2 and len(rows) == 1 and rows.shape[1] > 8
+    line = rows[0] if run else rows
+    if line.ndim == 1 and line.size > 8 and (np.diff(line) == 1).all():
+        inner = f"np.arange({int(line[0])}, {int(line[-1]) + 1})"
+        return f"{inner}[None]" if run else inner
+    return f"np.array({rows.tolist()})"
+
+
+def _imported(target: Any) -> tuple[list[str], str] | None:
+    """Lines that import a target, and its name there; None where it has none."""
+    targets = target if isinstance(target, tuple) else (target,)
+    lines = ["import sys", "import numpy as np, posenc"]
+    names = []
+    for one in targets:
+        module = sys.modules.get(getattr(one, "__module__", None) or "")
+        name = getattr(one, "__qualname__", "")
+        found: Any = module
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        file = getattr(module, "__file__", None)
+        if module is None or file is None or found is not one or not name:
+            return None
+        full = Path(file).stem if module.__name__ == "__main__" else module.__name__
+        up = full.count(".") + (Path(file).stem == "__init__")
+        folder = Path(file).resolve().parents[up]
+        lines.append(
+            f"sys.path.insert(0, {str(folder)!r}); from {full} import {name.split('.')[0]}"
+        )
+        names.append(name)
+    return lines, names[0] if len(names) == 1 else f"({', '.join(names)})"
