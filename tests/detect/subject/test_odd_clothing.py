@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 import posenc
-from tests.detect.subject.odd_clothing_more import CLOTHING, Dressed
+from tests.detect.subject.odd_clothing import Dressed
+from tests.detect.subject.odd_clothing_more import CLOTHING
 from tests.drawing import drawn
 
 ROWS = drawn(CLOTHING, 3, "detect/subject", by=lambda row: (row.library, type(row.spec)))
