@@ -90,7 +90,7 @@ def test_recordings(tmp_path: Path) -> None:
 def test_no_spec_is_exit_code_1() -> None:
     result = run("somebodys:nothing", "--dim", "8")
     assert result.exit_code == 1
-    assert "nothing turns" in result.output
+    assert "equal tokens stay equal" in result.output
 
 
 def test_pickles_in_recordings_are_not_opened(tmp_path: Path) -> None:
@@ -109,9 +109,8 @@ def test_pickles_in_recordings_are_not_opened(tmp_path: Path) -> None:
         (["somebodys"], 2, "MODULE:NAME"),
         (["nowhere:apply"], 2, "no module 'nowhere'"),
         (["somebodys:aply"], 2, "Did you mean 'apply'"),
-        (["somebodys:number"], 2, "a function, got int"),
+        (["somebodys:number"], 2, "got int: 3"),
         (["somebodys:fails", "--dim", "8"], 2, "no such luck"),
-        (["somebodys:apply"], 1, "how wide that is: dim"),
         (["somebodys:apply", "--dim", "8", "--base", "0"], 2, "not positive"),
         (["somebodys:apply", "--dim", "8", "--unit", "0"], 2, "not positive"),
         (["somebodys:apply", "--dim", "8", "--kind", "tabel"], 2, "table"),

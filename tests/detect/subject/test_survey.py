@@ -79,7 +79,7 @@ FAULTS: dict[str, tuple[Callable[..., Any], str]] = {
         "not contiguous",
     ),
     "size": (lambda x, p, turn: turn(x, p) * (1 + 1e-7 * p)[:, None].astype(x.dtype), "position"),
-    "large numbers": (lambda x, p, turn: np.clip(turn(x, p), -20, 20), "|x| to 64"),
+    "large numbers": (lambda x, p, turn: np.clip(turn(x, p), -20, 20), "|x| to 1024"),
     "offset of the first": (lambda x, p, turn: turn(x, p[0] + np.arange(len(p))), "2 tokens"),
 }  # fmt: skip
 
@@ -98,9 +98,9 @@ def test_a_right_function_agrees_and_the_reach_says_what_was_asked() -> None:
     reach = found.reach
     assert found.agrees
     assert found.call is None
-    assert (reach.position, reach.dense, reach.heads, reach.batch) == (2**20 - 1, 4096, 33, 3)
+    assert (reach.position, reach.dense, reach.heads, reach.batch) == (2**20, 4096, 33, 3)
     assert reach.positions > 20_000
-    assert len(reach.lengths) > 90
+    assert len(reach.lengths) > 80
     assert not reach.late
     assert {"float32", "float64", "float16", "bfloat16"} == {*reach.dtypes}
     assert reach.calls == subject.calls - 3

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import ArgumentError, KeywordError, mismatch
 from posenc._core.guard import foreign
-from posenc.detect.infer.agreement import (
-    REACHES,
-    Agreement,
-    Tally,
-    agreement,
-    called,
-    calls,
-    in_units,
-    made_by,
-)
-from posenc.detect.infer.implementation import (
-    RefusedError,
-    RotationProbe,
-    as_numpy,
-    needed_arguments,
-)
+from posenc.detect.infer.agreement import Expectation, in_units, made_by
 from posenc.detect.infer.pairs import (
     FLOAT32,
     NotARotationError,
@@ -35,12 +21,16 @@ from posenc.detect.infer.pairs import (
 )
 from posenc.detect.infer.positions import of_bias, of_table
 from posenc.detect.infer.result import Inferred
-from posenc.detect.infer.rotation import measured, rotations_of
+from posenc.detect.infer.rotation import MeasuredTurns, measured, rotations_of
 from posenc.detect.infer.rotation_specs import RotationFit
+from posenc.detect.subject import CannotAsk, Subject, asked
+from posenc.detect.subject.arrays import numbers
+from posenc.detect.subject.subject import KINDS, Kind
+from posenc.detect.subject.survey import Tally, differs, survey
 from posenc.encodings.rotary.xpos import XPos
 
-Kind = Literal["rotary", "table", "bias"]
-KINDS = ("rotary", "table", "bias")
+FAR = 2**20
+NEAR = np.array([7, 1, 40, 1001, 3])
 # Near positions count turns, far ones measure frequencies.
 LADDER = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377)
 SHORT = 63  # the last position asked for, of implementations that end before 377
@@ -54,10 +44,13 @@ def infer_spec(
     *,
     dim: int | None = None,
     axes: tuple[str, ...] = ("position",),
-    kind: Literal["rotary", "table", "bias"] | None = None,
+    kind: Kind | None = None,
     base: float | None = None,
     unit: float = 1.0,
-    framework: Literal["torch", "numpy", "jax"] | None = None,
+    library: Literal["torch", "numpy", "jax"] | None = None,
+    layout: str | None = None,
+    heads: int | None = None,
+    **older: Any,
 ) -> Inferred:
     """The spec that an implementation of a rotation, a table or a bias follows.
 
@@ -65,37 +58,41 @@ def infer_spec(
 
     A rotation is asked once what becomes of every basis vector at a ladder of positions. Its pairs
     are read from where these come out, its frequencies from the angles, followed from near
-    positions to far ones; base, scaling and attention factor are solved for. Further calls say how
-    far the spec is from the implementation: several heads that differ, odd sizes, large numbers,
-    one token alone, every position to 4,096, others to 2**20, and the first call once more. What
-    it refuses narrows what is claimed; `reach` says what was asked.
+    positions to far ones; base, scaling and attention factor are solved for. A survey says how far
+    the spec is from the implementation, see `posenc.ask`. What it refuses narrows what is claimed;
+    `reach` says what was asked.
 
     Parameters
     ----------
-    source : callable, or (x, y, positions)
-        A function as above, of arrays of any framework, in any usual layout: batch, heads and
-        sequence in either order, with or without them. Functions of other arguments are wrapped by
-        a lambda. Or recorded inputs and outputs of a rotation: `x` and `y` (..., seq, channels) and
-        positions (seq,), (seq, axes) or of the leading shape of x; a mapping with these as
-        `input`, `output`, `positions` is read too.
+    source : object, or (x, y, positions)
+        Whatever `posenc.ask` asks: a function, class, module, pair or buffers. Or recorded inputs
+        and outputs of a rotation: `x` and `y` (..., seq, channels) and positions (seq,), (seq,
+        axes) or of the leading shape of x; a mapping with these as `input`, `output`, `positions`
+        is read too.
     dim : int, optional
-        Channels of a head: what is handed to a rotation. It makes a function a rotation.
+        Channels of a head: what is handed to a rotation; 64 by default.
     axes : tuple of str
         Names of the coordinates of a position, in their order.
-    kind : {"rotary", "table", "bias"}, optional
-        What the function is; by default a rotation if `dim` is given, else a table or a bias by
-        its number of arguments.
+    kind : {"rotary", "cos_sin", "angles", "table", "bias"}, optional
+        What it computes; found out by default. A bias goes by the names of its arguments; and what
+        takes two and is nothing else is one, if no `dim` is given.
     base : float, optional
         The base that frequencies are multiples of, where they follow no known rule.
     unit : float
         The step of the positions that are asked for: 1/64, say, for real coordinates from -1 to 1.
-    framework : {"torch", "numpy", "jax"}, optional
-        Which arrays the function takes; those that are loaded are tried by default.
+    library : {"torch", "numpy", "jax"}, optional
+        Which arrays the function takes; found out by default.
+    layout : str, optional
+        The order of the axes of x, as `"bshd"`; found out by default.
+    heads : int, optional
+        The number of heads, where the code has one of its own.
+    **older
+        `framework`, the older word for `library`.
 
     Returns
     -------
     Inferred
-        `spec`, `matches`, `difference`, `reach`, `params`, `probes`. Where nothing says what it
+        `spec`, `matches`, `difference`, `reach`, `params`, `call`. Where nothing says what it
         does, the spec is None and `notes` say why: it is not linear in positions, its pairs are
         mirrored.
 
@@ -121,103 +118,134 @@ def infer_spec(
         raise ArgumentError(mismatch("infer_spec: kind", " or ".join(KINDS), repr(kind)))
     if isinstance(axes, str) or not axes:
         raise ArgumentError(mismatch("infer_spec: axes", "a tuple of names", repr(axes)))
-    if not callable(source):
+    library = older.pop("framework", library)
+    for name in older:
+        raise KeywordError(f"infer_spec has no argument {name!r}.")
+    if dim is not None and not 2 <= dim <= WIDEST:
+        raise ArgumentError(mismatch("infer_spec: dim", f"2 to {WIDEST}", dim))
+    if _recording(source):
         return _recorded(source, tuple(axes), base, unit)
-    if kind is None:
-        needed = needed_arguments(source)
-        kind = "rotary" if dim is not None else "table" if needed == 1 else "bias"
+    options = {"library": library, "layout": layout, "heads": heads, "axes": len(axes)}
     try:
-        if kind == "table":
-            return of_table(source, framework)
-        if kind == "bias":
-            return of_bias(source, framework)
-        if dim is None:
-            todo = "dim= is the width of a head that it is given."
-            raise ArgumentError(mismatch("infer_spec: dim", "a width", None, todo))
-        if not 2 <= dim <= WIDEST:
-            raise ArgumentError(mismatch("infer_spec: dim", f"2 to {WIDEST}", dim))
-        return _of_rotation(source, dim, tuple(axes), base=base, unit=unit, framework=framework)
-    except RefusedError as refused:
-        todo = "Wrap it in a function of x and positions that returns x turned."
-        expected = "a function that takes arrays in a usual layout"
-        received = f"one that fails: {refused}"
-        raise ArgumentError(mismatch("infer_spec", expected, received, todo)) from None
+        subject = _subject(source, dim, kind, options)
+    except CannotAsk as why:
+        if not why.answered:
+            raise
+        return Inferred(None, probes=why.calls, notes=(str(why),))
+    if subject.kind == "table":
+        return of_table(subject)
+    if subject.kind == "bias":
+        return of_bias(subject)
+    return _of_rotation(subject, tuple(axes), base=base, unit=unit)
+
+
+def _subject(source: Any, dim: int | None, kind: Any, options: dict[str, Any]) -> Subject:
+    """What is asked; of two arguments and no width, a bias."""
+    try:
+        return asked(source, dim=dim or 64, kind=kind, **options)
+    except CannotAsk as why:
+        if dim is None and kind is None and why.arguments == 2:
+            with contextlib.suppress(CannotAsk):
+                return asked(source, dim=64, kind="bias", **options)
+        raise
+
+
+def _recording(source: Any) -> bool:
+    """Whether something is recorded inputs and outputs, rather than code or buffers."""
+    if isinstance(source, Mapping):
+        return bool({"input", "output", "positions"} & {*source})
+    return isinstance(source, (tuple, list)) and not any(map(callable, source))
 
 
 # --- rotations ------------------------------------------------------------------------------------
 
 
 def _of_rotation(
-    function: Callable[..., Any],
-    dim: int,
-    axes: tuple[str, ...],
-    *,
-    base: float | None,
-    unit: float,
-    framework: str | None,
+    subject: Subject, axes: tuple[str, ...], *, base: float | None, unit: float
 ) -> Inferred:
-    probe = RotationProbe(function, framework)
-    counted = needed_arguments(function) == 1
-    basis = np.eye(dim, dtype=np.float32)
-    for last in (LADDER[-1], SHORT):
-        steps = _ladder(len(axes), last, counted=counted)
-        x = np.repeat(basis[:, None, None, :], len(steps), axis=2)
-        first = called(probe, x, steps, unit)
-        if first is not None:
-            break
-    else:
-        raise RefusedError(probe.refusals[0])
     try:
-        turns = from_matrices(
-            np.moveaxis(first.outputs[0][:, 0], 1, 0),
-            in_units(steps, unit).astype(np.float64) / unit,
-        )
+        turns = _turns(subject, len(axes), unit)
         options = rotations_of(turns, axes, base, unit)
         measurement = measured(turns, axes)
     except NotARotationError as why:
-        return Inferred(None, probes=probe.calls, notes=_style(probe, (f"{why}.",)))
-    farthest = DECAYING if isinstance(options[0].spec, XPos) else REACHES[0]
-    asked, notes = calls(
-        probe, dim, len(axes), last=last, unit=unit, counted=counted, farthest=farthest
+        return Inferred(None, probes=subject.calls, notes=(subject.how, f"{why}."))
+    fit = _best(subject, options, measurement, unit)
+    expected = Expectation(fit, measurement, unit)
+    end = (
+        DECAYING if isinstance(fit.spec, XPos) else int(turns.positions.max()) if unit != 1 else FAR
     )
-    again = called(probe, x, steps, unit)
-    asked += [first] if again is None else [first, again]
-    if again is None or np.abs(again.outputs[0] - first.outputs[0]).max() > 0:
-        notes.append("the first call, made once more, gives something else")
-    fit, result = _best((f, agreement(f, measurement, asked, unit)) for f in options)
+    found = held(subject, expected, end, unit)
+    calls = subject.calls
     return Inferred(
         fit.spec,
         params=fit.params,
-        difference=result.difference,
-        tolerance=result.tolerance,
-        reach=replace(result.reach, calls=probe.calls),
-        probes=probe.calls,
+        difference=found.difference,
+        tolerance=found.tolerance,
+        reach=replace(found.reach, calls=calls),
+        probes=calls,
         channels=fit.channels,
-        notes=_style(probe, (*fit.notes, *result.notes, *notes)),
+        notes=(subject.how, *fit.notes),
+        call=found.call,
     )
 
 
-def _best(options: Iterable[tuple[RotationFit, Agreement]]) -> tuple[RotationFit, Agreement]:
-    """The first encoding that agrees with all calls, or the one that does farthest."""
-    looked = []
-    for fit, result in options:
-        if result.difference <= result.tolerance:
-            return fit, result
-        looked.append((fit, result))
-    return max(looked, key=lambda option: option[1].reach.position or 0)
+def held(subject: Subject, expected: Expectation, end: int, unit: float) -> Any:
+    """An implementation beside what is expected of it."""
+    scaled = replace(subject, _unit=unit)
+    if subject.kind == "rotary":
+        return survey(scaled, expected, end=end, allowed=expected.allowed)
+    return survey(scaled, expected.fit.spec, end=end)
 
 
-def _ladder(axes: int, last: int, *, counted: bool) -> np.ndarray:
+def _turns(subject: Subject, axes: int, unit: float) -> Turns:
+    """The matrices of a rotation at a ladder of positions."""
+    refused: Exception | None = None
+    for last in (LADDER[-1], SHORT):
+        steps = _ladder(axes, last)
+        places = in_units(steps, unit)
+        places = places[:, 0] if axes == 1 else places
+        try:
+            matrices = _matrices(subject, places)
+        except Exception as error:  # noqa: BLE001 - whatever other people's code raises
+            refused = refused or error
+            continue
+        return from_matrices(matrices, places.reshape(len(steps), axes).astype(np.float64) / unit)
+    raise CannotAsk(f"infer_spec: {subject.name} refuses positions to {SHORT}: {refused}")
+
+
+def _matrices(subject: Subject, places: np.ndarray) -> np.ndarray:
+    """What becomes of every basis vector, (positions, in, out)."""
+    if subject.kind == "rotary":
+        x = np.repeat(np.eye(subject.dim)[:, None, None, :], len(places), axis=2)
+        return np.moveaxis(subject.rotate(x, places)[:, 0], 1, 0)
+    cos, sin = subject.cos_sin(places)
+    pairs = np.arange(cos.shape[-1])
+    matrices = np.zeros((len(places), 2 * len(pairs), 2 * len(pairs)))
+    for first, second, values in ((0, 0, cos), (1, 1, cos), (0, 1, sin), (1, 0, -sin)):
+        matrices[:, pairs + first * len(pairs), pairs + second * len(pairs)] = values
+    return matrices
+
+
+def _best(
+    subject: Subject, options: Iterable[RotationFit], turns: MeasuredTurns, unit: float
+) -> RotationFit:
+    """The first encoding that agrees with calls near and far."""
+    options = list(options)
+    for fit in options if len(options) > 1 else ():
+        expected = Expectation(fit, turns, unit)
+        if subject.kind != "rotary" or not any(
+            differs(replace(subject, _unit=unit), expected, expected.allowed, places)
+            for places in (np.arange(300), NEAR * 3)
+        ):
+            return fit
+    return options[0]
+
+
+def _ladder(axes: int, last: int) -> np.ndarray:
     """Steps along each axis, from near to far: (positions, axes)."""
-    if counted:  # it counts 0, 1, 2, ... whatever it is told
-        return np.arange(last + 1)[:, None]
     line = [p for p in LADDER if p <= last]
     along = [[p if k == a else 0 for k in range(axes)] for a in range(axes) for p in line[1:]]
     return np.array([[0] * axes, *along], dtype=np.int64)
-
-
-def _style(probe: RotationProbe, notes: tuple[str, ...]) -> tuple[str, ...]:
-    return notes if probe.style is None else (probe.style.words, *notes)
 
 
 # --- recordings -----------------------------------------------------------------------------------
@@ -234,7 +262,7 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
     if not isinstance(source, (tuple, list)) or len(source) != 3:
         expected = "a function, or (x, y, positions)"
         raise ArgumentError(mismatch(caller, expected, type(source).__name__))
-    x, y, positions = (as_numpy(part) for part in source)
+    x, y, positions = (_numbers(part) for part in source)
     if x.shape != y.shape or x.ndim < 2:
         received = f"shapes {x.shape} and {y.shape}"
         raise ArgumentError(mismatch(caller, "x and y of one shape (..., seq, channels)", received))
@@ -262,15 +290,23 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
     turned = made_by(fit, flat_x, indices)
     steps = coordinates / unit
     allowed = measured(turns, axes).allowed(flat_x, turned, steps, FLOAT32)
-    tally.add(np.abs(turned - flat_y), allowed, np.abs(steps).max(axis=1))
-    tally.largest = float(np.abs(flat_x).max())
-    result = tally.result(0)
+    off = np.where(np.isfinite(flat_y), np.abs(turned - flat_y), np.inf)
+    tally.add(off, allowed, np.abs(steps).max(axis=1), (1,))
+    reach = replace(tally.reach(), dense=0, largest=float(np.abs(flat_x).max()))
     return Inferred(
         fit.spec,
         params=fit.params,
-        difference=result.difference,
-        tolerance=result.tolerance,
-        reach=result.reach,
+        difference=tally.worst[1],
+        tolerance=tally.worst[2],
+        reach=reach,
         channels=fit.channels,
         notes=fit.notes,
     )
+
+
+def _numbers(part: Any) -> np.ndarray:
+    """Recorded real numbers."""
+    array = numbers(part)
+    if array.dtype.kind == "c":
+        raise ArgumentError(mismatch("infer_spec", "an array of real numbers", "complex ones"))
+    return array

@@ -13,65 +13,8 @@ import numpy as np
 from posenc._core.spec.brief import brief
 from posenc._core.spec.display import Displayed
 from posenc._core.spec.spec import Spec, Value, to_json
-
-
-@dataclass(frozen=True)
-class Reach:
-    """How far an implementation was looked at.
-
-    Parameters
-    ----------
-    position : float or None
-        The farthest position up to which all that were asked for agree; of a bias the largest
-        distance. None where none does.
-    differs : float or None
-        The nearest position that does not agree.
-    positions : int
-        How many agree.
-    heads, batch, length : int
-        The most heads, rows of a batch and positions of one call.
-    largest : float
-        The largest number that was handed over.
-    calls : int
-        All calls, the ones that were refused included.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> rope = posenc.RoPE(64, pairing="half")
-    >>> found = posenc.infer_spec(lambda x, p: posenc.rotate(rope, x, positions=p), dim=64)
-    >>> found.reach.position, found.reach.heads
-    (1048576, 33)
-    """
-
-    position: float | None = None
-    differs: float | None = None
-    positions: int = 0
-    heads: int = 0
-    batch: int = 0
-    length: int = 0
-    largest: float = 0.0
-    calls: int = 0
-
-    def words(self) -> str:
-        """The same for people."""
-        parts = []
-        if self.position is not None:
-            to = f"{self.position:,.12g}"
-            parts.append(f"agrees to position {to} ({self.positions:,} asked for)")
-        if self.differs is not None:
-            parts.append(f"differs at position {self.differs:,.12g}")
-        if self.heads:
-            parts.append(f"{self.heads} head{'s' if self.heads > 1 else ''}")
-        if self.batch > 1:
-            parts.append(f"batches to {self.batch}")
-        if self.length:
-            parts.append(f"lengths to {self.length:,}")
-        if self.largest:
-            parts.append(f"|x| to {self.largest:,.0f}")
-        if self.calls:
-            parts.append(f"{self.calls} calls")
-        return ", ".join(parts)
+from posenc.detect.subject import Reach
+from posenc.detect.subject.smallest import SmallestCall
 
 
 @dataclass(frozen=True)
@@ -97,14 +40,16 @@ class Inferred(Displayed):
         Where pairs stand as no spec says: the implementation is the spec on `x[..., channels]`.
     notes : tuple of str
         What else was seen, and why there is no spec.
+    call : SmallestCall, optional
+        The smallest call in which implementation and spec differ.
 
     Examples
     --------
     >>> import posenc
     >>> rope = posenc.RoPE(64, pairing="half", base=500_000)
     >>> found = posenc.infer_spec(lambda x, p: posenc.rotate(rope, x, positions=p), dim=64)
-    >>> found.spec == rope, found.difference < found.tolerance, found.probes
-    (True, True, 6)
+    >>> found.spec == rope, found.difference < found.tolerance, found.probes > 100
+    (True, True, True)
     """
 
     spec: Spec | None
@@ -116,11 +61,12 @@ class Inferred(Displayed):
     probes: int = 0
     channels: tuple[int, ...] | None = None
     notes: tuple[str, ...] = ()
+    call: SmallestCall | None = None
 
     @property
     def matches(self) -> bool:
         """Whether the spec does what the implementation does, as far as `reach` says."""
-        return self.spec is not None and self.difference <= self.tolerance
+        return self.spec is not None and self.call is None and self.difference <= self.tolerance
 
     def describe(self) -> dict[str, Any]:
         """The result as plain JSON types; of learned values their shapes."""
@@ -135,6 +81,7 @@ class Inferred(Displayed):
             "params": {name: list(np.shape(value)) for name, value in self.params.items()},
             "channels": None if self.channels is None else list(self.channels),
             "notes": list(self.notes),
+            "smallest_call": None if self.call is None else str(self.call),
         }
 
     def __str__(self) -> str:
@@ -145,9 +92,9 @@ class Inferred(Displayed):
                 f"  largest difference {self.difference:.2g}, {close} the {self.tolerance:.2g} "
                 "that its arithmetic explains"
             )
-        reach = self.reach.words()
-        if reach or self.probes:
-            lines.append(f"  {reach or f'{self.probes} calls'}")
+        lines += [f"  {self.call}"] if self.call is not None else []
+        reach = self.reach.lines() or [f"{self.probes} calls"]
+        lines += [f"  {line}" for line in reach]
         if self.channels is not None:
             lines.append(f"  on the channels {_some(self.channels)}")
         lines += [f"  {note}" for note in self.notes]

@@ -59,7 +59,7 @@ class MeasuredTurns(NamedTuple):
             grown = np.nan_to_num(np.abs(np.log(outer / inner)), posinf=1e3)
         f, p = np.abs(self.frequency), np.abs(positions)
         angle = (p @ f) * tolerance_of(f.max(axis=0), self.eps, self.eps)
-        angle += p.max(axis=-1, initial=0)[:, None] * (self.error + OURS)
+        angle += p.max(axis=-1, initial=0)[..., None] * (self.error + OURS)
         slack = outer * (angle + 8 * eps + 8 * self.eps * (1 + grown)) + 1e-37
         total = 4 * eps * np.abs(x)
         for channels in self.outputs:

@@ -184,7 +184,10 @@ def _refusal(target: Any, codes: list[Code], search: Search) -> CannotAsk:
         todo = "Hand over a function of (x, positions) or (positions); a bias needs kind='bias'."
     else:
         todo = f"Hand over a function that is {search.kind}, such as one of (x, positions)."
-    return CannotAsk(f"ask: {says}; the first: {own}. {todo}")
+    refusal = CannotAsk(f"ask: {says}; the first: {own}. {todo}")
+    refusal.answered, refusal.calls = search.answered, search.counter.calls
+    refusal.arguments = sum(slot.required for slot in codes[0].slots)
+    return refusal
 
 
 # --- buffers --------------------------------------------------------------------------------------

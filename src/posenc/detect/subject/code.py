@@ -24,6 +24,10 @@ BIASED = re.compile(r"bias|alibi|slope", re.IGNORECASE)
 class CannotAsk(ArgumentError):  # noqa: N818
     """Code that no way to ask is known for: what was tried, its own error, what to hand over."""
 
+    answered = False  # whether it answered some call, with what is no encoding
+    calls = 0
+    arguments = 0  # how many it needs
+
 
 class Slot(NamedTuple):
     """An argument of a function."""

@@ -36,6 +36,7 @@ class Found(NamedTuple):
     kind: str  # "rotary", "cos_sin", "angles", "table", "bias"
     form: Form
     added: bool = False  # whether the rows of a table are added to x
+    first: Any = None  # the first call that was answered, and the answer
     aligned: str = ""  # which queries a bias of lengths has: "last", "first", "square"
 
 
@@ -50,6 +51,7 @@ class Search:
         self.heads = heads
         self.library, self.layout = library, layout
         self.tried: list[str] = []
+        self.answered = False
         self.began = time.monotonic()
         rng = np.random.default_rng(0)
         self.token = rng.choice([-1.0, 1.0], dim) * rng.uniform(0.5, 1, dim)
@@ -91,6 +93,8 @@ class Search:
             return self._of_positions(form)
         except Exception as error:  # noqa: BLE001 - whatever other people's code raises
             own = isinstance(error, CannotAsk)
+            if own and "became" not in str(error) and not self.answered:
+                self.answered, self.tried = True, []  # what it answers says more than an error
             self.tried.append(f"{'' if own else f'{type(error).__name__}: '}{str(error)[:120]}")
             return None
 
@@ -122,7 +126,7 @@ class Search:
         if np.abs(double - y[0] - x[0]).max() <= CLOSE:
             found = Found("table", form, added=True)
         else:
-            found = Found("rotary", form)
+            found = Found("rotary", form, first=(first, y))
         self._moves(y - x if found.added else y)
         if found.added and np.ptp(y - x, axis=-1).max() <= 1e-6:
             raise CannotAsk("it adds one number to all channels")
@@ -285,7 +289,8 @@ def _follows(
         return bool(np.abs(again[i] - first[j]).max() <= size)
 
     tokens = [i for i in range(len(line)) if i != 2 or way == "length"]
-    told = [same(i, int(line[i])) for i in tokens if 0 < line[i] < len(first)]
+    # Code that remembers turns other tokens otherwise; by name it is asked all the same.
+    told = [same(i, int(line[i])) for i in tokens if (0 if named else 1) <= line[i] < len(first)]
     if way in ("counted", "packed"):
         return any(told[1:])
     if any(told):
@@ -321,7 +326,7 @@ def pairs_of(parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray] | None:
 
 def _is_bias(code: Code) -> bool:
     both = code.has("q_positions", "q_len") and code.has("k_positions", "k_len")
-    return both or (bool(BIASED.search(code.name)) and not code.has("x", "key"))
+    return both or (bool(BIASED.search(code.name)) and code.has("x") == code.has("key"))
 
 
 # --- which argument is which ----------------------------------------------------------------------
@@ -341,6 +346,9 @@ def _assignments(code: Code, *, biased: bool) -> Iterator[tuple[Roles, str]]:
 
 def _orders(code: Code, *, biased: bool) -> Iterator[dict[str, str]]:
     named = {slot.name: str(slot.role) for slot in code.slots if slot.role}
+    if biased:
+        whose = {"x": "q_positions", "key": "k_positions"}
+        named = {name: whose.get(role, role) for name, role in named.items()}
     blank = [slot for slot in code.slots if slot.required and not slot.role]
     if not blank:
         yield named
@@ -351,7 +359,8 @@ def _orders(code: Code, *, biased: bool) -> Iterator[dict[str, str]]:
     told = {n: r for n, r in named.items() if r not in ("x", "key", *PLACED, "length", "tables")}
     free = [s for s in required if s.name not in told]
     if 0 < len(free) <= 3 and not code.tables:
-        yield from ({**told, **more} for more in _dealt(free, set(told.values()), biased))
+        dealt = _dealt(free, set(told.values()), biased)
+        yield from ({**told, **more} for more in dealt if not {*more.values()} & {*SETTINGS})
 
 
 POOLS = {

@@ -87,7 +87,8 @@ class SmallestCall:
         >>> subject = posenc.ask({"inv_freq": [1.0, 0.1, 0.01, 0.002]})
         >>> subject.survey(posenc.RoPE(8, pairing="half"), end=5000).call.script()
         Traceback (most recent call last):
-        posenc.CannotAsk: ask: buffers cannot be imported by a name, so that no program shows it
+            ...
+        posenc.detect.subject.code.CannotAsk: ask: this code cannot be imported by a name
         """
         if not self._lines:
             raise CannotAsk("ask: this code cannot be imported by a name")
@@ -96,8 +97,8 @@ class SmallestCall:
 
 def smallest(bench: Any, call: Any) -> SmallestCall:
     """Leave out of a call what it does not need to fail."""
-    left = MOST
-    changed = True
+    left, changed = MOST, True
+    call = call._replace(kind="smaller")
     while changed and left > 0:
         changed = False
         for smaller in _smaller(call, bench.subject):
@@ -112,11 +113,11 @@ def smallest(bench: Any, call: Any) -> SmallestCall:
 
 def _nearest(bench: Any, call: Any) -> Any:
     """One token where a difference begins, between positions that were asked."""
-    wrong = [p for p, ratio in bench.where.items() if ratio > 1]
-    if call.rows.shape != (1, 1) or call.keys is not None or not wrong:
+    places, agree = bench.tally.asked()
+    if call.rows.shape != (1, 1) or call.keys is not None or agree.all():
         return call
-    high = min(*wrong, int(call.rows[0, 0]))
-    low = max((p for p in bench.where if p < high), default=-1)
+    high = int(min(places[~agree][0], call.rows[0, 0]))
+    low = int(places[places < high].max(initial=-1))
     near = call._replace(rows=np.array([[high]]))
     call, high = (near, high) if bench.fails(near) else (call, low)
     while high - low > 1:

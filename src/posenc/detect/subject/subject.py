@@ -74,6 +74,7 @@ class Subject:
     _others: Any = field(default=None, repr=False)  # gives further forms that answer
     _anew: Any = field(default=None, repr=False)  # makes another instance
     _axes: int = field(default=1, repr=False)
+    _unit: float = field(default=1.0, repr=False)  # of the coordinates that steps are
     _one: Any = field(default=None, repr=False)  # columns of cosines, one of each pair
     _target: Any = field(default=None, repr=False)
     _options: Any = field(default_factory=dict, repr=False)
@@ -369,6 +370,7 @@ class Subject:
     def _placed(self, positions: Any, batch: int, seq: int | None = None) -> np.ndarray:
         """Positions as (batch, seq), with an axis more where there are several."""
         rows = np.asarray(positions)
+        rows = rows if self._unit == 1 else (rows * self._unit).astype(np.float32)
         rows = rows[None] if rows.ndim == 1 + (self._axes > 1) else rows
         if rows.ndim - (self._axes > 1) != 2 or (seq is not None and rows.shape[1] != seq):
             expected = f"(seq,) or (batch, seq) of {seq} tokens"

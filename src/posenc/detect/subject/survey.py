@@ -6,7 +6,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,7 +32,7 @@ SCATTERED, EACH = 16, 512  # calls of far positions that jump
 ENOUGH = 3  # calls that differ, after which only near positions are asked
 DTYPES = ("float64", "float16", "bfloat16", "float32")
 UNIT = {"float64": 2.0**-24, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
-LARGE = (1.0, 64.0, 1 / 64)  # of the rows of a batch
+LARGE = (1.0, 1024.0, 2.0**-16)  # of the rows of a batch
 
 
 class Call(NamedTuple):
@@ -101,6 +101,12 @@ def survey(
     return bench.held(end, seconds)
 
 
+def differs(subject: Any, expected: Any, allowed: Any, places: np.ndarray) -> bool:
+    """Whether an implementation differs from what is expected in one call."""
+    bench = Bench(subject, expected, allowed, np.random.default_rng(SEED))
+    return bench.fails(bench._on_axes(Call("", places[None])))
+
+
 def of_spec(spec: Any, kind: str) -> Callable[..., Any]:
     """What a spec answers to the question of a kind, in float64."""
     if kind == "bias":
@@ -108,8 +114,48 @@ def of_spec(spec: Any, kind: str) -> Callable[..., Any]:
     if isinstance(spec, RotarySpec) and kind != "table":
         if kind == "rotary":
             return lambda x, p: functional.rotate(spec, x, positions=p[:, None])
-        return lambda p: functional.cos_sin(spec, p, dtype="float64")
+        fixed = spec.at(1) if spec.needs_length else spec
+        return lambda p: functional.cos_sin(fixed, p, dtype="float64")
     return lambda p: functional.table(spec, p, dtype="float64")
+
+
+class Tally:
+    """Differences so far, and at which positions."""
+
+    def __init__(self) -> None:
+        self.worst = (0.0, 0.0, 0.0)  # ratio, difference, tolerance
+        self.places: list[np.ndarray] = []  # (2, tokens): positions, and ratios there
+
+    def add(self, off: np.ndarray, room: np.ndarray, places: np.ndarray, axes: Any) -> float:
+        """Note differences at positions, which remain where `axes` are left out; the ratio."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            each = np.where(off > 0, off / room, 0.0)
+        at = np.unravel_index(int(np.argmax(each)), off.shape)
+        if each[at] >= self.worst[0]:
+            self.worst = float(each[at]), float(off[at]), float(room[at])
+        worst = each.max(axis=axes).ravel()
+        if worst.shape != places.shape:
+            worst = np.full(places.shape, each.max())
+        self.places.append(np.stack([places, worst]))
+        return float(each[at])
+
+    def asked(self) -> tuple[np.ndarray, np.ndarray]:
+        """Positions that were asked, ascending, and whether they agree."""
+        places, ratios = np.concatenate(self.places or [np.zeros((2, 0))], axis=1)
+        each, index = np.unique(places, return_inverse=True)
+        worst = np.zeros(len(each))
+        np.maximum.at(worst, index, ratios)
+        return each, worst <= 1
+
+    def reach(self) -> Reach:
+        """Which positions agree."""
+        places, agree = self.asked()
+        differs = None if agree.all() else float(places[~agree][0])
+        alike = places if differs is None else places[places < differs]
+        gaps = np.flatnonzero(np.diff(alike) != 1)
+        dense = alike[gaps[0]] if len(gaps) else alike.max(initial=0)
+        position = float(alike[-1]) if len(alike) else None
+        return Reach(position, differs, len(alike), dense=int(dense))
 
 
 class Bench:
@@ -119,8 +165,8 @@ class Bench:
         self, subject: Any, expected: Callable[..., Any], allowed: Any, rng: np.random.Generator
     ) -> None:
         self.subject, self.expected, self.rng = subject, expected, rng
-        self.worst = (0.0, 0.0, 0.0)  # ratio, difference, tolerance
-        self.where: dict[int, float] = {}
+        self.tally = Tally()
+        self.lines: list[np.ndarray] | None = None
         self.lengths: dict[int, None] = {}
         self.kinds: dict[str, None] = {}
         self.dtypes: dict[str, None] = {}
@@ -132,15 +178,16 @@ class Bench:
         signs = rng.choice([-1.0, 1.0], (3, 33, DENSE + 2, 1))
         self.signs = signs * rng.uniform(0.5, 1.0, signs.shape)
         self.mixed = rng.choice([-1.0, 1.0], dim * 2) * rng.uniform(0.7, 1.0, dim * 2)
-        self.allowed = allowed or self._rounding()
+        self.allowed = self._rounding() if allowed is None else lambda call, want: allowed(
+            rounded(self.x(call), call.dtype), want, call.rows, call.dtype)  # fmt: skip
 
     # --- the calls --------------------------------------------------------------------------------
 
     def held(self, end: int, seconds: float) -> Survey:
         """All calls, or as many as there is time for."""
         began, calls = time.monotonic(), self.subject.calls
-        end = self._end(end)
-        plan = list(self._plan(end))
+        end = self._end(end + 1)
+        plan = [self._on_axes(call) for call in self._plan(end)]
         planned = len({c.rows.shape[1] for c in plan if c.kind == "length"})
         late = False
         for call in plan:
@@ -151,35 +198,55 @@ class Bench:
                 break
             self.look(call)
         self.look(plan[0]._replace(kind="the first call again"))
+        self._at_first()
         call_ = self._smallest()
         spent = time.monotonic() - began
         return Survey(
-            self.worst[1],
-            self.worst[2],
+            *self.tally.worst[1:],
             self._reach(
                 end, planned=planned, late=late, calls=self.subject.calls - calls, spent=spent
             ),
             call_,
         )
 
+    def _at_first(self) -> None:
+        """The very first answer, by which the form was found."""
+        if self.subject.kind != "rotary" or self.subject._found.first is None:
+            return
+        asked, y = self.subject._found.first
+        want = np.asarray(self.expected(rounded(asked.x, asked.dtype), asked.rows))
+        call = Call("the first call of all", asked.rows, heads=asked.x.shape[1])
+        if (
+            self.tally.add(np.abs(y - want), self.allowed(call, want), asked.rows.ravel(), (1, 3))
+            > 1
+        ):
+            self.wrong.append(call)
+
+    def _on_axes(self, call: Call) -> Call:
+        """The call with coordinates that differ on several axes."""
+        if self.subject._axes == 1 or call.rows.ndim == 3:
+            return call
+        turned_ = [np.roll(call.rows, k, axis=1) for k in range(self.subject._axes)]
+        return call._replace(rows=np.stack(turned_, axis=-1))
+
     def _end(self, end: int) -> int:
         """One more than the farthest position that is not refused."""
         if self.subject.kind == "bias":
-            ends = [n for n in ENDS[3:] if n <= end]
+            ends = [min(end, 2**17), *(n for n in ENDS if n < end)]
         else:
             ends = [end, *(n for n in ENDS if n < end)]
         why = ""
         for last in ends:
             try:
-                self._answer(
-                    Call("one token", np.array([[last - 1]]), keys=np.array([[0, last - 1]]))
-                )
+                one = Call("", np.array([[last - 1]]), keys=np.array([[0, last - 1]]))
+                self._answer(self._on_axes(one))
             except Exception as error:  # noqa: BLE001 - whatever other people's code raises
                 why = why or f"positions to {last - 1:,} ({_said(error)})"
                 continue
             if why:
                 self.refused["end"] = f"{why}; asked to {last - 1:,}"
             return last
+        self.refused["end"] = why
         return 16
 
     def _plan(self, end: int) -> Iterator[Call]:
@@ -203,7 +270,8 @@ class Bench:
             yield Call("wider heads", few[None], heads=2, wide=2)
             for dtype in DTYPES:
                 yield Call("dtype", np.stack([few + 3, few + 1]) % end, heads=3, dtype=dtype)
-            start = int(self.rng.integers(min(end // 2, 3000), max(min(end - 9, 60_000), 1) + 1))
+            low, high = sorted((min(end // 2, 3000), min(end, 60_000)))
+            start = int(self.rng.integers(low, high))
             for dtype in DTYPES:
                 yield Call("dtype", np.arange(start, min(start + 9, end))[None], dtype=dtype)
         for found in self.subject.forms():
@@ -237,7 +305,9 @@ class Bench:
 
     def _of_lengths(self, end: int) -> Iterator[Call]:
         edges = [n for n in EDGES if n <= end]
-        drawn = self.rng.integers(6, max(min(DENSE, end), 6) + 1, DRAWN) * (end > 6)
+        # As many short ones as long ones.
+        drawn = np.exp(self.rng.uniform(np.log(6), np.log(max(min(DENSE, end), 7)), DRAWN))
+        drawn = drawn.astype(np.int64) * (end > 6)
         for n in dict.fromkeys([*edges, *(n for n in drawn.tolist() if n)]):
             yield Call("length", np.arange(n)[None])
 
@@ -287,16 +357,29 @@ class Bench:
     def _wanted(self, call: Call) -> list[np.ndarray]:
         kind, rows = self.subject.kind, call.rows
         if kind == "rotary":
-            x = self.x(call)
-            dim = self.subject.dim
-            x = np.asarray(rounded(x, call.dtype))
-            want = np.concatenate([self.expected(x[..., :dim], rows), x[..., dim:]], axis=-1)
-            return [want, want / 2]
+            return self._turned(call)
         if kind == "bias":
             return [np.asarray(self.expected(rows[0], call.keys[0]))]  # type: ignore[index]
         if kind == "table":
             return [np.asarray(self.expected(rows))]
         return [np.concatenate(self.expected(rows), axis=-1)]
+
+    def _turned(self, call: Call) -> list[np.ndarray]:
+        """Queries, and keys of half their size."""
+        if call.kind in ("length", "dense") and not call.plain and call.rows.ndim == 2:
+            return [line[:, :, : call.rows.shape[1]] for line in self._line()]
+        dim, x = self.subject.dim, rounded(self.x(call), call.dtype)
+        want = np.asarray(self.expected(x[..., :dim], call.rows))
+        keys = getattr(self.expected, "keys", None)
+        other = want if keys is None else np.asarray(keys(x[..., :dim], call.rows))
+        return [np.concatenate([each, x[..., dim:]], axis=-1) * size
+                for each, size in ((want, 1.0), (other, 0.5))]  # fmt: skip
+
+    def _line(self) -> list[np.ndarray]:
+        """What becomes of a sequence, which every shorter one begins with."""
+        if self.lines is None:
+            self.lines = self._turned(Call("", np.arange(DENSE + 2)[None]))
+        return self.lines
 
     def differences(self, call: Call) -> tuple[np.ndarray, np.ndarray]:
         """Differences and what arithmetic explains, of the worst output."""
@@ -328,17 +411,11 @@ class Bench:
         except Exception as error:  # noqa: BLE001 - whatever other people's code raises
             self._refusal(call, error)
             return
-        ratio = _ratio(off, room)
-        if call.kind == "wider heads" and ratio > 1 and self._narrow(call):
+        if call.kind == "wider heads" and _ratio(off, room) > 1 and self._narrow(call):
             self.refused.setdefault(call.kind, "wider heads (it turns them otherwise)")
             return
         self._note(call)
-        if ratio >= self.worst[0]:
-            with np.errstate(divide="ignore", invalid="ignore"):
-                at = np.unravel_index(int(np.argmax(np.where(off > 0, off / room, 0))), off.shape)
-            self.worst = ratio, float(off[at]), float(room[at])
-        self._placed(call, off, room)
-        if ratio > 1:
+        if self.tally.add(off, room, *self._places(call, off)) > 1:
             self.wrong.append(call)
 
     def _narrow(self, call: Call) -> bool:
@@ -367,22 +444,13 @@ class Bench:
         if call.kind not in ("first", "heads", "dtype", "length", "dense", "scattered"):
             self.kinds[call.kind] = None
 
-    def _placed(self, call: Call, off: np.ndarray, room: np.ndarray) -> None:
-        """The worst of each position; of a bias, of each distance."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            each = np.where(off > 0, off / room, 0.0)
-        rows = call.rows if call.rows.ndim == 2 else np.abs(call.rows).max(axis=-1)
+    def _places(self, call: Call, off: np.ndarray) -> tuple[np.ndarray, Any]:
+        """The position of each token, of a bias the distance; and the axes that are no tokens."""
         if self.subject.kind == "bias":
-            places = np.abs(call.rows[0][:, None] - call.keys[0][None]).ravel()  # type: ignore[index]
-            worst = each.max(axis=0).ravel() if each.ndim == 3 else np.full(places.shape, np.inf)
-        elif each.shape[-2:-1] == rows.shape[-1:]:
-            axes = (1, 3) if each.ndim == 4 else (-1,)
-            places, worst = rows.ravel(), each.max(axis=axes).ravel()
-        else:
-            places, worst = rows.ravel(), np.full(rows.size, np.inf)
-        for p, r in zip(places.tolist(), worst.tolist(), strict=True):
-            if r >= self.where.get(p, -1.0):
-                self.where[p] = r
+            keys: Any = call.keys
+            return np.abs(call.rows[0][:, None] - keys[0][None]).ravel(), (0,)
+        rows = call.rows if call.rows.ndim == 2 else np.abs(call.rows).max(axis=-1)
+        return rows.ravel(), (1, 3) if off.ndim == 4 else (-1,)
 
     # --- what is explained ------------------------------------------------------------------------
 
@@ -430,21 +498,16 @@ class Bench:
         return smallest(self, least)
 
     def _reach(self, end: int, *, planned: int, late: bool, calls: int, spent: float) -> Reach:
-        differs = min((p for p, ratio in self.where.items() if ratio > 1), default=None)
-        alike = sorted(p for p in self.where if differs is None or p < differs)
-        gaps = np.flatnonzero(np.diff(alike) != 1)
-        dense = alike[gaps[0]] if len(gaps) else (alike[-1] if alike else 0)
-        beyond = [p for p in alike if p > DENSE]
-        stretch = math.ceil((end - DENSE) / (SCATTERED * EACH)) if len(beyond) > EACH else 0
+        reach = self.tally.reach()
+        many = reach.positions - reach.dense > EACH * SCATTERED
+        stretch = math.ceil((end - DENSE) / (SCATTERED * EACH)) if many else 0
         lengths = tuple(sorted(self.lengths))
-        return Reach(
-            position=max(alike, default=None), differs=differs, positions=len(alike),
-            dense=int(dense), stretch=stretch, heads=self.most[1], batch=self.most[0],
-            length=self.most[2], lengths=lengths,
-            drawn=len([n for n in lengths if n not in EDGES]), planned=max(planned, len(lengths)),
-            dtypes=tuple(self.dtypes), kinds=tuple(self.kinds),
-            refused=tuple(self.refused.values()),
-            largest=self.largest, calls=calls, seconds=spent, late=late,
+        return replace(
+            reach, stretch=stretch, batch=self.most[0], heads=self.most[1], length=self.most[2],
+            lengths=lengths, drawn=len([n for n in lengths if n not in EDGES]),
+            planned=max(planned, len(lengths)), dtypes=tuple(self.dtypes), kinds=tuple(self.kinds),
+            refused=tuple(self.refused.values()), largest=self.largest, calls=calls,
+            seconds=spent, late=late,
         )  # fmt: skip
 
 
