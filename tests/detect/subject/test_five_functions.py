@@ -66,23 +66,25 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments))
 
 
-def reach(result: Result) -> list[str]:
-    """The lines from `asked` on, which all commands print alike."""
-    lines = result.output.splitlines()
-    begin = next((n for n, line in enumerate(lines) if line.lstrip().startswith("asked")), None)
-    return [] if begin is None else lines[begin:]
+@pytest.mark.costly
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_infer_names_its_spec(name: str) -> None:
+    inferred = run("infer", f"five.py:{name}")
+    assert inferred.exit_code == 0, inferred.output
+    assert inferred.output.startswith("RoPE(64, pairing=Pairing('half'))"), inferred.output
 
 
 @pytest.mark.costly
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_each_command_understands_it(name: str) -> None:
-    target = f"five.py:{name}"
-    inferred = run("infer", target)
-    assert inferred.exit_code == 0, inferred.output
-    assert inferred.output.startswith("RoPE(64, pairing=Pairing('half'))"), inferred.output
-    compared = run("diff", posenc.to_json(SPEC), target)
+def test_diff_sees_no_difference(name: str) -> None:
+    compared = run("diff", posenc.to_json(SPEC), f"five.py:{name}")
     assert compared.exit_code == 0, compared.output
-    held = run("check", target)
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_check_holds_the_laws_of_its_kind(name: str) -> None:
+    held = run("check", f"five.py:{name}")
     assert held.exit_code == 0, held.output
 
 
