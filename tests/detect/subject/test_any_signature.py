@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 import posenc
@@ -112,7 +112,6 @@ def function(way: Signature) -> Any:
 
 
 @pytest.mark.costly
-@settings(max_examples=150)
 @given(signatures())
 def test_a_drawn_signature_is_asked_right_or_refused(way: Signature) -> None:
     row = Row(str(way), lambda: function(way), Turn(way.pairing))
