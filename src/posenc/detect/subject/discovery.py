@@ -137,10 +137,10 @@ class Search:
         """Equal tokens must come out unlike along the sequence, and alike in some heads."""
         if not np.isfinite(y).any():
             raise CannotAsk("it returns no finite numbers")
-        if np.nanmax(np.abs(y[:, :, 1:] - y[:, :, :1])) <= 1e-7:
+        if _most(y[:, :, 1:] - y[:, :, :1]) <= 1e-7:
             raise CannotAsk("equal tokens stay equal wherever they stand")
         heads = y.shape[1]
-        off = [np.nanmax(np.abs(y[:, i] - y[:, j]))
+        off = [_most(y[:, i] - y[:, j])
                for i, j in itertools.combinations(range(min(heads, 8)), 2)]  # fmt: skip
         if off and min(off) > CLOSE:
             raise CannotAsk("equal heads come out unlike")
@@ -180,11 +180,11 @@ class Search:
         return self._kind_of(form, made_by(form, Asked(None, rows), self.counter))
 
     def _kind_of(self, form: Form, parts: list[np.ndarray]) -> Found | None:
-        if not all(np.isfinite(part).any() for part in parts):
+        if not any(np.isfinite(part).any() for part in parts):
             raise CannotAsk("it returns no finite numbers")
-        if max(np.abs(part[:, 1:] - part[:, :1]).max() for part in parts) <= 1e-7:
+        if max(_most(part[:, 1:] - part[:, :1]) for part in parts) <= 1e-7:
             raise CannotAsk("all positions get the same numbers")
-        if max(np.abs(part - part[..., :1]).max() for part in parts) <= 1e-7:
+        if max(_most(part - part[..., :1]) for part in parts) <= 1e-7:
             raise CannotAsk("each position gets one number alone")
         kind = "cos_sin"
         pairs = pairs_of(parts)
@@ -262,9 +262,14 @@ def biases(form: Form, asked: Asked, counter: Counter) -> np.ndarray:
     raise CannotAsk(f"{q} queries and {k} keys became {got}")
 
 
+def _most(off: np.ndarray) -> float:
+    """The largest size of numbers, those that are none left out."""
+    return float(np.abs(off[np.isfinite(off)]).max(initial=0.0))
+
+
 def _varies(values: np.ndarray) -> None:
     finite = np.where(np.isfinite(values), values, 0.0)
-    if np.abs(finite - finite[..., :1]).max() <= 1e-9:
+    if np.isfinite(values).any() and np.abs(finite - finite[..., :1]).max() <= 1e-9:
         raise CannotAsk("all keys get the same number")
 
 
@@ -283,10 +288,10 @@ def _follows(
     first: np.ndarray, again: np.ndarray, line: np.ndarray, *, named: bool, way: str
 ) -> bool:
     """Whether tokens at positions of the first call come out as they did there."""
-    size = CLOSE * max(1.0, float(np.nanmax(np.abs(first))))
+    size = CLOSE * max(1.0, _most(first))
 
     def same(i: int, j: int) -> bool:
-        return bool(np.abs(again[i] - first[j]).max() <= size)
+        return bool(_most(again[i] - first[j]) <= size)
 
     tokens = [i for i in range(len(line)) if i != 2 or way == "length"]
     # Code that remembers turns other tokens otherwise; by name it is asked all the same.

@@ -31,6 +31,7 @@ from posenc.detect.contract.sides.side import (
 from posenc.detect.subject import CannotAsk, asked
 from posenc.detect.subject.code import name_of
 
+PLAIN: dict[str, Any] = dict.fromkeys(("heads", "kind", "library", "layout")) | {"dim": 64}
 ENGINE, FOLDER = "engine:", "hf:"
 ENDINGS = (".safetensors", ".bin", ".pt", ".pth", ".npz", ".npy", ".index.json")
 
@@ -55,6 +56,8 @@ def side_of(source: Any, *, name: str = "", library: Library | None = None) -> C
 
 def of_subject(target: Any, name: str, library: Library | None) -> Comparand:
     """Code in any form, which is asked as wide as each part is."""
+    if not callable(target) and not isinstance(target, (tuple, list)):
+        asked(target, **PLAIN)  # which says what it is not
     kept: dict[Any, Implementation] = {}
 
     def answers(part: Part, _: object) -> tuple[Implementation]:
