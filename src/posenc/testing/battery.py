@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc._core.guard import foreign
+from posenc._core.spec.spec import Spec
 from posenc.testing.card import Card, Result
 from posenc.testing.lab import LAWS, Law, run
 from posenc.testing.subject import KINDS, Kind, Subject
+from posenc.testing.target import adapt, of_spec
 
 # The laws register themselves where they stand, and are tried in this order.
 for _name in ("rotary", "rotary_numbers", "table", "bias", "every_kind", "torch"):
@@ -48,7 +51,7 @@ def laws(kind: Kind) -> tuple[Law, ...]:
 
 @foreign("check", timed=False)
 def check(
-    subject: Subject,
+    subject: Any,
     *,
     laws: Iterable[str] | None = None,
     progress: Callable[[int], object] | None = None,
@@ -57,8 +60,8 @@ def check(
 
     Parameters
     ----------
-    subject : Subject
-        What is tried; `of_spec` and `adapt` make one.
+    subject : Subject or object
+        What is tried; `of_spec` and `adapt` make one, and anything else is asked as it is.
     laws : iterable of str, optional
         Names of the laws to try; all of them by default.
     progress : callable, optional
@@ -82,6 +85,8 @@ def check(
     >>> check(of_spec(rope, library="numpy"), laws=["shift", "near 2^31"]).passed
     True
     """
+    if not isinstance(subject, Subject):
+        subject = of_spec(subject) if isinstance(subject, Spec) else adapt(subject)
     gathered = []
     for result in results(subject, laws):
         gathered.append(result)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,9 +9,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, DependencyError, SpecError, mismatch
+from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.guard import foreign
 from posenc._core.spec.spec import Spec
+from posenc.detect.subject import CannotAsk
+from posenc.detect.subject.arrays import carried
 
 Kind = Literal["table", "rotary", "bias"]
 Library = Literal["numpy", "torch", "jax"]
@@ -23,8 +24,7 @@ KINDS = ("table", "rotary", "bias")
 LIBRARIES = ("numpy", "torch", "jax")
 
 
-class NotOffered(Exception):  # noqa: N818
-    """What an adapter raises where an implementation has no way to be asked; the words say why."""
+NotOffered = CannotAsk
 
 
 @dataclass(frozen=True)
@@ -144,13 +144,7 @@ class Subject:
 
     def array(self, values: np.ndarray, dtype: str | None = None) -> Array:
         """`values` in the library of the implementation."""
-        if self.library == "numpy":
-            return np.array(values, dtype=_numpy_dtype(dtype) if dtype else None)
-        module = _import("torch" if self.library == "torch" else "jax.numpy", self.name)
-        if self.library == "torch":
-            tensor = module.from_numpy(np.array(values))
-            return tensor if dtype is None else tensor.to(getattr(module, dtype))
-        return module.asarray(values, dtype=dtype)
+        return carried(values, self.library, dtype)
 
     def numpy(self, array: Array) -> np.ndarray:
         """An array of the implementation as float64."""
@@ -203,18 +197,3 @@ def tensor_of(positions: np.ndarray | None, x: Any) -> Any:
     if positions is None:
         return torch.arange(x.shape[-2], device=x.device)
     return torch.from_numpy(np.array(positions, dtype=np.int64))
-
-
-def _numpy_dtype(name: str) -> Any:
-    if name == "bfloat16":
-        return np.dtype(_import("ml_dtypes", "bfloat16 in NumPy").bfloat16)
-    return np.dtype(name)
-
-
-def _import(name: str, caller: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        package = name.partition(".")[0]
-        todo = f"pip install {package}"
-        raise DependencyError(mismatch(caller, f"the library {package}", "none", todo)) from error

@@ -10,46 +10,27 @@ import inspect
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from posenc import functional
+from posenc._core.arrays.array import dtype_name
 from posenc._core.errors import ArgumentError, DataError, DependencyError, mismatch, suggest
 from posenc._core.guard import foreign, why_no_code
 from posenc._core.spec.spec import Spec
+from posenc.detect.subject import Subject as Asked
+from posenc.detect.subject import asked
+from posenc.detect.subject.arrays import carried, library_of, numbers
+from posenc.detect.subject.code import instance
+from posenc.detect.subject.discovery import Found
+from posenc.detect.subject.forms import Asked as AskedOf
+from posenc.detect.subject.forms import Form, native
+from posenc.detect.subject.subject import turn
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.table.base import TableSpec
-from posenc.testing.subject import (
-    Kind,
-    Library,
-    NotOffered,
-    Subject,
-    check_from_zero,
-    start_of,
-    tensor_of,
-)
-
-Layout = Literal["bhsd", "bshd"]
-
-# Names by which implementations take what a battery asks for.
-POSITIONS = ("positions", "position_ids", "input_pos", "pos", "positions_ids")
-OFFSETS = ("offset", "start_pos", "start_index", "start", "seqlen_offset", "past_length")
-QUERIES = ("q_positions", "query_positions", "pos_i", "q_pos")
-KEYS = ("k_positions", "key_positions", "pos_j", "k_pos")
-WIDTHS = ("dim", "head_dim", "d_model", "channels", "embedding_dim", "size")
-HEADS = ("heads", "num_heads", "n_heads", "total_num_heads")
-BASES = ("base", "theta", "rope_theta", "max_wavelength", "max_period", "temperature")
-_SETTINGS = {"dim": WIDTHS, "heads": HEADS, "base": BASES}
-
-
-class _How(NamedTuple):
-    """What a call must know beside what is called."""
-
-    dim: int
-    library: Library
-    layout: Layout
+from posenc.testing.subject import Kind, Library, NotOffered, Subject, start_of, tensor_of
 
 
 def of_spec(spec: Spec, *, library: Library = "torch", name: str | None = None) -> Subject:
@@ -143,39 +124,34 @@ def _like(positions: np.ndarray, library: Library) -> Any:
 
 def adapt(
     made: Any,
-    kind: Kind,
+    kind: Kind | None = None,
     *,
     name: str | None = None,
     dim: int = 64,
     heads: int = 8,
-    library: Library = "torch",
-    layout: Layout = "bhsd",
+    library: Library | None = None,
+    layout: str | None = None,
     arguments: Mapping[str, Any] | None = None,
     spec: Spec | None = None,
 ) -> Subject:
-    """A class, module or function as a subject, by the names of its parameters.
+    """A class, module or function as a subject, in the form that `posenc.ask` finds.
 
     Parameters
     ----------
     made : class or callable
         A class is made anew for each law, with `arguments` and the width or number of heads under
-        the name that its constructor has for it (dim, head_dim, d_model, channels, heads, …). What
-        it makes, or the function, is then called with what it has names for:
-
-        - rotary: `(x, positions)`, `(x, offset)` or `(x)`; x alone means positions 0, 1, …
-        - table: `(positions)`; or `(x)` or `(x, offset)`, where x is (batch, seq, dim), zeros, so
-          that it does not matter whether the rows are returned or added
-        - bias: `(q_positions, k_positions)`, or `(q_len, k_len)` for the last queries of k_len keys
-    kind : {"table", "rotary", "bias"}
-        Where it acts.
+        the name that its constructor has for it (dim, head_dim, d_model, channels, heads, …).
+    kind : {"table", "rotary", "bias"}, optional
+        Where it acts; found out by default. Cosines and sines are held to the laws of a rotation,
+        of halves that they turn.
     name : str, optional
         In the score card.
     dim, heads : int
         Width of a head or row; heads of a bias.
-    library : {"torch", "numpy", "jax"}
-        Of its arrays.
-    layout : {"bhsd", "bshd"}
-        Order of the axes of queries: batch, heads, sequence, dim; or the sequence before the heads.
+    library : {"torch", "numpy", "jax"}, optional
+        Of its arrays; found out by default.
+    layout : str, optional
+        Order of the axes of queries, as `"bhsd"`; found out by default.
     arguments : mapping, optional
         More arguments of the class.
     spec : Spec, optional
@@ -189,7 +165,7 @@ def adapt(
 
     Raises
     ------
-    ArgumentError
+    CannotAsk
         If it cannot be called, or no way to call it is known.
 
     Examples
@@ -198,119 +174,83 @@ def adapt(
     >>> from posenc.testing import adapt, check
     >>> def slopes(q_positions, k_positions):              # one slope for both heads
     ...     return np.stack(2 * [-abs(q_positions[..., :, None] - k_positions[..., None, :])])
-    >>> card = check(adapt(slopes, "bias", heads=2, library="numpy"), laws=["shift", "rows"])
+    >>> card = check(adapt(slopes, heads=2), laws=["shift", "rows"])
     >>> [(r.law, r.status) for r in card.results]
     [('shift', 'pass'), ('rows', 'fail')]
     """
-    if not callable(made):
-        raise ArgumentError(mismatch("adapt", "a class or callable", type(made).__name__))
     title = str(name or getattr(made, "__name__", type(made).__name__))
-    fixed = dict(arguments or {})
+    is_class = inspect.isclass(made)
 
     def make(**changes: Any) -> Any:
-        if inspect.isclass(made):
-            size = {"heads": heads} if kind == "bias" else {"dim": dim}
-            return made(**_constructor(made, size, changes, fixed))
+        if is_class:
+            return instance(made, {"dim": dim, "heads": heads}, arguments, changes)
         # A function of x learns the width from x.
-        if set(changes) - ({"dim"} if kind == "rotary" else set()):
+        if set(changes) - {"dim"} or (changes and not (found.form.layout and rotary)):
             raise NotOffered("it is one object, with settings of its own")
         return made
 
+    sizes: dict[str, Any] = {"dim": dim, "heads": heads}
+    subject = asked(
+        make() if is_class else made, kind=kind, library=library, layout=layout, **sizes
+    )
+    found: Found = subject._found
+    rotary = subject.kind in ("rotary", "cos_sin", "angles")
+    own: Any = "rotary" if rotary else subject.kind
+
     def call(target: Any, *args: Any) -> Any:
-        return _CALLS[kind](target, *args, _How(dim, library, layout))
+        code = found.form.code
+        if target is not made:  # another instance
+            method = code.name.rpartition(".")[2]
+            code = code._replace(function=getattr(target, method, target))
+        return answered(subject, found._replace(form=found.form._replace(code=code)), *args)
 
     return Subject(
-        title,
-        kind,
-        make,
-        call,
-        dim=dim,
-        heads=heads,
-        library=library,
-        spec=spec,
-        versions=_versions(made),
+        title, own, make, call, dim=dim, heads=heads, library=subject.library,  # type: ignore[arg-type]
+        spec=spec, versions=_versions(made),
+    )  # fmt: skip
+
+
+def answered(subject: Asked, found: Found, *args: Any) -> Any:
+    """What a form answers to a law, in arrays of its library."""
+    if subject.kind == "rotary":
+        return _turned(subject, found.form, *args)
+    again = dataclasses.replace(subject, _found=found)
+    if subject.kind == "bias":
+        q, k = args
+        if q.ndim > 1:
+            raise NotOffered("it was asked for one row of positions alone")
+        return carried(again.bias(q, k), subject.library)
+    if subject.kind == "table":
+        return carried(again.rows(args[0]), subject.library, args[1])
+    x, positions = args
+    cos, sin = again.cos_sin(np.arange(x.shape[-2]) if positions is None else positions)
+    half = x.shape[-1] // 2
+    cos, sin = (
+        carried(t if t.ndim == 2 else t[:, None], subject.library, dtype_name(x.dtype))
+        for t in (cos, sin)
     )
+    a, b = x[..., :half], x[..., half:]
+    return library_of(subject.library).concatenate([a * cos - b * sin, b * cos + a * sin], -1)
 
 
-def _constructor(
-    implementation: Any,
-    size: Mapping[str, int],
-    changes: Mapping[str, Any],
-    fixed: Mapping[str, Any],
-) -> dict[str, Any]:
-    """The arguments of a class: sizes and changes under its own names for them."""
-    names = _parameters(implementation)
-    arguments = dict(fixed)
-    for what, value in {**size, **changes}.items():
-        keyword = _first(_SETTINGS[what], names)
-        if keyword is not None and (keyword not in fixed or what in changes):
-            arguments[keyword] = value
-        elif what in changes:
-            raise NotOffered(f"its constructor has no name for {what} that is known")
-    return arguments
-
-
-def _parameters(target: Any) -> list[str]:
-    # The signature of a module is that of its `forward`.
-    function = getattr(target, "forward", target) if not inspect.isclass(target) else target
-    try:
-        return list(inspect.signature(function).parameters)
-    except (TypeError, ValueError):
-        return []
-
-
-def _first(choices: tuple[str, ...], names: list[str]) -> str | None:
-    """The first choice that is one of a function's."""
-    return next((name for name in choices if name in names), None)
-
-
-def _placed(names: list[str], positions: Any, x: Any, how: _How) -> dict[str, Any]:
-    """The argument that says where tokens of `x` stand, as positions or as an offset."""
-    if place := _first(POSITIONS, names):
-        return {place: _positions_of(positions, x, how)}
-    if start := _first(OFFSETS, names):
-        return {start: start_of(positions)}
-    check_from_zero(positions)
-    return {}
-
-
-def _call_rotary(implementation: Any, x: Any, positions: Any, how: _How) -> Any:
-    x = x if how.layout == "bhsd" else x.swapaxes(1, 2)
-    y = implementation(x, **_placed(_parameters(implementation), positions, x, how))
-    if isinstance(y, tuple):
-        y = y[0]
-    return y if how.layout == "bhsd" else y.swapaxes(1, 2)
-
-
-def _positions_of(positions: Any, x: Any, how: _How) -> Any:
+def _turned(subject: Asked, form: Form, x: Any, positions: Any) -> Any:
+    """Queries, by the same function of native arrays that its users call."""
+    batch, seq = x.shape[0], x.shape[-2]
     if positions is None:
-        import torch
-
-        return torch.arange(x.shape[-2 if how.layout == "bhsd" else -3])
-    return _like(positions, how.library)
-
-
-def _call_table(implementation: Any, positions: Any, dtype: str, how: _How) -> Any:
-    names = _parameters(implementation)
-    if names and names[0] == _first(POSITIONS, names):
-        return implementation(_like(positions, how.library))
-    zeros = np.zeros((1, positions.shape[-1], how.dim))
-    x = Subject("", "table", lambda: None, lambda: None, library=how.library).array(zeros, dtype)
-    return implementation(x, **_placed(names, positions, x, how))[0]
-
-
-def _call_bias(implementation: Any, q: Any, k: Any, how: _How) -> Any:
-    names = _parameters(implementation)
-    query, key = _first(QUERIES, names), _first(KEYS, names)
-    if query is not None and key is not None:
-        return implementation(**{query: _like(q, how.library), key: _like(k, how.library)})
-    first, last = start_of(k), int(k.reshape(-1)[-1])
-    if first != 0 or start_of(q) + q.shape[-1] - 1 != last:
-        raise NotOffered("it takes lengths: the queries are the last of the keys, which start at 0")
-    return implementation(q.shape[-1], k.shape[-1])
-
-
-_CALLS: dict[str, Any] = {"rotary": _call_rotary, "table": _call_table, "bias": _call_bias}
+        rows = np.broadcast_to(np.arange(seq), (batch, seq))
+    else:
+        rows = np.broadcast_to(positions, (batch, seq))
+    if form.way in ("offset", "counted", "packed"):
+        start = start_of(rows)
+        if start and form.way != "offset":
+            raise NotOffered("it takes no positions: sequences start at 0")
+    alike = bool((rows == rows[:1]).all())
+    wide = {"b", "h"} <= {*form.layout.replace("t", "b").replace("f", "h")}
+    if wide and (alike or "b" in form.place or form.place == "t"):
+        return native(form, x, rows)
+    dtype = dtype_name(x.dtype)
+    y = turn(form, AskedOf(numbers(x), rows, dtype), subject._counter)[0]
+    return carried(y, subject.library, dtype)
 
 
 def _versions(implementation: Any) -> dict[str, str]:

@@ -14,23 +14,22 @@ from posenc.cli.options.common import WordChoice, as_json, code_named, is_json, 
 from posenc.cli.output.show import print_answer, print_definitions, print_json, progress
 from posenc.testing.peers import PEERS, peer
 
+KINDS = ("rotary", "cos_sin", "angles", "table", "bias")
+
 
 @click.command()
 @click.argument("target", metavar="TARGET", required=False)
-@click.option("--kind", type=WordChoice(("rotary", "table", "bias")), help="Where it acts.")
+@click.option("--kind", type=WordChoice(KINDS), help="Where it acts; found out by default.")
 @click.option("--dim", type=click.IntRange(1, 2**16), default=64, help="Width. [default: 64]")
 @click.option("--heads", type=click.IntRange(1, 2**12), default=8, help="Heads. [default: 8]")
 @click.option(
     "--library",
     type=WordChoice(("torch", "numpy", "jax")),
-    default="torch",
-    help="Of its arrays. [default: torch]",
+    help="Of its arrays; found out by default.",
 )
 @click.option(
     "--layout",
-    type=WordChoice(("bhsd", "bshd")),
-    default="bhsd",
-    help="Axes of queries: batch, heads, seq, dim. [default: bhsd]",
+    help="Axes of queries, as bhsd: batch, heads, seq, dim; found out by default.",
 )
 @click.option("--args", "arguments", metavar="JSON", help="More arguments of the class.")
 @click.option("--spec", metavar="JSON|FILE", help="What it should compute.")
@@ -45,16 +44,11 @@ def command(
 
     TARGET is MODULE:NAME or FILE.py:NAME, a class, function or posenc.testing.Subject, which is
     imported and run; or peer:NAME, a package that posenc knows how to call; or the JSON of a spec.
-    What a class or function is called with goes by the names of its parameters:
-
-    \b
-      rotary   (x, positions), (x, offset) or (x)
-      table    (positions), (x, offset) or (x)
-      bias     (q_positions, k_positions) or (q_len, k_len)
+    What a class or function is called with is found out, as by posenc.ask.
 
     The exit code is 1 if a law fails, and 3 if TARGET could not be asked, no law could be tried,
     or its code ended the process or took longer than --timeout.
-    """  # noqa: D301 - click reads the character
+    """
     if listed:
         _list(json_)
         return
@@ -88,7 +82,7 @@ def _subject(
     spec: str | None,
 ) -> testing.Subject:
     if is_json(target):
-        return testing.of_spec(_spec(target, "TARGET"), library=library)
+        return testing.of_spec(_spec(target, "TARGET"), library=library or "torch")
     if target.startswith("peer:"):
         name = target.removeprefix("peer:")
         if name not in PEERS:
@@ -99,9 +93,7 @@ def _subject(
         return subject
     wanted = None if spec is None else _spec(spec, "--spec")
     if isinstance(subject, Spec):
-        return testing.of_spec(subject, library=library)
-    if kind is None:
-        raise click.UsageError("--kind is missing: rotary, table or bias.")
+        return testing.of_spec(subject, library=library or "torch")
     return testing.adapt(
         subject,
         kind,  # type: ignore[arg-type]

@@ -24,16 +24,20 @@ AXES = {
 }  # fmt: skip
 
 
-def laid(x: np.ndarray, layout: str) -> np.ndarray:
+def laid(x: Any, layout: str) -> Any:
     """(batch, heads, seq, channels) in a layout; axes that it lacks must be 1."""
     letters = layout.replace("t", "bs").replace("f", "hd")
     order = [c for c in "bh" if c not in letters] + [*letters]
     sizes = dict(zip("bhsd", x.shape, strict=True))
     sizes |= {"t": sizes["b"] * sizes["s"], "f": sizes["h"] * sizes["d"]}
-    return x.transpose([*map("bhsd".index, order)]).reshape([sizes[c] for c in layout])
+    return _with_axes(x, [*map("bhsd".index, order)]).reshape([sizes[c] for c in layout])
 
 
-def unlaid(y: np.ndarray, layout: str, shape: tuple[int, ...]) -> np.ndarray:
+def _with_axes(x: Any, order: list[int]) -> Any:
+    return x.permute(*order) if hasattr(x, "permute") else x.transpose(order)
+
+
+def unlaid(y: Any, layout: str, shape: tuple[int, ...]) -> Any:
     """The other way round, for an x of shape (batch, heads, seq, channels)."""
     letters = layout.replace("t", "bs").replace("f", "hd")
     sizes = dict(zip("bhsd", shape, strict=True))
@@ -41,15 +45,14 @@ def unlaid(y: np.ndarray, layout: str, shape: tuple[int, ...]) -> np.ndarray:
     missing = [c for c in "bhsd" if c not in letters]
     inner = inner.reshape([1] * len(missing) + list(inner.shape))
     order = "".join(missing) + letters
-    return inner.transpose([order.index(c) for c in "bhsd"])
+    return _with_axes(inner, [order.index(c) for c in "bhsd"])
 
 
 def carried(array: Any, library: str, dtype: str | None = None) -> Any:
     """An array of NumPy as one of a library, never the same memory."""
     if library == "numpy":
         return np.array(array, dtype=_numpy_dtype(dtype) if dtype else None)
-    name = "torch" if library == "torch" else "jax.numpy"
-    module = _import(name)
+    module = library_of(library)
     if library == "torch":
         tensor = module.from_numpy(np.array(array))
         return tensor if dtype is None else tensor.to(getattr(module, dtype))
@@ -60,7 +63,12 @@ def dtype_in(library: str, dtype: str) -> Any:
     """A dtype of a library by its name."""
     if library == "numpy":
         return _numpy_dtype(dtype)
-    return getattr(_import("torch" if library == "torch" else "jax.numpy"), dtype)
+    return getattr(library_of(library), dtype)
+
+
+def library_of(library: str) -> Any:
+    """Its module of array functions."""
+    return _import("jax.numpy" if library == "jax" else library)
 
 
 def _numpy_dtype(name: str) -> Any:

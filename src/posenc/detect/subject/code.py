@@ -95,7 +95,8 @@ def codes_of(made: Any) -> Iterator[Code]:
     plain = isinstance(made, (types.FunctionType, types.BuiltinFunctionType, types.MethodType))
     if callable(made):
         yield code_of(made)
-    if plain or isinstance(made, functools.partial) or hasattr(made, "schema"):
+    plain = plain or type(made).__module__ == "builtins" or hasattr(made, "schema")
+    if plain or isinstance(made, functools.partial):
         return
     base = next((c for c in type(made).__mro__ if c.__module__.startswith("torch.nn")), object)
     for name in dir(type(made)):
@@ -106,41 +107,36 @@ def codes_of(made: Any) -> Iterator[Code]:
             yield code_of(getattr(made, name), f"{type(made).__name__}.{name}")
 
 
-def sizes_for(slots: tuple[Slot, ...], sizes: Mapping[str, Any], library: str) -> dict[str, Any]:
-    """Arguments of a class that are known: sizes under its own names for them."""
-    options = {"length": LONGEST, "base": BASE, "device": None} | dict(sizes)
-    chosen = {}
-    for slot in slots:
-        value = options.get(slot.role)
-        # A share or a second width with a default of its own stays what it is.
-        sized = slot.role in ("dim", "heads") and slot.role in sizes and value is not None
-        if slot.role in options and (slot.required or (sized and slot.role not in chosen)):
-            chosen[slot.name] = value
-            options.pop(slot.role) if slot.role == "dim" and sized else None
-        elif slot.role == "dtype" and slot.required:
-            chosen[slot.name] = dtype_in(library, "float32")
-    return chosen
+KNOWN: dict[str, Any] = {"length": LONGEST, "base": BASE, "device": None}
 
 
-def instance(target: type, sizes: Mapping[str, Any]) -> Any:
-    """An object of a class."""
-    slots = slots_of(target)
-    library = libraries_of(target)[0]
-    unknown = [s.name for s in slots if s.required and s.role not in (*sizes, *KNOWN)]
-    if unknown:
-        todo = "Hand over an object of it."
-        says = f"nothing is known to give it for {', '.join(unknown)}"
-        raise CannotAsk(f"ask: {target.__name__} is a class, and {says}. {todo}")
+def instance(
+    target: type,
+    sizes: Mapping[str, Any],
+    fixed: Mapping[str, Any] | None = None,
+    changed: Mapping[str, Any] | None = None,
+) -> Any:
+    """An object of a class, from sizes under its own names for them."""
+    fixed, changed = fixed or {}, changed or {}
+    given: dict[str, Any] = {}
+    left = {**sizes, **changed}
+    for slot in slots_of(target):
+        if slot.role in left and (slot.name not in fixed or slot.role in changed):
+            given[slot.name] = left.pop(slot.role)
+        elif slot.required and slot.name not in fixed and slot.role in KNOWN:
+            given[slot.name] = KNOWN[slot.role]
+        elif slot.required and slot.role == "dtype":
+            given[slot.name] = dtype_in(libraries_of(target)[0], "float32")
+    for what in left.keys() & changed.keys():
+        raise CannotAsk(f"its constructor has no name for {what} that is known")
     try:
         with foreign(f"the making of {target.__name__}"):
-            return quiet(target(**sizes_for(slots, sizes, library)))
+            return quiet(target(**{**fixed, **given}))
     except Exception as error:
         text = f"{type(error).__name__}: {str(error)[:120]}"
+        says = f"could not be made with {', '.join(given) or 'no arguments'} ({text})"
         todo = "Hand over an object of it."
-        raise CannotAsk(f"ask: {target.__name__} could not be made ({text}). {todo}") from error
-
-
-KNOWN = ("length", "base", "device", "dtype")
+        raise CannotAsk(f"ask: the class {target.__name__} {says}. {todo}") from error
 
 
 def quiet(made: Any) -> Any:

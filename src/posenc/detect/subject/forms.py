@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -35,6 +36,7 @@ class Asked(NamedTuple):
     dtype: str = "float32"
     strided: bool = False
     keys: np.ndarray | None = None  # positions of keys, of a bias
+    native: bool = False  # whether x is an array of the library already
 
     @property
     def end(self) -> int:
@@ -93,6 +95,8 @@ class Form(NamedTuple):
         if role in ("x", "key", "value"):
             assert asked.x is not None  # noqa: S101 - a form without x has no such argument
             size = {"x": 1.0, "key": 0.5, "value": 0.25}[role]
+            if asked.native:
+                return laid(asked.x if role == "x" else asked.x * size, self.layout)
             return self._tokens(asked.x * size, asked)
         if role in ("positions", "offset", "packed"):
             return getattr(self, f"_{role}")(asked)
@@ -201,6 +205,18 @@ def _real(part: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
     if part.dtype.kind == "c":
         part = np.stack([part.real, part.imag], axis=-1).reshape(*part.shape[:-1], -1)
     return part if part.shape == shape else None
+
+
+def native(form: Form, x: Any, rows: np.ndarray) -> Any:
+    """Queries in arrays of the library, which keep their dtype, device and gradient."""
+    out = call(form, Asked(x, rows, native=True), Counter())
+    if isinstance(out, Mapping):
+        out = out[min(out, key=lambda name: str(name)[:1] == "k")]
+    out = out[0] if isinstance(out, (tuple, list)) else out
+    shape = tuple(laid(x, form.layout).shape)
+    if tuple(np.shape(out)) != shape:
+        raise CannotAsk(f"x of shape {shape} became {tuple(np.shape(out))}")
+    return unlaid(out, form.layout, tuple(x.shape))
 
 
 def made(form: Form, asked: Asked, counter: Counter) -> list[np.ndarray]:

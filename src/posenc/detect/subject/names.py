@@ -26,7 +26,7 @@ WHOLE: dict[str, Role] = {
         "offset": "start offset begin shift past n_past first kv_offset prefix prefix_len "
         "seqlen_offsets seq_offset cached decode_index cur_index",
         "length": "length n_ctx n seqlen seq_len end maxlen size_seq ctx context block_size "
-        "seq lengths t_max num_tokens n_tokens num_embeddings rows size count tgt_len max_cached_len",
+        "seq lengths num_tokens n_tokens num_embeddings rows size count tgt_len max_cached_len",
         "packed": "cu_seqlens cu_seq_lens cu_lens cu_seqlen cu_seqlens_q offsets",
         "dim": "d dim head_dim width d_head dh channels rotary_dim size_per_head d_model depth "
         "n_embd features_dim head_size hidden_size embedding_dim embed_dim dim_head num_pos_feats "

@@ -17,7 +17,7 @@ from posenc._core.io import inputs
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
-from posenc.detect.contract.contract import Contract
+from posenc.detect.contract.contract import Contract, Part
 from posenc.detect.contract.make import PREFIXES, described, parts_of
 from posenc.detect.contract.sides.models import of_checkpoint, of_engine, of_folder, of_model
 from posenc.detect.contract.sides.side import (
