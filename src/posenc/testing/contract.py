@@ -13,7 +13,7 @@ from posenc.detect.contract import Comparison, Contract, read
 from posenc.detect.contract.comparison.compare import comparison
 from posenc.detect.contract.sides.side import Implementation, Library
 from posenc.detect.contract.sides.sides import of_code, side_of
-from posenc.detect.contract.tolerances import ROUNDING
+from posenc.detect.fit.tolerances import ROUNDING
 
 MOST_LINES = 12
 

@@ -232,13 +232,13 @@ HIDDEN: dict[str, tuple[Any, Any, str]] = {
         "positions",
     ),
     "another answer from the third call on": (
-        CONFIG, cosines(lambda c, s, p, n: (c, s) if n < 5 else (c**0, s * 0)), "positions",
+        CONFIG, cosines(lambda c, s, p, n: (c, s) if n < 2 else (c**0, s * 0)), "positions",
     ),
     "another width in the last call": (
-        CONFIG, cosines(lambda c, s, p, n: (c, s) if n < 7 else (c[:, :9], s[:, :9])), "state",
+        CONFIG, cosines(lambda c, s, p, n: (c, s) if n < 5 else (c[:, :9], s[:, :9])), "state",
     ),
     "another answer in the last call": (
-        CONFIG, cosines(lambda c, s, p, n: (c, s) if n < 7 else (c**0, s * 0)), "state",
+        CONFIG, cosines(lambda c, s, p, n: (c, s) if n < 5 else (c**0, s * 0)), "state",
     ),
     "infinite at one position": (
         CONFIG, cosines(lambda c, s, p, n: (np.where(p[:, None] == 77, np.inf, c), s)), "numbers",

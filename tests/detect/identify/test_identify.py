@@ -15,8 +15,8 @@ from tools.measure import detective_identify as detective
 import posenc
 from posenc import Arrangement, Ladder, Magnitude
 from posenc.cli import app
-from posenc.detect.identify.fits.placement import Placement
-from posenc.detect.identify.fits.table import fit_table
+from posenc.detect.fit.tables.placement import Placement
+from posenc.detect.fit.tables.table import fit_table
 from posenc.detect.identify.identify import in_memory
 from posenc.detect.identify.verdicts.table import judge_table
 

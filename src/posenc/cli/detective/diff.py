@@ -16,7 +16,8 @@ from posenc.cli.output.show import print_answer
 @click.option(
     "--library",
     type=WordChoice(("torch", "numpy", "jax")),
-    help="Of the arrays that MODULE:NAME takes; found out by default.",
+    default="numpy",
+    help="Of the arrays that MODULE:NAME takes. [default: numpy]",
 )
 @click.option("--markdown", is_flag=True, help="Print a table for an issue.")
 @runs_code
@@ -30,7 +31,7 @@ def command(a: str, b: str, *, library: Any, markdown: bool, json_: bool) -> Non
       config.json, a folder, a .gguf file, the JSON of a spec or plan
       a file of posenc golden
       preset:NAME:WIDTH, plan:NAME
-      MODULE:NAME, FILE.py:NAME   a function, class or object, however it is called
+      MODULE:NAME, FILE.py:NAME   code with cos_sin(positions) or the like
       model.safetensors, .pt …    buffers: inv_freq, cos_cached, embed_positions
       hf:FOLDER                   the class in transformers, without remote code
       engine:vllm=CONFIG          vLLM's rotary classes

@@ -27,8 +27,8 @@ from posenc.detect.adopt.refusals import CALLER, config_change, refuse_model
 from posenc.detect.adopt.report import Adoption, Replacement
 from posenc.detect.adopt.tables import Rows, exact_rows, has_rows, put_in, restore, row_tensors
 from posenc.detect.adopt.trial import Trial, forget
-from posenc.detect.contract.comparison.turns import attempt
 from posenc.detect.explain import from_hf
+from posenc.detect.fit.turns import attempt
 from posenc.encodings.rotary.rope import RoPE
 from posenc.torch.adopted import AdoptedRotary, CosSinForm
 

@@ -14,8 +14,7 @@ import torch
 from torch import nn
 
 from posenc.detect.adopt.report import Distance
-from posenc.detect.contract.comparison.calls import NEAR
-from posenc.detect.contract.comparison.turns import CONSIDERABLE, PairTurns, allowed, expected
+from posenc.detect.fit.turns import CONSIDERABLE, NEAR, PairTurns, allowed, expected
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.adopted import CosSinForm, FormedCosSin
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, final
 
 from posenc._core.spec.display import Displayed
 from posenc._core.spec.spec import Spec
-from posenc.detect.contract.comparison.turns import CONSIDERABLE
+from posenc.detect.fit.turns import CONSIDERABLE
 
 
 class Distance(NamedTuple):

@@ -16,8 +16,8 @@ from torch import nn
 from posenc import functional
 from posenc._core.errors import PosencError
 from posenc.detect.adopt.report import Distance
-from posenc.detect.contract.comparison.turns import CONSIDERABLE
-from posenc.detect.contract.tolerances import ROUNDING
+from posenc.detect.fit.tolerances import ROUNDING
+from posenc.detect.fit.turns import CONSIDERABLE
 from posenc.encodings.rotary.base import RotarySpec
 
 KEPT = "_posenc_rows"  # of a module: name of a tensor -> Kept

@@ -14,8 +14,8 @@ from posenc._core.arrays.array import library
 from posenc._core.errors import PosencError
 from posenc._core.positions.builder import Positions
 from posenc._core.spec.spec import Spec
-from posenc.detect.contract import tolerances
 from posenc.detect.contract.contract import Check, Part
+from posenc.detect.fit import tolerances
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
 from posenc.encodings.rotary.base import RotarySpec

@@ -7,7 +7,7 @@ from typing import Any
 
 from posenc._core.spec.brief import brief
 from posenc._core.spec.spec import Value
-from posenc.detect.identify.description_length import MARGIN
+from posenc.detect.fit.description_length import MARGIN
 from posenc.detect.identify.result import Finding, Identification
 
 KINDS = {

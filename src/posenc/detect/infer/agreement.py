@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from posenc.detect.infer.pairs import FLOAT32
-from posenc.detect.infer.rotation import MeasuredTurns
-from posenc.detect.infer.rotation_specs import RotationFit
+from posenc.detect.fit.rotations.pairs import FLOAT32
+from posenc.detect.fit.rotations.rotation import MeasuredTurns
+from posenc.detect.fit.rotations.rotation_specs import RotationFit
 from posenc.functional import rotate
 
 HALVES = {"float16": 2.0**-11, "bfloat16": 2.0**-8}
@@ -57,8 +57,9 @@ def made_by(fit: RotationFit, x: np.ndarray, positions: np.ndarray) -> np.ndarra
     inner = inputs if fit.channels is None else inputs[..., list(fit.channels)]
     # Learned values are those of one head, whatever the axes of x.
     flat = inner.reshape(-1, 1, *inner.shape[-2:]) if fit.params else inner
+    spec = fit.exact if fit.departed else fit.spec
     turned = rotate(
-        fit.spec, flat, positions=positions, role=fit.role, params=fit.params or None
+        spec, flat, positions=positions, role=fit.role, params=fit.params or None
     ).reshape(inner.shape)
     if fit.channels is None:
         return np.asarray(turned)

@@ -11,18 +11,17 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, KeywordError, mismatch
 from posenc._core.guard import foreign
-from posenc.detect.infer.agreement import Expectation, in_units, made_by
-from posenc.detect.infer.pairs import (
-    FLOAT32,
+from posenc.detect.fit.rotations.pairs import (
     NotARotationError,
     Turns,
     from_matrices,
     from_recording,
 )
+from posenc.detect.fit.rotations.rotation import MeasuredTurns, measured, rotations_of
+from posenc.detect.fit.rotations.rotation_specs import RotationFit
+from posenc.detect.infer.agreement import Expectation, in_units, made_by
 from posenc.detect.infer.positions import of_bias, of_table
 from posenc.detect.infer.result import Inferred
-from posenc.detect.infer.rotation import MeasuredTurns, measured, rotations_of
-from posenc.detect.infer.rotation_specs import RotationFit
 from posenc.detect.subject import CannotAsk, Subject, asked
 from posenc.detect.subject.arrays import numbers
 from posenc.detect.subject.subject import KINDS, Kind
@@ -184,6 +183,7 @@ def _of_rotation(
         reach=replace(found.reach, calls=calls),
         probes=calls,
         channels=fit.channels,
+        departures=fit.departed,
         notes=(subject.how, *fit.notes),
         call=found.call,
     )
@@ -289,7 +289,7 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
     tally = Tally()
     turned = made_by(fit, flat_x, indices)
     steps = coordinates / unit
-    allowed = measured(turns, axes).allowed(flat_x, turned, steps, FLOAT32)
+    allowed = measured(turns, axes).allowed(flat_x, turned, steps, turns.rounding)
     off = np.where(np.isfinite(flat_y), np.abs(turned - flat_y), np.inf)
     tally.add(off, allowed, np.abs(steps).max(axis=1), (1,))
     reach = replace(tally.reach(), dense=0, largest=float(np.abs(flat_x).max()))
@@ -300,6 +300,7 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
         tolerance=tally.worst[2],
         reach=reach,
         channels=fit.channels,
+        departures=fit.departed,
         notes=fit.notes,
     )
 

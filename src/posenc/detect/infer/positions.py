@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from posenc.detect.identify import buckets_of, identify
-from posenc.detect.infer.pairs import FLOAT32, FLOAT64
+from posenc.detect.fit.buckets import buckets_of
+from posenc.detect.fit.rotations.pairs import FLOAT32, FLOAT64
+from posenc.detect.identify.identify import identify
 from posenc.detect.infer.result import Inferred
 from posenc.detect.subject import CannotAsk, Subject, Survey
 from posenc.detect.subject.survey import survey
@@ -103,7 +104,8 @@ def of_bias(subject: Subject) -> Inferred:
     [finding] = identify({"relative_position_bias": written}).findings or (None,)
     spec: Any = None if finding is None else finding.spec
     params: dict[str, np.ndarray] = {}
-    notes: tuple[str, ...] = ()
+    near = finding is not None and finding.verdict == "close"
+    notes: tuple[str, ...] = finding.remarks if near and finding is not None else ()
     parted = _by_distance(subject, values)
     if not isinstance(spec, ALiBi | Decay) and parted is not None:
         shared = (parted[0][:, 1:] == parted[0][:, :-1]).all(axis=0).sum()

@@ -38,6 +38,10 @@ class Inferred(Displayed):
         Calls of the implementation, the ones that it refused included; 0 for recordings.
     channels : tuple of int, optional
         Where pairs stand as no spec says: the implementation is the spec on `x[..., channels]`.
+    departures : tuple of str
+        What keeps the implementation from being the spec, where that can be named: frequencies that
+        were rounded, a pair that turns faster or backward. `difference` and `reach` are those of
+        the spec with that taken into account.
     notes : tuple of str
         What else was seen, and why there is no spec.
     call : SmallestCall, optional
@@ -60,13 +64,15 @@ class Inferred(Displayed):
     reach: Reach = Reach()
     probes: int = 0
     channels: tuple[int, ...] | None = None
+    departures: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     call: SmallestCall | None = None
 
     @property
     def matches(self) -> bool:
         """Whether the spec does what the implementation does, as far as `reach` says."""
-        return self.spec is not None and self.call is None and self.difference <= self.tolerance
+        alike = self.call is None and self.difference <= self.tolerance
+        return self.spec is not None and alike and not self.departures
 
     def describe(self) -> dict[str, Any]:
         """The result as plain JSON types; of learned values their shapes."""
@@ -80,16 +86,19 @@ class Inferred(Displayed):
             "reach": asdict(self.reach),
             "params": {name: list(np.shape(value)) for name, value in self.params.items()},
             "channels": None if self.channels is None else list(self.channels),
+            "departures": list(self.departures),
             "notes": list(self.notes),
             "smallest_call": None if self.call is None else str(self.call),
         }
 
     def __str__(self) -> str:
         lines = ["No spec says what it does." if self.spec is None else brief(self.spec, _written)]
+        lines += [f"  but: {departure}" for departure in self.departures]
         if self.spec is not None:
-            close = "within" if self.matches else "more than"
+            close = "within" if self.difference <= self.tolerance else "more than"
+            beyond = "beyond that, largest" if self.departures else "largest"
             lines.append(
-                f"  largest difference {self.difference:.2g}, {close} the {self.tolerance:.2g} "
+                f"  {beyond} difference {self.difference:.2g}, {close} the {self.tolerance:.2g} "
                 "that its arithmetic explains"
             )
         lines += [f"  {self.call}"] if self.call is not None else []

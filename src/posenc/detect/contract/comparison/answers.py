@@ -13,14 +13,18 @@ from posenc import functional
 from posenc import positions as positions_
 from posenc._core.errors import PosencError
 from posenc.detect.contract.checks import factors_of, row_bounds, sequences
-from posenc.detect.contract.comparison import turns
-from posenc.detect.contract.comparison.calls import AGAIN, DENSE, FIRST, called, scattered
+from posenc.detect.contract.comparison.calls import AGAIN, FIRST, called, scattered
 from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.comparison.fields import changed, effect, value_of, variants, words
-from posenc.detect.contract.comparison.why import HALVES, rounded_to, why
+from posenc.detect.contract.comparison.why import why
 from posenc.detect.contract.contract import Check, Part
 from posenc.detect.contract.sides.side import CannotSay, Implementation
-from posenc.detect.contract.tolerances import ROUNDING
+from posenc.detect.fit import turns
+from posenc.detect.fit import words as sentences
+from posenc.detect.fit.departures import departures
+from posenc.detect.fit.precision import HALVES, seen
+from posenc.detect.fit.tolerances import ROUNDING
+from posenc.detect.fit.turns import DENSE
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.xpos import XPos
 
@@ -378,15 +382,17 @@ def _biases(
         )
 
     coarse = (
-        ("dtype", f"biases in {dtype}", f"in {half}") for half, bits in HALVES.items()
-        if rounded_to(theirs, bits) and alike(past_mine, past_theirs, rounding(ROUNDING[half]))
+        ("dtype", f"biases in {dtype}", f"in {half}") for half in HALVES
+        if seen(theirs) == half and alike(past_mine, past_theirs, rounding(ROUNDING[half]))
     )  # fmt: skip
     row = next(coarse, None) or _explained(spec, fits) or ("bias", "its own", UNEXPLAINED)
     if row[0] == "bias" and len(q) > 1 and q.ndim == 1:
         ours_, theirs_ = (b[:, 1, 1] - b[:, 1, 0] for b in (mine, theirs))
         if np.all(ours_ != 0) and alike(past_mine * (theirs_ / ours_)[:, None], past_theirs, room):
             slopes = [", ".join(f"{s:.4g}" for s in each[:3]) + ", …" for each in (ours_, theirs_)]
-            row = ("slopes", slopes[0], slopes[1])
+            departed = departures(theirs_, ours_, dtype="float32", doubt=1e-5)
+            named = departed.sentences(sentences.slope) if departed else slopes[1:]
+            row = ("slopes", slopes[0], named[0])
     off = np.abs(past_mine - past_theirs)
     size = float(np.where(np.isnan(off), np.inf, off).max(initial=0.0))
     return [Difference(*row, size, None, "biases")], ""

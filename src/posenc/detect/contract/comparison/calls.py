@@ -10,12 +10,10 @@ import numpy as np
 from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.sides.side import CannotSay
+from posenc.detect.fit.turns import DENSE, FAR, NEAR
 
-NEAR = np.array([0, 1, 2, 3, 5, 17, 64, 255, 257, 511])  # by which changes are told apart
 FIRST = 512  # a sequence short enough for every model
-DENSE = 4096  # every position up to it is asked for
 SCATTERED = 48  # positions that are drawn
-FAR = (131_071, 2**20)
 AGAIN = "the first call again"
 
 

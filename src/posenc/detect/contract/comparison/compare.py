@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from posenc.detect.contract.comparison.answers import MANY, looks
-from posenc.detect.contract.comparison.calls import DENSE, FIRST
+from posenc.detect.contract.comparison.calls import FIRST
 from posenc.detect.contract.comparison.diff import Comparison, Difference
 from posenc.detect.contract.comparison.fields import changed, effect, looked_at, words
-from posenc.detect.contract.comparison.turns import probes
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.sides.side import METHODS, CannotSay, Comparand, Implementation
+from posenc.detect.fit.turns import DENSE, probes
 from posenc.encodings.rotary.base import RotarySpec
 
 # A field of `Comparison`, and what is added to it.

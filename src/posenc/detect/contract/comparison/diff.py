@@ -166,7 +166,7 @@ class Comparison(Displayed):
 
 
 @foreign("diff", timed=False)
-def diff(a: Any, b: Any, *, library: Library | None = None) -> Comparison:
+def diff(a: Any, b: Any, *, library: Library = "numpy") -> Comparison:
     """In which field the positions of two models or implementations differ.
 
     Parameters

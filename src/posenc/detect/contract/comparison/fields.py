@@ -19,9 +19,8 @@ from posenc._core.numeric.ladder import LADDERS, Ladder
 from posenc._core.spec.brief import brief
 from posenc._core.spec.spec import Spec, Value
 from posenc.detect.contract.checks import alike, records
-from posenc.detect.contract.comparison.calls import DENSE, NEAR
-from posenc.detect.contract.comparison.turns import PairTurns, attempt, begins, expected, probes
 from posenc.detect.contract.contract import Part
+from posenc.detect.fit.turns import DENSE, NEAR, PairTurns, attempt, begins, expected, probes
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.base import TableSpec

@@ -12,18 +12,24 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from posenc import functional
-from posenc.detect.contract.comparison import turns
-from posenc.detect.contract.comparison.calls import FIRST, NEAR
+from posenc.detect.contract.comparison.calls import FIRST
 from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.comparison.fields import value_of, variants, words
-from posenc.detect.contract.tolerances import ROUNDING
+from posenc.detect.fit import precision, turns
+from posenc.detect.fit import words as sentences
+from posenc.detect.fit.departures import departures
+from posenc.detect.fit.description_length import roundest
+from posenc.detect.fit.precision import HALVES
+from posenc.detect.fit.tolerances import ROUNDING
+from posenc.detect.fit.turns import NEAR
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling import Llama3, YaRN
 
+BASE = 1e-4  # relative error of one that is worked out
+ESTIMATED = 1e-6  # relative error of frequencies that are followed from angles
 FARTHEST_SHIFT = 64
 FARTHEST_COUNT = 2**17  # positions that are looked for among all others
-HALVES = {"bfloat16": 8, "float16": 11}  # bits of their numbers
 # A field, what it is on both sides, and the spec or the numbers of unit size that it makes.
 Candidate = tuple[str, str, str, RotarySpec | np.ndarray | None]
 
@@ -57,16 +63,12 @@ def why(
         if not wrong.any():
             continue
         size = turns.begins(off, seen.first)
-        for dtype, bits in HALVES.items():
-            if (
-                seen.sized
-                and ROUNDING[dtype] > ROUNDING[seen.dtype]
-                and rounded_to(seen.values[:FIRST], bits)
-            ):
-                # Cosines of less than float32 are one matter, what is computed with them another.
-                coarse = [one._replace(dtype=dtype) for one in calls]
-                row = Difference("dtype", f"cos and sin in {seen.dtype}", f"in {dtype}", size[0], 0)
-                return [*rows, *why(spec, coarse, others), row]
+        dtype = precision.seen(seen.values[:FIRST])
+        if seen.sized and dtype in HALVES and ROUNDING[dtype] > ROUNDING[seen.dtype]:
+            # Cosines of less than float32 are one matter, what is computed with them another.
+            coarse = [one._replace(dtype=dtype) for one in calls]
+            row = Difference("dtype", f"cos and sin in {seen.dtype}", f"in {dtype}", size[0], 0)
+            return [*rows, *why(spec, coarse, others), row]
         turned = seen._replace(values=turns.unit_of(seen.values))
         off, wrong = turns.off_by(spec, turned, turns.unit_of(wanted))
         explained: RotarySpec | None = spec
@@ -87,14 +89,6 @@ def why(
             break
         spec = explained
     return rows
-
-
-def rounded_to(values: np.ndarray, bits: int) -> bool:
-    """Whether numbers have no more digits than a dtype of half precision."""
-    parts = [values.real, values.imag] if values.dtype.kind == "c" else [values]
-    mantissa, _ = np.frexp(np.ravel(parts))
-    # Below its smallest normal number float16 has fewer digits still.
-    return bool(np.all(mantissa * 2.0**bits % 1 == 0))
 
 
 def _factor(spec: RotarySpec, seen: turns.PairTurns, wanted: np.ndarray) -> Difference | None:
@@ -142,6 +136,13 @@ def _named(
     for field, ours, theirs, candidate in _candidates(spec, some, others):
         if candidate is not None and turns.same_turns(some, candidate, room):
             return (field, ours, theirs), candidate if isinstance(candidate, RotarySpec) else None
+    ours_, theirs_ = turns.frequencies_of(spec, seen.length), turns.estimated(some)
+    departed = departures(theirs_, ours_, dtype="float32", doubt=ESTIMATED)
+    lines = np.exp(1j * some.first[:, None] * theirs_)
+    if departed is not None and seen.positions.ndim == 1 and turns.same_turns(some, lines, room):
+        pair = (*departed.backward, *(j for j, _ in departed.odd), 0)[0]
+        ours = f"{ours_[pair]:.6g} in pair {pair}"
+        return ("frequencies", ours, "; ".join(departed.sentences())), None
     if received := _counted(spec, seen.rows(wrong)):
         return ("positions", "position p", received), None
     some_of_them = wrong.mean() <= 0.5 or len(wrong) > FIRST or bool(seen.order)
@@ -151,7 +152,6 @@ def _named(
         text = f"others, that no one change explains, at {count}{seen.order and ', '}{seen.order}"
         field = "positions" if some_of_them else "frequencies"
         return (field, f"the angles of position {first}", text), None
-    ours_, theirs_ = turns.frequencies_of(spec, seen.length), turns.estimated(some)
     moved = np.abs(theirs_ - ours_) > 1e-6 * np.abs(ours_) + 1e-7
     pair = int(np.flatnonzero(moved)[0]) if moved.any() else 0
     text = f"{theirs_[pair]:.6g}" if moved.any() else "no one change explains them"
@@ -162,10 +162,10 @@ def _candidates(
     spec: RotarySpec, seen: turns.PairTurns, others: Sequence[tuple[str, RotarySpec]]
 ) -> Iterator[Candidate]:
     for name, other in others:
-        yield "layers", "its own encoding", f"that of {name}", other
+        yield "layers", "its own encoding", sentences.say("layer", name), other
     for name, other in others:
         if isinstance(spec, RoPE) and isinstance(other, RoPE) and other.scaling != spec.scaling:
-            text = f"{words(other.scaling)}, as in {name}"
+            text = sentences.say("scaling", words(other.scaling), name)
             candidate = turns.attempt(spec.replace, scaling=other.scaling)
             yield "scaling", value_of(spec, "scaling"), text, candidate
     plain = seen.positions.ndim == 1
@@ -173,9 +173,8 @@ def _candidates(
         frequencies = turns.frequencies_of(spec, seen.length)
         start = getattr(getattr(spec, "arrangement", None), "start", 0)
         for shift in sorted(range(-FARTHEST_SHIFT, FARTHEST_SHIFT + 1), key=abs)[1:]:
-            text = f"position p {'+' if shift > 0 else '-'} {abs(shift)}"
             moved = (seen.positions + shift + start)[:, None] * frequencies
-            yield "positions", "position p", text, np.exp(1j * moved)
+            yield "positions", "position p", sentences.offset(shift), np.exp(1j * moved)
     for field, text, changed in variants(spec):
         if isinstance(changed, RotarySpec) and (changed.pairs, changed.axes) == (
             spec.pairs,
@@ -238,18 +237,16 @@ def _rebuilt(spec: RoPE, seen: turns.PairTurns) -> Iterator[Candidate]:
             ladder = spec.ladder.replace(denominator=round(width) / 2)
             candidate = turns.attempt(spec.replace, ladder=ladder, scaling=scaling)
             yield "dim", str(spec.dim), f"frequencies of a width of {round(width)}{tail}", candidate
-        for digits in (1, 2, 3, 4, 6, 9):
-            rounded = float(f"{base:.{digits - 1}e}")
-            if 1 < rounded < 1e15:
-                candidate = turns.attempt(spec.replace, base=rounded, scaling=scaling)
-                yield "base", words(spec.base), f"{words(rounded)}{tail}", candidate
+        rounded = float(roundest(base, BASE) or base)
+        candidate = turns.attempt(spec.replace, base=rounded, scaling=scaling)
+        yield "base", words(spec.base), sentences.say("base", words(rounded), tail), candidate
 
 
 def _ladders(spec: RoPE, length: int) -> Iterator[tuple[str, str, str, np.ndarray]]:
-    for dtype, bits in HALVES.items():
-        mantissa, exponent = np.frexp(turns.frequencies_of(spec, length))
-        rounded = np.ldexp(np.round(mantissa * 2**bits) / 2**bits, exponent)
-        yield "dtype", "frequencies in float32", f"frequencies in {dtype}", rounded
+    ours = turns.frequencies_of(spec, length)
+    for dtype in HALVES:
+        single, half = (sentences.say("rounding", each) for each in ("float32", dtype))
+        yield "dtype", single, half, precision.rounded(ours, dtype)
     plain = functional.frequencies(spec.replace(scaling=()))
     for scaling in spec.scalings:
         if isinstance(scaling, YaRN) and not isinstance(spec.base, tuple):

@@ -105,15 +105,6 @@ class Implementation:
         return importlib.import_module("jax.numpy").asarray(value)
 
 
-def speaks(code: Any) -> bool:
-    """Whether a function takes words of the protocol beside positions: the layer, the length."""
-    try:
-        names = {*inspect.signature(code).parameters}
-    except (TypeError, ValueError):
-        return False
-    return not names or bool(names & {"layer", "length"})
-
-
 def _meant(code: Callable[..., Any]) -> Sequence[str]:
     """Which methods a function can be, by its parameters."""
     try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from posenc._core.errors import ArgumentError, mismatch
@@ -17,26 +16,16 @@ from posenc._core.io import inputs
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
-from posenc.detect.contract.contract import Contract, Part
+from posenc.detect.contract.contract import Contract
 from posenc.detect.contract.make import PREFIXES, described, parts_of
 from posenc.detect.contract.sides.models import of_checkpoint, of_engine, of_folder, of_model
-from posenc.detect.contract.sides.side import (
-    METHODS,
-    CannotSay,
-    Comparand,
-    Implementation,
-    Library,
-    speaks,
-)
-from posenc.detect.subject import CannotAsk, asked
-from posenc.detect.subject.code import name_of
+from posenc.detect.contract.sides.side import METHODS, Comparand, Implementation, Library
 
-PLAIN: dict[str, Any] = dict.fromkeys(("heads", "kind", "library", "layout")) | {"dim": 64}
 ENGINE, FOLDER = "engine:", "hf:"
 ENDINGS = (".safetensors", ".bin", ".pt", ".pth", ".npz", ".npy", ".index.json")
 
 
-def side_of(source: Any, *, name: str = "", library: Library | None = None) -> Comparand:
+def side_of(source: Any, *, name: str = "", library: Library = "numpy") -> Comparand:
     """A source as a side, and what it is called; parameters and errors as of `posenc.diff`."""
     if isinstance(source, Comparand):
         return source
@@ -49,42 +38,7 @@ def side_of(source: Any, *, name: str = "", library: Library | None = None) -> C
     described_ = isinstance(source, (Contract, Reading, Plan, Spec, Mapping, Layer))
     if described_ or (not answers and callable(getattr(source, "to_dict", None))):
         return _description(source, name or _title(source))
-    if answers or speaks(source):
-        return of_code(Implementation(source, library or "numpy"), name)
-    return of_subject(source, name, library)
-
-
-def of_subject(target: Any, name: str, library: Library | None) -> Comparand:
-    """Code in any form, which is asked as wide as each part is."""
-    if not callable(target) and not isinstance(target, (tuple, list)):
-        asked(target, **PLAIN)  # which says what it is not
-    kept: dict[Any, Implementation] = {}
-
-    def answers(part: Part, _: object) -> tuple[Implementation]:
-        spec: Any = part.spec
-        dim = getattr(spec, "dim", getattr(spec, "width", 64))
-        heads = spec.heads if part.kind == "bias" and spec is not None else None
-        axes = len(getattr(spec, "axes", "p"))
-        if (dim, heads, axes) not in kept:
-            options = {"dim": dim, "heads": heads, "axes": axes, "library": library}
-            kept[dim, heads, axes] = Implementation(_protocol(target, part.kind, options))
-            kept[dim, heads, axes].name = name or name_of(target)
-        return (kept[dim, heads, axes],)
-
-    return Comparand(name or name_of(target), whole=False, answers=answers, shared=True)
-
-
-def _protocol(target: Any, kind: str, options: dict[str, Any]) -> Any:
-    """What a subject answers, under the names of the protocol."""
-    try:
-        subject = asked(target, kind=None, layout=None, **options)
-    except CannotAsk as error:
-        if kind != "bias":
-            raise CannotSay(str(error)) from error
-        subject = asked(target, kind=kind, layout=None, **options)
-    method = {"rotary": "rotate", "table": "rows", "bias": "bias"}.get(subject.kind, "cos_sin")
-    name = {"rows": "table"}.get(method, method)
-    return SimpleNamespace(**{name: getattr(subject, method)})
+    return of_code(Implementation(source, library), name)
 
 
 def of_code(code: Implementation, name: str = "") -> Comparand:

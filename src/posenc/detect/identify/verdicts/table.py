@@ -8,16 +8,18 @@ from typing import Any
 import numpy as np
 
 from posenc._core.io.checkpoints import MOST_ENTRIES, Array
-from posenc.detect.identify.description_length import MARGIN
-from posenc.detect.identify.fits.bands import fit_bands
-from posenc.detect.identify.fits.layout import circle_tolerance, layouts
-from posenc.detect.identify.fits.table import TableFit, fit_table, residual_of
+from posenc.detect.fit.description_length import MARGIN
+from posenc.detect.fit.precision import dtype_of
+from posenc.detect.fit.tables.bands import fit_bands
+from posenc.detect.fit.tables.layout import circle_tolerance, layouts
+from posenc.detect.fit.tables.table import TableFit, fit_table, residual_of
+from posenc.detect.fit.tolerances import ROUNDING
 from posenc.detect.identify.result import Finding, finding_of
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.functional import table as build
 
 # Half a unit of the last place at 1.0. Frequencies and phases of published code are float32.
-EPS = {"float64": 2.0**-24, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+EPS = {dtype: max(unit, 2.0**-24) for dtype, unit in ROUNDING.items()}
 GLANCE = 32  # rows that tell whether more are worth reading
 WIDE = 1024  # channels, of which one without a partner weighs little
 GLANCED = 2**17  # numbers of these rows, where two times the least number of rows are not more
@@ -26,20 +28,6 @@ SAMPLE = 512  # rows and columns that the measures of learned tables look at
 APART = 10.0  # bits by which a start must be plainer than its rivals
 FAR = 12.0  # bits to write a start beyond those that people choose
 LEAST_ROWS = 4
-
-
-def precision(values: np.ndarray, dtype: str) -> float:
-    """Half a unit of the last place at 1.0 of the numbers, which may have been widened since."""
-    eps = EPS.get(dtype, 2.0**-24)
-    if dtype not in ("float32", "float64") or not values.size:
-        return eps
-    single = values.astype(np.float32)
-    bits = single.view(np.uint32)
-    if not (bits & 0xFFFF).any():
-        return EPS["bfloat16"]
-    if not (bits & 0x1FFF).any():
-        return EPS["float16"]
-    return eps
 
 
 def looks_sinusoidal(array: Array) -> bool:
@@ -63,7 +51,7 @@ def looks_sinusoidal(array: Array) -> bool:
         start = values.reshape(-1)[:4096]  # nearly always enough
         if not moving.size or (len(np.unique(start)) < least and len(np.unique(values)) < least):
             continue
-        eps = precision(values, array.dtype)
+        eps = EPS[dtype_of(values, array.dtype)]
         zeros = values.any(axis=1)
         filled = np.flatnonzero(values.any(axis=0))
         if zeros.sum() >= 3 and next(layouts(values[zeros, : filled[-1] + 1], eps), None):
@@ -75,7 +63,7 @@ def _off_circles(rows: np.ndarray, array: Array) -> bool:
     """Whether the sums of squares of rows differ more than those of pairs on circles can."""
     sums = np.square(rows, dtype=np.float64).sum(axis=1)
     sums = sums[sums > 0]  # rows of zeros are reserved
-    most = 0.01 + 2 * circle_tolerance(precision(rows, array.dtype))
+    most = 0.01 + 2 * circle_tolerance(EPS[dtype_of(rows, array.dtype)])
     return len(sums) > 1 and bool(np.ptp(sums) > most * sums.max())
 
 
@@ -110,7 +98,7 @@ def judge_table(array: Array, *, named: bool) -> Finding | None:
         if not np.isfinite(values).all():
             remark = "it holds NaN or infinity"
             return finding_of(array, kind="table", verdict="unclear", remarks=(remark,))
-        eps = precision(values, array.dtype)
+        eps = EPS[dtype_of(values, array.dtype)]
         fits = fit_table(values, eps=eps)
         if len(fits) != 1:  # none, or several placements
             fits = fit_bands(values, eps=eps) or fits
@@ -126,7 +114,7 @@ def _judged(
     values: np.ndarray,
     fits: tuple[TableFit, ...],
 ) -> Finding:
-    eps = precision(values, array.dtype)
+    eps = EPS[dtype_of(values, array.dtype)]
     best = fits[0]
     remarks = list(best.remarks)
     measures = {
@@ -213,7 +201,7 @@ def _likeness(array: Array) -> Finding:
     if not values.any():
         remark = ("all its entries are 0",)
         return finding_of(array, kind="table", verdict="unclear", remarks=remark)
-    eps = precision(values, array.dtype)
+    eps = EPS[dtype_of(values, array.dtype)]
     for noise in LIKENESSES:
         fits = fit_table(values, eps=eps, noise=noise)
         if fits and fits[0].margin >= MARGIN:

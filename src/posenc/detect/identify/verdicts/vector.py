@@ -10,22 +10,22 @@ import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc._core.io.checkpoints import Array
-from posenc.detect.identify.description_length import MARGIN, stated
-from posenc.detect.identify.fits.frequencies import (
+from posenc.detect.fit.departures import Departures, departures
+from posenc.detect.fit.description_length import MARGIN
+from posenc.detect.fit.frequencies import (
     FrequencyFit,
-    fit_frequencies,
+    explained,
     nearest_ladder,
-    tolerance_of,
 )
+from posenc.detect.fit.precision import dtype_of
+from posenc.detect.fit.slopes import even_slopes, slopes_of
 from posenc.detect.identify.result import Finding, finding_of
-from posenc.detect.identify.verdicts.table import precision
-from posenc.encodings.bias.alibi import ALiBi
+from posenc.detect.identify.verdicts.table import EPS
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling.multipliers import Multipliers
 
 LONGEST = 2**13
 LEAST = 3
-TINIEST = 2.0**-24  # of float16
 PAIRING = "frequencies do not say which channels form a pair; 'half' stands here for either"
 
 
@@ -42,11 +42,11 @@ def judge_vector(array: Array, *, called: str | None, facts: Mapping[str, Any]) 
         return _divisors(array, values, facts)
     if called is None and not _falls(values):
         return None
-    eps = precision(values, array.dtype)
-    slopes = _slopes(array, values, eps) if called != "frequencies" else None
-    if slopes is None and called == "slopes":
-        slopes = _even(array, values, eps)
-    rotary = _frequencies(array, values, eps) if called != "slopes" else None
+    dtype = dtype_of(values, array.dtype)
+    slopes = None
+    if called != "frequencies":
+        slopes = _slopes(array, values, EPS[dtype], called=called == "slopes")
+    rotary = _frequencies(array, values, dtype) if called != "slopes" else None
     if slopes is not None and (rotary is None or _plainer(slopes, rotary)):
         return slopes
     if rotary is not None and (called is not None or _rotary_alone(rotary)):
@@ -76,7 +76,8 @@ def _rotary_alone(finding: Finding) -> bool:
     with a ratio that a base makes.
     """
     spec: Any = finding.spec
-    if finding.verdict != "claimed" or spec.ladder.spacing != "geometric" or spec.ladder.first != 1:
+    ladder = spec.ladder if finding.verdict in ("claimed", "close") else None
+    if ladder is None or ladder.spacing != "geometric" or ladder.first != 1:
         return False
     return not any(isinstance(scaling, Multipliers) for scaling in spec.scalings)
 
@@ -87,40 +88,39 @@ def _plainer(one: Finding, other: Finding) -> bool:
     return one.measures["description"] <= other.measures.get("description", math.inf)
 
 
-def _tolerance(size: np.ndarray, eps: float) -> np.ndarray:
-    tolerance = tolerance_of(size, eps)
-    if eps == 2.0**-11:  # float16 has an end
-        tolerance = tolerance + TINIEST / 2 / np.maximum(size, TINIEST)
-    return tolerance
-
-
 # --- frequencies ----------------------------------------------------------------------------------
 
 
-def _frequencies(array: Array, values: np.ndarray, eps: float) -> Finding | None:
-    if (values < 0).any():
+def _frequencies(array: Array, values: np.ndarray, dtype: str) -> Finding | None:
+    if np.sign(values).sum() <= 0:
         return None
-    if eps == 2.0**-11 and (values == 0).any() and values[values > 0].min() < 2.0**-14:
+    if dtype == "float16" and (values == 0).any() and values[values > 0].min() < 2.0**-14:
         remark = ("slow frequencies have become 0 in float16",)
         return finding_of(array, kind="frequencies", verdict="unclear", remarks=remark)
-    return _rotary(array, values, _tolerance(values, eps))
+    return _rotary(array, values, dtype)
 
 
-def _rotary(array: Array, values: np.ndarray, tolerance: np.ndarray) -> Finding:
-    fits = fit_frequencies(values, tolerance)
+def _rotary(array: Array, values: np.ndarray, dtype: str) -> Finding | None:
+    fits = explained(values, dtype=dtype, margin=-math.inf)
     if not fits:
-        return _nearest(array, values)
+        return _nearest(array, values) if (values >= 0).all() else None
     best = fits[0]
+    departed = departures(values, best.rungs, dtype=dtype) or Departures()
+    if array.dtype == dtype:  # what everybody sees
+        departed = departed._replace(rounding="")
     measures = {
         "residual": best.residual,
-        "tolerance": float(np.minimum(tolerance, 1).max()),
+        "tolerance": float(best.room[best.room < 1].max(initial=0.0)),
         "evidence": round(best.evidence, 1),
         "description": round(best.description, 1),
         "ratio": best.ratio,
     }
-    remarks = [*best.remarks, *(f"or {_brief(fit)}" for fit in _others(fits)), PAIRING]
+    others = (f"or {_brief(fit)}" for fit in _others(fits))
+    remarks = [*departed.sentences(), *best.remarks, *others, PAIRING]
     spec = _rope(best, len(values))
     verdict = "claimed" if best.margin >= MARGIN and spec is not None else "unclear"
+    if verdict == "claimed" and (departed.odd or departed.backward):
+        verdict = "close"
     if best.margin < MARGIN:
         remarks.insert(0, f"fewer than {MARGIN:g} bits speak for it")
     return finding_of(
@@ -185,8 +185,9 @@ def _divisors(array: Array, values: np.ndarray, facts: Mapping[str, Any]) -> Fin
     if not (values > 0).all() or not base > 0:
         return finding_of(array, kind="frequencies", verdict="unclear")
     plain = np.exp(-math.log(base) * np.arange(len(values)) / len(values))
-    eps = precision(values, array.dtype)
-    finding = _rotary(array, plain / values, _tolerance(plain / values, eps))
+    finding = _rotary(array, plain / values, dtype_of(values, array.dtype))
+    if finding is None:
+        return finding_of(array, kind="frequencies", verdict="unknown")
     remark = f"divisors of frequencies with base {base:.10g}, " + (
         "which the header states" if bases else "which nothing in the file states"
     )
@@ -204,73 +205,28 @@ def _divisors(array: Array, values: np.ndarray, facts: Mapping[str, Any]) -> Fin
 # --- slopes ---------------------------------------------------------------------------------------
 
 
-def _slopes(array: Array, values: np.ndarray, eps: float) -> Finding | None:
-    """ALiBi's slopes: 2 ** (-max_bias (h + 1) / H), by one of two recipes."""
-    size = np.abs(values)
-    biased = int((size > 0).sum())
-    if not LEAST <= biased <= 2**12 or size[biased:].any() or not size[0] < 1:
-        return None
-    tolerance = 1.5 * eps + 2.0**-22
-    recipes: tuple[Any, ...] = ("paper", "geometric")
-    for recipe in recipes:
-        whole = biased if recipe == "geometric" else 1 << (biased.bit_length() - 1)
-        measured = -math.log2(float(size[0])) * whole
-        error = tolerance / math.log(2) * whole / measured
-        max_bias, cost = stated(measured, error)
-        among = None if biased == len(size) else biased
-        spec = ALiBi(len(size), recipe=recipe, max_bias=max_bias, biased=among)
-        bits = 3 + cost
-        computed = spec.arrays["slopes"][:biased]
-        off = float(np.abs(computed / size[:biased] - 1).max())
-        if off > tolerance * (1 + measured / 4):
-            continue
-        evidence = -math.log2(2 * tolerance) * biased
-        measures = {
-            "residual": off,
-            "tolerance": tolerance,
-            "evidence": round(evidence, 1),
-            "description": round(bits, 1),
-        }
-        remarks = []
-        if (values < 0).any():
-            remarks.append("stored with a minus sign")
-        if whole == biased:
-            remarks.append("both recipes agree, as the number of heads is a power of two")
-        return finding_of(
-            array,
-            kind="slopes",
-            verdict="claimed" if evidence - bits >= MARGIN else "unclear",
-            spec=spec,
-            measures=measures,
-            remarks=tuple(remarks),
-        )
-    return None
-
-
-def _even(array: Array, values: np.ndarray, eps: float) -> Finding | None:
-    """Slopes of no recipe that are evenly spaced; only a name says that they are slopes."""
+def _slopes(array: Array, values: np.ndarray, eps: float, *, called: bool) -> Finding | None:
+    """ALiBi's slopes, or others that are evenly spaced, if they are called slopes."""
     size, tolerance = np.abs(values), 1.5 * eps + 2.0**-22
-    if not size.all():
+    fit = slopes_of(size, tolerance) or (even_slopes(size, tolerance) if called else None)
+    sure = fit is not None and fit.evidence - fit.description >= MARGIN
+    if fit is None or (fit.odd and not sure):
         return None
-    for fit in fit_frequencies(size, tolerance, scalings="none"):
-        if fit.ladder.spacing != "linear" or fit.margin < MARGIN:
-            continue
-        rungs = fit.ladder.rungs(fit.base, count=len(size), width=2 * len(size))
-        ladder = np.array([float(rung) for rung in rungs])
-        remarks = [f"slopes evenly spaced from {ladder[0]:.10g} to {ladder[-1]:.10g}"]
-        if (values < 0).any():
-            remarks.append("stored with a minus sign")
-        return finding_of(
-            array,
-            kind="slopes",
-            verdict="claimed",
-            spec=ALiBi(len(size), slopes=tuple(ladder.tolist())),
-            measures={
-                "residual": fit.residual,
-                "tolerance": tolerance,
-                "evidence": round(fit.evidence, 1),
-                "description": round(fit.description, 1),
-            },
-            remarks=tuple(remarks),
-        )
-    return None
+    remarks = list(fit.remarks)
+    if (values < 0).any():
+        remarks.append("stored with a minus sign")
+    if fit.whole:
+        remarks.append("both recipes agree, as the number of heads is a power of two")
+    return finding_of(
+        array,
+        kind="slopes",
+        verdict="close" if fit.odd else "claimed" if sure else "unclear",
+        spec=fit.spec,
+        measures={
+            "residual": fit.residual,
+            "tolerance": tolerance,
+            "evidence": round(fit.evidence, 1),
+            "description": round(fit.description, 1),
+        },
+        remarks=tuple(remarks),
+    )

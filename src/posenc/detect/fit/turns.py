@@ -15,10 +15,12 @@ import numpy as np
 
 from posenc import functional
 from posenc._core.errors import PosencError
-from posenc.detect.contract import tolerances
-from posenc.detect.contract.comparison.calls import DENSE, FAR, NEAR
+from posenc.detect.fit import tolerances
 from posenc.encodings.rotary.base import RotarySpec
 
+NEAR = np.array([0, 1, 2, 3, 5, 17, 64, 255, 257, 511])  # by which changes are told apart
+DENSE = 4096  # every position up to it is asked for
+FAR = (131_071, 2**20)
 CONSIDERABLE = 1e-3  # a difference that is called one where it begins
 ROOM = 2.0  # on the bounds of a contract: thousands of positions, and code that rounds once more
 ROUNDED = 1e-5  # of rotated vectors, that float32 leaves

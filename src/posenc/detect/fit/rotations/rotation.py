@@ -11,29 +11,34 @@ import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc._core.numeric.arrangement import Arrangement
-from posenc.detect.identify import FrequencyFit, bits_of, fit_frequencies, tolerance_of
-from posenc.detect.infer.angular_speed import lines_of, wrapped
-from posenc.detect.infer.channel_pairs import channels_of, placed
-from posenc.detect.infer.pairs import FLOAT32, NotARotationError, Turns
-from posenc.detect.infer.rotation_specs import (
+from posenc.detect.fit.departures import departures, tolerance_of
+from posenc.detect.fit.description_length import bits_of
+from posenc.detect.fit.frequencies import FrequencyFit, explained
+from posenc.detect.fit.precision import seen
+from posenc.detect.fit.rotations.angular_speed import lines_of, wrapped
+from posenc.detect.fit.rotations.channel_pairs import channels_of, placed
+from posenc.detect.fit.rotations.pairs import FLOAT32, NotARotationError, Turns
+from posenc.detect.fit.rotations.rotation_specs import (
     RotationFit,
     arrangements,
     decaying,
-    listed,
+    list_of,
     mixed,
     multiples,
     tidy,
 )
+from posenc.detect.fit.tolerances import ROUNDING
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.encodings.rotary.rope import RoPE
 from posenc.functional import frequencies as frequencies_of
 from posenc.scaling.base import Scaling
-from posenc.scaling.ntk import NTK
 
 LARGEST_START = 2**16
 MOST_OPTIONS = 6
 OURS = 2.0**-61  # radians per position by which the phases of this library may be wrong
+MEASURED = 1e-9  # radians per position: errors of what has few digits
+LEAST_MARGIN = 8.0  # bits; many calls tell of what follows from them
 NAMED = 14.0  # bits to write a base that nobody chose
 
 
@@ -71,18 +76,11 @@ def measured(turns: Turns, axes: tuple[str, ...]) -> MeasuredTurns:
     """What is known of the pairs before they get a name."""
     lines = lines_of(turns, axes)
     total = np.abs(lines.frequency).max(axis=0)
-    eps = turns.eps
     # Code in float64 may have been given frequencies in float32.
-    if (np.abs(total.astype(np.float32) - total) <= 4 * lines.error + 4 * eps * total).all():
-        eps = max(eps, FLOAT32) if _many_digits(total) else eps
+    doubt = 4 * (lines.error / np.where(total > 0, total, math.inf) + turns.eps)
+    eps = max(turns.eps, min(ROUNDING[seen(total, doubt)], FLOAT32))
     a, b = (np.array(pairs, dtype=int).reshape(-1, 2).T for pairs in (turns.pairs, turns.outputs))
     return MeasuredTurns(a, b, lines.frequency, lines.error, eps)
-
-
-def _many_digits(values: np.ndarray) -> bool:
-    """Whether numbers fill a float32, as frequencies do: a few powers of two do not."""
-    bits = np.unique(values[values > 0].astype(np.float32).view(np.uint32) & 0xFFFF)
-    return len(bits) > 2
 
 
 def rotations_of(
@@ -95,17 +93,18 @@ def rotations_of(
     notes: list[str] = []
     mixing = (np.abs(lines.frequency) > lines.error).sum(axis=0) > 1
     signs = np.sign(lines.frequency.sum(axis=0))
-    backward = bool((signs <= 0).all() and (signs < 0).any())
-    flipped = (signs < 0) & (not backward) & (not mixing.any())
+    flipped = (signs < 0) & bool((signs > 0).any()) & (not mixing.any())
     places = channels_of(turns, lines, flipped)
     pairing, index, channels = places
+    # In no order of ours, a pair that turns backward is one whose channels are swapped.
+    backward = bool(signs.sum() < 0) and (channels is None or not flipped.any())
     if channels is not None:
         notes.append("its pairs are neither halves nor neighbours")
     if backward:
         pairing = pairing.replace(direction="backward")
-        places = places._replace(pairing=pairing)
-    sense = np.where(flipped | backward, -1.0, 1.0)
+    sense = np.where(flipped & (channels is not None) | backward, -1.0, 1.0)
     lines = lines._replace(frequency=sense * lines.frequency, origin=sense * lines.origin)
+    places = places._replace(pairing=pairing)
     if mixing.any():
         return [mixed(lines, places, axes, unit, notes)]
     frequency, error = placed(lines, index)
@@ -115,38 +114,39 @@ def rotations_of(
     kept = index >= 0
     sizes = turns.size[:, index[kept]]
     factor = float(np.median(sizes))
-    if sizes.size and np.abs(sizes / factor - 1).max() > 2e-4:
+    if (np.abs(sizes / factor - 1) > 2e-4 + 8 * turns.error[:, index[kept]]).any():
         return [decaying(turns, frequency[0], sizes, places, notes)]
-    factor = 1.0 if abs(factor - 1) < 2e-6 else factor
+    close = max(1e-5, turns.rounding)
+    factor = 1.0 if abs(factor - 1) < close / 5 else factor
     real = unit != 1 or bool((turns.positions != np.rint(turns.positions)).any())
     options = _ropes(
         frequency / unit,
-        np.where(frequency.sum(axis=0) > 0, error / unit, 0.0),
+        np.where(frequency.sum(axis=0) != 0, error / unit, 0.0),
         pairing,
         axes,
-        factor=factor,
+        factor=(factor, close),
         start=start,
         base=base,
         real=real,
         eps=turns.eps,
     )
     return [
-        RotationFit(spec, {}, channels, "query", (*notes, *more))
-        for spec, more in itertools.islice(options, MOST_OPTIONS)
+        option._replace(channels=channels, notes=(*notes, *option.notes))
+        for option in itertools.islice(options, MOST_OPTIONS)
     ]
 
 
 def _start(frequency: np.ndarray, error: np.ndarray, origin: np.ndarray) -> int:
     """The position that the first one is computed at."""
-    turning = frequency > 0
+    turning = frequency != 0
     if not np.abs(origin[turning]).max(initial=0.0) > 2e-6:
         return 0
-    slowest = int(np.argmin(np.where(turning, frequency, math.inf)))
+    slowest = int(np.argmin(np.where(turning, np.abs(frequency), math.inf)))
     guess = origin[slowest] / frequency[slowest]
     near = int(np.clip(round(guess), -LARGEST_START, LARGEST_START))
     for start in sorted(range(near - 8, near + 9), key=lambda s: abs(s - guess)):
         off = np.abs(wrapped(origin - start * frequency))[turning]
-        if (off <= 1e-5 + 8 * abs(start) * (FLOAT32 * frequency + error)[turning]).all():
+        if (off <= 1e-5 + 8 * abs(start) * (FLOAT32 * np.abs(frequency) + error)[turning]).all():
             return start
     raise NotARotationError("pairs are turned at position 0, by angles of no position")
 
@@ -160,26 +160,32 @@ def _ropes(
     pairing: Pairing,
     axes: tuple[str, ...],
     *,
-    factor: float,
+    factor: tuple[float, float],
     start: int,
     base: float | None,
     real: bool,
     eps: float,
-) -> Iterator[tuple[RoPE, tuple[str, ...]]]:
+) -> Iterator[RotationFit]:
     """Encodings of pairs with known frequencies, each with what is to be said of it."""
     total = frequency.sum(axis=0)
-    doubt = np.where(total > 0, error / np.where(total > 0, total, 1.0), 0.0)
+    doubt = np.where(total != 0, error / np.where(total != 0, np.abs(total), 1.0), 0.0)
     count = len(total)
+    dtype = max(
+        seen(total, 4 * doubt), "float64" if eps < FLOAT32 else "float32", key=ROUNDING.__getitem__
+    )
+    least = 1e-12 if dtype == "float64" else 1e-6
     phase: Any = "real" if real else "exact"
     common: dict[str, Any] = {"pairing": pairing, "phase": phase}
+    stated = {**common, "magnitude": _magnitude((), *factor)}
     plain = Arrangement(axes=axes, start=start) if len(axes) == 1 else None
     every = np.arange(count)
     options = arrangements(frequency, axes, start) if plain is None else [(plain, every, every)]
     for arrangement, rungs, chosen in options:
-        ladder_f = np.zeros(int(rungs.max()) + 1)
-        ladder_e = np.zeros_like(ladder_f)
-        ladder_f[rungs], ladder_e[rungs] = total[chosen], doubt[chosen]
-        for fit in _fits(ladder_f, ladder_e, eps, factor):
+        ladder, ladder_e = np.zeros((2, int(rungs.max()) + 1))
+        ladder[rungs], ladder_e[rungs] = total[chosen], error[chosen]
+        fits = _fits(ladder, ladder_e, dtype)
+        # Of rules that give the same frequencies, the one that comes with this size.
+        for fit in sorted(fits, key=lambda fit: not _asks(fit.scaling, *factor)):
             try:
                 spec = RoPE(
                     2 * count,
@@ -187,55 +193,48 @@ def _ropes(
                     ladder=fit.ladder,
                     scaling=fit.scaling,
                     arrangement=arrangement,
-                    magnitude=_magnitude(fit.scaling, factor),
+                    magnitude=_magnitude(fit.scaling, *factor),
                     **common,
                 )
             except PosencError:
                 continue
-            frequencies = frequencies_of(spec)
-            least = 1e-6 if fit.residual > 16 * eps or eps == FLOAT32 else 1e-12
-            if (
-                np.abs(frequencies - total) <= np.maximum(doubt, least) * 8 * np.abs(total) + 1e-12
-            ).all():
-                yield spec, fit.remarks[:1] if bits_of(fit.base) >= NAMED else ()
-    common["magnitude"] = _magnitude((), factor)
+            room = 8 * np.maximum(doubt, least)
+            departed = departures(total, frequencies_of(spec), dtype=dtype, doubt=room)
+            if departed is not None:
+                notes = fit.remarks[:1] if bits_of(fit.base) >= NAMED else ()
+                exact = list_of(frequency, axes, start, stated)
+                yield RotationFit(spec, notes=notes, departed=departed.sentences(), exact=exact)
     if plain is None:
-        yield listed(frequency, axes, start, common)
+        note = "no rule that is known here gives its frequencies: they are listed"
+        yield RotationFit(list_of(frequency, axes, start, stated), notes=(note,))
     else:
-        yield multiples(total, doubt, base, {**common, "arrangement": plain})
+        yield multiples(total, doubt, base, {**stated, "arrangement": plain})
 
 
-def _fits(
-    frequency: np.ndarray, doubt: np.ndarray, eps: float, factor: float
-) -> Iterator[FrequencyFit]:
-    """Rules that give the frequencies: to the precision of the code, then to that of float32.
-
-    A rounder base that fits less well than the numbers were computed is another base.
-    """
-    for precision in dict.fromkeys((eps, FLOAT32)):
-        tolerance = 4 * doubt + 2 * tolerance_of(frequency, precision, precision)
-        fits = [fit for fit in fit_frequencies(frequency, tolerance) if fit.margin >= 8]
-        # Of rules that give the same frequencies, the one that comes with this size; and a base
-        # before NTK, as any base is some factor on another.
-        fits.sort(
-            key=lambda fit: (
-                not math.isclose(_asked(fit.scaling), factor, rel_tol=1e-5),
-                any(isinstance(rule, NTK) for rule in fit.scaling),
-            )
-        )
-        yield from fits
+def _fits(frequency: np.ndarray, error: np.ndarray, dtype: str) -> tuple[FrequencyFit, ...]:
+    """What explains frequencies; those below their error may be any below it, or are still."""
+    size = np.abs(frequency)
+    slow = size <= 4 * error
+    readings = [np.where(slow, 0.0, size)]
+    if (slow & (error > MEASURED)).any():
+        readings.insert(0, np.maximum(size, error))
+    for reading in readings:
+        doubt = 4 * error / np.where(reading > 0, reading, 1.0)
+        fits = explained(reading, dtype=dtype, doubt=doubt, margin=LEAST_MARGIN)
+        if fits:
+            return fits
+    return ()
 
 
-def _asked(scaling: tuple[Scaling, ...]) -> float:
-    return math.prod((rule.attention_factor() for rule in scaling), start=1.0)
+def _asks(scaling: tuple[Scaling, ...], factor: float, close: float) -> bool:
+    """Whether rules come with this size."""
+    asked = math.prod((rule.attention_factor() for rule in scaling), start=1.0)
+    return math.isclose(asked, factor, rel_tol=close)
 
 
-def _magnitude(scaling: tuple[Scaling, ...], factor: float) -> RotaryMagnitude:
-    if math.isclose(_asked(scaling), factor, rel_tol=1e-5):
+def _magnitude(scaling: tuple[Scaling, ...], factor: float, close: float) -> RotaryMagnitude:
+    if _asks(scaling, factor, close):
         return RotaryMagnitude()
     if factor == 1:
         return RotaryMagnitude(at="none")
-    return RotaryMagnitude(attention_factor=tidy(factor, 4 * FLOAT32))
-
-
-# --- the others -----------------------------------------------------------------------------------
+    return RotaryMagnitude(attention_factor=tidy(factor, close / 40))

@@ -11,9 +11,10 @@ every frequency lies within its tolerance.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,10 +22,15 @@ from posenc._core.errors import PosencError
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
-from posenc.detect.identify.fits.ladders import MOST_PAIRS, RULE, Guess, other_spacings, plain
-from posenc.detect.identify.fits.ramps import pieces, searched
+from posenc.detect.fit.departures import tolerances
+from posenc.detect.fit.description_length import MARGIN, real_bits
+from posenc.detect.fit.ladders import MOST_PAIRS, RULE, Guess, other_spacings, plain
+from posenc.detect.fit.ramps import pieces, searched
 from posenc.scaling.base import Scaling
 from posenc.scaling.proportional import Proportional
+
+BLOCKS = 8  # of which each is left out to find one that is off
+TINY = 1e-300
 
 
 class FrequencyFit(NamedTuple):
@@ -37,7 +43,9 @@ class FrequencyFit(NamedTuple):
     evidence: float  # bits that the frequencies spell out
     description: float  # bits of base, ladder and scaling
     ratio: float  # between neighbours of the plain ladder
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[str, ...]
+    rungs: np.ndarray  # what it gives
+    room: np.ndarray  # the relative error that was allowed; beyond 1 of what was left out
 
     @property
     def margin(self) -> float:
@@ -45,19 +53,69 @@ class FrequencyFit(NamedTuple):
         return self.evidence - self.description
 
 
-def tolerance_of(frequencies: np.ndarray, eps: float, arithmetic: float = 2.0**-24) -> np.ndarray:
-    """The relative error to expect of frequencies that code computed and stored."""
-    size = np.abs(np.log(np.where(frequencies > 0, frequencies, 1.0)))
-    return 1.01 * eps + arithmetic * (3 + size)
+def explained(
+    values: np.ndarray,
+    *,
+    dtype: str,
+    doubt: float | np.ndarray = 0.0,
+    margin: float = MARGIN,
+) -> tuple[FrequencyFit, ...]:
+    """What explains frequencies to the precision that they have, the cheapest to state first.
+
+    A rule that all follow comes before a rule that all but one follow, and both, if they are sure,
+    before a list. `doubt` is the relative error of measured ones, and `margin` the least number of
+    bits by which they must say more than what explains them. Signs count for nothing: `departures`
+    tells them.
+    """
+    size = np.abs(np.asarray(values, dtype=np.float64))
+    room = list(tolerances(size, dtype, doubt))
+    rules = functools.partial(fit_frequencies, lists=False)
+    sure = max(margin, MARGIN)
+    searches: tuple[Any, ...] = ((rules, sure), (_but_one, sure), (fit_frequencies, margin))
+    for search, least in searches:
+        for tolerance in room:
+            fits = tuple(fit for fit in search(size, tolerance) if fit.margin >= least)
+            if fits:
+                return fits
+    return ()
+
+
+def _but_one(f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]:
+    """Rules that all frequencies but one follow: some are left out, and show which is off."""
+    count = len(f)
+    for block in np.array_split(np.arange(count), BLOCKS) if count >= BLOCKS else ():
+        for fit in _without(block, f, tolerance)[:1]:
+            odd = int(np.argmax(np.abs(f - fit.rungs) / (tolerance * fit.rungs + TINY)))
+            cost = math.log2(count) + real_bits(float(tolerance[odd]))
+            fits = [
+                one._replace(description=one.description + cost)
+                for one in _without(np.array([odd]), f, tolerance)
+            ]
+            return tuple(one for one in fits if one.rungs[odd])
+    return ()
+
+
+def _without(block: np.ndarray, f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]:
+    """Rules that the other frequencies follow."""
+    rest = np.setdiff1d(np.flatnonzero(f > 0), block)
+    if len(rest) < 2:
+        return ()
+    bridged, room = f.copy(), tolerance.copy()
+    bridged[block] = np.exp(np.interp(block, rest, np.log(f[rest])))
+    room[block] = np.inf
+    return fit_frequencies(bridged, room, lists=False)
 
 
 def fit_frequencies(
     frequencies: np.ndarray,
     tolerance: float | np.ndarray,
     *,
-    scalings: Literal["all", "none"] = "all",
+    lists: bool = True,
 ) -> tuple[FrequencyFit, ...]:
-    """Every explanation that rebuilds all frequencies, the cheapest to state first."""
+    """Every explanation that rebuilds all frequencies, the cheapest to state first.
+
+    Without `lists` these are rules: no factor for each of them.
+    """
     f = np.asarray(frequencies, dtype=np.float64)
     if f.ndim != 1 or not len(f) or not np.isfinite(f).all() or (f < 0).any() or not f[0] > 0:
         return ()
@@ -69,7 +127,7 @@ def fit_frequencies(
         return ()
     evidence = float(np.maximum(-np.log2(2 * tol[:kept]), 0).sum()) + (len(f) - kept)
     fits: dict[tuple[object, ...], FrequencyFit] = {}
-    for guess in _guesses(f[:kept], tol[:kept], len(f), scalings):
+    for guess in _guesses(f[:kept], tol[:kept], len(f), lists=lists):
         fit = _rebuilt(guess, f, tol, evidence)
         if fit is not None:
             key = (fit.base, fit.ladder, fit.scaling)
@@ -100,7 +158,7 @@ def _rebuilt(guess: Guess, f: np.ndarray, tol: np.ndarray, evidence: float) -> F
     if rebuilt[~nonzero].any() or (off > tol[nonzero]).any():
         return None
     ratio = float(unscaled[1] / unscaled[0]) if count > 1 else 1.0
-    residual = float(off.max())
+    residual = float(off[tol[nonzero] < 1].max(initial=0.0))
     return FrequencyFit(
         guess.base,
         guess.ladder,
@@ -110,24 +168,26 @@ def _rebuilt(guess: Guess, f: np.ndarray, tol: np.ndarray, evidence: float) -> F
         guess.bits,
         ratio,
         guess.remarks,
+        rebuilt,
+        tol,
     )
 
 
-def _guesses(f: np.ndarray, tol: np.ndarray, count: int, scalings: str) -> Iterator[Guess]:
+def _guesses(f: np.ndarray, tol: np.ndarray, count: int, *, lists: bool) -> Iterator[Guess]:
     """Explanations of the pairs that turn, the first of `count`."""
     still: tuple[Scaling, ...] = () if len(f) == count else (Proportional(len(f) / count),)
     bits = RULE + math.log2(count) if still else 0.0
     straight = False
-    for guess in plain(f, tol, count, scalings):
+    for guess in plain(f, tol, count):
         straight = True
         scaling = (*still, *guess.scaling)
         yield guess._replace(scaling=scaling, bits=guess.bits + bits)
     if straight or still:
         return
     yield from other_spacings(f, tol)
-    if scalings == "all" and 2 < len(f) <= MOST_PAIRS:
+    if 2 < len(f) <= MOST_PAIRS:
         yield from pieces(f, tol)
-        yield from searched(f, tol)
+        yield from searched(f, tol) if lists else ()
 
 
 def nearest_ladder(f: np.ndarray) -> tuple[float, float, float]:

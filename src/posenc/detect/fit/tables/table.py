@@ -15,8 +15,8 @@ import numpy as np
 from posenc._core.arrays.array import library
 from posenc._core.errors import PosencError
 from posenc._core.numeric.ladder import Ladder
-from posenc.detect.identify.description_length import bend_bits
-from posenc.detect.identify.fits.layout import (
+from posenc.detect.fit.description_length import bend_bits
+from posenc.detect.fit.tables.layout import (
     FLOAT32,
     AxisGrid,
     TableLayout,
@@ -24,9 +24,9 @@ from posenc.detect.identify.fits.layout import (
     grid_of,
     layouts,
 )
-from posenc.detect.identify.fits.line import Line, fit_line
-from posenc.detect.identify.fits.placement import Placement
-from posenc.detect.identify.fits.table_specs import Sighting, SpecGuess, TableAxis, specs
+from posenc.detect.fit.tables.line import Line, fit_line
+from posenc.detect.fit.tables.placement import Placement
+from posenc.detect.fit.tables.table_specs import Sighting, SpecGuess, TableAxis, specs
 from posenc.encodings.table.base import TableSpec, columns
 from posenc.encodings.table.fourier import Fourier
 from posenc.functional import table as build

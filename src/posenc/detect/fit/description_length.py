@@ -37,15 +37,19 @@ def roundest(value: float, error: float) -> float | None:
 
 def roundest_within(low: float, high: float) -> float | None:
     """The cheapest number from `low` to `high`, unless its roundness may be an accident."""
-    if not 0 < low <= high < math.inf:
-        return None
-    value = (low + high) / 2
-    error = max((high - low) / (2 * value), EXACT)
-    inside = [v for v in _candidates(value) if low * (1 - EXACT) <= v <= high * (1 + EXACT)]
-    best = min(inside, key=bits_of, default=None)
-    if best is None or bits_of(best) + GUARD > real_bits(error):
+    best = cheapest(low, high)
+    if best is None or bits_of(best) + GUARD > real_bits((high - low) / (high + low)):
         return None
     return best
+
+
+def cheapest(low: float, high: float) -> float | None:
+    """The number from `low` to `high` that is cheapest to write, however few its digits."""
+    if not 0 < low <= high < math.inf:
+        return None
+    candidates = _candidates((low + high) / 2)
+    inside = [v for v in candidates if low * (1 - EXACT) <= v <= high * (1 + EXACT)]
+    return min(inside, key=bits_of, default=None)
 
 
 def stated(value: float, error: float) -> tuple[float, float]:

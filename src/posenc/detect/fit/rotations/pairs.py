@@ -15,6 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from posenc.detect.fit.precision import seen
+from posenc.detect.fit.tolerances import ROUNDING
+
 CLOSE = 1e-5  # relative to the size of a block
 FLOAT32, FLOAT64 = 2.0**-24, 2.0**-53  # half a unit of the last place
 STEADY = 2.0**-48  # sizes of float64 code differ by less
@@ -35,6 +38,7 @@ class Turns(NamedTuple):
     size: np.ndarray  # (positions, pairs)
     error: np.ndarray  # (positions, pairs): of the angles, by rounding
     eps: float = FLOAT32  # of the arithmetic
+    rounding: float = FLOAT32  # of the numbers, which may be stored with fewer digits
 
 
 def from_matrices(matrices: np.ndarray, positions: np.ndarray) -> Turns:
@@ -122,8 +126,10 @@ def from_recording(x: np.ndarray, y: np.ndarray, positions: np.ndarray) -> Turns
         raise NotARotationError("output and input are the same")
     gain = math.sqrt(float((y[:, changed] ** 2).sum() / (x[:, changed] ** 2).sum()))
     matches = None
+    rounding = max(ROUNDING[seen(y)], FLOAT32)
     for size in (gain, 1.0):
-        matches = matches or _usual(x, y, changed, size) or _matched(x, y, changed, size)
+        matches = matches or _usual(x, y, changed, size, max(1e-5, 16 * rounding))
+        matches = matches or _matched(x, y, changed, size)
     if matches is None:
         raise NotARotationError("no channel gains of its square what another one loses")
     pairs = tuple(matches)
@@ -138,12 +144,14 @@ def from_recording(x: np.ndarray, y: np.ndarray, positions: np.ndarray) -> Turns
     np.add.at(mass, place, weight)
     size_at = np.abs(total) / np.maximum(mass, 1e-30)
     typical = float(np.sqrt(np.mean(weight)))
-    error = 2.0**-21 * typical / np.sqrt(np.maximum(mass, 1e-30)) * math.sqrt(2)
-    return Turns(pairs, pairs, width, unique, np.angle(total), size_at, error)
+    # Cosines that were rounded are off alike in all heads.
+    error = 8 * math.sqrt(2) * typical / np.sqrt(np.maximum(mass, 1e-30))
+    error = rounding * np.maximum(error, 1.0)
+    return Turns(pairs, pairs, width, unique, np.angle(total), size_at, error, FLOAT32, rounding)
 
 
 def _usual(
-    x: np.ndarray, y: np.ndarray, changed: np.ndarray, size: float
+    x: np.ndarray, y: np.ndarray, changed: np.ndarray, size: float, close: float
 ) -> list[tuple[int, int]] | None:
     """Halves or neighbours at either end, if their pairs keep their length."""
     width = x.shape[1]
@@ -160,7 +168,7 @@ def _usual(
             a, b = np.array(pairs).T
             left = np.abs(squares[:, a] + squares[:, b])
             unit = x[:, a] ** 2 + x[:, b] ** 2
-            if (left <= 1e-5 * np.maximum(unit, np.mean(x**2))).all():
+            if (left <= close * np.maximum(unit, np.mean(x**2))).all():
                 return pairs
     return None
 

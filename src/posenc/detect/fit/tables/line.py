@@ -15,6 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from posenc.detect.fit.rotations.angular_speed import wrapped
+
 FLOAT32 = 2.0**-24
 FARTHEST = 2.0**22  # positions beyond it are not looked for
 # Turns of the slowest pair, each a candidate for the first position. Coarse phases exclude few of
@@ -41,7 +43,7 @@ def turning(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     lag = 2
     while lag < count:
         turned = np.angle((z[lag:] * z[:-lag].conj()).sum(axis=0))
-        per_row = per_row + _wrap(turned - per_row * lag) / lag
+        per_row = per_row + wrapped(turned - per_row * lag) / lag
         lag *= 2
     k = np.arange(count) - (count - 1) / 2
     there = np.abs(z).max(axis=1) > 0.5
@@ -54,10 +56,6 @@ def turning(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         weight = k * there
         per_row = per_row + (weight @ off) / max(float((weight**2).sum()), 1e-300)
     return per_row, phase, np.abs(off).max(axis=0)
-
-
-def _wrap(angle: np.ndarray) -> np.ndarray:
-    return angle - 2 * math.pi * np.round(angle / (2 * math.pi))
 
 
 def fit_line(z: np.ndarray, eps: float, blur: float = 0.0) -> tuple[Line, ...]:
@@ -164,7 +162,7 @@ def _starts(ladder: _PhaseLadder, phase: np.ndarray, noise: float, count: int) -
         h = np.stack([f_j, angle, j * angle], axis=1)
         gain = np.einsum("kab,kb->ka", cov, h)
         spread = np.einsum("ka,ka->k", gain, h) + noise**2 + (FLOAT32 * angle) ** 2
-        miss = _wrap(phase[j] - angle)
+        miss = wrapped(phase[j] - angle)
         cost = cost + miss**2 / spread
         keep = cost < cost.min() + PRUNE
         gain, spread, miss = gain[keep] / spread[keep, None], spread[keep], miss[keep]

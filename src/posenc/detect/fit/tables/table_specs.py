@@ -14,11 +14,11 @@ from typing import Any, Literal, NamedTuple
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.magnitude import Magnitude
-from posenc.detect.identify.description_length import bits_of, real_bits, roundest_within, stated
-from posenc.detect.identify.fits.ladders import Base, bases, same_ladder
-from posenc.detect.identify.fits.layout import FLOAT32, AxisGrid, TableLayout
-from posenc.detect.identify.fits.line import Line
-from posenc.detect.identify.fits.placement import AXES, Placement
+from posenc.detect.fit.description_length import bits_of, real_bits, roundest_within, stated
+from posenc.detect.fit.ladders import Base, bases, same_ladder
+from posenc.detect.fit.tables.layout import FLOAT32, AxisGrid, TableLayout
+from posenc.detect.fit.tables.line import Line
+from posenc.detect.fit.tables.placement import AXES, Placement
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.fourier import Fourier
 from posenc.encodings.table.sinusoidal import Sinusoidal

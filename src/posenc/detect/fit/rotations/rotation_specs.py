@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -10,10 +12,11 @@ import numpy as np
 from posenc._core.errors import PosencError
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
-from posenc.detect.identify import fit_frequencies, roundest
-from posenc.detect.infer.angular_speed import Lines
-from posenc.detect.infer.channel_pairs import PairChannels, placed
-from posenc.detect.infer.pairs import FLOAT32, NotARotationError, Turns
+from posenc.detect.fit.description_length import roundest
+from posenc.detect.fit.frequencies import fit_frequencies
+from posenc.detect.fit.rotations.angular_speed import Lines
+from posenc.detect.fit.rotations.channel_pairs import PairChannels, placed
+from posenc.detect.fit.rotations.pairs import FLOAT32, NotARotationError, Turns
 from posenc.encodings.rotary.mixed import MixedRoPE
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.rotary.xpos import XPos
@@ -26,10 +29,12 @@ class RotationFit(NamedTuple):
     """An encoding, or what keeps the angles from being one."""
 
     spec: Any
-    params: dict[str, np.ndarray]
-    channels: tuple[int, ...] | None  # where pairs stand, if no pairing says so
-    role: Literal["query", "key"]
-    notes: tuple[str, ...]
+    params: Mapping[str, np.ndarray] = MappingProxyType({})
+    channels: tuple[int, ...] | None = None  # where pairs stand, if no pairing says so
+    role: Literal["query", "key"] = "query"
+    notes: tuple[str, ...] = ()
+    departed: tuple[str, ...] = ()  # what keeps the angles from being those of the spec
+    exact: Any = None  # the spec that has the angles as they are
 
 
 def tidy(value: float, error: float) -> float:
@@ -42,8 +47,8 @@ def arrangements(
     frequency: np.ndarray, axes: tuple[str, ...], start: int
 ) -> list[tuple[Arrangement, np.ndarray, np.ndarray]]:
     """Rules that deal pairs to axes as they are seen: each with rungs and the pairs on them."""
-    turning = (frequency > 0).any(axis=0)
-    axis = np.where(turning, frequency.argmax(axis=0), -1)
+    turning = frequency.any(axis=0)
+    axis = np.where(turning, np.abs(frequency).argmax(axis=0), -1)
     count = frequency.shape[1]
     seen = [int(a) for a in dict.fromkeys(axis.tolist()) if a >= 0]
     if len(seen) != len(axes) or not turning.all():
@@ -80,33 +85,33 @@ def arrangements(
 
 def multiples(
     total: np.ndarray, doubt: np.ndarray, base: float | None, common: dict[str, Any]
-) -> tuple[RoPE, tuple[str, ...]]:
+) -> RotationFit:
     """Frequencies that follow no known rule: each as a multiple of a plain one."""
     count = len(total)
     base = 10_000.0 if base is None else base
     plain = np.array([float(f) for f in Ladder().rungs(base, count=count, width=2 * count)])
     note = f"no rule that is known here gives its frequencies: they are multiples of base {base:g}"
     values = [tidy(float(v), float(e)) for v, e in zip(total / plain, doubt, strict=True)]
-    return RoPE(2 * count, base=base, scaling=Multipliers(tuple(values)), **common), (note,)
+    spec = RoPE(2 * count, base=base, scaling=Multipliers(tuple(values)), **common)
+    return RotationFit(spec, notes=(note,))
 
 
-def listed(
+def list_of(
     frequency: np.ndarray, axes: tuple[str, ...], start: int, common: dict[str, Any]
-) -> tuple[RoPE, tuple[str, ...]]:
-    """The same on several axes: a list of frequencies, and the axis of each."""
+) -> RoPE:
+    """Frequencies as a list, and the axis of each."""
     total, count = frequency.sum(axis=0), frequency.shape[1]
-    turning = total > 0
+    turning = total != 0
     arrangement = Arrangement(
         rule="explicit",
         axes=axes,
-        axis=tuple(int(a) for a in frequency.argmax(axis=0)),
+        axis=tuple(int(a) for a in np.abs(frequency).argmax(axis=0)),
         index=tuple(j if turning[j] else -1 for j in range(count)),
         start=start,
     )
     last = max(j for j in range(count) if turning[j])
     ladder = Ladder(spacing="explicit", frequencies=tuple(float(f) for f in total[: last + 1]))
-    note = "no rule that is known here gives its frequencies: they are listed"
-    return RoPE(2 * count, ladder=ladder, arrangement=arrangement, **common), (note,)
+    return RoPE(2 * count, ladder=ladder, arrangement=arrangement, **common)
 
 
 def mixed(
@@ -145,7 +150,8 @@ def decaying(
     scale = float(rates @ rates / (rates @ slope))
     role: Literal["query", "key"] = "query" if scale > 0 else "key"
     centre = -float(level[0] / slope[0])
-    fits = fit_frequencies(frequency, 16 * FLOAT32 * np.ones(len(index)), scalings="none")
+    fits = fit_frequencies(frequency, 16 * FLOAT32, lists=False)
+    fits = tuple(fit for fit in fits if not fit.scaling)
     if np.abs(slope * scale - rates).max() > 1e-3 * abs(rates[0]) or not fits:
         raise wrong
     size = abs(scale)

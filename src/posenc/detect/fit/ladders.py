@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from posenc._core.numeric.ladder import Ladder
-from posenc.detect.identify.description_length import (
+from posenc.detect.fit.description_length import (
     bits_of,
     real_bits,
     roundest,
@@ -124,7 +124,7 @@ def same_ladder(other: Base) -> str:
     return f"base {other.value:.10g} with denominator {other.denominator} is the same ladder"
 
 
-def plain(f: np.ndarray, tol: np.ndarray, count: int, scalings: str) -> Iterator[Guess]:
+def plain(f: np.ndarray, tol: np.ndarray, count: int) -> Iterator[Guess]:
     """The guesses of one ladder, linear or NTK scaled, through all frequencies."""
     log_f = np.log(f)
     if len(f) == 1:
@@ -138,21 +138,19 @@ def plain(f: np.ndarray, tol: np.ndarray, count: int, scalings: str) -> Iterator
         for base in options:
             others = tuple(same_ladder(other) for other in options if other is not base)
             yield Guess(base.value, Ladder(denominator=base.denominator), (), base.bits, others)
-        if scalings == "all":
-            yield from _grown_bases(slopes, count)
+        yield from _grown_bases(slopes, count)
         return
     slopes = line(np.arange(len(f), dtype=np.float64), log_f, tol)
     if slopes is None:
         return
     for base in bases([(slopes, count, 2 * count)]):
-        yield from _other_firsts(base, log_f, tol, count, scalings)
+        yield from _other_firsts(base, log_f, tol, count)
     if abs(sum(slopes) / 2 - math.log(2)) <= slopes[1] - slopes[0] + 1e-12:
         low, high = _heights(log_f, tol, math.log(2))
         first = roundest_within(math.exp(low), math.exp(high)) if low <= high else None
         if first is not None:
             yield Guess(1e4, Ladder(spacing="octave", first=first), (), 4 + bits_of(first))
-    if scalings == "all":
-        yield from _mixed(log_f, tol, slopes, count)
+    yield from _mixed(log_f, tol, slopes, count)
 
 
 def _grown_bases(slopes: tuple[float, float], count: int) -> Iterator[Guess]:
@@ -168,9 +166,7 @@ def _grown_bases(slopes: tuple[float, float], count: int) -> Iterator[Guess]:
             yield Guess(base, Ladder(), (NTK(factor),), bits)
 
 
-def _other_firsts(
-    base: Base, log_f: np.ndarray, tol: np.ndarray, count: int, scalings: str
-) -> Iterator[Guess]:
+def _other_firsts(base: Base, log_f: np.ndarray, tol: np.ndarray, count: int) -> Iterator[Guess]:
     """Ladders of a known ratio that begin elsewhere than at 1."""
     ladder = Ladder(denominator=base.denominator)
     divisor = float(ladder.divisor(count=count, width=2 * count))
@@ -186,7 +182,7 @@ def _other_firsts(
         yield Guess(base.value, ladder.replace(start=1.0), (), base.bits + 4)
         return
     tidy = roundest_within(math.exp(low), math.exp(high))
-    if scalings == "all" and first < 1:
+    if first < 1:
         factor = roundest_within(math.exp(-high), math.exp(-low))
         bits = RULE + (real_bits(error) if factor is None else bits_of(factor))
         yield Guess(base.value, ladder, (Linear(factor or 1 / first),), base.bits + bits)

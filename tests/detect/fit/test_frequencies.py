@@ -13,8 +13,9 @@ from tools.measure.detective_identify import rounded
 
 import posenc
 from posenc import Ladder
-from posenc.detect.identify.description_length import MARGIN, bits_of, roundest
-from posenc.detect.identify.fits.frequencies import fit_frequencies, nearest_ladder, tolerance_of
+from posenc.detect.fit.departures import tolerance_of
+from posenc.detect.fit.description_length import MARGIN, bits_of, roundest
+from posenc.detect.fit.frequencies import fit_frequencies, nearest_ladder
 from posenc.scaling import (
     NTK,
     DynamicNTK,
@@ -153,7 +154,7 @@ def test_any_base(base: float, pairs: int, denominator: str) -> None:
     assert fits[0].ratio == pytest.approx(f[1] / f[0], rel=1e-6)
 
 
-@pytest.mark.parametrize("seed", drawn(range(40), 20, "detect/identify"))
+@pytest.mark.parametrize("seed", drawn(range(40), 20, "detect/fit"))
 def test_nothing_is_claimed_of_other_numbers(seed: int) -> None:
     rng = np.random.default_rng(seed)
     count = int(rng.integers(4, 100))

@@ -18,16 +18,16 @@ import numpy as np
 from posenc._core.errors import PosencError
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
-from posenc.detect.identify.description_length import bend_bits, stated
-from posenc.detect.identify.fits.layout import (
+from posenc.detect.fit.description_length import bend_bits, stated
+from posenc.detect.fit.tables.layout import (
     FLOAT32,
     AxisGrid,
     circle_tolerance,
     fills,
     grid_of,
 )
-from posenc.detect.identify.fits.placement import AXES, Placement
-from posenc.detect.identify.fits.table import TableFit, residual_of
+from posenc.detect.fit.tables.placement import AXES, Placement
+from posenc.detect.fit.tables.table import TableFit, residual_of
 from posenc.encodings.table.fourier import Fourier
 
 LEAST_BANDS = 3

@@ -13,14 +13,15 @@ from typing import NamedTuple
 import numpy as np
 
 from posenc._core.numeric.ladder import Ladder
-from posenc.detect.identify.description_length import (
+from posenc.detect.fit.description_length import (
     bits_of,
+    cheapest,
     real_bits,
     roundest,
     roundest_within,
     stated,
 )
-from posenc.detect.identify.fits.ladders import BASES, RULE, Base, Guess, bases, line, through_one
+from posenc.detect.fit.ladders import BASES, RULE, Base, Guess, bases, line, through_one
 from posenc.scaling.base import Scaling
 from posenc.scaling.llama3 import Llama3
 from posenc.scaling.multipliers import Multipliers
@@ -124,14 +125,17 @@ def _ramps(f: np.ndarray, tol: np.ndarray, base: Base, slow: int) -> Iterator[Gu
         share = 1 - 1 / factor
         ramp = _Ramp((1 - f / plain) / share, 2 * tol * f / plain / share, plain, base.value, count)
         bits = base.bits + cost + RULE
-        yield from _by_index(ramp, factor, bits)
-        yield from _by_turns(ramp, factor, bits)
+        # A rule takes less to state than a list of the pairs that it slows, if they are many.
+        most = (6 + math.log2(count) - np.log2(2 * tol[ramp.t > ramp.error])).sum()
+        most = most if count >= LEAST_SEARCHED else math.inf
+        guesses = (*_by_index(ramp, factor, bits), *_by_turns(ramp, factor, bits))
+        yield from (guess for guess in guesses if guess.bits - base.bits < most)
 
 
 def _by_index(ramp: _Ramp, factor: float, bits: float) -> Iterator[Guess]:
     """YaRN as its code has it: linear in the index between two bounds."""
     inside, last = ramp.inside, 2 * ramp.pairs - 1
-    kept = np.flatnonzero(ramp.t <= ramp.error)
+    kept = np.flatnonzero((ramp.t <= ramp.error) & (ramp.error < 1))
     if not len(kept):
         return
     for low, high in _whole_bounds(ramp, inside, int(kept[-1]), last):
@@ -194,7 +198,7 @@ def _lengths_of_bounds(
         if fast is None:
             least = length / fast_to
             most = length / fast_from if fast_from else 64 * least
-            fast = _cheapest(max(least, 1 + 1e-9), most)
+            fast = cheapest(max(least, 1 + 1e-9), most)
             if fast is None or fast <= slow:
                 continue
             cost += 3 + bits_of(fast)
@@ -209,25 +213,7 @@ def _lengths_of_bounds(
 def _length_within(begin: float, end: float) -> int | None:
     """A round whole number of positions between two real ones."""
     low, high = max(math.floor(begin) + 1, 2), min(math.floor(end), LARGEST_LENGTH)
-    if low > high:
-        return None
-    powers = [1 << k for k in range(1, 32) if low <= 1 << k <= high]
-    if powers:
-        return powers[len(powers) // 2]
-    cheapest = _cheapest(float(low), float(high))
-    return int(cheapest) if cheapest is not None and cheapest == int(cheapest) else low
-
-
-def _cheapest(low: float, high: float) -> float | None:
-    """The number between two others that is shortest to write."""
-    if not 0 < low <= high < math.inf:
-        return None
-    for digits in range(1, 13):
-        unit = 10.0 ** (math.floor(math.log10(high)) + 1 - digits)
-        value = math.ceil(low / unit - 1e-12) * unit
-        if value <= high:
-            return float(f"{value:.12g}")
-    return (low + high) / 2
+    return int(cheapest(low, high) or low) if low <= high else None
 
 
 def _broken_bounds(ramp: _Ramp, inside: np.ndarray, factor: float, bits: float) -> Iterator[Guess]:
@@ -326,7 +312,12 @@ def searched(f: np.ndarray, tol: np.ndarray) -> Iterator[Guess]:
             continue
         for decimals in (2, 3, 4):
             values = np.round(divisors, decimals)
-            if (values <= 0).any() or (np.abs(values / divisors - 1) > tol).any():
+            # Where most pairs are left alone, a few are off.
+            if (
+                (values <= 0).any()
+                or (values == 1).mean() > 0.5
+                or (np.abs(values / divisors - 1) > tol).any()
+            ):
                 continue
             each = math.log2(max(float(values.max()), 2.0) * 10**decimals)
             if each * count > -np.log2(2 * np.minimum(tol, 0.5)).sum():

@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc.detect.infer.angular_speed import Lines
-from posenc.detect.infer.pairs import NotARotationError, Turns
+from posenc.detect.fit.rotations.angular_speed import Lines
+from posenc.detect.fit.rotations.pairs import NotARotationError, Turns
 from posenc.encodings.rotary.pairing import Order, Pairing
 
 
@@ -23,11 +23,10 @@ def channels_of(turns: Turns, lines: Lines, flipped: np.ndarray) -> PairChannels
     """Where the pairs stand: in halves or as neighbours, or listed from fast to slow."""
     pairs = list(turns.pairs)
     written = turns.outputs != turns.pairs
-    if not flipped.any():
-        regular = [_regular(pairs, turns, part, written) for part in ("leading", "trailing")]
-        options = [pairs for pairs in regular if pairs is not None]
-        if options:  # the one that needs the fewest pairs that do not turn
-            return min(options, key=lambda pairs: int((pairs.seen < 0).sum()))
+    regular = [_regular(pairs, turns, part, written) for part in ("leading", "trailing")]
+    options = [pairs for pairs in regular if pairs is not None]
+    if options:  # the one that needs the fewest pairs that do not turn
+        return min(options, key=lambda pairs: int((pairs.seen < 0).sum()))
     if written:
         raise NotARotationError("it writes pairs to other channels, in an order that is not known")
     # From fast to slow, axis by axis: the order in which a ladder has them.

@@ -1,0 +1,60 @@
+"""How numbers depart from those of a rule: by rounding, by direction, or in one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from posenc.detect.fit import words
+from posenc.detect.fit.precision import HALVES
+from posenc.detect.fit.tolerances import ROUNDING
+
+SINGLE = 2.0**-24
+
+
+class Departures(NamedTuple):
+    """What keeps numbers from being those of a rule."""
+
+    rounding: str = ""  # the dtype that they were rounded to
+    backward: tuple[int, ...] = ()  # numbers of the other sign
+    odd: tuple[tuple[int, float], ...] = ()  # a number that is another, and its factor
+
+    def sentences(self, odd: Callable[[int, float], str] = words.speed) -> tuple[str, ...]:
+        """The same in words, of pairs or of what `odd` speaks of."""
+        return (
+            *(words.say("rounding", dtype) for dtype in (self.rounding,) if dtype),
+            *(words.backward(self.backward) for _ in self.backward[:1]),
+            *(odd(number, factor) for number, factor in self.odd),
+        )
+
+
+def tolerance_of(frequencies: np.ndarray, eps: float, arithmetic: float = SINGLE) -> np.ndarray:
+    """The relative error to expect of frequencies that code computed and stored."""
+    size = np.abs(np.log(np.where(frequencies > 0, frequencies, 1.0)))
+    return 1.01 * eps + arithmetic * (3 + size)
+
+
+def tolerances(sizes: np.ndarray, dtype: str, doubt: float | np.ndarray) -> Iterator[np.ndarray]:
+    """The relative errors to allow frequencies of a dtype: double precision first as what it is."""
+    for eps in dict.fromkeys((ROUNDING[dtype], max(ROUNDING[dtype], SINGLE))):
+        tiniest = SINGLE / 2 / np.maximum(sizes, SINGLE) if dtype == "float16" else 0.0
+        yield tolerance_of(sizes, eps, min(eps, SINGLE)) + tiniest + doubt
+
+
+def departures(
+    values: np.ndarray, rule: np.ndarray, *, dtype: str, doubt: float | np.ndarray = 0.0
+) -> Departures | None:
+    """How numbers depart from a rule; None where more than one of them is another."""
+    size, wanted = np.abs(values), np.abs(rule)
+    for most in (0, 1):
+        for kind in dict.fromkeys(("" if dtype in HALVES else dtype, dtype)):
+            *_, room = tolerances(size, kind or "float32", doubt)
+            odd = np.flatnonzero(np.abs(size - wanted) > room * size)
+            if len(odd) <= most and wanted[odd].all():
+                backward = np.flatnonzero((np.sign(values) * np.sign(rule) < 0) & (room < 1))
+                factors = [(int(j), float(size[j] / wanted[j])) for j in odd]
+                rounding = kind if kind in HALVES else ""
+                return Departures(rounding, tuple(backward.tolist()), tuple(factors))
+    return None

@@ -1,0 +1,47 @@
+"""The precision of numbers, seen in their digits."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from posenc._core.io.files import from_bfloat16, to_bfloat16
+from posenc.detect.fit.tolerances import ROUNDING
+
+HALVES = ("bfloat16", "float16")
+GLANCE = 1024  # numbers that nearly always tell
+TOLD = 20.0  # bits by which measured numbers must tell a dtype from chance
+
+
+def rounded(values: np.ndarray, dtype: str) -> np.ndarray:
+    """The nearest numbers of a dtype, float64."""
+    if dtype == "bfloat16":
+        return from_bfloat16(to_bfloat16(values)).astype(np.float64)
+    with np.errstate(over="ignore"):
+        return values.astype(dtype).astype(np.float64)
+
+
+def seen(values: np.ndarray, doubt: float | np.ndarray = 0.0) -> str:
+    """The coarsest dtype that has some numbers, each up to a relative doubt if measured."""
+    flat = np.ravel([values.real, values.imag] if values.dtype.kind == "c" else values)
+    doubts = np.broadcast_to(doubt, flat.shape)
+    for dtype in (*HALVES, "float32"):
+        bits = -np.log2(np.clip(doubts / ROUNDING[dtype], 1e-300, 1)).sum()
+        glance = bits >= TOLD and _has(dtype, flat[:GLANCE], doubts[:GLANCE])
+        if glance and _has(dtype, flat, doubts):
+            return dtype
+    return "float64"
+
+
+def _has(dtype: str, values: np.ndarray, doubt: np.ndarray) -> bool:
+    """Whether a dtype has the numbers."""
+    near = rounded(values, dtype)
+    with np.errstate(invalid="ignore"):  # infinity is a number of every dtype
+        return bool(((near == values) | (np.abs(near - values) <= doubt * np.abs(values))).all())
+
+
+def dtype_of(values: np.ndarray, stored: str) -> str:
+    """The dtype that numbers had before they were stored: they may have been widened."""
+    whole = stored in ROUNDING
+    if not whole or stored in HALVES or not values.size:
+        return stored if whole else "float32"
+    return seen(values)

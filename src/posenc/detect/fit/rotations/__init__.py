@@ -1,0 +1,1 @@
+"""Rotations: pairs, angles and encodings behind linear maps and recordings."""

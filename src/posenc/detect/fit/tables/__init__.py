@@ -1,0 +1,1 @@
+"""Tables: layouts, ladders and bands behind their rows."""

@@ -1,0 +1,50 @@
+"""What differs, in words: one sentence for each thing, whoever finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+FEW = 4  # numbers that are listed
+SENTENCES = {
+    "base": "{}{}",
+    "scaling": "{}, as in {}",
+    "layer": "that of {}",
+    "offset": "position p {} {}",
+    "rounding": "frequencies in {}",
+    "backward": "pair {} turns backward",
+    "several backward": "pairs {} turn backward",
+    "still": "pair {} does not turn",
+    "faster": "pair {} turns {} % faster",
+    "slower": "pair {} turns {} % slower",
+    "times": "pair {} turns {} times as fast",
+    "slope": "slope {} is {} % off",
+}
+
+
+def say(what: str, *values: Any) -> str:
+    """The sentence for what differs."""
+    return SENTENCES[what].format(*values)
+
+
+def offset(places: int) -> str:
+    """Positions that are counted otherwise."""
+    return say("offset", "+" if places > 0 else "-", abs(places))
+
+
+def backward(pairs: Sequence[int]) -> str:
+    """Pairs of the other direction."""
+    some = ", ".join(map(str, pairs[:FEW])) + (f", … ({len(pairs)})" if len(pairs) > FEW else "")
+    return say("several backward" if len(pairs) > 1 else "backward", some)
+
+
+def speed(pair: int, factor: float) -> str:
+    """A pair of another frequency than the rule's."""
+    if factor == 0 or not 0.5 <= factor < 2:
+        return say("times" if factor else "still", pair, f"{factor:.4g}")
+    return say("faster" if factor > 1 else "slower", pair, f"{100 * abs(factor - 1):.3g}")
+
+
+def slope(head: int, factor: float) -> str:
+    """A head of another slope than the rule's."""
+    return say("slope", head, f"{100 * abs(factor - 1):.3g}")

@@ -1,1 +1,0 @@
-"""Ladders, tables and bands fitted to numbers."""
