@@ -403,7 +403,7 @@ def test_a_hidden_fault_is_no_match(right: Any, faults: list[str]) -> None:
     reach = found.reach
     assert (reach.position, reach.differs, reach.heads) == (2**20, None, 33)
     assert reach.positions > 4096
-    assert reach.calls == found.probes
+    assert reach.calls < found.probes
     assert "agrees to position 1,048,576" in str(found)
     missed = []
     for name in faults:

@@ -28,6 +28,7 @@ from posenc.detect.subject.subject import KINDS, Kind
 from posenc.detect.subject.survey import Tally, differs, survey
 from posenc.encodings.rotary.xpos import XPos
 
+UNSEEN = ("cosines and sines do not say which channels form a pair",)
 FAR = 2**20
 NEAR = np.array([7, 1, 40, 1001, 3])
 # Near positions count turns, far ones measure frequencies.
@@ -174,17 +175,16 @@ def _of_rotation(
         DECAYING if isinstance(fit.spec, XPos) else int(turns.positions.max()) if unit != 1 else FAR
     )
     found = held(subject, expected, end, unit)
-    calls = subject.calls
     return Inferred(
         fit.spec,
         params=fit.params,
         difference=found.difference,
         tolerance=found.tolerance,
-        reach=replace(found.reach, calls=calls),
-        probes=calls,
+        reach=found.reach,
+        probes=subject.calls,
         channels=fit.channels,
         departures=fit.departed,
-        notes=(subject.how, *fit.notes),
+        notes=(subject.how, *fit.notes, *UNSEEN * (subject.kind != "rotary")),
         call=found.call,
     )
 

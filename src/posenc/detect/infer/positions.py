@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -84,7 +83,7 @@ def _inferred(
         params=params,
         difference=found.difference,
         tolerance=found.tolerance,
-        reach=replace(found.reach, calls=subject.calls),
+        reach=found.reach,
         probes=subject.calls,
         notes=(subject.how, *notes),
         call=found.call,

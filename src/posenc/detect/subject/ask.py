@@ -175,6 +175,7 @@ def _alike(found: Found, best: Found | None) -> bool:
 
 def _refusal(target: Any, codes: list[Code], search: Search) -> CannotAsk:
     name = codes[0].name if len(codes) == 1 else name_of(target)
+    codes = codes or [Code(target, name_of(target), (), ())]
     own = search.tried[0] if search.tried else "no form of a call is known for its arguments"
     slots = ", ".join(slot.name for slot in codes[0].slots)
     says = f"{search.counter.calls} calls of {name}({slots}) in every form known were no encoding"
@@ -185,6 +186,7 @@ def _refusal(target: Any, codes: list[Code], search: Search) -> CannotAsk:
     else:
         todo = f"Hand over a function that is {search.kind}, such as one of (x, positions)."
     refusal = CannotAsk(f"ask: {says}; the first: {own}. {todo}")
+    refusal.__cause__ = search.error
     refusal.answered, refusal.calls = search.answered, search.counter.calls
     refusal.arguments = sum(slot.required for slot in codes[0].slots)
     return refusal
@@ -243,15 +245,20 @@ def _of_pair(maker: Any, apply: Any, search: Search) -> Code:
     found = next(itertools.chain.from_iterable(inner.forms(code) for code in codes), None)
     if found is None:
         raise _refusal(maker, codes, inner)
-    code = code_of(apply, tables=_Tables(found.form, search.dim, search.counter))
-    if not code.has("cos", "sin", "tables"):  # the arguments without a role, in their order
-        code = code._replace(slots=_tabled(code.slots))
+    code = code_of(apply, tables=_Tables(found, search.dim, search.counter))
+    if not code.has("cos", "sin", "tables"):
+        code = code._replace(slots=_tabled(code.slots, found.swapped))
     return code
 
 
-def _tabled(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
-    blank = [slot.name for slot in slots if slot.required and not slot.role]
-    roles = {1: ["tables"], 2: ["cos", "sin"]}.get(len(blank), [])
+def _tabled(slots: tuple[Slot, ...], swapped: bool) -> tuple[Slot, ...]:
+    """Arguments with tables among them: those that nothing else is known to stand for."""
+    needed = [slot for slot in slots if slot.required]
+    blank = [slot.name for slot in needed if not slot.role]
+    blank = blank or [slot.name for slot in needed if slot.role == "x"][1:]
+    blank = blank or [slot.name for slot in needed if slot.role in ("positions", "offset")]
+    both = ["sin", "cos"] if swapped else ["cos", "sin"]
+    roles = {1: ["tables"], 2: both}.get(len(blank), [])
     told = dict(zip(blank, roles, strict=False))
     return tuple(slot._replace(role=told.get(slot.name, slot.role)) for slot in slots)  # type: ignore[arg-type]
 
@@ -259,8 +266,8 @@ def _tabled(slots: tuple[Slot, ...]) -> tuple[Slot, ...]:
 class _Tables:
     """What a maker gives for the positions of a call."""
 
-    def __init__(self, form: Form, dim: int, counter: Counter) -> None:
-        self.form, self.dim, self.counter = form, dim, counter
+    def __init__(self, found: Found, dim: int, counter: Counter) -> None:
+        self.form, self.swapped, self.dim, self.counter = found.form, found.swapped, dim, counter
         self.kept: dict[int, Any] = {}
 
     def __call__(self, asked: Asked, whole: bool) -> tuple[list[np.ndarray], Any]:

@@ -21,9 +21,9 @@ from posenc.detect.subject.forms import made as made_by
 from posenc.detect.subject.forms import turned as turned_by
 
 MOST_CALLS, MOST_SECONDS = 1500, 10.0
-BATCH, HEADS, SEQ = 2, 3, 5
+BATCH, HEADS, SEQ = 4, 3, 5
 RUN = np.arange(SEQ)
-JUMPS = np.array([3, 1, 2, 0, 9])  # the third token is another one, too
+JUMPS = np.array([3, 4, 1, 0, 9])  # the third token is another one, too
 CLOSE = 1e-4
 PLACED = ("positions", "offset", "packed", "q_positions", "k_positions", "q_len", "k_len")
 ASKED = ("x", "key", "value", "cos", "sin", "tables", *PLACED)
@@ -37,6 +37,7 @@ class Found(NamedTuple):
     form: Form
     added: bool = False  # whether the rows of a table are added to x
     first: Any = None  # the first call that was answered, and the answer
+    swapped: bool = False  # whether sines come before cosines
     aligned: str = ""  # which queries a bias of lengths has: "last", "first", "square"
 
 
@@ -52,6 +53,7 @@ class Search:
         self.library, self.layout = library, layout
         self.tried: list[str] = []
         self.answered = False
+        self.error: BaseException | None = None  # the first that the code raised
         self.began = time.monotonic()
         rng = np.random.default_rng(0)
         self.token = rng.choice([-1.0, 1.0], dim) * rng.uniform(0.5, 1, dim)
@@ -81,8 +83,12 @@ class Search:
         if "x" in inside:
             layouts = [self.layout] if self.layout else LAYOUTS
         for library, layout in itertools.product(libraries, layouts):
+            own = roles
+            if "f" in layout:  # the heads that flat channels are to be parted into
+                own += tuple((s.name, "heads") for s in code.slots
+                             if s.role == "heads" and s.name not in dict(roles))  # fmt: skip
             for place in _places(layout, way, biased=biased):
-                yield Form(code, roles, library, layout, place, way, self.dim, self.heads or 8)
+                yield Form(code, own, library, layout, place, way, self.dim, self.heads or 8)
 
     def _looked(self, form: Form, *, biased: bool) -> Found | None:
         try:
@@ -92,10 +98,11 @@ class Search:
                 return self._of_tokens(form)
             return self._of_positions(form)
         except Exception as error:  # noqa: BLE001 - whatever other people's code raises
-            own = isinstance(error, CannotAsk)
+            own = type(error) is CannotAsk
+            self.error = self.error or (None if own else error)
             if own and "became" not in str(error) and not self.answered:
                 self.answered, self.tried = True, []  # what it answers says more than an error
-            self.tried.append(f"{'' if own else f'{type(error).__name__}: '}{str(error)[:120]}")
+            self.tried.append(said(error))
             return None
 
     # --- functions of tokens ----------------------------------------------------------------------
@@ -123,8 +130,9 @@ class Search:
         )
         if np.abs(double - y[0]).max() <= CLOSE:
             return self._carrying(form, first, raw)
-        if np.abs(double - y[0] - x[0]).max() <= CLOSE:
+        if np.median(np.abs(double - 2 * y[0])) > CLOSE and self._adds(form, first, y):
             found = Found("table", form, added=True)
+            y = x + self._at_zero
         else:
             found = Found("rotary", form, first=(first, y))
         self._moves(y - x if found.added else y)
@@ -132,6 +140,14 @@ class Search:
             raise CannotAsk("it adds one number to all channels")
         self._repeats(form, x, y, added=found.added)
         return found
+
+    def _adds(self, form: Form, asked: Asked, y: np.ndarray) -> bool:
+        """Whether rows are added to x, as it stands or scaled: what becomes of zeros."""
+        zeros = asked._replace(x=np.zeros_like(asked.x))
+        self._at_zero = turned_by(form, zeros, self.counter)[0]
+        scale = (y - self._at_zero) / asked.x
+        alike = _most(scale - np.median(scale)) <= CLOSE * max(1.0, _most(scale))
+        return alike and _most(self._at_zero[:, :, 1:] - self._at_zero[:, :, :1]) > 1e-6
 
     def _moves(self, y: np.ndarray) -> None:
         """Equal tokens must come out unlike along the sequence, and alike in some heads."""
@@ -150,6 +166,8 @@ class Search:
         other = x.copy()
         other[:, :, 2] = other[:, :, 2, ::-1] * 0.75
         line = {"positions": JUMPS, "tables": JUMPS, "offset": RUN + 2}.get(form.way, RUN)
+        other = 0 * x if added else other
+        y = y - x if added else y
         try:
             again = turned_by(form, Asked(other, self._rows(line, len(x))), self.counter)[0]
         except Exception as error:
@@ -158,10 +176,12 @@ class Search:
             return
         if not _follows(y[0, 0], again[0, 0], line, named=_named(form), way=form.way):
             raise CannotAsk("the same token at the same position comes out otherwise")
+        if added:
+            return
         each = [
             a / b for a, b in ((y[0, 0, line[2]], x[0, 0, 2]), (again[0, 0, 2], other[0, 0, 2]))
         ]
-        if not added and np.abs(each[0] - each[1]).max() <= CLOSE:
+        if np.abs(each[0] - each[1]).max() <= CLOSE:
             raise CannotAsk("each channel is multiplied by itself, and none by another one")
 
     def _carrying(self, form: Form, asked: Asked, raw: Any) -> Found | None:
@@ -195,16 +215,16 @@ class Search:
             if rows.ndim > 2:
                 raise CannotAsk(f"it returns an array of {rows.ndim} axes")
             kind = "angles" if _linear(rows) else "table"
-        found = Found(kind, form)
         self._steady(form, parts)
-        return found
+        ends = [float(np.median(part[:, 0])) for part in pairs or ()]
+        return Found(kind, form, swapped=bool(ends) and ends[0] < 0.5 < ends[1])
 
     def _steady(self, form: Form, parts: list[np.ndarray]) -> None:
         """The numbers of some positions must be the same in another call."""
         batch = len(parts[0])
         line = {"positions": JUMPS, "offset": RUN + 2, "length": np.arange(SEQ + 2)}.get(form.way)
         if line is None:
-            return
+            line = np.arange(SEQ + 2)
         x = None
         if form.layout:
             x = self._x(form)
@@ -227,7 +247,7 @@ class Search:
     def _bias(self, form: Form) -> Found | None:
         queries, keys = 5, 7
         q, k = np.arange(queries)[None], np.arange(keys)[None]
-        lengths = not {"q_positions", "k_positions"} & {role for _, role in form.roles}
+        lengths = not {"q_positions", "k_positions", "distances"} & {role for _, role in form.roles}
         if (lengths and not form.code.has("q_len", "k_len")) or form.way == "length":
             values = biases(form, Asked(None, k, keys=k), self.counter)
             _varies(values)
@@ -260,6 +280,12 @@ def biases(form: Form, asked: Asked, counter: Counter) -> np.ndarray:
         return np.moveaxis(out, -1, 0)
     got = tuple(out.shape) if len(parts) == 1 else f"{len(parts)} arrays"
     raise CannotAsk(f"{q} queries and {k} keys became {got}")
+
+
+def said(error: BaseException) -> str:
+    """An error in few words, with its class where it is not ours."""
+    name = "" if isinstance(error, CannotAsk) else f"{type(error).__name__}: "
+    return f"{name}{' '.join(str(error).split())[:120]}"
 
 
 def _most(off: np.ndarray) -> float:
@@ -301,7 +327,8 @@ def _follows(
     if any(told):
         return True
     # A name says what it takes; that it does not heed it is a fault to be found.
-    return named and any(same(i, i) for i in tokens if i < len(first))
+    known = sum(any(same(i, j) for j in range(len(first))) for i in tokens)
+    return named and known > len(tokens) // 2
 
 
 def _linear(rows: np.ndarray) -> bool:
@@ -331,6 +358,7 @@ def pairs_of(parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray] | None:
 
 def _is_bias(code: Code) -> bool:
     both = code.has("q_positions", "q_len") and code.has("k_positions", "k_len")
+    both = both or (code.has("distances") and not code.has("x", "positions"))
     return both or (bool(BIASED.search(code.name)) and code.has("x") == code.has("key"))
 
 
@@ -365,9 +393,18 @@ def _orders(code: Code, *, biased: bool) -> Iterator[dict[str, str]]:
     free = [s for s in required if s.name not in told]
     if 0 < len(free) <= 3 and not code.tables:
         dealt = _dealt(free, set(told.values()), biased)
-        yield from ({**told, **more} for more in dealt if not {*more.values()} & {*SETTINGS})
+        yield from ({**told, **more} for more in dealt
+                    if all(role in MISTAKEN.get(named.get(n, ""), (named.get(n, ""),))
+                           for n, role in more.items()))  # fmt: skip
 
 
+# What a name may stand for beside what it says.
+MISTAKEN: dict[str, tuple[str, ...]] = {
+    "": ("x", "key", "positions", "offset", "length"), "x": ("x", "positions"),
+    "positions": ("positions", "x", "length"), "length": ("length", "positions"),
+    "q_positions": ("q_positions",), "k_positions": ("k_positions",),
+    "tables": ("positions", "x", "length"),
+}  # fmt: skip
 POOLS = {
     1: (("x",), ("positions",), ("length",)),
     2: (("x", "positions"), ("x", "key"), ("x", "offset"), ("positions", "dim"),
@@ -386,6 +423,8 @@ def _dealt(blank: Sequence[Slot], have: set[str], biased: bool) -> Iterator[dict
     pools = list((BIASES if biased else POOLS).get(len(blank), ()))
     if not biased and len(blank) == 1 and have & {"x"}:
         pools = [("positions",), ("offset",), ("key",), ("length",), ("dim",)]
+    if not biased and len(blank) == 1 and have & {"length", "positions"} and "x" not in have:
+        pools = [("dim",), ("x",)]
     if not biased and len(blank) == 2 and have & {"x", *PLACED}:
         pools += [("key", "positions"), ("key", "offset")]
     if have & {"cos", "sin", "tables"}:
@@ -405,13 +444,15 @@ def _ways(code: Code, roles: dict[str, str], *, biased: bool) -> Iterator[tuple[
     if of_x or biased:
         ways = [w for w in ("positions", "packed", "offset") if w in inside and not biased]
         if biased:
-            ways = ["counted"] if inside & {"q_positions", "q_len"} else ["length"]
+            both = {"q_positions", "q_len", "distances"}
+            ways = ["counted"] if inside & both else ["length"]
         elif code.tables is None:
-            ways.append("counted")
+            ways += ["length"] * ("length" in inside) + ["counted"]
         elif "positions" not in inside:
             ways = ["tables"]
     else:
         ways = [w for w in ("positions", "length") if w in inside]
+        ways += [w for w in ("offset", "counted") if "tokens" in inside]
     for way in ways:
         if any(r in PLACED and n in required and r != way and not _goes(r, way, biased)
                for n, r in roles.items()):  # fmt: skip
@@ -420,9 +461,9 @@ def _ways(code: Code, roles: dict[str, str], *, biased: bool) -> Iterator[tuple[
         once: set[str] = set()
         for slot in code.slots:
             role = roles.get(slot.name, "")
-            wanted = role in ("x", "key", way)
+            wanted = role in ("x", "key", "tokens", way)
             wanted = wanted or (role in ("cos", "sin", "tables") and code.tables is not None)
-            wanted = wanted or (biased and role in ("heads", *PLACED[3:]))
+            wanted = wanted or (biased and role in ("heads", "distances", *PLACED[3:]))
             wanted = wanted or (role in ("dim", "length") and not of_x and not biased)
             if (slot.name in required or wanted) and role not in (once - {"dim", "heads"}):
                 chosen.append((slot.name, role))
@@ -446,7 +487,7 @@ def _places(layout: str, way: str, *, biased: bool) -> Sequence[str]:
         rows = ("bs",) if "b" in layout or not layout else ()
         return (*rows, *PLACES[1:])
     if way == "offset":
-        return OFFSETS
+        return OFFSETS if "t" not in layout else ()
     if way == "packed":
         return ("",) if layout in ("thd", "tf", "td") else ()
     if way == "tables":

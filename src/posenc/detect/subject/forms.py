@@ -28,6 +28,10 @@ class Counter:
     errors: list[str] = field(default_factory=list)
 
 
+class Raised(CannotAsk):
+    """What somebody's code raises, as words; its own error is the cause."""
+
+
 class Asked(NamedTuple):
     """What a call is about."""
 
@@ -102,6 +106,11 @@ class Form(NamedTuple):
             return getattr(self, f"_{role}")(asked)
         if role in ("cos", "sin", "tables"):
             return self._tables(role, asked)
+        if role == "tokens":  # the same everywhere, and no padding
+            return carried(np.full(asked.rows.shape[:2], 5), self.library)
+        if role == "distances":
+            keys_: Any = asked.keys
+            return carried(keys_[0][None, :] - asked.rows[0][:, None], self.library)
         if role == "q_positions":
             return carried(asked.rows[0] if len(asked.rows) == 1 else asked.rows, self.library)
         if role == "k_positions":
@@ -115,7 +124,7 @@ class Form(NamedTuple):
         sizes = {
             "dim": dim, "heads": heads, "base": BASE, "k_len": keys, "device": None,
             "q_len": asked.rows.shape[-1],
-            "length": asked.end if self.way in ("positions", "length") else asked.rows.shape[1],
+            "length": asked.rows.shape[1] if self.way in ("counted", "offset") else asked.end,
         }  # fmt: skip
         if role == "dtype":
             return dtype_in(self.library, asked.dtype)
@@ -153,10 +162,8 @@ class Form(NamedTuple):
         parts, pack = self.code.tables(asked, whole)
         shaped = parts if whole else [shape_of(part, self.place) for part in parts]
         made = [carried(part, self.library, _kept(part)) for part in shaped]
-        if role == "cos":
-            return made[0]
-        if role == "sin":
-            return made[-1]
+        if role in ("cos", "sin"):
+            return made[-1 if (role == "cos") == self.code.tables.swapped else 0]
         return made[0] if len(made) == 1 else pack(made)
 
 
@@ -177,23 +184,32 @@ def call(form: Form, asked: Asked, counter: Counter) -> Any:
     """What somebody's code returns; for code that writes into x, what stands there."""
     given, named = form.arguments(asked)
     counter.calls += 1
-    with foreign(f"a call of {form.code.name}"):
-        out = form.code.function(*given, **named)
+    try:
+        with foreign(f"a call of {form.code.name}"):
+            out = form.code.function(*given, **named)
+    except CannotAsk:
+        raise
+    except Exception as error:
+        text = " ".join(str(error).split())[:120]
+        raise Raised(f"{type(error).__name__}: {text}") from error
     if out is None and form.layout:
         order = [s.name for s in form.code.slots]
         names = sorted((n for n, _ in form.roles), key=order.index)
         values = dict(zip(names, given, strict=False)) | named
-        turned = [values[n] for n, role in form.roles if role in ("x", "key")]
-        return tuple(turned)
+        return tuple(values[n] for n, role in form.roles if role in ("x", "key"))
     return out
 
 
 def turned(form: Form, asked: Asked, counter: Counter) -> list[np.ndarray]:
     """Queries, and keys where it returns them, as (batch, heads, seq, channels)."""
     assert asked.x is not None  # noqa: S101 - the caller's
-    parts = parts_of(call(form, asked, counter))
+    raw = call(form, asked, counter)
+    parts = parts_of(raw)
     shape = laid(asked.x, form.layout).shape
     outs = [_real(part, shape) for part in parts[:2]]
+    inside = [role for _, role in form.roles if role in ("x", "key")]
+    if inside == ["key", "x"] and len(outs) > 1 and not isinstance(raw, Mapping):
+        outs.reverse()  # they come in the order of the arguments
     if not outs or outs[0] is None:
         got = tuple(parts[0].shape) if parts else "nothing"
         raise CannotAsk(f"x of shape {shape} became {got}")
@@ -212,7 +228,9 @@ def native(form: Form, x: Any, rows: np.ndarray) -> Any:
     out = call(form, Asked(x, rows, native=True), Counter())
     if isinstance(out, Mapping):
         out = out[min(out, key=lambda name: str(name)[:1] == "k")]
-    out = out[0] if isinstance(out, (tuple, list)) else out
+    if isinstance(out, (tuple, list)):
+        inside = [role for _, role in form.roles if role in ("x", "key")]
+        out = out[inside.index("x")] if len(out) > 1 else out[0]
     shape = tuple(laid(x, form.layout).shape)
     if tuple(np.shape(out)) != shape:
         raise CannotAsk(f"x of shape {shape} became {tuple(np.shape(out))}")

@@ -8,7 +8,7 @@ from typing import Literal
 Role = Literal[
     "x", "key", "value", "positions", "offset", "length", "packed", "cos", "sin", "tables",
     "dim", "heads", "base", "q_positions", "k_positions", "q_len", "k_len", "dtype", "device",
-    "mask", "config", "layer", "",
+    "mask", "config", "layer", "tokens", "distances", "",
 ]  # fmt: skip
 
 # A whole name, or else a word of it; the first row that holds one of them says the role.
@@ -29,7 +29,8 @@ WHOLE: dict[str, Role] = {
         "seq lengths num_tokens n_tokens num_embeddings rows size count tgt_len max_cached_len",
         "packed": "cu_seqlens cu_seq_lens cu_lens cu_seqlen cu_seqlens_q offsets",
         "dim": "d dim head_dim width d_head dh channels rotary_dim size_per_head d_model depth "
-        "n_embd features_dim head_size hidden_size embedding_dim embed_dim dim_head num_pos_feats "
+        "n_elem n_embd d_feature demb input_size d_hid features_dim head_size hidden_size "
+        "embedding_dim embed_dim dim_head num_pos_feats "
         "num_hiddens hidden_dim rot_dim rotary_ndims d_k embedding_size d_embed model_dim",
         "heads": "h n_heads num_heads heads n_head nheads nhead num_attention_heads total_num_heads"
         " attn_heads attention_heads num_q_heads number_of_heads",
@@ -47,6 +48,10 @@ WHOLE: dict[str, Role] = {
         "k_len": "klen k_len key_length kv_len kv_length k_length tk len_k lk k_size key_len sk",
         "dtype": "dtype out_dtype compute_dtype",
         "device": "device",
+        "tokens": "input_ids token_ids src_tokens tgt_tokens input_tokens prev_output_tokens "
+        "decoder_input_ids ids_in tokens_in",
+        "distances": "relative_position relative_positions distance distances rel_pos rel "
+        "relative_pos dist relative_distance relative_distances rel_positions",
         "mask": "mask attention_mask attn_mask padding_mask",
         "config": "config cfg args params model_args",
         "layer": "layer layer_type layer_idx layer_id",
@@ -91,7 +96,7 @@ def _of_words(words: set[str]) -> Role:
         (words & LENGTH and words & Q, "q_len"),
         (words & LENGTH and words & K, "k_len"),
         (words & LENGTH, "length"),
-        (words & {"dim", "width", "dims", "channels"}, "dim"),
+        (words & {"dim", "width", "dims", "channels", "d", "embd", "elem", "hid"}, "dim"),
         ("heads" in words or "head" in words, "heads"),
         (words & {"base", "theta", "wavelength", "period"}, "base"),
         ("dtype" in words, "dtype"),

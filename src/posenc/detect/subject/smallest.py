@@ -138,6 +138,9 @@ def _smaller(call: Any, subject: Any) -> Iterator[Any]:
         yield call._replace(wide=1)
     if call.heads > 1:
         yield from (call._replace(heads=n) for n in sorted({1, call.heads // 2, call.heads - 1}))
+    if len(rows) > 2:
+        yield call._replace(rows=rows[:2])
+        yield call._replace(rows=rows[[0, -1]], sizes=(1.0,))
     if len(rows) > 1:
         for b in range(len(rows)):
             size = call.sizes[b % len(call.sizes)]

@@ -169,6 +169,7 @@ class Subject:
             cos, sin = np.cos(parts[0]), np.sin(parts[0])
         else:
             cos, sin = pairs_of(parts) or (parts[0], parts[-1])
+            cos, sin = (sin, cos) if self._found.swapped else (cos, sin)
         columns = self._columns(cos, sin)
         cos, sin = cos[..., columns], sin[..., columns]
         return self._rows_as(cos, positions), self._rows_as(sin, positions)
@@ -423,18 +424,18 @@ def _halves(width: int) -> list[tuple[slice, slice]]:
 
 def _made(form: Form, rows: np.ndarray, dim: int, counter: Counter) -> list[np.ndarray]:
     asked = Asked(None, rows)
-    if form.way == "length":
+    if form.way == "length" and not form.layout:
         if asked.end > TABLED:
             raise CannotAsk(f"{form.code.name} takes a length, and {asked.end:,} is too long")
         return [part[:, rows[0]] for part in made_by(form, asked, counter)]
-    if not form.layout:
+    if form.way == "positions" and not form.layout:
         return made_by(form, asked, counter)
-    if form.way != "positions":  # it counts the tokens of x
+    if form.way != "positions":  # it counts tokens
         if asked.end > COUNTED:
             raise CannotAsk(f"{form.code.name} counts tokens, and {asked.end:,} are too many")
         line = np.arange(asked.end)
         asked = Asked(None, line[None])
-    x = np.ones((len(asked.rows), 1, asked.rows.shape[1], dim))
+    x = np.ones((len(asked.rows), 1, asked.rows.shape[1], dim)) if form.layout else None
     parts = made_by(form, asked._replace(x=x), counter)
     return parts if form.way == "positions" else [part[:, rows[0]] for part in parts]
 
@@ -450,9 +451,9 @@ def turn(form: Form, asked: Asked, counter: Counter) -> list[np.ndarray]:
         each = [turn(form, asked._replace(x=x[:, [h]]), counter) for h in range(x.shape[1])]
         return _joined(each, 1)
     alike = bool((rows == rows[:1]).all())
-    wide = ("b" in form.layout or "t" in form.layout) and (
-        alike or (form.way in PLACED and ("b" in form.place or form.place == "t"))
-    )
+    many = form.way in PLACED and ("b" in form.place or form.place == "t")
+    # Tokens of all rows in one are counted through, unless something says where rows end.
+    wide = many or (alike and ("b" in form.layout or form.way == "packed"))
     if len(x) > 1 and not wide:
         each = [turn(form, asked._replace(x=x[[b]], rows=rows[[b]]), counter)
                 for b in range(len(x))]  # fmt: skip

@@ -14,8 +14,7 @@ import numpy as np
 from posenc import functional
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.spec.spec import Spec
-from posenc.detect.subject.code import CannotAsk
-from posenc.detect.subject.discovery import Found
+from posenc.detect.subject.discovery import Found, said
 from posenc.detect.subject.reach import Reach
 from posenc.detect.subject.smallest import SmallestCall, smallest
 from posenc.encodings.rotary.base import RotarySpec
@@ -166,6 +165,10 @@ class Bench:
     ) -> None:
         self.subject, self.expected, self.rng = subject, expected, rng
         self.tally = Tally()
+        self.pace = 0.0  # seconds for each token
+        self.done: dict[str, None] = {}
+        # Whether what is expected of a sequence depends on its length.
+        self.of_length = bool(getattr(expected, "of_length", False))
         self.lines: list[np.ndarray] | None = None
         self.lengths: dict[int, None] = {}
         self.kinds: dict[str, None] = {}
@@ -194,9 +197,14 @@ class Bench:
             if len(self.wrong) > ENOUGH and call.kind != "dense":
                 continue
             late = time.monotonic() - began > seconds
-            if late:
-                break
+            if late or time.monotonic() - began + self._cost(call) > seconds:
+                late = True
+                continue
+            start = time.monotonic()
             self.look(call)
+            size = max(call.rows.size, self._reaches(call))
+            if size > 256:
+                self.pace = max(self.pace, (time.monotonic() - start) / size)
         self.look(plan[0]._replace(kind="the first call again"))
         self._at_first()
         call_ = self._smallest()
@@ -208,6 +216,16 @@ class Bench:
             ),
             call_,
         )
+
+    def _reaches(self, call: Call) -> int:
+        """How many rows a call makes the code compute."""
+        form = self.subject._found.form
+        counts = form.way in ("length", "counted", "tables") or form.code.tables is not None
+        return int(call.rows.max()) + 1 if counts else call.rows.size
+
+    def _cost(self, call: Call) -> float:
+        """The seconds that a call will take, by the slowest one so far."""
+        return self.pace * max(call.rows.size, self._reaches(call))
 
     def _at_first(self) -> None:
         """The very first answer, by which the form was found."""
@@ -238,10 +256,10 @@ class Bench:
         why = ""
         for last in ends:
             try:
-                one = Call("", np.array([[last - 1]]), keys=np.array([[0, last - 1]]))
+                one = Call("", np.array([[0, last - 1]]), keys=np.array([[0, last - 1]]))
                 self._answer(self._on_axes(one))
             except Exception as error:  # noqa: BLE001 - whatever other people's code raises
-                why = why or f"positions to {last - 1:,} ({_said(error)})"
+                why = why or f"positions to {last - 1:,} ({said(error)})"
                 continue
             if why:
                 self.refused["end"] = f"{why}; asked to {last - 1:,}"
@@ -280,6 +298,9 @@ class Bench:
             yield Call("other forms", few[None, :1] + min(9, end - 1), form=found)
         yield from self._far(end, way)
         yield from self._of_lengths(end)
+        yield Call("one token", np.array([[end - 1]]))  # a step after long sequences
+        if self.subject.kind == "rotary":
+            yield Call("heads", self.rng.integers(0, end, (1, 64)), heads=33)
 
     def _far(self, end: int, way: str) -> Iterator[Call]:
         last = min(end, DENSE + 1) if way != "length" else end
@@ -297,11 +318,12 @@ class Bench:
                 yield Call("far runs", np.arange(start, start + RUN)[None])
 
     def _scattered(self, end: int) -> np.ndarray:
-        """One position in each of many equal stretches, in any order."""
-        edges = np.linspace(DENSE, end, SCATTERED * EACH + 1)
-        drawn = self.rng.uniform(edges[:-1], edges[1:]).astype(np.int64)
-        drawn[-1] = end - 1
-        return self.rng.permutation(drawn)
+        """One position in each stretch of as many beyond those that are all asked."""
+        stretch = math.ceil((end - DENSE - 1) / (SCATTERED * EACH))
+        begins = np.arange(DENSE + 1, end, stretch)
+        drawn = np.minimum(begins + self.rng.integers(0, stretch, len(begins)), end - 1)
+        drawn = np.r_[drawn, drawn[: SCATTERED * EACH - len(drawn)]]
+        return self.rng.permutation(np.resize(drawn, SCATTERED * EACH))
 
     def _of_lengths(self, end: int) -> Iterator[Call]:
         edges = [n for n in EDGES if n <= end]
@@ -366,7 +388,8 @@ class Bench:
 
     def _turned(self, call: Call) -> list[np.ndarray]:
         """Queries, and keys of half their size."""
-        if call.kind in ("length", "dense") and not call.plain and call.rows.ndim == 2:
+        short = call.kind in ("length", "dense") and call.rows.shape[1] <= DENSE + 2
+        if short and not call.plain and call.rows.ndim == 2 and not self.of_length:
             return [line[:, :, : call.rows.shape[1]] for line in self._line()]
         dim, x = self.subject.dim, rounded(self.x(call), call.dtype)
         want = np.asarray(self.expected(x[..., :dim], call.rows))
@@ -432,10 +455,11 @@ class Bench:
         name = call.dtype if call.kind == "dtype" else call.kind
         name = f"length {call.rows.shape[1]:,}" if call.kind == "length" else name
         key = call.kind if call.kind == "length" else name
-        self.refused.setdefault(key, f"{name} ({_said(error)})")
+        self.refused.setdefault(key, f"{name} ({said(error)})")
 
     def _note(self, call: Call) -> None:
         batch, seq = call.rows.shape[:2]
+        self.done[call.kind] = None
         self.most = [max(a, b) for a, b in zip(self.most, (batch, call.heads, seq), strict=True)]
         self.lengths[seq] = None
         if self.subject.kind == "rotary":
@@ -499,8 +523,8 @@ class Bench:
 
     def _reach(self, end: int, *, planned: int, late: bool, calls: int, spent: float) -> Reach:
         reach = self.tally.reach()
-        many = reach.positions - reach.dense > EACH * SCATTERED
-        stretch = math.ceil((end - DENSE) / (SCATTERED * EACH)) if many else 0
+        many = reach.differs is None and "scattered" in self.done
+        stretch = math.ceil((end - DENSE - 1) / (SCATTERED * EACH)) if many else 0
         lengths = tuple(sorted(self.lengths))
         return replace(
             reach, stretch=stretch, batch=self.most[0], heads=self.most[1], length=self.most[2],
@@ -514,11 +538,6 @@ class Bench:
 def _ratio(off: np.ndarray, room: np.ndarray) -> float:
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(np.where(off > 0, off / room, 0.0).max(initial=0.0))
-
-
-def _said(error: Exception) -> str:
-    own = isinstance(error, CannotAsk)
-    return f"{'' if own else f'{type(error).__name__}: '}{' '.join(str(error).split())[:100]}"
 
 
 def rounded(x: np.ndarray, dtype: str) -> np.ndarray:
