@@ -29,14 +29,13 @@ def buckets(offsets: Any, both: bool, count: int = 32, largest: int = 128) -> An
 class T5(nn.Module):
     """The bias of one layer."""
 
-    def __init__(self, causal: bool = False, scale: float = 1.0) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.relative_attention_bias = nn.Embedding.from_pretrained(BUCKETS)
-        self.causal, self.scale = causal, scale
 
     def compute_bias(self, query_length: int, key_length: int, device: Any = None) -> Any:
         offsets = torch.arange(key_length)[None] - torch.arange(query_length)[:, None]
-        values = self.relative_attention_bias(buckets(offsets, not self.causal))
+        values = self.relative_attention_bias(buckets(offsets, True))
         return values.permute([2, 0, 1]).unsqueeze(0)
 
     def of_positions(self, x: Any, position_ids: Any = None, num_buckets: int = 32) -> Any:
@@ -46,10 +45,17 @@ class T5(nn.Module):
         values = self.relative_attention_bias(buckets(offsets, True, num_buckets))
         return values.permute([0, 3, 1, 2]).expand((bsz, -1, qlen, klen)).contiguous()
 
+
+class Relative(nn.Module):
+    """The same of the last queries, with a factor, for a causal model."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.relative_attention_bias = nn.Embedding.from_pretrained(BUCKETS)
+
     def forward(self, i: int, j: int) -> Any:
         offsets = torch.arange(j)[None] - torch.arange(j - i, j)[:, None]
-        values = self.relative_attention_bias(buckets(offsets, not self.causal))
-        return values.permute([2, 0, 1]) * self.scale
+        return self.relative_attention_bias(buckets(offsets, False)).permute([2, 0, 1]) * 8.0
 
 
 BIAS = {"kind": "bias"}
@@ -59,7 +65,7 @@ ROWS.made("transformers MPNetEncoder.compute_position_bias", T5_RIGHT)(lambda: T
 ROWS.made(
     "lucidrains/x-transformers RelativePositionBias", Buckets(BUCKETS.numpy(), False, scale=8.0),
     options=BIAS,
-)(lambda: T5(True, 8.0))  # fmt: skip
+)(Relative)  # fmt: skip
 
 
 @ROWS.made("lucidrains/x-transformers AlibiPositionalBias", Slopes(8), options=BIAS)
