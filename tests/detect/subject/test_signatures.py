@@ -25,6 +25,8 @@ REFUSED = {
 }
 MODULES = tuple(REFUSED)
 SLOW = pytest.mark.slow("detect/subject")
+# What older ports are compiled by.
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit")
 
 
 class Verdict(NamedTuple):
