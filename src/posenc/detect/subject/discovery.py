@@ -204,6 +204,9 @@ class Search:
             raise CannotAsk("it returns no finite numbers")
         if max(_most(part[:, 1:] - part[:, :1]) for part in parts) <= 1e-7:
             raise CannotAsk("all positions get the same numbers")
+        alike = sum(all(_most(p[:, i] - p[:, i - 1]) <= 1e-7 for p in parts) for i in range(1, SEQ))
+        if alike > SEQ // 2 and not _named(form):
+            raise CannotAsk("most positions get the same numbers")
         if max(_most(part - part[..., :1]) for part in parts) <= 1e-7:
             raise CannotAsk("each position gets one number alone")
         kind = "cos_sin"
@@ -402,7 +405,7 @@ def _orders(code: Code, *, biased: bool) -> Iterator[dict[str, str]]:
 MISTAKEN: dict[str, tuple[str, ...]] = {
     "": ("x", "key", "positions", "offset", "length"), "x": ("x", "positions"),
     "positions": ("positions", "x", "length"), "length": ("length", "positions"),
-    "q_positions": ("q_positions",), "k_positions": ("k_positions",),
+    "q_positions": ("q_positions", "q_len"), "k_positions": ("k_positions", "k_len"),
     "tables": ("positions", "x", "length"),
 }  # fmt: skip
 POOLS = {
