@@ -21,12 +21,13 @@ from posenc._core.guard import foreign, why_no_code
 from posenc._core.spec.spec import Spec
 from posenc.detect.subject import Subject as Asked
 from posenc.detect.subject import asked
-from posenc.detect.subject.arrays import carried, library_of, numbers
+from posenc.detect.subject.arrays import carried, library_of, numbers, parts_of
+from posenc.detect.subject.calling import turn
 from posenc.detect.subject.code import instance
 from posenc.detect.subject.discovery import Found
 from posenc.detect.subject.forms import Asked as AskedOf
-from posenc.detect.subject.forms import Form, native
-from posenc.detect.subject.subject import turn
+from posenc.detect.subject.forms import Form, Raised, native
+from posenc.detect.subject.forms import call as call_of
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.table.base import TableSpec
@@ -202,7 +203,11 @@ def adapt(
         if target is not made:  # another instance
             method = code.name.rpartition(".")[2]
             code = code._replace(function=getattr(target, method, target))
-        return answered(subject, found._replace(form=found.form._replace(code=code)), *args)
+        form = found.form._replace(code=code)
+        try:
+            return answered(subject, found._replace(form=form), *args)
+        except Raised as error:  # its own error is what a law looks at
+            raise error.__cause__ or error from None
 
     return Subject(
         title, own, make, call, dim=dim, heads=heads, library=subject.library,  # type: ignore[arg-type]
@@ -217,8 +222,13 @@ def answered(subject: Asked, found: Found, *args: Any) -> Any:
     again = dataclasses.replace(subject, _found=found)
     if subject.kind == "bias":
         q, k = args
+        if q.ndim > 1 and not found.aligned:
+            rows = AskedOf(None, q, keys=k)
+            return carried(
+                parts_of(call_of(found.form, rows, subject._counter))[0], subject.library
+            )
         if q.ndim > 1:
-            raise NotOffered("it was asked for one row of positions alone")
+            raise NotOffered("it takes lengths, which are those of one row")
         return carried(again.bias(q, k), subject.library)
     if subject.kind == "table":
         return carried(again.rows(args[0]), subject.library, args[1])

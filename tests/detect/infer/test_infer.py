@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 import posenc
 from posenc import Arrangement, Pairing, RoPE, RotaryMagnitude, scaling
-from posenc.detect.subject import survey
+from posenc.detect.subject import plan
 
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A survey of fewer calls, where a test is not about them."""
     for name, value in {"STRETCHES": 4, "SCATTERED": 2, "DRAWN": 4, "EDGES": [1, 17, 64]}.items():
-        monkeypatch.setattr(survey, name, value)
+        monkeypatch.setattr(plan, name, value)
 
 
 def implementation(spec: Any) -> Any:

@@ -25,7 +25,8 @@ from posenc.detect.infer.result import Inferred
 from posenc.detect.subject import CannotAsk, Subject, asked
 from posenc.detect.subject.arrays import numbers
 from posenc.detect.subject.subject import KINDS, Kind
-from posenc.detect.subject.survey import Tally, differs, survey
+from posenc.detect.subject.survey import differs, survey
+from posenc.detect.subject.tally import Tally
 from posenc.encodings.rotary.xpos import XPos
 
 UNSEEN = ("cosines and sines do not say which channels form a pair",)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -26,7 +27,7 @@ from posenc.detect.subject.code import (
 from posenc.detect.subject.discovery import Found, Search
 from posenc.detect.subject.forms import Asked, Counter, Form, call
 from posenc.detect.subject.forms import made as made_by
-from posenc.detect.subject.subject import KINDS, Subject, again, subject_of
+from posenc.detect.subject.subject import KINDS, WORDS, Subject
 
 OTHERS = 40  # calls to find further forms
 ORDER = ("rotary", "bias", "cos_sin", "angles", "table")  # what says most of an object
@@ -190,6 +191,23 @@ def _refusal(target: Any, codes: list[Code], search: Search) -> CannotAsk:
     refusal.answered, refusal.calls = search.answered, search.counter.calls
     refusal.arguments = sum(slot.required for slot in codes[0].slots)
     return refusal
+
+
+def subject_of(
+    found: Found, search: Search, others: Callable[[], Iterator[Found]] | None, anew: Any
+) -> Subject:
+    """A subject of the form that was found."""
+    form = found.form
+    how = f"{WORDS[found.kind]}, {form.words}" + (", which adds its rows to x" * found.added)
+    return Subject(
+        found.kind, how, search.dim, form.library, form.code.name, search.heads,  # type: ignore[arg-type]
+        found, search.counter, others, anew, search.axes,
+    )  # fmt: skip
+
+
+def again(subject: Subject, found: Found) -> Subject:
+    """The same subject with another form, of an instance of its own."""
+    return dataclasses.replace(subject, _found=found, _counter=Counter(), _others=[])
 
 
 # --- buffers --------------------------------------------------------------------------------------

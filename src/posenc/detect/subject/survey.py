@@ -2,51 +2,27 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from posenc import functional
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.spec.spec import Spec
-from posenc.detect.subject.discovery import Found, said
+from posenc.detect.subject import plan
+from posenc.detect.subject.discovery import said
+from posenc.detect.subject.plan import DENSE, Call, Plan
 from posenc.detect.subject.reach import Reach
 from posenc.detect.subject.smallest import SmallestCall, smallest
-from posenc.encodings.rotary.base import RotarySpec
+from posenc.detect.subject.tally import Tally, of_spec, ratio_of, rounded
 
 SEED = 20
-DENSE = 2**12  # every position up to it is asked for
 ENDS = (2**17, 2**16, 2**15, 2**14, 2**13, 2**12, 2**11, 2**10, 2**9, 2**8, 2**7, 2**6, 2**5, 2**4)
-EDGES = sorted(
-    {n + d for n in (2, 4, *(2**k for k in range(3, 13))) for d in (-1, 0, 1)} | {5, 100}
-)
-DRAWN = 60
-STRETCHES, RUN = 64, 128  # far runs of positions
-SCATTERED, EACH = 16, 512  # calls of far positions that jump
 ENOUGH = 3  # calls that differ, after which only near positions are asked
-DTYPES = ("float64", "float16", "bfloat16", "float32")
 UNIT = {"float64": 2.0**-24, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
-LARGE = (1.0, 1024.0, 2.0**-16)  # of the rows of a batch
-
-
-class Call(NamedTuple):
-    """One call: where tokens stand, and what else is particular of it."""
-
-    kind: str
-    rows: np.ndarray  # (batch, seq), or queries of a bias
-    heads: int = 1
-    dtype: str = "float32"
-    strided: bool = False
-    sizes: tuple[float, ...] = (1.0,)
-    keys: np.ndarray | None = None
-    form: Found | None = None
-    wide: int = 1  # times the width of a head
-    plain: bool = False  # x of ones
 
 
 @dataclass(frozen=True)
@@ -106,57 +82,6 @@ def differs(subject: Any, expected: Any, allowed: Any, places: np.ndarray) -> bo
     return bench.fails(bench._on_axes(Call("", places[None])))
 
 
-def of_spec(spec: Any, kind: str) -> Callable[..., Any]:
-    """What a spec answers to the question of a kind, in float64."""
-    if kind == "bias":
-        return lambda q, k: functional.bias(spec, q, k, dtype="float64")
-    if isinstance(spec, RotarySpec) and kind != "table":
-        if kind == "rotary":
-            return lambda x, p: functional.rotate(spec, x, positions=p[:, None])
-        fixed = spec.at(1) if spec.needs_length else spec
-        return lambda p: functional.cos_sin(fixed, p, dtype="float64")
-    return lambda p: functional.table(spec, p, dtype="float64")
-
-
-class Tally:
-    """Differences so far, and at which positions."""
-
-    def __init__(self) -> None:
-        self.worst = (0.0, 0.0, 0.0)  # ratio, difference, tolerance
-        self.places: list[np.ndarray] = []  # (2, tokens): positions, and ratios there
-
-    def add(self, off: np.ndarray, room: np.ndarray, places: np.ndarray, axes: Any) -> float:
-        """Note differences at positions, which remain where `axes` are left out; the ratio."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            each = np.where(off > 0, off / room, 0.0)
-        at = np.unravel_index(int(np.argmax(each)), off.shape)
-        if each[at] >= self.worst[0]:
-            self.worst = float(each[at]), float(off[at]), float(room[at])
-        worst = each.max(axis=axes).ravel()
-        if worst.shape != places.shape:
-            worst = np.full(places.shape, each.max())
-        self.places.append(np.stack([places, worst]))
-        return float(each[at])
-
-    def asked(self) -> tuple[np.ndarray, np.ndarray]:
-        """Positions that were asked, ascending, and whether they agree."""
-        places, ratios = np.concatenate(self.places or [np.zeros((2, 0))], axis=1)
-        each, index = np.unique(places, return_inverse=True)
-        worst = np.zeros(len(each))
-        np.maximum.at(worst, index, ratios)
-        return each, worst <= 1
-
-    def reach(self) -> Reach:
-        """Which positions agree."""
-        places, agree = self.asked()
-        differs = None if agree.all() else float(places[~agree][0])
-        alike = places if differs is None else places[places < differs]
-        gaps = np.flatnonzero(np.diff(alike) != 1)
-        dense = alike[gaps[0]] if len(gaps) else alike.max(initial=0)
-        position = float(alike[-1]) if len(alike) else None
-        return Reach(position, differs, len(alike), dense=int(dense))
-
-
 class Bench:
     """What was compared so far."""
 
@@ -179,7 +104,7 @@ class Bench:
         self.most = [0, 0, 0]  # rows, heads, tokens
         self.largest = 0.0
         dim = subject.dim
-        signs = rng.choice([-1.0, 1.0], (3, 33, DENSE + 2, 1))
+        signs = rng.choice([-1.0, 1.0], (4, 33, DENSE + 2, 1))
         self.signs = signs * rng.uniform(0.5, 1.0, signs.shape)
         self.mixed = rng.choice([-1.0, 1.0], dim * 2) * rng.uniform(0.7, 1.0, dim * 2)
         self.coarse = self._coarse()
@@ -192,10 +117,10 @@ class Bench:
         """All calls, or as many as there is time for."""
         began = time.monotonic()
         end = self._end(end + 1)
-        plan = [self._on_axes(call) for call in self._plan(end)]
-        planned = len({c.rows.shape[1] for c in plan if c.kind == "length"})
+        calls = [self._on_axes(call) for call in Plan(self.subject, self.rng).calls(end)]
+        planned = len({c.rows.shape[1] for c in calls if c.kind == "length"})
         late = False
-        for call in plan:
+        for call in calls:
             if len(self.wrong) > ENOUGH and call.kind != "dense":
                 continue
             late = time.monotonic() - began > seconds
@@ -207,7 +132,7 @@ class Bench:
             size = max(call.rows.size, self._reaches(call))
             if size > 256:
                 self.pace = max(self.pace, (time.monotonic() - start) / size)
-        self.look(plan[0]._replace(kind="the first call again"))
+        self.look(calls[0]._replace(kind="the first call again"))
         self._at_first()
         call_ = self._smallest()
         spent = time.monotonic() - began
@@ -268,91 +193,6 @@ class Bench:
             return last
         self.refused["end"] = why
         return 16
-
-    def _plan(self, end: int) -> Iterator[Call]:
-        """The calls, what is most often wrong first."""
-        if self.subject.kind == "bias":
-            yield from self._of_bias(end)
-            return
-        way = self.subject._found.form.way
-        few = np.arange(min(17, end))
-        yield Call("first", np.stack([few, few]), heads=3, sizes=LARGE[:2])
-        yield Call("one token", self.rng.integers(1, end, (1, 1)))
-        yield Call("repeated positions", np.array([[0, 0, 0, 1, 2, 3], [0, 1, 2, 3, 4, 5]]))
-        yield Call("repeated positions", np.array([[min(7, end - 1)] * 3]))
-        near = min(end, 300)
-        yield Call("jumps", self.rng.permutation(near)[None, :9])
-        rows = self.rng.integers(0, near, (3, 1)) + np.arange(5)
-        yield Call("rows that differ", np.minimum(rows, end - 1), heads=2, sizes=LARGE)
-        if self.subject.kind == "rotary":
-            yield from (Call("heads", few[None], heads=n) for n in (1, 2, 8, 33))
-            yield Call("strides", np.stack([few, few]), heads=3, strided=True)
-            yield Call("wider heads", few[None], heads=2, wide=2)
-            for dtype in DTYPES:
-                yield Call("dtype", np.stack([few + 3, few + 1]) % end, heads=3, dtype=dtype)
-            low, high = sorted((min(end // 2, 3000), min(end, 60_000)))
-            start = int(self.rng.integers(low, high))
-            for dtype in DTYPES:
-                yield Call("dtype", np.arange(start, min(start + 9, end))[None], dtype=dtype)
-        for found in self.subject.forms():
-            yield Call("other forms", few[None, :6], form=found)
-            yield Call("other forms", np.array([[2, 5, 5, 1]]) % end, form=found)
-            yield Call("other forms", few[None, :1] + min(9, end - 1), form=found)
-        yield from self._far(end, way)
-        yield from self._of_lengths(end)
-        yield Call("one token", np.array([[end - 1]]))  # a step after long sequences
-        if self.subject.kind == "rotary":
-            yield Call("heads", self.rng.integers(0, end, (1, 64)), heads=33)
-
-    def _far(self, end: int, way: str) -> Iterator[Call]:
-        last = min(end, DENSE + 1) if way != "length" else end
-        yield Call("dense", np.arange(last)[None])
-        if end <= DENSE + RUN:
-            return
-        if way in ("positions", "tables"):
-            yield Call("scattered", self._scattered(end)[None, :EACH])
-            for rows in self._scattered(end).reshape(-1, EACH):
-                yield Call("scattered", rows[None])
-        if way in ("positions", "tables", "offset"):
-            edges = np.linspace(DENSE, end - RUN, STRETCHES + 1)
-            for low, high in itertools.pairwise(edges):
-                start = int(self.rng.uniform(low, high))
-                yield Call("far runs", np.arange(start, start + RUN)[None])
-
-    def _scattered(self, end: int) -> np.ndarray:
-        """One position in each stretch of as many beyond those that are all asked."""
-        stretch = math.ceil((end - DENSE - 1) / (SCATTERED * EACH))
-        begins = np.arange(DENSE + 1, end, stretch)
-        drawn = np.minimum(begins + self.rng.integers(0, stretch, len(begins)), end - 1)
-        drawn = np.r_[drawn, drawn[: SCATTERED * EACH - len(drawn)]]
-        return self.rng.permutation(np.resize(drawn, SCATTERED * EACH))
-
-    def _of_lengths(self, end: int) -> Iterator[Call]:
-        edges = [n for n in EDGES if n <= end]
-        # As many short ones as long ones.
-        drawn = np.exp(self.rng.uniform(np.log(6), np.log(max(min(DENSE, end), 7)), DRAWN))
-        drawn = drawn.astype(np.int64) * (end > 6)
-        for n in dict.fromkeys([*edges, *(n for n in drawn.tolist() if n)]):
-            yield Call("length", np.arange(n)[None])
-
-    def _of_bias(self, end: int) -> Iterator[Call]:
-        line = np.arange(min(end, 64))
-        yield Call("first", line[None, :17], keys=line[None, :17])
-        for queries in (1, 2, 5, 16):  # a cache of earlier keys
-            yield Call("unequal lengths", line[None, -queries:], keys=line[None])
-        packed = np.r_[0:5, 0:4, 0:7]
-        yield Call("packed", packed[None], keys=packed[None])
-        mixed = self.rng.permutation(min(end, 400))
-        yield Call("jumps", mixed[None, :13], keys=mixed[None, 5:29])
-        yield Call("repeated positions", np.array([[3, 3, 3]]), keys=np.array([[0, 0, 3, 5]]))
-        far = self.rng.integers(0, end, (1, 200))
-        yield Call("far", far[:, :40], keys=far[:, 30:])
-        yield Call("far", np.array([[end - 1]]), keys=np.arange(end)[None])
-        for n in [n for n in EDGES if n <= end] + self.rng.integers(
-            6, min(end, DENSE), 20
-        ).tolist():
-            keys = np.arange(n)[None]
-            yield Call("length", keys if n < 66 else keys[:, -3:], keys=keys)
 
     # --- one call ---------------------------------------------------------------------------------
 
@@ -421,7 +261,7 @@ class Bench:
                 off = np.where(out == want, 0.0, np.abs(out - want))
             off = np.where(np.isnan(off), np.inf, off)
             room = np.broadcast_to(self.allowed(call, want), off.shape)
-            if best is None or _ratio(off, room) > _ratio(*best):
+            if best is None or ratio_of(off, room) > ratio_of(*best):
                 best = off, room
                 self.output = place, out, want
         assert best is not None  # noqa: S101 - there is an output
@@ -430,7 +270,7 @@ class Bench:
     def fails(self, call: Call) -> bool:
         """Whether a call differs by more than arithmetic explains; not where it is refused."""
         try:
-            return _ratio(*self.differences(call)) > 1
+            return ratio_of(*self.differences(call)) > 1
         except Exception:  # noqa: BLE001 - whatever other people's code raises
             return False
 
@@ -441,7 +281,7 @@ class Bench:
         except Exception as error:  # noqa: BLE001 - whatever other people's code raises
             self._refusal(call, error)
             return
-        if call.kind == "wider heads" and _ratio(off, room) > 1 and self._narrow(call):
+        if call.kind == "wider heads" and ratio_of(off, room) > 1 and self._narrow(call):
             self.refused.setdefault(call.kind, "wider heads (it turns them otherwise)")
             return
         self._note(call)
@@ -548,26 +388,12 @@ class Bench:
     def _reach(self, end: int, *, planned: int, late: bool, calls: int, spent: float) -> Reach:
         reach = self.tally.reach()
         many = reach.differs is None and "scattered" in self.done
-        stretch = math.ceil((end - DENSE - 1) / (SCATTERED * EACH)) if many else 0
+        stretch = math.ceil((end - DENSE - 1) / (plan.SCATTERED * plan.EACH)) if many else 0
         lengths = tuple(sorted(self.lengths))
         return replace(
             reach, stretch=stretch, batch=self.most[0], heads=self.most[1], length=self.most[2],
-            lengths=lengths, drawn=len([n for n in lengths if n not in EDGES]),
+            lengths=lengths, drawn=len([n for n in lengths if n not in plan.EDGES]),
             planned=max(planned, len(lengths)), dtypes=tuple(self.dtypes), kinds=tuple(self.kinds),
             refused=tuple(self.refused.values()), largest=self.largest, calls=calls,
             seconds=spent, late=late,
         )  # fmt: skip
-
-
-def _ratio(off: np.ndarray, room: np.ndarray) -> float:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return float(np.where(off > 0, off / room, 0.0).max(initial=0.0))
-
-
-def rounded(x: np.ndarray, dtype: str) -> np.ndarray:
-    """What is left of numbers in a dtype."""
-    if dtype == "bfloat16":
-        bits = x.astype(np.float32).view(np.uint32)
-        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
-        return bits.view(np.float32).astype(np.float64)
-    return x.astype(dtype).astype(np.float64)
