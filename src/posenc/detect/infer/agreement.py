@@ -40,7 +40,9 @@ class Expectation:
         """The difference that the arithmetic of the implementation explains."""
         steps = rows[..., None] if rows.ndim == 2 else rows
         if dtype not in HALVES:
-            return self.turns.allowed(x, want, steps[:, None], max(self.turns.eps, 2.0**-53))
+            # Coordinates that are no integers are handed over in float32.
+            eps = self.turns.eps if self.unit == 1 else FLOAT32
+            return self.turns.allowed(x, want, steps[:, None], eps)
         return self.turns.allowed(x, want, steps[:, None], FLOAT32) + (
             4 * HALVES[dtype] * np.abs(want).max(axis=-1, keepdims=True)
         )

@@ -156,7 +156,8 @@ class Bench:
 
     def _at_first(self) -> None:
         """The very first answer, by which the form was found."""
-        if self.subject.kind != "rotary" or self.subject._found.first is None:
+        subject = self.subject
+        if subject.kind != "rotary" or subject._found.first is None or subject._unit != 1:
             return
         asked, y = self.subject._found.first
         want = np.asarray(self.expected(rounded(asked.x, asked.dtype), asked.rows))
