@@ -150,3 +150,15 @@ def test_what_counts_tokens_is_asked_at_their_places() -> None:
 def test_a_question_of_another_kind_is_refused() -> None:
     with pytest.raises(CannotAsk, match="is a rotation, and was asked for a table"):
         posenc.ask(shapes.bhsd_line).rows([1])
+
+
+def test_a_recording_answers_for_what_was_recorded() -> None:
+    subject = posenc.ask((X, HALF, POSITIONS[:, None]))
+    assert_close(subject.rotate(X[:1, :2, 1:3], POSITIONS[0, 1:3]), HALF[:1, :2, 1:3], 0.0)
+    with pytest.raises(CannotAsk, match="no such token"):
+        subject.rotate(X, POSITIONS + 1)
+
+
+def test_a_spec_is_refused_with_what_to_hand_over() -> None:
+    with pytest.raises(CannotAsk, match="of_spec"):
+        posenc.ask(posenc.RoPE(64, pairing="half"))

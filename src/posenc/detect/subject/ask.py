@@ -12,6 +12,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch, one_of
 from posenc._core.guard import foreign
+from posenc._core.spec.spec import Spec
 from posenc.detect.subject.arrays import LAYOUTS, LIBRARIES, numbers, parts_of
 from posenc.detect.subject.code import (
     LONGEST,
@@ -27,6 +28,7 @@ from posenc.detect.subject.code import (
 from posenc.detect.subject.discovery import Found, Search
 from posenc.detect.subject.forms import Asked, Counter, Form, call
 from posenc.detect.subject.forms import made as made_by
+from posenc.detect.subject.names import role_of
 from posenc.detect.subject.subject import KINDS, WORDS, Subject
 
 OTHERS = 40  # calls to find further forms
@@ -101,8 +103,15 @@ def asked(target: Any, *, axes: int = 1, **options: Any) -> Subject:
     if isinstance(target, Subject):
         return target
     search = Search(Counter(), axes=axes, **options)
+    if isinstance(target, Spec):
+        raise CannotAsk("ask: a spec is no code: hand over posenc.testing.of_spec(spec)")
     if all(hasattr(target, name) for name in ("kind", "make", "call", "answer", "build")):
         return _of_battery(target, search)
+    names = ("input", "output", "positions")
+    if isinstance(target, Mapping) and {*names} <= {*target}:
+        target = tuple(target[name] for name in names)
+    if isinstance(target, (tuple, list)) and len(target) == 3 and not any(map(callable, target)):
+        return _of_recording([*map(numbers, target)], search)
     codes, anew = _codes(target, search)
     found, others = _best(codes, search)
     if found is None:
@@ -117,7 +126,8 @@ def asked(target: Any, *, axes: int = 1, **options: Any) -> Subject:
 def _anew(subject: Subject, anew: Callable[[], list[Code]]) -> Subject:
     found: Found = subject._found
     code = next(code for code in anew() if code.name == found.form.code.name)
-    return again(subject, found._replace(form=found.form._replace(code=code)))
+    found = found._replace(form=found.form._replace(code=code))
+    return dataclasses.replace(subject, _found=found, _counter=Counter(), _others=[])
 
 
 def _codes(target: Any, search: Search) -> tuple[list[Code], Any]:
@@ -134,13 +144,23 @@ def _codes(target: Any, search: Search) -> tuple[list[Code], Any]:
         if isinstance(two, str):
             return _codes(one.get_submodule(two), search)
         return [_of_pair(one, two, search)], None
-    if hasattr(target, "named_buffers") and not isinstance(target, type):
+    if hasattr(target, "named_buffers") and (inner := _rotary_of(target)) is not None:
+        return _codes(inner, search)
+    if hasattr(target, "named_buffers"):
         return list(codes_of(copied(target))), lambda: list(codes_of(copied(target)))
     codes = list(codes_of(target))
     if not codes:
         expected = "a function, a class, an object, a pair of functions or buffers"
         raise CannotAsk(mismatch("ask", expected, f"{type(target).__name__}: {str(target)[:60]}"))
     return codes, None
+
+
+def _rotary_of(model: Any) -> Any:
+    """The module of a model that holds frequencies or cosines; None where it is that itself."""
+    holds = (path.rpartition(".")[0] for path, _ in model.named_buffers()
+             if role_of(path.rpartition(".")[2]) in ("tables", "cos"))  # fmt: skip
+    path = next(holds, "")
+    return model.get_submodule(path) if path and hasattr(model, "config") else None
 
 
 def _best(codes: list[Code], search: Search) -> tuple[Found | None, Any]:
@@ -203,11 +223,6 @@ def subject_of(
         found.kind, how, search.dim, form.library, form.code.name, search.heads,  # type: ignore[arg-type]
         found, search.counter, others, anew, search.axes,
     )  # fmt: skip
-
-
-def again(subject: Subject, found: Found) -> Subject:
-    """The same subject with another form, of an instance of its own."""
-    return dataclasses.replace(subject, _found=found, _counter=Counter(), _others=[])
 
 
 # --- buffers --------------------------------------------------------------------------------------
@@ -318,6 +333,36 @@ class _Tables:
             self.kept[count] = parts_of(raw), parts
         kept: tuple[list[np.ndarray], list[np.ndarray]] = self.kept[count]
         return kept
+
+
+# --- recordings -----------------------------------------------------------------------------------
+
+
+def _of_recording(recorded: list[np.ndarray], search: Search) -> Subject:
+    """Recorded inputs and outputs, which answer for the tokens that were recorded."""
+    x, y, positions = recorded
+    if x.shape != y.shape or x.ndim < 2:
+        received = f"shapes {x.shape} and {y.shape}"
+        raise CannotAsk(mismatch("ask", "x and y of one shape (..., seq, channels)", received))
+    places = np.broadcast_to(positions, x.shape[:-1]).reshape(-1)
+    tokens = x.astype(np.float32).reshape(-1, x.shape[-1])
+    kept = {(int(p), t.tobytes()): row for p, t, row in zip(places, tokens, y.reshape(tokens.shape),
+                                                            strict=True)}  # fmt: skip
+
+    def recording(x: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        asked_ = np.broadcast_to(positions[:, None], x.shape[:-1]).reshape(-1)
+        rows = [kept.get((int(p), t.tobytes()))
+                for p, t in zip(asked_, x.reshape(-1, x.shape[-1]), strict=True)]  # fmt: skip
+        if any(row is None for row in rows):
+            raise CannotAsk("ask: the recording has no such token at that position")
+        return np.array(rows).reshape(x.shape)
+
+    search.dim = x.shape[-1]
+    slots = (Slot("x", "x", required=True), *POSITIONED)
+    code = Code(recording, "recording", slots, ("numpy",))
+    roles = (("x", "x"), ("positions", "positions"))
+    form = Form(code, roles, "numpy", "bhsd", "bs", "positions", search.dim)
+    return subject_of(Found("rotary", form), search, None, None)
 
 
 # --- subjects of a battery ------------------------------------------------------------------------
