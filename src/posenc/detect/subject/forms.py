@@ -208,8 +208,10 @@ def turned(form: Form, asked: Asked, counter: Counter) -> list[np.ndarray]:
     shape = laid(asked.x, form.layout).shape
     outs = [_real(part, shape) for part in parts[:2]]
     inside = [role for _, role in form.roles if role in ("x", "key")]
-    if inside == ["key", "x"] and len(outs) > 1 and not isinstance(raw, Mapping):
-        outs.reverse()  # they come in the order of the arguments
+    # Where the key comes first its output may, too: it has half the size.
+    sizes = [float(np.abs(out).sum()) for out in outs if out is not None]
+    if inside == ["key", "x"] and len(sizes) == 2 and sizes[0] < sizes[1]:
+        outs.reverse()
     if not outs or outs[0] is None:
         got = tuple(parts[0].shape) if parts else "nothing"
         raise CannotAsk(f"x of shape {shape} became {got}")

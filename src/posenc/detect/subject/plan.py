@@ -56,6 +56,7 @@ class Plan:
         yield Call("repeated positions", np.array([[min(7, end - 1)] * 3]))
         near = min(end, 300)
         yield Call("jumps", self.rng.permutation(near)[None, :9])
+        yield Call("falling positions", np.arange(min(near, 40))[None, ::-1])
         rows = self.rng.integers(0, near, (3, 1)) + np.arange(5)
         yield Call("rows that differ", np.minimum(rows, end - 1), heads=2, sizes=LARGE)
         if self.subject.kind == "rotary":
@@ -104,8 +105,9 @@ class Plan:
     def _of_lengths(self, end: int) -> Iterator[Call]:
         edges = [n for n in EDGES if n <= end]
         # As many short ones as long ones.
-        drawn = np.exp(self.rng.uniform(np.log(6), np.log(max(min(DENSE, end), 7)), DRAWN))
-        drawn = drawn.astype(np.int64) * (end > 6)
+        drawn = np.exp(self.rng.uniform(np.log(6), np.log(max(min(DENSE, end), 7)), 4 * DRAWN))
+        drawn = np.setdiff1d(drawn.astype(np.int64) * (end > 6), [0, *EDGES])
+        drawn = self.rng.permutation(drawn)[:DRAWN]
         for n in dict.fromkeys([*edges, *(n for n in drawn.tolist() if n)]):
             yield Call("length", np.arange(n)[None])
 

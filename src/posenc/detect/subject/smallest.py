@@ -79,7 +79,7 @@ class SmallestCall:
         Raises
         ------
         CannotAsk
-            If the code has no name to import it by.
+            If the code has no name to import it by, or the call is of another form.
 
         Examples
         --------
@@ -88,10 +88,11 @@ class SmallestCall:
         >>> subject.survey(posenc.RoPE(8, pairing="half"), end=5000).call.script()
         Traceback (most recent call last):
             ...
-        posenc.detect.subject.code.CannotAsk: ask: this code cannot be imported by a name
+        posenc.detect.subject.code.CannotAsk: ask: no program shows it: its code cannot be ...
         """
         if not self._lines:
-            raise CannotAsk("ask: this code cannot be imported by a name")
+            says = "its code cannot be imported by a name, or has no line"
+            raise CannotAsk(f"ask: no program shows it: {says}")
         return "\n".join(self._lines) + "\n"
 
 

@@ -388,7 +388,7 @@ class Bench:
 
     def _reach(self, end: int, *, planned: int, late: bool, calls: int, spent: float) -> Reach:
         reach = self.tally.reach()
-        many = reach.differs is None and "scattered" in self.done
+        many = reach.differs is None and reach.dense >= DENSE and "scattered" in self.done
         stretch = math.ceil((end - DENSE - 1) / (plan.SCATTERED * plan.EACH)) if many else 0
         lengths = tuple(sorted(self.lengths))
         return replace(
