@@ -112,7 +112,6 @@ def function(way: Signature) -> Any:
 
 
 @pytest.mark.costly
-@pytest.mark.xfail(reason="outputs (query, key) of arguments (key, query) are exchanged")
 @given(signatures())
 def test_a_drawn_signature_is_asked_right_or_refused(way: Signature) -> None:
     row = Row(str(way), lambda: function(way), Turn(way.pairing))

@@ -14,7 +14,6 @@ from tests.detect.subject.test_odd_clothing import quietly
 from tests.drawing import drawn
 
 MISSED = {
-    "positions that fall are taken as rising": "no call of many tokens falls all along",
     "tables are kept in the dtype that came first": "half precision is never the first dtype",
     "keys of fewer heads are one position late": "keys have as many heads as queries",
 }
