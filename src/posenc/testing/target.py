@@ -25,8 +25,8 @@ from posenc.detect.subject.arrays import carried, library_of, numbers, parts_of
 from posenc.detect.subject.calling import turn
 from posenc.detect.subject.code import instance
 from posenc.detect.subject.discovery import Found
-from posenc.detect.subject.forms import Asked as AskedOf
 from posenc.detect.subject.forms import Form, Raised, native
+from posenc.detect.subject.forms import Inquiry as AskedOf
 from posenc.detect.subject.forms import call as call_of
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.rotary.base import RotarySpec

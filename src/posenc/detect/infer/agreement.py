@@ -36,15 +36,17 @@ class Expectation:
         each = [made_by(fit, x[[b]], row) for b, row in enumerate(places)]
         return np.concatenate(each)
 
-    def allowed(self, x: np.ndarray, want: np.ndarray, rows: np.ndarray, dtype: str) -> np.ndarray:
+    def allowed(
+        self, x: np.ndarray, wanted: np.ndarray, rows: np.ndarray, dtype: str
+    ) -> np.ndarray:
         """The difference that the arithmetic of the implementation explains."""
         steps = rows[..., None] if rows.ndim == 2 else rows
         if dtype not in HALVES:
             # Coordinates that are no integers are handed over in float32.
             eps = self.turns.eps if self.unit == 1 else FLOAT32
-            return self.turns.allowed(x, want, steps[:, None], eps)
-        return self.turns.allowed(x, want, steps[:, None], FLOAT32) + (
-            4 * HALVES[dtype] * np.abs(want).max(axis=-1, keepdims=True)
+            return self.turns.allowed(x, wanted, steps[:, None], eps)
+        return self.turns.allowed(x, wanted, steps[:, None], FLOAT32) + (
+            4 * HALVES[dtype] * np.abs(wanted).max(axis=-1, keepdims=True)
         )
 
 

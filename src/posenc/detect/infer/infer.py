@@ -175,18 +175,18 @@ def _of_rotation(
     end = (
         DECAYING if isinstance(fit.spec, XPos) else int(turns.positions.max()) if unit != 1 else FAR
     )
-    found = held(subject, expected, end, unit)
+    choice = held(subject, expected, end, unit)
     return Inferred(
         fit.spec,
         params=fit.params,
-        difference=found.difference,
-        tolerance=found.tolerance,
-        reach=found.reach,
+        difference=choice.difference,
+        tolerance=choice.tolerance,
+        reach=choice.reach,
         probes=subject.calls,
         channels=fit.channels,
         departures=fit.departed,
         notes=(subject.how, *fit.notes, *UNSEEN * (subject.kind != "rotary")),
-        call=found.call,
+        call=choice.call,
     )
 
 

@@ -75,18 +75,18 @@ def _inferred(
     subject: Subject,
     spec: Any,
     params: dict[str, np.ndarray],
-    found: Survey,
+    choice: Survey,
     notes: tuple[str, ...] = (),
 ) -> Inferred:
     return Inferred(
         spec,
         params=params,
-        difference=found.difference,
-        tolerance=found.tolerance,
-        reach=found.reach,
+        difference=choice.difference,
+        tolerance=choice.tolerance,
+        reach=choice.reach,
         probes=subject.calls,
         notes=(subject.how, *notes),
-        call=found.call,
+        call=choice.call,
     )
 
 
@@ -138,8 +138,8 @@ def of_bias(subject: Subject) -> Inferred:
 
     # Learned values are known of the distances that were read.
     end = int(parted[1][-1]) if params and parted is not None else 2**17
-    found = survey(subject, expected, end=end, allowed=allowed)
-    return _inferred(subject, spec, params, found, notes)
+    choice = survey(subject, expected, end=end, allowed=allowed)
+    return _inferred(subject, spec, params, choice, notes)
 
 
 def _by_distance(subject: Subject, values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:

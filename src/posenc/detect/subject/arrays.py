@@ -113,10 +113,10 @@ def libraries_of(function: Any) -> list[str]:
     for name in _named(function, 0, set()):
         seen.setdefault({"jaxlib": "jax"}.get(name, name))
     loaded = [name for name in LIBRARIES if name == "numpy" or name in sys.modules]
-    # Code that imports several mostly computes in the largest, and uses NumPy for constants.
-    found = [name for name in ("torch", "jax", "numpy") if name in seen and name in loaded]
+    # Callee that imports several mostly computes in the largest, and uses NumPy for constants.
+    choice = [name for name in ("torch", "jax", "numpy") if name in seen and name in loaded]
     # JAX compiles each new shape: code that does not name it is not tried with its arrays.
-    return list(dict.fromkeys([*found, *(name for name in loaded if name != "jax")]))
+    return list(dict.fromkeys([*choice, *(name for name in loaded if name != "jax")]))
 
 
 def _named(value: Any, depth: int, seen: set[int]) -> Iterator[str]:

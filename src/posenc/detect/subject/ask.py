@@ -16,8 +16,8 @@ from posenc._core.spec.spec import Spec
 from posenc.detect.subject.arrays import LAYOUTS, LIBRARIES, numbers, parts_of
 from posenc.detect.subject.code import (
     LONGEST,
+    Callee,
     CannotAsk,
-    Code,
     Slot,
     code_of,
     codes_of,
@@ -26,8 +26,8 @@ from posenc.detect.subject.code import (
     name_of,
 )
 from posenc.detect.subject.discovery import Found, Search
-from posenc.detect.subject.forms import Asked, Counter, Form, call
-from posenc.detect.subject.forms import made as made_by
+from posenc.detect.subject.forms import CallCounter, Form, Inquiry, call
+from posenc.detect.subject.forms import built as made_by
 from posenc.detect.subject.names import role_of
 from posenc.detect.subject.subject import KINDS, WORDS, Subject
 
@@ -102,7 +102,7 @@ def asked(target: Any, *, axes: int = 1, **options: Any) -> Subject:
     """`ask`, with positions of several axes."""
     if isinstance(target, Subject):
         return target
-    search = Search(Counter(), axes=axes, **options)
+    search = Search(CallCounter(), axes=axes, **options)
     if isinstance(target, Spec):
         raise CannotAsk("ask: a spec is no code: hand over posenc.testing.of_spec(spec)")
     if all(hasattr(target, name) for name in ("kind", "make", "call", "answer", "build")):
@@ -113,24 +113,24 @@ def asked(target: Any, *, axes: int = 1, **options: Any) -> Subject:
     if isinstance(target, (tuple, list)) and len(target) == 3 and not any(map(callable, target)):
         return _of_recording([*map(numbers, target)], search)
     codes, anew = _codes(target, search)
-    found, others = _best(codes, search)
-    if found is None:
+    choice, others = _best(codes, search)
+    if choice is None:
         raise _refusal(target, codes, search)
-    subject = subject_of(found, search, others, None)
+    subject = subject_of(choice, search, others, None)
     subject._target, subject._options = target, options
     if anew is not None:
         subject._anew = lambda: _anew(subject, anew)
     return subject
 
 
-def _anew(subject: Subject, anew: Callable[[], list[Code]]) -> Subject:
-    found: Found = subject._found
-    code = next(code for code in anew() if code.name == found.form.code.name)
-    found = found._replace(form=found.form._replace(code=code))
-    return dataclasses.replace(subject, _found=found, _counter=Counter(), _others=[])
+def _anew(subject: Subject, anew: Callable[[], list[Callee]]) -> Subject:
+    choice: Found = subject._found
+    code = next(code for code in anew() if code.name == choice.form.code.name)
+    choice = choice._replace(form=choice.form._replace(code=code))
+    return dataclasses.replace(subject, _found=choice, _counter=CallCounter(), _others=[])
 
 
-def _codes(target: Any, search: Search) -> tuple[list[Code], Any]:
+def _codes(target: Any, search: Search) -> tuple[list[Callee], Any]:
     """What can be called of a target, and what makes it anew."""
     sizes = {"dim": search.dim, "heads": search.heads or 8}
     if isinstance(target, type):
@@ -163,40 +163,42 @@ def _rotary_of(model: Any) -> Any:
     return model.get_submodule(path) if path and hasattr(model, "config") else None
 
 
-def _best(codes: list[Code], search: Search) -> tuple[Found | None, Any]:
+def _best(codes: list[Callee], search: Search) -> tuple[Found | None, Any]:
     """The form that says most, and what gives the others of its function."""
     best: Found | None = None
     rest: Iterator[Found] = iter(())
     for code in codes:
         forms = search.forms(code)
-        found = next(forms, None)
-        if found is not None and (best is None or ORDER.index(found.kind) < ORDER.index(best.kind)):
-            best, rest = found, forms
+        choice = next(forms, None)
+        if choice is not None and (
+            best is None or ORDER.index(choice.kind) < ORDER.index(best.kind)
+        ):
+            best, rest = choice, forms
         if best is not None and best.kind == ORDER[0]:
             break
 
     def others() -> Iterator[Found]:
         search.began, most = time.monotonic(), search.counter.calls + OTHERS
-        for found in rest:
-            if _alike(found, best):
-                yield found
+        for choice in rest:
+            if _alike(choice, best):
+                yield choice
             if search.counter.calls > most:
                 return
 
     return best, others
 
 
-def _alike(found: Found, best: Found | None) -> bool:
+def _alike(choice: Found, best: Found | None) -> bool:
     """Whether two forms differ in shapes alone, or in what says where tokens stand."""
-    if best is None or found.kind != best.kind or found.form.library != best.form.library:
+    if best is None or choice.kind != best.kind or choice.form.library != best.form.library:
         return False
-    one, two = dict(found.form.roles), dict(best.form.roles)
+    one, two = dict(choice.form.roles), dict(best.form.roles)
     return all(one[name] == two[name] for name in one.keys() & two.keys())
 
 
-def _refusal(target: Any, codes: list[Code], search: Search) -> CannotAsk:
+def _refusal(target: Any, codes: list[Callee], search: Search) -> CannotAsk:
     name = codes[0].name if len(codes) == 1 else name_of(target)
-    codes = codes or [Code(target, name_of(target), (), ())]
+    codes = codes or [Callee(target, name_of(target), (), ())]
     own = search.tried[0] if search.tried else "no form of a call is known for its arguments"
     slots = ", ".join(slot.name for slot in codes[0].slots)
     says = f"{search.counter.calls} calls of {name}({slots}) in every form known were no encoding"
@@ -214,14 +216,14 @@ def _refusal(target: Any, codes: list[Code], search: Search) -> CannotAsk:
 
 
 def subject_of(
-    found: Found, search: Search, others: Callable[[], Iterator[Found]] | None, anew: Any
+    choice: Found, search: Search, others: Callable[[], Iterator[Found]] | None, anew: Any
 ) -> Subject:
     """A subject of the form that was found."""
-    form = found.form
-    how = f"{WORDS[found.kind]}, {form.words}" + (", which adds its rows to x" * found.added)
+    form = choice.form
+    how = f"{WORDS[choice.kind]}, {form.words}" + (", which adds its rows to x" * choice.added)
     return Subject(
-        found.kind, how, search.dim, form.library, form.code.name, search.heads,  # type: ignore[arg-type]
-        found, search.counter, others, anew, search.axes,
+        choice.kind, how, search.dim, form.library, form.code.name, search.heads,  # type: ignore[arg-type]
+        choice, search.counter, others, anew, search.axes,
     )  # fmt: skip
 
 
@@ -230,7 +232,7 @@ def subject_of(
 POSITIONED = (Slot("positions", "positions", required=True),)
 
 
-def _of_buffers(arrays: Mapping[str, Any]) -> Code:
+def _of_buffers(arrays: Mapping[str, Any]) -> Callee:
     """Numbers under names that are known, as a function of positions."""
     own = {str(name).rpartition(".")[2]: value for name, value in arrays.items()}
     tables = _tables_of({name: numbers(value) for name, value in own.items()})
@@ -241,7 +243,7 @@ def _of_buffers(arrays: Mapping[str, Any]) -> Code:
     def buffers(positions: np.ndarray) -> Any:
         return tables(np.asarray(positions))
 
-    return Code(buffers, "buffers", POSITIONED, ("numpy",))
+    return Callee(buffers, "buffers", POSITIONED, ("numpy",))
 
 
 def _tables_of(own: Mapping[str, np.ndarray]) -> Any:
@@ -270,17 +272,17 @@ def _tables_of(own: Mapping[str, np.ndarray]) -> Any:
 # --- pairs ----------------------------------------------------------------------------------------
 
 
-def _of_pair(maker: Any, apply: Any, search: Search) -> Code:
+def _of_pair(maker: Any, apply: Any, search: Search) -> Callee:
     """A function that applies tables, with what makes them."""
     inner = Search(search.counter, dim=search.dim, heads=search.heads, kind=None,
                    library=search.library, layout=None)  # fmt: skip
     codes, _ = _codes(maker, inner)
-    found = next(itertools.chain.from_iterable(inner.forms(code) for code in codes), None)
-    if found is None:
+    choice = next(itertools.chain.from_iterable(inner.forms(code) for code in codes), None)
+    if choice is None:
         raise _refusal(maker, codes, inner)
-    code = code_of(apply, tables=_Tables(found, search.dim, search.counter))
+    code = code_of(apply, tables=_Tables(choice, search.dim, search.counter))
     if not code.has("cos", "sin", "tables"):
-        code = code._replace(slots=_tabled(code.slots, found.swapped))
+        code = code._replace(slots=_tabled(code.slots, choice.swapped))
     return code
 
 
@@ -292,33 +294,33 @@ def _tabled(slots: tuple[Slot, ...], swapped: bool) -> tuple[Slot, ...]:
     blank = blank or [slot.name for slot in needed if slot.role in ("positions", "offset")]
     both = ["sin", "cos"] if swapped else ["cos", "sin"]
     roles = {1: ["tables"], 2: both}.get(len(blank), [])
-    told = dict(zip(blank, roles, strict=False))
-    return tuple(slot._replace(role=told.get(slot.name, slot.role)) for slot in slots)  # type: ignore[arg-type]
+    stated = dict(zip(blank, roles, strict=False))
+    return tuple(slot._replace(role=stated.get(slot.name, slot.role)) for slot in slots)  # type: ignore[arg-type]
 
 
 class _Tables:
     """What a maker gives for the positions of a call."""
 
-    def __init__(self, found: Found, dim: int, counter: Counter) -> None:
-        self.form, self.swapped, self.dim, self.counter = found.form, found.swapped, dim, counter
+    def __init__(self, choice: Found, dim: int, counter: CallCounter) -> None:
+        self.form, self.swapped, self.dim, self.counter = choice.form, choice.swapped, dim, counter
         self.kept: dict[int, Any] = {}
 
-    def __call__(self, asked: Asked, whole: bool) -> tuple[list[np.ndarray], Any]:
+    def __call__(self, asked: Inquiry, whole: bool) -> tuple[list[np.ndarray], Any]:
         if self.form.way == "positions" and not whole:
             one = self.form.place != "bs"
             rows = [asked.rows[[b]] for b in range(len(asked.rows))] if one else [asked.rows]
             each = [made_by(self.form, self._asked(r), self.counter) for r in rows]
             parts = [np.concatenate(p) for p in zip(*each, strict=True)]
         else:
-            made, parts = self._made(asked.end)
+            built, parts = self._made(asked.end)
             if whole:
-                return made, tuple
+                return built, tuple
             parts = [part[0][asked.rows] for part in parts]
         return [np.broadcast_to(p, (len(asked.rows), *p.shape[1:])) for p in parts], tuple
 
-    def _asked(self, rows: np.ndarray) -> Asked:
+    def _asked(self, rows: np.ndarray) -> Inquiry:
         x = np.ones((len(rows), 1, rows.shape[1], self.dim)) if self.form.layout else None
-        return Asked(x, rows)
+        return Inquiry(x, rows)
 
     def _made(self, end: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """Tables of a power of two of rows: as they came, and as (1, rows, ...)."""
@@ -329,7 +331,7 @@ class _Tables:
             line = self._asked(np.arange(count)[None])
             raw = call(self.form, line, self.counter)
             answered = self.form.code._replace(function=lambda *_, **__: raw)
-            parts = made_by(self.form._replace(code=answered), line, Counter())
+            parts = made_by(self.form._replace(code=answered), line, CallCounter())
             self.kept[count] = parts_of(raw), parts
         kept: tuple[list[np.ndarray], list[np.ndarray]] = self.kept[count]
         return kept
@@ -359,7 +361,7 @@ def _of_recording(recorded: list[np.ndarray], search: Search) -> Subject:
 
     search.dim = x.shape[-1]
     slots = (Slot("x", "x", required=True), *POSITIONED)
-    code = Code(recording, "recording", slots, ("numpy",))
+    code = Callee(recording, "recording", slots, ("numpy",))
     roles = (("x", "x"), ("positions", "positions"))
     form = Form(code, roles, "numpy", "bhsd", "bs", "positions", search.dim)
     return subject_of(Found("rotary", form), search, None, None)
@@ -379,19 +381,19 @@ def _of_battery(subject: Any, search: Search) -> Subject:
     }[subject.kind]
     slots = tuple(Slot(name, role, required=True) for name, role in roles)  # type: ignore[arg-type]
 
-    def codes() -> list[Code]:
-        made = subject.build()
+    def codes() -> list[Callee]:
+        built = subject.build()
 
         def answer(*arguments: Any) -> Any:
             plain = [numbers(a).astype(np.int64) if role != "x" else a
                      for a, (_, role) in zip(arguments, roles, strict=True)]  # fmt: skip
             more = ["float32"] if subject.kind == "table" else []
-            return subject.answer(made, *plain, *more)
+            return subject.answer(built, *plain, *more)
 
-        return [Code(answer, subject.name, slots, (subject.library,))]
+        return [Callee(answer, subject.name, slots, (subject.library,))]
 
     layout = "bhsd" if subject.kind == "rotary" else ""
     form = Form(codes()[0], roles, subject.library, layout, "bs" if layout else "s", "positions")
-    found = subject_of(Found(subject.kind, form), search, None, None)
-    found._anew = lambda: _anew(found, codes)
-    return found
+    choice = subject_of(Found(subject.kind, form), search, None, None)
+    choice._anew = lambda: _anew(choice, codes)
+    return choice

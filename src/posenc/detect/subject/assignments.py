@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from posenc.detect.subject.code import Code, Slot
+from posenc.detect.subject.code import Callee, Slot
 from posenc.detect.subject.forms import OFFSETS, PLACES, SHAPES
 
 PLACED = ("positions", "offset", "packed", "q_positions", "k_positions", "q_len", "k_len")
 Roles = tuple[tuple[str, str], ...]
 
 
-def assignments(code: Code, *, biased: bool) -> Iterator[tuple[Roles, str]]:
+def assignments(code: Callee, *, biased: bool) -> Iterator[tuple[Roles, str]]:
     """What may stand for each argument: by names, then in every order of those without."""
     seen = set()
     for roles in _orders(code, biased=biased):
@@ -22,7 +22,7 @@ def assignments(code: Code, *, biased: bool) -> Iterator[tuple[Roles, str]]:
                 yield chosen, way
 
 
-def _orders(code: Code, *, biased: bool) -> Iterator[dict[str, str]]:
+def _orders(code: Callee, *, biased: bool) -> Iterator[dict[str, str]]:
     named = {slot.name: str(slot.role) for slot in code.slots if slot.role}
     if biased:
         whose = {"x": "q_positions", "key": "k_positions"}
@@ -34,11 +34,11 @@ def _orders(code: Code, *, biased: bool) -> Iterator[dict[str, str]]:
         yield from ({**named, **more} for more in _dealt(blank, set(named.values()), biased))
     # Names may mislead.
     required = [slot for slot in code.slots if slot.required]
-    told = {n: r for n, r in named.items() if r not in ("x", "key", *PLACED, "length", "tables")}
-    free = [s for s in required if s.name not in told]
+    stated = {n: r for n, r in named.items() if r not in ("x", "key", *PLACED, "length", "tables")}
+    free = [s for s in required if s.name not in stated]
     if 0 < len(free) <= 3 and not code.tables:
-        dealt = _dealt(free, set(told.values()), biased)
-        yield from ({**told, **more} for more in dealt
+        dealt = _dealt(free, set(stated.values()), biased)
+        yield from ({**stated, **more} for more in dealt
                     if all(role in MISTAKEN.get(named.get(n, ""), (named.get(n, ""),))
                            for n, role in more.items()))  # fmt: skip
 
@@ -80,7 +80,7 @@ def _dealt(blank: Sequence[Slot], have: set[str], biased: bool) -> Iterator[dict
                 yield {slot.name: role for slot, role in zip(blank, order, strict=True)}
 
 
-def _ways(code: Code, roles: dict[str, str], *, biased: bool) -> Iterator[tuple[Roles, str]]:
+def _ways(code: Callee, roles: dict[str, str], *, biased: bool) -> Iterator[tuple[Roles, str]]:
     """The arguments that are given, for each way to say where tokens stand."""
     required = {slot.name for slot in code.slots if slot.required}
     inside = set(roles.values())

@@ -9,8 +9,8 @@ import numpy as np
 
 from posenc.detect.subject.code import CannotAsk
 from posenc.detect.subject.discovery import Found, biases
-from posenc.detect.subject.forms import Asked, Counter, Form
-from posenc.detect.subject.forms import made as made_by
+from posenc.detect.subject.forms import CallCounter, Form, Inquiry
+from posenc.detect.subject.forms import built as made_by
 from posenc.detect.subject.forms import turned as turned_by
 
 PLACED = ("positions", "tables")  # ways to have tokens stand anywhere
@@ -19,9 +19,9 @@ SQUARE = 2**10  # keys of a bias that has as many queries
 TABLED = 2**17  # rows of a table that is asked by its length
 
 
-def rows_made(form: Form, rows: np.ndarray, dim: int, counter: Counter) -> list[np.ndarray]:
+def rows_made(form: Form, rows: np.ndarray, dim: int, counter: CallCounter) -> list[np.ndarray]:
     """What a function of positions makes of rows of them, each (batch or 1, seq, ...)."""
-    asked = Asked(None, rows)
+    asked = Inquiry(None, rows)
     if form.way == "length" and not form.layout:
         if asked.end > TABLED:
             raise CannotAsk(f"{form.code.name} takes a length, and {asked.end:,} is too long")
@@ -32,7 +32,7 @@ def rows_made(form: Form, rows: np.ndarray, dim: int, counter: Counter) -> list[
         if asked.end > COUNTED:
             raise CannotAsk(f"{form.code.name} counts tokens, and {asked.end:,} are too many")
         line = np.arange(asked.end)
-        asked = Asked(None, line[None])
+        asked = Inquiry(None, line[None])
     x = np.ones((len(asked.rows), 1, asked.rows.shape[1], dim)) if form.layout else None
     parts = made_by(form, asked._replace(x=x), counter)
     return parts if form.way == "positions" else [part[:, rows[0]] for part in parts]
@@ -41,7 +41,7 @@ def rows_made(form: Form, rows: np.ndarray, dim: int, counter: Counter) -> list[
 # --- rotations, in as few and as wide calls as a form allows --------------------------------------
 
 
-def turn(form: Form, asked: Asked, counter: Counter) -> list[np.ndarray]:
+def turn(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:
     """Tokens of any rows at any positions."""
     x: Any = asked.x
     rows = asked.rows
@@ -70,7 +70,7 @@ def turn(form: Form, asked: Asked, counter: Counter) -> list[np.ndarray]:
     return _in_place(form, asked, counter)
 
 
-def _in_place(form: Form, asked: Asked, counter: Counter) -> list[np.ndarray]:
+def _in_place(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:
     """Tokens at their places in longer sequences, of code that counts tokens itself."""
     x: Any = asked.x
     row, end = asked.rows[0], asked.end
@@ -103,18 +103,18 @@ def _joined(each: list[list[np.ndarray]], axis: int) -> list[np.ndarray]:
 # --- biases -------------------------------------------------------------------------------------
 
 
-def biased(found: Found, q: np.ndarray, k: np.ndarray, counter: Counter) -> np.ndarray:
+def biased(choice: Found, q: np.ndarray, k: np.ndarray, counter: CallCounter) -> np.ndarray:
     """The bias between any positions, of code that takes lengths, too."""
-    if not found.aligned:
-        return biases(found.form, Asked(None, q[None], keys=k[None]), counter)
+    if not choice.aligned:
+        return biases(choice.form, Inquiry(None, q[None], keys=k[None]), counter)
     keys, queries = int(max(q.max(), k.max())) + 1, len(q)
     rows = {"last": np.arange(keys - queries, keys), "first": np.arange(queries)}
-    wanted = rows.get(found.aligned)
+    wanted = rows.get(choice.aligned)
     line = np.arange(keys)[None]
     if wanted is not None and np.array_equal(q, wanted):
-        asked = Asked(None, q[None], keys=line)
-        return biases(found.form, asked, counter)[..., k]
+        asked = Inquiry(None, q[None], keys=line)
+        return biases(choice.form, asked, counter)[..., k]
     if keys > SQUARE:
-        raise CannotAsk(f"{found.form.code.name} takes lengths, and {keys:,} keys are too many")
-    whole = biases(found.form, Asked(None, line, keys=line), counter)
+        raise CannotAsk(f"{choice.form.code.name} takes lengths, and {keys:,} keys are too many")
+    whole = biases(choice.form, Inquiry(None, line, keys=line), counter)
     return whole[:, q][..., k]

@@ -22,7 +22,7 @@ BIASED = re.compile(r"bias|alibi|slope", re.IGNORECASE)
 
 
 class CannotAsk(ArgumentError):  # noqa: N818
-    """Code that no way to ask is known for: what was tried, its own error, what to hand over."""
+    """Callee that no way to ask is known for: what was tried, its own error, what to hand over."""
 
     answered = False  # whether it answered some call, with what is no encoding
     calls = 0
@@ -39,7 +39,7 @@ class Slot(NamedTuple):
     positional: bool = False
 
 
-class Code(NamedTuple):
+class Callee(NamedTuple):
     """Something to call."""
 
     function: Callable[..., Any]
@@ -80,31 +80,31 @@ def name_of(target: Any) -> str:
     return str(getattr(inner, "__name__", type(inner).__name__))
 
 
-def code_of(function: Any, name: str = "", tables: Any = None) -> Code:
+def code_of(function: Any, name: str = "", tables: Any = None) -> Callee:
     """A function, to be called."""
     libraries = tuple(libraries_of(function))
-    return Code(function, name or name_of(function), slots_of(function), libraries, tables)
+    return Callee(function, name or name_of(function), slots_of(function), libraries, tables)
 
 
-def codes_of(made: Any) -> Iterator[Code]:
+def codes_of(built: Any) -> Iterator[Callee]:
     """What can be called of an object, the likeliest first."""
-    if isinstance(made, types.ModuleType):
-        own = [v for k, v in vars(made).items() if callable(v) and not k.startswith("_")]
-        yield from (code_of(v) for v in own if getattr(v, "__module__", "") == made.__name__)
+    if isinstance(built, types.ModuleType):
+        own = [v for k, v in vars(built).items() if callable(v) and not k.startswith("_")]
+        yield from (code_of(v) for v in own if getattr(v, "__module__", "") == built.__name__)
         return
-    plain = isinstance(made, (types.FunctionType, types.BuiltinFunctionType, types.MethodType))
-    if callable(made):
-        yield code_of(made)
-    plain = plain or type(made).__module__ == "builtins" or hasattr(made, "schema")
-    if plain or isinstance(made, functools.partial):
+    plain = isinstance(built, (types.FunctionType, types.BuiltinFunctionType, types.MethodType))
+    if callable(built):
+        yield code_of(built)
+    plain = plain or type(built).__module__ == "builtins" or hasattr(built, "schema")
+    if plain or isinstance(built, functools.partial):
         return
-    base = next((c for c in type(made).__mro__ if c.__module__.startswith("torch.nn")), object)
-    for name in dir(type(made)):
-        method = inspect.getattr_static(type(made), name)
+    base = next((c for c in type(built).__mro__ if c.__module__.startswith("torch.nn")), object)
+    for name in dir(type(built)):
+        method = inspect.getattr_static(type(built), name)
         if name.startswith("_") or hasattr(base, name) or not METHODS.search(name.lower()):
             continue
         if isinstance(method, (types.FunctionType, staticmethod, classmethod)) or callable(method):
-            yield code_of(getattr(made, name), f"{type(made).__name__}.{name}")
+            yield code_of(getattr(built, name), f"{type(built).__name__}.{name}")
 
 
 KNOWN: dict[str, Any] = {"length": LONGEST, "base": BASE, "device": None}
@@ -118,37 +118,37 @@ def instance(
 ) -> Any:
     """An object of a class, from sizes under its own names for them."""
     fixed, changed = fixed or {}, changed or {}
-    given: dict[str, Any] = {}
+    passed: dict[str, Any] = {}
     left = {**sizes, **changed}
     for slot in slots_of(target):
         if slot.role in left and (slot.name not in fixed or slot.role in changed):
-            given[slot.name] = left.pop(slot.role)
+            passed[slot.name] = left.pop(slot.role)
         elif slot.required and slot.name not in fixed and slot.role in KNOWN:
-            given[slot.name] = KNOWN[slot.role]
+            passed[slot.name] = KNOWN[slot.role]
         elif slot.required and slot.role == "dtype":
-            given[slot.name] = dtype_in(libraries_of(target)[0], "float32")
+            passed[slot.name] = dtype_in(libraries_of(target)[0], "float32")
     for what in left.keys() & changed.keys():
         raise CannotAsk(f"its constructor has no name for {what} that is known")
     try:
         with foreign(f"the making of {target.__name__}"):
-            return quiet(target(**{**fixed, **given}))
+            return quiet(target(**{**fixed, **passed}))
     except Exception as error:
         text = f"{type(error).__name__}: {str(error)[:120]}"
-        says = f"could not be made with {', '.join(given) or 'no arguments'} ({text})"
+        says = f"could not be made with {', '.join(passed) or 'no arguments'} ({text})"
         todo = "Hand over an object of it."
         raise CannotAsk(f"ask: the class {target.__name__} {says}. {todo}") from error
 
 
-def quiet(made: Any) -> Any:
+def quiet(built: Any) -> Any:
     """An object as it is used: a module without dropout."""
-    return made.eval() if hasattr(made, "named_buffers") and hasattr(made, "eval") else made
+    return built.eval() if hasattr(built, "named_buffers") and hasattr(built, "eval") else built
 
 
-def copied(made: Any) -> Any:
+def copied(built: Any) -> Any:
     """An object of its own, so that the one that was handed over remembers nothing."""
-    if not hasattr(made, "named_buffers"):
-        return made
+    if not hasattr(built, "named_buffers"):
+        return built
     try:
-        return quiet(copy.deepcopy(made))
+        return quiet(copy.deepcopy(built))
     except Exception:  # noqa: BLE001 - whatever other people's code raises
-        return made
+        return built

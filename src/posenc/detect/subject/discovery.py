@@ -16,9 +16,9 @@ import numpy as np
 
 from posenc.detect.subject.arrays import LAYOUTS, parts_of
 from posenc.detect.subject.assignments import assignments, places_of
-from posenc.detect.subject.code import BIASED, CannotAsk, Code
-from posenc.detect.subject.forms import Asked, Counter, Form, call
-from posenc.detect.subject.forms import made as made_by
+from posenc.detect.subject.code import BIASED, Callee, CannotAsk
+from posenc.detect.subject.forms import CallCounter, Form, Inquiry, call
+from posenc.detect.subject.forms import built as made_by
 from posenc.detect.subject.forms import turned as turned_by
 
 MOST_CALLS, MOST_SECONDS = 1500, 10.0
@@ -43,7 +43,7 @@ class Search:
     """The search for forms of one target."""
 
     def __init__(
-        self, counter: Counter, *, dim: int, heads: int | None, kind: str | None,
+        self, counter: CallCounter, *, dim: int, heads: int | None, kind: str | None,
         library: str | None, layout: str | None, axes: int = 1,
     ) -> None:  # fmt: skip
         self.counter, self.dim, self.kind, self.axes = counter, dim, kind, axes
@@ -61,7 +61,7 @@ class Search:
         late = time.monotonic() - self.began > MOST_SECONDS - 1
         return late or self.counter.calls >= MOST_CALLS - 2
 
-    def forms(self, code: Code) -> Iterator[Found]:
+    def forms(self, code: Callee) -> Iterator[Found]:
         """Forms of one function that answer, those of its named arguments and the widest first."""
         biased = self.kind == "bias" or (self.kind is None and _is_bias(code))
         for roles, way in assignments(code, biased=biased):
@@ -73,7 +73,7 @@ class Search:
                     yield found
 
     def _variants(
-        self, code: Code, roles: tuple[tuple[str, str], ...], way: str, *, biased: bool
+        self, code: Callee, roles: tuple[tuple[str, str], ...], way: str, *, biased: bool
     ) -> Iterator[Form]:
         libraries = [self.library] if self.library else code.libraries
         inside = {role for _, role in roles}
@@ -117,10 +117,10 @@ class Search:
 
     def _of_tokens(self, form: Form) -> Found | None:
         x = self._x(form)
-        first = Asked(x, self._rows(RUN, len(x)))
+        first = Inquiry(x, self._rows(RUN, len(x)))
         raw = call(form, first, self.counter)
         try:
-            y = turned_by(form._replace(code=_answered(form.code, raw)), first, Counter())[0]
+            y = turned_by(form._replace(code=_answered(form.code, raw)), first, CallCounter())[0]
         except CannotAsk:
             return self._carrying(form, first, raw)
         double = (
@@ -139,7 +139,7 @@ class Search:
         self._repeats(form, x, y, added=found.added)
         return found
 
-    def _adds(self, form: Form, asked: Asked, y: np.ndarray) -> bool:
+    def _adds(self, form: Form, asked: Inquiry, y: np.ndarray) -> bool:
         """Whether rows are added to x, as it stands or scaled: what becomes of zeros."""
         zeros = asked._replace(x=np.zeros_like(asked.x))
         self._at_zero = turned_by(form, zeros, self.counter)[0]
@@ -167,7 +167,7 @@ class Search:
         other = 0 * x if added else other
         y = y - x if added else y
         try:
-            again = turned_by(form, Asked(other, self._rows(line, len(x))), self.counter)[0]
+            again = turned_by(form, Inquiry(other, self._rows(line, len(x))), self.counter)[0]
         except Exception as error:
             if form.way == "positions" and not _named(form):
                 raise CannotAsk(f"it refuses positions that jump ({error})") from error
@@ -182,9 +182,9 @@ class Search:
         if np.abs(each[0] - each[1]).max() <= CLOSE:
             raise CannotAsk("each channel is multiplied by itself, and none by another one")
 
-    def _carrying(self, form: Form, asked: Asked, raw: Any) -> Found | None:
+    def _carrying(self, form: Form, asked: Inquiry, raw: Any) -> Found | None:
         """Functions that take x, and return numbers of its positions alone."""
-        parts = made_by(form._replace(code=_answered(form.code, raw)), asked, Counter())
+        parts = made_by(form._replace(code=_answered(form.code, raw)), asked, CallCounter())
         other = asked._replace(x=asked.x[..., ::-1] * 0.5)  # type: ignore[index]
         again = made_by(form, other, self.counter)
         if max(np.abs(a - b).max() for a, b in zip(parts, again, strict=True)) > CLOSE:
@@ -195,7 +195,7 @@ class Search:
 
     def _of_positions(self, form: Form) -> Found | None:
         rows = self._rows(RUN, BATCH if form.place == "bs" else 1)
-        return self._kind_of(form, made_by(form, Asked(None, rows), self.counter))
+        return self._kind_of(form, made_by(form, Inquiry(None, rows), self.counter))
 
     def _kind_of(self, form: Form, parts: list[np.ndarray]) -> Found | None:
         if not any(np.isfinite(part).any() for part in parts):
@@ -232,7 +232,7 @@ class Search:
             more = np.repeat(x[:, :, :1], len(line), axis=2)
             x, batch = more, len(x)
         try:
-            again = made_by(form, Asked(x, self._rows(line, max(batch, 1))), self.counter)
+            again = made_by(form, Inquiry(x, self._rows(line, max(batch, 1))), self.counter)
         except Exception as error:
             if form.way == "positions" and not _named(form):
                 raise CannotAsk(f"it refuses positions that jump ({error})") from error
@@ -250,16 +250,16 @@ class Search:
         q, k = np.arange(queries)[None], np.arange(keys)[None]
         lengths = not {"q_positions", "k_positions", "distances"} & {role for _, role in form.roles}
         if (lengths and not form.code.has("q_len", "k_len")) or form.way == "length":
-            values = biases(form, Asked(None, k, keys=k), self.counter)
+            values = biases(form, Inquiry(None, k, keys=k), self.counter)
             _varies(values)
             return Found("bias", form, aligned="square")
         if not lengths:
-            _varies(biases(form, Asked(None, q, keys=k), self.counter))
+            _varies(biases(form, Inquiry(None, q, keys=k), self.counter))
             return Found("bias", form)
-        whole = biases(form, Asked(None, k, keys=k), self.counter)
+        whole = biases(form, Inquiry(None, k, keys=k), self.counter)
         _varies(whole)
         try:
-            part = biases(form, Asked(None, q, keys=k), self.counter)
+            part = biases(form, Inquiry(None, q, keys=k), self.counter)
         except Exception:  # noqa: BLE001 - it takes one length
             return Found("bias", form, aligned="square")
         near = {"last": whole[:, -queries:], "first": whole[:, :queries]}
@@ -269,7 +269,7 @@ class Search:
         return Found("bias", form, aligned=best if off[best] <= CLOSE else "square")
 
 
-def biases(form: Form, asked: Asked, counter: Counter) -> np.ndarray:
+def biases(form: Form, asked: Inquiry, counter: CallCounter) -> np.ndarray:
     """What a function of queries and keys returns, (heads, queries, keys)."""
     parts = parts_of(call(form, asked, counter))
     q, k = asked.rows.shape[1], asked.keys.shape[1]  # type: ignore[union-attr]
@@ -279,8 +279,8 @@ def biases(form: Form, asked: Asked, counter: Counter) -> np.ndarray:
         return np.broadcast_to(lead, (len(lead), q, k))
     if out.ndim == 3 and out.shape[:2] == (q, k):  # heads last
         return np.moveaxis(out, -1, 0)
-    got = tuple(out.shape) if len(parts) == 1 else f"{len(parts)} arrays"
-    raise CannotAsk(f"{q} queries and {k} keys became {got}")
+    received = tuple(out.shape) if len(parts) == 1 else f"{len(parts)} arrays"
+    raise CannotAsk(f"{q} queries and {k} keys became {received}")
 
 
 def said(error: BaseException) -> str:
@@ -300,8 +300,8 @@ def _varies(values: np.ndarray) -> None:
         raise CannotAsk("all keys get the same number")
 
 
-def _answered(code: Code, raw: Any) -> Code:
-    """Code that has answered already."""
+def _answered(code: Callee, raw: Any) -> Callee:
+    """Callee that has answered already."""
     return code._replace(function=lambda *_, **__: raw)
 
 
@@ -321,15 +321,15 @@ def _follows(
         return bool(_most(again[i] - first[j]) <= size)
 
     tokens = [i for i in range(len(line)) if i != 2 or way == "length"]
-    # Code that remembers turns other tokens otherwise; by name it is asked all the same.
-    told = [same(i, int(line[i])) for i in tokens if (0 if named else 1) <= line[i] < len(first)]
+    # Callee that remembers turns other tokens otherwise; by name it is asked all the same.
+    stated = [same(i, int(line[i])) for i in tokens if (0 if named else 1) <= line[i] < len(first)]
     if way in ("counted", "packed"):
-        return any(told[1:])
-    if any(told):
+        return any(stated[1:])
+    if any(stated):
         return True
     # A name says what it takes; that it does not heed it is a fault to be found.
-    known = sum(any(same(i, j) for j in range(len(first))) for i in tokens)
-    return named and known > len(tokens) // 2
+    listed = sum(any(same(i, j) for j in range(len(first))) for i in tokens)
+    return named and listed > len(tokens) // 2
 
 
 def _linear(rows: np.ndarray) -> bool:
@@ -357,7 +357,7 @@ def pairs_of(parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray] | None:
     return (cos, sin) if cos.ndim == 3 else None
 
 
-def _is_bias(code: Code) -> bool:
+def _is_bias(code: Callee) -> bool:
     both = code.has("q_positions", "q_len") and code.has("k_positions", "k_len")
     both = both or (code.has("distances") and not code.has("x", "positions"))
     return both or (bool(BIASED.search(code.name)) and code.has("x") == code.has("key"))

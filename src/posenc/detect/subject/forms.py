@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc._core.guard import foreign
 from posenc.detect.subject.arrays import AXES, carried, dtype_in, laid, parts_of, unlaid
-from posenc.detect.subject.code import BASE, CannotAsk, Code
+from posenc.detect.subject.code import BASE, Callee, CannotAsk
 
 # How rows of positions are handed over: rows, one row, a row with an axis in front, a column; all
 # tokens; an offset as an int, an array for all rows, or one number in an array.
@@ -21,7 +21,7 @@ SHAPES = ("sw", "bsw", "1sw", "s1w", "11sw", "b1sw", "bs1w", "1s1w")
 
 
 @dataclass
-class Counter:
+class CallCounter:
     """Calls so far, and the way of them."""
 
     calls: int = 0
@@ -32,7 +32,7 @@ class Raised(CannotAsk):
     """What somebody's code raises, as words; its own error is the cause."""
 
 
-class Asked(NamedTuple):
+class Inquiry(NamedTuple):
     """What a call is about."""
 
     x: np.ndarray | None  # (batch, heads, seq, channels)
@@ -51,7 +51,7 @@ class Asked(NamedTuple):
 class Form(NamedTuple):
     """How something is called."""
 
-    code: Code
+    code: Callee
     roles: tuple[tuple[str, str], ...]  # names of arguments, and what stands there
     library: str
     layout: str = ""  # of x; nothing where it takes none
@@ -71,30 +71,30 @@ class Form(NamedTuple):
         says = {"positions": f"positions{shape}", "offset": "an offset", "packed": "ends of rows",
                 "length": "a length", "tables": "tables of positions",
                 "counted": "positions counted from 0"}[self.way]  # fmt: skip
-        told = {role for _, role in self.roles}
-        says = "positions of each" if "q_positions" in told else says
-        says = "their numbers" if "q_len" in told else says
+        stated = {role for _, role in self.roles}
+        says = "positions of each" if "q_positions" in stated else says
+        says = "their numbers" if "q_len" in stated else says
         return f"called as {self.code.name}({inside}) with {self.library} arrays{axes}, {says}"
 
-    def arguments(self, asked: Asked) -> tuple[list[Any], dict[str, Any]]:
+    def arguments(self, asked: Inquiry) -> tuple[list[Any], dict[str, Any]]:
         """What is handed over."""
         slots = {slot.name: slot for slot in self.code.slots}
-        given: list[Any] = []
+        passed: list[Any] = []
         named: dict[str, Any] = {}
         gap = False
         order = [s.name for s in self.code.slots]
         for name, role in sorted(self.roles, key=lambda pair: order.index(pair[0])):
             slot = slots[name]
-            skipped = order.index(name) != len(given)
+            skipped = order.index(name) != len(passed)
             gap = gap or slot.keyword or (skipped and not slot.positional)
             value = self.value(role, asked)
             if gap:
                 named[name] = value
             else:
-                given.append(value)
-        return given, named
+                passed.append(value)
+        return passed, named
 
-    def value(self, role: str, asked: Asked) -> Any:
+    def value(self, role: str, asked: Inquiry) -> Any:
         """What stands for one argument."""
         if role in ("x", "key", "value"):
             assert asked.x is not None  # noqa: S101 - a form without x has no such argument
@@ -118,7 +118,7 @@ class Form(NamedTuple):
             return carried(keys[0] if len(keys) == 1 else keys, self.library)
         return self._number(role, asked)
 
-    def _number(self, role: str, asked: Asked) -> Any:
+    def _number(self, role: str, asked: Inquiry) -> Any:
         heads, dim = (self.heads, self.dim) if asked.x is None else asked.x.shape[1::2]
         keys = asked.end if asked.keys is None else int(asked.keys.max()) + 1
         sizes = {
@@ -132,39 +132,39 @@ class Form(NamedTuple):
             return carried(np.ones(asked.rows.shape[:2], dtype=np.int64), self.library)
         return sizes.get(role)
 
-    def _tokens(self, x: np.ndarray, asked: Asked) -> Any:
+    def _tokens(self, x: np.ndarray, asked: Inquiry) -> Any:
         array = laid(x, self.layout)
         if not asked.strided:
             return carried(np.ascontiguousarray(array), self.library, asked.dtype)
         wide = carried(np.concatenate([array, array], axis=-1), self.library, asked.dtype)
         return wide[..., : array.shape[-1]]
 
-    def _positions(self, asked: Asked) -> Any:
+    def _positions(self, asked: Inquiry) -> Any:
         rows = asked.rows
         one = rows[0]
         shaped = {"bs": rows, "s": one, "1s": one[None], "s1": one[:, None], "": one,
                   "t": rows.reshape(-1, *rows.shape[2:])}  # fmt: skip
         return carried(shaped[self.place], self.library)
 
-    def _offset(self, asked: Asked) -> Any:
+    def _offset(self, asked: Inquiry) -> Any:
         start = int(asked.rows[0, 0])
         if self.place == "int":
             return start
         many = np.full(len(asked.rows), start) if self.place == "b" else np.array(start)
         return carried(many.astype(np.int64), self.library)
 
-    def _packed(self, asked: Asked) -> Any:
+    def _packed(self, asked: Inquiry) -> Any:
         ends = np.arange(len(asked.rows) + 1) * asked.rows.shape[1]
         return carried(ends.astype(np.int32), self.library)
 
-    def _tables(self, role: str, asked: Asked) -> Any:
+    def _tables(self, role: str, asked: Inquiry) -> Any:
         whole = self.way == "positions"
         parts, pack = self.code.tables(asked, whole)
         shaped = parts if whole else [shape_of(part, self.place) for part in parts]
-        made = [carried(part, self.library, _kept(part)) for part in shaped]
+        built = [carried(part, self.library, _kept(part)) for part in shaped]
         if role in ("cos", "sin"):
-            return made[-1 if (role == "cos") == self.code.tables.swapped else 0]
-        return made[0] if len(made) == 1 else pack(made)
+            return built[-1 if (role == "cos") == self.code.tables.swapped else 0]
+        return built[0] if len(built) == 1 else pack(built)
 
 
 def _kept(part: np.ndarray) -> str:
@@ -180,13 +180,13 @@ def shape_of(table: np.ndarray, shape: str) -> np.ndarray:
     return rows.reshape(*(sizes[c] for c in shape[:-1]), *rest)
 
 
-def call(form: Form, asked: Asked, counter: Counter) -> Any:
+def call(form: Form, asked: Inquiry, counter: CallCounter) -> Any:
     """What somebody's code returns; for code that writes into x, what stands there."""
-    given, named = form.arguments(asked)
+    passed, named = form.arguments(asked)
     counter.calls += 1
     try:
         with foreign(f"a call of {form.code.name}"):
-            out = form.code.function(*given, **named)
+            out = form.code.function(*passed, **named)
     except CannotAsk:
         raise
     except Exception as error:
@@ -195,12 +195,12 @@ def call(form: Form, asked: Asked, counter: Counter) -> Any:
     if out is None and form.layout:
         order = [s.name for s in form.code.slots]
         names = sorted((n for n, _ in form.roles), key=order.index)
-        values = dict(zip(names, given, strict=False)) | named
+        values = dict(zip(names, passed, strict=False)) | named
         return tuple(values[n] for n, role in form.roles if role in ("x", "key"))
     return out
 
 
-def turned(form: Form, asked: Asked, counter: Counter) -> list[np.ndarray]:
+def turned(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:
     """Queries, and keys where it returns them, as (batch, heads, seq, channels)."""
     assert asked.x is not None  # noqa: S101 - the caller's
     raw = call(form, asked, counter)
@@ -213,8 +213,8 @@ def turned(form: Form, asked: Asked, counter: Counter) -> list[np.ndarray]:
     if inside == ["key", "x"] and len(sizes) == 2 and sizes[0] < sizes[1]:
         outs.reverse()
     if not outs or outs[0] is None:
-        got = tuple(parts[0].shape) if parts else "nothing"
-        raise CannotAsk(f"x of shape {shape} became {got}")
+        received = tuple(parts[0].shape) if parts else "nothing"
+        raise CannotAsk(f"x of shape {shape} became {received}")
     return [unlaid(out, form.layout, asked.x.shape) for out in outs if out is not None]
 
 
@@ -227,7 +227,7 @@ def _real(part: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
 
 def native(form: Form, x: Any, rows: np.ndarray) -> Any:
     """Queries in arrays of the library, which keep their dtype, device and gradient."""
-    out = call(form, Asked(x, rows, native=True), Counter())
+    out = call(form, Inquiry(x, rows, native=True), CallCounter())
     if isinstance(out, Mapping):
         out = out[min(out, key=lambda name: str(name)[:1] == "k")]
     if isinstance(out, (tuple, list)):
@@ -239,14 +239,14 @@ def native(form: Form, x: Any, rows: np.ndarray) -> Any:
     return unlaid(out, form.layout, tuple(x.shape))
 
 
-def made(form: Form, asked: Asked, counter: Counter) -> list[np.ndarray]:
+def built(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:
     """What a function of positions makes, each (batch or 1, seq, ...)."""
     parts = parts_of(call(form, asked, counter))
     count = asked.end if form.way == "length" else asked.rows.shape[1]
     outs = [_rows(part, len(asked.rows), count) for part in parts]
     if not outs or any(out is None for out in outs):
-        got = ", ".join(str(part.shape) for part in parts[:3]) or "nothing"
-        raise CannotAsk(f"{count} positions became {got}")
+        received = ", ".join(str(part.shape) for part in parts[:3]) or "nothing"
+        raise CannotAsk(f"{count} positions became {received}")
     return [out for out in outs if out is not None]
 
 

@@ -37,7 +37,7 @@ class Call(NamedTuple):
     plain: bool = False  # x of ones
 
 
-class Plan:
+class Schedule:
     """The calls of one survey."""
 
     def __init__(self, subject: Any, rng: np.random.Generator) -> None:
@@ -69,10 +69,10 @@ class Plan:
             start = int(self.rng.integers(low, high))
             for dtype in DTYPES:
                 yield Call("dtype", np.arange(start, min(start + 9, end))[None], dtype=dtype)
-        for found in self.subject.forms():
-            yield Call("other forms", few[None, :6], form=found)
-            yield Call("other forms", np.array([[2, 5, 5, 1]]) % end, form=found)
-            yield Call("other forms", few[None, :1] + min(9, end - 1), form=found)
+        for choice in self.subject.forms():
+            yield Call("other forms", few[None, :6], form=choice)
+            yield Call("other forms", np.array([[2, 5, 5, 1]]) % end, form=choice)
+            yield Call("other forms", few[None, :1] + min(9, end - 1), form=choice)
         yield from self._far(end, way)
         yield from self._of_lengths(end)
         yield Call("one token", np.array([[end - 1]]))  # a step after long sequences

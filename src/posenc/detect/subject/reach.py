@@ -120,8 +120,8 @@ def listed(places: Sequence[int]) -> str:
         return f"one token at position {places[0]:,}"
     steps = {b - a for a, b in itertools.pairwise(places)}
     if steps == {1} and len(places) > 3:
-        where = f"{places[0]:,} to {places[-1]:,}"
+        spot = f"{places[0]:,} to {places[-1]:,}"
     else:
         shown = [f"{p:,}" for p in places[:8]]
-        where = ", ".join(shown) + (", …" if len(places) > 8 else "")
-    return f"{len(places):,} tokens at positions {where}"
+        spot = ", ".join(shown) + (", …" if len(places) > 8 else "")
+    return f"{len(places):,} tokens at positions {spot}"

@@ -183,13 +183,13 @@ def _told(bench: Any, call: Any) -> SmallestCall:
     off, room = bench.differences(call)
     with np.errstate(divide="ignore", invalid="ignore"):
         at = np.unravel_index(int(np.argmax(np.where(off > 0, off / room, 0.0))), off.shape)
-    place, out, want = bench.output or (0, off, off)
-    same = out.shape == want.shape == off.shape
+    place, out, wanted = bench.output or (0, off, off)
+    same = out.shape == wanted.shape == off.shape
     notes = [f"|x| to {max(call.sizes):g}"] * (max(call.sizes) > 1)
     notes += ["in the key that it returns"] * place
     notes += ["not contiguous"] * call.strided + [f"{call.wide} times as wide"] * (call.wide > 1)
     notes += [f"in another form ({call.form.form.words})"] if call.form is not None else []
-    received, expected = (float(a[at]) if same else np.nan for a in (out, want))
+    received, expected = (float(a[at]) if same else np.nan for a in (out, wanted))
     return SmallestCall(
         tuple(map(tuple, call.rows.tolist())) if call.rows.ndim == 2 else (), call.heads,
         call.dtype, float(off[at]), received, expected, tuple(notes),
@@ -244,11 +244,11 @@ def _imported(target: Any) -> tuple[list[str], str] | None:
     for one in targets:
         module = sys.modules.get(getattr(one, "__module__", None) or "")
         name = getattr(one, "__qualname__", "")
-        found: Any = module
+        choice: Any = module
         for part in name.split("."):
-            found = getattr(found, part, None)
+            choice = getattr(choice, part, None)
         file = getattr(module, "__file__", None)
-        if module is None or file is None or found is not one or not name:
+        if module is None or file is None or choice is not one or not name:
             return None
         full = Path(file).stem if module.__name__ == "__main__" else module.__name__
         up = full.count(".") + (Path(file).stem == "__init__")

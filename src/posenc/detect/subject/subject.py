@@ -11,7 +11,7 @@ from posenc._core.errors import ArgumentError, mismatch
 from posenc.detect.subject.calling import biased, rows_made, turn
 from posenc.detect.subject.code import CannotAsk
 from posenc.detect.subject.discovery import Found, pairs_of
-from posenc.detect.subject.forms import Asked, Form
+from posenc.detect.subject.forms import Form, Inquiry
 
 Kind = Literal["rotary", "cos_sin", "angles", "table", "bias"]
 KINDS = ("rotary", "cos_sin", "angles", "table", "bias")
@@ -125,7 +125,7 @@ class Subject:
             expected = "(batch, heads, seq, channels)"
             raise ArgumentError(mismatch("rotate: x", expected, f"shape {x.shape}"))
         rows = self._placed(positions, x.shape[0], x.shape[2])
-        asked = Asked(x, rows, dtype, strided)
+        asked = Inquiry(x, rows, dtype, strided)
         return self._turned((form or self._found).form, asked)
 
     def cos_sin(self, positions: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -157,7 +157,7 @@ class Subject:
                [0.8415, 0.0998]])
         """
         self._is("cos_sin", "angles")
-        parts = self.made(positions)
+        parts = self.built(positions)
         if self.kind == "angles":
             cos, sin = np.cos(parts[0]), np.sin(parts[0])
         else:
@@ -196,10 +196,10 @@ class Subject:
         """
         self._is("table", "angles")
         if not self._found.added:
-            return self._rows_as(self.made(positions)[0], positions)
+            return self._rows_as(self.built(positions)[0], positions)
         rows = self._placed(positions, 1 if np.ndim(positions) == self._axes else len(positions))
         x = np.zeros((len(rows), 1, rows.shape[1], self.dim))
-        return self._rows_as(self._turned(self._found.form, Asked(x, rows))[0][:, 0], positions)
+        return self._rows_as(self._turned(self._found.form, Inquiry(x, rows))[0][:, 0], positions)
 
     def bias(self, q_positions: Any, k_positions: Any) -> np.ndarray:
         """What is added to the scores.
@@ -254,7 +254,7 @@ class Subject:
         """
         self._is("rotary", "cos_sin", "angles")
         if self.kind == "angles":
-            return np.asarray(self.made([1])[0].reshape(-1))
+            return np.asarray(self.built([1])[0].reshape(-1))
         places = [2**k for k in range(12)]
         turns = self._turns(np.array([0, *places]))
         angles = np.angle(turns[1:] * np.conj(turns[0]))
@@ -270,7 +270,7 @@ class Subject:
         Returns
         -------
         Subject
-            Asked in the same form, with no memory of calls.
+            Inquiry in the same form, with no memory of calls.
 
         Raises
         ------
@@ -335,13 +335,13 @@ class Subject:
             self._others = list(self._others())
         return list(self._others or ())
 
-    def made(self, positions: Any, *, form: Found | None = None) -> list[np.ndarray]:
+    def built(self, positions: Any, *, form: Found | None = None) -> list[np.ndarray]:
         """What a function of positions makes, each (batch or 1, seq, ...)."""
         form_: Form = (form or self._found).form
         line = np.asarray(positions)
         rows = self._placed(line, len(line) if line.ndim > self._axes else 1)
         if len(rows) > 1 and form_.place != "bs":
-            each = [self.made(row, form=form) for row in rows]
+            each = [self.built(row, form=form) for row in rows]
             return [np.concatenate(parts) for parts in zip(*each, strict=True)]
         return rows_made(form_, rows, self.dim, self._counter)
 
@@ -374,7 +374,7 @@ class Subject:
     def _rows_as(self, rows: np.ndarray, positions: Any) -> np.ndarray:
         return rows[0] if np.ndim(positions) == 1 + (self._axes > 1) else rows
 
-    def _turned(self, form: Form, asked: Asked) -> list[np.ndarray]:
+    def _turned(self, form: Form, asked: Inquiry) -> list[np.ndarray]:
         return turn(form, asked, self._counter)
 
     def _turns(self, places: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.spec.spec import Spec
 from posenc.detect.subject import plan
 from posenc.detect.subject.discovery import said
-from posenc.detect.subject.plan import DENSE, Call, Plan
+from posenc.detect.subject.plan import DENSE, Call, Schedule
 from posenc.detect.subject.reach import Reach
 from posenc.detect.subject.smallest import SmallestCall, smallest
 from posenc.detect.subject.tally import Tally, of_spec, ratio_of, rounded
@@ -108,8 +108,8 @@ class Bench:
         self.signs = signs * rng.uniform(0.5, 1.0, signs.shape)
         self.mixed = rng.choice([-1.0, 1.0], dim * 2) * rng.uniform(0.7, 1.0, dim * 2)
         self.coarse = self._coarse()
-        self.allowed = self._rounding() if allowed is None else lambda call, want: allowed(
-            rounded(self.x(call), call.dtype), want, call.rows, call.dtype)  # fmt: skip
+        self.allowed = self._rounding() if allowed is None else lambda call, wanted: allowed(
+            rounded(self.x(call), call.dtype), wanted, call.rows, call.dtype)  # fmt: skip
 
     # --- the calls --------------------------------------------------------------------------------
 
@@ -117,7 +117,7 @@ class Bench:
         """All calls, or as many as there is time for."""
         began = time.monotonic()
         end = self._end(end + 1)
-        calls = [self._on_axes(call) for call in Plan(self.subject, self.rng).calls(end)]
+        calls = [self._on_axes(call) for call in Schedule(self.subject, self.rng).calls(end)]
         planned = len({c.rows.shape[1] for c in calls if c.kind == "length"})
         late = False
         for call in calls:
@@ -160,12 +160,10 @@ class Bench:
         if subject.kind != "rotary" or subject._found.first is None or subject._unit != 1:
             return
         asked, y = self.subject._found.first
-        want = np.asarray(self.expected(rounded(asked.x, asked.dtype), asked.rows))
+        wanted = np.asarray(self.expected(rounded(asked.x, asked.dtype), asked.rows))
         call = Call("the first call of all", asked.rows, heads=asked.x.shape[1])
-        if (
-            self.tally.add(np.abs(y - want), self.allowed(call, want), asked.rows.ravel(), (1, 3))
-            > 1
-        ):
+        off, room = np.abs(y - wanted), self.allowed(call, wanted)
+        if self.tally.add(off, room, asked.rows.ravel(), (1, 3)) > 1:
             self.wrong.append(call)
 
     def _on_axes(self, call: Call) -> Call:
@@ -239,11 +237,11 @@ class Bench:
         if short and not call.plain and call.rows.ndim == 2 and not self.of_length:
             return [line[:, :, : call.rows.shape[1]] for line in self._line()]
         dim, x = self.subject.dim, rounded(rounded(self.x(call), call.dtype), self.coarse)
-        want = np.asarray(self.expected(x[..., :dim], call.rows))
+        wanted = np.asarray(self.expected(x[..., :dim], call.rows))
         keys = getattr(self.expected, "keys", None)
-        other = want if keys is None else np.asarray(keys(x[..., :dim], call.rows))
+        other = wanted if keys is None else np.asarray(keys(x[..., :dim], call.rows))
         return [np.concatenate([each, x[..., dim:]], axis=-1) * size
-                for each, size in ((want, 1.0), (other, 0.5))]  # fmt: skip
+                for each, size in ((wanted, 1.0), (other, 0.5))]  # fmt: skip
 
     def _line(self) -> list[np.ndarray]:
         """What becomes of a sequence, which every shorter one begins with."""
@@ -255,16 +253,16 @@ class Bench:
         """Differences and what arithmetic explains, of the worst output."""
         outs, wants = self._answer(call), self._wanted(call)
         best: tuple[np.ndarray, np.ndarray] | None = None
-        for place, (out, want) in enumerate(zip(outs, wants, strict=False)):
-            if out.shape != want.shape:
+        for place, (out, wanted) in enumerate(zip(outs, wants, strict=False)):
+            if out.shape != wanted.shape:
                 return np.array([[np.inf]]), np.array([[0.0]])
             with np.errstate(invalid="ignore"):
-                off = np.where(out == want, 0.0, np.abs(out - want))
+                off = np.where(out == wanted, 0.0, np.abs(out - wanted))
             off = np.where(np.isnan(off), np.inf, off)
-            room = np.broadcast_to(self.allowed(call, want), off.shape)
+            room = np.broadcast_to(self.allowed(call, wanted), off.shape)
             if best is None or ratio_of(off, room) > ratio_of(*best):
                 best = off, room
-                self.output = place, out, want
+                self.output = place, out, wanted
         assert best is not None  # noqa: S101 - there is an output
         return best
 
@@ -292,10 +290,10 @@ class Bench:
     def _narrow(self, call: Call) -> bool:
         """Whether a wider head is turned as one of another width, or as two heads."""
         dim = self.subject.dim
-        out, want, x = self._answer(call)[0], self._wanted(call)[0], self.x(call)
+        out, wanted, x = self._answer(call)[0], self._wanted(call)[0], self.x(call)
         second = np.asarray(self.expected(x[..., dim:], call.rows))
         return bool(
-            np.abs(out - want)[..., :dim].max() > 1e-2
+            np.abs(out - wanted)[..., :dim].max() > 1e-2
             or np.abs(out[..., dim:] - second).max() < 1e-2
         )
 
@@ -329,19 +327,19 @@ class Bench:
     def _rounding(self) -> Callable[[Call, np.ndarray], np.ndarray]:
         """Rounding in the dtype, and of angles in float32, for each channel by its own speed."""
         if self.subject.kind == "bias":
-            return lambda _, want: (
-                2.0**-20 * np.where(np.isfinite(want), np.abs(want), 0.0) + 2.0**-23
+            return lambda _, wanted: (
+                2.0**-20 * np.where(np.isfinite(wanted), np.abs(wanted), 0.0) + 2.0**-23
             )
         speed = self._speeds()
         slow = np.where(speed > 0, speed, 1.0)
         drift = speed * 2.0**-24 * (4 + 2 * np.abs(np.log(slow)))
 
-        def room(call: Call, want: np.ndarray) -> np.ndarray:
+        def room(call: Call, wanted: np.ndarray) -> np.ndarray:
             rows = call.rows if call.rows.ndim == 2 else np.abs(call.rows).sum(axis=-1)
-            rows = rows[:, None] if want.ndim == 4 else rows
-            size = np.abs(np.where(np.isfinite(want), want, 0.0)).max(axis=-1, keepdims=True)
+            rows = rows[:, None] if wanted.ndim == 4 else rows
+            size = np.abs(np.where(np.isfinite(wanted), wanted, 0.0)).max(axis=-1, keepdims=True)
             size = size if self.subject.kind == "rotary" else np.maximum(size, 1.0)
-            rates = np.zeros(want.shape[-1])
+            rates = np.zeros(wanted.shape[-1])
             rates[: len(drift)] = drift[: len(rates)]
             return np.asarray(
                 size

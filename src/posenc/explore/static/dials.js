@@ -163,7 +163,7 @@ export class Arcs {
 
   draw({ main }, frame, room) {
     const last = 2 * main.pairs.length - 1;
-    const step = Math.min(34, (room.width - 24) / last);
+    const step = Math.max(1, Math.min(34, (room.width - 24) / last)); // also before there is room
     const at = (channel) => 12 + channel * step;
     const far = Math.max(...main.pairs.map(([a, b]) => Math.abs(b - a)));
     const layer = svg("svg", { class: "axes", role: "img", "aria-label": `${main.title}: ${main.pairs.join("; ")}` });

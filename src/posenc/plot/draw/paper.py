@@ -157,8 +157,8 @@ def _upright(sheet: Sheet, axes: Any, mark: Mark) -> None:
     above = {"xytext": (0, 4), "ha": "center"}
     within = {"xytext": (-2, 4), "ha": "right", "rotation": 90}
     words, low = (within, 0) if sheet.direct else (above, 1)
-    where = {"xycoords": ("data", "axes fraction"), "va": "bottom"}
-    sheet.note(axes, mark.text, (mark.at, low), **where, **words)
+    spot = {"xycoords": ("data", "axes fraction"), "va": "bottom"}
+    sheet.note(axes, mark.text, (mark.at, low), **spot, **words)
 
 
 MARKS = {"band": _band, "faint": _faint}

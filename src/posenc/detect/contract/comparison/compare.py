@@ -192,10 +192,10 @@ def _asked(code: Implementation, part: Part, method: str) -> Subject:
 
 def _two_subjects(method: str, one: Subject, two: Subject) -> Iterator[Row]:
     """The one held against what the other answers."""
-    found = survey(two, _answer_of(one), end=DENSE, allowed=_within)
-    yield "compared", f"{method}, {two.how}: {found.reach.words()}"
-    if found.call is not None:
-        size = (found.difference, None, "numbers", "both", str(found.call))
+    choice = survey(two, _answer_of(one), end=DENSE, allowed=_within)
+    yield "compared", f"{method}, {two.how}: {choice.reach.words()}"
+    if choice.call is not None:
+        size = (choice.difference, None, "numbers", "both", str(choice.call))
         yield "differences", Difference(method, "its numbers", "others", *size)
 
 
@@ -207,9 +207,9 @@ def _answer_of(subject: Subject) -> Callable[..., Any]:
     return answers.get(subject.kind, subject.cos_sin)
 
 
-def _within(_: np.ndarray, want: np.ndarray, __: np.ndarray, dtype: str) -> np.ndarray:
+def _within(_: np.ndarray, wanted: np.ndarray, __: np.ndarray, dtype: str) -> np.ndarray:
     """What two implementations may be apart."""
-    return np.asarray((1e-4 + 8 * UNIT[dtype]) * np.maximum(1.0, np.abs(want).max()))
+    return np.asarray((1e-4 + 8 * UNIT[dtype]) * np.maximum(1.0, np.abs(wanted).max()))
 
 
 # --- which parts act in the same layers -----------------------------------------------------------

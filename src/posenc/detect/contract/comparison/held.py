@@ -32,7 +32,7 @@ class Held(Bench):
         super().__init__(subject, expected, None, np.random.default_rng(SEED))
         rounding, unit = self.allowed, 8 * ROUNDING[dtype]
         if dtype in HALVES:
-            self.allowed = lambda call, want: rounding(call, want) + unit * np.abs(want).max()
+            self.allowed = lambda call, wanted: rounding(call, wanted) + unit * np.abs(wanted).max()
 
     def _end(self, end: int) -> int:
         self.end = super()._end(end)
@@ -66,28 +66,28 @@ def held(
     calls = bench.subject.calls
     before = _answered(bench, ask, first)
     bench.before += bench.subject.calls - calls  # its reach counts calls of its own
-    found = bench.held(end_of(part, code), SECONDS)
+    choice = bench.held(end_of(part, code), SECONDS)
     last = bench.end - 1
     after = _answered(bench, ask, first[: last + 1])
-    if after is None and found.call is None:
+    if after is None and choice.call is None:
         with code.refusing(method):
             ask(bench.places(first[: last + 1]))
     rows = _remembered(before, after)
-    if not rows and not found.agrees:
+    if not rows and not choice.agrees:
         answers = ((order, _answered(bench, ask, line)) for order, line in calls_to(last))
         rows = explain([call._replace(order=order) for order, call in answers if call])
     lacks = _lacking(bench, part) if last + 1 < (part.length or 0) else ""
     if lacks:
         rows.append(Difference("length", f"{part.length} positions", lacks))
-    return told(rows, bench.subject.how, found)
+    return stated(rows, bench.subject.how, choice)
 
 
-def told(rows: list[Difference], how: str, found: Survey) -> Told:
+def stated(rows: list[Difference], how: str, choice: Survey) -> Told:
     """Differences with the smallest call that shows them, and the reach of a survey."""
-    if found.call is not None:
-        rows = rows or [_shown(found.call)]
-        rows = [_nearer(row, found.call) for row in rows]
-    return Told(rows, f", {how}: {found.reach.words()}", found.reach.refused)
+    if choice.call is not None:
+        rows = rows or [_shown(choice.call)]
+        rows = [_nearer(row, choice.call) for row in rows]
+    return Told(rows, f", {how}: {choice.reach.words()}", choice.reach.refused)
 
 
 def _nearer(row: Difference, call: SmallestCall) -> Difference:

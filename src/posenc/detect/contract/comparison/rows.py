@@ -14,7 +14,7 @@ from posenc._core.errors import PosencError
 from posenc.detect.contract.checks import row_bounds
 from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.comparison.fields import value_of, variants, words
-from posenc.detect.contract.comparison.held import SECONDS, Held, Told, calls_to, held, told
+from posenc.detect.contract.comparison.held import SECONDS, Held, Told, calls_to, held, stated
 from posenc.detect.contract.comparison.why import FIRST
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.sides.side import Implementation
@@ -58,7 +58,7 @@ def table(part: Part, spec: Any, code: Implementation) -> Told:
     if subject.kind not in ("table", "angles"):
         raise CannotAsk(f"{code.name} is {subject.how}")
     bench = Held(subject, of_spec(spec, "table"), code.dtype)
-    bench.allowed = lambda call, want: _room(spec, call.rows, want, code.dtype)
+    bench.allowed = lambda call, wanted: _room(spec, call.rows, wanted, code.dtype)
 
     def ask(places: np.ndarray) -> PairTurns:
         return PairTurns(places, subject.rows(places), len(places))
@@ -148,8 +148,8 @@ def bias(part: Part, spec: Any, code: Implementation) -> Told:
         return Told(rows, f", {subject.how}: {told_}", (*hidden, *refused))
     # Code of a model makes all biases before those that it is asked for.
     end = FIRST - 1 if params is not None else min(DENSE, (part.length or DENSE + 1) - 1)
-    found = _Softmax(subject, spec, params, code.dtype).held(end, SECONDS)
-    rows, reach, more = told(rows, subject.how, found)
+    choice = _Softmax(subject, spec, params, code.dtype).held(end, SECONDS)
+    rows, reach, more = stated(rows, subject.how, choice)
     return Told(rows, f"{reach}; {told_}", (*hidden, *refused, *more))
 
 
@@ -179,16 +179,16 @@ class _Softmax(Held):
         super().__init__(subject, expected, dtype)
         self.spec, self.unit = spec, 8 * ROUNDING[dtype]
         self.sizes: Any = 0.0
-        self.allowed = lambda _, want: 1e-5 * (1 + np.abs(want)) + self.unit * self.sizes
+        self.allowed = lambda _, wanted: 1e-5 * (1 + np.abs(wanted)) + self.unit * self.sizes
 
     def _answer(self, call: Call) -> list[np.ndarray]:
         answer, self.sizes = self._seen(super()._answer(call)[0], call)
         return [answer]
 
     def _wanted(self, call: Call) -> list[np.ndarray]:
-        want, sizes = self._seen(super()._wanted(call)[0], call)
+        wanted, sizes = self._seen(super()._wanted(call)[0], call)
         self.sizes = np.maximum(self.sizes, sizes)
-        return [want]
+        return [wanted]
 
     def _seen(self, biases: np.ndarray, call: Call) -> tuple[np.ndarray, np.ndarray]:
         """Biases, and the numbers that they are differences of."""

@@ -7,9 +7,9 @@ from typing import Any
 
 from posenc.detect.subject import Subject
 from posenc.detect.subject.ask import subject_of
-from posenc.detect.subject.code import Code, Slot
+from posenc.detect.subject.code import Callee, Slot
 from posenc.detect.subject.discovery import Found, Search
-from posenc.detect.subject.forms import Counter, Form
+from posenc.detect.subject.forms import CallCounter, Form
 
 # A method -> its kind, its arguments, the order of axes of x, how positions are shaped.
 PROTOCOL = {
@@ -27,10 +27,10 @@ def protocol(
     """A method of the protocol, or another function of its form, to be asked."""
     kind, names, layout, place = PROTOCOL[method]
     slots = tuple(Slot(name, name, required=True, positional=True) for name in names)  # type: ignore[arg-type]
-    code = Code(function, method, slots, (library,))
+    code = Callee(function, method, slots, (library,))
     roles = tuple((name, name) for name in names)
     form = Form(code, roles, library, layout, place, "positions", dim)
     search = Search(
-        Counter(), dim=dim, heads=None, kind=kind, library=library, layout=None, axes=axes
+        CallCounter(), dim=dim, heads=None, kind=kind, library=library, layout=None, axes=axes
     )
     return subject_of(Found(kind, form), search, None, None)

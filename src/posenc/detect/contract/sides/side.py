@@ -42,8 +42,8 @@ class Implementation:
         self.methods: dict[str, Callable[..., Any]] = methods_of(code)
         if not self.methods and _gives_frequencies(code):
             self.methods = {"frequencies": code}
-        known = callable(code) or isinstance(code, (tuple, Mapping, Subject))
-        if not self.methods and not known:
+        listed = callable(code) or isinstance(code, (tuple, Mapping, Subject))
+        if not self.methods and not listed:
             expected = f"an object with any of the methods {', '.join(METHODS)}"
             todo = "A function may be one of them: of (x, positions), say."
             raise ArgumentError(mismatch("a side", expected, self.name, todo))
@@ -108,10 +108,10 @@ class Implementation:
             raise CannotAsk("it is not offered")
         spoken = {"layer": part.name, "length": length}
         more = {k: v for k, v in spoken.items() if v is not None and self.takes(method, k)}
-        given = [a if isinstance(a, Mapping) else carried(a, self.library or "numpy")
+        passed = [a if isinstance(a, Mapping) else carried(a, self.library or "numpy")
                  for a in arguments]  # fmt: skip
         with self.refusing(method), foreign(f"a call of {self.name}"):
-            answer = numbers(self.methods[method](*given, **more))
+            answer = numbers(self.methods[method](*passed, **more))
         if answer.dtype.kind == "c" or not answer.size:
             raise CannotAsk(f"it returns complex numbers or none, of shape {answer.shape}")
         return answer.reshape(-1)
