@@ -787,7 +787,7 @@ def test_doctor(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["broken"] == ["jax"]
     assert found["system"]["posenc"] == posenc.__version__
     kernels = {(row["op"], row["kernel"]): row for row in found["kernels"]}
-    verbs = ("table", "add", "rotate", "cos_sin", "bias")
+    verbs = ("table", "add", "rotate", "rerotate", "cos_sin", "bias")
     assert set(kernels) == {
         ("relative", "reference"),
         *((verb, kernel) for verb in verbs for kernel in set(KERNELS) - {"auto"}),

@@ -52,7 +52,8 @@ TOLD = {
     "locate {0}/tables/row.npy --dim 64": r"difference \S+;(.|\n)*by chance once in",
     "diff {0} {0}": r"nothing differs in 1 compared(.|\n)*pairs in float64",
     "infer tests.detect.test_verdicts:rotary --dim 32": r"agrees to position [\d,]+ \([\d,]+ asked "
-    r"for\), \d+ heads, batches to \d+, lengths to [\d,]+, \|x\| to [\d,]+, \d+ calls",
+    r"for: every one to [\d,]+, and one in each stretch of \d+ beyond\)\n +lengths: \d+ \(.*\)\n"
+    r".* heads; .*float32.*; \|x\| to [\d,]+; \d+ calls",
     "convert {0} {0}-new --pairing interleaved": r"scores of 8 heads in 2 layers, at random "
     r"inputs, agree to \S+ of",
     "pairing {0}": r"similarity z \S+, balance z \S+, \d+ groups of heads",
@@ -79,7 +80,7 @@ PLACES = {
     "detect/convert/verification.py",
     "detect/explain/describe.py",
     "detect/explain/dialects.py",
-    "detect/infer/result.py",
+    "detect/subject/reach.py",
     "detect/locate/locate.py",
 }
 

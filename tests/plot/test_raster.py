@@ -342,8 +342,8 @@ def test_scales_follow_the_encoding() -> None:
         (lambda: tile("sinusoidal", 8), "a spec such as"),
         (lambda: tile(posenc.Sinusoidal, 8), "got Sinusoidal"),
         (lambda: tile(posenc.Learned(8, length=4), 4), "what the spec learns"),
-        (lambda: tile(posenc.ALiBi(heads=8), 8), "Pictures that show it: 'bias'"),
-        (lambda: tile(posenc.Shaw(8, clip=4), 8), "contents of queries and keys"),
+        (lambda: tile(posenc.ALiBi(heads=8), 8), "Pictures that show it: 'attention', 'bias'"),
+        (lambda: tile(posenc.Shaw(8, clip=4), 8), "Pictures that show it: 'attention'"),
         (lambda: curve(posenc.Sinusoidal(8), 8), "dimensions 0 to 7"),
     ],
 )

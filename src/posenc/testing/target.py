@@ -206,8 +206,9 @@ def adapt(
         form = found.form._replace(code=code)
         try:
             return answered(subject, found._replace(form=form), *args)
-        except Raised as error:  # its own error is what a law looks at
-            raise error.__cause__ or error from None
+        except Raised as error:
+            own_error = error.__cause__ or error
+        raise own_error  # which is what a law looks at, and not that it was asked
 
     return Subject(
         title, own, make, call, dim=dim, heads=heads, library=subject.library,  # type: ignore[arg-type]

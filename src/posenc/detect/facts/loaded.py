@@ -40,9 +40,19 @@ def opened(source: Any, config: Any, caller: str) -> Checkpoint:
 
 
 def of_model(model: Any, config: dict[str, Any]) -> Checkpoint:
-    """The parameters and buffers of a model of torch; those on the meta device have no numbers."""
+    """The parameters and buffers of a model of torch, as far as they have numbers of their own.
+
+    Those on the meta device have none; those of another class are quantised, or a shard of theirs.
+    """
+    import torch
+
     named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    own = {k: t for k, t in named.items() if not t.is_meta and t.is_floating_point()}
+    plain = (torch.Tensor, torch.nn.Parameter)
+    own = {
+        name: tensor
+        for name, tensor in named.items()
+        if type(tensor) in plain and not tensor.is_meta and tensor.is_floating_point()
+    }
     reads = {name: functools.partial(_numbers, tensor) for name, tensor in own.items()}
     shapes = {name: tuple(tensor.shape) for name, tensor in own.items()}
     return _checkpoint(Path(type(model).__name__), shapes, reads, config)

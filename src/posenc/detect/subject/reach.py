@@ -53,7 +53,7 @@ class Reach:
     >>> rope = posenc.RoPE(64, pairing="half")
     >>> found = posenc.infer_spec(lambda x, p: posenc.rotate(rope, x, positions=p), dim=64)
     >>> found.reach.position, found.reach.heads
-    (1048576.0, 33)
+    (1048576, 33)
     """
 
     position: float | None = None

@@ -43,12 +43,17 @@ class Tally:
     def reach(self) -> Reach:
         """Which positions agree."""
         places, agree = self.asked()
-        differs = None if agree.all() else float(places[~agree][0])
+        differs = None if agree.all() else _plain(places[~agree][0])
         alike = places if differs is None else places[places < differs]
         gaps = np.flatnonzero(np.diff(alike) != 1)
         dense = alike[gaps[0]] if len(gaps) else alike.max(initial=0)
-        position = float(alike[-1]) if len(alike) else None
+        position = _plain(alike[-1]) if len(alike) else None
         return Reach(position, differs, len(alike), dense=int(dense))
+
+
+def _plain(place: np.floating) -> float:
+    """A position, as an integer where it is one."""
+    return int(place) if place == int(place) else float(place)
 
 
 def ratio_of(off: np.ndarray, room: np.ndarray) -> float:
