@@ -153,7 +153,7 @@ def test_similarity_is_an_exact_sum_of_cosines() -> None:
     st.builds(
         Sinusoidal,
         st.integers(1, 70),
-        base=st.floats(1e-3, 1e12),
+        base=st.floats(0.01, 1e12),
         ladder=ladders,
         order=orders,
         odd=odds,
