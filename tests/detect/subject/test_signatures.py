@@ -25,11 +25,7 @@ REFUSED = {
 }
 MODULES = tuple(REFUSED)
 SLOW = pytest.mark.slow("detect/subject")
-WRONG = "tokens named `input` are taken for positions, beside an argument `positions`"
-MARKS = {
-    "jax_ports": SLOW,  # JAX compiles each operation anew for each shape
-    "torch_rows": pytest.mark.xfail(reason=WRONG),
-}
+MARKS = {"jax_ports": SLOW}  # JAX compiles each operation anew for each shape
 # What older ports are compiled by.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit")
 

@@ -16,21 +16,29 @@ from posenc._core.errors import ArgumentError, DependencyError, mismatch
 Library = Literal["numpy", "torch", "jax"]
 LIBRARIES = ("torch", "numpy", "jax")
 # Orders of axes, the widest first: b batch, h heads, s sequence, d channels; t is the tokens of all
-# rows, f the channels of all heads.
-LAYOUTS = ("bhsd", "bshd", "sbhd", "thd", "bsf", "tf", "hsd", "shd", "bsd", "sbd", "td", "sd")
+# rows, f the channels of all heads, 3 queries, keys and values in one.
+LAYOUTS = (
+    "bhsd", "bshd", "sbhd", "thd", "bsf", "tf", "hsd", "shd", "bsd", "sbd", "td", "sd",
+    "bs3hd", "t3hd",
+)  # fmt: skip
 AXES = {
     "b": "batch", "h": "heads", "s": "seq", "d": "channels",
-    "t": "tokens", "f": "heads * channels",
+    "t": "tokens", "f": "heads * channels", "3": "3",
 }  # fmt: skip
 
 
 def laid(x: Any, layout: str) -> Any:
     """(batch, heads, seq, channels) in a layout; axes that it lacks must be 1."""
-    letters = layout.replace("t", "bs").replace("f", "hd")
+    letters = _letters(layout)
     order = [c for c in "bh" if c not in letters] + [*letters]
     sizes = dict(zip("bhsd", x.shape, strict=True))
     sizes |= {"t": sizes["b"] * sizes["s"], "f": sizes["h"] * sizes["d"]}
-    return _with_axes(x, [*map("bhsd".index, order)]).reshape([sizes[c] for c in layout])
+    sized = [sizes[c] for c in layout if c != "3"]
+    return _with_axes(x, [*map("bhsd".index, order)]).reshape(sized)
+
+
+def _letters(layout: str) -> str:
+    return layout.replace("t", "bs").replace("f", "hd").replace("3", "")
 
 
 def _with_axes(x: Any, order: list[int]) -> Any:
@@ -39,7 +47,7 @@ def _with_axes(x: Any, order: list[int]) -> Any:
 
 def unlaid(y: Any, layout: str, shape: tuple[int, ...]) -> Any:
     """The other way round, for an x of shape (batch, heads, seq, channels)."""
-    letters = layout.replace("t", "bs").replace("f", "hd")
+    letters = _letters(layout)
     sizes = dict(zip("bhsd", shape, strict=True))
     inner = y.reshape([sizes[c] for c in letters])
     missing = [c for c in "bhsd" if c not in letters]
@@ -99,12 +107,17 @@ def numbers(out: Any) -> np.ndarray:
 
 def parts_of(out: Any) -> list[np.ndarray]:
     """What a function returned, as arrays in their order; cosines before sines by their names."""
+    return [numbers(part) for part in pieces_of(out)]
+
+
+def pieces_of(out: Any) -> list[Any]:
+    """The same as it came, without what is no array beside those that are."""
     if isinstance(out, Mapping):
         order = sorted(out, key=lambda name: ("sin" in str(name), "k" in str(name)[:1]))
-        return [numbers(out[name]) for name in order]
-    if isinstance(out, (tuple, list)) and out and not np.isscalar(out[0]):
-        return [numbers(part) for part in out if part is not None]
-    return [] if out is None else [numbers(out)]
+        out = tuple(out[name] for name in order)
+    if isinstance(out, (tuple, list)) and any(hasattr(part, "shape") for part in out):
+        return [part for part in out if np.ndim(part)]
+    return [] if out is None else [out]
 
 
 def libraries_of(function: Any) -> list[str]:

@@ -305,7 +305,7 @@ class _Tables:
         self.form, self.swapped, self.dim, self.counter = choice.form, choice.swapped, dim, counter
         self.kept: dict[int, Any] = {}
 
-    def __call__(self, asked: Inquiry, whole: bool) -> tuple[list[np.ndarray], Any]:
+    def __call__(self, asked: Inquiry, whole: bool) -> list[np.ndarray]:
         if self.form.way == "positions" and not whole:
             one = self.form.place != "bs"
             rows = [asked.rows[[b]] for b in range(len(asked.rows))] if one else [asked.rows]
@@ -314,9 +314,9 @@ class _Tables:
         else:
             built, parts = self._made(asked.end)
             if whole:
-                return built, tuple
+                return built
             parts = [part[0][asked.rows] for part in parts]
-        return [np.broadcast_to(p, (len(asked.rows), *p.shape[1:])) for p in parts], tuple
+        return [np.broadcast_to(p, (len(asked.rows), *p.shape[1:])) for p in parts]
 
     def _asked(self, rows: np.ndarray) -> Inquiry:
         x = np.ones((len(rows), 1, rows.shape[1], self.dim)) if self.form.layout else None

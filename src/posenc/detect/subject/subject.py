@@ -343,7 +343,7 @@ class Subject:
         if len(rows) > 1 and form_.place != "bs":
             each = [self.built(row, form=form) for row in rows]
             return [np.concatenate(parts) for parts in zip(*each, strict=True)]
-        return rows_made(form_, rows, self.dim, self._counter)
+        return rows_made(form_, rows, self._counter)
 
     def _columns(self, cos: np.ndarray, sin: np.ndarray) -> slice:
         """One column of each pair, where the first call has two that are alike for each."""
