@@ -28,7 +28,8 @@ POOLS = {
         ("length", "dim", "base")),
 }  # fmt: skip
 BIASES = {
-    1: (("batch",), ("length",)), 2: (("q_positions", "k_positions"), ("q_len", "k_len"), ("heads", "length")),
+    1: (("batch",), ("length",)),
+    2: (("q_positions", "k_positions"), ("q_len", "k_len"), ("heads", "length")),
     3: (("q_positions", "k_positions", "heads"), ("q_len", "k_len", "heads")),
 }  # fmt: skip
 
@@ -103,16 +104,16 @@ def _said(code: Callee, inside: set[str], biased: bool) -> list[str]:
     if biased:
         named = "counted" if inside & {"q_positions", "q_len", "distances"} else "length"
         return ["positions"] if "x" in inside and "positions" in inside else [named]
-    stated = [way for way in ("positions", "packed", "offset") if way in inside]
-    counted = ["length"] * ("length" in inside)
+    counting = ["counted"]
     if inside & {"x", "qkv"} and code.tables is not None:
-        return stated if "positions" in inside else ["tables"]
-    if inside & {"x", "qkv"}:
-        return [*stated, *counted, "counted"]
-    stated = [way for way in ("positions", "length") if way in inside]
-    return stated + [w for w in ("offset", "counted") if w in (*inside, "counted")] * bool(
-        inside & {*TOKENS}
-    )
+        ways, counting = ["positions"] if "positions" in inside else ["tables"], []
+    elif inside & {"x", "qkv"}:
+        ways = ["positions", "packed", "offset", "length"]
+    elif inside & {*TOKENS}:
+        ways = ["positions", "length", "offset"]
+    else:
+        ways, counting = ["positions", "length"], []
+    return [way for way in ways if way in {*inside, "tables"}] + counting
 
 
 def places_of(layout: str, way: str, *, biased: bool) -> Sequence[str]:

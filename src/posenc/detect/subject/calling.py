@@ -20,6 +20,9 @@ TABLED = 2**17  # rows of a table that is asked by its length
 
 def rows_made(form: Form, rows: np.ndarray, counter: CallCounter) -> list[np.ndarray]:
     """What a function of positions makes of rows of them, each (batch or 1, seq, ...)."""
+    if len(rows) > 1 and form.place != "bs":
+        each = [rows_made(form, row[None], counter) for row in rows]
+        return [np.concatenate(parts) for parts in zip(*each, strict=True)]
     if form.way == "positions":
         return made_by(form, Inquiry(None, rows), counter)
     end = int(rows.max()) + 1
@@ -54,9 +57,7 @@ def turn(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:
     return _in_place(form, asked, counter)
 
 
-def _joined(
-    form: Form, each: list[Inquiry], counter: CallCounter, axis: int
-) -> list[np.ndarray]:
+def _joined(form: Form, each: list[Inquiry], counter: CallCounter, axis: int) -> list[np.ndarray]:
     parts = zip(*(turn(form, one, counter) for one in each), strict=True)
     return [np.concatenate(part, axis=axis) for part in parts]
 

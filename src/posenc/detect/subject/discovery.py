@@ -124,7 +124,9 @@ class Search:
             return Inquiry(None, rows)
         heads = (self.heads or HEADS) if {"h", "f"} & {*form.layout} else 1
         sizes = np.arange(1, batch + 1)[:, None, None, None]
-        return Inquiry(np.broadcast_to(self.token, (batch, heads, len(line), self.dim)) * sizes, rows)
+        return Inquiry(
+            np.broadcast_to(self.token, (batch, heads, len(line), self.dim)) * sizes, rows
+        )
 
     def _seen(self, form: Form) -> Found:
         first = self._first(form, RUN)
@@ -200,7 +202,9 @@ class Search:
             raise CannotAsk("it returns no finite numbers")
         if max(_most(part[:, 1:] - part[:, :1]) for part in parts) <= 1e-7:
             raise CannotAsk("all positions get the same numbers")
-        alike = [sum(all(_most(p[:, i] - p[:, j]) <= 1e-7 for p in parts) for j in RUN) for i in RUN]
+        alike = [
+            sum(all(_most(p[:, i] - p[:, j]) <= 1e-7 for p in parts) for j in RUN) for i in RUN
+        ]
         if max(alike) > SEQ // 2 and not _named(form):
             raise CannotAsk("most positions get the same numbers")
         if max(_most(part - part[..., :1]) for part in parts) <= 1e-7:
@@ -286,9 +290,7 @@ def _named(form: Form) -> bool:
     return any(role == form.way == own[name] for name, role in form.roles)
 
 
-def _follows(
-    first: np.ndarray, again: np.ndarray, line: np.ndarray, named: bool, way: str
-) -> bool:
+def _follows(first: np.ndarray, again: np.ndarray, line: np.ndarray, named: bool, way: str) -> bool:
     """Whether tokens at positions of the first call come out as they did there."""
     same = np.array([[_most(a - b) for b in first] for a in again]) <= CLOSE * max(1, _most(first))
     tokens = [i for i in range(len(line)) if i != 2 or way == "length"]

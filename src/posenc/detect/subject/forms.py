@@ -51,6 +51,7 @@ class Inquiry(NamedTuple):
     strided: bool = False
     keys: np.ndarray | None = None  # positions of keys, of a bias
     native: bool = False  # whether x is an array of the library already
+    groups: int = 1  # heads of queries for each head of keys
 
     @property
     def end(self) -> int:
@@ -88,7 +89,7 @@ class Form(NamedTuple):
         return f"called as {self.code.name}({inside}) with {self.library} arrays{axes}, {says}"
 
     def arguments(self, asked: Inquiry) -> tuple[list[Any], dict[str, Any]]:
-        """What is handed over: in its place as far as nothing is left out, by its name after that."""
+        """What is handed over: in its place until something is left out, by its name after that."""
         named = {name: self.value(role, asked) for name, role in self.roles}
         lead = takewhile(
             lambda s: s.positional or (s.name in named and not s.keyword), self.code.slots
@@ -107,15 +108,16 @@ class Form(NamedTuple):
             x = np.ones((len(asked.rows), 1, asked.rows.shape[1], self.dim))
         if "3" in self.layout:
             plain = self._replace(layout=self.layout.replace("3", ""))
-            three = [plain.tokens(asked, part) for part in (size, 0.5, 0.25)]
+            three = [plain.tokens(asked._replace(groups=1), part) for part in (size, 0.5, 0.25)]
             return library_of(self.library).stack(three, self.layout.index("3"))
-        array = laid(x if size == 1 else x * size, self.layout)
+        array = laid(x if size == 1 else x[:, :: asked.groups] * size, self.layout)
         if asked.native:
             return array
         if not asked.strided:
             return carried(np.ascontiguousarray(array), self.library, asked.dtype)
-        wide = carried(np.concatenate([array, array], axis=-1), self.library, asked.dtype)
-        return wide[..., : array.shape[-1]]
+        # More channels in memory, and its axes in another order.
+        wide = np.ascontiguousarray(np.concatenate([array, array], axis=-1).swapaxes(0, -2))
+        return carried(wide, self.library, asked.dtype).swapaxes(0, -2)[..., : array.shape[-1]]
 
     def placed(self, rows: np.ndarray) -> Any:
         """Positions, or the first of each row, in their shape."""
@@ -151,7 +153,9 @@ class Form(NamedTuple):
     def count(self, asked: Inquiry) -> Any:
         """The number of heads; each of them along an axis where a score is handed over."""
         heads = self.heads if asked.x is None else asked.x.shape[1]
-        return carried(np.arange(heads)[:, None, None], self.library) if self.has("score") else heads
+        return (
+            carried(np.arange(heads)[:, None, None], self.library) if self.has("score") else heads
+        )
 
 
 # What stands for an argument of each role.
@@ -246,9 +250,10 @@ def outputs(form: Form, raw: Any) -> list[Any]:
 def as_turned(form: Form, asked: Inquiry, raw: Any) -> list[np.ndarray]:
     """What was returned, as queries and keys."""
     x: Any = asked.x
-    shape = laid(x, form.layout).shape
-    parts = [*map(numbers, outputs(form, raw))]
-    outs = [_real(part, shape) for part in parts]
+    shapes = {laid(one, form.layout).shape: one.shape for one in (x[:, :: asked.groups], x)}
+    parts = [_real(numbers(part)) for part in outputs(form, raw)]
+    outs = [unlaid(part, form.layout, shapes[part.shape]) if part.shape in shapes else None
+            for part in parts]  # fmt: skip
     inside = [role for _, role in form.roles if role in ("x", "key")]
     # Where the key comes first its output may, too: it has half the size.
     sizes = [float(np.abs(out).sum()) for out in outs if out is not None]
@@ -256,22 +261,22 @@ def as_turned(form: Form, asked: Inquiry, raw: Any) -> list[np.ndarray]:
         outs.reverse()
     if not outs or outs[0] is None:
         received = tuple(parts[0].shape) if parts else "nothing"
-        raise CannotAsk(f"x of shape {shape} became {received}")
-    return [unlaid(out, form.layout, x.shape) for out in outs if out is not None]
+        raise CannotAsk(f"x of shape {tuple(laid(x, form.layout).shape)} became {received}")
+    return [out for out in outs if out is not None]
 
 
-def _real(part: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
-    """Complex channels as neighbours; None for what has another shape."""
-    if part.dtype.kind == "c":
-        part = np.stack([part.real, part.imag], axis=-1).reshape(*part.shape[:-1], -1)
-    return part if part.shape == shape else None
+def _real(part: np.ndarray) -> np.ndarray:
+    """Complex channels as neighbours."""
+    if part.dtype.kind != "c":
+        return part
+    return np.stack([part.real, part.imag], axis=-1).reshape(*part.shape[:-1], -1)
 
 
 def native(form: Form, x: Any, rows: np.ndarray) -> Any:
     """Queries in arrays of the library, which keep their dtype, device and gradient."""
     parts = outputs(form, call(form, Inquiry(x, rows, native=True), CallCounter()))
     inside = [role for _, role in form.roles if role in ("x", "key")]
-    out = parts[inside.index("x") if len(parts) > 1 else 0] if parts else None
+    out: Any = parts[inside.index("x") if len(parts) > 1 else 0] if parts else None
     shape = tuple(laid(x, form.layout).shape)
     if tuple(np.shape(out)) != shape:
         raise CannotAsk(f"x of shape {shape} became {tuple(np.shape(out))}")

@@ -8,7 +8,8 @@ from typing import Literal
 Role = Literal[
     "x", "key", "value", "positions", "offset", "length", "packed", "cos", "sin", "tables",
     "dim", "heads", "base", "q_positions", "k_positions", "q_len", "k_len", "dtype", "device",
-    "mask", "config", "layer", "tokens", "distances", "axis", "shape", "score", "batch", "scale", "qkv", "",
+    "mask", "config", "layer", "tokens", "distances", "axis", "shape", "score", "batch", "scale",
+    "qkv", "",
 ]  # fmt: skip
 
 # A whole name, or else a word of it; the first row that holds one of them says the role.
@@ -63,7 +64,10 @@ WHOLE: dict[str, Role] = {
 }
 
 LENGTH = "len length seqlen lens maxlen ctx seqlens lengths max"
-POSITION = "pos position positions posids positional index indices idx posns timesteps coords locations posn"
+POSITION = (
+    "pos position positions posids positional index indices idx posns timesteps coords locations "
+    "posn"
+)
 EMBEDDED = (
     "emb embedding embeddings embed freqs cis cache freq rope rotary table tables angles phases "
     "sinusoidal sincos"
@@ -103,6 +107,5 @@ def role_of(name: str) -> Role:
     """What an argument of this name is, nothing where the name does not tell."""
     plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
     words = {*filter(None, re.split(r"[_\d]+", plain))}
-    stated = WHOLE.get(plain) or WHOLE.get("_".join(sorted(words)))
     held = (role for role, groups in WORDS if all(words & {*g.split()} for g in groups))
-    return stated or next(held, "")
+    return WHOLE.get(plain) or WHOLE.get("_".join(sorted(words)), next(held, ""))

@@ -340,9 +340,6 @@ class Subject:
         form_: Form = (form or self._found).form
         line = np.asarray(positions)
         rows = self._placed(line, len(line) if line.ndim > self._axes else 1)
-        if len(rows) > 1 and form_.place != "bs":
-            each = [self.built(row, form=form) for row in rows]
-            return [np.concatenate(parts) for parts in zip(*each, strict=True)]
         return rows_made(form_, rows, self._counter)
 
     def _columns(self, cos: np.ndarray, sin: np.ndarray) -> slice:
