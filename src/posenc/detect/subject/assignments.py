@@ -81,9 +81,10 @@ def _ways(code: Callee, roles: dict[str, str], biased: bool) -> Iterator[tuple[R
     required = {slot.name for slot in code.slots if slot.required}
     inside = {*roles.values()}
     for way in _said(code, inside, biased):
-        beside = {"offset", way, *({"packed"} if way == "positions" else ())}
-        beside |= {*PLACED[3:], "positions"} if biased else set()
-        if any(roles.get(name) in {*PLACED} - beside for name in required):
+        needed = {roles.get(name, "") for name in required}
+        beside = {"tables": {"offset"}, "positions": {"packed"}}.get(way, set())
+        beside |= {"offset"} if way in needed else set()
+        if not biased and needed & {*PLACED} - {way, *beside}:
             continue
         wanted = {"x", "qkv", "key", "tokens", "shape", way}
         wanted |= {"cos", "sin", "tables"} if code.tables is not None else set()

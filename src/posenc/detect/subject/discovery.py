@@ -223,8 +223,9 @@ class Search:
 
         flat = parts[0].reshape(*parts[0].shape[:2], -1)
         self._repeats(form, flat[0], second, np.arange(SEQ + 2))
-        ends = [float(np.median(part[:, 0])) for part in pairs or ()]
-        return Found(kind, form, swapped=bool(ends) and ends[0] < 0.5 < ends[1])
+        halves = pairs or np.array_split(parts[0], 2, axis=-1)
+        one, two = (np.median(half[:, 0]) for half in halves)
+        return Found(kind, form, swapped=bool(one < 0.5 < two))
 
     # --- biases -----------------------------------------------------------------------------------
 
@@ -252,7 +253,7 @@ def biases(form: Form, asked: Inquiry, counter: CallCounter) -> np.ndarray:
     parts = parts_of(call(form, asked, counter))
     q, k = asked.rows.shape[1], asked.keys.shape[1]  # type: ignore[union-attr]
     out = parts[0] if len(parts) == 1 else np.zeros(0)
-    if out.ndim >= 2 and out.shape[-1] == k and out.shape[-2] in (1, q):
+    if out.ndim >= 2 and out.size and out.shape[-1] == k and out.shape[-2] in (1, q):
         lead = out.reshape(-1, *out.shape[-2:])
         return np.broadcast_to(lead, (len(lead), q, k))
     if out.ndim == 3 and out.shape[:2] == (q, k):  # heads last

@@ -144,6 +144,8 @@ class Form(NamedTuple):
         """What the maker of a pair gives: as it came, or the rows of these positions."""
         whole = self.way == "positions"
         parts = self.code.tables(asked, whole)
+        if role != "tables" and len(parts) == 1:
+            parts = np.array_split(parts[0], 2, axis=-1)
         shaped = parts if whole else [shape_of(part, self.place) for part in parts]
         built = [carried(part, self.library, _kept(part)) for part in shaped]
         if role in ("cos", "sin"):
@@ -192,7 +194,7 @@ VALUES: dict[str, Callable[[Form, Inquiry], Any]] = {
     "base": lambda *_: BASE,
     "dtype": lambda form, asked: dtype_in(form.library, asked.dtype),
     "score": lambda *_: 0.0,
-    "batch": lambda *_: 0,
+    "batch": lambda form, _: int(not form.has("score")),  # their number, or which
     "scale": lambda *_: 1.0,
 }
 
@@ -291,6 +293,7 @@ def built(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:
 def as_built(form: Form, asked: Inquiry, raw: Any) -> list[np.ndarray]:
     """What was returned, as rows of positions; two of them may be stacked."""
     parts = parts_of(raw)
+    parts = [part for part in parts if part.size > 1] or parts  # a factor says nothing of positions
     count = asked.end if form.way == "length" else asked.rows.shape[1]
     rows = [_rows(part, len(asked.rows), count) for part in parts]
     if len(rows) == 1 and rows[0] is None and len(parts[0]) == 2:
