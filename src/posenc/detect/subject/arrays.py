@@ -58,37 +58,27 @@ def unlaid(y: Any, layout: str, shape: tuple[int, ...]) -> Any:
 
 def carried(array: Any, library: str, dtype: str | None = None) -> Any:
     """An array of NumPy as one of a library, never the same memory."""
-    if library == "numpy":
-        return np.array(array, dtype=_numpy_dtype(dtype) if dtype else None)
-    module = library_of(library)
+    array = np.array(array)
     if library == "torch":
-        tensor = module.from_numpy(np.array(array))
-        return tensor if dtype is None else tensor.to(getattr(module, dtype))
-    return module.asarray(array, dtype=dtype)
+        tensor = library_of(library).from_numpy(array)
+        return tensor if dtype is None else tensor.to(dtype_in(library, dtype))
+    as_array = library_of(library).array
+    return as_array(array, dtype=None if dtype is None else dtype_in(library, dtype))
 
 
 def dtype_in(library: str, dtype: str) -> Any:
     """A dtype of a library by its name."""
-    if library == "numpy":
-        return _numpy_dtype(dtype)
-    return getattr(library_of(library), dtype)
+    home = "ml_dtypes" if (library, dtype) == ("numpy", "bfloat16") else library
+    return getattr(library_of(home), dtype)
 
 
 def library_of(library: str) -> Any:
     """Its module of array functions."""
-    return _import("jax.numpy" if library == "jax" else library)
-
-
-def _numpy_dtype(name: str) -> Any:
-    return np.dtype(_import("ml_dtypes").bfloat16 if name == "bfloat16" else name)
-
-
-def _import(name: str) -> Any:
+    name = "jax.numpy" if library == "jax" else library
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        package = name.partition(".")[0]
-        expected, todo = f"the library {package}", f"pip install {package}"
+        expected, todo = f"the library {library}", f"pip install {library}"
         raise DependencyError(mismatch("ask", expected, "none", todo)) from error
 
 
@@ -122,42 +112,36 @@ def pieces_of(out: Any) -> list[Any]:
 
 def libraries_of(function: Any) -> list[str]:
     """Libraries in the order in which a function is likely to take their arrays."""
-    seen: dict[str, None] = {}
-    for name in _named(function, 0, set()):
-        seen.setdefault({"jaxlib": "jax"}.get(name, name))
+    seen = {name.partition(".")[0].replace("jaxlib", "jax") for name in _named(function, 0, set())}
     loaded = [name for name in LIBRARIES if name == "numpy" or name in sys.modules]
-    # Callee that imports several mostly computes in the largest, and uses NumPy for constants.
+    # Code that imports several mostly computes in the largest, and uses NumPy for constants.
     choice = [name for name in ("torch", "jax", "numpy") if name in seen and name in loaded]
     # JAX compiles each new shape: code that does not name it is not tried with its arrays.
     return list(dict.fromkeys([*choice, *(name for name in loaded if name != "jax")]))
 
 
 def _named(value: Any, depth: int, seen: set[int]) -> Iterator[str]:
-    """Libraries that a function and what it calls name."""
+    """Modules that a function and what it calls name."""
     value = getattr(value, "__wrapped__", getattr(value, "_torchdynamo_orig_callable", value))
-    home = (getattr(type(value), "__module__", "") or "").partition(".")[0]
-    own = (getattr(value, "__module__", "") or "").partition(".")[0]
-    yield from (name for name in (home, own) if name in LIBRARIES or name == "jaxlib")
+    if isinstance(value, types.ModuleType):
+        modules = [each for each in vars(value).values() if isinstance(each, types.ModuleType)]
+        yield from (each.__name__ for each in [value, *modules])
+        return
+    yield from (str(getattr(each, "__module__", "")) for each in (value, type(value)))
     if hasattr(value, "named_buffers") or hasattr(value, "schema"):
         yield "torch"
-    method = None if hasattr(value, "__code__") else type(value).__dict__.get("__call__")
-    code: Any = getattr(value, "__code__", getattr(method, "__code__", None))
+    method = value if hasattr(value, "__code__") else type(value).__dict__.get("__call__")
+    code = getattr(method, "__code__", None)
     if code is None or id(code) in seen or depth > 3:
         return
     seen.add(id(code))
-    around = getattr(value, "__globals__", getattr(method, "__globals__", {}))
-    cells = [_content(cell) for cell in getattr(value, "__closure__", None) or ()]
-    names = [*_names(code)]
-    inner = [around[name] for name in names if name in around] + cells
-    modules = [v for v in inner if isinstance(v, types.ModuleType) and v.__name__ not in LIBRARIES]
-    inner += [vars(m)[name] for m in modules for name in names if name in vars(m)]
-    if getattr(value, "__self__", None) is not None:
-        inner += [v for v in getattr(value.__self__, "__dict__", {}).values() if v is not None]
+    around = getattr(method, "__globals__", {})
+    inner = [around[name] for name in _names(code) if name in around]
+    cells = getattr(method, "__closure__", None) or ()
+    inner += [cell.cell_contents for cell in cells if cell != types.CellType()]
+    inner += getattr(getattr(method, "__self__", None), "__dict__", {}).values()
     for each in inner:
-        if isinstance(each, types.ModuleType):
-            yield each.__name__.partition(".")[0]
-        elif callable(each) or type(each).__module__.partition(".")[0] in LIBRARIES:
-            yield from _named(each, depth + 1, seen)
+        yield from _named(each, depth + 1, seen)
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
@@ -165,10 +149,3 @@ def _names(code: types.CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from _names(constant)
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not filled yet
-        return None

@@ -166,6 +166,9 @@ def _rotary_of(model: Any) -> Any:
     holds = (path.rpartition(".")[0] for path, _ in model.named_buffers()
              if role_of(path.rpartition(".")[2]) in ("tables", "cos"))  # fmt: skip
     path = next(holds, "") if hasattr(model, "config") else ""
+    if not path and hasattr(model, "get_input_embeddings"):
+        text = f"{name_of(model)}, whose modules have no tables under names that are known"
+        raise CannotAsk(mismatch("ask", 'a module of a model, as (model, "path")', text))
     return model.get_submodule(path)
 
 
@@ -220,6 +223,22 @@ def _refusal(target: Any, codes: list[Callee], search: Search) -> CannotAsk:
     return refusal
 
 
+# What is asked of code whose call is known: its arguments, the order of axes of x, how positions are.
+KNOWN: dict[str, tuple[tuple[Any, ...], str, str]] = {
+    "rotary": (("x", "positions"), "bhsd", "bs"),
+    "table": (("positions",), "", "s"),
+    "bias": (("q_positions", "k_positions"), "", ""),
+}
+
+
+def _known(kind: str, function: Callable[..., Any], name: str, library: str = "numpy") -> Form:
+    """The call of a function that takes what it is asked by."""
+    roles, layout, place = KNOWN[kind]
+    slots = tuple(Slot(role, role, required=True, positional=True) for role in roles)
+    code = Callee(function, name, slots, (library,))
+    return Form(code, tuple(zip(roles, roles, strict=True)), library, layout, place, "positions")
+
+
 def subject_of(
     choice: Found, search: Search, others: Callable[[], Iterator[Found]] | None, anew: Any
 ) -> Subject:
@@ -265,17 +284,9 @@ def _of_buffers(arrays: Mapping[str, Any]) -> Callee:
         found = [[value for key, value in own.items() if re.search(name, key)] for name in names]
         if all(found):
             answer = rows(*(numbers(values[0]) for values in found))
-            return _callee(answer, "buffers", ("positions",))
+            return _known("table", answer, "buffers").code
     expected = "inv_freq, cos_cached and sin_cached, freqs_cis or cos_sin_cache"
     raise CannotAsk(mismatch("ask: buffers", expected, ", ".join(own) or "none"))
-
-
-def _callee(
-    function: Callable[..., Any], name: str, roles: tuple[Any, ...], library: str = "numpy"
-) -> Callee:
-    """A function whose arguments are known."""
-    slots = tuple(Slot(role, role, required=True, positional=True) for role in roles)
-    return Callee(function, name, slots, (library,))
 
 
 # --- pairs ----------------------------------------------------------------------------------------
@@ -353,9 +364,7 @@ def _of_recording(recorded: list[np.ndarray], search: Search) -> Subject:
         return np.array(rows).reshape(x.shape)
 
     search.dim = x.shape[-1]
-    code = _callee(recording, "recording", ("x", "positions"))
-    form = Form(code, (("x", "x"), ("positions", "positions")), "numpy", "bhsd", "bs", "positions",
-                search.dim)  # fmt: skip
+    form = _known("rotary", recording, "recording")
     return subject_of(Found("rotary", form), search, None, None)
 
 
@@ -374,11 +383,6 @@ def _of_battery(subject: Any, search: Search) -> Subject:
     """A `posenc.testing.Subject`, which says by itself how it is called."""
     search.dim = subject.dim
     search.heads = subject.heads if subject.kind == "bias" else None
-    roles = {
-        "rotary": ("x", "positions"),
-        "table": ("positions",),
-        "bias": ("q_positions", "k_positions"),
-    }[subject.kind]
     more = ["float32"] if subject.kind == "table" else []
 
     def codes() -> list[Callee]:
@@ -386,14 +390,12 @@ def _of_battery(subject: Any, search: Search) -> Subject:
 
         def answer(*arguments: Any) -> Any:
             plain = [a if role == "x" else numbers(a).astype(np.int64)
-                     for a, role in zip(arguments, roles, strict=True)]  # fmt: skip
+                     for a, role in zip(arguments, KNOWN[subject.kind][0], strict=True)]  # fmt: skip
             return subject.answer(built, *plain, *more)
 
-        return [_callee(answer, subject.name, roles, subject.library)]
+        return [_known(subject.kind, answer, subject.name, subject.library).code]
 
-    layout, place = ("bhsd", "bs") if subject.kind == "rotary" else ("", "s")
-    stated = tuple(zip(roles, roles, strict=True))
-    form = Form(codes()[0], stated, subject.library, layout, place, "positions")
-    choice = subject_of(Found(subject.kind, form), search, None, None)
+    form = _known(subject.kind, subject.answer, subject.name, subject.library)
+    choice = subject_of(Found(subject.kind, form._replace(code=codes()[0])), search, None, None)
     choice._anew = functools.partial(_anew, choice, codes)
     return choice

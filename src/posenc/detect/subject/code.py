@@ -48,6 +48,13 @@ class Callee(NamedTuple):
     libraries: tuple[str, ...]
     tables: Any = None  # what makes the cosines and sines that it is handed
 
+    @property
+    def layer(self) -> Any:
+        """A type of layer that its buffers name, or the first layer."""
+        names = getattr(self.function, "named_buffers", dict)()
+        own = (name.removesuffix("_inv_freq") for name, _ in names if name.endswith("_inv_freq"))
+        return next(own, 0)
+
     def has(self, *roles: str) -> bool:
         """Whether an argument has one of some roles."""
         return any(slot.role in roles for slot in self.slots)

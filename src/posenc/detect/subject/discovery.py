@@ -97,7 +97,7 @@ class Search:
             for library, layout in itertools.product(libraries, layouts):
                 flat = "f" in layout  # the heads that flat channels are to be parted into
                 more = [(s.name, "heads") for s in code.slots if s.role == "heads"] if flat else []
-                own = tuple(({**dict(more), **dict(roles)}).items())
+                own = tuple({**dict(roles), **dict(more)}.items())
                 for place in places_of(layout, way, biased=biased):
                     form = Form(code, own, library, layout, place, way, self.dim, self.heads or 8)
                     if integers == "int64" or (way == "positions" and _named(form)):

@@ -196,6 +196,7 @@ VALUES: dict[str, Callable[[Form, Inquiry], Any]] = {
     "score": lambda *_: 0.0,
     "batch": lambda form, _: int(not form.has("score")),  # their number, or which
     "scale": lambda *_: 1.0,
+    "layer": lambda form, _: form.code.layer,
 }
 
 
