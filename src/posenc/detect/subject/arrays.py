@@ -123,11 +123,8 @@ def libraries_of(function: Any) -> list[str]:
 def _named(value: Any, depth: int, seen: set[int]) -> Iterator[str]:
     """Modules that a function and what it calls name."""
     value = getattr(value, "__wrapped__", getattr(value, "_torchdynamo_orig_callable", value))
-    if isinstance(value, types.ModuleType):
-        modules = [each for each in vars(value).values() if isinstance(each, types.ModuleType)]
-        yield from (each.__name__ for each in [value, *modules])
-        return
     yield from (str(getattr(each, "__module__", "")) for each in (value, type(value)))
+    yield str(getattr(value, "__name__", ""))  # of a module
     if hasattr(value, "named_buffers") or hasattr(value, "schema"):
         yield "torch"
     method = value if hasattr(value, "__code__") else type(value).__dict__.get("__call__")
@@ -135,8 +132,10 @@ def _named(value: Any, depth: int, seen: set[int]) -> Iterator[str]:
     if code is None or id(code) in seen or depth > 3:
         return
     seen.add(id(code))
-    around = getattr(method, "__globals__", {})
-    inner = [around[name] for name in _names(code) if name in around]
+    names, around = {*_names(code)}, getattr(method, "__globals__", {})
+    modules = [m for name in names if isinstance(m := around.get(name), types.ModuleType)]
+    own = [vars(m) for m in modules if m.__name__ not in LIBRARIES]
+    inner = [scope[name] for scope in (around, *own) for name in names & scope.keys()]
     cells = getattr(method, "__closure__", None) or ()
     inner += [cell.cell_contents for cell in cells if cell != types.CellType()]
     inner += getattr(getattr(method, "__self__", None), "__dict__", {}).values()

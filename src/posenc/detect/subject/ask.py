@@ -223,7 +223,7 @@ def _refusal(target: Any, codes: list[Callee], search: Search) -> CannotAsk:
     return refusal
 
 
-# What is asked of code whose call is known: its arguments, the order of axes of x, how positions are.
+# A call that is known: its arguments, the order of axes of x, how positions are shaped.
 KNOWN: dict[str, tuple[tuple[Any, ...], str, str]] = {
     "rotary": (("x", "positions"), "bhsd", "bs"),
     "table": (("positions",), "", "s"),
@@ -389,8 +389,9 @@ def _of_battery(subject: Any, search: Search) -> Subject:
         built = subject.build()
 
         def answer(*arguments: Any) -> Any:
+            roles = KNOWN[subject.kind][0]
             plain = [a if role == "x" else numbers(a).astype(np.int64)
-                     for a, role in zip(arguments, KNOWN[subject.kind][0], strict=True)]  # fmt: skip
+                     for a, role in zip(arguments, roles, strict=True)]  # fmt: skip
             return subject.answer(built, *plain, *more)
 
         return [_known(subject.kind, answer, subject.name, subject.library).code]

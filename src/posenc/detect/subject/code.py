@@ -51,7 +51,7 @@ class Callee(NamedTuple):
     @property
     def layer(self) -> Any:
         """A type of layer that its buffers name, or the first layer."""
-        names = getattr(self.function, "named_buffers", dict)()
+        names: Any = getattr(self.function, "named_buffers", list)()
         own = (name.removesuffix("_inv_freq") for name, _ in names if name.endswith("_inv_freq"))
         return next(own, 0)
 
