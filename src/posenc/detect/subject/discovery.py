@@ -83,7 +83,7 @@ class Search:
                 if found is not None and self.kind in (None, found.kind):
                     answers = True
                     yield found
-            if answers:
+            if answers or self.answered:
                 return
 
     def _variants(self, code: Callee, integers: str, biased: bool) -> Iterator[Form]:

@@ -83,9 +83,8 @@ class Form(NamedTuple):
         says = {"positions": f"positions{shape}", "offset": "an offset", "packed": "ends of rows",
                 "length": "a length", "tables": "tables of positions",
                 "counted": "positions counted from 0"}[self.way]  # fmt: skip
-        stated = {role for _, role in self.roles}
-        says = "positions of each" if "q_positions" in stated else says
-        says = "their numbers" if "q_len" in stated else says
+        says = "their numbers" if self.has("q_len") else says
+        says = "positions of each" if self.has("q_positions") else says
         return f"called as {self.code.name}({inside}) with {self.library} arrays{axes}, {says}"
 
     def arguments(self, asked: Inquiry) -> tuple[list[Any], dict[str, Any]]:
