@@ -34,6 +34,7 @@ from posenc.detect.subject.names import role_of
 from posenc.detect.subject.subject import KINDS, WORDS, Subject
 
 OTHERS = 40  # calls to find further forms
+RECORDED = ("input", "output", "positions")
 ORDER = ("rotary", "bias", "cos_sin", "angles", "table")  # what says most of an object
 
 
@@ -281,9 +282,9 @@ def _of_buffers(arrays: Mapping[str, Any]) -> Callee:
     """Numbers under names that are known, as a function of positions."""
     own = {str(name).rpartition(".")[2]: value for name, value in arrays.items()}
     for names, rows in BUFFERS:
-        found = [[value for key, value in own.items() if re.search(name, key)] for name in names]
-        if all(found):
-            answer = rows(*(numbers(values[0]) for values in found))
+        values = [[own[key] for key in own if re.search(name, key)] for name in names]
+        if all(values):
+            answer = rows(*(numbers(each[0]) for each in values))
             return _known("table", answer, "buffers").code
     expected = "inv_freq, cos_cached and sin_cached, freqs_cis or cos_sin_cache"
     raise CannotAsk(mismatch("ask: buffers", expected, ", ".join(own) or "none"))
@@ -346,8 +347,6 @@ class _Tables:
 
 # --- recordings -----------------------------------------------------------------------------------
 
-RECORDED = ("input", "output", "positions")
-
 
 def _of_recording(recorded: list[np.ndarray], search: Search) -> Subject:
     """Recorded inputs and outputs, which answer for the tokens that were recorded."""
@@ -383,7 +382,6 @@ def _of_battery(subject: Any, search: Search) -> Subject:
     """A `posenc.testing.Subject`, which says by itself how it is called."""
     search.dim = subject.dim
     search.heads = subject.heads if subject.kind == "bias" else None
-    more = ["float32"] if subject.kind == "table" else []
 
     def codes() -> list[Callee]:
         built = subject.build()
@@ -392,7 +390,7 @@ def _of_battery(subject: Any, search: Search) -> Subject:
             roles = KNOWN[subject.kind][0]
             plain = [a if role == "x" else numbers(a).astype(np.int64)
                      for a, role in zip(arguments, roles, strict=True)]  # fmt: skip
-            return subject.answer(built, *plain, *more)
+            return subject.answer(built, *plain, *["float32"] * (subject.kind == "table"))
 
         return [_known(subject.kind, answer, subject.name, subject.library).code]
 

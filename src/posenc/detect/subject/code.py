@@ -22,7 +22,7 @@ BIASED = re.compile(r"bias|alibi|slope", re.IGNORECASE)
 
 
 class CannotAsk(ArgumentError):  # noqa: N818
-    """Callee that no way to ask is known for: what was tried, its own error, what to hand over."""
+    """Code that no way to ask is known for: what was tried, its own error, what to hand over."""
 
     answered = False  # whether it answered some call, with what is no encoding
     calls = 0
@@ -104,10 +104,10 @@ def codes_of(built: Any) -> Iterator[Callee]:
         return
     base = next((c for c in type(built).__mro__ if c.__module__.startswith("torch.nn")), object)
     for name in dir(type(built)):
-        known = (
+        public = (
             not name.startswith("_") and not hasattr(base, name) and METHODS.search(name.lower())
         )
-        if known and callable(getattr(type(built), name)):
+        if public and callable(getattr(type(built), name)):
             yield code_of(getattr(built, name), f"{type(built).__name__}.{name}")
 
 
@@ -124,12 +124,12 @@ def instance(
     fixed, changed = fixed or {}, changed or {}
     passed: dict[str, Any] = {}
     left = {**sizes, **changed}
-    known = {**KNOWN, "dtype": dtype_in(libraries_of(target)[0], "float32")}
+    usual = {**KNOWN, "dtype": dtype_in(libraries_of(target)[0], "float32")}
     for slot in slots_of(target):
         if slot.role in left and (slot.name not in fixed or slot.role in changed):
             passed[slot.name] = left.pop(slot.role)
-        elif slot.required and slot.name not in fixed and slot.role in known:
-            passed[slot.name] = known[slot.role]
+        elif slot.required and slot.name not in fixed and slot.role in usual:
+            passed[slot.name] = usual[slot.role]
     for what in left.keys() & changed.keys():
         raise CannotAsk(f"its constructor has no name for {what} that is known")
     try:

@@ -79,10 +79,10 @@ class Search:
             for form in self._variants(code, integers, biased):
                 if self.spent():
                     return
-                found = self._looked(form, biased)
-                if found is not None and self.kind in (None, found.kind):
+                choice = self._looked(form, biased)
+                if choice is not None and self.kind in (None, choice.kind):
                     answers = True
-                    yield found
+                    yield choice
             if answers or self.answered:
                 return
 
@@ -136,8 +136,8 @@ class Search:
                 y = as_turned(form, first, raw)[0]
             except CannotAsk:
                 y = None
-            if y is not None and (found := self._of_tokens(form, first, y)):
-                return found
+            if y is not None and (choice := self._of_tokens(form, first, y)):
+                return choice
         parts = as_built(form, first, raw)
         if form.layout:  # numbers of its positions alone
             again = built(form, first._replace(x=first.x[..., ::-1] * 0.5), self.counter)  # type: ignore[index]

@@ -296,7 +296,8 @@ def as_built(form: Form, asked: Inquiry, raw: Any) -> list[np.ndarray]:
     parts = [part for part in parts if part.size > 1] or parts  # a factor says nothing of positions
     count = asked.end if form.way == "length" else asked.rows.shape[1]
     rows = [_rows(part, len(asked.rows), count) for part in parts]
-    if len(rows) == 1 and rows[0] is None and len(parts[0]) == 2:
+    stacked = len(rows) == 1 and rows[0] is None and len(parts[0]) == 2
+    if stacked and not np.array_equal(*parts[0]):  # rows of a batch would be equal
         rows = [_rows(part, len(asked.rows), count) for part in parts[0]]
     outs = [row for row in rows if row is not None]
     if not outs or len(outs) < len(rows):

@@ -107,5 +107,5 @@ def role_of(name: str) -> Role:
     """What an argument of this name is, nothing where the name does not tell."""
     plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
     words = {*filter(None, re.split(r"[_\d]+", plain))}
-    held = (role for role, groups in WORDS if all(words & {*g.split()} for g in groups))
-    return WHOLE.get(plain) or WHOLE.get("_".join(sorted(words)), next(held, ""))
+    roles = (role for role, groups in WORDS if all(words & {*g.split()} for g in groups))
+    return WHOLE.get(plain) or WHOLE.get("_".join(sorted(words)), next(roles, ""))
