@@ -226,3 +226,17 @@ def test_a_padding_index_is_no_position() -> None:
     subject = posenc.ask(table)
     assert "padding_idx" not in subject.how
     assert_close(subject.rows([0, 7, 7]), shapes.sinusoids(np.array([0, 7, 7])), ORIGINAL)
+
+
+def test_a_type_of_layer_is_named_by_its_buffers() -> None:
+    class Layered(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("near_inv_freq", torch.from_numpy(shapes.INV))
+
+        def forward(self, x: Any, position_ids: Any, layer_type: str) -> Any:
+            angle = position_ids[..., None] * getattr(self, f"{layer_type}_inv_freq")
+            return angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+
+    angle = np.arange(3)[:, None] * shapes.INV
+    assert_close(posenc.ask(Layered()).cos_sin(np.arange(3))[1], np.sin(angle), 20 * ORIGINAL)
