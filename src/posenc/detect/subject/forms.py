@@ -41,6 +41,7 @@ class Inquiry(NamedTuple):
     strided: bool = False
     keys: np.ndarray | None = None  # positions of keys, of a bias
     native: bool = False  # whether x is an array of the library already
+    groups: int = 1  # heads of queries for each head of keys
 
     @property
     def end(self) -> int:
@@ -101,7 +102,8 @@ class Form(NamedTuple):
             size = {"x": 1.0, "key": 0.5, "value": 0.25}[role]
             if asked.native:
                 return laid(asked.x if role == "x" else asked.x * size, self.layout)
-            return self._tokens(asked.x * size, asked)
+            x = asked.x if role == "x" else asked.x[:, :: asked.groups] * size
+            return self._tokens(x, asked)
         if role in ("positions", "offset", "packed"):
             return getattr(self, f"_{role}")(asked)
         if role in ("cos", "sin", "tables"):
@@ -136,8 +138,9 @@ class Form(NamedTuple):
         array = laid(x, self.layout)
         if not asked.strided:
             return carried(np.ascontiguousarray(array), self.library, asked.dtype)
-        wide = carried(np.concatenate([array, array], axis=-1), self.library, asked.dtype)
-        return wide[..., : array.shape[-1]]
+        # More channels in memory, and its axes in another order.
+        wide = np.ascontiguousarray(np.concatenate([array, array], axis=-1).swapaxes(0, -2))
+        return carried(wide, self.library, asked.dtype).swapaxes(0, -2)[..., : array.shape[-1]]
 
     def _positions(self, asked: Inquiry) -> Any:
         rows = asked.rows
@@ -205,8 +208,8 @@ def turned(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]
     assert asked.x is not None  # noqa: S101 - the caller's
     raw = call(form, asked, counter)
     parts = parts_of(raw)
-    shape = laid(asked.x, form.layout).shape
-    outs = [_real(part, shape) for part in parts[:2]]
+    shapes = [laid(x, form.layout).shape for x in (asked.x, asked.x[:, :: asked.groups])]
+    outs = [_real(part, shapes) for part in parts[:2]]
     inside = [role for _, role in form.roles if role in ("x", "key")]
     # Where the key comes first its output may, too: it has half the size.
     sizes = [float(np.abs(out).sum()) for out in outs if out is not None]
@@ -214,15 +217,17 @@ def turned(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]
         outs.reverse()
     if not outs or outs[0] is None:
         received = tuple(parts[0].shape) if parts else "nothing"
-        raise CannotAsk(f"x of shape {shape} became {received}")
-    return [unlaid(out, form.layout, asked.x.shape) for out in outs if out is not None]
+        raise CannotAsk(f"x of shape {shapes[0]} became {received}")
+    sizes_ = [asked.x.shape, asked.x[:, :: asked.groups].shape]
+    return [unlaid(out, form.layout, sizes_[shapes.index(out.shape)])
+            for out in outs if out is not None]  # fmt: skip
 
 
-def _real(part: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
+def _real(part: np.ndarray, shapes: list[tuple[int, ...]]) -> np.ndarray | None:
     """Complex channels as neighbours; None for what has another shape."""
     if part.dtype.kind == "c":
         part = np.stack([part.real, part.imag], axis=-1).reshape(*part.shape[:-1], -1)
-    return part if part.shape == shape else None
+    return part if part.shape in shapes else None
 
 
 def native(form: Form, x: Any, rows: np.ndarray) -> Any:

@@ -116,16 +116,19 @@ class Subject:
 
     def both(
         self, x: Any, positions: Any, *, dtype: str = "float32", strided: bool = False,
-        form: Found | None = None,
+        form: Found | None = None, groups: int = 1,
     ) -> list[np.ndarray]:  # fmt: skip
-        """Queries x, and keys of half their size where it returns both, turned."""
+        """Queries x, and keys of half their size where it returns both, turned.
+
+        `groups` is the number of heads of queries for each head of keys.
+        """
         self._is("rotary")
         x = np.asarray(x, dtype=np.float64)
         if x.ndim != 4:
             expected = "(batch, heads, seq, channels)"
             raise ArgumentError(mismatch("rotate: x", expected, f"shape {x.shape}"))
         rows = self._placed(positions, x.shape[0], x.shape[2])
-        asked = Inquiry(x, rows, dtype, strided)
+        asked = Inquiry(x, rows, dtype, strided, groups=groups)
         return self._turned((form or self._found).form, asked)
 
     def cos_sin(self, positions: Any) -> tuple[np.ndarray, np.ndarray]:
