@@ -61,6 +61,8 @@ class Subject:
         What it should compute; without it the laws alone are checked.
     versions : mapping of str to str
         The packages that it comes from, and their versions, for the score card.
+    asked : object, optional
+        What `posenc.ask` made of it, where that has been asked.
 
     Examples
     --------
@@ -86,6 +88,7 @@ class Subject:
     library: Library = "torch"
     spec: Spec | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
+    asked: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

@@ -224,9 +224,8 @@ def _of_tokens(subject: Subject, places: np.ndarray, steps: np.ndarray, dtype: s
     """The turns of code that computes in halves, by many tokens at each position."""
     shape = (TOKENS, 1, len(places), subject.dim)
     x = rounded(np.random.default_rng(0).normal(size=shape), dtype)
-    y = subject.rotate(x, places)
-    flat = [part.reshape(-1, subject.dim) for part in (x, y)]
-    return from_recording(*flat, np.tile(steps, (TOKENS, 1)))
+    tokens, turned = (a.reshape(-1, subject.dim) for a in (x, subject.rotate(x, places)))
+    return from_recording(tokens, turned, np.tile(steps, (TOKENS, 1)))
 
 
 def _matrices(subject: Subject, places: np.ndarray) -> np.ndarray:

@@ -77,7 +77,7 @@ def _in_place(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarr
     if end > COUNTED:
         raise CannotAsk(f"{form.code.name} counts tokens itself, and {end:,} of them are too many")
     outs: list[np.ndarray] = []
-    for chosen in _without_repeats(row):
+    for chosen in without_repeats(row):
         tokens = np.repeat(x[:, :, chosen[:1]], end, axis=2)
         tokens[:, :, row[chosen]] = x[:, :, chosen]
         line = np.repeat(np.arange(end)[None], len(x), axis=0)
@@ -88,7 +88,8 @@ def _in_place(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarr
     return outs
 
 
-def _without_repeats(row: np.ndarray) -> Iterator[np.ndarray]:
+def without_repeats(row: np.ndarray) -> Iterator[np.ndarray]:
+    """Which tokens of a row to ask together, so that no position comes twice."""
     left = np.arange(len(row))
     while len(left):
         _, first = np.unique(row[left], return_index=True)

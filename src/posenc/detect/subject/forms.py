@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc._core.guard import foreign
 from posenc.detect.subject.arrays import AXES, carried, dtype_in, laid, parts_of, unlaid
-from posenc.detect.subject.code import BASE, Callee, CannotAsk
+from posenc.detect.subject.code import BASE, Callee, CannotAsk, OtherShape
 
 # How rows of positions are handed over: rows, one row, a row with an axis in front, a column; all
 # tokens; an offset as an int, an array for all rows, or one number in an array.
@@ -217,7 +217,7 @@ def turned(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]
         outs.reverse()
     if not outs or outs[0] is None:
         received = tuple(parts[0].shape) if parts else "nothing"
-        raise CannotAsk(f"x of shape {shapes[0]} became {received}")
+        raise OtherShape(f"x of shape {shapes[0]} became {received}")
     sizes_ = [asked.x.shape, asked.x[:, :: asked.groups].shape]
     return [unlaid(out, form.layout, sizes_[shapes.index(out.shape)])
             for out in outs if out is not None]  # fmt: skip
@@ -240,7 +240,7 @@ def native(form: Form, x: Any, rows: np.ndarray) -> Any:
         out = out[inside.index("x")] if len(out) > 1 else out[0]
     shape = tuple(laid(x, form.layout).shape)
     if tuple(np.shape(out)) != shape:
-        raise CannotAsk(f"x of shape {shape} became {tuple(np.shape(out))}")
+        raise OtherShape(f"x of shape {shape} became {tuple(np.shape(out))}")
     return unlaid(out, form.layout, tuple(x.shape))
 
 
@@ -251,7 +251,7 @@ def built(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:
     outs = [_rows(part, len(asked.rows), count) for part in parts]
     if not outs or any(out is None for out in outs):
         received = ", ".join(str(part.shape) for part in parts[:3]) or "nothing"
-        raise CannotAsk(f"{count} positions became {received}")
+        raise OtherShape(f"{count} positions became {received}")
     return [out for out in outs if out is not None]
 
 

@@ -194,6 +194,7 @@ def _told(bench: Any, call: Any) -> SmallestCall:
     notes += [f"after the same in {call.after}"] * bool(call.after)
     notes += ["not contiguous"] * call.strided + [f"{call.wide} times as wide"] * (call.wide > 1)
     notes += [f"in another form ({call.form.form.words})"] if call.form is not None else []
+    notes += [] if same else ["answered in another shape"]
     received, expected = (float(a[at]) if same else np.nan for a in (out, wanted))
     return SmallestCall(
         tuple(map(tuple, call.rows.tolist())) if call.rows.ndim == 2 else (), call.heads,
