@@ -74,7 +74,7 @@ class Subject:
     ...     turned = [a * c - b * s, b * c + a * s]
     ...     return np.concatenate(turned, -1).astype(x.dtype)
     >>> mine = Subject("mine", "rotary", lambda: None, rotate, dim=4, library="numpy")
-    >>> check(mine, laws=["norm", "shift", "decode"]).passed
+    >>> check(mine, laws=["norm", "shift", "calls"]).passed
     True
     """
 

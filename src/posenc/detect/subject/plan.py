@@ -21,7 +21,8 @@ SCATTERED, EACH = 16, 512  # calls of far positions that jump
 DTYPES = ("float64", "float16", "bfloat16", "float32")
 PLAIN = ("first", "heads", "dtype", "length", "dense", "scattered")  # told by their numbers
 APART = np.array([[2, 5, 5, 1], [0, 1, 2, 3]])  # rows that differ, with a position twice
-LARGE = (1.0, 1024.0, 2.0**-16)  # of the rows of a batch
+HEADS = (1, 2, 3, 4, 5, 7, 8, 12, 16, 24, 32, 33)
+LARGE = (1.0, 1024.0, 2.0**-16, 2.0**20)  # of the rows of a batch
 
 
 class Call(NamedTuple):
@@ -76,16 +77,21 @@ class Schedule:
             Call("one token", self.rng.integers(1, end, (1, 1))),
             Call("repeated positions", np.array([[0, 0, 0, 1, 2, 3], [0, 1, 2, 3, 4, 5]])),
             Call("repeated positions", np.array([[min(7, end - 1)] * 3])),
+            Call("repeated positions", self.rng.integers(0, end, (1, 1)).repeat(5, axis=1)),
+            Call("steps of two", np.arange(0, near, 2)[None, :17]),
             Call("jumps", self.rng.permutation(near)[None, :9]),
             Call("falling positions", np.arange(min(near, 40))[None, ::-1]),
-            Call("rows that differ", np.minimum(rows[:3], end - 1), heads=2, sizes=LARGE),
+            Call("rows that differ", np.minimum(rows[:4], end - 1), heads=2, sizes=LARGE),
             Call("rows that differ", np.minimum(rows[:, :3], end - 1)),
         ]
 
     def _of_tokens(self, end: int, few: np.ndarray) -> Iterator[Call]:
         """Heads, memory, widths and dtypes of what is turned."""
         two = np.stack([few, few])
-        yield from (Call("heads", few[None], heads=n) for n in (1, 2, 8, 33))
+        yield from (Call("heads", few[None], heads=n) for n in HEADS)
+        yield Call("axes of one size", np.stack([few[:5]] * len(few[:5])), heads=len(few[:5]))
+        yield Call("equal tokens", two, heads=2, plain=True)
+        yield Call("tokens of zeros", two, sizes=(1.0, 0.0))
         yield Call("strides", two, heads=3, strided=True)
         yield Call("wider heads", few[None], heads=2, wide=2)
         keyed = "key" in dict(self.form.roles).values() and {*self.form.layout} & {*"hf"}
@@ -97,7 +103,8 @@ class Schedule:
         low, high = sorted((min(end // 2, 3000), min(end, 60_000)))
         start = int(self.rng.integers(low, high))
         far = np.arange(start, min(start + 9, end))[None]
-        for rows, heads in ((two, 3), (far, 1)):
+        last = np.arange(max(end - 9, 0), end)[None]
+        for rows, heads in ((two, 3), (far, 1), (last, 1)):
             yield from (Call("dtype", rows, heads=heads, dtype=dtype) for dtype in DTYPES)
 
     def _far(self, end: int) -> Iterator[Call]:
@@ -114,6 +121,8 @@ class Schedule:
             for low, high in itertools.pairwise(edges):
                 start = int(self.rng.uniform(low, high))
                 yield Call("far runs", np.arange(start, start + RUN)[None])
+            for edge in (2**k for k in range(13, 31) if 2**k + RUN <= end):
+                yield Call("far runs", np.arange(edge - RUN // 2, edge + RUN // 2)[None])
 
     def _scattered(self, end: int) -> np.ndarray:
         """One position in each stretch of as many beyond those that are all asked."""
@@ -147,6 +156,7 @@ class Schedule:
         yield Call("first", line[:, :17], keys=line[:, :17])
         for queries in (1, 2, 3, 4, 5, 7, 8, 16, 33):  # a cache of earlier keys
             yield Call("unequal lengths", line[:, -queries:], keys=line)
+        yield Call("more queries than keys", line[:, :9], keys=line[:, :4])
         yield Call("packed", packed, keys=packed)
         yield Call("jumps", mixed[:, :13], keys=mixed[:, 5:29])
         yield Call("repeated positions", np.array([[3, 3, 3]]), keys=np.array([[0, 0, 3, 5]]))

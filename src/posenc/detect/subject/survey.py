@@ -17,13 +17,13 @@ from posenc.detect.subject.code import OtherShape
 from posenc.detect.subject.discovery import said
 from posenc.detect.subject.plan import DENSE, Call, Schedule
 from posenc.detect.subject.reach import Reach
+from posenc.detect.subject.rounding import UNIT, coarse_of, of_bias, of_speeds, speeds
 from posenc.detect.subject.smallest import SmallestCall, smallest
 from posenc.detect.subject.tally import Tally, of_spec, ratio_of, rounded
 
 SEED = 20
 ENDS = tuple(2**k for k in range(17, 3, -1))
 ENOUGH = 3  # calls that differ, after which only near positions are asked
-UNIT = {"float64": 2.0**-24, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,8 @@ class Bench:
         self.subject, self.expected, self.rng = subject, expected, rng
         self.tally, self.before = Tally(), subject.calls
         self.output: tuple[int, np.ndarray, np.ndarray] | None = None  # the worst of the last call
-        self.pace, self.until = 0.0, math.inf  # seconds for each token, and when they end
+        self.spent = np.zeros(2)  # seconds and tokens of large calls
+        self.until = math.inf
         self.limit = DENSE + 2  # positions of a sequence that shorter ones begin
         # Whether what is expected of a sequence depends on its length.
         self.of_length = bool(getattr(expected, "of_length", False))
@@ -104,14 +105,30 @@ class Bench:
         self.signs = signs * rng.uniform(0.5, 1.0, signs.shape)
         wide = subject.dim * 2
         self.mixed = rng.choice([-1.0, 1.0], wide) * rng.uniform(0.7, 1.0, wide)
-        self.coarse = self._coarse()
-        self.allowed = self._rounding() if allowed is None else lambda call, wanted: allowed(
-            rounded(self.x(call), call.dtype), wanted, call.rows, call.dtype)  # fmt: skip
+        self.coarse = coarse_of(subject, self.x(Call("", np.arange(9)[None])))
+        self.allowed = self._explained() if allowed is None else self._by(allowed)
         if self.coarse != "float64":
             fine, unit = self.allowed, 8 * UNIT[self.coarse]
             self.allowed = lambda call, wanted: (
                 fine(call, wanted) + unit * np.abs(wanted).max(axis=-1, keepdims=True)
             )
+
+    def _explained(self) -> Callable[[Call, np.ndarray], np.ndarray]:
+        kind = self.subject.kind
+        return of_bias if kind == "bias" else of_speeds(kind, self._speeds())
+
+    def _speeds(self) -> np.ndarray:
+        return speeds(self.subject, self.expected)
+
+    def _by(self, allowed: Callable[..., np.ndarray]) -> Callable[[Call, np.ndarray], np.ndarray]:
+        """What somebody allows for inputs, outputs, positions and a dtype."""
+
+        def room(call: Call, wanted: np.ndarray) -> np.ndarray:
+            x = rounded(self.x(call), call.dtype)
+            x = x[:, :: call.groups] if x.shape[1] != wanted.shape[1] else x  # of keys
+            return allowed(x, wanted, call.rows, call.dtype)
+
+        return room
 
     # --- the calls --------------------------------------------------------------------------------
 
@@ -135,16 +152,17 @@ class Bench:
         return Survey(*self.tally.worst[1:], reach, call_)
 
     def _in_time(self, call: Call) -> bool:
-        """Make a call if there is time for it, by the slowest one so far."""
+        """Make a call if there is time for it, by those so far."""
         start, form = time.monotonic(), self.subject._found.form
         # How many rows it makes the code compute.
         counts = form.way in ("length", "counted", "tables") or form.code.tables is not None
-        size = max(call.rows.size, int(call.rows.max()) + 1 if counts else 0)
-        if start + self.pace * size > self.until:
+        counts = counts and self.subject.kind != "bias"
+        size = max(call.rows.size, int(call.rows.max()) + 1 if counts else call.length)
+        if start + self.spent[0] * size / max(self.spent[1], 1) > self.until:
             return False
         self.look(call)
         if size > 256:
-            self.pace = max(self.pace, (time.monotonic() - start) / size)
+            self.spent += (time.monotonic() - start, size)
         return True
 
     def _at_first(self) -> None:
@@ -255,16 +273,25 @@ class Bench:
 
     def differences(self, call: Call) -> tuple[np.ndarray, np.ndarray]:
         """Differences and what arithmetic explains, of the worst output."""
+        return self._apart(call, *self._numbers(call))
+
+    def _numbers(self, call: Call) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """What it answers, and what is expected; whatever other people's code raises comes out."""
         wants = self._wanted(call)
         try:
-            outs = self._answer(call)
+            return self._answer(call), wants
         except OtherShape:
             if call.kind == "wider heads":
                 raise
-            outs = [np.zeros(0)]
+            return [np.zeros(0)], wants
+
+    def _apart(
+        self, call: Call, outs: list[np.ndarray], wants: list[np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
         best: tuple[np.ndarray, np.ndarray] | None = None
         for place, (out, wanted) in enumerate(zip(outs, wants, strict=False)):
             if out.shape != wanted.shape:
+                self.output = place, out, wanted
                 return np.array([[np.inf]]), np.array([[0.0]])
             with np.errstate(invalid="ignore"):
                 off = np.where(out == wanted, 0.0, np.abs(out - wanted))
@@ -281,19 +308,21 @@ class Bench:
         if time.monotonic() > self.until:
             return False
         try:
-            return ratio_of(*self.differences(call)) > 1
+            numbers = self._numbers(call)
         except Exception:  # noqa: BLE001 - whatever other people's code raises
             return False
+        return ratio_of(*self._apart(call, *numbers)) > 1
 
     def look(self, call: Call) -> None:
         """Make a call, compare it, and note it; of too many tokens in parts."""
         try:
-            off, room = self.differences(call)
+            numbers = self._numbers(call)
         except Exception as error:  # noqa: BLE001 - whatever other people's code raises
             self._refusal(call, error)
             for rows in self._parts(call):
                 self.look(call._replace(rows=rows))
             return
+        off, room = self._apart(call, *numbers)
         if call.kind == "wider heads" and ratio_of(off, room) > 1 and self._narrow(call):
             self.refused.setdefault(call.kind, "wider heads (it turns them otherwise)")
             return
@@ -331,59 +360,6 @@ class Bench:
         rows = call.rows if call.rows.ndim == 2 else np.abs(call.rows).max(axis=-1)
         return rows.ravel(), (1, 3) if off.ndim == 4 else (-1,)
 
-    # --- what is explained ------------------------------------------------------------------------
-
-    def _rounding(self) -> Callable[[Call, np.ndarray], np.ndarray]:
-        """Rounding in the dtype, and of angles in float32, for each channel by its own speed."""
-        if self.subject.kind == "bias":
-            return lambda _, wanted: (
-                2.0**-20 * np.where(np.isfinite(wanted), np.abs(wanted), 0.0) + 2.0**-21
-            )
-        speed = self._speeds()
-        slow = np.where(speed > 0, speed, 1.0)
-        drift = speed * 2.0**-24 * (4 + 2 * np.abs(np.log(slow)))
-
-        def room(call: Call, wanted: np.ndarray) -> np.ndarray:
-            rows = call.rows if call.rows.ndim == 2 else np.abs(call.rows).sum(axis=-1)
-            rows = rows[:, None] if wanted.ndim == 4 else rows
-            size = np.abs(np.where(np.isfinite(wanted), wanted, 0.0)).max(axis=-1, keepdims=True)
-            size = size if self.subject.kind == "rotary" else np.maximum(size, 1.0)
-            rates = np.zeros(wanted.shape[-1])
-            rates[: len(drift)] = drift[: len(rates)]
-            return np.asarray(size * (1.5 * rows[..., None] * rates + 8 * UNIT[call.dtype]))
-
-        return room
-
-    def _coarse(self) -> str:
-        """The dtype that the code rounds its input to, whatever that is handed over in."""
-        if self.subject.kind != "rotary":
-            return "float64"
-        x = self.x(Call("", np.arange(9)[None]))
-        for dtype in ("bfloat16", "float16"):
-            try:
-                each = [self.subject.both(y, np.arange(9))[0] for y in (x, rounded(x, dtype))]
-            except Exception:  # noqa: BLE001 - whatever other people's code raises
-                break
-            if np.array_equal(*each):
-                return dtype
-        return "float64"
-
-    def _speeds(self) -> np.ndarray:
-        """Radians per position of each channel: y(p - 1) + y(p + 1) is 2 cos(speed) y(p)."""
-        line = np.arange(3)[None]
-        if self.subject._axes > 1:
-            return np.ones(2 * self.subject.dim)  # no pair turns faster
-        if self.subject.kind == "rotary":
-            x = np.random.default_rng(1).normal(size=(8, 1, 1, self.subject.dim)).repeat(3, axis=2)
-            y = np.asarray(self.expected(x, np.repeat(line, 8, axis=0)))[:, 0]
-        else:
-            starts = np.arange(0, 24, 3)[:, None] + line
-            each = [self._wanted(Call("", row[None]))[0][0] for row in starts]
-            y = np.stack(each)
-        sums = (y[:, 1] * (y[:, 0] + y[:, 2])).sum(axis=0)
-        squares = np.maximum((2 * y[:, 1] ** 2).sum(axis=0), 1e-300)
-        return np.asarray(np.arccos(np.clip(sums / squares, -1, 1)))
-
     # --- what is said -----------------------------------------------------------------------------
 
     def _smallest(self) -> SmallestCall | None:
@@ -408,5 +384,5 @@ class Bench:
             planned=max(planned, len(lengths)), refused=tuple(self.refused.values()),
             dtypes=tuple(dict.fromkeys(call.dtype for call in turned)),
             kinds=tuple(dict.fromkeys(c.kind for c in calls if c.kind not in plan.PLAIN)),
-            largest=max((abs(size) for call in turned for size in call.sizes), default=0.0),
+            largest=max((s for c in turned for s in c.sizes[: len(c.rows)]), default=0.0),
         )  # fmt: skip
