@@ -394,8 +394,7 @@ def _of_battery(subject: Any, search: Search) -> Subject:
 
     layout = "bhsd" if subject.kind == "rotary" else ""
     form = Form(codes()[0], roles, subject.library, layout, "bs" if layout else "s", "positions")
-    whole = Found(subject.kind, form._replace(place="bs"))
-    others = [whole] if subject.kind == "table" else []
+    others = [Found("table", form._replace(place="bs"))] * (subject.kind == "table")
     choice = subject_of(Found(subject.kind, form), search, lambda: iter(others), None)
     choice._anew = lambda: _anew(choice, codes)
     return choice

@@ -159,6 +159,9 @@ def _smaller(call: Any, subject: Any) -> Iterator[Any]:
             yield call._replace(keys=keys)
     way = "positions" if subject.kind == "bias" else subject._found.form.way
     yield from (call._replace(rows=kept) for kept in _fewer(rows, way))
+    line = np.broadcast_to(np.arange(rows.shape[1]), rows.shape[:2])
+    if way == "positions" and call.keys is None and rows.ndim == 2 and (rows != line).any():
+        yield call._replace(rows=line)
     if rows.any() and rows.ndim == 2 and rows.min() > 0 and way == "positions":
         yield call._replace(rows=rows - rows.min())
 

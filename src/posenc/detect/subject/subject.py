@@ -77,8 +77,6 @@ class Subject:
         """Calls so far, those that were refused included."""
         return int(self._counter.calls)
 
-    # --- the four questions -----------------------------------------------------------------------
-
     def rotate(self, x: Any, positions: Any, *, dtype: str = "float32") -> np.ndarray:
         """What becomes of queries.
 
@@ -118,10 +116,7 @@ class Subject:
         self, x: Any, positions: Any, *, dtype: str = "float32", strided: bool = False,
         groups: int = 1,
     ) -> list[np.ndarray]:  # fmt: skip
-        """Queries x, and keys of half their size where it returns both, turned.
-
-        `groups` is the number of heads of queries for each head of keys.
-        """
+        """Queries x, and keys of half their size, of one head for each of `groups`, turned."""
         self._is("rotary")
         x = np.asarray(x, dtype=np.float64)
         if x.ndim != 4:
@@ -129,7 +124,7 @@ class Subject:
             raise ArgumentError(mismatch("rotate: x", expected, f"shape {x.shape}"))
         rows = self._placed(positions, x.shape[0], x.shape[2])
         asked = Inquiry(x, rows, dtype, strided, groups=groups)
-        return self._turned(self._found.form, asked)
+        return turn(self._found.form, asked, self._counter)
 
     def cos_sin(self, positions: Any) -> tuple[np.ndarray, np.ndarray]:
         """Cosines and sines of the angles of each pair.
@@ -202,7 +197,9 @@ class Subject:
             return self._rows_as(self.built(positions)[0], positions)
         rows = self._placed(positions, len(positions) if self._many(positions) else 1)
         x = np.zeros((len(rows), 1, rows.shape[1], self.dim))
-        return self._rows_as(self._turned(self._found.form, Inquiry(x, rows))[0][:, 0], positions)
+        return self._rows_as(
+            turn(self._found.form, Inquiry(x, rows), self._counter)[0][:, 0], positions
+        )
 
     def bias(self, q_positions: Any, k_positions: Any) -> np.ndarray:
         """What is added to the scores.
@@ -330,8 +327,6 @@ class Subject:
 
         return survey(self, expected, end=end, seconds=seconds, seed=seed)
 
-    # --- how it is done ---------------------------------------------------------------------------
-
     def forms(self) -> list[Found]:
         """Further forms of the same kind that answer."""
         if callable(self._others):
@@ -380,9 +375,6 @@ class Subject:
 
     def _rows_as(self, rows: np.ndarray, positions: Any) -> np.ndarray:
         return rows if self._many(positions) else rows[0]
-
-    def _turned(self, form: Form, asked: Inquiry) -> list[np.ndarray]:
-        return turn(form, asked, self._counter)
 
     def _turns(self, places: np.ndarray) -> np.ndarray:
         """Cosines + i sines of pairs, (positions, pairs)."""
