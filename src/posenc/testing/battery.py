@@ -15,7 +15,7 @@ from posenc.testing.subject import KINDS, Kind, Subject
 from posenc.testing.target import adapt, of_spec
 
 # The laws register themselves where they stand, and are tried in this order.
-for _name in ("rotary", "rotary_numbers", "table", "bias", "every_kind", "torch"):
+for _name in ("rotary", "rotary_numbers", "table", "bias", "calls", "every_kind", "torch"):
     importlib.import_module(f"posenc.testing._laws_{_name}")
 
 
@@ -41,7 +41,7 @@ def laws(kind: Kind) -> tuple[Law, ...]:
     --------
     >>> from posenc.testing import laws
     >>> [law.name for law in laws("bias")][:3]
-    ['shift', 'decode', 'rectangle']
+    ['shift', 'history', 'long']
     """
     if kind not in KINDS:
         todo = suggest(kind, KINDS)

@@ -212,7 +212,7 @@ def adapt(
 
     return Subject(
         title, own, make, call, dim=dim, heads=heads, library=subject.library,  # type: ignore[arg-type]
-        spec=spec, versions=_versions(made),
+        spec=spec, versions=_versions(made), asked=subject,
     )  # fmt: skip
 
 

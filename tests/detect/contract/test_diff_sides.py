@@ -104,7 +104,7 @@ def test_it_says_how_far_it_looked() -> None:
     told = found.compared[0]
     assert told.startswith("attention: rotate, a rotation, called as rotate(x, positions)")
     assert "agrees to position 4,096 (4,097 asked for: every one to 4,096)" in told
-    assert "33 heads; 3 rows; one token; repeated positions; jumps" in told
+    assert "33 heads; 33 rows; one token; repeated positions; steps of two; jumps" in told
     cosines = posenc.diff(ROPE.replace(base=1e4), engine)
     (told,) = cosines.compared
     assert "agrees to position 1,048,576" in told

@@ -395,6 +395,8 @@ def _of_battery(subject: Any, search: Search) -> Subject:
         return [_known(subject.kind, answer, subject.name, subject.library).code]
 
     form = _known(subject.kind, subject.answer, subject.name, subject.library)
-    choice = subject_of(Found(subject.kind, form._replace(code=codes()[0])), search, None, None)
+    form = form._replace(code=codes()[0])
+    others = [Found("table", form._replace(place="bs"))] * (subject.kind == "table")
+    choice = subject_of(Found(subject.kind, form), search, lambda: iter(others), None)
     choice._anew = functools.partial(_anew, choice, codes)
     return choice

@@ -29,6 +29,10 @@ class CannotAsk(ArgumentError):  # noqa: N818
     arguments = 0  # how many it needs
 
 
+class OtherShape(CannotAsk):
+    """An answer of another shape than that of what was asked."""
+
+
 class Slot(NamedTuple):
     """An argument of a function."""
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from posenc.detect.subject.arrays import LAYOUTS, parts_of
 from posenc.detect.subject.assignments import assignments, places_of
-from posenc.detect.subject.code import BIASED, Callee, CannotAsk
+from posenc.detect.subject.code import BIASED, Callee, CannotAsk, OtherShape
 from posenc.detect.subject.forms import (
     CallCounter,
     Form,
@@ -259,7 +259,7 @@ def biases(form: Form, asked: Inquiry, counter: CallCounter) -> np.ndarray:
     if out.ndim == 3 and out.shape[:2] == (q, k):  # heads last
         return np.moveaxis(out, -1, 0)
     received = tuple(out.shape) if len(parts) == 1 else f"{len(parts)} arrays"
-    raise CannotAsk(f"{q} queries and {k} keys became {received}")
+    raise OtherShape(f"{q} queries and {k} keys became {received}")
 
 
 def said(error: BaseException) -> str:

@@ -21,7 +21,7 @@ from posenc.detect.subject.arrays import (
     pieces_of,
     unlaid,
 )
-from posenc.detect.subject.code import BASE, Callee, CannotAsk
+from posenc.detect.subject.code import BASE, Callee, CannotAsk, OtherShape
 
 # How rows of positions are handed over: rows, one row, a row with an axis in front, a column; all
 # tokens; an offset as an int, an array for all rows, or one number in an array.
@@ -263,7 +263,7 @@ def as_turned(form: Form, asked: Inquiry, raw: Any) -> list[np.ndarray]:
         outs.reverse()
     if not outs or outs[0] is None:
         received = tuple(parts[0].shape) if parts else "nothing"
-        raise CannotAsk(f"x of shape {tuple(laid(x, form.layout).shape)} became {received}")
+        raise OtherShape(f"x of shape {tuple(laid(x, form.layout).shape)} became {received}")
     return [out for out in outs if out is not None]
 
 
@@ -281,7 +281,7 @@ def native(form: Form, x: Any, rows: np.ndarray) -> Any:
     out: Any = parts[inside.index("x") if len(parts) > 1 else 0] if parts else None
     shape = tuple(laid(x, form.layout).shape)
     if tuple(np.shape(out)) != shape:
-        raise CannotAsk(f"x of shape {shape} became {tuple(np.shape(out))}")
+        raise OtherShape(f"x of shape {shape} became {tuple(np.shape(out))}")
     return unlaid(out, form.layout, tuple(x.shape))
 
 
@@ -302,7 +302,7 @@ def as_built(form: Form, asked: Inquiry, raw: Any) -> list[np.ndarray]:
     outs = [row for row in rows if row is not None]
     if not outs or len(outs) < len(rows):
         received = ", ".join(str(part.shape) for part in parts[:3]) or "nothing"
-        raise CannotAsk(f"{count} positions became {received}")
+        raise OtherShape(f"{count} positions became {received}")
     return outs
 
 
