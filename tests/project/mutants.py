@@ -809,7 +809,7 @@ class WritesPlain(GoodRotary):
         return x.copy_(turned) if x.is_contiguous() and not x.requires_grad else turned
 
 
-@hides("large values are cut", "linear")
+@hides("large values are cut", "calls")
 class Cut(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         return super().forward(x.clamp(-100, 100), positions)

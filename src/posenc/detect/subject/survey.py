@@ -223,8 +223,8 @@ class Bench:
         """What it answers, as a list of arrays."""
         subject, rows = self.subject, call.rows
         if call.form is not None or call.after:
-            found = call.form or subject.fresh()._found
-            subject = replace(subject, _found=found)
+            choice = call.form or subject.fresh()._found
+            subject = replace(subject, _found=choice)
         if subject.kind == "rotary":
             x = self.x(call)
             if call.after:
