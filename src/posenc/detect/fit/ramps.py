@@ -20,6 +20,7 @@ from posenc.detect.fit.description_length import (
     roundest,
     roundest_within,
     stated,
+    stated_within,
 )
 from posenc.detect.fit.ladders import BASES, RULE, Base, Guess, bases, line, through_one
 from posenc.scaling.base import Scaling
@@ -28,6 +29,8 @@ from posenc.scaling.multipliers import Multipliers
 from posenc.scaling.yarn import YaRN
 
 LARGEST_LENGTH = 2**31
+FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0)  # of models, where numbers hardly tell it
+VAGUE = 0.02  # relative room for a factor beyond which these are tried
 LEAST_SEARCHED = 8  # numbers of few digits divide into each other by accident
 
 
@@ -111,17 +114,7 @@ class _Ramp(NamedTuple):
 def _ramps(f: np.ndarray, tol: np.ndarray, base: Base, slow: int) -> Iterator[Guess]:
     count = len(f)
     plain = np.exp(-math.log(base.value) * np.arange(count) / count)
-    slowed = plain / f
-    for ending in {slow, max(slow - 1, 1), max(slow // 2, 1), 1}:
-        low = float((slowed[-ending:] * (1 - tol[-ending:])).max())
-        high = float((slowed[-ending:] * (1 + tol[-ending:])).min())
-        if low > high or high <= 1 + 1e-6:
-            continue
-        factor = roundest_within(low, high)
-        cost = real_bits((high - low) / (high + low)) if factor is None else bits_of(factor)
-        factor = (low + high) / 2 if factor is None else factor
-        if factor <= 1:
-            continue
+    for factor, cost in _factors(plain / f, tol, slow):
         share = 1 - 1 / factor
         ramp = _Ramp((1 - f / plain) / share, 2 * tol * f / plain / share, plain, base.value, count)
         bits = base.bits + cost + RULE
@@ -130,6 +123,20 @@ def _ramps(f: np.ndarray, tol: np.ndarray, base: Base, slow: int) -> Iterator[Gu
         most = most if count >= LEAST_SEARCHED else math.inf
         guesses = (*_by_index(ramp, factor, bits), *_by_turns(ramp, factor, bits))
         yield from (guess for guess in guesses if guess.bits - base.bits < most)
+
+
+def _factors(slowed: np.ndarray, tol: np.ndarray, slow: int) -> Iterator[tuple[float, float]]:
+    """By how much the slow end may have been slowed, and the bits to write it."""
+    for ending in {slow, max(slow - 1, 1), max(slow // 2, 1), 1}:
+        low = float((slowed[-ending:] * (1 - tol[-ending:])).max())
+        high = float((slowed[-ending:] * (1 + tol[-ending:])).min())
+        if low < 1 < high * (1 - VAGUE) or 1 < low < high * (1 - VAGUE):
+            usual = (factor for factor in FACTORS if low < factor < high)
+            yield from ((factor, bits_of(factor)) for factor in usual)
+        elif 1 + 1e-6 < high and low <= high:
+            factor, cost = stated_within(low, high)
+            if factor > 1:
+                yield factor, cost
 
 
 def _by_index(ramp: _Ramp, factor: float, bits: float) -> Iterator[Guess]:
