@@ -140,7 +140,7 @@ def _named(
     departed = departures(theirs_, ours_, dtype="float32", doubt=ESTIMATED)
     lines = np.exp(1j * some.first[:, None] * theirs_)
     if departed is not None and seen.positions.ndim == 1 and turns.same_turns(some, lines, room):
-        pair = (*departed.backward, *(j for j, _ in departed.odd), 0)[0]
+        pair = (*departed.others, 0)[0]
         ours = f"{ours_[pair]:.6g} in pair {pair}"
         return ("frequencies", ours, "; ".join(departed.sentences())), None
     if received := _counted(spec, seen.rows(wrong)):
