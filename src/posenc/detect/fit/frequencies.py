@@ -111,9 +111,7 @@ def _but_few(f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]:
     return best
 
 
-def _others(
-    odd: np.ndarray, f: np.ndarray, tolerance: np.ndarray
-) -> tuple[FrequencyFit, ...]:
+def _others(odd: np.ndarray, f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]:
     """Rules that the others follow, with the bits of those that are off."""
     cost = sum(math.log2(len(f)) + real_bits(room) for room in tolerance[odd].tolist())
     fits = (fit for fit in _without(odd, f, tolerance) if fit.rungs[odd].all())
@@ -122,12 +120,13 @@ def _others(
 
 def _suspects(f: np.ndarray) -> Iterator[np.ndarray]:
     """What may be off: the frequencies without which the curve bends least, and each part of it."""
-    rest, left = np.flatnonzero(f > 0), []
+    rest = np.flatnonzero(f > 0)
+    left: list[int] = []
     line = np.log(np.where(f > 0, f, 1.0))
     while len(rest) > FEW and len(left) < SUSPECTS[-1]:
         others = [np.delete(rest, k) for k in range(len(rest))]
         bends = [np.abs(np.diff(np.diff(line[x]) / np.diff(x))).sum() for x in others]
-        left.append(rest[int(np.argmin(bends))])
+        left.append(int(rest[np.argmin(bends)]))
         rest = np.setdiff1d(rest, left)
         if len(left) in SUSPECTS:
             yield np.array(left)

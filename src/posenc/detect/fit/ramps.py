@@ -133,7 +133,7 @@ def _factors(slowed: np.ndarray, tol: np.ndarray, slow: int) -> Iterator[tuple[f
         if low < 1 < high * (1 - VAGUE) or 1 < low < high * (1 - VAGUE):
             usual = (factor for factor in FACTORS if low < factor < high)
             yield from ((factor, bits_of(factor)) for factor in usual)
-        elif 1 + 1e-6 < high and low <= high:
+        elif high > 1 + 1e-6 and low <= high:
             factor, cost = stated_within(low, high)
             if factor > 1:
                 yield factor, cost

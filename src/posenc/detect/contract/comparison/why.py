@@ -12,12 +12,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from posenc import functional
+from posenc._core.numeric.ladder import Ladder
 from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.comparison.fields import value_of, variants, words
 from posenc.detect.fit import precision, turns
 from posenc.detect.fit import words as sentences
-from posenc.detect.fit.departures import departures
-from posenc.detect.fit.description_length import roundest
+from posenc.detect.fit.departures import SINGLE, departures, tolerance_of
+from posenc.detect.fit.frequencies import fit_frequencies
 from posenc.detect.fit.precision import HALVES
 from posenc.detect.fit.tolerances import ROUNDING
 from posenc.detect.fit.turns import NEAR
@@ -25,7 +26,7 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling import Llama3, YaRN
 
-BASE = 1e-4  # relative error of one that is worked out
+WHOLE = 1e-3  # by which a width that is worked out may miss a whole number
 ESTIMATED = 1e-6  # relative error of frequencies that are followed from angles
 FIRST = 512  # a sequence short enough for every model
 FARTHEST_SHIFT = 64
@@ -134,15 +135,11 @@ def _named(
     some = seen.rows(chosen)
     room = turns.allowed(spec, some, 1.0)
     for field, ours, theirs, candidate in _candidates(spec, some, others):
-        if candidate is not None and turns.same_turns(some, candidate, room):
+        # A pair may turn as fast as any.
+        near = room.max(axis=1, keepdims=True) if field == "frequencies" else room
+        if candidate is not None and turns.same_turns(some, candidate, near):
             return (field, ours, theirs), candidate if isinstance(candidate, RotarySpec) else None
     ours_, theirs_ = turns.frequencies_of(spec, seen.length), turns.estimated(some)
-    departed = departures(theirs_, ours_, dtype="float32", doubt=ESTIMATED)
-    lines = np.exp(1j * some.first[:, None] * theirs_)
-    if departed is not None and seen.positions.ndim == 1 and turns.same_turns(some, lines, room):
-        pair = (*departed.others, 0)[0]
-        ours = f"{ours_[pair]:.6g} in pair {pair}"
-        return ("frequencies", ours, "; ".join(departed.sentences())), None
     if received := _counted(spec, seen.rows(wrong)):
         return ("positions", "position p", received), None
     some_of_them = wrong.mean() <= 0.5 or len(wrong) > FIRST or bool(seen.order)
@@ -181,8 +178,17 @@ def _candidates(
             spec.axes,
         ):
             yield field, value_of(spec, field), text, changed
+    if plain:
+        theirs = turns.estimated(seen)
+        far = (turns.allowed(spec, seen, 1.0) / np.maximum(seen.first, 1)[:, None]).min(axis=0)
+        doubt = ESTIMATED + far / np.maximum(np.maximum(np.abs(theirs), np.abs(frequencies)), far)
+        departed = departures(theirs, frequencies, dtype="float32", doubt=doubt)
+        if departed is not None and departed.others:
+            ours = f"{frequencies[departed.others[0]]:.6g} in pair {departed.others[0]}"
+            lines = np.exp(1j * seen.first[:, None] * theirs)
+            yield "frequencies", ours, "; ".join(departed.sentences()), lines
     if isinstance(spec, RoPE) and plain:
-        yield from _rebuilt(spec, seen)
+        yield from _fitted(spec, theirs, doubt)
         for field, ours, text, other_ in _ladders(spec, seen.length):
             yield field, ours, text, np.exp(1j * seen.first[:, None] * other_)
 
@@ -220,26 +226,25 @@ def _position(
 # --- frequencies that no field gives, but code had ------------------------------------------------
 
 
-def _rebuilt(spec: RoPE, seen: turns.PairTurns) -> Iterator[Candidate]:
-    """Another base or width, worked out from the second pair, which most scalings leave alone."""
+def _fitted(spec: RoPE, theirs: np.ndarray, doubt: np.ndarray) -> Iterator[Candidate]:
+    """Another base, width or rule, as their frequencies tell it."""
     if spec.ladder.spacing != "geometric" or isinstance(spec.base, tuple):
         return
-    theirs = turns.estimated(seen)
-    turning = np.flatnonzero((theirs > 0) & (np.arange(theirs.size) > 0) & (theirs < 1))
-    if not turning.size:
-        return
-    j = int(turning[0])
-    width = -2 * j * math.log(spec.base) / math.log(theirs[j])
-    base = theirs[j] ** (-spec.dim / (2 * j))
-    for scaling in dict.fromkeys((spec.scaling, ())):
-        tail = "" if scaling == spec.scaling else ", without the scaling"
-        if abs(width - round(width)) < 1e-3 and round(width) > 0:
-            ladder = spec.ladder.replace(denominator=round(width) / 2)
-            candidate = turns.attempt(spec.replace, ladder=ladder, scaling=scaling)
-            yield "dim", str(spec.dim), f"frequencies of a width of {round(width)}{tail}", candidate
-        rounded = float(roundest(base, BASE) or base)
-        candidate = turns.attempt(spec.replace, base=rounded, scaling=scaling)
-        yield "base", words(spec.base), sentences.say("base", words(rounded), tail), candidate
+    for fit in fit_frequencies(theirs, tolerance_of(theirs, SINGLE) + doubt, lists=False)[:1]:
+        width = 0.0 if fit.base <= 1 else spec.dim * math.log(spec.base) / math.log(fit.base)
+        ladder = fit.ladder if fit.ladder != Ladder() else spec.ladder
+        for scaling in dict.fromkeys((spec.scaling, (), fit.scaling)):
+            tail = "" if scaling == spec.scaling else f", with the scaling {words(scaling)}"
+            candidate = turns.attempt(spec.replace, base=fit.base, ladder=ladder, scaling=scaling)
+            if abs(width - round(width)) < WHOLE and round(width) not in (0, spec.dim):
+                text = f"frequencies of a width of {round(width)}{tail}"
+                yield "dim", str(spec.dim), text, candidate
+            elif fit.base != spec.base:
+                text = sentences.say("base", words(fit.base), tail)
+                yield "base", words(spec.base), text, candidate
+            else:
+                field = "ladder" if ladder != spec.ladder else "scaling"
+                yield field, value_of(spec, field), value_of(candidate, field), candidate
 
 
 def _ladders(spec: RoPE, length: int) -> Iterator[tuple[str, str, str, np.ndarray]]:
