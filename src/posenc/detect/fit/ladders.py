@@ -14,6 +14,7 @@ import numpy as np
 
 from posenc._core.numeric.ladder import Ladder
 from posenc.detect.fit.description_length import (
+    GUARD,
     bits_of,
     real_bits,
     roundest,
@@ -107,15 +108,17 @@ def bases(ladders: list[tuple[tuple[float, float], int, int]]) -> list[Base]:
             low, high = max(low, least), min(high, most)
         if low > high:
             continue
-        round_one = roundest_within(low, high)
+        round_one, exact = roundest_within(low, high), real_bits((high - low) / (high + low))
+        if name not in ("d/2", "n-1") and round_one is not None:
+            # Of so many denominators, one may make a number round by accident.
+            round_one = round_one if bits_of(round_one) + GUARD + bits <= exact else None
         if round_one is not None and round_one != 1:
             options.append(Base(round_one, name, bits + bits_of(round_one), True))
         # A number of many digits may be round by accident.
         sure = round_one is not None and bits_of(round_one) < SURELY_ROUND
         if not sure and name in ("d/2", "n-1"):
             middle = math.sqrt(low * high)
-            cost = bits + real_bits((high - low) / (2 * middle))
-            options.append(Base(middle, name, cost, False))
+            options.append(Base(middle, name, bits + exact, False))
     return sorted(options, key=lambda base: (not base.round, base.bits))
 
 

@@ -169,9 +169,19 @@ def _candidates(
     if plain:
         frequencies = turns.frequencies_of(spec, seen.length)
         start = getattr(getattr(spec, "arrangement", None), "start", 0)
+        still = np.ones_like(seen.values)
+        yield "positions", "position p", sentences.say("constant"), still
         for shift in sorted(range(-FARTHEST_SHIFT, FARTHEST_SHIFT + 1), key=abs)[1:]:
             moved = (seen.positions + shift + start)[:, None] * frequencies
             yield "positions", "position p", sentences.offset(shift), np.exp(1j * moved)
+        exchanged = 1j * turns.unit_of(turns.expected(spec, seen)).conj()
+        yield "frequencies", "cos and sin", sentences.say("sine"), exchanged
+        for dtype in HALVES:
+            single, half = (sentences.say("rounding", each) for each in ("float32", dtype))
+            rates, places = (precision.rounded(each, dtype) for each in (frequencies, seen.first))
+            yield "dtype", single, half, np.exp(1j * seen.first[:, None] * rates)
+            angles = precision.rounded(places[:, None] * rates, dtype)
+            yield "dtype", "angles in float32", f"angles in {dtype}", np.exp(1j * angles)
     for field, text, changed in variants(spec):
         if isinstance(changed, RotarySpec) and (changed.pairs, changed.axes) == (
             spec.pairs,
@@ -249,9 +259,6 @@ def _fitted(spec: RoPE, theirs: np.ndarray, doubt: np.ndarray) -> Iterator[Candi
 
 def _ladders(spec: RoPE, length: int) -> Iterator[tuple[str, str, str, np.ndarray]]:
     ours = turns.frequencies_of(spec, length)
-    for dtype in HALVES:
-        single, half = (sentences.say("rounding", each) for each in ("float32", dtype))
-        yield "dtype", single, half, precision.rounded(ours, dtype)
     plain = functional.frequencies(spec.replace(scaling=()))
     for scaling in spec.scalings:
         if isinstance(scaling, YaRN) and not isinstance(spec.base, tuple):
