@@ -20,6 +20,7 @@ from posenc.detect.fit.description_length import (
     roundest,
     roundest_within,
     stated,
+    stated_within,
 )
 from posenc.scaling.base import Scaling
 from posenc.scaling.linear import Linear
@@ -179,19 +180,14 @@ def _other_firsts(base: Base, log_f: np.ndarray, tol: np.ndarray, count: int) ->
         if base.round:
             return
         low = high = (low + high) / 2
-    first = math.exp((low + high) / 2)
-    error = max((high - low) / 2, 1e-12)
     if low <= slope <= high:
         yield Guess(base.value, ladder.replace(start=1.0), (), base.bits + 4)
-        return
-    tidy = roundest_within(math.exp(low), math.exp(high))
-    if first < 1:
-        factor = roundest_within(math.exp(-high), math.exp(-low))
-        bits = RULE + (real_bits(error) if factor is None else bits_of(factor))
-        yield Guess(base.value, ladder, (Linear(factor or 1 / first),), base.bits + bits)
-        return
-    bits = 3 + (real_bits(error) if tidy is None else bits_of(tidy))
-    yield Guess(base.value, ladder.replace(first=tidy or first), (), base.bits + bits)
+    elif low + high < 0:
+        factor, bits = stated_within(math.exp(-high), math.exp(-low))
+        yield Guess(base.value, ladder, (Linear(factor),), base.bits + RULE + bits)
+    else:
+        first, bits = stated_within(math.exp(low), math.exp(high))
+        yield Guess(base.value, ladder.replace(first=first), (), base.bits + 3 + bits)
 
 
 def _mixed(

@@ -18,7 +18,6 @@ from posenc.detect.fit.description_length import (
     cheapest,
     real_bits,
     roundest,
-    roundest_within,
     stated,
     stated_within,
 )
@@ -238,17 +237,14 @@ def _broken_bounds(ramp: _Ramp, inside: np.ndarray, factor: float, bits: float) 
     reach = (spread / slope) * (high - low) + float(ramp.error[inside].max()) / slope
     error = max(reach * math.log(ramp.base) / ramp.pairs, 1e-9)
     length = 2 * math.pi * ramp.base ** (high / ramp.pairs)
-    tidy = roundest(length, error)
-    if tidy is None or tidy != int(tidy) or not 2 <= tidy <= LARGEST_LENGTH:
-        if not 2 <= length <= LARGEST_LENGTH:
-            return
-        tidy, cost = round(length), real_bits(error)
-    else:
-        cost = bits_of(tidy)
-    fast = tidy / (2 * math.pi * ramp.base ** (low / ramp.pairs))
+    if not 2 <= length <= LARGEST_LENGTH:
+        return
+    tidy, cost = stated(length, error)
+    cost = cost if tidy == round(tidy) else real_bits(error)
+    fast = round(tidy) / (2 * math.pi * ramp.base ** (low / ramp.pairs))
     fast, written = stated(fast, error)
     if fast > 1:
-        scaling = YaRN(factor, original_length=int(tidy), beta_fast=fast, rounding="none")
+        scaling = YaRN(factor, original_length=round(tidy), beta_fast=fast, rounding="none")
         yield Guess(ramp.base, Ladder(), (scaling,), bits + (cost + 2 + written))
 
 
@@ -274,16 +270,12 @@ def _by_turns(ramp: _Ramp, factor: float, bits: float) -> Iterator[Guess]:
             if high is None or high in (4.0, 32.0):
                 continue
         # kept = (length f / 2 pi - low) / (high - low), at each pair within the ramp.
-        begin, end = _length_by_turns(ramp, kept, low, high)
-        if begin > end:
+        begin, end = np.clip(_length_by_turns(ramp, kept, low, high), 1, LARGEST_LENGTH).tolist()
+        if begin >= end:
             continue
-        length = roundest_within(begin, end) or (begin + end) / 2
-        if not 2 <= length <= LARGEST_LENGTH:
-            continue
+        length, cost = stated_within(begin, end)
         whole = round(length)
-        cost = bits_of(whole)
-        if abs(whole - length) > 1e-9 * length or cost > real_bits((end - begin) / (2 * length)):
-            cost = real_bits((end - begin) / (2 * length))
+        cost = cost if whole == length else real_bits((end - begin) / (end + begin))
         cost += 0 if high == 4.0 else 3 + bits_of(high)
         scaling: Scaling
         if high == 32.0:

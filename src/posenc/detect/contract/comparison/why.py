@@ -171,7 +171,8 @@ def _candidates(
         start = getattr(getattr(spec, "arrangement", None), "start", 0)
         still = np.ones_like(seen.values)
         yield "positions", "position p", sentences.say("constant"), still
-        for shift in sorted(range(-FARTHEST_SHIFT, FARTHEST_SHIFT + 1), key=abs)[1:]:
+        near = sorted(range(-FARTHEST_SHIFT, FARTHEST_SHIFT + 1), key=abs)[1:]
+        for shift in (*near, -int(seen.first.min())):
             moved = (seen.positions + shift + start)[:, None] * frequencies
             yield "positions", "position p", sentences.offset(shift), np.exp(1j * moved)
         exchanged = 1j * turns.unit_of(turns.expected(spec, seen)).conj()
@@ -199,7 +200,7 @@ def _candidates(
             yield "frequencies", ours, "; ".join(departed.sentences()), lines
     if isinstance(spec, RoPE) and plain:
         yield from _fitted(spec, theirs, doubt)
-        for field, ours, text, other_ in _ladders(spec, seen.length):
+        for field, ours, text, other_ in _ladders(spec):
             yield field, ours, text, np.exp(1j * seen.first[:, None] * other_)
 
 
@@ -257,8 +258,7 @@ def _fitted(spec: RoPE, theirs: np.ndarray, doubt: np.ndarray) -> Iterator[Candi
                 yield field, value_of(spec, field), value_of(candidate, field), candidate
 
 
-def _ladders(spec: RoPE, length: int) -> Iterator[tuple[str, str, str, np.ndarray]]:
-    ours = turns.frequencies_of(spec, length)
+def _ladders(spec: RoPE) -> Iterator[tuple[str, str, str, np.ndarray]]:
     plain = functional.frequencies(spec.replace(scaling=()))
     for scaling in spec.scalings:
         if isinstance(scaling, YaRN) and not isinstance(spec.base, tuple):
