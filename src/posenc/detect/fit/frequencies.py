@@ -98,24 +98,22 @@ def _exchanged(f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]
 
 def _but_few(f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]:
     """Rules that all frequencies but few follow: some are left out, and show which are off."""
-    best: tuple[FrequencyFit, ...] = ()
-    for block in _suspects(f) if BLOCKS <= len(f) <= MOST_PAIRS else ():
-        for fit in _without(block, f, tolerance)[:1]:
-            order = np.argsort(-np.abs(f - fit.rungs) / (tolerance * fit.rungs + TINY))
-            for most in range(1, few(len(f)) + 1):
-                fits = _others(order[:most], f, tolerance)
-                if fits and (not best or fits[0].description < best[0].description):
-                    best = fits
-                if fits and most == 1:
-                    return best
-    return best
+    blocks = _suspects(f) if BLOCKS <= len(f) <= MOST_PAIRS else ()
+    found = filter(None, (_others(block, f, tolerance) for block in blocks))
+    return min(found, key=lambda fits: fits[0].description, default=())
 
 
-def _others(odd: np.ndarray, f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]:
-    """Rules that the others follow, with the bits of those that are off."""
-    cost = sum(math.log2(len(f)) + real_bits(room) for room in tolerance[odd].tolist())
-    fits = (fit for fit in _without(odd, f, tolerance) if fit.rungs[odd].all())
-    return tuple(fit.dearer(cost) for fit in fits)
+def _others(block: np.ndarray, f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]:
+    """Rules that all follow but the fewest of those that a rule of the rest shows to be off."""
+    for fit in _without(block, f, tolerance)[:1]:
+        order = np.argsort(-np.abs(f - fit.rungs) / (tolerance * fit.rungs + TINY))
+        for most in range(1, few(len(f)) + 1):
+            odd = order[:most]
+            cost = sum(math.log2(len(f)) + real_bits(room) for room in tolerance[odd].tolist())
+            fits = (one for one in _without(odd, f, tolerance) if one.rungs[odd].all())
+            if dearer := tuple(one.dearer(cost) for one in fits):
+                return dearer
+    return ()
 
 
 def _suspects(f: np.ndarray) -> Iterator[np.ndarray]:

@@ -129,13 +129,10 @@ def _factors(slowed: np.ndarray, tol: np.ndarray, slow: int) -> Iterator[tuple[f
     for ending in {slow, max(slow - 1, 1), max(slow // 2, 1), 1}:
         low = float((slowed[-ending:] * (1 - tol[-ending:])).max())
         high = float((slowed[-ending:] * (1 + tol[-ending:])).min())
-        if low < 1 < high * (1 - VAGUE) or 1 < low < high * (1 - VAGUE):
-            usual = (factor for factor in FACTORS if low < factor < high)
-            yield from ((factor, bits_of(factor)) for factor in usual)
-        elif high > 1 + 1e-6 and low <= high:
-            factor, cost = stated_within(low, high)
-            if factor > 1:
-                yield factor, cost
+        if max(low, 1) < high * (1 - VAGUE):
+            yield from ((usual, bits_of(usual)) for usual in FACTORS if low < usual < high)
+        elif low <= high and high > 1 + 1e-6:
+            yield stated_within(max(low, 1 + 1e-9), high)
 
 
 def _by_index(ramp: _Ramp, factor: float, bits: float) -> Iterator[Guess]:
