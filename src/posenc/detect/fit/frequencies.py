@@ -99,8 +99,8 @@ def _exchanged(f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]
 def _but_few(f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]:
     """Rules that all frequencies but few follow: some are left out, and show which are off."""
     blocks = _suspects(f) if BLOCKS <= len(f) <= MOST_PAIRS else ()
-    found = filter(None, (_others(block, f, tolerance) for block in blocks))
-    return min(found, key=lambda fits: fits[0].description, default=())
+    options = filter(None, (_others(block, f, tolerance) for block in blocks))
+    return min(options, key=lambda fits: fits[0].description, default=())
 
 
 def _others(block: np.ndarray, f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]:

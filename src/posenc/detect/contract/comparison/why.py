@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -242,20 +243,25 @@ def _fitted(spec: RoPE, theirs: np.ndarray, doubt: np.ndarray) -> Iterator[Candi
     if spec.ladder.spacing != "geometric" or isinstance(spec.base, tuple):
         return
     for fit in fit_frequencies(theirs, tolerance_of(theirs, SINGLE) + doubt, lists=False)[:1]:
-        width = 0.0 if fit.base <= 1 else spec.dim * math.log(spec.base) / math.log(fit.base)
-        ladder = fit.ladder if fit.ladder != Ladder() else spec.ladder
         for scaling in dict.fromkeys((spec.scaling, (), fit.scaling)):
-            tail = "" if scaling == spec.scaling else f", with the scaling {words(scaling)}"
-            candidate = turns.attempt(spec.replace, base=fit.base, ladder=ladder, scaling=scaling)
-            if abs(width - round(width)) < WHOLE and round(width) not in (0, spec.dim):
-                text = f"frequencies of a width of {round(width)}{tail}"
-                yield "dim", str(spec.dim), text, candidate
-            elif fit.base != spec.base:
-                text = sentences.say("base", words(fit.base), tail)
-                yield "base", words(spec.base), text, candidate
-            else:
-                field = "ladder" if ladder != spec.ladder else "scaling"
-                yield field, value_of(spec, field), value_of(candidate, field), candidate
+            changes: dict[str, Any] = {"base": fit.base, "scaling": scaling}
+            if fit.ladder != Ladder():
+                changes["ladder"] = fit.ladder
+            yield _changed(spec, turns.attempt(spec.replace, **changes), fit.base)
+
+
+def _changed(spec: Any, other: RoPE | None, base: float) -> Candidate:
+    """The field by which another encoding is told from this one, the base or width first."""
+    tail = ""
+    if other is not None and other.scaling != spec.scaling:
+        tail = f", with the scaling {words(other.scaling)}"
+    width = 0.0 if base <= 1 else spec.dim * math.log(spec.base) / math.log(base)
+    if abs(width - round(width)) < WHOLE and round(width) not in (0, spec.dim):
+        return "dim", str(spec.dim), f"frequencies of a width of {round(width)}{tail}", other
+    if base != spec.base:
+        return "base", words(spec.base), sentences.say("base", words(base), tail), other
+    field = "ladder" if other is not None and other.ladder != spec.ladder else "scaling"
+    return field, value_of(spec, field), value_of(other, field), other
 
 
 def _ladders(spec: RoPE) -> Iterator[tuple[str, str, str, np.ndarray]]:
