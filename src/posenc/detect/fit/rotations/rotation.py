@@ -180,6 +180,7 @@ def _ropes(
     plain = Arrangement(axes=axes, start=start) if len(axes) == 1 else None
     every = np.arange(count)
     options = arrangements(frequency, axes, start) if plain is None else [(plain, every, every)]
+    rules: list[RotationFit] = []
     for arrangement, rungs, chosen in options:
         ladder, ladder_e = np.zeros((2, int(rungs.max()) + 1))
         ladder[rungs], ladder_e[rungs] = total[chosen], error[chosen]
@@ -206,7 +207,9 @@ def _ropes(
             if departed is not None:
                 notes = fit.remarks[:1] if bits_of(fit.base) >= NAMED else ()
                 exact = list_of(frequency, axes, start, stated)
-                yield RotationFit(spec, notes=notes, departed=departed.sentences(), exact=exact)
+                sentences = departed.sentences()
+                rules.append(RotationFit(spec, notes=notes, departed=sentences, exact=exact))
+    yield from sorted(rules, key=lambda fit: len(fit.departed))
     if plain is None:
         note = "no rule that is known here gives its frequencies: they are listed"
         yield RotationFit(list_of(frequency, axes, start, stated), notes=(note,))
