@@ -264,6 +264,30 @@ def test_three_tools_name_one_slope() -> None:
     assert posenc.identify({"slopes": slopes}).findings[0].verdict == "unknown"
 
 
+def half_angles(positions: np.ndarray, f: np.ndarray) -> np.ndarray:
+    return rounded(rounded(positions, "bfloat16")[:, None] * rounded(f, "bfloat16"), "bfloat16")
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "words"),
+    [
+        (lambda p, f: np.pi / 2 - p[:, None] * f, "frequencies", "cosine and sine are exchanged"),
+        (half_angles, "dtype", "angles in bfloat16"),
+        (lambda p, f: (p - p.min())[:, None] * 500.0 ** (-np.arange(32) / 32), "base", "500"),
+    ],
+)
+def test_what_differs_has_its_words(change: Any, field: str, words: str) -> None:
+    spec = RoPE(64, pairing="half", base=5e5)
+
+    class Code:
+        def cos_sin(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            angle = change(positions.astype(np.float64), posenc.frequencies(spec))
+            return np.cos(angle), np.sin(angle)
+
+    difference = posenc.diff(spec, Code()).differences[0]
+    assert (difference.field, difference.b) == (field, words)
+
+
 # --- precision ------------------------------------------------------------------------------------
 
 
