@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +15,9 @@ import posenc
 from posenc._core.errors import DataError
 from posenc.cli import app
 from posenc.detect.facts import ASKED, Fact
+from posenc.detect.facts.fact import Name
 from posenc.detect.facts.stamp import stamped
+from posenc.explore.state.models import read_model
 from tests.detect.checkpoints import folder_of
 from tests.detect.facts.folders import (
     CONTRADICTORY,
@@ -32,9 +35,13 @@ VERBS: dict[str, Callable[[Path], Any]] = {
     "golden": posenc.golden,
     "diff": lambda folder: posenc.diff(folder, HALF),
     "extend_context": lambda folder: posenc.extend_context(folder, factor=2),
+    "convert": lambda folder: posenc.convert(folder, pairing="interleaved"),
 }
-# What no answer of a tool depends on stops nothing there, and is told.
-PRINTS = {("extend_context", name) for name in ("pairing", "rows", "buckets")}
+ALL: tuple[Name, ...] = ASKED
+DEPENDS: dict[str, tuple[Name, ...]] = {
+    "explain": ALL, "golden": ALL, "diff": ALL,
+    "extend_context": ("spec", "frequencies", "length", "window"), "convert": ("pairing",),
+}  # fmt: skip
 
 
 def contradicted(case: str, folder: Path) -> tuple[str, posenc.Facts]:
@@ -48,36 +55,40 @@ def contradicted(case: str, folder: Path) -> tuple[str, posenc.Facts]:
     return sentence, known
 
 
-@pytest.mark.parametrize("case", sorted({*CONTRADICTORY} - {*NINE}))
-def test_what_excludes_what(tmp_path: Path, case: str) -> None:
-    sentence, known = contradicted(case, tmp_path / "m")
-    name = CONTRADICTORY[case][0]
-    with pytest.raises(DataError) as caught:
-        known.require("golden", *ASKED)
-    assert str(caught.value) == f"golden: {sentence}"
-    others = [one for one in ASKED if one != name]
-    assert sentence in known.require("golden", *others)
-    assert sentence in json.loads(known.to_json())["contradictions"]
+def stops(verb: str, name: Name, known: posenc.Facts) -> bool | None:
+    """Whether a verb depends on a fact; None where it has no question to such a model."""
+    turns = any(entry.kind == "rotary" for entry in known.plan)
+    return None if verb in ("extend_context", "convert") and not turns else name in DEPENDS[verb]
 
 
-@pytest.mark.costly
-@pytest.mark.parametrize("case", NINE)
+@pytest.mark.parametrize("case", CONTRADICTORY)
 def test_a_contradictory_folder_stops_every_tool_with_one_sentence(
     tmp_path: Path, case: str
 ) -> None:
-    sentence, _ = contradicted(case, folder := tmp_path / "m")
+    sentence, known = contradicted(case, folder := tmp_path / "m")
     name = CONTRADICTORY[case][0]
     for verb, ask in VERBS.items():
-        if verb == "extend_context" and name not in ("pairing", "frequencies"):
-            continue  # such a model has no rotation to extend
-        if (verb, name) in PRINTS:
-            assert sentence in ask(folder).notes
-            continue
-        with pytest.raises(DataError) as caught:
-            ask(folder)
-        assert str(caught.value).endswith(f": {sentence}")
-    shown = CliRunner().invoke(app, ["explain", str(folder)])
-    assert (shown.exit_code, sentence in shown.output) == (1, True)
+        stopped = stops(verb, name, known)
+        if stopped is False:  # what no answer depends on is told
+            answer = ask(folder)
+            assert sentence in (answer.config if verb == "convert" else answer.notes)
+        elif stopped:
+            with pytest.raises(DataError) as caught:
+                ask(folder)
+            assert f": {sentence}" in str(caught.value)
+    assert sentence in {note.text for note in read_model(folder).notes}
+    if name == "pairing":
+        with contextlib.suppress(DataError):  # two records that exclude each other
+            answer = posenc.detect_pairing(folder)
+            assert (answer.pairing, answer.contradiction.text) == ("unknown", sentence)  # type: ignore[union-attr]
+    if case in NINE:
+        shown = CliRunner().invoke(app, ["explain", str(folder)])
+        assert (shown.exit_code, sentence in shown.output) == (1, True)
+    with pytest.raises(DataError) as caught:
+        known.require("golden", *ASKED)
+    assert str(caught.value) == f"golden: {sentence}"
+    assert sentence in known.require("golden", *(one for one in ASKED if one != name))
+    assert sentence in json.loads(known.to_json())["contradictions"]
 
 
 def test_what_the_caller_states_settles_it(tmp_path: Path) -> None:

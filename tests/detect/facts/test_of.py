@@ -110,6 +110,16 @@ def test_a_loaded_model_and_its_file_without_its_pickle(tmp_path: Path) -> None:
     assert posenc.facts(tmp_path).of("pairing") == known.of("pairing")
     assert posenc.detect_pairing(model).weights == posenc.detect_pairing(tmp_path).weights
     assert posenc.detect_pairing(model).pairing == "half"
+    names, several = [*model.state_dict()], {}
+    for number, some in enumerate((names[:5], names[5:])):
+        file = f"pytorch_model-0000{number}-of-00002.bin"
+        torch.save({name: model.state_dict()[name] for name in some}, tmp_path / file)
+        several |= dict.fromkeys(some, file)
+    (tmp_path / "pytorch_model.bin").unlink()
+    index = tmp_path / "pytorch_model.bin.index.json"
+    index.write_text(json.dumps({"weight_map": several}))
+    for source in (tmp_path, index, sorted(tmp_path.glob("*.bin"))):
+        assert posenc.facts(source).of("pairing") == known.of("pairing")
     model.rotary_emb.inv_freq = model.rotary_emb.inv_freq * 2
     assert [one.one.name for one in posenc.facts(model).contradictions] == ["frequencies"]
     # Between two sides that is a difference.

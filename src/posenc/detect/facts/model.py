@@ -18,7 +18,7 @@ from posenc._core.spec.spec import Value
 from posenc.detect.explain import PAIRINGS, from_gguf, from_hf, part_at
 from posenc.detect.facts import arrays
 from posenc.detect.facts.fact import Contradiction, Fact, Name
-from posenc.detect.facts.loaded import opened
+from posenc.detect.facts.loaded import ENDINGS, opened
 from posenc.detect.facts.plan import header_config, of_plan
 from posenc.detect.facts.stamp import conflicts, of_records, stamped
 from posenc.detect.facts.weights.heads import Projections, text_of
@@ -30,7 +30,7 @@ GROUPS = 16  # of heads, that every tool asks; those that are about weights ask 
 # What numbers at positions depend on.
 ASKED: tuple[Name, ...] = ("spec", "pairing", "frequencies", "rows", "buckets", "window")
 HEADERS: tuple[Name, ...] = ("rows", "buckets", "frequencies")
-WEIGHTS = (".safetensors", ".safetensors.index.json")
+WEIGHTS = (".safetensors", ".index.json", *ENDINGS)
 
 
 @final
