@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -21,6 +22,7 @@ from posenc.explore.state.models import read_model
 from tests.detect.checkpoints import folder_of
 from tests.detect.facts.folders import (
     CONTRADICTORY,
+    HEADS,
     NINE,
     buffers,
     config_of,
@@ -131,6 +133,27 @@ def test_a_converted_folder_is_read_as_converted_by_every_verb(tmp_path: Path) -
     stated = posenc.facts(new, pairing="half")
     assert stated.reading["attention"].spec.channels.order == "half"
     assert stated.contradictions == ()
+
+
+def test_towers_beside_the_text_are_no_part_of_it(tmp_path: Path) -> None:
+    """Their queries are of another width, and stay as they are."""
+    config = {"model_type": "gemma3", "text_config": config_of("gemma3_text"),
+              "vision_config": {"model_type": "siglip_vision_model"}}  # fmt: skip
+    text = {name.replace("model.", "language_model.model."): v for name, v in trained().items()}
+    tower = {f"vision_tower.layers.0.self_attn.{n}_proj.weight": np.ones((48, 8)) for n in "qk"}
+    folder = folder_of(tmp_path / "a", {**text, **tower}, config)
+    made = posenc.convert(folder, tmp_path / "b", pairing="interleaved")
+    assert {*made.tensors} == {*text}
+    assert made.probe is not None
+    assert made.probe.heads == 2 * HEADS
+    evidence = posenc.facts(folder).evidence
+    assert evidence is not None
+    assert (evidence.claim, evidence.stated) == ("half", "half")
+    new = posenc.facts(tmp_path / "b").of("pairing", "text.sliding_attention")
+    assert new[0].value == "interleaved"
+    turned_too = {**turned(text), **tower}
+    wrong = posenc.facts(folder_of(tmp_path / "c", turned_too, config))
+    assert [one.one.name for one in wrong.contradictions] == ["pairing"]
 
 
 NAMES = {"all": "*", "text": "model.language_model.*", "inner": "*.indexer.*", "other": "x.*"}

@@ -70,6 +70,13 @@ def test_headers_and_buffers_are_facts(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
+def test_numbers_that_are_none_are_one_fact_of_all_layers(tmp_path: Path) -> None:
+    values = np.full(32, np.nan, np.float32)
+    known = posenc.facts(folder_of(tmp_path, {**trained(), **buffers(values)}, config_of()))
+    (found,) = known.contradictions
+    assert found.other.rests_on.endswith("inv_freq and 1 more")
+
+
 def test_nothing_is_read_before_it_is_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -118,6 +125,8 @@ def test_a_loaded_model_and_its_file_without_its_pickle(tmp_path: Path) -> None:
     (tmp_path / "pytorch_model.bin").unlink()
     index = tmp_path / "pytorch_model.bin.index.json"
     index.write_text(json.dumps({"weight_map": several}))
+    with pytest.raises(posenc.DataError, match="names such as q_proj"):
+        posenc.detect_pairing(torch.nn.Linear(2, 2))
     for source in (tmp_path, index, sorted(tmp_path.glob("*.bin"))):
         assert posenc.facts(source).of("pairing") == known.of("pairing")
     model.rotary_emb.inv_freq = model.rotary_emb.inv_freq * 2

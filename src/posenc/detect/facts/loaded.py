@@ -41,7 +41,8 @@ class RemoteTensor(Stored):
 def opened(source: Any, config: Any, caller: str) -> Checkpoint:
     """The weights of a loaded model, of a folder of torch, or of what `open_checkpoint` takes."""
     if hasattr(source, "named_parameters"):
-        return of_model(source, source.config.to_dict() if config is None else config)
+        own = getattr(source, "config", None) if config is None else config
+        return of_model(source, None if own is None else load(own, caller))
     if paths := _torch_files(source, caller):
         beside = paths[0].parent if (paths[0].parent / CONFIG).is_file() else None
         own = beside if config is None else config
@@ -64,7 +65,7 @@ def _torch_files(source: Any, caller: str) -> list[Path]:
     return [path, *others] if path.is_file() and path.suffix in ENDINGS else []
 
 
-def of_model(model: Any, config: dict[str, Any]) -> Checkpoint:
+def of_model(model: Any, config: dict[str, Any] | None) -> Checkpoint:
     """The parameters and buffers of a model of torch, as far as they have numbers of their own.
 
     Those on the meta device have none; those of another class are quantised, or a shard of theirs.

@@ -211,7 +211,7 @@ def _balance(charge: np.ndarray) -> float:
 
 
 def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """a bᵀ in tiles: a larger product would be shared by threads, which a busy machine delays."""
+    """The product a bᵀ in tiles: a larger one is shared by threads, which a busy machine delays."""
     sides = (np.pad(m, ((0, -len(m) % TILE), (0, -m.shape[1] % DEPTH))) for m in (a, b))
     left, right = (m.reshape(-1, TILE, m.shape[1] // DEPTH, DEPTH) for m in sides)
     tiles = left.swapaxes(1, 2)[:, None] @ right.transpose(0, 2, 3, 1)[None]

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc._core.io.checkpoints import Checkpoint
 from posenc._core.reading import Reading
-from posenc.detect.explain import COUNT_KEYS, MORE_LAYERS, PAIRINGS, Keys, part_at
+from posenc.detect.explain import COUNT_KEYS, MORE_LAYERS, PAIRINGS, Keys, beside, part_at
 from posenc.detect.facts.stamp import ALL, conflicts, is_inside, of_records
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
@@ -99,6 +99,7 @@ class Model(NamedTuple):
     part: Keys
     reading: Reading | None
     source: str  # where the pairing comes from, in words
+    apart: tuple[str, ...] = ()  # words in the names of tensors of other parts
 
     @property
     def order(self) -> str:
@@ -225,10 +226,23 @@ def read_model(checkpoint: Checkpoint, plan: Reading, layout: Projections, calle
     config = checkpoint.config
     if config is None:
         return Model(layout, "", Keys({}), None, source)
-    keys, reading = _part(config, plan, checkpoint.tensors, layout, caller)
+    part, keys, reading = _part(config, plan, checkpoint.tensors, layout, caller)
     if source == "the config":
         source = f"the config: {_pairing_source(reading, keys)}"
-    return Model(layout, str(keys.data.get("model_type") or ""), keys, reading, source)
+    named = str(keys.data.get("model_type") or "")
+    return Model(layout, named, keys, reading, source, _apart(config, part, checkpoint.tensors))
+
+
+def _apart(config: Mapping[str, Any], part: str, tensors: Iterable[str]) -> tuple[str, ...]:
+    """How the names of tensors of parts beside a part begin; none where they would be all."""
+    words = tuple(sorted(name[:3] for name in beside(config, part)))
+    stems = {stem_of(name) for name in tensors if layer_of(name) is not None}
+    return words if any(not any(word in stem for word in words) for stem in stems) else ()
+
+
+def stem_of(name: str) -> str:
+    """What stands before the number of a layer in the name of a tensor."""
+    return re.split(r"[./]\d+[./]", name)[0].lower()
 
 
 def recorded_pairing(
@@ -293,10 +307,10 @@ def _part(
     tensors: Iterable[str],
     layout: Projections,
     caller: str,
-) -> tuple[Keys, Reading | None]:
-    """The part of a config whose layers turn, and its plan."""
+) -> tuple[str, Keys, Reading | None]:
+    """The part of a config whose layers turn, its keys, and its plan."""
     if layout.rope is not None and layout.heads is not None:
-        return Keys(config), None
+        return "", Keys(config), None
     places = {e.layer: part_at(config, e.layer) for e in plan if e.kind == "rotary"}
     parts = {name: Keys(data) for name, data in places.values()}
     if layout.part is not None:
@@ -314,9 +328,9 @@ def _part(
         )
         raise DataError(mismatch(caller, "one part that turns", ", ".join(parts), todo))
     for name, keys in parts.items():
-        return keys, plan.part(name) if name else plan
+        return name, keys, plan.part(name) if name else plan
     if layout.rope is not None:
-        return Keys(config), None
+        return "", Keys(config), None
     if plan.errors:
         todo = "Say what it does not: `layout=Projections(stored=, rope=)`."
         raise DataError(f"{caller}: the config leaves open: {'; '.join(plan.errors)}. {todo}")

@@ -13,7 +13,7 @@ import numpy as np
 
 from posenc._core.errors import DataError, mismatch
 from posenc._core.io.checkpoints import Checkpoint, Stored
-from posenc.detect.facts.weights.heads import Heads, Model, layer_of
+from posenc.detect.facts.weights.heads import Heads, Model, layer_of, stem_of
 from posenc.detect.facts.weights.segments import (
     NamedTensor,
     Segment,
@@ -161,6 +161,8 @@ def _join(groups: dict[str, list[NamedTensor]]) -> None:
 
 def _named(name: str, stored: Stored, model: Model) -> NamedTensor | None:
     if not fnmatch.fnmatchcase(name, model.layout.pattern):
+        return None
+    if model.layout.only == "*" and any(word in stem_of(name) for word in model.apart):
         return None
     for role, pattern in (model.layout.names or {}).items():
         if fnmatch.fnmatchcase(name, pattern):
