@@ -240,7 +240,7 @@ def extend_context(
     notes += _switching(rotary)
     notes += {stated_factor(layer, length / start) for layer in rotary} - {""}
     if not any(layer.window for layer in layers):
-        notes += dict.fromkeys(told for layer in rotary for told in _windows(about, layer))
+        notes += dict.fromkeys(text for layer in rotary for text in _windows(about, layer))
     if any(baseline.own for baseline in baselines):
         notes.append(
             f"The config's own scaling is taken as trained, up to {start:,} positions. Where it "

@@ -282,9 +282,9 @@ def _placed(source: Any, config: Any) -> tuple[Any, Any, str]:
     if folder_of(one) is None:
         return None, source if config is None else config, type(source).__name__
     path = Path(one)
-    held = several or path.is_dir() or path.name.endswith(WEIGHTS)
-    beside = path if path.is_dir() or not held else path.parent
-    weights = (source if several else path) if held else None
+    has_weights = several or path.is_dir() or path.name.endswith(WEIGHTS)
+    beside = path if path.is_dir() or not has_weights else path.parent
+    weights = (source if several else path) if has_weights else None
     return weights, beside if config is None else config, str(beside if several else path)
 
 
@@ -295,8 +295,8 @@ def of_weights(checkpoint: Checkpoint, source: Any, *, config: Any, stored: Any)
     which channels turn does not depend on them. Whoever asks compares the pairing itself.
     """
     about = Facts(_placed(source, config)[2], plan=Reading(()), weights=source)
-    known = (stored, *(fact.value for fact in of_records(checkpoint.layouts)))
-    pairing = next((order for order in known if order in PAIRINGS), None)
+    orders = (stored, *(fact.value for fact in of_records(checkpoint.layouts)))
+    pairing = next((order for order in orders if order in PAIRINGS), None)
     filled: tuple[dict[str, Any], ...] = ({}, {"base": BASE}, {"base": BASE, "pairing": pairing})
     for words in filled if checkpoint.config is not None else ():
         about = facts(source, config=config, **words)

@@ -36,8 +36,8 @@ def of_plan(plan: Reading, config: Mapping[str, Any]) -> Iterator[Fact]:
     parts = dict(part_at(config, name) for name in ("", *(entry.layer for entry in plan)))
     for part, data in parts.items():
         if (count := Keys(data).first(COUNT_KEYS)) is not None and count[1] >= 1:
-            told = f"config key {count[0]}"
-            yield Fact("layers", int(count[1]), source="config", rests_on=told, layer=part)
+            key = f"config key {count[0]}"
+            yield Fact("layers", int(count[1]), source="config", rests_on=key, layer=part)
     for entry in plan:
         every = {source.field.partition(".")[0] for source in entry.sources}
         if entry.spec is not None:
@@ -50,18 +50,18 @@ def of_plan(plan: Reading, config: Mapping[str, Any]) -> Iterator[Fact]:
         if entry.length is not None:
             yield _read("length", entry.length, entry, keys, TRAINED)
         for window, layers in entry.windows or _windows(entry, keys):
-            known = entry.indices if layers is None else layers
-            yield replace(_read("window", window, entry, keys, WINDOWS), layers=known)
+            own = entry.indices if layers is None else layers
+            yield replace(_read("window", window, entry, keys, WINDOWS), layers=own)
 
 
 def _windows(entry: Layer, keys: Keys) -> Iterator[tuple[object, tuple[int, ...] | None]]:
     """What a config says of windows where the plan does not: a chunk may be of no layer of it."""
-    size = keys.first(WINDOWS if has_window(entry) else (CHUNK,))
-    known = size is not None and size[1] >= 1
+    size = keys.first(WINDOWS if has_window(entry) else (CHUNK,)) or ("", 0)
+    number = int(size[1]) if size[1] >= 1 else None
     if has_window(entry):
-        yield int(size[1]) if size is not None and known else UNKNOWN, None
-    elif size is not None and known and isinstance(entry.spec, RotarySpec):
-        yield int(size[1]), ()
+        yield number or UNKNOWN, None
+    elif number and isinstance(entry.spec, RotarySpec):
+        yield number, ()
 
 
 def _read(name: Name, value: Any, entry: Layer, keys: Keys, words: tuple[str, ...]) -> Fact:

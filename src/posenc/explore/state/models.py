@@ -114,8 +114,8 @@ def _window(layer: Layer, about: Facts) -> str:
     sizes = [fact.value for fact in about.of("window", layer.label) if fact.layers != ()]
     if all(size is None for size in sizes):
         return ""
-    told = {None: "the whole sequence"}
-    return ", ".join(told.get(n, whole(n) if isinstance(n, int) else str(n)) for n in sizes)
+    words = {None: "the whole sequence"}
+    return ", ".join(words.get(n, whole(n) if isinstance(n, int) else str(n)) for n in sizes)
 
 
 # --- published plans ------------------------------------------------------------------------------

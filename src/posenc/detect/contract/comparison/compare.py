@@ -162,9 +162,10 @@ def _answers_of(
         for what in refused:
             yield "not_compared", f"{part.name}: {method}, {what}"
         for row in rows:
-            if row.field == "pairing.order" and row.b == part.permuted:
+            reordered = row.field == "pairing.order" and row.b == part.permuted
+            if reordered:
                 yield "compared", f"{part.name}: {_reordered(part)}"
-            elif row.field not in fields or method not in code.methods:
+            if not reordered and (row.field not in fields or method not in code.methods):
                 yield "differences", dataclasses.replace(row, where=label)
         fields |= {row.field for row in rows}
         if "state" in fields:

@@ -122,9 +122,9 @@ def part_at(config: Mapping[str, Any], layer: str) -> tuple[str, Mapping[str, An
 
 def beside(config: Mapping[str, Any], part: str) -> set[str]:
     """The names of the parts that stand beside a part, and beside those that it is in."""
-    found: set[str] = set()
+    names: set[str] = set()
     for piece in part.split(".") if part else ():
         inside = {label_of(k): v for k, v in config.items() if k.endswith("_config")}
-        found |= {name for name, value in inside.items() if isinstance(value, Mapping)} - {piece}
+        names |= {n for n, value in inside.items() if isinstance(value, Mapping)} - {piece}
         config = inside.get(piece, {})
-    return found
+    return names

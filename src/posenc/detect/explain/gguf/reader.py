@@ -125,20 +125,20 @@ def _entries(
     for key in NUMBERS:
         if (told := keys.wrong([key])) is not None:
             notes.error(f"{told} is no number")
-    found: list[Layer] = []
+    entries: list[Layer] = []
     for rule in rules:
         if not applies(keys, rule):
             continue
         if row is None or "rotary" in rule:
-            found += _rotary(HeaderFile(path, header, keys, rule, pairing, base), notes)
+            entries += _rotary(HeaderFile(path, header, keys, rule, pairing, base), notes)
         else:
-            found += read_other(keys, rule, "", notes)
+            entries += read_other(keys, rule, "", notes)
         if row is None or "rotary" in rule or "refused_because" in rule:
             break
     for key in keys.data:
         if key.startswith("rope.") and key not in KNOWN and key not in keys.read:
             notes.error(f"{keys.where(key)}={keys.data[key]!r} is not understood")
-    return found, model
+    return entries, model
 
 
 def _keys(header: Header, model: str) -> Keys:

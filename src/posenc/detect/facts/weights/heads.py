@@ -206,10 +206,21 @@ def _nested(keys: Keys, names: tuple[str, ...]) -> tuple[str, float] | None:
     return next((stated for part in inner if (stated := part.first(names)) is not None), None)
 
 
+def split_name(name: str) -> tuple[str, str, str]:
+    """What stands before the number of a layer in the name of a tensor, the number, and the rest.
+
+    The number is the first part that is one; empty, with the rest, where there is none.
+    """
+    match = re.search(r"(?<![^./_])(\d+)(?=[./])", name)
+    return (
+        (name, "", "") if match is None else (name[: match.start()], match[1], name[match.end() :])
+    )
+
+
 def layer_of(name: str) -> int | None:
-    """The number of the layer in the name of a tensor: its first part that is a number."""
-    match = re.search(r"(?:^|[./_])(\d+)[./]", name)
-    return None if match is None else int(match[1])
+    """The number of the layer in the name of a tensor."""
+    number = split_name(name)[1]
+    return int(number) if number else None
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -236,13 +247,8 @@ def read_model(checkpoint: Checkpoint, plan: Reading, layout: Projections, calle
 def _apart(config: Mapping[str, Any], part: str, tensors: Iterable[str]) -> tuple[str, ...]:
     """How the names of tensors of parts beside a part begin; none where they would be all."""
     words = tuple(sorted(name[:3] for name in beside(config, part)))
-    stems = {stem_of(name) for name in tensors if layer_of(name) is not None}
+    stems = {stem.lower() for stem, layer, _ in map(split_name, tensors) if layer}
     return words if any(not any(word in stem for word in words) for stem in stems) else ()
-
-
-def stem_of(name: str) -> str:
-    """What stands before the number of a layer in the name of a tensor."""
-    return re.split(r"[./]\d+[./]", name)[0].lower()
 
 
 def recorded_pairing(
@@ -296,7 +302,7 @@ def text_of(tensors: Iterable[str], parts: list[str]) -> tuple[str, str]:
     """The part for text of several, and a pattern for the names of its tensors."""
     text = next((part for part in parts if "text" in part), parts[0])
     others = [part.rpartition(".")[2][:3] for part in parts if part != text]
-    stems = {re.split(r"[./]\d+[./]", name)[0] for name in tensors if layer_of(name) is not None}
+    stems = {stem[:-1] for stem, layer, _ in map(split_name, tensors) if layer}
     own = [stem for stem in stems if not any(other in stem.lower() for other in others)]
     return text, f"{min(own, key=len)}.*" if own else "*"
 

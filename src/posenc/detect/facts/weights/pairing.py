@@ -106,19 +106,24 @@ def examined(
 
     `DataError` is raised where names or widths are not understood, or the plan leaves them open.
     """
-    stated, source, origin = "", "", "nothing"
     layout = layout._replace(stored=None)
-    if (recorded := recorded_pairing(checkpoint, layout, caller)) is not None:
-        stated, source, origin = recorded, RECORDED, "record"
-    elif checkpoint.config is not None:
-        # What is wrong beside the pairing comes again below.
-        with contextlib.suppress(DataError):
-            model = read_model(checkpoint, plan, layout._replace(rope=None), caller)
-            if model.order:
-                stated, source, origin = model.order, model.source, "config"
+    stated = _stated(checkpoint, plan, layout._replace(rope=None), caller)
     model = read_model(checkpoint, plan, layout, caller)
     measures = measured(find(checkpoint, model, caller), most=most)
-    return weighed(stated, source, origin, measures, dict(losses))
+    return weighed(*stated, measures, dict(losses))
+
+
+def _stated(
+    checkpoint: Checkpoint, plan: Reading, layout: Projections, caller: str
+) -> tuple[str, str, str]:
+    """The pairing that a record or the plan states, where, and which of them it was."""
+    if (recorded := recorded_pairing(checkpoint, layout, caller)) is not None:
+        return recorded, RECORDED, "record"
+    with contextlib.suppress(DataError):  # it comes again, if it is not the pairing alone
+        model = read_model(checkpoint, plan, layout, caller)
+        if model.order:
+            return model.order, model.source, "config"
+    return "", "", "nothing"
 
 
 # --- weighing -------------------------------------------------------------------------------------
