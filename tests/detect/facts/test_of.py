@@ -53,6 +53,16 @@ def test_each_fact_says_where_it_was_read() -> None:
     assert stated.settled == ("pairing", "frequencies")
 
 
+def test_a_stated_pairing_leaves_the_channels_that_turn() -> None:
+    """The row of the family says that they are the last ones of a head."""
+    config = {"model_type": "deepseek_v4"}
+    plain, stated = (posenc.facts(config, pairing=order).plan for order in (None, "half"))
+    for entry, other in zip(plain, stated, strict=True):
+        if entry.kind == "rotary":
+            assert entry.spec.channels.part == "trailing"  # type: ignore[union-attr]
+            assert other.spec.channels == entry.spec.channels.replace(order="half")  # type: ignore[union-attr]
+
+
 def test_headers_and_buffers_are_facts(tmp_path: Path) -> None:
     values = ladder()
     known = posenc.facts(folder_of(tmp_path / "a", {**trained(), **buffers(values)}, config_of()))
