@@ -45,10 +45,10 @@ from posenc.detect.extend.extension import extend_context as extend_context
 from posenc.detect.facts.fact import Contradiction as Contradiction
 from posenc.detect.facts.fact import Fact as Fact
 from posenc.detect.facts.model import Facts as Facts
-from posenc.detect.facts.model import explain as explain
 from posenc.detect.facts.model import facts as facts
+from posenc.detect.facts.verbs import detect_pairing as detect_pairing
+from posenc.detect.facts.verbs import explain as explain
 from posenc.detect.facts.weights.heads import Projections as Projections
-from posenc.detect.facts.weights.pairing import detect_pairing as detect_pairing
 from posenc.detect.identify.identify import identify as identify
 from posenc.detect.identify.result import Finding as Finding
 from posenc.detect.identify.result import Identification as Identification

@@ -88,9 +88,7 @@ def _two_parts(label: str, a: Part, b: Part) -> Iterator[Row]:
         return
     one, two = a.spec, b.spec
     if a.permuted != b.permuted and isinstance(one, RotarySpec) and isinstance(two, RotarySpec):
-        order = (two if b.permuted else one).channels.order
-        reordered = f"pairing.order: {a.permuted or b.permuted}, reordered to {order} on one side"
-        yield "compared", f"{label}: {reordered}, with the channels of queries and keys"
+        yield "compared", f"{label}: {_reordered(b if b.permuted else a)}"
         one, two = _in_order(a, one), _in_order(b, two)
     for name, mine, theirs, other in changed(one, two):
         size = effect(one if other is None else other, two)
@@ -109,6 +107,12 @@ def _two_parts(label: str, a: Part, b: Part) -> Iterator[Row]:
     if a.length != b.length and None not in (a.length, b.length):
         lengths = f"declared for {a.length} and {b.length} positions"
         yield "not_compared", f"{label}: {lengths}, which changes no angle"
+
+
+def _reordered(part: Part) -> str:
+    spec: Any = part.spec
+    orders = f"{part.permuted}, reordered to {spec.channels.order} on one side"
+    return f"pairing.order: {orders}, with the channels of queries and keys"
 
 
 def _in_order(part: Part, spec: RotarySpec) -> RotarySpec:
@@ -159,7 +163,10 @@ def _answers_of(
         for what in refused:
             yield "not_compared", f"{part.name}: {method}, {what}"
         for row in rows:
-            if row.field not in fields or method not in code.methods:
+            reordered = row.field == "pairing.order" and row.b == part.permuted
+            if reordered:
+                yield "compared", f"{part.name}: {_reordered(part)}"
+            if not reordered and (row.field not in fields or method not in code.methods):
                 yield "differences", dataclasses.replace(row, where=label)
         fields |= {row.field for row in rows}
         if "state" in fields:

@@ -20,7 +20,7 @@ from posenc._core.guard import foreign, offline
 from posenc._core.io.checkpoints import load, open_store
 from posenc.detect.contract.checks import ruled
 from posenc.detect.contract.contract import Part
-from posenc.detect.contract.make import parts_of
+from posenc.detect.contract.make import described, parts_of
 from posenc.detect.contract.sides.buffers import (
     COSINES,
     SINES,
@@ -35,7 +35,8 @@ from posenc.detect.contract.sides.building import counted, without_code
 from posenc.detect.contract.sides.forwards import unused_modules
 from posenc.detect.contract.sides.protocol import protocol
 from posenc.detect.contract.sides.side import Comparand, Implementation
-from posenc.detect.explain import from_hf, to_hf
+from posenc.detect.explain import to_hf
+from posenc.detect.facts import facts
 from posenc.detect.facts.arrays import FREQUENCIES, ROWS
 from posenc.detect.subject import CannotAsk
 from posenc.detect.subject.arrays import numbers
@@ -285,7 +286,7 @@ def of_folder(folder: str, name: str) -> Comparand:
         received = "code of the model's own" if "auto_map" in data else f"model_type {kind!r}"
         raise DataError(mismatch(f"diff: {name}", "a class of transformers", received))
     # It knows how many layers a model has; what a class builds of other sizes is counted below.
-    for error in from_hf(data, on_error="report").errors:
+    for error in facts(data).plan.errors:
         if "more than any model has" in error:
             raise DataError(mismatch(f"diff: {name}", "a model that transformers builds", error))
     with warnings.catch_warnings(), foreign(f"the building of {name}", timed=False), offline():
@@ -332,7 +333,7 @@ def of_engine(text: str, name: str) -> Comparand:
     torch = _library("torch", "which vLLM is built with")
     data = to_hf(Path(path), "hf5").config
     data = data.get("text_config", data)
-    parts = {part.name: part for part in parts_of(from_hf(data))}
+    parts = {part.name: part for part in parts_of(described(data, f"diff: {name}"))}
 
     def answers(part: Part, _: object) -> tuple[Implementation]:
         own = parts.get(part.name)
