@@ -1,0 +1,331 @@
+"""Where a model, its weights and its engine part: one question to all verbs."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import inspect
+import itertools
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+from posenc._core.errors import DataError, PosencError
+from posenc._core.guard import foreign
+from posenc._core.io.checkpoints import folder_of
+from posenc._core.reading import Layer, Source
+from posenc.detect.contract import Difference, diff
+from posenc.detect.contract.comparison.fields import words
+from posenc.detect.contract.sides.side import Library
+from posenc.detect.contract.sides.sides import side_of
+from posenc.detect.convert import PairingFinding, detect_pairing
+from posenc.detect.explain import PAIRINGS, Keys, part_at
+from posenc.detect.facts import Contradiction, Fact, Facts, facts
+from posenc.detect.facts.arrays import SAID
+from posenc.detect.identify import Finding, identify
+from posenc.detect.identify.sentences import headline
+from posenc.detect.subject import CannotAsk, ask
+from posenc.encodings.rotary.base import RotarySpec
+from posenc.testing.battery import check, laws
+from posenc.testing.doctor.diagnosis import Diagnosis, Fault
+from posenc.testing.target import adapt
+
+# A field of `Diagnosis`, and what is added to it.
+Row = tuple[str, Any]
+# What running a model asks of an implementation, batch by batch and token by token.
+LAWS = ("decode", "rectangle", "padding", "packing", "rows", "offset", "kept", "history of dtypes")
+KINDS = {"frequencies": "rotary", "rows": "table", "buckets": "bias"}
+NUMBER = re.compile(r"-?\d+(\.\d+)?(e[-+]?\d+)?(?![\w.])")
+# What code does with a call, which no config says.
+OF_CALLS = {
+    "positions": "turn each token by the position that it is called with",
+    "dtype": "compute positions and angles in float32, and cast their cosines and sines last",
+    "state": "keep nothing of one call for the next, or by all that it depends on",
+    "numbers": "finite numbers",
+    "layers": "the encoding of each type of layer in its own layers",
+}
+# The fields that others follow from.
+OF_FIELDS = {"frequencies": ("base", "scaling", "dim"), "magnitude": ("scaling",)}
+
+
+@foreign("doctor", timed=False)
+def doctor(
+    model: Any,
+    engine: Any = None,
+    *,
+    stored: Literal["half", "interleaved"] | None = None,
+    base: float | None = None,
+    config: Any = None,
+    library: Library | None = None,
+) -> Diagnosis:
+    """Where a model, its weights and a port of it part, and which line to change.
+
+    It asks `posenc.facts`, `posenc.detect_pairing` and `posenc.identify` of the model, and
+    `posenc.diff` and `posenc.testing.check` of the engine.
+
+    Parameters
+    ----------
+    model : object
+        As `posenc.facts` takes it: a folder, a config, a GGUF file, a loaded model.
+    engine : object, optional
+        The port, as `posenc.diff` takes a side: a function of `(x, positions)`, a class, a loaded
+        model, another config, buffers. Code is run only if it is named here.
+    stored : {"half", "interleaved"}, optional
+        The pairing of channels, where it is known: nothing contradicts it.
+    base : float, optional
+        The base, likewise.
+    config : mapping or path, optional
+        The config, where it does not stand beside the weights.
+    library : {"torch", "numpy", "jax"}, optional
+        Whose arrays the engine takes, where that is not to be found out.
+
+    Returns
+    -------
+    Diagnosis
+        Where they part, and what was compared.
+
+    Raises
+    ------
+    ArgumentError
+        If the engine is nothing that can be compared.
+    DataError
+        If the model cannot be read.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> config = {"model_type": "llama", "head_dim": 64, "rope_theta": 500000.0}
+    >>> def engine(positions):                               # forgets the base
+    ...     return posenc.cos_sin(posenc.RoPE(64, pairing="half"), positions)
+    >>> print(posenc.doctor(config, engine).faults[0].text)
+    attention: base: 500000 against 10000, the default; cos and sin off by 2 from position 1
+    """
+    about = facts(model, pairing=stored, base=base, config=config)
+    answers = [_of_model(about), _of_weights(about)]
+    answers += [] if engine is None else [_of_engine(about, engine, library)]
+    rows: dict[str, list[Any]] = {}
+    for name, value in itertools.chain(*answers):
+        rows.setdefault(name, []).append(value)
+    fields: dict[str, Any] = {name: tuple(dict.fromkeys(own)) for name, own in rows.items()}
+    name = about.name if folder_of(model) is not None else f"{about.name} of {about.plan.model}"
+    return Diagnosis(name, "" if engine is None else _place(engine), **fields)
+
+
+# --- the model ------------------------------------------------------------------------------------
+
+
+def _of_model(about: Facts) -> Iterator[Row]:
+    """What the config or header says, and what it leaves open."""
+    for entry in about.reading:
+        what = entry.convolution or "no positions" if entry.spec is None else words(entry.spec)
+        yield "says", f"{entry.label}: {what}{_because(entry.sources)}"
+    for fact in about.of("window"):
+        seen = "the whole sequence" if fact.value is None else f"the last {fact.value} tokens"
+        yield "says", f"{fact.layer}: it sees {seen}, by {fact.rests_on}"
+    for note in about.reading.notes:
+        if note.level == "error":
+            yield "faults", Fault(note.text, f"the config of {about.name}")
+        elif note.level == "warning":
+            yield "says", note.text
+
+
+def _because(sources: Iterable[Source], *fields: str) -> str:
+    """Where fields of a spec were read, or all of them; the parts of one key by that key."""
+    own = [s for s in sources if not fields or {*fields} & {*s.field.split(".")}]
+    roots = [s.where.partition(".")[0] for s in own]
+    keys = (
+        f"{SAID[s.origin]} {s.where if roots.count(root) == 1 else root}".strip()
+        for s, root in zip(own, roots, strict=True)
+    )
+    return f", by {', '.join(dict.fromkeys(keys))}" if own else ""
+
+
+def _of_weights(about: Facts) -> Iterator[Row]:
+    """What weights and small tensors say, and what of it the config excludes."""
+    if about.checkpoint is None:
+        yield "not_compared", "weights: none were read beside the config"
+        return
+    found = [*_identified(about)]
+    yield from (("weights", f"{one.name}: {headline(one)}") for one in found)
+    kinds = {entry.kind for entry in about.reading}
+    for fact in about.headers:
+        known = "compared" if KINDS[fact.name] in kinds else "not_compared"
+        yield known, f"{fact.name} of {fact.rests_on}, with those that are stated"
+    pairing: PairingFinding | None = None
+    if "rotary" in kinds and "pairing" not in about.settled:
+        try:
+            pairing = detect_pairing(about.weights, config=about.config)
+            yield "weights", f"pairing {pairing.claim}, {pairing.facts[0].rests_on.rstrip(',')}"
+            known = "not_compared" if pairing.claim == "unknown" else "compared"
+            yield (
+                known,
+                f"the stated pairing, with {pairing.weights.groups} groups of heads",
+            )
+        except PosencError as error:
+            yield "not_compared", f"pairing: {error}"
+    for one in _contradictions(about, pairing):
+        yield "faults", Fault(one.text, _mended(about, one, found))
+
+
+def _identified(about: Facts) -> Iterator[Finding]:
+    """What the tables and frequencies of files are."""
+    files = about.weights if isinstance(about.weights, (list, tuple)) else [about.weights]
+    for file in files:
+        if folder_of(file) is not None:
+            yield from identify(Path(file))
+
+
+def _contradictions(about: Facts, pairing: PairingFinding | None) -> Iterator[Contradiction]:
+    """Those of the facts, but for the evidence of some heads where all were asked."""
+    if pairing is not None and pairing.contradiction is not None:
+        yield pairing.contradiction
+    for one in about.contradictions:
+        if pairing is None or one.other.source != "weights":
+            yield one
+
+
+def _mended(about: Facts, one: Contradiction, found: list[Finding]) -> str:
+    """The command, the key of the config or the tensor after whose change two facts agree."""
+    if one.one.name == "pairing":
+        order = one.other.value if one.other.value in PAIRINGS else "ORDER"
+        return f"posenc convert {about.name} OUT --pairing {one.one.value} --stored {order}"
+    config, place = f"{one.one.rests_on}, in the config of {about.name}", one.other.rests_on
+    if one.one.name != "frequencies":
+        more = _missing(about, one)
+        return (
+            more or f"{config}: {one.other.value}, and not {one.one.value}; or take other weights"
+        )
+    own = next((f for f in found if f.name == place.partition(" ")[0]), None)
+    if own is None or own.verdict != "claimed":
+        return f"{place}: no rule gives these numbers; make them anew from the config"
+    return f"{config}: {'; '.join(_fields(about, one.one, own))}; or take other weights"
+
+
+def _missing(about: Facts, one: Contradiction) -> str:
+    """The tensor that lacks the rows that its family keeps before position 0."""
+    spec = next((e.spec for e in about.reading if e.label == one.one.layer), None)
+    start = getattr(spec, "start", 0)
+    if not start or one.other.value != (one.one.value[0] - start, *one.one.value[1:]):
+        return ""
+    return f"{one.other.rests_on}: position p is row p + {start}; keep the {start} rows before it"
+
+
+def _fields(about: Facts, fact: Fact, own: Finding) -> Iterator[str]:
+    """The fields in which an array that was identified differs from its entry of the plan."""
+    spec = next(entry.spec for entry in about.reading if entry.label == fact.layer)
+    for row in diff(spec, own.spec).rows:
+        yield f"{row.field} {row.b}, and not {row.a}"
+
+
+# --- the engine -----------------------------------------------------------------------------------
+
+
+def _of_engine(about: Facts, engine: Any, library: Library | None) -> Iterator[Row]:
+    """Where the engine differs from what the model says, and which laws it breaks."""
+    place, asked = _place(engine), _asked(about, engine, library)
+    paired = {c.other.value for c in about.contradictions if c.one.name == "pairing"}
+    try:
+        side = side_of(asked, name=place, library=library)
+        found = diff(side_of(about.reading, name=about.name), side)
+    except DataError as error:
+        yield "not_compared", f"the engine: {error}"
+        return
+    yield from (("compared", text) for text in found.compared)
+    yield from (("not_compared", text) for text in (*found.not_compared, *found.remarks))
+    for row in found.rows:
+        change = f"{_line(engine, row) or place}: {_change(about, row)}"
+        if row.field == "pairing.order" and row.b in paired:
+            change = f"nothing in {place}, as the weights are paired like it; see --stored {row.b}"
+        yield "faults", Fault(row.text, change, row.call)
+    if side.shared:
+        yield from _of_laws(about, asked, place, library)
+
+
+def _asked(about: Facts, engine: Any, library: Library | None) -> Any:
+    """The engine; where a part of each head turns, as it answers for whole heads."""
+    heads = {width for entry in about.reading for width in _head(about, entry)}
+    if len(heads) == 1 and callable(engine) and not hasattr(engine, "named_buffers"):
+        with contextlib.suppress(CannotAsk):
+            return ask(engine, dim=heads.pop(), library=library)
+    return engine
+
+
+def _head(about: Facts, entry: Layer) -> Iterator[int]:
+    """The width of a head of which a part turns."""
+    keys = Keys(part_at(about.config or {}, entry.layer)[1])
+    source = next((s.where for s in entry.sources if s.field in ("head", "dim")), "")
+    width = keys.evaluate(source) if isinstance(entry.spec, RotarySpec) and source else None
+    if width is not None and width > entry.spec.dim:  # type: ignore[union-attr]
+        yield int(width)
+
+
+def _change(about: Facts, row: Difference) -> str:
+    """What the engine has to do, and where the model says so."""
+    root = row.field.partition(".")[0]
+    if root in OF_CALLS:
+        return OF_CALLS[root]
+    entry = next((e for e in about.reading if row.where.startswith(e.label)), None)
+    why = "" if entry is None else _because(entry.sources, *OF_FIELDS.get(root, ()), root)
+    if entry is not None and root == "window":
+        why = "".join(f", by {fact.rests_on}" for fact in about.of("window", entry.label)[:1])
+    return f"{row.field} {row.a}{why}"
+
+
+def _of_laws(about: Facts, engine: Any, place: str, library: Library | None) -> Iterator[Row]:
+    """Which laws of running a model the engine breaks; what it refuses is no answer."""
+    spec = next((entry.spec for entry in about.reading if entry.spec is not None), None)
+    sizes = {name: getattr(spec, name) for name in ("dim", "heads") if hasattr(spec, name)}
+    try:
+        subject = adapt(engine, library=library, **sizes)
+        known = {law.name for law in laws(subject.kind)}
+        card = check(subject, laws=[name for name in LAWS if name in known])
+    except PosencError as error:
+        yield "not_compared", f"check: {error}"
+        return
+    broken = [one for one in card.failures if one.measured is not None]
+    for name, own in (("compared", card.count("pass")), ("not_compared", len(card.results))):
+        passed = [one.law for one in card.results if (one.status == "pass") == (name == "compared")]
+        rest = [law for law in passed if law not in {one.law for one in broken}]
+        if own and rest:
+            yield name, f"check: {', '.join(rest)}"
+    for one in broken:
+        shown = ", ".join(f"{key} {value}" for key, value in one.input.items())
+        text, call = f"{one.law}: {one.says}", f"a call with {shown}" if shown else ""
+        yield "faults", Fault(text, f"{place}: {one.statement}", call)
+
+
+# --- places ---------------------------------------------------------------------------------------
+
+
+def _place(engine: Any) -> str:
+    """What an engine is called: code by its file and line, the rest by its name."""
+    if isinstance(engine, (str, Path)):
+        return str(engine)
+    file, first, _ = _source(engine)
+    name = getattr(engine, "__qualname__", type(engine).__name__)
+    return f"{file}, line {first} ({name})" if file else side_of(engine).name
+
+
+def _source(engine: Any) -> tuple[str, int, str]:
+    """The file of code, its first line there, and the text of the file."""
+    code = engine if hasattr(engine, "__qualname__") else type(engine)
+    try:
+        file, (_, first) = inspect.getsourcefile(code), inspect.getsourcelines(code)
+        return os.path.relpath(str(file)), first, Path(str(file)).read_text("utf-8")
+    except (TypeError, OSError, ValueError):
+        return "", 0, ""
+
+
+def _line(engine: Any, row: Difference) -> str:
+    """The line with the number that differs, where one line alone has it."""
+    number = NUMBER.match(row.b)
+    file, _, text = _source(engine) if number else ("", 0, "")
+    lines = {
+        node.lineno
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Constant) and isinstance(node.value, (int, float))
+        if number is not None and float(number[0]) == node.value
+    }
+    return f"{file}, line {lines.pop()}" if len(lines) == 1 else ""
