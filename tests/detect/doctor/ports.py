@@ -53,6 +53,11 @@ def whole_head(x: Array, positions: Array) -> Array:
     return turned(x, angles(positions, ladder(10000.0, x.shape[-1])))
 
 
+def quarter(x: Array, positions: Array) -> Array:
+    """The leading 16 channels turn."""
+    return turned(x, angles(positions, ladder(10000.0, 16)))
+
+
 def whole_pairs(x: Array, positions: Array) -> Array:
     """Every channel turns, in neighbours."""
     order = [*range(0, x.shape[-1], 2), *range(1, x.shape[-1], 2)]
@@ -125,7 +130,7 @@ def scaled_everywhere(x: Array, positions: Array, layer: str) -> Array:
     return turned(x, angles(positions, ladder(base) / 8))
 
 
-def unscaled_everywhere(x: Array, positions: Array, layer: str) -> Array:
+def unscaled(x: Array, positions: Array, layer: str) -> Array:
     """No layer has a scaling."""
     base = 10_000.0 if "sliding" in layer else 1_000_000.0
     return turned(x, angles(positions, ladder(base)))
@@ -171,7 +176,7 @@ class Buckets:
     def __init__(self, weight: Array) -> None:
         self.params = {"weight": weight}
 
-    def bias(self, q_positions: Array, k_positions: Array, layer: str) -> Array:  # noqa: ARG002
+    def bias(self, q_positions: Array, k_positions: Array, layer: str) -> Array:
         """(heads, q, k)."""
         import posenc
 
@@ -179,7 +184,7 @@ class Buckets:
         return np.asarray(posenc.bias(spec, q_positions, k_positions, params=self.params))
 
 
-def made(base: Any) -> Callable[..., Array]:
+def of_base(base: Any) -> Callable[..., Array]:
     """A port of another base."""
 
     def rotate(x: Array, positions: Array) -> Array:

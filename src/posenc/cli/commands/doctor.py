@@ -70,6 +70,10 @@ def command(
     imported: its version is what the package says of itself. The exit code is then 1 if an import
     fails, or a library that is needed is absent.
     """
+    if model is None and (library or any(value is not None for value in stated.values())):
+        raise click.UsageError("MODEL is missing: a folder, weights, a config.json or a GGUF file.")
+    if model is not None and imported:
+        raise click.UsageError("--import is of the report, which takes no MODEL.")
     if model is not None:
         _diagnose(ctx, model, engine, json_, library=library, **stated)
     _report(ctx, imported, json_)

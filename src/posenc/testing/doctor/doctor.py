@@ -191,12 +191,10 @@ def _mended(about: Facts, one: Contradiction, found: list[Finding]) -> str:
     if one.one.name == "pairing":
         order = one.other.value if one.other.value in PAIRINGS else "ORDER"
         return f"posenc convert {about.name} OUT --pairing {one.one.value} --stored {order}"
-    config, place = f"{one.one.rests_on}, in the config of {about.name}", one.other.rests_on
+    place, config = one.other.rests_on, f"the config of {about.name}"
     if one.one.name != "frequencies":
-        more = _missing(about, one)
-        return (
-            more or f"{config}: {one.other.value}, and not {one.one.value}; or take other weights"
-        )
+        value = f"{one.other.value}, and not {one.one.value}, by {one.one.rests_on}"
+        return _missing(about, one) or f"{config}: {value}; or take other weights"
     own = next((f for f in found if f.name == place.partition(" ")[0]), None)
     if own is None or own.verdict != "claimed":
         return f"{place}: no rule gives these numbers; make them anew from the config"
@@ -214,9 +212,9 @@ def _missing(about: Facts, one: Contradiction) -> str:
 
 def _fields(about: Facts, fact: Fact, own: Finding) -> Iterator[str]:
     """The fields in which an array that was identified differs from its entry of the plan."""
-    spec = next(entry.spec for entry in about.reading if entry.label == fact.layer)
-    for row in diff(spec, own.spec).rows:
-        yield f"{row.field} {row.b}, and not {row.a}"
+    entry = next(entry for entry in about.reading if entry.label == fact.layer)
+    for row in diff(entry.spec, own.spec).rows:
+        yield f"{row.field} {row.b}, and not {row.a}{_because(entry.sources, row.field)}"
 
 
 # --- the engine -----------------------------------------------------------------------------------

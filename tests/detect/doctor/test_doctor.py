@@ -1,0 +1,123 @@
+"""One page on a port: it ends in the right line, says what was compared, and runs what is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import posenc
+from posenc.detect.contract import diff
+from tests.detect.checkpoints import folder_of
+from tests.detect.doctor import ports
+from tests.detect.doctor.cases import CASES, LLAMA, NEOX, TRAINED, TURNED, WITH
+from tests.detect.facts import folders
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("name", CASES)
+def test_it_ends_in_the_right_line(name: str, tmp_path: Path) -> None:
+    """The first fault and its line, in the words of the verb that found it."""
+    case = CASES[name]
+    model = case.model(tmp_path / "m") if callable(case.model) else case.model
+    found = posenc.doctor(model, case.engine)
+    first = found.faults[0]
+    change = first.change.replace(f" {tmp_path}/m", "").replace(", in the config of", "")
+    assert case.fault in first.text
+    assert case.change in change
+    assert (found.verdict, found.exit_code) == ("differs", 1)
+    assert first.call or case.engine is None or isinstance(case.engine, dict)
+
+
+RIGHT = {
+    "a port": (LLAMA, ports.half),
+    "buffers and a port": ({**TRAINED, **folders.buffers(folders.ladder())}, ports.half),
+    "another config": (LLAMA, LLAMA),
+    "heads that turn in part": (NEOX, ports.quarter),
+}
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize("name", RIGHT)
+def test_where_nothing_is_wrong_it_says_what_was_compared(name: str, tmp_path: Path) -> None:
+    """No fault, and a count of what was looked at."""
+    model, engine = RIGHT[name]
+    if "model_type" not in model:
+        model = folder_of(tmp_path / "m", model, LLAMA)
+    found = posenc.doctor(model, engine)
+    assert (found.verdict, found.exit_code, found.faults) == ("nothing differs", 0, ())
+    assert f"  nowhere in {len(found.compared)} compared" in found.lines()
+    assert found.compared
+
+
+def test_nothing_compared_is_no_success() -> None:
+    """A config alone is held against nothing."""
+    found = posenc.doctor(LLAMA)
+    assert (found.verdict, found.exit_code) == ("not compared", 3)
+    assert "  unknown: nothing was compared" in found.lines()
+    assert found.not_compared == ("weights: none were read beside the config",)
+
+
+def test_what_the_caller_states_settles_it(tmp_path: Path) -> None:
+    """As of `facts`: a pairing and a base that are stated contradict nothing."""
+    turned = folder_of(tmp_path / "turned", TURNED, LLAMA)
+    assert posenc.doctor(turned).faults
+    assert not posenc.doctor(turned, ports.interleaved, stored="interleaved").faults
+    other = folder_of(tmp_path / "other", WITH["theta"], LLAMA)
+    assert posenc.doctor(other).faults
+    assert not posenc.doctor(other, base=1e6).faults
+
+
+def test_an_engine_that_pairs_as_the_weights_do_is_not_to_be_changed(tmp_path: Path) -> None:
+    """The config is wrong about both."""
+    found = posenc.doctor(folder_of(tmp_path / "m", TURNED, LLAMA), ports.interleaved)
+    assert [fault.text.partition(":")[0] for fault in found.faults] == ["pairing", "attention"]
+    assert found.faults[1].change.startswith("nothing in ")
+    assert found.faults[1].change.endswith("--stored interleaved")
+
+
+def test_faults_are_those_of_diff() -> None:
+    """The doctor reads nothing itself."""
+    case = CASES["slopes of 12 heads"]
+    rows = [row.text for row in diff(case.model, case.engine).rows]
+    assert [fault.text for fault in posenc.doctor(case.model, case.engine).faults] == rows
+
+
+def test_a_number_that_one_line_has_is_shown_by_its_line(tmp_path: Path) -> None:
+    """Of a file with the base in one place."""
+    file = tmp_path / "port.py"
+    file.write_text(
+        "import numpy as np\n\nBASE = 12345.0\nwaves = BASE ** -(np.arange(32) / 32)\n\n\n"
+        "def angles(positions):\n    return positions[..., None] * waves\n"
+    )
+    change = posenc.doctor(LLAMA, posenc.testing.load(f"{file}:angles")).faults[0].change
+    assert "port.py, line 3: base 10000" in change
+
+
+def test_the_page_and_its_json_say_the_same(tmp_path: Path) -> None:
+    """Each text of the one stands in the other; prose ends at column 80."""
+    found = posenc.doctor(folder_of(tmp_path / "m", TURNED, LLAMA), ports.interleaved)
+    data = json.loads(json.dumps(found.to_dict()))
+    page = " ".join(" ".join(found.lines()).split())
+    texts = [t for key in ("says", "weights", "compared", "not_compared") for t in data[key]]
+    texts += [fault[key] for fault in data["faults"] for key in ("text", "change", "call")]
+    assert [text for text in texts if " ".join(text.split()) not in page] == []
+    assert [line for line in found.lines() if len(line) > 80 and " " in line.strip()[:60]] == []
+    assert data["verdict"] == "differs"
+
+
+@pytest.mark.parametrize(
+    ("engine", "says"),
+    [
+        (lambda x, p: np.full_like(x, np.nan), "finite"),
+        (lambda: 3, "no encoding"),
+    ],
+)
+def test_an_engine_that_gives_nothing_is_not_called_right(engine: Any, says: str) -> None:
+    """All NaN, and nothing that can be asked."""
+    found = posenc.doctor(LLAMA, engine)
+    assert found.exit_code != 0
+    assert says in " ".join(found.lines())
