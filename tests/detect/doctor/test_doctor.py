@@ -8,17 +8,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+from click.testing import CliRunner, Result
 
 import posenc
+from posenc.cli import app
 from posenc.detect.contract import diff
 from tests.detect.checkpoints import folder_of
 from tests.detect.doctor import ports
 from tests.detect.doctor.cases import CASES, LLAMA, NEOX, TRAINED, TURNED, WITH
 from tests.detect.facts import folders
 
+# Rows of a kind that another row is of.
+OTHERS = ("a quarter is to turn", "the exponent lost its sign", "YaRN left out",
+          "attention factor left out", "local with it", "kept by length alone")  # fmt: skip
+LATER = pytest.mark.slow("testing/doctor", "detect/contract", "detect/subject", "detect/fit")
+ROWS = [pytest.param(name, marks=LATER if name in OTHERS else pytest.mark.costly) for name in CASES]
 
-@pytest.mark.costly
-@pytest.mark.parametrize("name", CASES)
+
+@pytest.mark.parametrize("name", ROWS)
 def test_it_ends_in_the_right_line(name: str, tmp_path: Path) -> None:
     """The first fault and its line, in the words of the verb that found it."""
     case = CASES[name]
@@ -58,7 +65,7 @@ def test_nothing_compared_is_no_success() -> None:
     found = posenc.doctor(LLAMA)
     assert (found.verdict, found.exit_code) == ("not compared", 3)
     assert "  unknown: nothing was compared" in found.lines()
-    assert found.not_compared == ("weights: none were read beside the config",)
+    assert found.not_compared == ("weights: there are none beside the config",)
 
 
 def test_what_the_caller_states_settles_it(tmp_path: Path) -> None:
@@ -121,3 +128,50 @@ def test_an_engine_that_gives_nothing_is_not_called_right(engine: Any, says: str
     found = posenc.doctor(LLAMA, engine)
     assert found.exit_code != 0
     assert says in " ".join(found.lines())
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def run(*arguments: object) -> Result:
+    """The command, in this process."""
+    return CliRunner().invoke(app, ["doctor", *map(str, arguments)])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("port.py:half",), 0, "nowhere in"),
+        (("port.py:half", "--base", "500000"), 1, "base: 500000 against 10000"),
+        ((), 3, "unknown: nothing was compared"),
+        (("port.py:absent",), 2, "port.py has no 'absent'"),
+        (("port.py:ends",), 3, "it ended the process"),
+        (("https://x.org/port.py:half",), 2, "is an address"),
+        (("port.py:half", "--import"), 2, "takes no MODEL"),
+    ],
+)
+def test_exit_codes_are_those_of_diff(
+    arguments: tuple[str, ...], code: int, says: str, tmp_path: Path, monkeypatch: Any
+) -> None:
+    """And code that is named stands behind the guard."""
+    monkeypatch.chdir(tmp_path)
+    Path("port.py").write_text(
+        "from tests.detect.doctor.ports import half\n\n"
+        "def ends(x, positions):\n    raise SystemExit(0)\n"
+    )
+    Path("config.json").write_text(json.dumps(LLAMA))
+    result = run("config.json", *arguments)
+    assert (result.exit_code, says in result.output) == (code, True), result.output
+
+
+def test_nothing_of_a_model_is_taken_without_one() -> None:
+    """`--stored` alone would be read by nobody."""
+    assert run("--stored", "half").exit_code == 2
+    assert "MODEL is missing" in run("--stored", "half").output
+
+
+def test_json(tmp_path: Path) -> None:
+    """What `to_dict` says."""
+    folder = folder_of(tmp_path / "m", TURNED, LLAMA)
+    data = json.dumps(posenc.doctor(folder).to_dict())
+    assert json.loads(run(folder, "--json").stdout) == json.loads(data)

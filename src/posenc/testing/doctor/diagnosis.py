@@ -108,7 +108,7 @@ class Diagnosis(Displayed):
         for number, row in enumerate(rows, 1):
             if isinstance(row, Fault):
                 yield from _wrapped(row.text, f"  {number}. ")
-                yield from _wrapped(f"change {row.change}", "     ")
+                yield from _wrapped(f"mend: {row.change}", "     ")
                 yield from [f"     {row.call}"] if row.call else []
             else:
                 yield from _wrapped(row, "  ")

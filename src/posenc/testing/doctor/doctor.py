@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import dataclasses
 import inspect
 import itertools
 import os
@@ -37,7 +38,7 @@ Row = tuple[str, Any]
 # What running a model asks of an implementation, batch by batch and token by token.
 LAWS = ("decode", "rectangle", "padding", "packing", "rows", "offset", "kept", "history of dtypes")
 KINDS = {"frequencies": "rotary", "rows": "table", "buckets": "bias"}
-NUMBER = re.compile(r"-?\d+(\.\d+)?(e[-+]?\d+)?(?![\w.])")
+NUMBER = re.compile(r"-?\d+(\.\d+)?(e[-+]?\d+)?(?=$|,)")
 # What code does with a call, which no config says.
 OF_CALLS = {
     "positions": "turn each token by the position that it is called with",
@@ -46,6 +47,7 @@ OF_CALLS = {
     "numbers": "finite numbers",
     "layers": "the encoding of each type of layer in its own layers",
 }
+ONE = "its worst entry"  # what `diff` says of an answer that nothing explains
 # The fields that others follow from.
 OF_FIELDS = {"frequencies": ("base", "scaling", "dim"), "magnitude": ("scaling",)}
 
@@ -103,14 +105,15 @@ def doctor(
     attention: base: 500000 against 10000, the default; cos and sin off by 2 from position 1
     """
     about = facts(model, pairing=stored, base=base, config=config)
+    if about.weights is None and folder_of(model) is None:
+        about = dataclasses.replace(about, name=f"config of {about.plan.model}")
     answers = [_of_model(about), _of_weights(about)]
     answers += [] if engine is None else [_of_engine(about, engine, library)]
     rows: dict[str, list[Any]] = {}
     for name, value in itertools.chain(*answers):
         rows.setdefault(name, []).append(value)
     fields: dict[str, Any] = {name: tuple(dict.fromkeys(own)) for name, own in rows.items()}
-    name = about.name if folder_of(model) is not None else f"{about.name} of {about.plan.model}"
-    return Diagnosis(name, "" if engine is None else _place(engine), **fields)
+    return Diagnosis(about.name, "" if engine is None else _place(engine), **fields)
 
 
 # --- the model ------------------------------------------------------------------------------------
@@ -126,7 +129,8 @@ def _of_model(about: Facts) -> Iterator[Row]:
         yield "says", f"{fact.layer}: it sees {seen}, by {fact.rests_on}"
     for note in about.reading.notes:
         if note.level == "error":
-            yield "faults", Fault(note.text, f"the config of {about.name}")
+            todo = f"what {about.name} states, or state it: --stored, --base"
+            yield "faults", Fault(note.text, todo)
         elif note.level == "warning":
             yield "says", note.text
 
@@ -145,9 +149,9 @@ def _because(sources: Iterable[Source], *fields: str) -> str:
 def _of_weights(about: Facts) -> Iterator[Row]:
     """What weights and small tensors say, and what of it the config excludes."""
     if about.checkpoint is None:
-        yield "not_compared", "weights: none were read beside the config"
+        yield "not_compared", "weights: there are none beside the config"
         return
-    found = [*_identified(about)]
+    found = [*identify(Path(about.weights))] if folder_of(about.weights) is not None else []
     yield from (("weights", f"{one.name}: {headline(one)}") for one in found)
     kinds = {entry.kind for entry in about.reading}
     for fact in about.headers:
@@ -157,11 +161,12 @@ def _of_weights(about: Facts) -> Iterator[Row]:
     if "rotary" in kinds and "pairing" not in about.settled:
         try:
             pairing = detect_pairing(about.weights, config=about.config)
-            yield "weights", f"pairing {pairing.claim}, {pairing.facts[0].rests_on.rstrip(',')}"
-            known = "not_compared" if pairing.claim == "unknown" else "compared"
+            yield "weights", f"pairing {pairing.claim}, by {pairing.facts[0].rests_on.rstrip(',')}"
+            tells = pairing.stated and pairing.claim != "unknown"
+            known = "compared" if tells else "not_compared"
             yield (
                 known,
-                f"the stated pairing, with {pairing.weights.groups} groups of heads",
+                f"the stated pairing, with what {pairing.weights.groups} groups of heads say",
             )
         except PosencError as error:
             yield "not_compared", f"pairing: {error}"
@@ -169,21 +174,13 @@ def _of_weights(about: Facts) -> Iterator[Row]:
         yield "faults", Fault(one.text, _mended(about, one, found))
 
 
-def _identified(about: Facts) -> Iterator[Finding]:
-    """What the tables and frequencies of files are."""
-    files = about.weights if isinstance(about.weights, (list, tuple)) else [about.weights]
-    for file in files:
-        if folder_of(file) is not None:
-            yield from identify(Path(file))
-
-
 def _contradictions(about: Facts, pairing: PairingFinding | None) -> Iterator[Contradiction]:
     """Those of the facts, but for the evidence of some heads where all were asked."""
-    if pairing is not None and pairing.contradiction is not None:
-        yield pairing.contradiction
-    for one in about.contradictions:
-        if pairing is None or one.other.source != "weights":
-            yield one
+    if pairing is None:
+        yield from about.contradictions
+        return
+    yield from filter(None, [pairing.contradiction])
+    yield from (one for one in about.contradictions if one.other.source != "weights")
 
 
 def _mended(about: Facts, one: Contradiction, found: list[Finding]) -> str:
@@ -203,11 +200,10 @@ def _mended(about: Facts, one: Contradiction, found: list[Finding]) -> str:
 
 def _missing(about: Facts, one: Contradiction) -> str:
     """The tensor that lacks the rows that its family keeps before position 0."""
-    spec = next((e.spec for e in about.reading if e.label == one.one.layer), None)
-    start = getattr(spec, "start", 0)
-    if not start or one.other.value != (one.one.value[0] - start, *one.one.value[1:]):
-        return ""
-    return f"{one.other.rests_on}: position p is row p + {start}; keep the {start} rows before it"
+    starts = {getattr(e.spec, "start", 0) for e in about.reading if e.label == one.one.layer}
+    lacking = {start for start in starts if one.one.value[0] - start == one.other.value[0]}
+    todo = "".join(f"position p is row p + {n}; keep the {n} rows before it" for n in lacking)
+    return todo and f"{one.other.rests_on}: {todo}"
 
 
 def _fields(about: Facts, fact: Fact, own: Finding) -> Iterator[str]:
@@ -262,6 +258,8 @@ def _head(about: Facts, entry: Layer) -> Iterator[int]:
 def _change(about: Facts, row: Difference) -> str:
     """What the engine has to do, and where the model says so."""
     root = row.field.partition(".")[0]
+    if row.what == ONE and root not in OF_CALLS:
+        return f"{row.a} in that call, and not {row.b}"
     if root in OF_CALLS:
         return OF_CALLS[root]
     entry = next((e for e in about.reading if row.where.startswith(e.label)), None)
@@ -283,15 +281,12 @@ def _of_laws(about: Facts, engine: Any, place: str, library: Library | None) -> 
         yield "not_compared", f"check: {error}"
         return
     broken = [one for one in card.failures if one.measured is not None]
-    for name, own in (("compared", card.count("pass")), ("not_compared", len(card.results))):
-        passed = [one.law for one in card.results if (one.status == "pass") == (name == "compared")]
-        rest = [law for law in passed if law not in {one.law for one in broken}]
-        if own and rest:
-            yield name, f"check: {', '.join(rest)}"
     for one in broken:
-        shown = ", ".join(f"{key} {value}" for key, value in one.input.items())
-        text, call = f"{one.law}: {one.says}", f"a call with {shown}" if shown else ""
-        yield "faults", Fault(text, f"{place}: {one.statement}", call)
+        shown = "".join(f", {key} {value}" for key, value in one.input.items())
+        fault = Fault(f"{one.law}: {one.says}", f"{place}: {one.statement}", f"a call{shown}")
+        yield "faults", fault
+    for one in (one for one in card.results if one not in broken):
+        yield "compared" if one.status == "pass" else "not_compared", f"check: {one.statement}"
 
 
 # --- places ---------------------------------------------------------------------------------------
@@ -301,6 +296,8 @@ def _place(engine: Any) -> str:
     """What an engine is called: code by its file and line, the rest by its name."""
     if isinstance(engine, (str, Path)):
         return str(engine)
+    if isinstance(engine, tuple):
+        return " and ".join(map(_place, engine))
     file, first, _ = _source(engine)
     name = getattr(engine, "__qualname__", type(engine).__name__)
     return f"{file}, line {first} ({name})" if file else side_of(engine).name
@@ -323,7 +320,7 @@ def _line(engine: Any, row: Difference) -> str:
     lines = {
         node.lineno
         for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Constant) and isinstance(node.value, (int, float))
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float)
         if number is not None and float(number[0]) == node.value
     }
     return f"{file}, line {lines.pop()}" if len(lines) == 1 else ""
