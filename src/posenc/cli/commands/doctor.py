@@ -85,9 +85,9 @@ def _diagnose(
     """The page of a model, and of its engine where one is named."""
     from posenc.testing.doctor import doctor
 
-    found = doctor(model, None if engine is None else side_named(engine), **stated)
-    print_answer(json_, found.to_dict, found.lines())
-    ctx.exit(found.exit_code)
+    diagnosis = doctor(model, None if engine is None else side_named(engine), **stated)
+    print_answer(json_, diagnosis.to_dict, diagnosis.lines())
+    ctx.exit(diagnosis.exit_code)
 
 
 def _report(ctx: click.Context, imported: bool, json_: bool) -> None:

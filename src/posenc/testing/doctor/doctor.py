@@ -151,27 +151,24 @@ def _of_weights(about: Facts) -> Iterator[Row]:
     if about.checkpoint is None:
         yield "not_compared", "weights: there are none beside the config"
         return
-    found = [*identify(Path(about.weights))] if folder_of(about.weights) is not None else []
-    yield from (("weights", f"{one.name}: {headline(one)}") for one in found)
+    arrays = [*identify(Path(about.weights))] if folder_of(about.weights) is not None else []
+    yield from (("weights", f"{one.name}: {headline(one)}") for one in arrays)
     kinds = {entry.kind for entry in about.reading}
     for fact in about.headers:
-        known = "compared" if KINDS[fact.name] in kinds else "not_compared"
-        yield known, f"{fact.name} of {fact.rests_on}, with those that are stated"
+        state = "compared" if KINDS[fact.name] in kinds else "not_compared"
+        yield state, f"{fact.name} of {fact.rests_on}, with those that are stated"
     pairing: PairingFinding | None = None
     if "rotary" in kinds and "pairing" not in about.settled:
         try:
             pairing = detect_pairing(about.weights, config=about.config)
             yield "weights", f"pairing {pairing.claim}, by {pairing.facts[0].rests_on.rstrip(',')}"
             tells = pairing.stated and pairing.claim != "unknown"
-            known = "compared" if tells else "not_compared"
-            yield (
-                known,
-                f"the stated pairing, with what {pairing.weights.groups} groups of heads say",
-            )
+            heads = f"what {pairing.weights.groups} groups of heads say"
+            yield "compared" if tells else "not_compared", f"the stated pairing, with {heads}"
         except PosencError as error:
             yield "not_compared", f"pairing: {error}"
     for one in _contradictions(about, pairing):
-        yield "faults", Fault(one.text, _mended(about, one, found))
+        yield "faults", Fault(one.text, _mended(about, one, arrays))
 
 
 def _contradictions(about: Facts, pairing: PairingFinding | None) -> Iterator[Contradiction]:
@@ -183,7 +180,7 @@ def _contradictions(about: Facts, pairing: PairingFinding | None) -> Iterator[Co
     yield from (one for one in about.contradictions if one.other.source != "weights")
 
 
-def _mended(about: Facts, one: Contradiction, found: list[Finding]) -> str:
+def _mended(about: Facts, one: Contradiction, arrays: list[Finding]) -> str:
     """The command, the key of the config or the tensor after whose change two facts agree."""
     if one.one.name == "pairing":
         order = one.other.value if one.other.value in PAIRINGS else "ORDER"
@@ -192,7 +189,7 @@ def _mended(about: Facts, one: Contradiction, found: list[Finding]) -> str:
     if one.one.name != "frequencies":
         value = f"{one.other.value}, and not {one.one.value}, by {one.one.rests_on}"
         return _missing(about, one) or f"{config}: {value}; or take other weights"
-    own = next((f for f in found if f.name == place.partition(" ")[0]), None)
+    own = next((f for f in arrays if f.name == place.partition(" ")[0]), None)
     if own is None or own.verdict != "claimed":
         return f"{place}: no rule gives these numbers; make them anew from the config"
     return f"{config}: {'; '.join(_fields(about, one.one, own))}; or take other weights"
@@ -222,13 +219,13 @@ def _of_engine(about: Facts, engine: Any, library: Library | None) -> Iterator[R
     paired = {c.other.value for c in about.contradictions if c.one.name == "pairing"}
     try:
         side = side_of(asked, name=place, library=library)
-        found = diff(side_of(about.reading, name=about.name), side)
+        comparison = diff(side_of(about.reading, name=about.name), side)
     except DataError as error:
         yield "not_compared", f"the engine: {error}"
         return
-    yield from (("compared", text) for text in found.compared)
-    yield from (("not_compared", text) for text in (*found.not_compared, *found.remarks))
-    for row in found.rows:
+    yield from (("compared", text) for text in comparison.compared)
+    yield from (("not_compared", text) for text in (*comparison.not_compared, *comparison.remarks))
+    for row in comparison.rows:
         change = f"{_line(engine, row) or place}: {_change(about, row)}"
         if row.field == "pairing.order" and row.b in paired:
             change = f"nothing in {place}, as the weights are paired like it; see --stored {row.b}"
@@ -275,8 +272,8 @@ def _of_laws(about: Facts, engine: Any, place: str, library: Library | None) -> 
     sizes = {name: getattr(spec, name) for name in ("dim", "heads") if hasattr(spec, name)}
     try:
         subject = adapt(engine, library=library, **sizes)
-        known = {law.name for law in laws(subject.kind)}
-        card = check(subject, laws=[name for name in LAWS if name in known])
+        own = {law.name for law in laws(subject.kind)}
+        card = check(subject, laws=[name for name in LAWS if name in own])
     except PosencError as error:
         yield "not_compared", f"check: {error}"
         return
@@ -307,8 +304,8 @@ def _source(engine: Any) -> tuple[str, int, str]:
     """The file of code, its first line there, and the text of the file."""
     code = engine if hasattr(engine, "__qualname__") else type(engine)
     try:
-        file, (_, first) = inspect.getsourcefile(code), inspect.getsourcelines(code)
-        return os.path.relpath(str(file)), first, Path(str(file)).read_text("utf-8")
+        file, (lines, first) = inspect.getsourcefile(code), inspect.findsource(code)
+        return os.path.relpath(str(file)), first + 1, "".join(lines)
     except (TypeError, OSError, ValueError):
         return "", 0, ""
 
