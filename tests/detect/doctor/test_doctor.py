@@ -60,6 +60,15 @@ def test_where_nothing_is_wrong_it_says_what_was_compared(name: str, tmp_path: P
     assert found.compared
 
 
+def test_weights_that_tell_nothing_are_not_compared(tmp_path: Path) -> None:
+    """Random ones have no pairing."""
+    rng = np.random.default_rng(0)
+    noise = {name: rng.standard_normal(v.shape).astype(v.dtype) for name, v in TRAINED.items()}
+    diagnosis = posenc.doctor(folder_of(tmp_path / "m", noise, LLAMA))
+    assert (diagnosis.verdict, diagnosis.compared) == ("not compared", ())
+    assert diagnosis.not_compared == ("the stated pairing, with what 4 groups of heads say",)
+
+
 def test_nothing_compared_is_no_success() -> None:
     """A config alone is held against nothing."""
     found = posenc.doctor(LLAMA)
@@ -86,6 +95,14 @@ def test_an_engine_that_pairs_as_the_weights_do_is_not_to_be_changed(tmp_path: P
     assert found.faults[1].change.endswith("--stored interleaved")
 
 
+def test_what_a_config_leaves_open_is_a_fault_of_it() -> None:
+    """And nothing is compared with half a plan."""
+    diagnosis = posenc.doctor({**LLAMA, "rope_scaling": {"type": "yarn", "factor": 4}}, ports.half)
+    assert "original_max_position_embeddings is missing" in diagnosis.faults[0].text
+    assert diagnosis.faults[0].change.startswith("config of llama: the key that is named")
+    assert diagnosis.not_compared[-1].startswith("the engine: ")
+
+
 def test_faults_are_those_of_diff() -> None:
     """The doctor reads nothing itself."""
     case = CASES["slopes of 12 heads"]
@@ -100,13 +117,16 @@ def test_a_number_that_one_line_has_is_shown_by_its_line(tmp_path: Path) -> None
         "import numpy as np\n\nBASE = 12345.0\nwaves = BASE ** -(np.arange(32) / 32)\n\n\n"
         "def angles(positions):\n    return positions[..., None] * waves\n"
     )
-    change = posenc.doctor(LLAMA, posenc.testing.load(f"{file}:angles")).faults[0].change
-    assert "port.py, line 3: base 10000" in change
+    diagnosis = posenc.doctor(LLAMA, posenc.testing.load(f"{file}:angles"))
+    assert diagnosis.engine.endswith("port.py, line 7 (angles)")
+    assert "port.py, line 3: base 10000" in diagnosis.faults[0].change
 
 
 def test_the_page_and_its_json_say_the_same(tmp_path: Path) -> None:
     """Each text of the one stands in the other; prose ends at column 80."""
-    found = posenc.doctor(folder_of(tmp_path / "m", TURNED, LLAMA), ports.interleaved)
+    place = tmp_path / ("long_" * 20)
+    found = posenc.doctor(folder_of(place, TURNED, LLAMA), ports.interleaved)
+    assert sum(str(place) in line for line in found.lines()) == 2  # the model, and the command
     data = json.loads(json.dumps(found.to_dict()))
     page = " ".join(" ".join(found.lines()).split())
     texts = [t for key in ("says", "weights", "compared", "not_compared") for t in data[key]]

@@ -65,7 +65,7 @@ class Diagnosis(Displayed):
 
     Examples
     --------
-    >>> import posenc
+    >>> import numpy as np, posenc
     >>> config = {"model_type": "llama", "head_dim": 64, "rope_theta": 5e5}
     >>> posenc.doctor(config, {"inv_freq": 1e4 ** (-np.arange(32) / 32)}).verdict
     'differs'

@@ -129,7 +129,7 @@ def _of_model(about: Facts) -> Iterator[Row]:
         yield "says", f"{fact.layer}: it sees {seen}, by {fact.rests_on}"
     for note in about.reading.notes:
         if note.level == "error":
-            todo = f"what {about.name} states, or state it: --stored, --base"
+            todo = f"{about.name}: the key that is named, or state it: --stored, --base"
             yield "faults", Fault(note.text, todo)
         elif note.level == "warning":
             yield "says", note.text
@@ -155,8 +155,8 @@ def _of_weights(about: Facts) -> Iterator[Row]:
     yield from (("weights", f"{one.name}: {headline(one)}") for one in arrays)
     kinds = {entry.kind for entry in about.reading}
     for fact in about.headers:
-        state = "compared" if KINDS[fact.name] in kinds else "not_compared"
-        yield state, f"{fact.name} of {fact.rests_on}, with those that are stated"
+        text = f"{fact.name} of {fact.rests_on}, with those that are stated"
+        yield "compared" if KINDS[fact.name] in kinds else "not_compared", text
     pairing: PairingFinding | None = None
     if "rotary" in kinds and "pairing" not in about.settled:
         try:
@@ -173,18 +173,19 @@ def _of_weights(about: Facts) -> Iterator[Row]:
 
 def _contradictions(about: Facts, pairing: PairingFinding | None) -> Iterator[Contradiction]:
     """Those of the facts, but for the evidence of some heads where all were asked."""
-    if pairing is None:
-        yield from about.contradictions
-        return
-    yield from filter(None, [pairing.contradiction])
-    yield from (one for one in about.contradictions if one.other.source != "weights")
+    all_heads = [] if pairing is None else [pairing.contradiction]
+    yield from filter(None, all_heads)
+    yield from (
+        one for one in about.contradictions if not all_heads or one.other.source != "weights"
+    )
 
 
 def _mended(about: Facts, one: Contradiction, arrays: list[Finding]) -> str:
     """The command, the key of the config or the tensor after whose change two facts agree."""
     if one.one.name == "pairing":
-        order = one.other.value if one.other.value in PAIRINGS else "ORDER"
-        return f"posenc convert {about.name} OUT --pairing {one.one.value} --stored {order}"
+        order = next(order for order in PAIRINGS if order != one.one.value)
+        some = "" if one.other.value == order else " --only NAMES"  # of two things in one file
+        return f"posenc convert {about.name} OUT --pairing {one.one.value} --stored {order}{some}"
     place, config = one.other.rests_on, f"the config of {about.name}"
     if one.one.name != "frequencies":
         value = f"{one.other.value}, and not {one.one.value}, by {one.one.rests_on}"
@@ -291,13 +292,13 @@ def _of_laws(about: Facts, engine: Any, place: str, library: Library | None) -> 
 
 def _place(engine: Any) -> str:
     """What an engine is called: code by its file and line, the rest by its name."""
-    if isinstance(engine, (str, Path)):
-        return str(engine)
     if isinstance(engine, tuple):
         return " and ".join(map(_place, engine))
-    file, first, _ = _source(engine)
     name = getattr(engine, "__qualname__", type(engine).__name__)
-    return f"{file}, line {first} ({name})" if file else side_of(engine).name
+    file, first, _ = _source(engine)
+    if file and not hasattr(engine, "config"):  # a model's numbers are no lines
+        return f"{file}, line {first} ({name})"
+    return str(engine) if isinstance(engine, (str, Path)) else name
 
 
 def _source(engine: Any) -> tuple[str, int, str]:
