@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from posenc._core.errors import DataError, PosencError
 from posenc._core.guard import foreign
 from posenc._core.io.checkpoints import folder_of
@@ -47,6 +49,7 @@ OF_CALLS = {
     "numbers": "finite numbers",
     "layers": "the encoding of each type of layer in its own layers",
 }
+ABSENT = "do not lie beside the config"
 ONE = "its worst entry"  # what `diff` says of an answer that nothing explains
 # The fields that others follow from.
 OF_FIELDS = {"frequencies": ("base", "scaling", "dim"), "magnitude": ("scaling",)}
@@ -149,10 +152,12 @@ def _because(sources: Iterable[Source], *fields: str) -> str:
 def _of_weights(about: Facts) -> Iterator[Row]:
     """What weights and small tensors say, and what of it the config excludes."""
     if about.checkpoint is None:
-        yield "not_compared", "weights: there are none beside the config"
+        gguf = about.format == "gguf"
+        yield "not_compared", f"the weights {'of a GGUF file are not read' if gguf else ABSENT}"
         return
-    arrays = [*identify(Path(about.weights))] if folder_of(about.weights) is not None else []
-    yield from (("weights", f"{one.name}: {headline(one)}") for one in arrays)
+    with contextlib.suppress(DataError):  # what it does not read is read by the facts alone
+        arrays = identify(Path(about.weights)) if folder_of(about.weights) is not None else ()
+        yield from (("weights", f"{one.name}: {headline(one)}") for one in arrays)
     kinds = {entry.kind for entry in about.reading}
     for fact in about.headers:
         text = f"{fact.name} of {fact.rests_on}, with those that are stated"
@@ -168,7 +173,7 @@ def _of_weights(about: Facts) -> Iterator[Row]:
         except PosencError as error:
             yield "not_compared", f"pairing: {error}"
     for one in _contradictions(about, pairing):
-        yield "faults", Fault(one.text, _mended(about, one, arrays))
+        yield "faults", Fault(one.text, _mended(about, one))
 
 
 def _contradictions(about: Facts, pairing: PairingFinding | None) -> Iterator[Contradiction]:
@@ -180,7 +185,7 @@ def _contradictions(about: Facts, pairing: PairingFinding | None) -> Iterator[Co
     )
 
 
-def _mended(about: Facts, one: Contradiction, arrays: list[Finding]) -> str:
+def _mended(about: Facts, one: Contradiction) -> str:
     """The command, the key of the config or the tensor after whose change two facts agree."""
     if one.one.name == "pairing":
         order = next(order for order in PAIRINGS if order != one.one.value)
@@ -190,10 +195,10 @@ def _mended(about: Facts, one: Contradiction, arrays: list[Finding]) -> str:
     if one.one.name != "frequencies":
         value = f"{one.other.value}, and not {one.one.value}, by {one.one.rests_on}"
         return _missing(about, one) or f"{config}: {value}; or take other weights"
-    own = next((f for f in arrays if f.name == place.partition(" ")[0]), None)
-    if own is None or own.verdict != "claimed":
+    claims = identify({"inv_freq": np.asarray(one.other.value, np.float32)}).claims
+    if not claims:
         return f"{place}: no rule gives these numbers; make them anew from the config"
-    return f"{config}: {'; '.join(_fields(about, one.one, own))}; or take other weights"
+    return f"{config}: {'; '.join(_fields(about, one.one, claims[0]))}; or take other weights"
 
 
 def _missing(about: Facts, one: Contradiction) -> str:
