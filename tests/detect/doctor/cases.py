@@ -116,6 +116,9 @@ CASES = {
     # --- layers ---
     "local and global exchanged": Broken("vllm-project/vllm#29111", GEMMA, ports.swapped_layers,
         "its own encoding against that of", "the encoding of each type of layer"),
+    "one base for two kinds of layers": Broken("ggml-org/llama.cpp#14367", GEMMA,
+        ports.of_base(1e6), "sliding_attention (layers 0–4): base: 10000 against 1000000",
+        "base 10000, by config key rope_local_base_freq"),
     "global without its scaling": Broken("Blaizzy/mlx-vlm#1709", GEMMA_SCALED, ports.unscaled,
         "full_attention (layer 5): scaling: Linear(8) against none", "by config key rope_scaling"),
     "local with it": Broken("antonellof/ferrox#39", GEMMA_SCALED, ports.scaled_everywhere,
@@ -135,6 +138,8 @@ CASES = {
     # --- biases ---
     "slopes of 12 heads": Broken("ml-explore/mlx#3071", {**BLOOM, "n_head": 12},
         ports.slopes(ports.geometric(12)), "recipe: paper against geometric", "recipe paper"),
+    "slopes of a length": Broken("ml-explore/mlx#343", {**BLOOM, "n_head": 12}, ports.by_length,
+        "recipe: paper against geometric", "(by_length): recipe paper"),
     "slopes one head early": Broken("paiml/aprender#2143", {**BLOOM, "n_head": 8},
         ports.slopes(ports.early(8)), "slopes: 0.5, 0.25, 0.125, … against 1, 0.5", "slopes 0.5"),
     "a decoder with an encoder's buckets": Broken("huggingface/transformers#8518", T5,

@@ -170,6 +170,12 @@ def early(heads: int) -> Array:
     return 2.0 ** (-8 * np.arange(heads) / heads)
 
 
+def by_length(length: int) -> Array:
+    """Biases of a length, of 12 heads."""
+    line = np.arange(length)
+    return slopes(geometric(12))(line, line)
+
+
 class Buckets:
     """T5's biases of a decoder, in the buckets of an encoder."""
 

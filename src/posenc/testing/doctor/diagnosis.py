@@ -11,6 +11,7 @@ from typing import Any, final
 from posenc._core.spec.display import Displayed
 from posenc.detect.contract.comparison.diff import EXIT_CODES, Verdict
 
+NOTHING = "nothing of the model was compared with the engine"
 WIDTH = 80  # columns of the page
 TITLES = {
     "says": "What the model says",
@@ -85,7 +86,9 @@ class Diagnosis(Displayed):
         """`differs`; `nothing differs`, in what was compared; or `not compared`."""
         if self.faults:
             return "differs"
-        return "nothing differs" if self.compared else "not compared"
+        if NOTHING in self.not_compared or not self.compared:
+            return "not compared"
+        return "nothing differs"
 
     @property
     def exit_code(self) -> int:
@@ -104,7 +107,9 @@ class Diagnosis(Displayed):
             yield from ("", TITLES[name])
         if not rows and name == "faults":
             count = len(self.compared)
-            yield f"  nowhere in {count} compared" if count else "  unknown: nothing was compared"
+            right = self.verdict == "nothing differs"
+            short = f"nothing was compared{' with the engine' * bool(self.engine)}"
+            yield f"  nowhere in {count} compared" if right else f"  unknown: {short}"
         for number, row in enumerate(rows, 1):
             if isinstance(row, Fault):
                 yield from _wrapped(row.text, f"  {number}. ")

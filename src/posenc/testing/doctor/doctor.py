@@ -19,7 +19,7 @@ from posenc._core.errors import DataError, PosencError
 from posenc._core.guard import foreign
 from posenc._core.io.checkpoints import folder_of
 from posenc._core.reading import Layer, Source
-from posenc.detect.contract import Difference, diff
+from posenc.detect.contract import Comparison, Difference, diff
 from posenc.detect.contract.comparison.fields import words
 from posenc.detect.contract.sides.side import Library
 from posenc.detect.contract.sides.sides import side_of
@@ -29,16 +29,27 @@ from posenc.detect.facts import Contradiction, Fact, Facts, facts
 from posenc.detect.facts.arrays import SAID
 from posenc.detect.identify import Finding, identify
 from posenc.detect.identify.sentences import headline
-from posenc.detect.subject import CannotAsk, ask
+from posenc.detect.subject import ask
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.testing.battery import check, laws
-from posenc.testing.doctor.diagnosis import Diagnosis, Fault
+from posenc.testing.card import Result
+from posenc.testing.doctor.diagnosis import NOTHING, Diagnosis, Fault
 from posenc.testing.target import adapt
 
 # A field of `Diagnosis`, and what is added to it.
 Row = tuple[str, Any]
 # What running a model asks of an implementation, batch by batch and token by token.
-LAWS = ("decode", "rectangle", "padding", "packing", "rows", "offset", "kept", "history of dtypes")
+LAWS = (
+    "calls",
+    "decode",
+    "rectangle",
+    "padding",
+    "packing",
+    "rows",
+    "offset",
+    "kept",
+    "history of dtypes",
+)
 KINDS = {"frequencies": "rotary", "rows": "table", "buckets": "bias"}
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e[-+]?\d+)?(?=$|,)")
 # What code does with a call, which no config says.
@@ -50,7 +61,6 @@ OF_CALLS = {
     "layers": "the encoding of each type of layer in its own layers",
 }
 ABSENT = "do not lie beside the config"
-ONE = "its worst entry"  # what `diff` says of an answer that nothing explains
 # The fields that others follow from.
 OF_FIELDS = {"frequencies": ("base", "scaling", "dim"), "magnitude": ("scaling",)}
 
@@ -221,48 +231,68 @@ def _fields(about: Facts, fact: Fact, own: Finding) -> Iterator[str]:
 
 def _of_engine(about: Facts, engine: Any, library: Library | None) -> Iterator[Row]:
     """Where the engine differs from what the model says, and which laws it breaks."""
-    place, asked = _place(engine), _asked(about, engine, library)
-    paired = {c.other.value for c in about.contradictions if c.one.name == "pairing"}
+    place = _place(engine)
     try:
-        side = side_of(asked, name=place, library=library)
-        comparison = diff(side_of(about.reading, name=about.name), side)
+        side = side_of(engine, name=place, library=library)
+        answers = [diff(side_of(about.reading, name=about.name), side)]
     except DataError as error:
-        yield "not_compared", f"the engine: {error}"
+        yield from (("not_compared", text) for text in (f"the engine: {error}", NOTHING))
         return
-    yield from (("compared", text) for text in comparison.compared)
-    yield from (("not_compared", text) for text in (*comparison.not_compared, *comparison.remarks))
-    for row in comparison.rows:
-        change = f"{_line(engine, row) or place}: {_change(about, row)}"
-        if row.field == "pairing.order" and row.b in paired:
-            change = f"nothing in {place}, as the weights are paired like it; see --stored {row.b}"
-        yield "faults", Fault(row.text, change, row.call)
-    if side.shared:
-        yield from _of_laws(about, asked, place, library)
+    if side.shared and (any(map(_wide, about.reading)) or not answers[0].compared):
+        answers = [*_by_part(about, engine, library)] or answers
+    for answer in answers:
+        yield from (("compared", text) for text in answer.compared)
+        yield from (("not_compared", text) for text in (*answer.not_compared, *answer.remarks))
+    if not any(answer.compared or answer.rows for answer in answers):
+        yield "not_compared", NOTHING
+    card = _laws(about, engine, library) if side.shared else ()
+    broken = [one for one in card if one.status == "fail" and one.measured is not None]
+    for one in (one for one in card if one not in broken):
+        yield "compared" if one.status == "pass" else "not_compared", f"check: {one.statement}"
+    rows = [row for answer in answers for row in answer.rows]
+    more = "".join(f", {one.law}" for one in broken if rows)
+    for row in rows:
+        also = f"; check says so too: {more[2:]}" if more and row is rows[0] else ""
+        yield "faults", Fault(f"{row.text}{also}", _change(about, engine, row), row.call)
+    for one in () if rows else broken:
+        shown = "".join(f", {key} {value}" for key, value in one.input.items())
+        yield "faults", Fault(one.says, f"{place}: {one.statement}", f"a call{shown}")
 
 
-def _asked(about: Facts, engine: Any, library: Library | None) -> Any:
-    """The engine; where a part of each head turns, as it answers for whole heads."""
-    heads = {width for entry in about.reading for width in _head(about, entry)}
-    if len(heads) == 1 and callable(engine) and not hasattr(engine, "named_buffers"):
-        with contextlib.suppress(CannotAsk):
-            return ask(engine, dim=heads.pop(), library=library)
-    return engine
+def _by_part(about: Facts, engine: Any, library: Library | None) -> Iterator[Comparison]:
+    """Code that names no part against each of them: it is right for those that are alike."""
+    for entry in about.reading:
+        with contextlib.suppress(PosencError):
+            subject = ask(engine, library=library, **_sizes(about, entry))
+            yield diff(side_of(entry), side_of(subject))
 
 
-def _head(about: Facts, entry: Layer) -> Iterator[int]:
-    """The width of a head of which a part turns."""
-    keys = Keys(part_at(about.config or {}, entry.layer)[1])
-    source = next((s.where for s in entry.sources if s.field in ("head", "dim")), "")
-    width = keys.evaluate(source) if isinstance(entry.spec, RotarySpec) and source else None
-    if width is not None and width > entry.spec.dim:  # type: ignore[union-attr]
-        yield int(width)
+def _sizes(about: Facts, entry: Layer) -> dict[str, Any]:
+    """The width of a head, or of a table, and the number of heads of a part."""
+    sizes = {name: getattr(entry.spec, name, None) for name in ("dim", "heads")}
+    if _wide(entry):
+        keys = Keys(part_at(about.config or {}, entry.layer)[1])
+        sizes["dim"] = int(keys.evaluate(_wide(entry)) or 0) or sizes["dim"]
+    return {name: size for name, size in sizes.items() if size is not None}
 
 
-def _change(about: Facts, row: Difference) -> str:
-    """What the engine has to do, and where the model says so."""
+def _wide(entry: Layer) -> str:
+    """The key of the width of heads, where a part of each may turn."""
+    own = [s for s in entry.sources if s.field in ("head", "dim", "share")]
+    return own[0].where if isinstance(entry.spec, RotarySpec) and len(own) > 1 else ""
+
+
+def _change(about: Facts, engine: Any, row: Difference) -> str:
+    """The line of the engine, what it has to do, and where the model says so."""
+    paired = {c.other.value for c in about.contradictions if c.one.name == "pairing"}
+    if row.field == "pairing.order" and row.b in paired:
+        return f"nothing in {_place(engine)}: the weights are paired like it; see --stored {row.b}"
+    return f"{_line(engine, row) or _place(engine)}: {_wanted(about, row)}"
+
+
+def _wanted(about: Facts, row: Difference) -> str:
+    """What the model has in place of what the engine does, and by which key."""
     root = row.field.partition(".")[0]
-    if row.what == ONE and root not in OF_CALLS:
-        return f"{row.a} in that call, and not {row.b}"
     if root in OF_CALLS:
         return OF_CALLS[root]
     entry = next((e for e in about.reading if row.where.startswith(e.label)), None)
@@ -272,24 +302,15 @@ def _change(about: Facts, row: Difference) -> str:
     return f"{row.field} {row.a}{why}"
 
 
-def _of_laws(about: Facts, engine: Any, place: str, library: Library | None) -> Iterator[Row]:
-    """Which laws of running a model the engine breaks; what it refuses is no answer."""
-    spec = next((entry.spec for entry in about.reading if entry.spec is not None), None)
-    sizes = {name: getattr(spec, name) for name in ("dim", "heads") if hasattr(spec, name)}
+def _laws(about: Facts, engine: Any, library: Library | None) -> tuple[Result, ...]:
+    """What the laws of running a model say of code; none where it cannot be asked."""
+    sizes = next((_sizes(about, e) for e in about.reading if e.spec is not None), {})
     try:
         subject = adapt(engine, library=library, **sizes)
         own = {law.name for law in laws(subject.kind)}
-        card = check(subject, laws=[name for name in LAWS if name in own])
-    except PosencError as error:
-        yield "not_compared", f"check: {error}"
-        return
-    broken = [one for one in card.failures if one.measured is not None]
-    for one in broken:
-        shown = "".join(f", {key} {value}" for key, value in one.input.items())
-        fault = Fault(f"{one.law}: {one.says}", f"{place}: {one.statement}", f"a call{shown}")
-        yield "faults", fault
-    for one in (one for one in card.results if one not in broken):
-        yield "compared" if one.status == "pass" else "not_compared", f"check: {one.statement}"
+        return check(subject, laws=[name for name in LAWS if name in own]).results
+    except PosencError:
+        return ()
 
 
 # --- places ---------------------------------------------------------------------------------------
