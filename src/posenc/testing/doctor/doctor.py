@@ -263,7 +263,8 @@ def _by_part(about: Facts, engine: Any, library: Library | None) -> Iterator[Com
     """Code that names no part against each of them: it is right for those that are alike."""
     for entry in about.reading:
         with contextlib.suppress(PosencError):
-            subject = ask(engine, library=library, **_sizes(about, entry))
+            kind: Any = "bias" if entry.kind == "bias" else None
+            subject = ask(engine, kind=kind, library=library, **_sizes(about, entry))
             yield diff(side_of(entry), side_of(subject))
 
 
