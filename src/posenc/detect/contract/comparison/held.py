@@ -23,6 +23,12 @@ from posenc.detect.subject.survey import SEED, Bench
 
 SCATTERED = 48  # positions that are drawn
 SECONDS = 10.0  # of a survey
+# What code answers in every form that is tried, where that is no encoding, and what it says.
+STILL = "the answers do not depend on positions"
+IDLE = {
+    "equal tokens stay equal": STILL, "all positions get the same numbers": STILL,
+    "no finite numbers": "no finite numbers",
+}  # fmt: skip
 
 
 class Held(Bench):
@@ -75,11 +81,31 @@ def held(
     rows = _remembered(before, after)
     if not rows and not choice.agrees:
         answers = ((order, _answered(bench, ask, line)) for order, line in calls_to(last))
-        rows = explain([call._replace(order=order) for order, call in answers if call])
+        seen = [call._replace(order=order) for order, call in answers if call]
+        rows = _idle(seen) or explain(seen)
     lacks = _lacking(bench, part) if last + 1 < (part.length or 0) else ""
     if lacks:
         rows.append(Difference("length", f"{part.length} positions", lacks))
     return stated(rows, bench.subject.how, choice)
+
+
+def idle(error: CannotAsk) -> Told:
+    """What tells code that answers every position alike from code that cannot be asked."""
+    says = next(
+        (says for heard, says in IDLE.items() if error.answered and heard in str(error)), ""
+    )
+    if not says:
+        raise error
+    return Told([Difference("positions", "by position", says)], f", {error.calls} calls")
+
+
+def _idle(calls: list[PairTurns]) -> list[Difference]:
+    """The same of code whose form is known."""
+    near = calls[0].values if calls else np.arange(2)
+    empty = not np.isfinite(near).any()
+    if len(near) < 2 or not (empty or np.array_equal(near[1:], near[:-1])):
+        return []
+    return [Difference("positions", "by position", IDLE["no finite numbers"] if empty else STILL)]
 
 
 def stated(rows: list[Difference], how: str, choice: Survey) -> Told:

@@ -59,7 +59,8 @@ def of_buffers(name: str, buffers: list[Buffer], mute: list[str]) -> Comparand:
         for one in _chosen(part, [one for one in buffers if one.kind == part.kind], names):
             left.pop(one.path, None)
             if (one.place, one.unlike) not in codes:
-                codes[one.place, one.unlike] = Implementation(one.code)
+                own = isinstance(one.code, Implementation)
+                codes[one.place, one.unlike] = one.code if own else Implementation(one.code)
                 codes[one.place, one.unlike].name = one.path
         return [*codes.values()]
 

@@ -33,18 +33,18 @@ from posenc.detect.contract.sides.buffers import (
 )
 from posenc.detect.contract.sides.building import counted, without_code
 from posenc.detect.contract.sides.forwards import unused_modules
+from posenc.detect.contract.sides.modules import PLACES, RotaryModule, rebuilt
 from posenc.detect.contract.sides.protocol import protocol
 from posenc.detect.contract.sides.side import Comparand, Implementation
 from posenc.detect.explain import from_hf, to_hf
 from posenc.detect.facts.arrays import FREQUENCIES, ROWS
-from posenc.detect.subject import CannotAsk
+from posenc.detect.subject import CannotAsk, Subject
 from posenc.detect.subject.arrays import numbers
 from posenc.encodings.rotary.base import RotarySpec
 
 SLOPED = re.compile(r"build_\w*alibi\w*$")  # functions that make biases of slopes
 LARGEST = 2**22  # numbers of a buffer
 MOST = 2**26  # biases that a module is asked for at once
-REFUSED = (TypeError, ValueError, RuntimeError, IndexError, AttributeError)  # by other arguments
 
 
 # --- models that are loaded -----------------------------------------------------------------------
@@ -87,61 +87,38 @@ def _tensors(module: Any, path: str, name: str) -> Iterator[Buffer | str]:
         match, where = FREQUENCIES.search(key), f"{path}.{key}".lstrip(".")
         if match and not key.endswith("original_inv_freq"):
             layer = match["layer"] or ""
-            code = _module(module, layer, path)
-            yield Buffer(path or name, layer, tensor.shape[-1], code, unlike=unlike)
+            code = _ModuleCode(path or name, module, layer)
+            yield Buffer(code.name, layer, tensor.shape[-1], code, unlike=unlike)
         elif COSINES.search(key):
             values = complex_of(key, arrays) if key in arrays else None
             yield where if values is None else cosines(where, values)
 
 
-def _module(module: Any, layer: str, path: str) -> Any:
-    """A rotary module that returns cosines and sines of position ids, as in transformers.
+class _ModuleCode(Implementation):
+    """A rotary module, and the function of its file that turns queries by what it returns."""
 
-    Where its file has one function that turns queries and keys by them, that is asked too.
-    """
-    import torch
+    def __init__(self, path: str, module: Any, layer: str) -> None:
+        super().__init__(module, "torch")
+        self.name, self.layer, self.apply = path, layer, _rotates(module)
+        names = ("cos_sin", "rotate") if self.apply else ("cos_sin",)
+        self.methods = dict.fromkeys(names, module)
 
-    def shaped(ids: Any) -> Iterator[Any]:
-        """Position ids as modules take them: axes first or last, with a batch or without."""
-        yield from (ids[None],) if ids.ndim == 1 else (ids.T[:, None], ids, ids[None], ids.T)
-
-    def cos_sin(positions: np.ndarray) -> Any:
-        frequencies = getattr(module, f"{layer}_inv_freq" if layer else "inv_freq")
-        if frequencies.is_meta:
-            raise CannotAsk(f"{path} is on the meta device")
-        ids = torch.from_numpy(np.ascontiguousarray(positions)).to(frequencies.device)
-        x = torch.zeros(1, len(ids), 2, dtype=torch.float32, device=ids.device)
-        reason, widest = "", None
-        for form in shaped(ids):
-            try:
-                answer = module(x, form, **({"layer_type": layer} if layer else {}))
-            except REFUSED as error:
-                reason = reason or f"{type(error).__name__}: {str(error)[:80]}"
-                continue
-            parts = answer if isinstance(answer, tuple) else (answer,)
-            if all(part.shape[:-1].numel() == len(ids) for part in parts):
-                parts = tuple(part.reshape(len(ids), -1) for part in parts)
-                if widest is None or parts[0].shape[1] > widest[0].shape[1]:
-                    widest = parts  # a form that is misunderstood drops an axis
-            else:
-                reason = f"it returns shape {tuple(parts[0].shape)} for {len(ids)} positions"
-        if widest is not None:
-            return widest if len(widest) > 1 else widest[0]
-        raise CannotAsk(f"{path} ({type(module).__name__}) answers no positions ({reason})")
-
-    apply = _rotates(module)
-    if apply is None:
-        return SimpleNamespace(cos_sin=cos_sin)
-
-    def rotate(x: np.ndarray, positions: np.ndarray) -> Any:
-        cos, sin = cos_sin(positions)
-        q = torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(cos.device)
-        try:
-            return apply(q, q, cos[None], sin[None])[0]
-        except REFUSED as error:
-            raise CannotAsk(f"{apply.__name__} takes other arguments") from error
-
-    return SimpleNamespace(cos_sin=cos_sin, rotate=rotate)
+    def subject(self, method: str, part: Part, width: int, axes: int, heads: int | None) -> Subject:
+        if method not in self.methods:
+            return super().subject(method, part, width, axes, heads)
+        found: dict[int, RotaryModule] = {}
+        why: CannotAsk | None = None
+        line = np.zeros((3, axes)[: 1 + (axes > 1)], dtype=np.int64)
+        for place in (*PLACES,)[1:] if axes > 1 else ("each",):
+            asked = RotaryModule(self.code, self.layer, place)
+            try:  # a form that is misunderstood drops an axis: the widest is taken
+                found.setdefault(asked.subject(width, axes).built(line)[0].shape[-1], asked)
+            except CannotAsk as error:
+                why = why or error
+        if not found:
+            kind = type(self.code).__name__
+            raise CannotAsk(f"{self.name} ({kind}) answers no positions ({why})")
+        return found[max(found)].subject(width, axes, self.apply if method == "rotate" else None)
 
 
 def _rotates(module: Any) -> Callable[..., Any] | None:
@@ -315,12 +292,10 @@ def materialise(model: Any) -> None:
         computed = any(kind.search(key) for key in keys for kind in (FREQUENCIES, COSINES))
         if not computed or sum(buffer.numel() for buffer in module.buffers(recurse=False)) > MOST:
             continue
-        try:
-            fresh = type(module)(module.config)
-        except (TypeError, ValueError, AttributeError, KeyError):
-            continue  # it stays on the meta device, and says so when asked
-        parent, _, leaf = path.rpartition(".")
-        setattr(model.get_submodule(parent), leaf, fresh)
+        fresh = rebuilt(module)
+        if fresh is not None:  # or else it stays on the meta device, and says so when asked
+            parent, _, leaf = path.rpartition(".")
+            setattr(model.get_submodule(parent), leaf, fresh)
 
 
 def of_engine(text: str, name: str) -> Comparand:

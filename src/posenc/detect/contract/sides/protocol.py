@@ -18,6 +18,8 @@ PROTOCOL = {
     "table": ("table", ("positions",), "", "s"),
     "bias": ("bias", ("q_positions", "k_positions"), "", ""),
     "tokens": ("rotary", ("positions", "x", "key"), "tf", "t"),  # of all rows, as engines have them
+    "module": ("cos_sin", ("x", "positions"), "bsd", "bs"),
+    "module_of_row": ("cos_sin", ("x", "positions"), "bsd", "s"),
 }
 
 
