@@ -197,7 +197,8 @@ class Subject:
         self._is("table", "angles")
         if not self._found.added:
             return self._rows_as(self.built(positions)[0], positions)
-        rows = self._placed(positions, 1 if np.ndim(positions) == self._axes else len(positions))
+        one = np.ndim(positions) == 1 + (self._axes > 1)
+        rows = self._placed(positions, 1 if one else len(positions))
         x = np.zeros((len(rows), 1, rows.shape[1], self.dim))
         return self._rows_as(self._turned(self._found.form, Inquiry(x, rows))[0][:, 0], positions)
 
@@ -339,7 +340,7 @@ class Subject:
         """What a function of positions makes, each (batch or 1, seq, ...)."""
         form_: Form = (form or self._found).form
         line = np.asarray(positions)
-        rows = self._placed(line, len(line) if line.ndim > self._axes else 1)
+        rows = self._placed(line, len(line) if line.ndim > 1 + (self._axes > 1) else 1)
         if len(rows) > 1 and form_.place != "bs":
             each = [self.built(row, form=form) for row in rows]
             return [np.concatenate(parts) for parts in zip(*each, strict=True)]

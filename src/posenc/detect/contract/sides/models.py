@@ -108,7 +108,7 @@ class _ModuleCode(Implementation):
             return super().subject(method, part, width, axes, heads)
         found: dict[int, RotaryModule] = {}
         why: CannotAsk | None = None
-        line = np.zeros((3, axes)[: 1 + (axes > 1)], dtype=np.int64)
+        line = np.zeros((5, axes)[: 1 + (axes > 1)], dtype=np.int64)
         for place in (*PLACES,)[1:] if axes > 1 else ("each",):
             asked = RotaryModule(self.code, self.layer, place)
             try:  # a form that is misunderstood drops an axis: the widest is taken

@@ -42,9 +42,8 @@ class RotaryModule(NamedTuple):
             return apply(x, x, *self.answer(x, positions if one else positions[None]))[0]  # type: ignore[misc]
 
         method, code = (PLACES[self.place], self.answer) if apply is None else ("rotate", turned)
-        subject = protocol(code, method, dim=dim, axes=axes, library="torch")
-        subject.name = type(self.module).__name__
-        return subject
+        name = type(self.module).__name__ if apply is None else apply.__name__
+        return protocol(code, method, dim=dim, axes=axes, library="torch", name=name)
 
 
 def apart(module: Any) -> Any:

@@ -24,12 +24,12 @@ PROTOCOL = {
 
 
 def protocol(
-    function: Callable[..., Any], method: str, *, dim: int, axes: int, library: str
+    function: Callable[..., Any], method: str, *, dim: int, axes: int, library: str, name: str = ""
 ) -> Subject:
     """A method of the protocol, or another function of its form, to be asked."""
     kind, names, layout, place = PROTOCOL[method]
     slots = tuple(Slot(name, name, required=True, positional=True) for name in names)  # type: ignore[arg-type]
-    code = Callee(function, method, slots, (library,))
+    code = Callee(function, name or method, slots, (library,))
     roles = tuple((name, name) for name in names)
     form = Form(code, roles, library, layout, place, "positions", dim)
     search = Search(
