@@ -25,11 +25,9 @@ from posenc.detect.contract.sides.buffers import (
     COSINES,
     SINES,
     Buffer,
-    complex_of,
-    cosines,
     digest_of,
     of_buffers,
-    tables,
+    of_tensors,
 )
 from posenc.detect.contract.sides.building import counted, without_code
 from posenc.detect.contract.sides.forwards import unused_modules
@@ -52,17 +50,12 @@ MOST = 2**26  # biases that a module is asked for at once
 
 def of_model(model: Any, name: str) -> Comparand:
     """A loaded model, by its buffers and modules."""
-    buffers: list[Buffer] = []
-    mute: list[str] = []
+    found: list[Buffer | str] = []
     unused = sorted(unused_modules(model, _turns))
     for path, module in model.named_modules():
-        for one in () if path in unused else _tensors(module, path, name):
-            (mute if isinstance(one, str) else buffers).append(one)  # type: ignore[arg-type]
-        buffers += _biases(module, path or name)
-    for path, tensor in {**dict(model.named_parameters()), **dict(model.named_buffers())}.items():
-        if ROWS.search(path) and tensor.ndim >= 2:
-            buffers += tables(path, tensor.reshape(-1, tensor.shape[-1]))
-    comparand = of_buffers(name, [*buffers, *_slopes(model)], mute)
+        found += () if path in unused else _tensors(module, path, name)
+        found += _biases(module, path or name)
+    comparand = of_buffers(name, [*found, *_slopes(model)])
     remarks = tuple(f"{path} stands unused: no forward calls it" for path in unused)
     return comparand._replace(remarks=remarks)
 
@@ -74,24 +67,22 @@ def _turns(module: Any) -> bool:
 
 
 def _tensors(module: Any, path: str, name: str) -> Iterator[Buffer | str]:
-    """What a module holds under names that are known; a name alone where there are no numbers."""
+    """What a module holds under names that are known."""
     import torch
 
-    own = {**vars(module), **dict(module.named_buffers(recurse=False))}
-    tensors = {key: t for key, t in own.items() if isinstance(t, torch.Tensor)}
-    arrays = {key: numbers(t) for key, t in tensors.items() if not t.is_meta}
+    held = {**vars(module), **dict(module.named_buffers(recurse=False))}
+    tensors = {key: t for key, t in held.items() if isinstance(t, torch.Tensor)}
     # Modules that differ in code answer otherwise from the same numbers.
-    settings = [repr(v) for v in own.values() if isinstance(v, (float, tuple, list))]
-    unlike = type(module), own.get("forward"), *settings, digest_of(*arrays.values())
-    for key, tensor in tensors.items():
-        match, where = FREQUENCIES.search(key), f"{path}.{key}".lstrip(".")
-        if match and not key.endswith("original_inv_freq"):
-            layer = match["layer"] or ""
-            code = _ModuleCode(path or name, module, layer)
-            yield Buffer(code.name, layer, tensor.shape[-1], code, unlike=unlike)
-        elif COSINES.search(key):
-            values = complex_of(key, arrays) if key in arrays else None
-            yield where if values is None else cosines(where, values)
+    settings = [repr(v) for v in held.values() if isinstance(v, (float, tuple, list))]
+    small = (numbers(t) for t in tensors.values() if not t.is_meta)
+    unlike = type(module), held.get("forward"), *settings, digest_of(*small)
+
+    def turning(_: str, layer: str, tensor: Any) -> Buffer:
+        code = _ModuleCode(path or name, module, layer)
+        return Buffer(code.name, layer, tensor.shape[-1], code, unlike=unlike)
+
+    own = {**tensors, **dict(module.named_parameters(recurse=False))}
+    yield from of_tensors({f"{path}.{key}".lstrip("."): t for key, t in own.items()}, turning)
 
 
 class _ModuleCode(Implementation):
@@ -222,29 +213,21 @@ def _slopes(model: Any) -> Iterator[Buffer]:
 
 def of_checkpoint(path: Path, name: str) -> Comparand:
     """A checkpoint, by its buffers."""
-    buffers: list[Buffer] = []
-    mute: list[str] = []
+    known = (FREQUENCIES, COSINES, ROWS, SINES)
     with open_store(path) as store:
         arrays = {
             key: array.whole() for key, array in store.arrays.items()
             if array.fetch is not None and 0 < array.size <= LARGEST
-            and any(kind.search(key) for kind in (FREQUENCIES, COSINES, ROWS, SINES))
+            and any(kind.search(key) for kind in known)
         }  # fmt: skip
-        mute += [key for key in store.arrays if COSINES.search(key) and key not in arrays]
-    for key, array in arrays.items():
-        match, values = FREQUENCIES.search(key), array.reshape(-1)
-        pair = complex_of(key, arrays) if COSINES.search(key) else None
-        if match and not key.endswith("original_inv_freq"):
-            code = SimpleNamespace(frequencies=lambda values=values: values)
-            layer, unlike = match["layer"] or "", digest_of(values)
-            buffers.append(Buffer(key, layer, values.size, code, unlike=unlike))
-        elif pair is not None and pair.ndim > 1:
-            buffers.append(cosines(key, pair))
-        elif ROWS.search(key) and array.ndim > 1:
-            buffers += tables(key, array.reshape(-1, array.shape[-1]))
-        elif COSINES.search(key):
-            mute.append(key)
-    return of_buffers(name, buffers, mute)
+        mute = [key for key in store.arrays if COSINES.search(key) and key not in arrays]
+
+    def turning(key: str, layer: str, array: np.ndarray) -> Buffer:
+        values = array.reshape(-1)
+        code = SimpleNamespace(frequencies=lambda: values)
+        return Buffer(key, layer, values.size, code, unlike=digest_of(values))
+
+    return of_buffers(name, [*of_tensors(arrays, turning), *mute])
 
 
 # --- other people's libraries ---------------------------------------------------------------------
