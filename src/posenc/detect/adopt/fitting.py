@@ -14,7 +14,7 @@ from torch import nn
 
 from posenc.detect.adopt.report import Distance
 from posenc.detect.contract.comparison.held import Held
-from posenc.detect.contract.sides.modules import RotaryModule, rebuilt
+from posenc.detect.contract.sides.modules import RotaryModule, answering, rebuilt
 from posenc.detect.fit.turns import NEAR, PairTurns, allowed, expected
 from posenc.detect.subject import CannotAsk, Subject
 from posenc.detect.subject.discovery import pairs_of
@@ -26,7 +26,7 @@ FAR = (1023, 4095)  # beside the near positions: slow pairs look alike there
 END, SECONDS = 2**20, 10.0  # of a survey
 CALL = ["x", "position_ids", "layer_type"]
 # How several axes are handed over, and of how many dimensions position ids are then.
-SEVERAL = {"first": 3, "rows": 2, "last": 3}
+SEVERAL = {"each": 2, "first": 3, "rows": 2, "last": 3}
 
 
 class Fit(NamedTuple):
@@ -59,10 +59,9 @@ def labels(module: nn.Module, names: list[str]) -> list[str | None]:
 
 
 def _answers(module: nn.Module, label: str | None) -> bool:
-    for ids in (torch.arange(3)[None], torch.zeros(3, 1, 3, dtype=torch.int64)):
-        with contextlib.suppress(Exception):
-            RotaryModule(module, label).answer(torch.zeros(1, 3, 2), ids)
-            return True
+    for axes in (1, 3):
+        with contextlib.suppress(CannotAsk):
+            return bool(answering(module, label, axes))
     return False
 
 
@@ -99,14 +98,14 @@ def fits(module: nn.Module, label: str | None, spec: RotarySpec) -> Fit:
     """The form in which a module has the numbers of a spec; or in which it comes nearest."""
     count = len(spec.axes)
     found: list[Fit] = []
-    why: CannotAsk | None = None
-    for place in SEVERAL if count > 1 else ("each",):
+    why = CannotAsk("it takes positions of several axes in a way that is not known")
+    for one in answering(module, label, count):
         try:
-            found += _at(RotaryModule(module, label, place), spec)
+            found += _at(one, spec) if one.place in SEVERAL else ()
         except CannotAsk as error:
             why = error
     if not found:
-        raise why or CannotAsk("it answers no positions")
+        raise why
     best = min(found, key=lambda fit: fit.excess)
     alike = [f for f in found[::-1] if f.excess <= 1 and f.form.order == best.form.order]
     axes = {n: place for fit in [*alike, best] for n, place in fit.form.axes.items()}
@@ -122,7 +121,7 @@ def _at(asked: RotaryModule, spec: RotarySpec) -> Iterator[Fit]:
     positions = _probes(count)
     values = _values(asked.subject(spec.dim, count), positions)
     dtype, is_complex, leading = _dressed(asked, count)
-    place = {SEVERAL.get(asked.place, 2): asked.place.replace("rows", "last")}
+    place = {SEVERAL[asked.place]: asked.place.replace("rows", "last")}
     for order in itertools.permutations(range(count)):
         columns, excess = _columns(spec, _ordered(positions, order), values)
         yield Fit(CosSinForm(spec, columns, place, order, dtype, is_complex, leading), excess)

@@ -31,7 +31,7 @@ from posenc.detect.contract.sides.buffers import (
 )
 from posenc.detect.contract.sides.building import counted, without_code
 from posenc.detect.contract.sides.forwards import unused_modules
-from posenc.detect.contract.sides.modules import PLACES, RotaryModule, rebuilt
+from posenc.detect.contract.sides.modules import answering, rebuilt
 from posenc.detect.contract.sides.protocol import protocol
 from posenc.detect.contract.sides.side import Comparand, Implementation
 from posenc.detect.explain import from_hf, to_hf
@@ -97,19 +97,11 @@ class _ModuleCode(Implementation):
     def subject(self, method: str, part: Part, width: int, axes: int, heads: int | None) -> Subject:
         if method not in self.methods:
             return super().subject(method, part, width, axes, heads)
-        found: dict[int, RotaryModule] = {}
-        why: CannotAsk | None = None
-        line = np.zeros((5, axes)[: 1 + (axes > 1)], dtype=np.int64)
-        for place in (*PLACES,)[1:] if axes > 1 else ("each",):
-            asked = RotaryModule(self.code, self.layer, place)
-            try:  # a form that is misunderstood drops an axis: the widest is taken
-                found.setdefault(asked.subject(width, axes).built(line)[0].shape[-1], asked)
-            except CannotAsk as error:
-                why = why or error
-        if not found:
-            kind = type(self.code).__name__
-            raise CannotAsk(f"{self.name} ({kind}) answers no positions ({why})")
-        return found[max(found)].subject(width, axes, self.apply if method == "rotate" else None)
+        try:
+            asked = answering(self.code, self.layer, axes)[0]
+        except CannotAsk as error:
+            raise CannotAsk(f"{self.name} ({type(self.code).__name__}): {error}") from error
+        return asked.subject(width, axes, self.apply if method == "rotate" else None)
 
 
 def _rotates(module: Any) -> Callable[..., Any] | None:

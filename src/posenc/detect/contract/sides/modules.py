@@ -6,6 +6,8 @@ import copy
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from posenc.detect.contract.sides.protocol import protocol
 from posenc.detect.subject import CannotAsk, Subject
 
@@ -44,6 +46,22 @@ class RotaryModule(NamedTuple):
         method, code = (PLACES[self.place], self.answer) if apply is None else ("rotate", turned)
         name = type(self.module).__name__ if apply is None else apply.__name__
         return protocol(code, method, dim=dim, axes=axes, library="torch", name=name)
+
+
+def answering(module: Any, layer: str | None, axes: int = 1) -> list[RotaryModule]:
+    """The forms in which a module answers, those that give most first; or why there is none."""
+    line = np.zeros((5, axes)[: 1 + (axes > 1)], dtype=np.int64)
+    found: list[tuple[int, RotaryModule]] = []
+    why: CannotAsk | None = None
+    for place in (*PLACES,)[1:] if axes > 1 else ("each",):
+        asked = RotaryModule(module, layer, place)
+        try:  # a form that is misunderstood drops an axis
+            found.append((asked.subject(2, axes).built(line)[0].shape[-1], asked))
+        except CannotAsk as error:
+            why = why or error
+    if not found:
+        raise CannotAsk(f"it answers no positions ({why})")
+    return [asked for _, asked in sorted(found, key=lambda pair: -pair[0])]
 
 
 def apart(module: Any) -> Any:
