@@ -78,7 +78,7 @@ def test_the_report_says_what_changed_and_from_where_on() -> None:
     assert gap[: row.reach.dense + 1].max() - 2e-7 <= row.change
     assert str(report).splitlines()[0] == "LlamaForCausalLM: 1 replaced, 0 left"
     assert f"from position {row.wrong:,} on" in str(report)
-    assert [line.strip() for line in str(report).splitlines()[2:]] == row.reach.lines()
+    assert [line.strip() for line in str(report).splitlines()[3:]] == row.reach.lines()
 
 
 def test_short_positions_keep_their_logits_and_release_keeps_every_bit() -> None:

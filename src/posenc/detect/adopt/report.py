@@ -143,7 +143,8 @@ class Adoption(Displayed):
             more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
             lines.append(f"  replaced  {rows[0].path}{more} ({was}), {numbers}")
             reach = rows[0].reach if rows[0].trained is None else None
-            lines += [f"            {line}" for line in (reach.lines() if reach else ())]
+            told = ["as float32 has angles, the module:", *reach.lines()] if reach else ()
+            lines += [f"            {line}" for line in told]
         lines += [f"  left      {row}" for row in self.left]
         lines += [f"  remark    {row}" for row in self.remarks]
         return "\n".join(lines)

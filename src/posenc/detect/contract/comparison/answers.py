@@ -11,7 +11,7 @@ import numpy as np
 from posenc.detect.contract.checks import factors_of, sequences
 from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.comparison.fields import changed, effect, words
-from posenc.detect.contract.comparison.held import Held, Told, calls_to, end_of, held, idle
+from posenc.detect.contract.comparison.held import Held, Told, calls_to, end_of, held
 from posenc.detect.contract.comparison.rows import bias, table
 from posenc.detect.contract.comparison.why import FIRST, why
 from posenc.detect.contract.contract import Check, Part
@@ -71,12 +71,7 @@ def _turning(part: Part, code: Implementation) -> Iterator[tuple[str, Callable[[
             if method == "rotate" or method in code.methods:  # without it no pairing is seen
                 yield method, functools.partial(code.subject, method, *options)
         return
-    try:
-        subject = code.subject("", *options)
-    except CannotAsk as error:
-        idle(error)  # or else it is not asked at all
-        yield "rotate", functools.partial(_refused, error)
-        return
+    subject = code.subject("", *options)
     if subject.kind not in ("rotary", "cos_sin", "angles"):
         raise CannotAsk(f"{code.name} is {subject.how}")
     if subject.kind != "rotary":
@@ -84,8 +79,8 @@ def _turning(part: Part, code: Implementation) -> Iterator[tuple[str, Callable[[
     yield METHOD[subject.kind], lambda: subject
 
 
-def _refused(reason: str | CannotAsk) -> Any:
-    raise CannotAsk(reason) if isinstance(reason, str) else reason
+def _refused(reason: str) -> Any:
+    raise CannotAsk(reason)
 
 
 def _positions(part: Part, check: Check, code: Implementation) -> Told:
@@ -142,10 +137,7 @@ class _Rotation:
 
     def look(self) -> Told:
         """What the method answers, held against the spec."""
-        try:
-            self.subject = self.given()
-        except CannotAsk as error:
-            return idle(error)
+        self.subject = self.given()
         ask = self._turned if self.subject.kind == "rotary" else self._cosines
         bench = Held(self.subject, _expected(self.spec, self.subject), self.code.dtype)
         return held(self.part, self.code, self.method, bench, ask, self._explained)

@@ -23,12 +23,7 @@ from posenc.detect.subject.survey import SEED, Bench
 
 SCATTERED = 48  # positions that are drawn
 SECONDS = 10.0  # of a survey
-# What code answers in every form that is tried, where that is no encoding, and what it says.
-STILL = "the answers do not depend on positions"
-IDLE = {
-    "equal tokens stay equal": STILL, "all positions get the same numbers": STILL,
-    "no finite numbers": "no finite numbers",
-}  # fmt: skip
+STILL, NONE = "the answers do not depend on positions", "no finite numbers"
 
 
 class Held(Bench):
@@ -89,23 +84,13 @@ def held(
     return stated(rows, bench.subject.how, choice)
 
 
-def idle(error: CannotAsk) -> Told:
-    """What tells code that answers every position alike from code that cannot be asked."""
-    says = next(
-        (says for heard, says in IDLE.items() if error.answered and heard in str(error)), ""
-    )
-    if not says:
-        raise error
-    return Told([Difference("positions", "by position", says)], f", {error.calls} calls")
-
-
 def _idle(calls: list[PairTurns]) -> list[Difference]:
-    """The same of code whose form is known."""
+    """What is wrong with answers that are the same everywhere, or none."""
     near = calls[0].values if calls else np.arange(2)
     empty = not np.isfinite(near).any()
     if len(near) < 2 or not (empty or np.array_equal(near[1:], near[:-1])):
         return []
-    return [Difference("positions", "by position", IDLE["no finite numbers"] if empty else STILL)]
+    return [Difference("positions", "by position", NONE if empty else STILL)]
 
 
 def stated(rows: list[Difference], how: str, choice: Survey) -> Told:

@@ -15,7 +15,7 @@ from posenc._core.errors import PosencError
 from posenc.detect.contract.checks import row_bounds
 from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.comparison.fields import value_of, variants, words
-from posenc.detect.contract.comparison.held import SECONDS, Held, Told, calls_to, held, idle, stated
+from posenc.detect.contract.comparison.held import SECONDS, Held, Told, calls_to, held, stated
 from posenc.detect.contract.comparison.why import FIRST
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.sides.side import Implementation
@@ -55,10 +55,7 @@ def table(part: Part, spec: Any, code: Implementation) -> Told:
         rows = [] if ours == theirs else [Difference("length", ours, theirs)]
         return Told(rows, ", the number of rows and their width, as they are learned")
 
-    try:
-        subject = code.subject("table", part, spec.dim, 1, None)
-    except CannotAsk as error:
-        return idle(error)
+    subject = code.subject("table", part, spec.dim, 1, None)
     if subject.kind not in ("table", "angles"):
         raise CannotAsk(f"{code.name} is {subject.how}")
     bench = Held(subject, of_spec(spec, "table"), code.dtype)
