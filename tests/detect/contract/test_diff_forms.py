@@ -146,3 +146,23 @@ def test_code_that_raises_is_not_compared() -> None:
         raise ValueError("no")
 
     assert posenc.diff(SPEC, code).verdict == "not compared"
+
+
+def test_a_class_of_torch_is_code_and_a_key_that_is_wrong_is_said() -> None:
+    torch = pytest.importorskip("torch")
+
+    class Rotary(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, q: Any, k: Any, positions: Any) -> Any:
+            angles = positions[:, None] * 1e4 ** -(torch.arange(32) / 32)
+            cos, sin = angles.cos(), angles.sin()
+            return _of_halves(q, cos, sin), _of_halves(k, cos, -sin)
+
+    (row,) = posenc.diff(SPEC, Rotary).rows
+    assert (row.field, row.where) == ("keys", "spec")
+
+
+def _of_halves(x: Any, cos: Any, sin: Any) -> Any:
+    import torch
+
+    a, b = x[..., :32], x[..., 32:]
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)

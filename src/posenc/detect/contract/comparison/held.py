@@ -166,7 +166,8 @@ def _lacking(bench: Held, part: Part) -> str:
 
 def _shown(call: SmallestCall) -> Difference:
     """A difference that nothing explains, by the smallest call that shows it."""
-    odd = {"dtype": call.dtype != "float32", "heads": call.heads > 1, "strides": bool(call.notes)}
+    odd = {"keys": "in the key that it returns" in call.notes, "dtype": call.dtype != "float32",
+           "heads": call.heads > 1, "strides": bool(call.notes)}  # fmt: skip
     field = next((name for name, holds in odd.items() if holds), "positions")
     first = min((p for row in call.positions for p in row), default=None)
     ours, theirs = (f"{number:.6g}" for number in (call.expected, call.received))
