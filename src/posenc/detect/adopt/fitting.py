@@ -225,13 +225,12 @@ class _Distances(Held):
         self.off: dict[int, float] = {}
         super().__init__(subject, expected, "float32")
 
-    def differences(self, call: Call) -> tuple[np.ndarray, np.ndarray]:
-        off, room = super().differences(call)
+    def _places(self, call: Call, off: np.ndarray) -> tuple[np.ndarray, Any]:
         if off.shape[:2] == call.rows.shape[:2]:
             line = call.rows if call.rows.ndim == 2 else call.rows.max(axis=-1)
             for place, each in zip(line.ravel().tolist(), off.max(axis=-1).ravel(), strict=True):
                 self.off[place] = max(self.off.get(place, 0.0), float(each))
-        return off, room
+        return super()._places(call, off)
 
 
 def distance(
