@@ -75,14 +75,14 @@ def peer(name: str) -> Subject:
 
 def _maker(row: Peer, home: Any) -> Callable[..., Any]:
     """How it is made for a width or number of heads, and a base if it has one."""
-    made = row.make or (lambda home, *size, **more: getattr(home, row.symbol)(*size, **more))
+    maker = row.make or (lambda home, *size, **more: getattr(home, row.symbol)(*size, **more))
 
     def make(**changes: Any) -> Any:
         named = {row.base: changes.pop("base", 10_000)} if row.base else {}
         size = changes.pop("heads" if row.kind == "bias" else "dim", row.size)
         for name in changes:
             raise NotOffered(f"it has no {name} to set")
-        return made(home, size, **named, **row.fixed)
+        return maker(home, size, **named, **row.fixed)
 
     return make
 

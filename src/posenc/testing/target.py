@@ -69,21 +69,25 @@ def of_spec(spec: Spec, *, library: Library = "torch", name: str | None = None) 
     title = name or f"{type(spec).__module__.partition('.')[0]}.{type(spec).__name__}"
     answer = _of_module if library == "torch" and spec.kind != "table" else _of_verb
 
-    def call(made: Any, *arguments: Any) -> Any:
+    def call(encoding: Any, *arguments: Any) -> Any:
         native = [carried(a, library) if isinstance(a, np.ndarray) else a for a in arguments]
-        return answer(made, *native)
+        return answer(encoding, *native)
 
     make = _maker(spec, library)
     return Subject(title, spec.kind, make, call, axes=axes, library=library, spec=spec, **size)  # type: ignore[arg-type]
 
 
-def _of_module(made: Any, *arguments: Any) -> Any:
-    turned = made(arguments[0], *arguments) if made.spec.kind == "rotary" else made(*arguments)
+def _of_module(encoding: Any, *arguments: Any) -> Any:
+    turned = (
+        encoding(arguments[0], *arguments)
+        if encoding.spec.kind == "rotary"
+        else encoding(*arguments)
+    )
     return turned[0] if isinstance(turned, tuple) else turned
 
 
-def _of_verb(made: Any, *arguments: Any) -> Any:
-    spec = getattr(made, "spec", made)
+def _of_verb(encoding: Any, *arguments: Any) -> Any:
+    spec = getattr(encoding, "spec", encoding)
     if spec.kind == "table":
         return functional.table(spec, arguments[0], dtype=arguments[1])
     if spec.kind == "bias":

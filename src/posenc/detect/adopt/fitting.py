@@ -97,17 +97,17 @@ def _probes(count: int, last: int | None = None) -> np.ndarray:
 def fits(module: nn.Module, label: str | None, spec: RotarySpec) -> Fit:
     """The form in which a module has the numbers of a spec; or in which it comes nearest."""
     count = len(spec.axes)
-    found: list[Fit] = []
+    options: list[Fit] = []
     why = CannotAsk("it takes positions of several axes in a way that is not known")
     for one in answering(module, label, count):
         try:
-            found += _at(one, spec) if one.place in SEVERAL else ()
+            options += _at(one, spec) if one.place in SEVERAL else ()
         except CannotAsk as error:
             why = error
-    if not found:
+    if not options:
         raise why
-    best = min(found, key=lambda fit: fit.excess)
-    alike = [f for f in found[::-1] if f.excess <= 1 and f.form.order == best.form.order]
+    best = min(options, key=lambda fit: fit.excess)
+    alike = [f for f in options[::-1] if f.excess <= 1 and f.form.order == best.form.order]
     axes = {n: place for fit in [*alike, best] for n, place in fit.form.axes.items()}
     form = best.form._replace(axes=axes)
     if count > 1 and best.excess <= 1 and _shared(RotaryModule(module, label), form):
@@ -239,10 +239,10 @@ def distance(
     """How far a module is from exact angles, at the positions of a survey."""
     count = len(form.order)
     exact = form._replace(dtype=torch.float64, is_complex=False, leading=0, axes={3: "last"})
-    made = FormedCosSin(exact if count > 1 else exact._replace(axes={2: "each"}))
+    formed = FormedCosSin(exact if count > 1 else exact._replace(axes={2: "each"}))
 
     def expected(rows: np.ndarray) -> list[np.ndarray]:
-        return [np.asarray(t) for t in made(torch.zeros(1), torch.from_numpy(rows.copy()))]
+        return [np.asarray(t) for t in formed(torch.zeros(1), torch.from_numpy(rows.copy()))]
 
     bench = _Distances(subject_of(module, label, form), expected)
     choice = bench.held(END, SECONDS)

@@ -143,8 +143,8 @@ class Adoption(Displayed):
             more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
             lines.append(f"  replaced  {rows[0].path}{more} ({was}), {numbers}")
             reach = rows[0].reach if rows[0].trained is None else None
-            told = ["as float32 has angles, the module:", *reach.lines()] if reach else ()
-            lines += [f"            {line}" for line in told]
+            looked = ["as float32 has angles, the module:", *reach.lines()] if reach else ()
+            lines += [f"            {line}" for line in looked]
         lines += [f"  left      {row}" for row in self.left]
         lines += [f"  remark    {row}" for row in self.remarks]
         return "\n".join(lines)

@@ -197,9 +197,7 @@ class Subject:
         self._is("table", "angles")
         if not self._found.added:
             return self._rows_as(self.built(positions)[0], positions)
-        rows = self._placed(
-            positions, len(positions) if np.ndim(positions) > 1 + (self._axes > 1) else 1
-        )
+        rows = self._placed(positions, 1 if np.ndim(positions) == self._axes else len(positions))
         x = np.zeros((len(rows), 1, rows.shape[1], self.dim))
         return self._rows_as(self._turned(self._found.form, Inquiry(x, rows))[0][:, 0], positions)
 

@@ -69,10 +69,10 @@ def of_tensors(
             yield from tables(key, tensor.reshape(-1, tensor.shape[-1]))
 
 
-def of_buffers(name: str, found: list[Buffer | str]) -> Comparand:
+def of_buffers(name: str, named: list[Buffer | str]) -> Comparand:
     """What answers for each part; a name alone is known, and has no numbers that are."""
-    buffers = [one for one in found if isinstance(one, Buffer)]
-    mute = [one for one in found if isinstance(one, str)]
+    buffers = [one for one in named if isinstance(one, Buffer)]
+    mute = [one for one in named if isinstance(one, str)]
     if not buffers:
         expected = "frequencies, cosines, rows or biases of positions under a name that is known"
         todo = "Write a function: MODULE:NAME."

@@ -50,12 +50,12 @@ MOST = 2**26  # biases that a module is asked for at once
 
 def of_model(model: Any, name: str) -> Comparand:
     """A loaded model, by its buffers and modules."""
-    found: list[Buffer | str] = []
+    named: list[Buffer | str] = []
     unused = sorted(unused_modules(model, _turns))
     for path, module in model.named_modules():
-        found += () if path in unused else _tensors(module, path, name)
-        found += _biases(module, path or name)
-    comparand = of_buffers(name, [*found, *_slopes(model)])
+        named += () if path in unused else _tensors(module, path, name)
+        named += _biases(module, path or name)
+    comparand = of_buffers(name, [*named, *_slopes(model)])
     remarks = tuple(f"{path} stands unused: no forward calls it" for path in unused)
     return comparand._replace(remarks=remarks)
 
@@ -70,12 +70,12 @@ def _tensors(module: Any, path: str, name: str) -> Iterator[Buffer | str]:
     """What a module holds under names that are known."""
     import torch
 
-    held = {**vars(module), **dict(module.named_buffers(recurse=False))}
-    tensors = {key: t for key, t in held.items() if isinstance(t, torch.Tensor)}
+    state = {**vars(module), **dict(module.named_buffers(recurse=False))}
+    tensors = {key: t for key, t in state.items() if isinstance(t, torch.Tensor)}
     # Modules that differ in code answer otherwise from the same numbers.
-    settings = [repr(v) for v in held.values() if isinstance(v, (float, tuple, list))]
+    settings = [repr(v) for v in state.values() if isinstance(v, (float, tuple, list))]
     small = (numbers(t) for t in tensors.values() if not t.is_meta)
-    unlike = type(module), held.get("forward"), *settings, digest_of(*small)
+    unlike = type(module), state.get("forward"), *settings, digest_of(*small)
 
     def turning(_: str, layer: str, tensor: Any) -> Buffer:
         code = _ModuleCode(path or name, module, layer)
@@ -205,12 +205,12 @@ def _slopes(model: Any) -> Iterator[Buffer]:
 
 def of_checkpoint(path: Path, name: str) -> Comparand:
     """A checkpoint, by its buffers."""
-    known = (FREQUENCIES, COSINES, ROWS, SINES)
+    kinds = (FREQUENCIES, COSINES, ROWS, SINES)
     with open_store(path) as store:
         arrays = {
             key: array.whole() for key, array in store.arrays.items()
             if array.fetch is not None and 0 < array.size <= LARGEST
-            and any(kind.search(key) for kind in known)
+            and any(kind.search(key) for kind in kinds)
         }  # fmt: skip
         mute = [key for key in store.arrays if COSINES.search(key) and key not in arrays]
 

@@ -51,17 +51,17 @@ class RotaryModule(NamedTuple):
 def answering(module: Any, layer: str | None, axes: int = 1) -> list[RotaryModule]:
     """The forms in which a module answers, those that give most first; or why there is none."""
     line = np.zeros((5, axes)[: 1 + (axes > 1)], dtype=np.int64)
-    found: list[tuple[int, RotaryModule]] = []
+    forms: list[tuple[int, RotaryModule]] = []
     why: CannotAsk | None = None
     for place in (*PLACES,)[1:] if axes > 1 else ("each",):
         asked = RotaryModule(module, layer, place)
         try:  # a form that is misunderstood drops an axis
-            found.append((asked.subject(2, axes).built(line)[0].shape[-1], asked))
+            forms.append((asked.subject(2, axes).built(line)[0].shape[-1], asked))
         except CannotAsk as error:
             why = why or error
-    if not found:
+    if not forms:
         raise CannotAsk(f"it answers no positions ({why})")
-    return [asked for _, asked in sorted(found, key=lambda pair: -pair[0])]
+    return [asked for _, asked in sorted(forms, key=lambda pair: -pair[0])]
 
 
 def apart(module: Any) -> Any:
