@@ -24,6 +24,7 @@ from posenc.detect.subject.survey import SEED, Bench
 SCATTERED = 48  # positions that are drawn
 SECONDS = 10.0  # of a survey
 STILL, NONE = "the answers do not depend on positions", "no finite numbers"
+TOLD = {"heads", "pairing", "numbers"}  # fields that say what is wrong with such answers
 
 
 class Held(Bench):
@@ -77,20 +78,20 @@ def held(
     if not rows and not choice.agrees:
         answers = ((order, _answered(bench, ask, line)) for order, line in calls_to(last))
         seen = [call._replace(order=order) for order, call in answers if call]
-        rows = _idle(seen) or explain(seen)
+        rows = explain(seen)
+        if not {row.field for row in rows} & TOLD:
+            rows = _still(seen) or rows
     lacks = _lacking(bench, part) if last + 1 < (part.length or 0) else ""
     if lacks:
         rows.append(Difference("length", f"{part.length} positions", lacks))
     return stated(rows, bench.subject.how, choice)
 
 
-def _idle(calls: list[PairTurns]) -> list[Difference]:
-    """What is wrong with answers that are the same everywhere, or none."""
+def _still(calls: list[PairTurns]) -> list[Difference]:
+    """What is wrong with answers that are the same everywhere."""
     near = calls[0].values if calls else np.arange(2)
-    empty = not np.isfinite(near).any()
-    if len(near) < 2 or not (empty or np.array_equal(near[1:], near[:-1])):
-        return []
-    return [Difference("positions", "by position", NONE if empty else STILL)]
+    alike = len(near) > 1 and np.array_equal(near[1:], near[:-1])
+    return [Difference("positions", "by position", STILL)] if alike else []
 
 
 def stated(rows: list[Difference], how: str, choice: Survey) -> Told:
