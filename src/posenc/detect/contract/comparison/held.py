@@ -79,8 +79,7 @@ def held(
         answers = ((order, _answered(bench, ask, line)) for order, line in calls_to(last))
         seen = [call._replace(order=order) for order, call in answers if call]
         rows = explain(seen)
-        if not {row.field for row in rows} & TOLD:
-            rows = _still(seen) or rows
+        rows = rows if {row.field for row in rows} & TOLD else _still(seen) or rows
     lacks = _lacking(bench, part) if last + 1 < (part.length or 0) else ""
     if lacks:
         rows.append(Difference("length", f"{part.length} positions", lacks))
