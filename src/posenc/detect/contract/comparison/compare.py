@@ -11,6 +11,7 @@ import numpy as np
 from posenc.detect.contract.comparison.answers import looks
 from posenc.detect.contract.comparison.diff import Comparison, Difference
 from posenc.detect.contract.comparison.fields import changed, effect, looked_at, words
+from posenc.detect.contract.comparison.held import NONE, STILL
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.sides.side import Comparand, Implementation
 from posenc.detect.fit.turns import DENSE
@@ -28,6 +29,10 @@ KINDS = {
     "table": ("table",),
     "bias": ("bias",),
 }
+# What code answers in every form that is tried, where that is no encoding, and what it says.
+IDLE = {
+    "equal tokens stay equal": STILL, "all positions get the same numbers": STILL, NONE: NONE,
+}  # fmt: skip
 WIDTH = 64  # of heads and rows, where neither side tells
 SHARED = "it takes no `layer`, and several parts have one; choose one by `layers`"
 
@@ -139,7 +144,7 @@ def _answers(a: Comparand, b: Comparand) -> Iterator[Row]:
                 place = f"{label}, {code.name}" if len(codes) > 1 else label
                 yield from _answers_of(part, a, b, code, place)
         except CannotAsk as error:
-            yield "not_compared", f"{part.name}: {error}"
+            yield _unasked(label, part.name, error)
     for path in b.unasked():
         yield "not_compared", f"{path}, which stands for no part of {a.name}"
 
@@ -157,7 +162,7 @@ def _answers_of(
         try:
             rows, reach, refused = look()
         except CannotAsk as error:
-            yield "not_compared", f"{part.name}: {method}: {error}"
+            yield _unasked(label, f"{part.name}: {method}", error)
             continue
         yield "compared", f"{part.name}: {method}{reach}"
         for what in refused:
@@ -171,6 +176,13 @@ def _answers_of(
         fields |= {row.field for row in rows}
         if "state" in fields:
             break  # what it remembers would be in every other answer
+
+
+def _unasked(label: str, what: str, error: CannotAsk) -> Row:
+    """Code that cannot be asked; what answers all positions alike is told from it."""
+    says = next((IDLE[w] for w in IDLE if error.answered and w in str(error)), None)
+    row = _differ(label, "positions", "by position", str(says))
+    return row if says else ("not_compared", f"{what}: {error}")
 
 
 def _two_answers(a: Comparand, b: Comparand) -> Iterator[Row]:
