@@ -313,14 +313,15 @@ def _exchanged(own: _Found, ranks: tuple[int, ...], timeout: float) -> list[_Fou
     A collective would meet another one in which a process is still waiting for one that failed.
     """
     _asked[ranks] += 1
-    store = dist.PrefixStore(f"posenc/{ranks}/{_asked[ranks]}", _get_default_store())
-    store.set(str(dist.get_rank()), json.dumps(own))
+    store = _get_default_store()
+    keys = {rank: f"posenc/{ranks}/{_asked[ranks]}/{rank}" for rank in ranks}
+    store.set(keys[dist.get_rank()], json.dumps(own))
     try:
-        store.wait([str(rank) for rank in ranks], timedelta(seconds=timeout))
-    except dist.DistError as error:
+        store.wait([*keys.values()], timedelta(seconds=timeout))
+    except RuntimeError as error:
         expected = f"{len(ranks)} processes within {timeout:g} s"
         raise bad_data("verify", expected, own.failure or "fewer") from error
-    return [_Found(*json.loads(store.get(str(rank)))) for rank in ranks]
+    return [_Found(*json.loads(store.get(key))) for key in keys.values()]
 
 
 def _same(ranks: Sequence[int], positions: list[list[int]]) -> None:

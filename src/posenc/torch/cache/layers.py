@@ -33,6 +33,10 @@ class Owner(Protocol):
     ledger: Ledger
     eras: list[tuple[RotarySpec | None, ...]]
 
+    @property
+    def varies(self) -> bool:
+        """Whether keys have several rotations, or may come to have."""
+
     def enter(self, layer: MovableLayer, count: int) -> None:
         """Note that a layer got `count` new tokens."""
 
@@ -60,7 +64,7 @@ class MovableLayer:
     def put(self, keys: Tensor, values: Tensor) -> None:
         """Store tensors as they are written now."""
         self.keys, self.values = keys, values
-        self._seal = self._state()
+        self._seal = None if is_followed() else self._state()
 
     def _state(self) -> tuple[Any, ...]:
         return tuple(
@@ -74,6 +78,10 @@ class MovableLayer:
 
     def check(self, caller: str) -> None:
         """Raise `DataError` where the tensors were changed behind the ledger's back."""
+        if is_followed():
+            return
+        if self._seal is None:  # a compiled step stored them
+            self._seal = self._state()
         if self._seal != self._state():
             expected = f"the keys and values of layer {self.index} as the ledger knows them"
             todo = "Others changed them; `track` the cache anew, with the positions of its tokens."
@@ -114,8 +122,8 @@ class MovableLayer:
     def moves(self) -> bool:
         """Whether some key stands elsewhere than it was written."""
         spec, ledger, rows = self.form.spec, self.owner.ledger, self.rows
-        if spec is None:
-            return False
+        if spec is None or len(self.owner.eras) == 1:
+            return spec is not None and not ledger.still
         stale = ledger.era[rows] != len(self.owner.eras) - 1
         now = self.owner.eras[-1][self.index]
         if bool(stale.any()) and any(
@@ -137,7 +145,7 @@ class MovableLayer:
         ledger, eras, rows = self.owner.ledger, self.owner.eras, self.rows
         written, current, era = ledger.written[:, rows], ledger.current[:, rows], ledger.era[rows]
         now = eras[-1][self.index]
-        numbers = torch.unique(era).tolist()
+        numbers = torch.unique(era).tolist() if len(eras) > 1 else [0]
         if len(numbers) == 1:
             return turned(keys, eras[numbers[0]][self.index], now, written, current)  # type: ignore[arg-type]
         result = torch.empty_like(keys)
@@ -157,10 +165,12 @@ class MovableLayer:
     ) -> tuple[Tensor, Tensor]:
         """Store new keys and values, and return all, as attention is to see them.
 
-        Where keys stand decides what is computed, so that graphs of a compiler end here, once for
-        each layer.
+        Where keys have several rotations, which of them decides what is computed: graphs of a
+        compiler end here then, once for each layer.
         """
-        return unseen(self._updated, keys, values) if is_followed() else self._updated(keys, values)
+        if is_followed() and self.owner.varies:
+            return unseen(self._updated, keys, values)
+        return self._updated(keys, values)
 
     def _updated(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         self.check("posenc.torch.cache")

@@ -33,6 +33,8 @@ class Ledger:
         (tokens,): how often a key was rounded since it was stored.
     length : int
         The tokens that the model counts; more than there are where evicted ones left a gap.
+    still : bool
+        Whether every key stands where it was written. A compiler asks this and not the tensors.
 
     Examples
     --------
@@ -50,6 +52,7 @@ class Ledger:
     era: Tensor
     roundings: Tensor
     length: int
+    still: bool = True
 
     @classmethod
     def of(cls, positions: Tensor, real: Tensor, era: int, length: int) -> Self:
@@ -115,6 +118,7 @@ class Ledger:
             torch.cat([self.era, more + era]),
             torch.cat([self.roundings, more]),
             self.length + count,
+            self.still,
         )
 
     def joined(self, other: Ledger, length: int) -> Ledger:
@@ -128,7 +132,8 @@ class Ledger:
         rows = {name: both(getattr(self, name), getattr(other, name)) for name in names}
         era = torch.cat([self.era, other.era])
         roundings = torch.cat([self.roundings, other.roundings])
-        return self.replace(**rows, era=era, roundings=roundings, length=length)
+        still = self.still and other.still
+        return self.replace(**rows, era=era, roundings=roundings, length=length, still=still)
 
     def taken(self, keep: Tensor, *, close: bool) -> Ledger:
         """Only the tokens at (rows, kept) places; the gaps between them closed, or left."""
@@ -158,9 +163,10 @@ class Ledger:
             gone = len(self) - keep.shape[1]
         else:  # nothing is behind what was evicted at the end
             gone = len(self) - 1 - int(keep.max()) if keep.shape[1] else len(self)
+        written = of(self.written)
         return Ledger(
-            of(self.original), of(self.written), current, kept_real, era, roundings,
-            self.length - gone,
+            of(self.original), written, current, kept_real, era, roundings, self.length - gone,
+            torch.equal(written, current),
         )  # fmt: skip
 
     def shifted(self, by: Tensor) -> Ledger:
@@ -168,19 +174,20 @@ class Ledger:
         before = self.following()
         # A sum beyond int64 comes out beyond these bounds too.
         current = places(self.current + by, "shift: by")
-        moved = self.replace(current=current)
+        moved = self.replace(current=current, still=torch.equal(self.written, current))
         steps = moved.following() - before
         more = int(steps[0])  # by which the model's own count can go on too
         if bool((steps == more).all()) and self.length + more >= len(self):
             return moved.replace(length=self.length + more)
         return moved
 
-    def rewritten(self, moved: Tensor, era: int) -> Ledger:
+    def rewritten(self, moved: Tensor) -> Ledger:
         """With every key rotated to where it stands; those that moved were rounded once more."""
         return self.replace(
             written=self.current,
-            era=torch.full_like(self.era, era),
+            era=torch.zeros_like(self.era),
             roundings=self.roundings + moved.to(torch.int64),
+            still=True,
         )
 
 

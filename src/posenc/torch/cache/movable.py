@@ -135,6 +135,15 @@ class MovableCache:
         unit = max((torch.finfo(layer.dtype).eps / 2 for layer in self.movable), default=0.0)
         return PER_UNIT * unit * math.sqrt(self.roundings)
 
+    @property
+    def varies(self) -> bool:
+        """Whether keys have several rotations, or may come to have."""
+        return len(self.eras) > 1 or self._follows_length
+
+    @property
+    def _follows_length(self) -> bool:
+        return any(rule is not None and rule.needs_length for rule in self.rules)
+
     # --- new tokens -------------------------------------------------------------------------------
 
     def expect(self, position_ids: Any) -> None:
@@ -177,7 +186,7 @@ class MovableCache:
         coming = self.ledger.coming(count) if self._expected is None else self._expected
         if coming.shape[1] != count:
             raise bad_argument("posenc.torch.cache", f"{coming.shape[1]} tokens", count)
-        if count and any(rule is not None and rule.needs_length for rule in self.rules):
+        if count and self._follows_length:
             self.turn_to(self.rules, int(coming.max()))
         self.ledger = self.ledger.extended(coming, len(self.eras) - 1)
         self._expected = None

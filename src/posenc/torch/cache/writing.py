@@ -62,7 +62,7 @@ def write(cache: MovableCache, into: Any = None) -> Any:
         _check_fits(cache, into)
     for layer, pair in zip(cache.movable, pairs, strict=True):
         layer.put(*pair)
-    cache.ledger = cache.ledger.rewritten(moved, len(cache.eras) - 1)
+    cache.ledger, cache.eras = cache.ledger.rewritten(moved), cache.eras[-1:]
     if into is None:
         return cache
     for layer in cache.movable:
