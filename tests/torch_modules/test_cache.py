@@ -13,7 +13,7 @@ import posenc
 torch = pytest.importorskip("torch")
 hf = pytest.importorskip("transformers")
 
-from posenc.torch.cache import evict, merge, reuse, shift, stream, switch, track, write  # noqa: E402
+from posenc.torch.cache import evict, merge, reuse, shift, stream, streaming, switch, track, write  # noqa: E402
 from tests.tolerances import assert_close  # noqa: E402
 from tests.torch_modules.small_caches import (  # noqa: E402
     ORIGINAL,
@@ -712,7 +712,7 @@ def test_a_model_whose_frequencies_were_rounded_is_moved_by_these(dtype: torch.d
         lambda c: c.batch_repeat_interleave(0),
         lambda c: c.batch_repeat_interleave("2"),
         lambda c: c.batch_select_indices([3]),
-        lambda c: c.update(torch.ones(2, 1, 1, 4), torch.ones(2, 1, 1, 4), 0),
+        lambda c: c.update(torch.ones(2, 1, 1, 4), torch.ones(1, 1, 1, 4), 0),
         lambda c: c.update(torch.ones(1, 1, 1, 6), torch.ones(1, 1, 1, 4), 0),
         lambda c: c.update(torch.ones(1, 1, 4), torch.ones(1, 1, 4), 0),
         lambda c: track(list(c), c.rules[0], mask="real"),
@@ -751,20 +751,67 @@ def test_the_farthest_and_oddest_of_what_fits() -> None:
     )
 
 
+def test_a_cache_streams_while_a_model_generates() -> None:
+    # Of one layer, keys have read nothing: a prompt of the tokens that stayed is an oracle.
+    config = hf.LlamaConfig(
+        vocab_size=50, hidden_size=16, num_attention_heads=2, num_hidden_layers=1,
+        intermediate_size=8, eos_token_id=None,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = hf.LlamaForCausalLM(config).double().eval()
+    prompt = torch.arange(12).reshape(2, 6) + 1
+    cache = streaming(model, sinks=2, window=5)
+    assert len(cache.ledger) == 0
+    answer = model.generate(
+        prompt, past_key_values=cache, max_new_tokens=14, do_sample=False,
+        attention_mask=torch.ones_like(prompt), output_logits=True, return_dict_in_generate=True,
+    )  # fmt: skip
+    rows = answer.sequences
+    for step, logits in enumerate(answer.logits):
+        end = 6 + step
+        seen = torch.cat([rows[:, : min(2, end)], rows[:, max(2, end - 6) : end]], dim=1)
+        with torch.no_grad():
+            expected = model(seen).logits[:, -1]
+        assert_close(logits.numpy(), expected.float().numpy(), 1e-6)
+    assert cache.ledger.original.flatten().tolist() == [0, 1, *range(14, 19)]
+    assert cache.movable[0].keys.shape == (2, 2, 7, 8)
+    assert len(evict(cache, [0, 1, 4]).ledger) == 3
+    windows = track(*filled("gemma3")[1::-1])
+    with pytest.raises(posenc.ArgumentError, match=f"a window of at least {WINDOW - 1}, as layer"):
+        streaming(windows, 2, 5)
+
+
+@pytest.mark.parametrize(
+    "moves", [pytest.param(True, marks=pytest.mark.costly),
+              pytest.param(False, marks=pytest.mark.slow("torch/cache"))],
+)  # fmt: skip
+def test_a_compiler_follows_a_cache_without_a_break(moves: bool) -> None:
+    model, cache, _ = filled("llama")
+    ours = evict(track(cache, model), KEEP) if moves else track(cache, model)
+    other = copy.deepcopy(ours)
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    with torch.no_grad():
+        for token in torch.arange(3)[:, None, None]:
+            step = compiled(token, past_key_values=ours).logits
+            assert torch.equal(step, model(token, past_key_values=other).logits)
+    assert torch.equal(ours.ledger.current, other.ledger.current)
+    next(iter(shift(ours, 3)))
+    ours.movable[0].keys.add_(1)
+    with pytest.raises(posenc.DataError, match="others"):
+        shift(ours, 1)
+
+
 def test_beams_over_a_cache_of_one_row() -> None:
     small, cache, _ = filled("llama", 9)
     prompt = torch.arange(12)[None] + 1
     beams = {"num_beams": 2, "max_new_tokens": 4, "do_sample": False,
              "attention_mask": torch.ones_like(prompt)}  # fmt: skip
     tracked = track(cache, small)
-    with pytest.raises(posenc.ArgumentError, match=r"cache\.batch_repeat_interleave\(beams\)"):
-        small.generate(prompt, past_key_values=copy.deepcopy(tracked), **beams)
     two = track([(torch.ones(2, 1, 3, 4),) * 2], posenc.RoPE(4, pairing="half"))
     with pytest.raises(posenc.ArgumentError, match=r"\(2, 1, 4\).*got \(1, 1, 4\)$"):
         two.movable[0].update(torch.ones(1, 1, 1, 4), torch.ones(1, 1, 1, 4))
     plain = write(copy.deepcopy(tracked), into=hf.DynamicCache(config=small.config))
     plain.batch_repeat_interleave(2)
-    tracked.batch_repeat_interleave(2)
     ours = small.generate(prompt, past_key_values=tracked, **beams)
     assert torch.equal(ours, small.generate(prompt, past_key_values=plain, **beams))
 

@@ -235,18 +235,26 @@ def _unchanged(model: nn.Module) -> Iterator[None]:
 def _single(model: nn.Module, place: int, axes: int, caller: str) -> _Single:
     """What a model stores of one token at a position, of several axes at unlike coordinates."""
     position = torch.tensor([[[place + place * axis % 7 for axis in range(axes)]]])
-    device = next(model.parameters()).device
     ids = position[..., 0] if axes == 1 else position.movedim(-1, 0)
+    pairs = [
+        (layer.keys, layer.values) if isinstance(getattr(layer, "keys", None), Tensor) else None
+        for layer in one_token(model, caller, ids).layers
+    ]
+    return _Single(position, pairs)
+
+
+def one_token(model: nn.Module, caller: str, ids: Tensor | None = None) -> Any:
+    """The cache of a model that has read one token."""
+    device = next(model.parameters()).device
     training = model.training
     try:
         model.eval()
         with torch.no_grad():
-            output = model(
+            return model(
                 input_ids=torch.ones(1, 1, dtype=torch.int64, device=device),
-                position_ids=ids.to(device),
+                position_ids=None if ids is None else ids.to(device),
                 use_cache=True,
-            )
-        layers = output.past_key_values.layers
+            ).past_key_values
     except Exception as error:
         text = f"{type(error).__name__}: {str(error)[:80]}"
         todo = "Pass plan= without the model, and what it says is taken as it is."
@@ -255,8 +263,3 @@ def _single(model: nn.Module, place: int, axes: int, caller: str) -> _Single:
         ) from error
     finally:
         model.train(training)
-    pairs = [
-        (layer.keys, layer.values) if isinstance(getattr(layer, "keys", None), Tensor) else None
-        for layer in layers
-    ]
-    return _Single(position, pairs)

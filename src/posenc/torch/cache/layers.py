@@ -40,6 +40,12 @@ class Owner(Protocol):
     def enter(self, layer: MovableLayer, count: int) -> None:
         """Note that a layer got `count` new tokens."""
 
+    def leave(self, layer: MovableLayer) -> None:
+        """Note that a layer has given what it stores."""
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        """Repeat each sequence, in all layers."""
+
 
 class MovableLayer:
     """The keys and values of one layer, as written, and read where they stand.
@@ -174,19 +180,23 @@ class MovableLayer:
 
     def _updated(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         self.check("posenc.torch.cache")
+        # Rows that come as several beams, or as prompts behind one prefix, are repeated.
+        beams = max(keys.shape[0] // max(self.batch_size, 1), 1)
         for new, old in ((keys, self.keys), (values, self.values)):
-            shapes = [(*t.shape[:2], *t.shape[3:]) for t in (old, new)]
-            if new.ndim != 4 or shapes[0] != shapes[1]:
-                expected = f"(batch, heads, channels) {shapes[0]} in layer {self.index}"
-                todo = "Beams need a row each: cache.batch_repeat_interleave(beams)."
-                todo = todo if shapes[1][0] > shapes[0][0] else ""
-                raise bad_argument("posenc.torch.cache", expected, shapes[1], todo)
+            here = (old.shape[0] * beams, *old.shape[1:2], *old.shape[3:])
+            there = (*new.shape[:2], *new.shape[3:])
+            if new.ndim != 4 or here != there:
+                expected = f"(batch, heads, channels) {here} in layer {self.index}"
+                raise bad_argument("posenc.torch.cache", expected, there)
+        if beams > 1:
+            self.owner.batch_repeat_interleave(beams)
         count = int(keys.shape[-2])
         self.owner.enter(self, count)
         self.seen += count
         self.put(torch.cat([self.keys, keys], -2), torch.cat([self.values, values], -2))
         whole = self.read()
         self.trim()
+        self.owner.leave(self)
         return whole
 
     def trim(self) -> None:

@@ -67,6 +67,7 @@ class MovableCache:
         self.rules = rules
         self.model = model
         self.layers = []
+        self.after: Callable[[Any], Any] | None = None  # what each step leaves of it
         self._expected: Tensor | None = None
 
     def fill(self, forms: Sequence[LayerForm], pairs: Sequence[Any], *, seen: int) -> None:
@@ -137,8 +138,8 @@ class MovableCache:
 
     @property
     def varies(self) -> bool:
-        """Whether keys have several rotations, or may come to have."""
-        return len(self.eras) > 1 or self._follows_length
+        """Whether keys have several rotations or may come to have them, or steps drop some."""
+        return len(self.eras) > 1 or self._follows_length or self.after is not None
 
     @property
     def _follows_length(self) -> bool:
@@ -191,6 +192,11 @@ class MovableCache:
         self.ledger = self.ledger.extended(coming, len(self.eras) - 1)
         self._expected = None
 
+    def leave(self, layer: MovableLayer) -> None:
+        """Note that a layer has given what it stores; the last of a step ends it."""
+        if self.after is not None and layer is self.movable[-1]:
+            self.become(self.after(self))
+
     def turn_to(self, rules: tuple[RotarySpec | None, ...], last: int) -> None:
         """Read keys as rotated by other specs, for a sequence whose last position is `last`."""
         specs = tuple(None if rule is None else rule.at(max(last + 1, 1)) for rule in rules)
@@ -210,6 +216,7 @@ class MovableCache:
     def like(self, ledger: Ledger) -> Self:
         """Another cache over the same tensors, with another ledger."""
         other = type(self)(ledger, self.eras, self.rules, self.model)
+        other.after = self.after
         other.layers = [
             layer.copied(other) if isinstance(layer, MovableLayer) else layer
             for layer in self.layers
