@@ -13,7 +13,18 @@ import posenc
 torch = pytest.importorskip("torch")
 hf = pytest.importorskip("transformers")
 
-from posenc.torch.cache import evict, merge, reuse, shift, stream, streaming, switch, track, write  # noqa: E402
+from posenc.torch.cache import (  # noqa: E402
+    evict,
+    merge,
+    reuse,
+    shift,
+    stream,
+    streaming,
+    switch,
+    track,
+    verify,
+    write,
+)
 from tests.tolerances import assert_close  # noqa: E402
 from tests.torch_modules.small_caches import (  # noqa: E402
     ORIGINAL,
@@ -530,6 +541,49 @@ def test_a_model_that_does_not_do_what_its_plan_says() -> None:
     cache = normed(torch.arange(6)[None], use_cache=True).past_key_values
     with pytest.raises(posenc.DataError, match="keys of one token that move with its position"):
         track(cache, normed)
+
+
+def test_a_model_whose_stretched_frequencies_were_rounded() -> None:
+    yarn = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4,
+            "original_max_position_embeddings": 64}  # fmt: skip
+    config = hf.LlamaConfig(**SIZES, rope_parameters=yarn, max_position_embeddings=256)
+    torch.manual_seed(0)
+    rounded = hf.LlamaForCausalLM(config).bfloat16().eval()
+    with torch.no_grad():
+        cache = rounded(torch.arange(6)[None], use_cache=True).past_key_values
+    with pytest.warns(UserWarning, match="rounded to half precision"):
+        tracked = track(cache, rounded)
+    spec = tracked.rules[0]
+    assert spec.attention_factor == posenc.from_hf(config).at(0)[0].spec.attention_factor != 1
+    [before, after] = (next(iter(c))[0].norm() for c in (tracked, shift(tracked, 9)))
+    assert abs(float(after / before) - 1) < 0.01
+
+
+def drawn_keys(mean: float, at: Any, seed: int = 0) -> Any:
+    """Keys about a mean of their own channels, turned where tokens stand."""
+    draw = torch.Generator().manual_seed(seed)
+    means, noise = (torch.randn(1, 4, n, 32, generator=draw) for n in (1, len(at)))
+    return posenc.rotate(posenc.RoPE(32, pairing="half"), mean * means + noise, positions=at)
+
+
+def test_keys_are_turned_as_they_claim() -> None:
+    rope, at, chunks = posenc.RoPE(32, pairing="half"), torch.arange(256), (64,) * 4
+    for seed in range(8):
+        assert verify(drawn_keys(1, at, seed), at, rope, chunks=chunks)
+        unknown = verify(drawn_keys(0, at, seed), at, rope, chunks=chunks)
+        assert not unknown
+        assert unknown.answer == "unknown"
+        for by in (-128, 1, 128):
+            turned = at + by * ((at >= 128) & (at < 192))
+            found = verify(drawn_keys(1, turned, seed), at, rope, chunks=chunks)
+            assert found.answer == "differs"
+            assert abs(found.chunks[2].by - by) <= 1
+            assert "tokens 128 to 191 fit the others" in str(found)
+    assert verify(drawn_keys(1, at).bfloat16(), 7 + at, rope).answer == "agrees"
+    assert verify(drawn_keys(1, at), at, rope.replace(base=100.0)).answer != "agrees"
+    for wrong in ({"chunks": (1, 255)}, {"chunks": (256,)}, {"positions": at[1:]}):
+        with pytest.raises(posenc.ArgumentError, match="verify"):
+            verify(drawn_keys(1, at), **{"positions": at, "spec": rope, **wrong})
 
 
 def test_caches_that_do_not_belong_together() -> None:

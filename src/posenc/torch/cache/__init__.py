@@ -7,9 +7,11 @@ reuse    a prefix at another offset
 merge    caches behind each other
 switch   another base, or LongRoPE across its original length
 stream   the first and the last tokens alone; `streaming` does it after each step
+verify   whether keys are turned as they claim
 write    keys rotated to where they stand, in place of those that were stored
 """
 
+from posenc.torch.cache.evidence import verify
 from posenc.torch.cache.ledger import Ledger
 from posenc.torch.cache.merging import merge
 from posenc.torch.cache.movable import MovableCache
@@ -28,5 +30,6 @@ __all__ = [
     "streaming",
     "switch",
     "track",
+    "verify",
     "write",
 ]

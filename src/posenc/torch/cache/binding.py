@@ -187,13 +187,15 @@ def asked(
 
 def _rounded(spec: RotarySpec | None) -> Iterator[RotarySpec]:
     """The same with frequencies as a model has them that was cast to half precision."""
-    if not isinstance(spec, RoPE) or spec.needs_length or spec.attention_factor != 1:
+    if not isinstance(spec, RoPE) or spec.needs_length:
         return
+    magnitude = spec.magnitude.replace(attention_factor=spec.attention_factor)
     ladder, ours = (functional.frequencies(s) for s in (spec.replace(scaling=()), spec))
     for dtype in (torch.bfloat16, torch.float16):
         cast = torch.from_numpy(ours).float().to(dtype).double().numpy()
         with contextlib.suppress(PosencError):
-            yield spec.replace(scaling=Multipliers(tuple((cast / ladder).tolist())))
+            factors = Multipliers(tuple((cast / ladder).tolist()))
+            yield spec.replace(scaling=factors, magnitude=magnitude)
 
 
 def _compare(
