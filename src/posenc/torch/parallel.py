@@ -204,7 +204,7 @@ def across(mesh: DeviceMesh, name: str) -> RegisteredNames:
 # --- positions of all -----------------------------------------------------------------------------
 
 
-class _Found(NamedTuple):
+class _Shown(NamedTuple):
     """What one process saw: its positions, or why it has none to compare."""
 
     positions: list[int]
@@ -294,20 +294,20 @@ def _note(seen: list[Tensor], module: nn.Module, args: Any, kwargs: Any) -> None
                 seen.append(rows)
 
 
-def _found(seen: list[Tensor], error: Exception | None) -> _Found:
+def _found(seen: list[Tensor], error: Exception | None) -> _Shown:
     """What this process has to say to the others."""
     if error is not None:
-        return _Found([], f"{type(error).__name__}: {str(error)[:200]}")
+        return _Shown([], f"{type(error).__name__}: {str(error)[:200]}")
     if len(seen) != 1 or len(seen[0]) != 1:
         kinds = sum(len(rows) for rows in seen)
-        return _Found([], f"{kinds} rows of positions, where one can be compared")
-    return _Found(seen[0][0].tolist(), "")
+        return _Shown([], f"{kinds} rows of positions, where one can be compared")
+    return _Shown(seen[0][0].tolist(), "")
 
 
 _asked: Counter[tuple[int, ...]] = Counter()  # how often a mesh was asked, as on each of its ranks
 
 
-def _exchanged(own: _Found, ranks: tuple[int, ...], timeout: float) -> list[_Found]:
+def _exchanged(own: _Shown, ranks: tuple[int, ...], timeout: float) -> list[_Shown]:
     """What each process has found, by way of the store that they all met in.
 
     A collective would meet another one in which a process is still waiting for one that failed.
@@ -321,7 +321,7 @@ def _exchanged(own: _Found, ranks: tuple[int, ...], timeout: float) -> list[_Fou
     except RuntimeError as error:
         expected = f"{len(ranks)} processes within {timeout:g} s"
         raise bad_data("verify", expected, own.failure or "fewer") from error
-    return [_Found(*json.loads(store.get(key))) for key in keys.values()]
+    return [_Shown(*json.loads(store.get(key))) for key in keys.values()]
 
 
 def _same(ranks: Sequence[int], positions: list[list[int]]) -> None:

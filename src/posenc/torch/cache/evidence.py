@@ -27,7 +27,7 @@ class Chunk(NamedTuple):
     better: float  # by how much better than none, in standard deviations; negative where worse
 
 
-class Evidence(NamedTuple):
+class KeyEvidence(NamedTuple):
     """The answer of `verify`; true where every chunk agrees."""
 
     answer: Literal["agrees", "differs", "unknown"]
@@ -53,7 +53,7 @@ def verify(
     *,
     chunks: Sequence[int] | None = None,
     reach: int | None = None,
-) -> Evidence:
+) -> KeyEvidence:
     r"""Say whether chunks of stored keys are turned by the positions that they claim.
 
     Keys of trained models have a mean that is not zero, which turns with them. Turned back, the
@@ -80,7 +80,7 @@ def verify(
 
     Returns
     -------
-    Evidence
+    KeyEvidence
         `agrees`, `differs`, or `unknown` where keys have too little in common: of models with
         random weights, of few tokens, or where a neighbouring offset fits nearly as well. Printed
         it says which tokens stand elsewhere.
@@ -129,7 +129,7 @@ def verify(
         first += sizes[index]
     away = any(chunk.better > ELSEWHERE for chunk in found)
     here = all(chunk.better < -HERE for chunk in found)
-    return Evidence("differs" if away else "agrees" if here else "unknown", tuple(found))
+    return KeyEvidence("differs" if away else "agrees" if here else "unknown", tuple(found))
 
 
 def _better(part: Tensor, rest: Tensor, rule: RotarySpec, offsets: Tensor) -> Tensor:
