@@ -127,16 +127,16 @@ class MovableLayer:
 
     def moves(self) -> bool:
         """Whether some key stands elsewhere than it was written."""
-        spec, ledger, rows = self.form.spec, self.owner.ledger, self.rows
-        if spec is None or len(self.owner.eras) == 1:
-            return spec is not None and not ledger.still
-        stale = ledger.era[rows] != len(self.owner.eras) - 1
-        now = self.owner.eras[-1][self.index]
-        if bool(stale.any()) and any(
-            self.owner.eras[e][self.index] != now for e in torch.unique(ledger.era[rows]).tolist()
-        ):
-            return True
-        return not torch.equal(ledger.written[:, rows], ledger.current[:, rows])
+        if self.form.spec is None or len(self.owner.eras) == 1:
+            return self.form.spec is not None and not self.owner.ledger.still
+        return bool(self.away().any())
+
+    def away(self) -> Tensor:
+        """Which tokens stand elsewhere than they were written, or were rotated otherwise."""
+        ledger, eras, rows = self.owner.ledger, self.owner.eras, self.rows
+        other = torch.tensor([specs[self.index] != eras[-1][self.index] for specs in eras])
+        moved = (ledger.written[:, rows] != ledger.current[:, rows]).any(-1).any(0)
+        return moved | other[ledger.era[rows]]
 
     def read(self) -> tuple[Tensor, Tensor]:
         """Keys and values, the rotated ones where they stand; copies only where they moved."""

@@ -104,22 +104,9 @@ class Ledger:
 
     def extended(self, positions: Tensor, era: int) -> Ledger:
         """With new tokens at (rows, count, axes), rotated to where they stand."""
-        count = positions.shape[1]
-        both = max(self.current.shape[0], positions.shape[0])
-        old = (t.expand(both, -1, -1) for t in (self.original, self.written, self.current))
-        new = positions.expand(both, -1, -1)
-        more = torch.zeros(count, dtype=torch.int64)
-        original, written, current = (torch.cat([t, new], dim=1) for t in old)
-        return Ledger(
-            original,
-            written,
-            current,
-            torch.cat([self.real, self.real.new_ones(self.real.shape[0], count)], dim=1),
-            torch.cat([self.era, more + era]),
-            torch.cat([self.roundings, more]),
-            self.length + count,
-            self.still,
-        )
+        real = torch.ones(1, positions.shape[1], dtype=torch.bool)
+        length = self.length + positions.shape[1]
+        return self.joined(Ledger.of(positions, real, era, length), length)
 
     def joined(self, other: Ledger, length: int) -> Ledger:
         """With the tokens of another behind its own."""
@@ -241,3 +228,22 @@ def places(positions: Tensor, caller: str) -> Tensor:
         received = [int(number) for number in (positions.min(), positions.max())]
         raise bad_position(caller, "positions from -2**62 to 2**62", received)
     return positions
+
+
+def coordinates(values: object, axes: int, caller: str) -> Tensor:
+    """Positions as models take them, as (rows, count, axes)."""
+    numbers = places(whole_numbers(values, caller), caller)
+    if axes > 1 and numbers.ndim == 3 and numbers.shape[0] == axes:
+        return numbers.movedim(0, -1)
+    if numbers.ndim in (1, 2):
+        return numbers.reshape(-1, numbers.shape[-1])[..., None].expand(-1, -1, axes)
+    expected = "(count,) or (rows, count)" + (f", or ({axes}, rows, count)" if axes > 1 else "")
+    raise bad_argument(caller, expected, f"shape {tuple(numbers.shape)}")
+
+
+def counted(caller: str, number: object, least: int = 0, most: int = MOST) -> None:
+    """Raise unless it is an integer within bounds."""
+    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+        end = "2**62" if most == MOST else most
+        expected = f"an integer of at least {least}, and {end} at most"
+        raise bad_argument(caller, expected, repr(number))

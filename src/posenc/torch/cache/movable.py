@@ -12,7 +12,7 @@ from torch import Tensor
 from posenc._core.errors import bad_argument, bad_data
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.cache.layers import LayerForm, MovableLayer
-from posenc.torch.cache.ledger import Ledger, places, whole_numbers
+from posenc.torch.cache.ledger import Ledger, coordinates, counted, whole_numbers
 
 # Of one rounding, relative to a key of normal entries: 0.0016 in bfloat16, as 8 bits are kept.
 PER_UNIT = 0.0016 / 2.0**-8
@@ -120,8 +120,7 @@ class MovableCache:
         Tensor of int64
             (rows, count); of several axes (axes, rows, count), as models take them.
         """
-        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise bad_argument("next_positions: count", "an integer of at least 0", repr(count))
+        counted("next_positions: count", count)
         coming = self.ledger.coming(count)
         return coming[..., 0] if coming.shape[-1] == 1 else coming.movedim(-1, 0)
 
@@ -160,21 +159,11 @@ class MovableCache:
         ArgumentError
             If the shape does not fit.
         """
-        numbers = whole_numbers(position_ids, "expect: position_ids")
-        axes = self.ledger.current.shape[-1]
-        shape = tuple(numbers.shape)
-        if axes > 1 and numbers.ndim == 3 and shape[0] == axes:
-            numbers = numbers.movedim(0, -1)
-        elif axes == 1 and numbers.ndim in (1, 2):
-            numbers = numbers.reshape(-1, shape[-1])[..., None]
-        else:
-            expected = "(rows, count)" if axes == 1 else f"({axes}, rows, count)"
-            raise bad_argument("expect: position_ids", expected, f"shape {shape}")
-        if numbers.shape[0] not in (1, self.movable[0].batch_size):
-            raise bad_argument(
-                "expect: position_ids", f"1 or {self.movable[0].batch_size} rows", f"shape {shape}"
-            )
-        self._expected = places(numbers, "expect: position_ids")
+        caller, batch = "expect: position_ids", self.movable[0].batch_size
+        numbers = coordinates(position_ids, self.ledger.current.shape[-1], caller)
+        if len(numbers) not in (1, batch):
+            raise bad_argument(caller, f"1 or {batch} rows", len(numbers))
+        self._expected = numbers
 
     def enter(self, layer: MovableLayer, count: int) -> None:
         """Note that a layer gets `count` new tokens; the first of a step says where they stand."""
@@ -266,8 +255,7 @@ class MovableCache:
 
     def batch_repeat_interleave(self, repeats: int) -> None:
         """Repeat each sequence."""
-        if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
-            raise bad_argument("batch_repeat_interleave", "an integer of at least 1", repr(repeats))
+        counted("batch_repeat_interleave", repeats, 1)
         self.of_rows(lambda t: t.repeat_interleave(repeats, dim=0))
 
     def batch_select_indices(self, indices: Tensor) -> None:

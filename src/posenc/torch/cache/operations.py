@@ -12,7 +12,7 @@ from posenc._core.errors import bad_argument
 from posenc.functional.arguments.moves import check_alike
 from posenc.torch.cache.binding import one_token, rules_of
 from posenc.torch.cache.decoder import decoder_plan
-from posenc.torch.cache.ledger import MOST, on_host, whole_numbers
+from posenc.torch.cache.ledger import counted, on_host, whole_numbers
 from posenc.torch.cache.movable import C, MovableCache, checked, refuse_fixed
 from posenc.torch.cache.tracking import track
 from posenc.torch.cache.turning import of_heads
@@ -173,8 +173,7 @@ def reuse(cache: C, at: int) -> C:
     103
     """
     checked(cache, "reuse")
-    if isinstance(at, bool) or not isinstance(at, int) or not 0 <= at <= MOST:
-        raise bad_argument("reuse: at", "at least 0, and 2**62 at most", repr(at))
+    counted("reuse: at", at)
     steps = at - cache.ledger.first()
     return shift(cache, steps[:, None].expand(-1, len(cache.ledger)))
 
@@ -226,8 +225,7 @@ def switch(cache: C, new: Any) -> C:
         if not any(rule is not None and rule.needs_length for rule in cache.rules):
             todo = "Pass the spec, plan or model that rotates from here on."
             raise bad_argument("switch", "a rotation that depends on the length", "none", todo)
-        if not 1 <= new <= MOST:
-            raise bad_argument("switch", "a length from 1 to 2**62", new)
+        counted("switch: length", new, 1)
         other.turn_to(cache.rules, new - 1)
         return other
     plan = decoder_plan(new, "switch") if isinstance(new, nn.Module) else new
@@ -347,9 +345,8 @@ def _slid(cache: C, sinks: int, window: int) -> C:
 
 def _ends(cache: MovableCache, sinks: int, window: int, caller: str) -> tuple[Tensor, Tensor]:
     """The places of the first and last tokens, (rows, kept), and what is between: (rows, 1)."""
-    for name, number in (("sinks", sinks), ("window", window)):
-        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise bad_argument(f"{caller}: {name}", "an integer of at least 0", number)
+    counted(f"{caller}: sinks", sinks)
+    counted(f"{caller}: window", window)
     if sinks + window == 0:
         raise bad_argument(caller, "at least one token to keep", "none")
     real, between = cache.ledger.real, max(len(cache.ledger) - sinks - window, 0)
