@@ -827,7 +827,7 @@ def wrong_positions_raise_on_all_ranks(group: Group) -> None:
     calls: list[tuple[str, Any, Tensor]] = [
         ("rank 3 has 0 to 3", "sequence", local),
         ("rank 3 has 13 to 16", "sequence", own + (group.rank == 3)),
-        ("rank 1 at positions 0 to 3", "heads", own),
+        ("the same positions on all ranks, got rank 0 has 0 to 3; rank 1 has 4 to 7", "heads", own),
         ("rank 0: 0 rows of positions", "heads", None),
         ("rank 0: 2 rows of positions", "sequence", torch.stack([own, own + 1])),
     ]
@@ -850,7 +850,7 @@ def wrong_positions_raise_on_all_ranks(group: Group) -> None:
     if group.rank == 1:
         stays_away()
     else:
-        refused("4 processes within 0.5 s", stays_away, posenc.DataError)
+        refused("4 ranks within 0.5 s", stays_away, posenc.DataError)
 
 
 def asked(module: nn.Module, group: Group, divided: Any, x: Tensor, where: Tensor | None) -> None:

@@ -633,7 +633,7 @@ BAD: dict[str, tuple[Any, type[Exception], str]] = {
     "gaps": (lambda c: evict(c, [0], gaps="fill"), posenc.ArgumentError, "'close' or 'keep'"),
     "by": (lambda c: shift(c, [1, 2]), posenc.ArgumentError, r"shift: by.*shape \(2,\)"),
     "half": (lambda c: shift(c, 0.5), posenc.DTypeError, "integers"),
-    "at": (lambda c: reuse(c, -1), posenc.ArgumentError, "at least 0"),
+    "at": (lambda c: reuse(c, -1), posenc.ArgumentError, "from 0 to"),
     "sinks": (lambda c: stream(c, -1, 4), posenc.ArgumentError, "sinks"),
     "nothing": (lambda c: stream(c, 0, 0), posenc.ArgumentError, "at least one token"),
     "length": (lambda c: switch(c, 0), posenc.ArgumentError, "depends on the length"),

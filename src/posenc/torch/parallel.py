@@ -12,10 +12,10 @@ import contextlib
 import inspect
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
@@ -146,9 +146,9 @@ def attend_across(
         out = posenc.torch.parallel.attend_across(q, k, v, own, mesh)
     """
     own = positions.expand(len(query), -1).contiguous()
-    where = all_gather_tensor(own, 1, mesh)
+    every = all_gather_tensor(own, 1, mesh)
     keys, values = (all_gather_tensor_autograd(t.contiguous(), 2, mesh) for t in (key, value))
-    seen = where[:, None, None, :] <= own[:, None, :, None]
+    seen = every[:, None, None, :] <= own[:, None, :, None]
     return scaled_dot_product_attention(
         query, keys, values, attn_mask=seen, scale=scale, enable_gqa=True
     )
@@ -204,13 +204,6 @@ def across(mesh: DeviceMesh, name: str) -> RegisteredNames:
 # --- positions of all -----------------------------------------------------------------------------
 
 
-class _Shown(NamedTuple):
-    """What one process saw: its positions, or why it has none to compare."""
-
-    positions: list[int]
-    failure: str
-
-
 @contextlib.contextmanager
 def verify(
     model: nn.Module,
@@ -258,7 +251,7 @@ def verify(
         with posenc.torch.parallel.verify(model, mesh, divided="sequence"):
             model(tokens[:, own], position_ids=own[None])
     """
-    if divided not in _CHECKS:
+    if divided not in _FITS:
         raise bad_argument("verify: divided", "'heads' or 'sequence'", repr(divided))
     if mesh.ndim != 1:
         raise bad_argument("verify: mesh", "one axis", f"{mesh.ndim}", "Take one: mesh[name].")
@@ -273,42 +266,42 @@ def verify(
     finally:
         for hook in hooks:
             hook.remove()
-    ranks = tuple(mesh.mesh.tolist())
-    found = _exchanged(_found(seen, error), ranks, timeout)
-    for rank, one in zip(ranks, found, strict=True):
-        if one.failure:
-            raise bad_data(
-                "verify", "positions of each rank", f"rank {rank}: {one.failure}"
-            ) from error
-    _CHECKS[divided](ranks, [one.positions for one in found])
+    shown = _exchanged(_shown(seen, error), tuple(mesh.mesh.tolist()), timeout)
+    for rank, one in shown.items():
+        if isinstance(one, str):
+            raise bad_data("verify", "positions of each rank", f"rank {rank}: {one}") from error
+    if not _FITS[divided]([*shown.values()]):
+        places = "; ".join(f"rank {rank} has {one[0]} to {one[-1]}" for rank, one in shown.items())
+        todo = "Pass each its own: position_ids=posenc.positions.shard(…)."
+        raise bad_data("verify", _EXPECTED[divided], places, todo)
 
 
 def _note(seen: list[Tensor], module: nn.Module, args: Any, kwargs: Any) -> None:
     """Note the positions that a module is called with, unless they were noted before."""
     names = inspect.signature(module.forward).parameters
-    given = {**dict(zip(names, args, strict=False)), **kwargs}
-    for name, value in given.items():
+    arguments = {**dict(zip(names, args, strict=False)), **kwargs}
+    for name, value in arguments.items():
         if "pos" in name and isinstance(value, Tensor) and not value.is_floating_point():
             rows = torch.unique(value.detach().reshape(-1, value.shape[-1]), dim=0)
             if not any(torch.equal(rows, other) for other in seen):
                 seen.append(rows)
 
 
-def _found(seen: list[Tensor], error: Exception | None) -> _Shown:
-    """What this process has to say to the others."""
+def _shown(seen: list[Tensor], error: Exception | None) -> list[int] | str:
+    """What this process has to say to the others: its positions, or why it has none to compare."""
     if error is not None:
-        return _Shown([], f"{type(error).__name__}: {str(error)[:200]}")
-    if len(seen) != 1 or len(seen[0]) != 1:
-        kinds = sum(len(rows) for rows in seen)
-        return _Shown([], f"{kinds} rows of positions, where one can be compared")
-    return _Shown(seen[0][0].tolist(), "")
+        return f"{type(error).__name__}: {str(error)[:200]}"
+    if len(seen) != 1 or len(seen[0]) != 1 or not seen[0].numel():
+        return f"{sum(map(len, seen))} rows of positions, where one can be compared"
+    numbers: list[int] = seen[0][0].tolist()
+    return numbers
 
 
 _asked: Counter[tuple[int, ...]] = Counter()  # how often a mesh was asked, as on each of its ranks
 
 
-def _exchanged(own: _Shown, ranks: tuple[int, ...], timeout: float) -> list[_Shown]:
-    """What each process has found, by way of the store that they all met in.
+def _exchanged(own: list[int] | str, ranks: tuple[int, ...], timeout: float) -> dict[int, Any]:
+    """What each process has shown, by way of the store that they all met in.
 
     A collective would meet another one in which a process is still waiting for one that failed.
     """
@@ -319,36 +312,22 @@ def _exchanged(own: _Shown, ranks: tuple[int, ...], timeout: float) -> list[_Sho
     try:
         store.wait([*keys.values()], timedelta(seconds=timeout))
     except RuntimeError as error:
-        expected = f"{len(ranks)} processes within {timeout:g} s"
-        raise bad_data("verify", expected, own.failure or "fewer") from error
-    return [_Shown(*json.loads(store.get(key))) for key in keys.values()]
+        received = own if isinstance(own, str) else "fewer"
+        raise bad_data("verify", f"{len(ranks)} ranks within {timeout:g} s", received) from error
+    return {rank: json.loads(store.get(key)) for rank, key in keys.items()}
 
 
-def _same(ranks: Sequence[int], positions: list[list[int]]) -> None:
-    """Raise unless all processes have the same positions."""
-    for rank, mine in zip(ranks, positions, strict=True):
-        if mine != positions[0]:
-            expected = f"rank {rank} at positions {_brief(positions[0])}, as rank {ranks[0]}"
-            raise bad_data("verify", expected, _brief(mine))
+def _each_once(shown: list[list[int]]) -> bool:
+    """Whether each position of a sequence stands on one process."""
+    every = sorted(place for one in shown for place in one)
+    return every == [*range(every[0], every[0] + len(every))]
 
 
-def _parts(ranks: Sequence[int], positions: list[list[int]]) -> None:
-    """Raise unless the processes have each position of a sequence once."""
-    every = sorted(place for mine in positions for place in mine)
-    whole = range(every[0], every[0] + len(every)) if every else ()
-    if [*whole] != every:
-        held = "; ".join(
-            f"rank {rank} has {_brief(mine)}" for rank, mine in zip(ranks, positions, strict=True)
-        )
-        todo = "Pass each part its own: position_ids=posenc.positions.shard(…)."
-        raise bad_data("verify", "each position of the sequence on one rank", held, todo)
-
-
-def _brief(positions: list[int]) -> str:
-    return f"{positions[0]} to {positions[-1]}" if positions else "none"
-
-
-_CHECKS: dict[str, Callable[[Sequence[int], list[list[int]]], None]] = {
-    "heads": _same,
-    "sequence": _parts,
+_FITS: dict[str, Callable[[list[list[int]]], bool]] = {
+    "heads": lambda shown: all(one == shown[0] for one in shown),
+    "sequence": _each_once,
+}
+_EXPECTED = {
+    "heads": "the same positions on all ranks",
+    "sequence": "each position of the sequence on one rank",
 }

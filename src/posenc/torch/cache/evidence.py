@@ -107,29 +107,29 @@ def verify(
     >>> verify(wrong, range(64), rope, chunks=(32, 32)).answer
     'differs'
     """
-    where = places(whole_numbers(positions, "verify: positions"), "verify: positions")
-    if keys.ndim != 4 or where.shape != keys.shape[2:3] or len(spec.axes) != 1:
+    claimed_at = places(whole_numbers(positions, "verify: positions"), "verify: positions")
+    if keys.ndim != 4 or claimed_at.shape != keys.shape[2:3] or len(spec.axes) != 1:
         expected = "keys (batch, heads, tokens, channels) and positions (tokens,) of one axis"
-        raise bad_argument("verify", expected, f"{tuple(keys.shape)} and {tuple(where.shape)}")
-    count = len(where)
-    sizes = [len(part) for part in where.chunk(8)] if chunks is None else [*chunks]
+        raise bad_argument("verify", expected, f"{tuple(keys.shape)} and {tuple(claimed_at.shape)}")
+    count = len(claimed_at)
+    sizes = [len(part) for part in claimed_at.chunk(8)] if chunks is None else [*chunks]
     if sum(sizes) != count or min(sizes, default=0) < 2 or len(sizes) < 2:
         raise bad_argument("verify: chunks", f"two or more, of {count} tokens in all", sizes)
-    rule = as_stored(spec.at(int(where.max()) + 1))
-    claimed = where[None, :, None]
+    rule = as_stored(spec.at(int(claimed_at.max()) + 1))
+    claimed = claimed_at[None, :, None]
     back = turned(keys.detach().double(), rule, rule, claimed, torch.zeros_like(claimed))
-    most = int(where.max() - where.min()) if reach is None else reach
+    most = int(claimed_at.max() - claimed_at.min()) if reach is None else reach
     offsets = torch.tensor([d for d in range(-most, most + 1) if d])
-    parts, found, first = torch.split(back, sizes, dim=2), [], 0
+    parts, pieces, first = torch.split(back, sizes, dim=2), [], 0
     for index, part in enumerate(parts):
         rest = torch.cat([other for k, other in enumerate(parts) if k != index], dim=2).mean(2)
         z = _better(part, rest, rule, offsets)
         best = int(z.argmax())
-        found.append(Chunk(first, sizes[index], int(offsets[best]), float(z[best])))
+        pieces.append(Chunk(first, sizes[index], int(offsets[best]), float(z[best])))
         first += sizes[index]
-    away = any(chunk.better > ELSEWHERE for chunk in found)
-    here = all(chunk.better < -HERE for chunk in found)
-    return KeyEvidence("differs" if away else "agrees" if here else "unknown", tuple(found))
+    away = any(chunk.better > ELSEWHERE for chunk in pieces)
+    here = all(chunk.better < -HERE for chunk in pieces)
+    return KeyEvidence("differs" if away else "agrees" if here else "unknown", tuple(pieces))
 
 
 def _better(part: Tensor, rest: Tensor, rule: RotarySpec, offsets: Tensor) -> Tensor:

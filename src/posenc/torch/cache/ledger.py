@@ -76,24 +76,18 @@ class Ledger:
 
     def first(self) -> Tensor:
         """The smallest coordinate of each row's real tokens: (rows,)."""
-        return self._extreme(largest=False)
+        return -self._largest(-self.current, 0)
 
     def following(self) -> Tensor:
         """One more than the largest coordinate of each row's real tokens: (rows,)."""
-        return self._extreme(largest=True) + 1
+        return self._largest(self.current, -1) + 1
 
-    def _extreme(self, *, largest: bool) -> Tensor:
-        most = torch.iinfo(torch.int64).max
-        if not len(self):
-            return torch.full((self.rows,), -1 if largest else 0)
-        current, real = self.current.amax(-1) if largest else self.current.amin(-1), self.real
-        rows = max(len(current), len(real))
-        current, real = current.expand(rows, -1), real.expand(rows, -1)
-        if largest:
-            values = current.masked_fill(~real, -most).amax(-1)
-            return values.masked_fill(values == -most, -1)
-        values = current.masked_fill(~real, most).amin(-1)
-        return values.masked_fill(values == most, 0)
+    def _largest(self, coordinates: Tensor, none: int) -> Tensor:
+        """The largest of each row's real tokens, or what stands for no token."""
+        least = -torch.iinfo(torch.int64).max
+        real = coordinates.amax(-1).masked_fill(~self.real, least)
+        values = torch.cat([real, torch.full((len(real), 1), least)], dim=1).amax(-1)
+        return values.masked_fill(values == least, none)
 
     def coming(self, count: int) -> Tensor:
         """Where tokens stand that go on behind the last: (rows, count, axes)."""
@@ -125,34 +119,28 @@ class Ledger:
     def taken(self, keep: Tensor, *, close: bool) -> Ledger:
         """Only the tokens at (rows, kept) places; the gaps between them closed, or left."""
         rows = keep.shape[0]
-        if rows > 1:
-            if not bool((self.era == self.era[0]).all()):
-                expected = "one rotation for all keys, where rows evict different tokens"
-                raise bad_argument("evict", expected, "several", "Call `write` first.")
-            roundings = self.roundings[keep].amax(0)
-            era = self.era[: keep.shape[1]]
-        else:
-            era, roundings = self.era[keep[0]], self.roundings[keep[0]]
-        many = max(rows, self.current.shape[0])
-        index = keep.expand(many, -1)
+        if rows > 1 and bool((self.era != self.era[0]).any()):
+            expected = "one rotation for all keys, where rows evict different tokens"
+            raise bad_argument("evict", expected, "several", "Call `write` first.")
+        many, kept = max(rows, self.rows), keep.shape[1]
 
         def of(t: Tensor) -> Tensor:
-            wide = t.expand(many, *t.shape[1:])
-            if wide.ndim == 2:
-                return torch.gather(wide, 1, index)
-            return torch.gather(wide, 1, index[..., None].expand(-1, -1, t.shape[-1]))
+            index = keep[..., None].expand(many, -1, t.shape[-1])
+            return torch.gather(t.expand(many, -1, -1), 1, index)
 
-        real = self.real if rows == self.real.shape[0] == 1 else self.real.expand(self.rows, -1)
-        kept_real = torch.gather(real, 1, keep.expand(real.shape[0], -1))
-        current = of(self.current)
+        real, written, current = (
+            of(self.real[..., None])[..., 0],
+            of(self.written),
+            of(self.current),
+        )
         if close:
-            current = _closed(self.current, self.real, current, kept_real)
-            gone = len(self) - keep.shape[1]
-        else:  # nothing is behind what was evicted at the end
-            gone = len(self) - 1 - int(keep.max()) if keep.shape[1] else len(self)
+            current = _closed(self.current, self.real, current, real)
         written = of(self.written)
+        # Where gaps stay, nothing is behind what was evicted at the end.
+        counted = kept if close or not kept else int(keep.max()) + 1
         return Ledger(
-            of(self.original), written, current, kept_real, era, roundings, self.length - gone,
+            of(self.original), written, current, real, self.era[keep[0]],
+            self.roundings[keep].amax(0), self.length - len(self) + counted,
             torch.equal(written, current),
         )  # fmt: skip
 
@@ -245,5 +233,4 @@ def counted(caller: str, number: object, least: int = 0, most: int = MOST) -> No
     """Raise unless it is an integer within bounds."""
     if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
         end = "2**62" if most == MOST else most
-        expected = f"an integer of at least {least}, and {end} at most"
-        raise bad_argument(caller, expected, repr(number))
+        raise bad_argument(caller, f"an integer from {least} to {end}", repr(number))

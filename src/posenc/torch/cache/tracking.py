@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from posenc._core.errors import bad_argument, bad_data
 from posenc._core.positions.counting import from_mask
-from posenc.torch.cache.binding import asked, encodings_of, forms_of
+from posenc.torch.cache.binding import asked, forms_of
 from posenc.torch.cache.decoder import decoder_plan
 from posenc.torch.cache.ledger import Ledger, coordinates, counted, on_host
 from posenc.torch.cache.movable import MovableCache
@@ -108,10 +108,12 @@ def track(
         raise bad_data(CALLER, "a cache that stores keys", "an empty one")
     count = _count(full)
     source = decoder_plan(model, CALLER) if plan is None else plan
-    rows = encodings_of(source, len(layers), CALLER)
-    forms = forms_of(rows, [None if one is None else one.window for one in stored])
+    forms = [
+        form if one is None or one.window is None else form._replace(window=one.window)
+        for form, one in zip(forms_of(source, len(layers), CALLER), stored, strict=True)
+    ]
     if model is not None:
-        forms = asked(model, rows, forms, CALLER)
+        forms = asked(model, forms, CALLER)
     _check_shapes(stored, forms, count)
     rules = tuple(
         None if one is None else form.spec for one, form in zip(stored, forms, strict=True)
