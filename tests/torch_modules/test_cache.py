@@ -835,10 +835,20 @@ def test_a_cache_streams_while_a_model_generates() -> None:
         streaming(windows, 2, 5)
 
 
-@pytest.mark.parametrize(
-    "moves", [pytest.param(True, marks=pytest.mark.costly),
-              pytest.param(False, marks=pytest.mark.slow("torch/cache"))],
-)  # fmt: skip
+@pytest.mark.costly
+def test_a_compiler_follows_a_layer_without_a_break() -> None:
+    rope, keys = posenc.RoPE(4, pairing="half"), torch.randn(1, 2, 6, 4)
+    ours, other = (evict(track([(keys, keys)], rope), [0, 3, 4, 5]) for _ in range(2))
+    step = torch.compile(lambda k: ours.update(k, k, 0), backend="eager", fullgraph=True)
+    for new in torch.randn(3, 1, 2, 1, 4):
+        assert torch.equal(step(new)[0], other.update(new, new, 0)[0])
+    assert not torch.equal(next(iter(ours))[0], ours.movable[0].keys)
+    assert ours.ledger.current.flatten().tolist() == list(range(7))
+    assert ours.ledger.original.flatten().tolist() == [0, 3, 4, 5, 4, 5, 6]
+
+
+@pytest.mark.slow("torch/cache")
+@pytest.mark.parametrize("moves", [False, True])
 def test_a_compiler_follows_a_cache_without_a_break(moves: bool) -> None:
     model, cache, _ = filled("llama")
     ours = evict(track(cache, model), KEEP) if moves else track(cache, model)
