@@ -557,7 +557,7 @@ def test_no_score_passes_the_bound():
 def test_the_page_shows_decay_with_its_lengths():
     header = unpack(frame({"v": "distance", "enc": "preset:llama3"})).header
     chart = next(p for p in header["panels"] if p["id"] == "decay")
-    assert [mark["text"] for mark in chart["marks"]] == ["trained on 8192"]
+    assert [mark["text"] for mark in chart["marks"]] == ["trained on 8,192"]
     assert chart["x"]["domain"] == [1.0, 131072.0]
     assert len(chart["series"]) == 3
     plain = unpack(frame({"v": "distance"})).header

@@ -28,10 +28,8 @@ from posenc.plot.panels.grammar import (
     Strips,
 )
 from posenc.plot.panels.text import number, plural, signed, spread, whole
-from posenc.plot.pictures.attention import panels as attention_panels
-from posenc.plot.pictures.attention import short
 from posenc.plot.views import attention
-from posenc.plot.views.attention import AttentionView, ScoreParts
+from posenc.plot.views.attention import AttentionView, ScoreParts, short
 
 NUMBERS = 16  # of an output that are drawn
 
@@ -174,7 +172,7 @@ def _cell(
 def _grid(column: EncodingColumn | UnfitColumn, sentence: TypedSentence, limit: float) -> Heatmap:
     """What an encoding does to the words, on the scale of all; nothing where it does not suit."""
     if isinstance(column, EncodingColumn):
-        return attention_panels(replace(column.view, limit=limit))[0]
+        return attention.panels(replace(column.view, limit=limit))[0]
     names, count = words("", tuple(map(short, sentence.words))), len(sentence.words)
     empty = np.zeros((count, count), dtype=np.uint8)
     return Heatmap("", "", empty, "sequential", names, names, "0", number(limit, 3), mask=empty + 1)

@@ -28,8 +28,6 @@ from posenc.plot.panels.grammar import (
     TableOfText,
 )
 from posenc.plot.panels.text import number, plural, signed, spread, whole
-from posenc.plot.pictures.offset import panels as offset_panels
-from posenc.plot.pictures.similarity import panels as similarity_panels
 from posenc.plot.views import decay, offset, similarity
 from posenc.plot.views.offset import Offset, sized
 from posenc.plot.views.similarity import Similarity
@@ -69,7 +67,7 @@ def show(scene: Scene) -> Page:
     matrix = _matrix(scene.a, rows, metric)
     value = _product(table, p, p + k, metric)
     say = f"Positions {whole(p)} and {whole(p + k)}, {plural(k, 'position')} apart: {number(value)}"
-    (chart,) = offset_panels(curve, scene.a.label)
+    (chart,) = offset.panels(curve, scene.a.label)
     chart = replace(chart, x=replace(chart.x, key="off"))
     at = max(k, 1) if scale == "log" else k
     panels: list[Any] = [under(chart, at, to=value), _heatmap(matrix, p, k, say)]
@@ -95,7 +93,7 @@ def show(scene: Scene) -> Page:
 def _offsets(chosen: Chosen, rows: tuple[int, int], kind: str, scale: str, pixels: int) -> Offset:
     more: dict[str, Any] = {"params": chosen.params, "length": rows[1]}
     count = rows[1] - rows[0]
-    return offset.data(chosen.spec, count, kind=kind, scale=scale, pixels=pixels, **more)
+    return offset.data(chosen.spec, count, kind=kind, axis=scale, pixels=pixels, **more)
 
 
 @functools.lru_cache(maxsize=16)
@@ -153,7 +151,7 @@ def _decay(spec: Any, declared: int | None) -> tuple[Chart, ...]:
 
 def _heatmap(data: Similarity, p: int, k: int, say: str) -> Heatmap:
     start, stop = data.positions
-    (matrix,) = similarity_panels(data)
+    (matrix,) = similarity.panels(data)
     x = matrix.x
     if stop - start <= MOST_CELLS_OF_AXIS:
         apart = np.abs(np.arange(start, stop) - p).astype(np.int32)

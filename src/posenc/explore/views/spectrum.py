@@ -17,7 +17,6 @@ from posenc.explore.state.sources import held
 from posenc.plot.panels.axes import cells, float32, logarithmic, stops, under, values
 from posenc.plot.panels.grammar import Block, Chart, Datum, Heading, Heatmap, Mark, Prose, Series
 from posenc.plot.panels.text import number, plural, spread, whole
-from posenc.plot.pictures.similarity import panels as similarity_panels
 from posenc.plot.views import similarity
 
 FEWEST, USUAL = 8, 128  # rows
@@ -166,7 +165,7 @@ def _norms(data: LearnedRows, p: int) -> Chart:
 
 
 def _similarity(data: similarity.Similarity, p: int) -> Heatmap:
-    (matrix,) = similarity_panels(data)
+    (matrix,) = similarity.panels(data)
     return under(replace(matrix, label="Cosine of the rows of all positions"), y=p)
 
 

@@ -28,7 +28,6 @@ from posenc.plot.panels.grammar import (
     Prose,
 )
 from posenc.plot.panels.text import count, number, plural, signed, whole
-from posenc.plot.pictures import stretch as pictures
 from posenc.plot.views import stretch
 from posenc.plot.views.stretch import LARGEST_FACTOR, RULES, Rule, Stretch
 
@@ -131,7 +130,7 @@ def _lead(data: Stretch) -> str:
 
 def _panels(data: Stretch, x: Axis, pair: int, chosen: Rule) -> Iterator[Panel]:
     """The panels of the picture, with a point on the curves of the chosen rule."""
-    for panel in pictures.panels(data, chosen.name):
+    for panel in stretch.panels(data, chosen.name):
         if isinstance(panel, Chart):
             to = float(getattr(chosen, panel.id)[pair])
             yield under(replace(panel, x=replace(x, label=panel.x.label)), pair, to=to)

@@ -38,12 +38,11 @@ from posenc.plot.panels.grammar import (
     Series,
 )
 from posenc.plot.panels.text import count, number, signed, whole
-from posenc.plot.pictures.table import heatmap
-from posenc.plot.pictures.waves import series as curve
-from posenc.plot.pictures.waves import unresolved
 from posenc.plot.raster import Tile, tile_of
 from posenc.plot.response import reduced
-from posenc.plot.views.table import TableCell, cell
+from posenc.plot.views.table import TableCell, cell, heatmap
+from posenc.plot.views.waves import series as curve
+from posenc.plot.views.waves import unresolved
 
 SHAPE = ViewShape(
     "table",

@@ -48,9 +48,18 @@ FEW = 3  # lines of a chart up to which that is so
 class Room(NamedTuple):
     """Points for a picture: of what is as wide as it, of each matrix at most, of a chart."""
 
-    wide: int = 560
-    cell: tuple[int, int] = (512, 512)
+    wide: int
+    cell: tuple[int, int] | None = None  # as many as there are
     high: int = 0  # as usual
+
+    @property
+    def matrix(self) -> tuple[int, int]:
+        """Points of one matrix at most."""
+        return self.cell or (self.wide, self.high or self.wide)
+
+    def each(self, across: int) -> tuple[int, int]:
+        """Points of each of several matrices in a line."""
+        return self.cell or ((self.wide - 14 * (across - 1)) // across,) * 2
 
 
 def paint(sheet: Sheet, panels: Iterable[Panel], room: Room) -> None:
@@ -67,6 +76,8 @@ def paint(sheet: Sheet, panels: Iterable[Panel], room: Room) -> None:
 
 def _chart(sheet: Sheet, panel: Chart, top: float, room: Room) -> float:
     high = room.high or (COMPACT if panel.compact else panel.height)
+    if any(mark.style == "faint" and mark.text for mark in panel.marks):
+        high = round(high / max(0.5, sheet.frame.shrunk))  # words between curves stay as high
     axes = sheet.panel(0, top, room.wide, high)
     _axes(axes, panel.x, panel.y)
     axes.tick_params(labelbottom=bool(panel.x.label))
@@ -168,7 +179,7 @@ MARKS = {"band": _band, "faint": _faint}
 
 
 def _heatmap(sheet: Sheet, panel: Heatmap, top: float, room: Room) -> float:
-    wide, high = _size(panel, room.cell)
+    wide, high = _size(panel, room.matrix)
     _tile(sheet, panel, (0, top, wide, high))
     _bar(sheet, panel, wide + GAP, top, min(120, high))
     return high
@@ -177,8 +188,9 @@ def _heatmap(sheet: Sheet, panel: Heatmap, top: float, room: Room) -> float:
 def _matrix(sheet: Sheet, panel: Matrix, top: float, room: Room) -> float:
     """Heatmaps in lines; what their axes are stands at the left and below."""
     narrow = 0 < sheet.room()[0] < NARROW
-    across = min(2 if narrow and panel.across > 3 else panel.across, len(panel.cells))
-    sizes = [_size(cell, room.cell) for cell in panel.cells]
+    across = min(panel.across, len(panel.cells))
+    sizes = [_size(cell, room.each(across)) for cell in panel.cells]
+    across = min(2, across) if narrow and panel.across > 3 else across
     wide, high = (max(size[side] for size in sizes) for side in (0, 1))
     for place, (cell, size) in enumerate(zip(panel.cells, sizes, strict=True)):
         line, column = divmod(place, across)

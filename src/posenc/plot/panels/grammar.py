@@ -92,6 +92,12 @@ class Panel:
     id: str
     title: str
 
+    @property
+    def alone(self) -> bool:
+        """Whether it may fill the axes that somebody gives."""
+        words = getattr(self, "compact", False) or getattr(self, "numbers", ())
+        return isinstance(self, Chart | Heatmap) and not words
+
 
 @dataclass(frozen=True)
 class Heatmap(Panel):

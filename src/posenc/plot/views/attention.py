@@ -15,13 +15,16 @@ import numpy as np
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.rotary.base import Role
 from posenc.functional import bias, logit_scale, relative, relative_values, rotate, table
+from posenc.plot import palette
 from posenc.plot.columns import Params, check_learned, check_word, settled
 from posenc.plot.content import Content, content_of
 from posenc.plot.export import Table
 from posenc.plot.palette import largest
+from posenc.plot.panels.axes import words
+from posenc.plot.panels.grammar import Heatmap
+from posenc.plot.panels.text import brief, number, signed, whole
 from posenc.plot.rows import pictures_of, refuse
 from posenc.plot.views.rotation import turned_channels
-from posenc.plot.words import brief, number, whole
 
 Dtype = Literal["float64", "float32"]
 SENTENCE = "John likes Jane very much"
@@ -30,6 +33,8 @@ Join = Literal["add", "append"]
 
 # Outputs are called equal where no number differs by more than this share of the largest.
 EQUAL: Mapping[str, float] = {"float64": 1e-12, "float32": 1e-5}
+LONGEST = 9  # letters of a word
+MOST_NUMBERS = 16  # words up to which the numbers stand in the cells
 
 
 @dataclass(frozen=True)
@@ -150,6 +155,7 @@ def data(
     spec: Any,
     tokens: Content | str | Sequence[str] = SENTENCE,
     *,
+    source: str | None = None,
     softmax: str = "rows",
     order: Sequence[int] | None = None,
     shift: int = 0,
@@ -160,7 +166,7 @@ def data(
 ) -> AttentionView:
     """Scores, weights and outputs of a head, which words, or what they bring, are given to."""
     check_word("plot attention: softmax", softmax, ("none", "rows"))
-    content = brought(spec, tokens, None, params)
+    content = brought(spec, tokens, source, params)
     causal = content.causal if causal is None else causal
     typed = np.arange(len(content.words))
     now = typed if order is None else np.array(order)
@@ -290,3 +296,40 @@ def joined(
     row = np.asarray(table(spec, [at], params=params, dtype="float64"))[0]
     x, weight = content.inputs[word], content.weights[0]
     return (x + row) @ weight, np.concatenate([x, row]) @ np.concatenate([weight, weight])
+
+
+# --- panels ---------------------------------------------------------------------------------------
+
+
+def short(word: str) -> str:
+    """A word, cut where it is long."""
+    return word if len(word) <= LONGEST else f"{word[: LONGEST - 1]}…"
+
+
+def panels(data: AttentionView) -> tuple[Heatmap]:
+    """The grid of queries and keys, with the numbers in its cells."""
+    shares = data.softmax == "rows"
+    values = np.where(np.isfinite(data.scores), data.weights if shares else data.scores, np.nan)
+    missing, limit = ~np.isfinite(values), data.limit
+    names = tuple(map(short, data.words))
+    few = len(names) <= MOST_NUMBERS
+    return (
+        Heatmap(
+            id="attention",
+            title="",
+            tile=palette.shares(values, limit) if shares else palette.indices(values, limit),
+            lut="sequential" if shares else "diverging",
+            x=words("key", names),
+            y=words("query", names),
+            low="0" if shares else number(-limit, 3),
+            high=number(limit, 3),
+            mask=missing.astype(np.uint8) if missing.any() else None,
+            numbers=tuple(tuple(map(_written, row)) for row in values.tolist()) if few else (),
+            values=values,
+            limit=limit,
+        ),
+    )
+
+
+def _written(value: float) -> str:
+    return signed(value, 2) if np.isfinite(value) else ""
