@@ -39,7 +39,7 @@ def test_settings_survive_views_with_other_defaults(site: Site) -> None:
         page.locator(f"#control-{key}").fill(text)
         page.keyboard.press("Enter")
         site.settle()
-    for view in ("rotate", "bias", "sentence", "stretch", "distance", "table"):
+    for view in ("rotate", "bias", "stretch", "distance", "table"):
         page.locator(f"#tab-{view}").click()
         expect(page.locator(f"#tab-{view}")).to_have_attribute("aria-selected", "true")
         site.settle()
@@ -316,7 +316,7 @@ def test_a_frozen_page_reads_as_the_live_one(
 
     start = {"v": "table", "d": "16", "L": "16", "p": "3", "j": "4"}
     file = tmp_path / "frozen.html"
-    file.write_bytes(frozen([start, {**start, "d": "8"}, {"v": "sentence", "d": "8"}]))
+    file.write_bytes(frozen([start, {**start, "d": "8"}, {"v": "distance", "d": "8"}]))
     live, site = site, open_site(file.as_uri())
     page = site.page
     page.goto(file.as_uri())

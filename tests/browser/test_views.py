@@ -14,8 +14,7 @@ import pytest
 
 from tests.browser.conftest import Site
 
-VIEWS = ("attention", "table", "waves", "sentence", "distance", "rotate", "bias", "stretch")
-VIEWS += ("spectrum", "layers")
+VIEWS = ("attention", "table", "waves", "distance", "rotate", "bias", "stretch", "layers")
 SIDES = ("width", "height")
 
 

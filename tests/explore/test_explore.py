@@ -394,34 +394,48 @@ def test_the_counter_counts():
     assert all("6.283" in text for text in why)
 
 
-def test_the_strips_add_up():
-    header, arrays = shown(v="sentence", d="32", text="the dog chased the cat", t="1", j="5")
-    first, second, both = (arrays[s["tile"]].astype(int) for s in panel(header, "sum")["strips"])
-    rows = posenc.table(posenc.Sinusoidal(32), 5, dtype="float64")
-    high = spoken(panel(header, "sum")["high"])
-    np.testing.assert_allclose((second - 128) / 127 * high, rows[1], atol=high / 100)
-    np.testing.assert_allclose(both - 128, first - 128 + second - 128, atol=1)
-    numbers = [spoken(fact(header, name)) for name in ("Embedding", "Position", "Input")]
-    assert numbers[0] + numbers[1] == pytest.approx(numbers[2], abs=2e-6)
-    assert numbers[1] == pytest.approx(rows[1, 5], abs=1e-6)
+def test_what_reaches_the_model_adds_up():
+    state = {"v": "attention", "enc": "sinusoidal", "qk": "random", "d": "32", "sum": "1"}
+    header, arrays = shown(**state, shift="7", text="the dog chased the cat")
+    parts = panel(header, "sum")["cells"]
+    high = spoken(parts[0]["high"])
+    words, places, both = ((arrays[p["tile"]].astype(int) - 128) / 127 * high for p in parts)
+    rows = posenc.table(posenc.Sinusoidal(32), range(7, 12), dtype="float64")
+    np.testing.assert_allclose(places, rows, atol=high / 100)
+    np.testing.assert_allclose(both, words + places, atol=high / 50)
+    np.testing.assert_array_equal(words[0], words[3])  # the same word
+    assert "random vectors of seed 0" in header["lead"]
 
 
-def test_equal_words_have_equal_embeddings_and_are_called_random():
-    header, arrays = shown(v="sentence", d="32", text="the dog chased the cat")
-    strips = panel(header, "words")["strips"]
-    assert (arrays[strips[0]["tile"]] == arrays[strips[9]["tile"]]).all()
-    assert "random numbers of seed 0" in header["lead"]
+MOVED = [
+    ({"swap": "1"}, "0.4.2.3.1"),
+    ({"swap": "1", "one": "0", "two": "2"}, "2.1.0.3.4"),
+    ({"swap": "1", "text": "John likes Jane"}, "2.1.0"),  # a shorter one: the first and the last
+    ({"swap": "1", "one": "x"}, "4.1.2.3.0"),
+    ({}, ""),
+]
 
 
-@pytest.mark.parametrize("enc", ["sinusoidal", "learned"])
-def test_swapping_words_is_seen_with_positions_only(enc):
-    header, _ = shown(v="sentence", enc=enc, d="32", one="1", two="4")
-    told = panel(header, "swap")["paragraphs"]
-    assert told[0] == "the dog chased the cat  →  the cat chased the dog"
-    assert "the same rows in another order" in told[1]
-    assert "other rows" in told[2]
-    header, _ = shown(v="sentence", d="32", text="a b a", one="0", two="2")
-    assert panel(header, "swap")["paragraphs"][2] == "With positions it gets the same rows."
+@pytest.mark.parametrize(("more", "order"), MOVED, ids=str)
+def test_an_old_address_of_a_sentence_opens_attention(more, order):
+    header, _ = shown(v="sentence", d="16", n="77", t="2", scale="0", **more)
+    said = header["state"]
+    assert header["view"] == header["address"]["v"] == "attention"
+    assert not header["notes"] + header["problems"]
+    assert [said[key] for key in ("perm", "d", "n", "enc", "sum")] == [
+        *(order, "16", "77", "sinusoidal", "1")
+    ]
+    assert panel(header, "sum")["cells"][0]["id"] == "embedding"
+    assert "swap" not in header["address"]
+
+
+def test_an_old_address_of_a_spectrum_opens_the_parts_of_a_table():
+    header, _ = shown(v="spectrum", enc="learned", d="16", L="64", j="3")
+    assert header["view"] == header["address"]["v"] == "table"
+    assert header["state"]["j"] == "3"
+    assert panel(header, "spectrum")["series"]
+    plain, _ = shown(v="table", enc="learned", d="16", L="64")
+    assert "spectrum" not in {p["id"] for p in plain["panels"]}
 
 
 def test_products_are_the_library_s():
@@ -715,7 +729,7 @@ def test_what_chance_explains_is_said_to_be_perhaps_chance():
             {"v": "table", "p": "150"},
             "Position 150 is not drawn here; the cursor stands at 127, of 0",
         ),
-        ({"v": "sentence", "t": "9"}, "Word 9 is not drawn here"),
+        ({"v": "attention", "qw": "9"}, "Query 9 is not drawn here"),
         ({"v": "distance", "p": "120", "off": "50"}, "Position 120 is not drawn here"),
         ({"v": "bias", "kp": "500"}, "Key position 500 is not drawn here"),
     ],
@@ -744,13 +758,6 @@ def test_the_curve_of_scores_holds_the_distance_of_query_and_key(m, off):
     chart = panel(shown(v="rotate", m=str(m), off=str(off))[0], "scores")
     assert chart["x"]["domain"][0] <= off <= chart["x"]["domain"][1]
     assert chart["marks"][0]["at"] == off
-
-
-def test_two_words_of_a_short_sentence_are_the_first_and_the_last():
-    header, _ = shown(v="sentence", text="John likes Jane", swap="1")
-    assert panel(header, "swap")["paragraphs"][0].endswith("Jane likes John")
-    said = {one["key"]: one["value"] for one in header["controls"]}
-    assert (said["one"], said["two"]) == ("0", "2")
 
 
 def test_what_fits_nowhere_gets_the_nearest_three_and_the_reason():
@@ -787,8 +794,6 @@ def test_a_row_of_a_learned_table_is_found():
         {"v": "table", "enc": "learned", "d": "16", "L": "64"},
         {"v": "table", "ladder": "exponent i/d", "order": "sin_cos", "d": "16", "n": "77"},
         {"v": "waves"},
-        {"v": "sentence"},
-        {"v": "sentence", "enc": "learned", "swap": "1"},
         {"v": "distance", "d": "16"},
         {"v": "distance", "enc": "learned", "d": "16", "L": "16"},
         {"v": "distance", "enc": "rope", "d": "16"},
@@ -845,7 +850,6 @@ def unpainted(state, monkeypatch):
         {"v": "bias", "enc": "t5", "softmax": "1"},
         {"v": "bias", "enc": "windowtable"},
         {"v": "rotate", "pairing": "interleaved"},
-        {"v": "sentence", "text": "it's $HOME; `x`"},
     ],
     ids=str,
 )
@@ -892,13 +896,13 @@ def test_numbers_are_saved_as_they_are_drawn(view, wanted):
         assert file.data.startswith(b"# ")
 
 
-COMPARED = {"bias": "alibi", "sentence": "learned", "table": "rope", "waves": "rope"}
+COMPARED = {"bias": "alibi", "table": "rope", "waves": "rope"}
 COMPARED |= dict.fromkeys(("distance", "rotate", "stretch"), "rope")
 
 
 @pytest.mark.parametrize(
     "state",
-    [{"v": view} for view in PLOTTED]
+    [{"v": view} for view in SHAPES]
     + [{"v": view, "theme": "dark"} for view in ("table", "bias")]
     + [{"v": "waves", "counter": "1"}, {"v": "table", "enc": "learned", "d": "8", "L": "16"}]
     + [{"v": view, "b.enc": other} for view, other in COMPARED.items()],
@@ -940,11 +944,7 @@ def test_without_matplotlib_a_picture_says_what_to_install(monkeypatch):
     offered = {f["format"]: f for f in unpack(frame({"v": "table"})).header["save"]}
     assert not offered["png"]["ok"]
     assert "pip install" in offered["svg"]["why"]
-    unplotted = {f["format"]: f for f in unpack(frame({"v": "attention"})).header["save"]}
-    assert unplotted["npz"]["ok"]
-    assert "No plot" in unplotted["png"]["why"]
-    with pytest.raises(posenc.ArgumentError, match="CSV or NPZ"):
-        save({"v": "attention"}, "svg", Session())
+    assert offered["npz"]["ok"]
     assert offered["npz"]["ok"]
 
 

@@ -203,7 +203,7 @@ def test_what_was_set_survives_every_way_through_the_views(state, way):
         ({"v": "rotate", "d": "15"}, "d", "even"),
         ({"find": "0.5"}, "find", "needs its dimension"),
         ({"find": "2 @ 500"}, "find", "0 to 127"),
-        ({"v": "sentence", "text": "  "}, "text", "at least one word"),
+        ({"v": "attention", "text": "  "}, "text", "at least 2 words"),
     ],
 )
 def test_a_wrong_value_is_named_at_its_field(state, field, words):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +31,7 @@ from posenc.plot.panels.grammar import (
 )
 from posenc.plot.panels.text import number, plural, signed, spread, whole
 from posenc.plot.views import attention
+from posenc.plot.views import sum as sums
 from posenc.plot.views.attention import AttentionView, ScoreParts, short
 
 NUMBERS = 16  # of an output that are drawn
@@ -211,17 +214,25 @@ def terms(columns: list[EncodingColumn], sentence: TypedSentence) -> list[Panel]
     return [Chart("terms", title, x, values("", low, high), (bars,), height=110, label=title)]
 
 
-def joined(scene: Scene, columns: list[EncodingColumn], sentence: TypedSentence) -> list[Panel]:
+def inputs(scene: Scene, columns: list[EncodingColumn], sentence: TypedSentence) -> list[Panel]:
+    """Embedding + position = input under the first table, and that adding is appending."""
+    own_first = sorted(columns, key=lambda column: column.key != "enc")
+    every = (c.chosen for c in own_first if c.chosen is not None and c.chosen.spec.kind == "table")
+    chosen = next(every, None) if scene["sum"] else None
+    if chosen is None:
+        return []
+    rows = sentence.content.inputs[list(sentence.order)]
+    more: dict[str, Any] = {"offset": scene["shift"], "params": chosen.params}
+    data = sums.data(chosen.spec, sentence.words, embeddings=rows, **more)
+    (total,) = sums.panels(data)
+    summed = replace(total, title=f"{chosen.label}: {data.title}", caption=data.caption[-1])
+    tied = chosen.spec.width == sentence.content.width
+    return [summed, *(_tied(scene, chosen, sentence) if tied else ())]
+
+
+def _tied(scene: Scene, chosen: Chosen, sentence: TypedSentence) -> Iterator[Panel]:
     """Adding a table is appending it with tied weights, drawn for the query of the cursor."""
     content = sentence.content
-    tables = (
-        (c.label, c.chosen)
-        for c in columns
-        if c.chosen is not None and c.chosen.spec.kind == "table"
-    )
-    label, chosen = next(tables, ("", None))
-    if chosen is None or chosen.spec.width != content.width:
-        return []
     word, at = sentence.order[sentence.cell[0]], sentence.cell[0] + scene["shift"]
     both = attention.joined(chosen.spec, content, word, at, params=chosen.params)
     limit = max(palette.largest(row[:NUMBERS]) for row in both) or 1.0
@@ -234,21 +245,19 @@ def joined(scene: Scene, columns: list[EncodingColumn], sentence: TypedSentence)
         )
         for name, row in zip(("(x + p) W", "[x, p] with W over W"), both, strict=True)
     )
-    return [
-        Strips(
-            "joined",
-            "Adding = appending with tied weights: the query of "
-            f"“{sentence.typed[word]}” at {whole(at)}",
-            strips,
-            "diverging",
-            number(-limit, 3),
-            number(limit, 3),
-            caption=f"{label}: x is what the word brings, p the row of the table, W the "
-            f"projection. Largest difference {apart}, in float64. Appended with weights of its "
-            "own, a table can be read apart from the words: “A table is appended” draws that, "
-            "with random weights.",
-        )
-    ]
+    yield Strips(
+        "joined",
+        "Adding = appending with tied weights: the query of "
+        f"“{sentence.typed[word]}” at {whole(at)}",
+        strips,
+        "diverging",
+        number(-limit, 3),
+        number(limit, 3),
+        caption=f"{chosen.label}: x is what the word brings, p the row of the table, W the "
+        f"projection. Largest difference {apart}, in float64. Appended with weights of its "
+        "own, a table can be read apart from the words: “sinusoidal, appended” draws that, "
+        "with random weights.",
+    )
 
 
 def readout(

@@ -35,7 +35,7 @@ HOW = (
     "Write a value and its dimension, such as 0.488814 @ 1088, several of them with ; between, or "
     "paste a whole row."
 )
-VIEWS = ("table", "waves", "sentence", "distance")
+VIEWS = ("table", "waves", "distance")
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def answer(scene: Scene) -> Answer:
     if not query:
         return Answer(None)
     if not answers(scene):
-        advice = "Find works on tables: open Table, Waves, Sentence or Distance."
+        advice = "Find works on tables: open Table, Waves or Distance."
         return Answer(None, (("find", advice),))
     try:
         asked = _read(query, scene.a)

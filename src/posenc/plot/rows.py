@@ -173,8 +173,6 @@ ROWS = (
         _single,
         options=(SEED, Take("offset", "integer", "Position of the first token. [default: 0]")),
         difference="total",
-        view="sentence",
-        subjects="tables",
         question="What reaches the model?",
     ),
     PictureRow(
@@ -201,8 +199,6 @@ ROWS = (
         TURNING,
         options=(*PLACED, PRODUCT),
         difference="values",
-        view="spectrum",
-        subjects="tables and rotations",
         question="Which positions are alike?",
         wide=512,
         pixels="side",

@@ -48,6 +48,7 @@ SHAPE = ViewShape(
     cursor=("p",),
     # Cells of a grid have no order, so nothing is masked unasked.
     usual=lambda chosen: {"mask": "0"} if len(chosen.spec.axes) > 1 else {},
+    first=("enc", "heads", "softmax"),
 )
 
 

@@ -49,6 +49,7 @@ SHAPE = ViewShape(
     cursor=("p",),
     most={"d": 8192},  # every row is multiplied with many
     dead=lambda _: ("order", "pairing"),  # a product knows no order of channels
+    first=("enc", "d", "off"),
 )
 MOST_CELLS_OF_AXIS = 65_536
 MATRIX = 256  # pixels along each side

@@ -42,6 +42,7 @@ SHAPE = ViewShape(
     "plan:gemma3:local",
     cursor=(),
     learns=False,
+    first=("enc",),
 )
 MOST_CURVES = 7
 CHOSEN, OTHER = 255, 120  # places of the sequential map

@@ -64,6 +64,7 @@ SHAPE = ViewShape(
     (TRAINED, FACTOR, RULE),
     cursor=("j",),
     usual=usual,
+    first=("enc", "f", "rule"),
 )
 
 

@@ -40,6 +40,7 @@ SHAPE = ViewShape(
         LENGTH,
         switch("counter", "Binary counter", hint="Bits above the waves of that speed."),
     ),
+    first=("enc", "L", "counter"),
 )
 MOST_COUNTED = 64  # positions of the counter
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
-from posenc.plot.draw.look import Frame, asked
+from posenc.plot.draw.look import Frame, asked, framed
 from posenc.plot.draw.paper import Room, paint
 from posenc.plot.draw.picture import Picture
 from posenc.plot.draw.pixels import device
@@ -31,6 +32,14 @@ def made(name: str, arguments: Mapping[str, Any]) -> Picture:
         lambda **pixels: view.data(arguments["spec"], **options, **pixels),
         view.panels,
     )
+
+
+def of_panels(panels: Sequence[Panel], title: str, about: str, theme: str) -> Picture:
+    """Panels that somebody has made, one below the other."""
+    row, data = PictureRow("panels", "", question=title), SimpleNamespace(title=about, caption=())
+    sheet = Sheet(None, framed({"theme": theme}), row, data)
+    paint(sheet, panels, Room(row.wide))
+    return sheet.picture(row.name, data, {})
 
 
 def drawn(

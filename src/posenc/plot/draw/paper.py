@@ -21,6 +21,8 @@ from posenc.plot.draw.pixels import fill, hatched, spread
 from posenc.plot.draw.sheet import Sheet, cells
 from posenc.plot.draw.ticks import ruled
 from posenc.plot.panels.grammar import (
+    Arcs,
+    AttentionPanel,
     Axis,
     Chart,
     Dial,
@@ -38,6 +40,7 @@ from posenc.plot.panels.text import spread as widened
 GAP = 10  # between panels, beside what their labels need
 ROW, WAVE = 14, 26  # of a strip, and of one with a curve
 DIAL = 96
+ARC = 44
 COMPACT = 64  # of a chart whose title stands at its right
 NARROW = 360  # points of a picture in which dials stand in two lines
 MOST_TEXTS = 64  # cells of a row that may have one
@@ -366,4 +369,35 @@ def _dial(sheet: Sheet, axes: Any, dial: Dial) -> None:
     axes.set_title(worded(f"{dial.label}\n{turn}"), **words)
 
 
-DRAWN = {Chart: _chart, Heatmap: _heatmap, Matrix: _matrix, Strips: _strips, Dials: _dials}
+def _arcs(sheet: Sheet, panel: Arcs, top: float, room: Room) -> float:
+    """The channels in a row, an arc over each pair, the chosen one in front."""
+    most = max(max(pair) for pair in panel.pairs)
+    axes = sheet.panel(0, top, room.wide, ARC)
+    _axes(axes, Axis("channel", (0, most + 1), cells=True), Axis("", (0, 1.05), most=0))
+    axes.spines["left"].set_visible(False)
+    half = np.linspace(0, np.pi, 41)
+    longest = max(b - a for a, b in panel.pairs)
+    for place, (a, b) in enumerate(panel.pairs):
+        arc = (a + b + 1) / 2 + (b - a) / 2 * np.cos(half), (b - a) / longest * np.sin(half)
+        chosen = {"color": sheet.theme.ink, "linewidth": 1.6, "zorder": 3}
+        usual = {"color": sheet.theme.muted, "linewidth": 0.8}
+        axes.plot(*arc, **(chosen if place == panel.chosen else usual))
+    sheet.heading(axes, panel.title)
+    return ARC
+
+
+def _attention(sheet: Sheet, panel: AttentionPanel, top: float, room: Room) -> float:
+    """The grids of several encodings beside each other."""
+    grids = tuple(cell.grid for cell in panel.cells)
+    return _matrix(sheet, Matrix(panel.id, panel.title, grids), top, room)
+
+
+DRAWN = {
+    Arcs: _arcs,
+    AttentionPanel: _attention,
+    Chart: _chart,
+    Dials: _dials,
+    Heatmap: _heatmap,
+    Matrix: _matrix,
+    Strips: _strips,
+}

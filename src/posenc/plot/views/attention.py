@@ -29,7 +29,6 @@ from posenc.plot.views.rotation import turned_channels
 Dtype = Literal["float64", "float32"]
 SENTENCE = "John likes Jane very much"
 MOST_TOKENS = 64
-Join = Literal["add", "append"]
 
 # Outputs are called equal where no number differs by more than this share of the largest.
 EQUAL: Mapping[str, float] = {"float64": 1e-12, "float32": 1e-5}
@@ -71,7 +70,6 @@ class _ShippedHead:
     spec: Any
     content: Content
     params: Params
-    join: Join
     dtype: Dtype = "float64"
 
     @property
@@ -112,8 +110,8 @@ class _ShippedHead:
     def rows(self, at: np.ndarray) -> tuple[np.ndarray, ...]:
         """What the rows of a table add to queries, keys and values."""
         rows = np.asarray(table(self.spec, at, params=self.params, dtype=self.dtype))
-        appended = self.join == "append" or self.spec.width != self.spec.dim
         wide = rows.shape[1]
+        appended = self.spec.width != self.spec.dim
         weights = self.content.beside(wide) if appended else self.content.weights
         if wide != len(weights[0]):
             expected = f"a table {len(weights[0])} wide, as what the words bring"
@@ -162,7 +160,6 @@ def data(
     causal: bool | None = None,
     dtype: Dtype = "float64",
     params: Params = None,
-    join: Join = "add",
 ) -> AttentionView:
     """Scores, weights and outputs of a head, which words, or what they bring, are given to."""
     check_word("plot attention: softmax", softmax, ("none", "rows"))
@@ -174,7 +171,7 @@ def data(
         raise ArgumentError(
             mismatch("plot attention: order", f"each of 0 to {len(typed) - 1} once", now.tolist())
         )
-    head = _ShippedHead(spec, content, params, join, dtype)
+    head = _ShippedHead(spec, content, params, dtype)
     scores, weights, _ = head.attended(now, typed + shift, causal=causal)
     start, _, outputs = head.attended(now, typed, causal=causal)
     _, _, before = head.attended(typed, typed, causal=causal)
@@ -236,7 +233,6 @@ def parts(
     order: Sequence[int] | None = None,
     shift: int = 0,
     params: Params = None,
-    join: Join = "add",
 ) -> ScoreParts:
     """The score of one query and one key as a sum, in float64 and without a mask.
 
@@ -245,7 +241,7 @@ def parts(
     rest.
     """
     i, j = cell
-    head = _ShippedHead(spec, content, params, join)
+    head = _ShippedHead(spec, content, params)
     places = np.arange(len(content.words)) if order is None else np.array(order)
     at = np.arange(len(places)) + shift
     own_q, own_k = content.q[places][i], content.k[places][j]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -66,6 +66,8 @@ class RotationView:
     shift: int
     offsets: np.ndarray
     scores: tuple[Scores, ...]
+    channels: np.ndarray  # (pairs, 2)
+    order: str
     title: str
     caption: tuple[str, ...]
 
@@ -120,6 +122,8 @@ def data(
         SHIFT,
         distance,
         _scores(spec, q, k, distance, n, params=params),
+        np.array(spec.channels.channels(2 * spec.pairs)),
+        spec.channels.order,
         brief(spec),
         (),
     )
@@ -271,16 +275,18 @@ def rows(data: Any) -> Table:
 # --- panels ---------------------------------------------------------------------------------------
 
 
-def panels(data: RotationView, front: int | None = None) -> tuple[Dials, Chart, Chart]:
-    """Dials of some pairs, what each pair adds, and the score against the distance."""
-    return _dial_panel(data, front), _terms(data), _score_chart(data)
+def panels(
+    data: RotationView, front: int | None = None
+) -> tuple[Dials, *tuple[Arcs, ...], Chart, Chart]:
+    """Dials of some pairs, which channels form them, what each adds, the score by distance."""
+    return _dial_panel(data, front), *_arcs(data, front or 0), _terms(data), _score_chart(data)
 
 
-def arcs(pairs: Iterable[tuple[int, int]], front: int, order: str) -> tuple[Arcs, ...]:
+def _arcs(data: RotationView, front: int) -> tuple[Arcs, ...]:
     """Which two channels form a pair, where those are few."""
-    several = tuple(pairs)
-    title = f"which channels form a pair: {order}"
-    return (Arcs("arcs", title, several, front, "j"),) if 2 * len(several) <= MOST_ARCS else ()
+    pairs = tuple((a, b) for a, b in data.channels.tolist())
+    title = f"which channels form a pair: {data.order}"
+    return (Arcs("arcs", title, pairs, front, "j"),) if data.channels.size <= MOST_ARCS else ()
 
 
 def _dial_panel(data: RotationView, front: int | None) -> Dials:
