@@ -196,7 +196,7 @@ def test_the_curve_and_the_row_are_the_library_s():
 
 def test_the_cell_is_the_library_s_number():
     header, _ = shown(v="table", d="128", p="40", j="21")
-    formula = next(b for b in header["readout"] if b["block"] == "math")
+    formula = next(b for b in header["readout"] if b["kind"] == "math")
     value = posenc.table(posenc.Sinusoidal(128), [40], dtype="float64")[0, 21]
     assert formula["value"] == words.signed(value, 6) == "−0.998157"
     assert formula["text"] == "cos(40 / 10,000^(20/128))"
@@ -294,9 +294,9 @@ def mixed(spec, channel: int, width: int) -> int:
 def said_pair(header) -> int:
     """The pair that the readout speaks of."""
     texts = [
-        b["text"] if b["block"] == "heading" else b["dial"]["label"]
+        b["text"] if b["kind"] == "heading" else b["dial"]["label"]
         for b in header["readout"]
-        if b["block"] in ("heading", "dial")
+        if b["kind"] in ("heading", "dial")
     ]
     return next(int(m[1]) for t in texts if (m := re.search(r"\bpair (\d+)", t, re.IGNORECASE)))
 
@@ -675,13 +675,13 @@ def test_the_inverse_question_of_the_sources():
     changed = {k: v for k, v in seventh["state"].items() if v is not None}
     assert changed["ladder"] == "exponent i/d"
     there, _ = shown(v="table", d="5120", j="1088", w="300", h="64", **changed)
-    formula = next(b for b in there["readout"] if b["block"] == "math")
+    formula = next(b for b in there["readout"] if b["kind"] == "math")
     assert formula["value"] == "0.488815"
     stated = next(hit for hit in found["hits"] if "929" in hit["text"])
     changed = {k: v for k, v in stated["state"].items() if v is not None}
     there, _ = shown(v="table", d="5120", j="1088", w="300", h="64", **changed)
     assert there["state"]["p"] == "929505"
-    assert next(b for b in there["readout"] if b["block"] == "math")["value"] == "0.488814"
+    assert next(b for b in there["readout"] if b["kind"] == "math")["value"] == "0.488814"
 
 
 def test_a_whole_row_is_found():
@@ -817,7 +817,7 @@ def test_the_python_of_a_table_gives_the_number_under_the_cursor():
     *lines, last = header["python"].splitlines()
     scope: dict = {}
     exec("\n".join(lines), scope)
-    value = next(b for b in header["readout"] if b["block"] == "math")["value"]
+    value = next(b for b in header["readout"] if b["kind"] == "math")["value"]
     assert words.signed(float(eval(last, scope)), 6) == value
 
 

@@ -369,7 +369,7 @@ def test_a_frozen_page_says_at_each_stop_what_the_explorer_says(state, monkeypat
         for key in ("say", "lead", "title", "python", "command"):
             assert tree[key] == live.header[key]
         facts, told = (
-            [(b["block"], b.get("text"), b.get("value")) for b in header["readout"]]
+            [(b["kind"], b.get("text"), b.get("value")) for b in header["readout"]]
             for header in (tree, live.header)
         )
         # Links lead where a file may have no stop.
@@ -428,7 +428,7 @@ def test_a_click_in_a_frozen_page_sets_what_it_knows(monkeypatch):
     assert f"stops at {len(header['cursor']['x']['stops'])} of 128 dimensions" in " ".join(
         header["notes"]
     )
-    links = [b["links"] for b in header["readout"] if b and b["block"] == "links"]
+    links = [b["links"] for b in header["readout"] if b and b["kind"] == "links"]
     assert all(int(link["state"]["p"]) in stops for some in links for link in some)
     rotate = held(frozen([{"v": "rotate", "d": "8", "m": "1000000"}]).decode())[0]["picture"].header
     assert 1_000_000 in rotate["cursor"]["y"]["stops"]

@@ -90,7 +90,7 @@ def test_a_config_opens_on_its_layers(tmp_path):
         assert facts["trained length"] == f"{whole(layer.length)} (as declared)"
     assert column(header, "sliding_attention")["window"] == "512"
     assert column(header, "full_attention")["window"] == "–"
-    links = next(b for b in header["readout"] if b["block"] == "links")["links"]
+    links = next(b for b in header["readout"] if b["kind"] == "links")["links"]
     assert {link["state"]["v"] for link in links} == set(VIEWS_OF["rotary"])
     for link in links:
         view = unpack(frame(link["state"], session)).header

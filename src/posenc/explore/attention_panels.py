@@ -131,7 +131,7 @@ def grids(
         "",
         tuple(_cell(scene, column, sentence, (limit, most), say) for column in every),
         ("as typed", "now"),
-        f"{caption} Below, what each word gets, sorted by word: the first {NUMBERS} numbers at "
+        caption=f"{caption} Below, what each word gets, sorted by word: the first {NUMBERS} numbers at "
         "most, in the order typed and in the present one, both from position 0. A line joins those "
         f"that are equal (to {number(attention.EQUAL[scene['prec']], 1)} of the largest).",
     )

@@ -151,7 +151,7 @@ class _FrozenState:
 
         told = tree["readout"]
         for block in told:
-            if block["block"] == "links":
+            if block["kind"] == "links":
                 block["links"] = list(filter(stored, block["links"]))
         for axis, place in self.cursor.items():
             tree["cursor"][axis]["stops"] = place["stops"]
@@ -259,7 +259,7 @@ def _align(name: str, trees: Sequence[dict[str, Any]]) -> None:
     for tree in trees:
         named: dict[Any, Any] = {}
         for item in tree[name]:
-            what = (item.get("kind") or item.get("block"), item.get("id") or item.get("label", ""))
+            what = (item["kind"], item.get("id") or item.get("label", ""))
             named[what, sum(what == other for other, _ in named)] = item
         order |= dict.fromkeys(named)
         found.append(named)

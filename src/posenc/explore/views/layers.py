@@ -105,7 +105,7 @@ def _strips(model: ModelLayers, chosen: int, ids: dict[int, str]) -> list[Strips
 
 def _panel(identity: str, title: str, strips: list[Strip], count: int, caption: str) -> Strips:
     columns = tuple(map(str, range(count)))
-    return Strips(identity, title, tuple(strips), "sequential", "", "", columns, caption)
+    return Strips(identity, title, tuple(strips), "sequential", columns=columns, caption=caption)
 
 
 # --- the types side by side -----------------------------------------------------------------------

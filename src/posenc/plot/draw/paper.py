@@ -74,9 +74,6 @@ def paint(sheet: Sheet, panels: Iterable[Panel], room: Room) -> None:
             top += draw(sheet, panel, top, room) + GAP
 
 
-# --- curves ---------------------------------------------------------------------------------------
-
-
 def _chart(sheet: Sheet, panel: Chart, top: float, room: Room) -> float:
     high = room.high or (COMPACT if panel.compact else panel.height)
     if any(mark.style == "faint" and mark.text for mark in panel.marks):
@@ -321,9 +318,6 @@ def _curve(sheet: Sheet, axes: Any, strip: Strip) -> None:
     text = strip.label.replace(", ", "\n").replace(": the ", ":\nthe ")
     look = {"va": "center", "fontsize": sheet.points(8.5), "color": colour}
     sheet.note(axes, text, (1, 0.75), xytext=(8, 0), **look)
-
-
-# --- dials ----------------------------------------------------------------------------------------
 
 
 def _dials(sheet: Sheet, panel: Dials, top: float, room: Room) -> float:

@@ -252,7 +252,7 @@ def panels(data: BiasView, front: int | None = None) -> tuple[Chart | Matrix, ..
         "matrices",
         "each head: queries down, keys across",
         tuple(map(_matrix, [data] * len(data.heads), range(len(data.heads)))),
-        " ".join(data.caption),
+        caption=" ".join(data.caption),
     )
     return (_curves(data, front), matrices) if len(data.offsets) else (matrices,)
 
