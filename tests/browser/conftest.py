@@ -92,10 +92,13 @@ class Site:
         if message.type in ("error", "warning"):
             self.wrong.append(message.text)
 
-    def open(self, state: str = "v=table") -> None:
-        """Go to a state and wait for its picture."""
+    def open(self, state: str = "v=table", *, more: bool = True) -> None:
+        """Go to a state and wait for its picture, with `more` than three controls."""
         self.page.goto(f"{self.address}#{state}")
         self.settle()
+        self.page.evaluate(
+            "more => document.querySelector('.more')?.toggleAttribute('open', more)", more
+        )
 
     def settle(self) -> None:
         """Wait until a picture has been drawn and nothing more is asked for."""

@@ -131,9 +131,9 @@ def grids(
         "",
         tuple(_cell(scene, column, sentence, (limit, most), say) for column in every),
         ("as typed", "now"),
-        caption=f"{caption} Below, what each word gets, sorted by word: the first {NUMBERS} numbers at "
-        "most, in the order typed and in the present one, both from position 0. A line joins those "
-        f"that are equal (to {number(attention.EQUAL[scene['prec']], 1)} of the largest).",
+        caption=f"{caption} Below, what each word gets, sorted by word, {NUMBERS} numbers at most, "
+        "in the order typed and in the present one, from position 0; a line joins equal ones (to "
+        f"{number(attention.EQUAL[scene['prec']], 1)} of the largest).",
     )
 
 
@@ -201,11 +201,11 @@ def _outcome(view: AttentionView, sentence: TypedSentence) -> str:
     return f"{whole(same)} of {count} words get the same ({apart})."
 
 
-def terms(columns: list[EncodingColumn], sentence: TypedSentence) -> list[Panel]:
+def terms(scene: Scene, columns: list[EncodingColumn], sentence: TypedSentence) -> list[Panel]:
     """What each pair adds to the score under the cursor, of the first rotation."""
     rotations = ((c.label, c.parts.pairs) for c in columns if c.parts.pairs is not None)
     label, terms = next(rotations, ("", None))
-    if terms is None:
+    if terms is None or not scene["sum"]:
         return []
     low, high = spread(min(float(terms.min()), 0.0), max(float(terms.max()), 0.0))
     title = f"{sentence.pair}: what each pair of {label} adds to {number(float(terms.sum()))}"

@@ -55,6 +55,7 @@ def _column(data: LearnedRows, first: int, p: int, j: int) -> Chart:
             ),
         ),
         marks=point,
+        place="half",
         height=150,
         label=f"Dimension {j} over the positions, and its nearest sinusoid",
     )
@@ -74,6 +75,7 @@ def _nearest(data: LearnedRows, j: int) -> Chart:
         marks=here,
         caption="Wavelengths from 2 positions to twice the table. Very slow ones stand for any "
         "gentle bend.",
+        place="half",
         height=190,
         label="Share of variance that one sinusoid explains, for each dimension",
     )
@@ -90,6 +92,7 @@ def _spectrum(data: LearnedRows, own: float) -> Chart:
         series=(Series("share", x, float32(y)),),
         marks=marks,
         caption="All dimensions together.",
+        place="half",
         height=150,
         label="Power at each wavelength",
     )
@@ -104,6 +107,7 @@ def _components(data: LearnedRows) -> Chart:
         y=values("", 0.0, 105.0),
         series=(Series("share", np.arange(len(y)) + 1.0, float32(y)),),
         marks=(Mark("x", float(_ninety(data)), f"90 %: {whole(_ninety(data))}"),),
+        place="half",
         height=130,
         label="Cumulated share of variance of the principal components",
     )

@@ -132,7 +132,7 @@ export class Dials {
       const shared = sharedHands(main.dials);
       this.legend.replaceChildren(...shared.map(([, , style, text]) => el("span", { class: "named" }, el("i", { class: `swatch k${style}` }), text)));
       this.legend.hidden = !shared.length;
-      const radius = few ? 62 : R;
+      const radius = few ? 62 : main.dials.length > 6 ? 33 : R;
       this.grid.replaceChildren(...main.dials.map((dial) => this.one(dial, frame, radius, !shared.length)));
       this.grid.children[kept]?.focus();
     });

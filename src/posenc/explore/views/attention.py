@@ -80,7 +80,7 @@ SHAPE = ViewShape(
         integer("shift", "Shift by", 100, 0, FARTHEST, scale="log", plays=True, hint=SHIFT_HINT),
         switch("softmax", "Softmax", "1"),
         choice("past", "Later words", PAST, "own"),
-        switch("sum", "What reaches the model", hint="Embedding + position = input."),
+        switch("sum", "Step by step", hint="What reaches the model, and what each pair adds."),
         choice("prec", "Computed in", DTYPES, "float32"),
         text("perm", "Order of the words", "", 60, section="page"),
         *(
@@ -118,7 +118,7 @@ def show(scene: Scene) -> Page:
     return Page(
         lead=f"{sentence.content.origin} A head of {sentence.content.dim} numbers, computed in "
         f"{scene['prec']}.",
-        panels=(*panels, *terms(columns, sentence)),
+        panels=(*panels, *terms(scene, columns, sentence)),
         readout=readout(every, sentence),
         say=say,
         cursor={

@@ -71,7 +71,7 @@ def show(scene: Scene) -> Page:
     (chart,) = offset.panels(curve, scene.a.label)
     chart = replace(chart, x=replace(chart.x, key="off"))
     at = max(k, 1) if scale == "log" else k
-    panels: list[Any] = [under(chart, at, to=value), _heatmap(matrix, p, k, say)]
+    panels: list[Any] = [_heatmap(matrix, p, k, say), under(chart, at, to=value)]
     if scene.a.entry.kind == "rotary":
         panels += _decay(scene.a.spec, scene.a.entry.length)
     if table.waves is not None:
@@ -144,6 +144,7 @@ def _decay(spec: Any, declared: int | None) -> tuple[Chart, ...]:
             "over the mean at distance 0 of a key that is the query. The bound is a factor of what "
             "a score can be at most (Su et al. 2021), over its own value at distance 0: it falls, "
             "but scores of independent vectors do not.",
+            place="half",
             height=210,
             label="The expected score of a rotation against distance, beside a bound",
         ),
@@ -177,10 +178,11 @@ def _blocks(table: TableSource, k: int) -> TableOfText:
     return TableOfText(
         "blocks",
         f"what moves a row by {plural(k, 'position')}: one block for each pair",
-        ("pair", "angle", "new sin = · (sin, cos)", "new cos = · (sin, cos)"),
+        ("pair", "angle", "new sin", "new cos"),
         tuple(rows),
-        caption="The same blocks work at every position, so a linear layer can learn to look "
-        f"{plural(k, 'position')} away.",
+        place="half",
+        caption="Each row: the factors of the old sin and cos. The same blocks work at every "
+        f"position, so a linear layer can learn to look {plural(k, 'position')} away.",
     )
 
 

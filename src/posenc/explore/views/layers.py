@@ -120,7 +120,12 @@ def _facts(models: Mapping[str, ModelLayers]) -> TableOfText:
     facts = ((name, *(f[name] for f in facts_by_type.values())) for name in names)
     rows = tuple((name, *(text or "–" for text in told)) for name, *told in facts if any(told))
     return TableOfText(
-        "types", "what they are", ("type of layer", *facts_by_type), rows, both=len(models) > 1
+        "types",
+        "what they are",
+        ("type of layer", *facts_by_type),
+        rows,
+        place="half",
+        both=len(models) > 1,
     )
 
 
@@ -196,7 +201,8 @@ def _wavelengths(model: ModelLayers) -> Chart:
         ),
         marks=tuple(Mark("y", length, text, style="solid") for length, text in lengths.items()),
         caption="" if len(shown) == len(curves) else f"The first {MOST_CURVES} types are drawn.",
-        height=260,
+        place="half",
+        height=240,
         label="Wavelength of each pair of each type of layer",
     )
 

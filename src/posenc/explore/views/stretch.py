@@ -27,7 +27,7 @@ from posenc.plot.panels.grammar import (
     Panel,
     Prose,
 )
-from posenc.plot.panels.text import count, number, plural, signed, whole
+from posenc.plot.panels.text import number, plural, signed, whole
 from posenc.plot.views import stretch
 from posenc.plot.views.stretch import LARGEST_FACTOR, RULES, Rule, Stretch
 
@@ -145,12 +145,6 @@ def _readout(data: Stretch, chosen: Rule, pair: int) -> tuple[Block, ...]:
         Datum("Stretch", _times(float(chosen.stretch[pair]))),
         Datum("Wavelength before", _length(float(data.rules[0].wavelengths[pair]))),
         Datum("Wavelength after", _length(float(chosen.wavelengths[pair]))),
-        Heading("Slow pairs that meet unseen angles"),
-        *(Datum(rule.label, count(rule.effect.unseen, data.slow)) for rule in data.rules),
-        Heading("Fast pairs that lose their step"),
-        *(Datum(rule.label, count(rule.effect.lost, data.fast)) for rule in data.rules),
-        Heading("Attention factor"),
-        Datum(chosen.label, number(chosen.effect.attention_factor, 5)),
     ]
     if chosen.name not in ("none", "given"):
         blocks += [Heading("What to write"), *_lines(data, chosen.name)]

@@ -359,7 +359,7 @@ def _dial(sheet: Sheet, axes: Any, dial: Dial) -> None:
     axes.set(xlim=(-1.25, 1.25), ylim=(-1.4, 1.1), xticks=[], yticks=[], aspect="equal")
     axes.spines[:].set_visible(False)
     words = {"fontsize": sheet.points(8.5), "color": sheet.theme.ink, "pad": 3}
-    turn = dial.note.partition(";")[0].replace("wavelength", "λ =")
+    turn = dial.note.partition(";")[0]
     axes.set_title(worded(f"{dial.label}\n{turn}"), **words)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from posenc.plot.panels.text import Tick, log_ticks, number, ticks, whole
 
-Place = Literal["main", "right", "below", "full"]
+Place = Literal["main", "right", "below", "full", "half"]  # half: two columns, where they fit
 HERE = {"here": True}  # of fields that are not sent
 
 
@@ -85,7 +85,7 @@ class Mark:
     style: Literal["dashed", "solid", "faint", "band", "point", "cursor"] = "dashed"
 
 
-class Named:
+class OfKind:
     """What tells the page of which kind it is."""
 
     kind: ClassVar[str]
@@ -96,7 +96,7 @@ class Named:
 
 
 @dataclass(frozen=True)
-class Panel(Named):
+class Panel(OfKind):
     """A part of the page: its name among them, what stands above it and below, and where it is."""
 
     id: str
@@ -279,14 +279,14 @@ class AttentionPanel(Panel, kind="attention"):
 
 
 @dataclass(frozen=True)
-class Heading(Named, kind="heading"):
+class Heading(OfKind, kind="heading"):
     """A heading of the readout."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class Math(Named, kind="math"):
+class Math(OfKind, kind="math"):
     """A formula in MathML, in plain text for whoever cannot see it, and its value in large."""
 
     mathml: str
@@ -296,7 +296,7 @@ class Math(Named, kind="math"):
 
 
 @dataclass(frozen=True)
-class Datum(Named, kind="fact"):
+class Datum(OfKind, kind="fact"):
     """A label and a value."""
 
     label: str
@@ -305,14 +305,14 @@ class Datum(Named, kind="fact"):
 
 
 @dataclass(frozen=True)
-class Prose(Named, kind="prose"):
+class Prose(OfKind, kind="prose"):
     """A sentence or two in small type."""
 
     text: str
 
 
 @dataclass(frozen=True)
-class DialBlock(Named, kind="dial"):
+class DialBlock(OfKind, kind="dial"):
     """A dial in the readout."""
 
     dial: Dial
@@ -327,7 +327,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Links(Named, kind="links"):
+class Links(OfKind, kind="links"):
     """Links in a row."""
 
     label: str

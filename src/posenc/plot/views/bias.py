@@ -276,7 +276,7 @@ def _curves(data: BiasView, front: int | None) -> Chart:
         series=series,
         marks=tuple(_edge_marks(data, last)),
         caption="" if data.by_offset else "Curves of the first and the last query.",
-        height=230,
+        height=170,
         label="Bias of each head against key minus query",
     )
 

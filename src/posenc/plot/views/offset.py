@@ -288,6 +288,7 @@ def panels(data: Offset, label: str = "") -> tuple[Chart, ...]:
             y=values("", low, high),
             series=(curve,),
             caption=" ".join(data.caption),
+            place="half",
             height=230,
             label=f"The {name} of two rows against their distance",
         ),

@@ -286,7 +286,11 @@ def _arcs(data: RotationView, front: int) -> tuple[Arcs, ...]:
     """Which two channels form a pair, where those are few."""
     pairs = tuple((a, b) for a, b in data.channels.tolist())
     title = f"which channels form a pair: {data.order}"
-    return (Arcs("arcs", title, pairs, front, "j"),) if data.channels.size <= MOST_ARCS else ()
+    return (
+        (Arcs("arcs", title, pairs, front, "j", place="half"),)
+        if data.channels.size <= MOST_ARCS
+        else ()
+    )
 
 
 def _dial_panel(data: RotationView, front: int | None) -> Dials:
@@ -298,8 +302,8 @@ def _dial_panel(data: RotationView, front: int | None) -> Dials:
         f"q and k, pair by pair, turned to their positions {m} and {n}",
         tuple(_dial(d, (m, n), reach, most, chosen=d.pair == front) for d in data.dials),
         caption="Arrows: the two channels of each pair of q and of k, all on one scale. Dots: the "
-        "way of q from position 0. Pale: the shadow of q on k; times the length of k it is what "
-        "the pair adds, the bar. Move both positions, and the angle between them stays.",
+        "way of q from position 0. λ: the wavelength. Pale: the shadow of q on k; times the length "
+        "of k it is what the pair adds, the bar. Move both, and the angle between them stays.",
     )
 
 
@@ -311,7 +315,7 @@ def _dial(d: PairDial, at: tuple[str, str], reach: float, most: float, *, chosen
     return Dial(
         f"pair {d.pair}",
         hands,
-        f"wavelength {number(d.wavelength, 3)}; adds {number(d.term, 3)}",
+        f"λ = {number(d.wavelength, 3)}; adds {number(d.term, 3)}",
         float32(d.trail / reach),
         chosen=chosen,
         shadow=(round(float(shadow[0]), 4), round(float(shadow[1]), 4)),
@@ -328,6 +332,7 @@ def _terms(data: RotationView) -> Chart:
         x=cells("pair", 0, pairs, key="j"),
         y=values("", low, high),
         series=(Series("term", np.arange(pairs) + 0.5, float32(data.terms), draw="bars"),),
+        place="half",
         height=130,
         label="What each pair adds to the product of query and key",
     )
@@ -347,6 +352,7 @@ def _score_chart(data: RotationView) -> Chart:
             for n, s in enumerate(data.scores)
         ),
         caption=data.caption[-1] if len(data.scores) > 1 else "",
+        place="half",
         height=210,
         label="The score of one query and one key against their distance",
     )

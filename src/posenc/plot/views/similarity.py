@@ -126,7 +126,7 @@ def panels(data: Similarity) -> tuple[Heatmap]:
         low=number(-data.limit),
         high=number(data.limit),
         caption=" ".join(data.caption),
-        place="full",
+        place="half",
         values=data.values,
         limit=data.limit,
     )

@@ -233,7 +233,8 @@ def _wavelengths(data: Stretch, front: str) -> Chart:
             Mark("y", data.original_length, trained, style="solid"),
             Mark("y", data.length, f"new length {whole(data.length)}"),
         ),
-        height=270,
+        place="half",
+        height=220,
         label="Wavelength of each pair under each rule",
     )
 
@@ -248,7 +249,8 @@ def _stretches(data: Stretch, front: str) -> Chart:
         y=logarithmic("", min(least, 1.0) * 0.92, max(most, data.factor, 1.1) * 1.12),
         series=_series(data, "stretch", front),
         marks=_slow_band(data),
-        height=190,
+        place="half",
+        height=220,
         label="Stretch of each pair under each rule",
     )
 

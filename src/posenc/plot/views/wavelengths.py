@@ -161,7 +161,7 @@ def panels(data: Wavelengths) -> tuple[Chart]:
             series=series,
             marks=() if at is None else (Mark("y", at, plural(at, "position"), style="solid"),),
             caption=f"{plural(unmoved, 'pair')} never turn." if unmoved else "",
-            height=260,
+            height=220,
             label="Wavelength of each pair against the number of positions",
         ),
     )

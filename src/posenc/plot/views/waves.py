@@ -116,6 +116,7 @@ def chart(data: WavesView, curve: Curve, place: int, *, last: bool) -> Chart:
         y=values("", -data.limit, data.limit, most=2),
         series=(series(curve),),
         caption=unresolved(curve),
+        place="half",
         height=72,
         label=f"Dimension {curve.dim} over the positions",
         compact=True,
