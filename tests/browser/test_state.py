@@ -315,8 +315,9 @@ def test_a_frozen_page_reads_as_the_live_one(
     from posenc.explore.server.freeze import frozen
 
     start = {"v": "table", "d": "16", "L": "16", "p": "3", "j": "4"}
+    other = {"v": "distance", "d": "8", "L": "16", "off": "3", "p": "4"}
     file = tmp_path / "frozen.html"
-    file.write_bytes(frozen([start, {**start, "d": "8"}, {"v": "distance", "d": "8", "L": "16", "off": "3", "p": "4"}]))
+    file.write_bytes(frozen([start, {**start, "d": "8"}, other]))
     live, site = site, open_site(file.as_uri())
     page = site.page
     page.goto(file.as_uri())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -222,8 +221,13 @@ def inputs(scene: Scene, columns: list[EncodingColumn], sentence: TypedSentence)
     if chosen is None:
         return []
     rows = sentence.content.inputs[list(sentence.order)]
-    more: dict[str, Any] = {"offset": scene["shift"], "params": chosen.params}
-    data = sums.data(chosen.spec, sentence.words, embeddings=rows, **more)
+    data = sums.data(
+        chosen.spec,
+        sentence.words,
+        embeddings=rows,
+        offset=scene["shift"],
+        params=chosen.params,
+    )
     (total,) = sums.panels(data)
     summed = replace(total, title=f"{chosen.label}: {data.title}", caption=data.caption[-1])
     tied = chosen.spec.width == sentence.content.width

@@ -87,8 +87,7 @@ def random_content(
     origin = "Queries and keys are random vectors of seed 0, the same for the same word."
     name, rows = stored or ("", inputs[:0])
     if name and rows.shape[1] != width:
-        wide = rows.shape[1]
-        origin += f" {name} is {wide} wide, not {width}: set d to {wide} to use it."
+        origin += f" {name} is {rows.shape[1]} wide, not {width}: set d to that to use it."
     elif name:
         kinds = list(dict.fromkeys(words))
         inputs = rows[[kinds.index(word) % len(rows) for word in words]].astype(np.float64)

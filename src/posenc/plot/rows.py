@@ -257,6 +257,7 @@ ROWS = (
         grids=True,
         question="What is added to the scores of attention?",
         wide=600,
+        high=230,
         pixels="side",
     ),
     PictureRow(

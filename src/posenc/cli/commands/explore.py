@@ -154,8 +154,7 @@ def _freeze(
     if json_:
         print_json({"output": str(target), "states": len(asked), "bytes": len(page)})
         return
-    kilobytes = round(len(page) / 1024)
-    click.echo(f"{target}: {len(asked)} states in two themes, {kilobytes} KiB")
+    click.echo(f"{target}: {len(asked)} states in two themes, {round(len(page) / 1024)} KiB")
 
 
 def _lines(text: str) -> list[str]:

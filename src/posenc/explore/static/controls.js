@@ -159,7 +159,6 @@ class TextControl {
 // What Python says that it drew instead, which is not so while the last picture stays.
 const INSTEAD = /\s*Drawn with .*$/;
 
-/** The sentence on a problem, for a picture that stayed or for one that was drawn. */
 export function complaint({ message }, held) {
   return held ? message.replace(INSTEAD, "") : message;
 }
@@ -178,7 +177,7 @@ export class Controls {
   show(header) {
     // What stands in the picture itself has no place here.
     const controls = (header.controls ?? []).filter(({ section }) => section !== "page");
-    const layout = controls.map(({ key, label, kind, section, more }) => [key, label, kind, section, more]);
+    const layout = controls.map(({ key, label, kind, more }) => [key, label, kind, more]);
     whenChanged(this.host, layout, () => this.build(controls));
     const problems = new Map((header.problems ?? []).map((problem) => [problem.field, problem]));
     for (const control of controls) this.update(control, problems.get(control.key));

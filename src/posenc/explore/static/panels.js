@@ -9,7 +9,6 @@ import { Matrix } from "./matrix.js";
 import { Strips } from "./strips.js";
 import { textTable } from "./readout.js";
 
-/** Groups of panels that share axes, in rows: main figures side by side, the others in full. */
 export function arrange(panels) {
   const groups = [];
   for (const panel of panels) {
@@ -66,7 +65,6 @@ const KINDS = {
 
 const TWO = 700; // pixels from which on the page has two columns
 
-/** Whether a group takes one of two columns. */
 function isHalf({ main }, mains) {
   return main.place === "half" || (mains > 1 && main.place === "main");
 }
@@ -114,7 +112,7 @@ export class Panels {
     this.view = view;
   }
 
-  /** The room of a group: mains share a row where it is wide enough, and the height of the window. */
+  /** The room of a group: half or all of the width, and the height of the window. */
   room(mains, groups) {
     const width = Math.floor(this.host.clientWidth);
     const half = width >= TWO ? Math.floor((width - 20) / 2) : width;

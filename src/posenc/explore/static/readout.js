@@ -85,7 +85,7 @@ function findBlock({ find, fixed }, act) {
 /** Fills the readout; `move` is what dragging a dial does. */
 export function showReadout(host, frame, act, move) {
   const { header } = frame;
-  if (!host.posencDrags) draggable(host, (target) => target.closest(".dial-block"), move);
+  if (!host.posencDrags) draggable(host, (steps) => move("y", steps));
   host.posencDrags = true;
   const dials = (header.readout ?? [])
     .filter((block) => block.kind === "dial")

@@ -252,7 +252,7 @@ def _dial(table: TableSource, entry: TableCell) -> Iterator[DialBlock]:
         return
     note = f"sin is the height, cos the width; {signed(angle % (2 * math.pi))} rad past whole turns"
     hand = (math.cos(angle), math.sin(angle), 1, f"pair {entry.pair}")
-    yield DialBlock(Dial(f"pair {entry.pair}", (hand,), note))
+    yield DialBlock(Dial(f"pair {entry.pair}", (hand,), note, turn=entry.frequency))
 
 
 def _formula(spec: Any, table: TableSource, entry: TableCell) -> Math:

@@ -295,7 +295,7 @@ def _strips(sheet: Sheet, panel: Strips, top: float, room: Room) -> float:
 def _cells(sheet: Sheet, axes: Any, name: str, strip: Strip) -> None:
     lut = sheet.luts[name]
     fill(axes, lambda rows, columns: lut[spread(strip.tile[None], rows, columns)])
-    axes.set_yticks([0.5], [f"{strip.sign} {strip.label}".strip()])
+    axes.set_yticks([0.5], [strip.label])
     if 0 < len(strip.numbers) <= MOST_TEXTS:
         inside(sheet, axes, strip.numbers, inks(sheet, name, strip.tile), 0.5)
 
@@ -382,8 +382,8 @@ def _arcs(sheet: Sheet, panel: Arcs, top: float, room: Room) -> float:
 
 def _attention(sheet: Sheet, panel: AttentionPanel, top: float, room: Room) -> float:
     """The grids of several encodings beside each other."""
-    grids = tuple(cell.grid for cell in panel.cells)
-    return _matrix(sheet, Matrix(panel.id, panel.title, grids), top, room)
+    beside = Matrix(panel.id, panel.title, tuple(cell.grid for cell in panel.cells))
+    return _matrix(sheet, beside, top, room)
 
 
 DRAWN = {

@@ -168,7 +168,6 @@ class Strip:
     label: str
     tile: np.ndarray  # (W,) uint8
     numbers: tuple[str, ...] = ()
-    sign: str = ""  # before the row: "+", "="
     key: str = ""  # what a click on a cell sets to its number, or to `value`
     at: int | None = None
     value: str = ""
@@ -200,6 +199,7 @@ class Dial:
     chosen: bool = False
     shadow: tuple[float, float] | None = None  # of the first hand on the second
     bar: float | None = None  # from -1 to 1: the product of both
+    turn: float | None = None  # radians by which a position turns the first hand
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,6 @@ class Arcs(Panel, kind="arcs"):
 
     pairs: tuple[tuple[int, int], ...]
     chosen: int  # among the pairs
-    key: str = ""
 
 
 @dataclass(frozen=True)

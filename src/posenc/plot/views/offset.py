@@ -279,7 +279,6 @@ def panels(data: Offset, label: str = "") -> tuple[Chart, ...]:
         x = logarithmic("distance, positions (log)", max(first, 1.0), max(last, 2.0))
     band = BANDS[data.band]
     curve = banded(label, data.offsets.astype(np.float64), data, band=bool(band))
-    other = () if data.log is None else panels(data.log, label)
     return (
         Chart(
             id="offset",
@@ -292,5 +291,5 @@ def panels(data: Offset, label: str = "") -> tuple[Chart, ...]:
             height=230,
             label=f"The {name} of two rows against their distance",
         ),
-        *other,
+        *(() if data.log is None else panels(data.log, label)),
     )

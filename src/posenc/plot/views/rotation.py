@@ -284,13 +284,10 @@ def panels(
 
 def _arcs(data: RotationView, front: int) -> tuple[Arcs, ...]:
     """Which two channels form a pair, where those are few."""
+    if data.channels.size > MOST_ARCS:
+        return ()
     pairs = tuple((a, b) for a, b in data.channels.tolist())
-    title = f"which channels form a pair: {data.order}"
-    return (
-        (Arcs("arcs", title, pairs, front, "j", place="half"),)
-        if data.channels.size <= MOST_ARCS
-        else ()
-    )
+    return (Arcs("arcs", f"which channels form a pair: {data.order}", pairs, front, place="half"),)
 
 
 def _dial_panel(data: RotationView, front: int | None) -> Dials:
@@ -320,6 +317,7 @@ def _dial(d: PairDial, at: tuple[str, str], reach: float, most: float, *, chosen
         chosen=chosen,
         shadow=(round(float(shadow[0]), 4), round(float(shadow[1]), 4)),
         bar=round(d.term / most, 4),
+        turn=2 * math.pi / d.wavelength,
     )
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch, suggest
+from posenc._core.errors import ArgumentError, mismatch
 from posenc.plot import palette
-from posenc.plot.columns import Params, TableSource, source
+from posenc.plot.columns import Params, TableSource, check_word, source
 from posenc.plot.export import Table, matrix
 from posenc.plot.panels.axes import cells
 from posenc.plot.panels.grammar import Heatmap
@@ -50,8 +50,7 @@ def data(
     Where a pixel covers several positions, the rows are filtered first (`posenc.plot.raster`): a
     filter over both sides of the matrix is the product of filtered rows.
     """
-    if kind not in KINDS:
-        raise ArgumentError(mismatch("plot similarity: kind", "one", kind, suggest(kind, KINDS)))
+    check_word("plot similarity: kind", kind, KINDS)
     table = source(spec, params=params, length=length, grid=grid, caller="similarity")
     start, stop = placed(table, positions)
     rows = min(pixels, stop - start)
