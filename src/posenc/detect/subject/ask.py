@@ -370,9 +370,8 @@ def _of_recording(recorded: list[np.ndarray], search: Search) -> Subject:
 def _tokens(x: np.ndarray, positions: np.ndarray) -> list[tuple[int, bytes]]:
     """Each token and where it stands; positions of rows (batch, seq) are those of all heads."""
     rows = positions[:, None] if positions.ndim == x.ndim - 2 > 1 else positions
-    places = np.broadcast_to(rows, x.shape[:-1]).reshape(-1)
-    tokens = x.astype(np.float32).reshape(-1, x.shape[-1])
-    return [(int(p), token.tobytes()) for p, token in zip(places, tokens, strict=True)]
+    tokens = map(bytes, x.astype(np.float32).reshape(-1, x.shape[-1]))
+    return list(zip(map(int, np.broadcast_to(rows, x.shape[:-1]).flat), tokens, strict=True))
 
 
 # --- subjects of a battery ------------------------------------------------------------------------
@@ -382,21 +381,20 @@ def _of_battery(subject: Any, search: Search) -> Subject:
     """A `posenc.testing.Subject`, which says by itself how it is called."""
     search.dim = subject.dim
     search.heads = subject.heads if subject.kind == "bias" else None
+    form = _known(subject.kind, subject.answer, subject.name, subject.library)
 
     def codes() -> list[Callee]:
         built = subject.build()
 
         def answer(*arguments: Any) -> Any:
-            roles = KNOWN[subject.kind][0]
             plain = [a if role == "x" else numbers(a).astype(np.int64)
-                     for a, role in zip(arguments, roles, strict=True)]  # fmt: skip
+                     for a, (_, role) in zip(arguments, form.roles, strict=True)]  # fmt: skip
             return subject.answer(built, *plain, *["float32"] * (subject.kind == "table"))
 
-        return [_known(subject.kind, answer, subject.name, subject.library).code]
+        return [form.code._replace(function=answer)]
 
-    form = _known(subject.kind, subject.answer, subject.name, subject.library)
-    form = form._replace(code=codes()[0])
-    others = [Found("table", form._replace(place="bs"))] * (subject.kind == "table")
-    choice = subject_of(Found(subject.kind, form), search, lambda: iter(others), None)
+    one = Found(subject.kind, form._replace(code=codes()[0]))
+    others = [one._replace(form=one.form._replace(place="bs"))] * (subject.kind == "table")
+    choice = subject_of(one, search, lambda: iter(others), None)
     choice._anew = functools.partial(_anew, choice, codes)
     return choice

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -68,10 +69,8 @@ def _in_place(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarr
     row, end = asked.rows[0], asked.end
     if end > COUNTED:
         raise CannotAsk(f"{form.code.name} counts tokens itself, and {end:,} of them are too many")
-    # Those that stand where another one stands, too, wait for the next sequence.
-    turns = np.array([(row[:i] == place).sum() for i, place in enumerate(row)])
     outs: list[np.ndarray] = []
-    for chosen in (np.flatnonzero(turns == n) for n in range(turns.max() + 1)):
+    for chosen in without_repeats(row):
         tokens = np.repeat(x[:, :, chosen[:1]], end, axis=2)
         tokens[:, :, row[chosen]] = x[:, :, chosen]
         line = np.repeat(np.arange(end)[None], len(x), axis=0)
@@ -80,6 +79,12 @@ def _in_place(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarr
         for out, part in zip(outs, parts, strict=True):
             out[:, :, chosen] = part[:, :, row[chosen]]
     return outs
+
+
+def without_repeats(row: np.ndarray) -> Iterator[np.ndarray]:
+    """Which tokens of a row to ask together, so that no position comes twice."""
+    turns = np.array([(row[:i] == place).sum() for i, place in enumerate(row)])
+    return (np.flatnonzero(turns == n) for n in range(turns.max() + 1))
 
 
 def biased(choice: Found, q: np.ndarray, k: np.ndarray, counter: CallCounter) -> np.ndarray:
