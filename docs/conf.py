@@ -54,6 +54,20 @@ def every_encoding_has_a_page(_app: Any, env: Any) -> None:
         logging.getLogger(__name__).warning("the encoding %s has no page", name)
 
 
+def for_readers_by_keys(
+    _app: Any, _page: str, _template: str, context: dict[str, Any], _tree: Any
+) -> None:
+    """Headings of the theme get a level, and code that scrolls can be reached by keys."""
+    heading, code = 'role="heading"', '<div class="highlight"><pre>'
+    for part, old, new in (
+        ("furo_navigation_tree", heading, f'{heading} aria-level="2"'),
+        ("body", heading, f'{heading} aria-level="2"'),
+        ("body", code, code.replace("<pre>", '<pre tabindex="0">')),
+    ):
+        if part in context:
+            context[part] = context[part].replace(old, new)
+
+
 def setup(app: Any) -> None:
     """Write the generated pages before Sphinx looks for files."""
     pages.write(HERE)
@@ -62,3 +76,4 @@ def setup(app: Any) -> None:
     lesson_figures.write(generated / "site" / "learn", generated / "questions")
     app.connect("autodoc-process-docstring", literal_equations, priority=400)
     app.connect("env-check-consistency", every_encoding_has_a_page)
+    app.connect("html-page-context", for_readers_by_keys, priority=900)

@@ -34,6 +34,7 @@ MODULES = (
     "posenc.testing",
     "posenc.torch",
     "posenc.torch.cache",
+    "posenc.torch.parallel",
 )
 
 # What authors of encodings, rows and laws import is as terse as methods are; the docs of adding one

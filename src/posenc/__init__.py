@@ -45,9 +45,9 @@ def _card(value: Any) -> str:
 
 def _reading(config: Any) -> Any:
     """What a config of transformers says, its errors among it."""
-    from posenc.detect.explain import from_hf
+    from posenc.detect.facts import facts
 
-    return from_hf(config, on_error="report")
+    return facts(config).plan
 
 
 _HANDED.update(card=_card, reading=_reading)

@@ -45,10 +45,10 @@ from posenc.detect.extend.extension import extend_context as extend_context
 from posenc.detect.facts.fact import Contradiction as Contradiction
 from posenc.detect.facts.fact import Fact as Fact
 from posenc.detect.facts.model import Facts as Facts
-from posenc.detect.facts.model import explain as explain
 from posenc.detect.facts.model import facts as facts
+from posenc.detect.facts.verbs import detect_pairing as detect_pairing
+from posenc.detect.facts.verbs import explain as explain
 from posenc.detect.facts.weights.heads import Projections as Projections
-from posenc.detect.facts.weights.pairing import detect_pairing as detect_pairing
 from posenc.detect.identify.identify import identify as identify
 from posenc.detect.identify.result import Finding as Finding
 from posenc.detect.identify.result import Identification as Identification
@@ -145,6 +145,9 @@ from posenc.functional._table import table as table
 from posenc.presets import preset as preset
 from posenc.registry import from_json as from_json
 from posenc.registry import register as register
+from posenc.testing.doctor.diagnosis import Diagnosis as Diagnosis
+from posenc.testing.doctor.diagnosis import Fault as Fault
+from posenc.testing.doctor.doctor import doctor as doctor
 
 infer = infer_spec
 pairing = detect_pairing
@@ -169,6 +172,7 @@ __all__ = [
     "Decay",
     "Decomposed",
     "DependencyError",
+    "Diagnosis",
     "Difference",
     "Disentangled",
     "DynamicBias",
@@ -178,6 +182,7 @@ __all__ = [
     "FIRE",
     "Fact",
     "Facts",
+    "Fault",
     "Finding",
     "Fit",
     "FoPE",
@@ -257,6 +262,7 @@ __all__ = [
     "cos_sin",
     "detect_pairing",
     "diff",
+    "doctor",
     "explain",
     "extend",
     "extend_context",

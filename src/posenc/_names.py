@@ -151,6 +151,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     ),
     "posenc.presets": ("preset",),
     "posenc.registry": ("from_json", "register"),
+    "posenc.testing.doctor": ("Diagnosis", "Fault", "doctor"),
 }
 
 MODULES = ("positions", "presets", "scaling")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -92,10 +93,13 @@ class Site:
         if message.type in ("error", "warning"):
             self.wrong.append(message.text)
 
-    def open(self, state: str = "v=table") -> None:
-        """Go to a state and wait for its picture."""
+    def open(self, state: str = "v=table", *, more: bool = True) -> None:
+        """Go to a state and wait for its picture, with `more` than three controls."""
         self.page.goto(f"{self.address}#{state}")
         self.settle()
+        self.page.evaluate(
+            "more => document.querySelector('.more')?.toggleAttribute('open', more)", more
+        )
 
     def settle(self) -> None:
         """Wait until a picture has been drawn and nothing more is asked for."""
@@ -177,3 +181,15 @@ def pictures() -> Path:
     folder = ROOT / "out" / "browser"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def led_around(page: Any, face: str, angle: float) -> None:
+    """Lead the tip of an arrow around the first dial of a selector, by an angle."""
+    box = page.locator(face).first.bounding_box()
+    x, y, radius = box["x"] + box["width"] / 2, box["y"] + box["width"] / 2, 0.3 * box["width"]
+    for step in range(17):
+        at = 0.3 + angle * step / 16
+        page.mouse.move(x + radius * math.cos(at), y - radius * math.sin(at))
+        if not step:
+            page.mouse.down()
+    page.mouse.up()

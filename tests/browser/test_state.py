@@ -39,7 +39,7 @@ def test_settings_survive_views_with_other_defaults(site: Site) -> None:
         page.locator(f"#control-{key}").fill(text)
         page.keyboard.press("Enter")
         site.settle()
-    for view in ("rotate", "bias", "sentence", "stretch", "distance", "table"):
+    for view in ("rotate", "bias", "stretch", "distance", "table"):
         page.locator(f"#tab-{view}").click()
         expect(page.locator(f"#tab-{view}")).to_have_attribute("aria-selected", "true")
         site.settle()
@@ -315,8 +315,9 @@ def test_a_frozen_page_reads_as_the_live_one(
     from posenc.explore.server.freeze import frozen
 
     start = {"v": "table", "d": "16", "L": "16", "p": "3", "j": "4"}
+    other = {"v": "distance", "d": "8", "L": "16", "off": "3", "p": "4"}
     file = tmp_path / "frozen.html"
-    file.write_bytes(frozen([start, {**start, "d": "8"}, {"v": "sentence", "d": "8"}]))
+    file.write_bytes(frozen([start, {**start, "d": "8"}, other]))
     live, site = site, open_site(file.as_uri())
     page = site.page
     page.goto(file.as_uri())
@@ -352,11 +353,11 @@ def test_a_frozen_page_reads_as_the_live_one(
         assert page.locator(gone).count() == 0, gone
     page.locator("#theme").click()
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
-    page.locator("#tab-sentence").click()
-    expect(page.locator("#tab-sentence")).to_have_attribute("aria-selected", "true")
+    page.locator("#tab-distance").click()
+    expect(page.locator("#tab-distance")).to_have_attribute("aria-selected", "true")
     page.keyboard.press("ArrowDown")
     site.settle()
-    assert site.value("t") == "2"
+    assert site.value("p") == "5"
     page.keyboard.press("?")
     expect(page.locator("dialog")).not_to_contain_text("compare with")
     page.keyboard.press("Escape")

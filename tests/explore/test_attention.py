@@ -149,10 +149,10 @@ def test_adding_is_appending_with_tied_weights():
 
 
 def test_appended_with_weights_of_its_own_a_table_is_another_sum():
-    spec = posenc.Sinusoidal(16)
+    spec = posenc.Concatenated(16, table=posenc.Sinusoidal(16))
     rows = posenc.table(spec, 5, dtype="float64")
     own = FEW.beside(16)
-    view = attention.data(spec, FEW, join="append")
+    view = attention.data(spec, FEW)
     expected = (FEW.q + rows @ own[0]) @ (FEW.k + rows @ own[1]).T / 4
     np.testing.assert_allclose(view.scores, expected, atol=1e-12)
     assert np.abs(own[0] - FEW.weights[0]).max() > 0.1
@@ -437,12 +437,9 @@ def test_equal_words_that_change_places_change_nothing(text, order):
 
 def test_the_vectors_of_few_widths_are_kept():
     """A slider of the width goes through hundreds of them, of 25 MB each."""
-    from posenc.explore.views.attention import _random
-
     for width in range(2, 42, 2):
-        frame({"v": "attention", "d": str(width)})
-    kept = (_random.cache_info().currsize, content._projections.cache_info().currsize)
-    assert max(kept) <= 4
+        frame({"v": "attention", "qk": "random", "d": str(width)})
+    assert content._projections.cache_info().currsize == 4
 
 
 def test_a_small_change_is_never_called_none():
@@ -557,7 +554,7 @@ def test_no_score_passes_the_bound():
 def test_the_page_shows_decay_with_its_lengths():
     header = unpack(frame({"v": "distance", "enc": "preset:llama3"})).header
     chart = next(p for p in header["panels"] if p["id"] == "decay")
-    assert [mark["text"] for mark in chart["marks"]] == ["trained on 8192"]
+    assert [mark["text"] for mark in chart["marks"]] == ["trained on 8,192"]
     assert chart["x"]["domain"] == [1.0, 131072.0]
     assert len(chart["series"]) == 3
     plain = unpack(frame({"v": "distance"})).header

@@ -146,7 +146,7 @@ def test_a_table_of_a_file_can_be_chosen(tmp_path, kind):
     np.testing.assert_array_equal(arrays[header["panels"][0]["tile"]], expected)
     assert header["state"]["L"] == "20"
     assert not any("random" in note for note in header["notes"])
-    for view in ("distance", "sentence"):
+    for view in ("distance", "attention"):
         drawn(session, v=view, enc=entry.id)
     text = " ".join(f"{x:.5f}" for x in rows[13])
     header, _ = drawn(session, v="table", enc=entry.id, find=text)
@@ -177,11 +177,14 @@ def test_embeddings_of_a_file_stand_for_the_words(tmp_path):
     rows = np.arange(24, dtype=np.float32).reshape(3, 8) / 24
     np.save(tmp_path / "words.npy", rows)
     session = load(embeddings=str(tmp_path / "words.npy"))
-    header, _ = drawn(session, v="sentence", d="8", text="one two one", scale="0", t="2", j="3")
+    state = {"v": "attention", "enc": "sinusoidal", "qk": "random", "sum": "1"}
+    header, arrays = drawn(session, **state, d="8", text="one two one")
     assert "words.npy" in header["lead"]
-    embedding = next(b["value"] for b in header["readout"] if b.get("label") == "Embedding")
-    assert float(embedding) == pytest.approx(rows[0, 3], abs=1e-6)
-    header, _ = drawn(session, v="sentence", d="16")
+    cell = next(p for p in header["panels"] if p["id"] == "sum")["cells"][0]
+    high = float(cell["high"])
+    shown = (arrays[cell["tile"]].astype(float) - 128) / 127 * high
+    np.testing.assert_allclose(shown, rows[[0, 1, 0]], atol=high / 100)
+    header, _ = drawn(session, **state, d="16")
     assert "8 wide, not 16" in header["lead"]
 
 
@@ -341,7 +344,7 @@ def arrays_of(tree: dict, arrays: dict) -> list[np.ndarray]:
         {"v": "table", "d": "16", "L": "20", "p": "3", "j": "5"},
         {"v": "rotate", "d": "8", "m": "2"},
         {"v": "bias", "L": "12", "heads": "2"},
-        {"v": "sentence"},
+        {"v": "attention", "sum": "1"},
         {"v": "stretch", "d": "16"},
         {"v": "table", "d": "8", "L": "90", "find": "0.5 @ 3"},
         {"v": "waves", "counter": "1", "d": "8", "L": "16"},
@@ -366,7 +369,7 @@ def test_a_frozen_page_says_at_each_stop_what_the_explorer_says(state, monkeypat
         for key in ("say", "lead", "title", "python", "command"):
             assert tree[key] == live.header[key]
         facts, told = (
-            [(b["block"], b.get("text"), b.get("value")) for b in header["readout"]]
+            [(b["kind"], b.get("text"), b.get("value")) for b in header["readout"]]
             for header in (tree, live.header)
         )
         # Links lead where a file may have no stop.
@@ -425,7 +428,7 @@ def test_a_click_in_a_frozen_page_sets_what_it_knows(monkeypatch):
     assert f"stops at {len(header['cursor']['x']['stops'])} of 128 dimensions" in " ".join(
         header["notes"]
     )
-    links = [b["links"] for b in header["readout"] if b and b["block"] == "links"]
+    links = [b["links"] for b in header["readout"] if b and b["kind"] == "links"]
     assert all(int(link["state"]["p"]) in stops for some in links for link in some)
     rotate = held(frozen([{"v": "rotate", "d": "8", "m": "1000000"}]).decode())[0]["picture"].header
     assert 1_000_000 in rotate["cursor"]["y"]["stops"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import functools
 import html
-import importlib
 import io
 import itertools
 import json
@@ -95,24 +94,15 @@ def written_as(name: str, format_: Any, copy: int = 0) -> bytes:
     return bytes(picture(name, copy=copy).to_bytes(format_))
 
 
-# The modules of pictures; two encodings are compared by the panels of each.
-PACKAGES: dict[str, set[str]] = {"views": set(), "draw/pictures": set(), "pictures": {"compare"}}
-
-
 def test_a_row_is_all_that_a_picture_needs() -> None:
-    """Its modules have its name, and function, command, files and comparison follow."""
-    for package, without in PACKAGES.items():
-        folder = Path(posenc.plot.__file__).parent / package
-        assert {path.stem for path in folder.glob("[!_]*.py")} >= set(rows.PICTURES) - without
+    """Its module has its name, and function, command, files and comparison follow."""
     assert set(posenc.plot.__all__) == {*rows.PICTURES, "Picture"}
     assert set(command.commands) == {*rows.PICTURES, "extend"}  # that draws a stretch
     for name, row in rows.PICTURES.items():
-        module = importlib.import_module(f"posenc.plot.draw.pictures.{name}")
-        assert getattr(posenc.plot, name) is getattr(module, name)
+        assert callable(getattr(posenc.plot, name))
         assert (name in compare.VIEWS) == (row.difference is not None)
-        if name not in PACKAGES["pictures"]:
-            assert callable(importlib.import_module(f"posenc.plot.pictures.{name}").panels)
-        assert callable(importlib.import_module(f"posenc.plot.views.{name}").rows)
+        wanted = {"data", "panels", "rows"} - ({"panels"} if name == "compare" else set())
+        assert all(callable(getattr(rows.view_of(name), each)) for each in wanted)
     # Where nothing says which encodings a picture shows, it is about one of the others.
     able = {name for spec in EVERY for name in pictures_of(spec)}
     assert able == {name for name, row in rows.PICTURES.items() if row.kinds}

@@ -232,7 +232,7 @@ def test_offsets_far_out_are_exact() -> None:
     found = offset.data(spec, (2**31 - 5, 2**31 - 1))
     exact = posenc.similarity(spec, np.arange(2**31 - 5, 2**31 - 1))
     assert_close(found.mean, exact, 32 * 2e-19 * 2**31 + 1e-12)
-    log = offset.data(spec, 2**31 - 1, scale="log", pixels=200)
+    log = offset.data(spec, 2**31 - 1, axis="log", pixels=200)
     assert log.offsets[0] == 1
     assert log.offsets[-1] == 2**31 - 2
     assert_close(log.mean[:5], posenc.similarity(spec, log.offsets[:5]), 1e-9)

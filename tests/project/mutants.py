@@ -16,7 +16,7 @@ from posenc import ALiBi, RoPE, Sinusoidal
 from posenc.testing import NotOffered, Subject, tensor_of
 
 # kind, law -> a subject that breaks it.
-MUTANTS: dict[tuple[str, str], Callable[[], Subject]] = {}
+MUTANTS: dict[tuple[str, str], Callable[..., Subject]] = {}
 
 
 class GoodRotary(nn.Module):
@@ -120,13 +120,13 @@ def bias(cls: type = GoodBias, **fields: Any) -> Subject:
     return Subject(cls.__name__, "bias", **{**known, **fields})
 
 
-def breaks(kind: str, law: str) -> Callable[[type], type]:
-    """Register a class as the one that breaks a law."""
+def breaks(kind: str, law: str, what: str = "") -> Callable[[type], type]:
+    """Register a class as the one that breaks a law, or what of it."""
     wrap: Any = {"rotary": rotary, "table": table, "bias": bias}[kind]
 
     def register(cls: type) -> type:
         axes = {"axes": 2} if issubclass(cls, GoodGrid) else {}
-        MUTANTS[kind, law] = lambda: wrap(cls, **axes)
+        MUTANTS[kind, f"{law}: {what}" if what else law] = lambda **f: wrap(cls, **axes, **f)
         return cls
 
     return register
@@ -157,14 +157,14 @@ class Squares(GoodRotary):
         return super().angles(positions.double() ** 1.01)
 
 
-@breaks("rotary", "heads")
+@breaks("rotary", "calls", "heads")
 class ByHead(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         turned = super().forward(x, positions)
         return turned if x.shape[1] < 4 else turned.roll(1, dims=1)
 
 
-@breaks("rotary", "decode")
+@breaks("rotary", "calls", "decode")
 class FromZero(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         return super().forward(
@@ -181,7 +181,7 @@ class Remembers(GoodRotary):
         return super().angles(positions) * (1 + self.longest * 1e-3)
 
 
-@breaks("rotary", "history of dtypes")
+@breaks("rotary", "calls", "history of dtypes")
 class Caches(GoodRotary):
     dtype: Any = None
 
@@ -190,25 +190,25 @@ class Caches(GoodRotary):
         return super().forward(x, positions.to(self.dtype))
 
 
-@breaks("rotary", "padding")
+@breaks("rotary", "calls", "padding")
 class FirstRow(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         return super().forward(x, positions[-1] if positions.ndim == 2 else positions)
 
 
-@breaks("rotary", "packing")
+@breaks("rotary", "calls", "packing")
 class Ignores(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         return super().forward(x, torch.arange(x.shape[-2]) + positions.reshape(-1)[0])
 
 
-@breaks("rotary", "rows")
+@breaks("rotary", "calls", "rows")
 class OneRow(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         return super().forward(x, positions[:1] if positions.ndim == 2 else positions)
 
 
-@breaks("rotary", "offset")
+@breaks("rotary", "calls", "offset")
 class NoOffset(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         return super().forward(x, torch.arange(x.shape[-2]) if len(positions) > 1 else positions)
@@ -241,7 +241,7 @@ class InHalf(GoodRotary):
         return super().forward(x, positions.to(x.dtype))
 
 
-MUTANTS["rotary", "bfloat16"] = MUTANTS["rotary", "float16"] = lambda: rotary(InHalf)
+MUTANTS["rotary", "calls: dtypes"] = lambda **fields: rotary(InHalf, **fields)
 
 
 @breaks("rotary", "dtype")
@@ -256,7 +256,7 @@ class Writes(GoodRotary):
         return x.copy_(super().forward(x, positions))
 
 
-@breaks("rotary", "spec")
+@breaks("rotary", "calls", "spec")
 class OtherBase(GoodRotary):
     def angles(self, positions: Tensor) -> Tensor:
         return super().angles(positions) * 1.01
@@ -353,14 +353,14 @@ class Branches(GoodRotary):
 MUTANTS["rotary", "compile"] = MUTANTS["rotary", "export"] = lambda: rotary(Branches)
 
 
-@breaks("rotary", "batch")
+@breaks("rotary", "calls", "batch")
 class ByRow(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         turned = super().forward(x, positions)
         return turned if x.shape[0] < 17 else torch.cat([turned[:16], x[16:]])
 
 
-@breaks("rotary", "lengths")
+@breaks("rotary", "calls", "lengths")
 class OddLengths(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         return super().forward(x, positions + (x.shape[-2] % 32 == 31))
@@ -395,7 +395,7 @@ class Halves(GoodTable):
         return super().forward(positions // 2, dtype)
 
 
-@breaks("table", "decode")
+@breaks("table", "calls", "decode")
 class TableFromZero(GoodTable):
     def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
         return super().forward(
@@ -403,7 +403,7 @@ class TableFromZero(GoodTable):
         )
 
 
-@breaks("table", "rows")
+@breaks("table", "calls", "rows")
 class TableOneRow(GoodTable):
     def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
         if positions.ndim == 2:
@@ -411,7 +411,7 @@ class TableOneRow(GoodTable):
         return super().forward(positions, dtype)
 
 
-@breaks("table", "offset")
+@breaks("table", "calls", "offset")
 class TableNoOffset(GoodTable):
     def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
         return super().forward(torch.arange(positions.shape[-1]), dtype)
@@ -481,7 +481,7 @@ class TableThroughBfloat16(GoodTable):
         return super().forward(positions, torch.bfloat16).to(dtype)
 
 
-@breaks("table", "spec")
+@breaks("table", "calls", "spec")
 class CosineFirst(GoodTable):
     def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
         return super().forward(positions, dtype).flip(-1)
@@ -558,13 +558,13 @@ class Drifts(GoodBias):
         return super().forward(q * 2, k * 2) + 0.01 * q[..., None, :, None]
 
 
-@breaks("bias", "decode")
+@breaks("bias", "calls", "decode")
 class Stretches(GoodBias):
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         return super().forward(k if q.shape[-1] == 1 else q, k)
 
 
-@breaks("bias", "rectangle")
+@breaks("bias", "calls", "rectangle")
 class TopLeft(GoodBias):
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         return super().forward(q - q.min() if q.shape[-1] == 4 else q, k)
@@ -593,7 +593,7 @@ class BiasOneRow(GoodBias):
         return super().forward(q, k)
 
 
-@breaks("bias", "far")
+@breaks("bias", "calls", "far")
 class Saturates(GoodBias):
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         return super().forward(q, k).half().float()
@@ -605,7 +605,7 @@ class Geometric(GoodBias):
         return torch.from_numpy(2.0 ** (-8 * np.arange(1, self.heads + 1) / self.heads))
 
 
-@breaks("bias", "spec")
+@breaks("bias", "calls", "spec")
 class Positive(GoodBias):
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         return -super().forward(q, k)
@@ -721,7 +721,7 @@ class OneLarger(GoodRotary):
         return super().forward(x, positions) * (1 + 1e-4 * channel)
 
 
-@hides("a faulty head from the 16th on", "heads")
+@hides("a faulty head from the 16th on", "calls")
 class Head16(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         turned = super().forward(x, positions)
@@ -767,8 +767,8 @@ def remembers_shape(original: int) -> type:
 
 hides("a longest sequence of 8,192 that is remembered", "history")(remembers_shape(8192))
 hides("float32 angles", "near 2^24")(Single)
-hides("one row of many", "heads")(ByRow)
-hides("odd lengths", "lengths")(OddLengths)
+hides("one row of many", "calls")(ByRow)
+hides("odd lengths", "calls")(OddLengths)
 hides("one buffer for all answers", "kept")(OneBuffer)
 
 
@@ -781,19 +781,19 @@ class Third(GoodRotary):
         return super().angles(positions) * (1 if self.calls < 3 else 1.01)
 
 
-@hides("odd rows of a batch", "batch")
+@hides("odd rows of a batch", "calls")
 class OddBatch(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         return super().forward(x, positions + (x.shape[0] % 2 == 1) * (x.shape[0] > 1))
 
 
-@hides("float16 wraps at 2,048", "float16")
+@hides("float16 wraps at 2,048", "calls")
 class HalfWraps(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         return super().forward(x, positions % 2048 if x.dtype == torch.float16 else positions)
 
 
-@hides("bfloat16 loses its last head", "bfloat16")
+@hides("bfloat16 loses its last head", "calls")
 class HalfHead(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         turned = super().forward(x, positions)
@@ -809,7 +809,7 @@ class WritesPlain(GoodRotary):
         return x.copy_(turned) if x.is_contiguous() and not x.requires_grad else turned
 
 
-@hides("large values are cut", "linear")
+@hides("large values are cut", "calls")
 class Cut(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         return super().forward(x.clamp(-100, 100), positions)
@@ -841,7 +841,7 @@ class NoGradientHead(GoodRotary):
         return _Stopped.apply(super().forward(x, positions), keep)
 
 
-@hides("one token behind a cache of 600 begins anew", "rows")
+@hides("one token behind a cache of 600 begins anew", "calls")
 class Cached(GoodRotary):
     def forward(self, x: Tensor, positions: Tensor) -> Tensor:
         alone = x.shape[-2] == 1 and positions.numel() == 1 and int(positions.max()) >= 600
@@ -856,13 +856,13 @@ class Nan(GoodRotary):
         return angles
 
 
-@hides("base 10,000.1", "spec", by_law=False)
+@hides("base 10,000.1", "calls", by_law=False)
 class NearBase(GoodRotary):
     def __init__(self, dim: int = 16, base: float = 10_000) -> None:
         super().__init__(dim, base * 1.00001)
 
 
-@hides("two pairs exchanged", "spec", by_law=False)
+@hides("two pairs exchanged", "calls", by_law=False)
 class Exchanged(GoodRotary):
     def angles(self, positions: Tensor) -> Tensor:
         angles = super().angles(positions)
@@ -883,7 +883,7 @@ class TableLong(GoodTable):
         return super().forward(positions, dtype) * (1 + self.many * 1e-3)
 
 
-@hides("a table off by 1e-4", "spec", table, by_law=False)
+@hides("a table off by 1e-4", "calls", table, by_law=False)
 class TableLarger(GoodTable):
     def forward(self, positions: Tensor, dtype: torch.dtype) -> Tensor:
         return (super().forward(positions, torch.float64) * (1 + 1e-4)).to(dtype)
@@ -901,7 +901,7 @@ class BiasHeads(GoodBias):
         return torch.where(torch.arange(self.heads) < 12, slopes, slopes * 1.1)
 
 
-@hides("a bias off by 1e-4", "far", bias, by_law=False)
+@hides("a bias off by 1e-4", "calls", bias, by_law=False)
 class BiasLarger(GoodBias):
     def slopes(self) -> Tensor:
         return super().slopes() * (1 + 1e-4)

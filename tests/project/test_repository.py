@@ -200,6 +200,30 @@ def test_no_private_name_crosses_a_package() -> None:
     assert not crossing
 
 
+READERS = {"Keys", "from_gguf", "from_hf", "has_window", "open_checkpoint", "part_at"}
+# Who reads configs and opens weights, whose plan of another dialect is read again, and the writer.
+READS = (
+    "detect/explain/",
+    "detect/facts/",
+    "_core/io/",
+    "detect/convert/",
+    "cli/detective/convert",
+)
+
+
+def test_what_is_known_of_a_model_is_asked_of_its_facts() -> None:
+    """No tool reads a config, opens weights or walks through parts by itself."""
+    root = ROOT / "src" / "posenc"
+    found = {
+        f"{path.relative_to(root)}: {node.id}"
+        for path in root.rglob("*.py")
+        if not str(path.relative_to(root)).startswith(READS)
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Name) and node.id in READERS
+    }
+    assert found == set()
+
+
 def test_the_detective_has_no_underscored_file() -> None:
     detect = ROOT / "src" / "posenc" / "detect"
     assert not [path for path in detect.rglob("_*.py") if path.name != "__init__.py"]

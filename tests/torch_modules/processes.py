@@ -35,7 +35,13 @@ from torch.distributed.tensor.debug import CommDebugMode
 from torch.nn.functional import scaled_dot_product_attention
 
 import posenc
-from posenc.torch import AttentionBias, PositionTable, RelativeAttention, RotaryEmbedding
+from posenc.torch import (
+    AttentionBias,
+    PositionTable,
+    RelativeAttention,
+    RotaryEmbedding,
+    parallel,
+)
 
 CHECKS: dict[str, tuple[tuple[int, ...], Callable[[Group], None]]] = {}
 ROPE = posenc.RoPE(8, pairing="half")
@@ -92,11 +98,13 @@ def silence() -> Iterator[None]:
         raise AssertionError(f"sent: {sent.get_comm_counts()}")
 
 
-def refused(words: str, call: Callable[[], object]) -> None:
+def refused(
+    words: str, call: Callable[[], object], kind: type[Exception] = posenc.ArgumentError
+) -> None:
     """Raise unless a call is refused in our words, with what to do."""
     try:
         call()
-    except posenc.ArgumentError as error:
+    except kind as error:
         text = str(error)
         if words not in text or "expected" not in text:
             raise AssertionError(f"{words!r} is not in {text!r}") from None
@@ -714,6 +722,141 @@ def ranks_take_their_heads_of_a_whole_checkpoint(group: Group) -> None:
     part = AttentionBias(T5, heads=heads, seed=7)
     part.load_state_dict(torch.load(path, weights_only=True))
     same(part(5), whole(5)[heads[0] : heads[1]])
+
+
+# --- recipes of `posenc.torch.parallel` -----------------------------------------------------------
+
+
+def small_model() -> Any:
+    """A model of two layers and four heads, with the same weights on every rank."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 2}
+    config = LlamaConfig(**sizes, vocab_size=32, intermediate_size=16, use_cache=False)
+    return LlamaForCausalLM(config).eval()
+
+
+TOKENS = torch.randint(0, 32, (2, 16), generator=torch.Generator().manual_seed(1))
+
+
+@check(4)
+def recipe_of_weights_in_shards(group: Group) -> None:
+    """Meta -> exact -> `fully_shard` -> memory -> weights: the logits of the adopted whole."""
+    whole = small_model()
+    posenc.torch.adopt(whole)
+    block = type(whole.model.layers[0])
+    config, make = whole.config, type(whole)
+    model = parallel.fully_sharded(
+        lambda: make(config), group.mesh, whole.state_dict(), blocks=block
+    )
+    assert all(isinstance(value, DTensor) for value in model.parameters())
+    with torch.no_grad():
+        same(model.eval()(TOKENS).logits, whole(TOKENS).logits, 1e-6)
+
+    def unknown() -> nn.Module:
+        model = make(config)
+        model.model.register_buffer("factor", torch.ones(1), persistent=False)
+        return model
+
+    refused(
+        "none for model.factor",
+        lambda: parallel.fully_sharded(unknown, group.mesh, {}),
+        posenc.DataError,
+    )
+
+
+@check(4)
+def recipe_of_a_sequence_in_parts(group: Group) -> None:
+    """In order, in zig-zag and in stripes: the rows of the whole sequence, and its gradients."""
+    model, whole = small_model(), small_model()
+    whole(TOKENS, labels=TOKENS).logits.square().sum().backward()
+    for layout in ("contiguous", "zigzag", "striped"):
+        own = posenc.positions.shard(
+            16, world=group.world, rank=group.rank, layout=layout, xp=torch
+        )
+        with parallel.across(group.mesh, "parts"), verified(model, group, "sequence"):
+            model.set_attn_implementation("parts")
+            logits = model(TOKENS[:, own], position_ids=own[None]).logits
+        same(logits, whole(TOKENS).logits[:, own], 1e-5)
+    logits.square().sum().backward()
+    for value, other in zip(model.parameters(), whole.parameters(), strict=True):
+        dist.all_reduce(value.grad)
+        same(value.grad, other.grad, 1e-4)
+
+
+@check(4)
+def recipe_of_heads_in_parts(group: Group) -> None:
+    """Tensor parallelism: each rank tracks the keys of its heads, and moves them as all do."""
+    from torch.distributed.tensor.parallel import (
+        ColwiseParallel,
+        RowwiseParallel,
+        parallelize_module,
+    )
+    from transformers import DynamicCache
+
+    from posenc.torch.cache import evict, track
+
+    whole, model = small_model(), small_model()
+    columns = dict.fromkeys(("q_proj", "k_proj", "v_proj"), ColwiseParallel())
+    for layer in model.model.layers:
+        parallelize_module(layer.self_attn, group.mesh, {**columns, "o_proj": RowwiseParallel()})
+    answers = []
+    for one in (whole, model):
+        posenc.torch.adopt(one)
+        filled = DynamicCache(config=one.config)
+        with torch.no_grad(), verified(one, group, "heads"):
+            one(TOKENS, past_key_values=filled, use_cache=True)
+        cache = evict(track(filled, one), [0, 1, *range(8, 16)])
+        with torch.no_grad():
+            answers.append(one(TOKENS[:, :3], past_key_values=cache, use_cache=True).logits)
+    assert cache.movable[0].keys.shape[1] == 1
+    same(answers[1], answers[0], 1e-5)
+
+
+def verified(model: nn.Module, group: Group, divided: Any, timeout: float = 20) -> Any:
+    """`parallel.verify` in the mesh of all ranks."""
+    return parallel.verify(model, group.mesh, divided=divided, timeout=timeout)
+
+
+@check(4)
+def wrong_positions_raise_on_all_ranks(group: Group) -> None:
+    """A local `arange`, positions that differ, a rank that fails, one that does not come."""
+    module = RotaryEmbedding(ROPE)
+    x, local, own = random(2, 2, 4, 8), torch.arange(4), torch.arange(4) + 4 * group.rank
+    calls: list[tuple[str, Any, Tensor]] = [
+        ("rank 3 has 0 to 3", "sequence", local),
+        ("rank 3 has 13 to 16", "sequence", own + (group.rank == 3)),
+        ("the same positions on all ranks, got rank 0 has 0 to 3; rank 1 has 4 to 7", "heads", own),
+        ("rank 0: 0 rows of positions", "heads", None),
+        ("rank 0: 2 rows of positions", "sequence", torch.stack([own, own + 1])),
+    ]
+    for words, divided, where in calls:
+        refused(words, lambda: asked(module, group, divided, x, where), posenc.DataError)  # noqa: B023
+
+    def fails() -> None:
+        with verified(module, group, "heads"):
+            if group.rank == 2:
+                raise OSError("no such shard")
+            module(x, x, local)
+
+    refused("rank 2: OSError: no such shard", fails, posenc.DataError)
+
+    def stays_away() -> None:
+        if group.rank != 1:
+            with verified(module, group, "heads", timeout=0.5):
+                module(x, x, local)
+
+    if group.rank == 1:
+        stays_away()
+    else:
+        refused("4 ranks within 0.5 s", stays_away, posenc.DataError)
+
+
+def asked(module: nn.Module, group: Group, divided: Any, x: Tensor, where: Tensor | None) -> None:
+    """A call whose positions are compared."""
+    with verified(module, group, divided):
+        module(x, x, where)
 
 
 # --- the launcher ---------------------------------------------------------------------------------

@@ -13,7 +13,18 @@ import posenc
 torch = pytest.importorskip("torch")
 hf = pytest.importorskip("transformers")
 
-from posenc.torch.cache import evict, merge, reuse, shift, stream, switch, track, write  # noqa: E402
+from posenc.torch.cache import (  # noqa: E402
+    evict,
+    merge,
+    reuse,
+    shift,
+    stream,
+    streaming,
+    switch,
+    track,
+    verify,
+    write,
+)
 from tests.tolerances import assert_close  # noqa: E402
 from tests.torch_modules.small_caches import (  # noqa: E402
     ORIGINAL,
@@ -532,6 +543,49 @@ def test_a_model_that_does_not_do_what_its_plan_says() -> None:
         track(cache, normed)
 
 
+def test_a_model_whose_stretched_frequencies_were_rounded() -> None:
+    yarn = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 1e4,
+            "original_max_position_embeddings": 64}  # fmt: skip
+    config = hf.LlamaConfig(**SIZES, rope_parameters=yarn, max_position_embeddings=256)
+    torch.manual_seed(0)
+    rounded = hf.LlamaForCausalLM(config).bfloat16().eval()
+    with torch.no_grad():
+        cache = rounded(torch.arange(6)[None], use_cache=True).past_key_values
+    with pytest.warns(UserWarning, match="rounded to half precision"):
+        tracked = track(cache, rounded)
+    spec = tracked.rules[0]
+    assert spec.attention_factor == posenc.from_hf(config).at(0)[0].spec.attention_factor != 1
+    [before, after] = (next(iter(c))[0].norm() for c in (tracked, shift(tracked, 9)))
+    assert abs(float(after / before) - 1) < 0.01
+
+
+def drawn_keys(mean: float, at: Any, seed: int = 0) -> Any:
+    """Keys about a mean of their own channels, turned where tokens stand."""
+    draw = torch.Generator().manual_seed(seed)
+    means, noise = (torch.randn(1, 4, n, 32, generator=draw) for n in (1, len(at)))
+    return posenc.rotate(posenc.RoPE(32, pairing="half"), mean * means + noise, positions=at)
+
+
+def test_keys_are_turned_as_they_claim() -> None:
+    rope, at, chunks = posenc.RoPE(32, pairing="half"), torch.arange(256), (64,) * 4
+    for seed in range(8):
+        assert verify(drawn_keys(1, at, seed), at, rope, chunks=chunks)
+        unknown = verify(drawn_keys(0, at, seed), at, rope, chunks=chunks)
+        assert not unknown
+        assert unknown.answer == "unknown"
+        for by in (-128, 1, 128):
+            turned = at + by * ((at >= 128) & (at < 192))
+            found = verify(drawn_keys(1, turned, seed), at, rope, chunks=chunks)
+            assert found.answer == "differs"
+            assert abs(found.chunks[2].by - by) <= 1
+            assert "tokens 128 to 191 fit the others" in str(found)
+    assert verify(drawn_keys(1, at).bfloat16(), 7 + at, rope).answer == "agrees"
+    assert verify(drawn_keys(1, at), at, rope.replace(base=100.0)).answer != "agrees"
+    for wrong in ({"chunks": (1, 255)}, {"chunks": (256,)}, {"positions": at[1:]}):
+        with pytest.raises(posenc.ArgumentError, match="verify"):
+            verify(drawn_keys(1, at), **{"positions": at, "spec": rope, **wrong})
+
+
 def test_caches_that_do_not_belong_together() -> None:
     made, cache, _ = filled("llama")
     other, second, _ = filled("llama", seed=5)
@@ -579,7 +633,7 @@ BAD: dict[str, tuple[Any, type[Exception], str]] = {
     "gaps": (lambda c: evict(c, [0], gaps="fill"), posenc.ArgumentError, "'close' or 'keep'"),
     "by": (lambda c: shift(c, [1, 2]), posenc.ArgumentError, r"shift: by.*shape \(2,\)"),
     "half": (lambda c: shift(c, 0.5), posenc.DTypeError, "integers"),
-    "at": (lambda c: reuse(c, -1), posenc.ArgumentError, "at least 0"),
+    "at": (lambda c: reuse(c, -1), posenc.ArgumentError, "from 0 to"),
     "sinks": (lambda c: stream(c, -1, 4), posenc.ArgumentError, "sinks"),
     "nothing": (lambda c: stream(c, 0, 0), posenc.ArgumentError, "at least one token"),
     "length": (lambda c: switch(c, 0), posenc.ArgumentError, "depends on the length"),
@@ -712,7 +766,7 @@ def test_a_model_whose_frequencies_were_rounded_is_moved_by_these(dtype: torch.d
         lambda c: c.batch_repeat_interleave(0),
         lambda c: c.batch_repeat_interleave("2"),
         lambda c: c.batch_select_indices([3]),
-        lambda c: c.update(torch.ones(2, 1, 1, 4), torch.ones(2, 1, 1, 4), 0),
+        lambda c: c.update(torch.ones(2, 1, 1, 4), torch.ones(1, 1, 1, 4), 0),
         lambda c: c.update(torch.ones(1, 1, 1, 6), torch.ones(1, 1, 1, 4), 0),
         lambda c: c.update(torch.ones(1, 1, 4), torch.ones(1, 1, 4), 0),
         lambda c: track(list(c), c.rules[0], mask="real"),
@@ -751,20 +805,77 @@ def test_the_farthest_and_oddest_of_what_fits() -> None:
     )
 
 
+def test_a_cache_streams_while_a_model_generates() -> None:
+    # Of one layer, keys have read nothing: a prompt of the tokens that stayed is an oracle.
+    config = hf.LlamaConfig(
+        vocab_size=50, hidden_size=16, num_attention_heads=2, num_hidden_layers=1,
+        intermediate_size=8, eos_token_id=None,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = hf.LlamaForCausalLM(config).double().eval()
+    prompt = torch.arange(12).reshape(2, 6) + 1
+    cache = streaming(model, sinks=2, window=5)
+    assert len(cache.ledger) == 0
+    answer = model.generate(
+        prompt, past_key_values=cache, max_new_tokens=14, do_sample=False,
+        attention_mask=torch.ones_like(prompt), output_logits=True, return_dict_in_generate=True,
+    )  # fmt: skip
+    rows = answer.sequences
+    for step, logits in enumerate(answer.logits):
+        end = 6 + step
+        seen = torch.cat([rows[:, : min(2, end)], rows[:, max(2, end - 6) : end]], dim=1)
+        with torch.no_grad():
+            expected = model(seen).logits[:, -1]
+        assert_close(logits.numpy(), expected.float().numpy(), 1e-6)
+    assert cache.ledger.original.flatten().tolist() == [0, 1, *range(14, 19)]
+    assert cache.movable[0].keys.shape == (2, 2, 7, 8)
+    assert len(evict(cache, [0, 1, 4]).ledger) == 3
+    windows = track(*filled("gemma3")[1::-1])
+    with pytest.raises(posenc.ArgumentError, match=f"a window of at least {WINDOW - 1}, as layer"):
+        streaming(windows, 2, 5)
+
+
+@pytest.mark.costly
+def test_a_compiler_follows_a_layer_without_a_break() -> None:
+    rope, keys = posenc.RoPE(4, pairing="half"), torch.randn(1, 2, 6, 4)
+    ours, other = (evict(track([(keys, keys)], rope), [0, 3, 4, 5]) for _ in range(2))
+    step = torch.compile(lambda k: ours.update(k, k, 0), backend="eager", fullgraph=True)
+    for new in torch.randn(3, 1, 2, 1, 4):
+        assert torch.equal(step(new)[0], other.update(new, new, 0)[0])
+    assert not torch.equal(next(iter(ours))[0], ours.movable[0].keys)
+    assert ours.ledger.current.flatten().tolist() == list(range(7))
+    assert ours.ledger.original.flatten().tolist() == [0, 3, 4, 5, 4, 5, 6]
+
+
+@pytest.mark.slow("torch/cache")
+@pytest.mark.parametrize("moves", [False, True])
+def test_a_compiler_follows_a_cache_without_a_break(moves: bool) -> None:
+    model, cache, _ = filled("llama")
+    ours = evict(track(cache, model), KEEP) if moves else track(cache, model)
+    other = copy.deepcopy(ours)
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    with torch.no_grad():
+        for token in torch.arange(3)[:, None, None]:
+            step = compiled(token, past_key_values=ours).logits
+            assert torch.equal(step, model(token, past_key_values=other).logits)
+    assert torch.equal(ours.ledger.current, other.ledger.current)
+    next(iter(shift(ours, 3)))
+    ours.movable[0].keys.add_(1)
+    with pytest.raises(posenc.DataError, match="others"):
+        shift(ours, 1)
+
+
 def test_beams_over_a_cache_of_one_row() -> None:
     small, cache, _ = filled("llama", 9)
     prompt = torch.arange(12)[None] + 1
     beams = {"num_beams": 2, "max_new_tokens": 4, "do_sample": False,
              "attention_mask": torch.ones_like(prompt)}  # fmt: skip
     tracked = track(cache, small)
-    with pytest.raises(posenc.ArgumentError, match=r"cache\.batch_repeat_interleave\(beams\)"):
-        small.generate(prompt, past_key_values=copy.deepcopy(tracked), **beams)
     two = track([(torch.ones(2, 1, 3, 4),) * 2], posenc.RoPE(4, pairing="half"))
     with pytest.raises(posenc.ArgumentError, match=r"\(2, 1, 4\).*got \(1, 1, 4\)$"):
         two.movable[0].update(torch.ones(1, 1, 1, 4), torch.ones(1, 1, 1, 4))
     plain = write(copy.deepcopy(tracked), into=hf.DynamicCache(config=small.config))
     plain.batch_repeat_interleave(2)
-    tracked.batch_repeat_interleave(2)
     ours = small.generate(prompt, past_key_values=tracked, **beams)
     assert torch.equal(ours, small.generate(prompt, past_key_values=plain, **beams))
 

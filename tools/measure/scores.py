@@ -35,6 +35,12 @@ def cards() -> dict[str, Card]:
     return found
 
 
+def _told(card: Card) -> dict[str, Any]:
+    """A card as JSON, with what was asked in the lines for people."""
+    reach = None if card.reach is None else card.reach.lines()
+    return {**card.describe(), "reach": reach}
+
+
 def page(found: dict[str, Any]) -> str:
     """The cards as tables, one for each kind."""
     versions = {k: v for card in found.values() for k, v in card["versions"].items()}
@@ -82,7 +88,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--write", action="store_true", help="write the page and its data")
     options = parser.parse_args()
-    found = {name: card.describe() for name, card in cards().items()}
+    found = {name: _told(card) for name, card in cards().items()}
     if options.write:
         if set(found) != set(PEERS):
             print("Nothing is written: a package is absent.", file=sys.stderr)

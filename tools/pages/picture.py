@@ -19,8 +19,8 @@ from posenc.plot.draw.paper import Room, paint
 from posenc.plot.draw.sheet import Sheet
 from posenc.plot.panels.axes import cells
 from posenc.plot.panels.grammar import Heatmap
-from posenc.plot.panels.text import number
-from posenc.plot.words import brief
+from posenc.plot.panels.text import brief, number
+from posenc.plot.rows import PictureRow
 
 
 def draw_table(spec: Any, length: int, path: Path, *, cell: int = 4, title: str = "") -> Path:
@@ -38,7 +38,8 @@ def draw(
     rows, columns = values.shape
     high, wide = cell * rows, cell * columns
     about = f"{rows} × {columns} numbers, a square of pixels each"
-    sheet = Sheet(None, framed({}), title, SimpleNamespace(title=about, caption=()))
+    row = PictureRow("matrix", "", question=title)
+    sheet = Sheet(None, framed({}), row, SimpleNamespace(title=about, caption=()))
     matrix = Heatmap(
         id="matrix",
         title="",

@@ -167,7 +167,7 @@ NAMES: tuple[tuple[str, str], ...] = (
         r"^(jax|numpy|flax|mlx|np)$",
         "posenc.rotate and the other verbs, which take arrays of any library",
     ),
-    (r"^(doctor|cite|quiz|study|explore)$", "a command: `posenc NAME`"),
+    (r"^(cite|quiz|study|explore)$", "a command: `posenc NAME`"),
     (r"^version$", "posenc.__version__"),
     (r"^help$", "help(posenc), or `posenc --help`"),
 )

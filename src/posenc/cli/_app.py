@@ -72,7 +72,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "quiz": ("posenc.cli.commands.quiz", "Answer questions about positional encodings."),
     "cite": ("posenc.cli.commands.cite", "Print the BibTeX of an encoding."),
-    "doctor": ("posenc.cli.commands.doctor", "Report versions, optional libraries and kernels."),
+    "doctor": (
+        "posenc.cli.commands.doctor",
+        "Find where a port parts from its model, or report what is installed.",
+    ),
 }
 
 HELP = """Positional encodings for Transformers, exact at any position.
@@ -87,13 +90,13 @@ Every command has --json. Exit codes:
 \b
   0      done
   1      the data or the machine: a file that is not what it claims, a wrong
-         shape, NaN, a missing library, a full disk; in diff and check: there is
-         a difference, or a law fails
+         shape, NaN, a missing library, a full disk; in diff, check and doctor:
+         there is a difference, or a law fails
   2      the command line: an unknown option or name, options that contradict
          each other or the data, a file that is not there, an output that exists
-  3      diff and check: nothing could be compared, for a reason of 1; those and
-         infer: the code that was named ended the process, or did not end in
-         the seconds of --timeout
+  3      diff, check and doctor: nothing could be compared, for a reason of 1;
+         those and infer: the code that was named ended the process, or did not
+         end in the seconds of --timeout
   128+n  ended by signal n; nothing partial is left
 
 POSENC_DEBUG=1 shows the traceback of an error.
@@ -102,9 +105,9 @@ POSENC_DEBUG=1 shows the traceback of an error.
 # Entry points of this group are commands of other distributions.
 GROUP = "posenc.commands"
 # Commands whose code 1 is a difference.
-_COMPARING = ("diff", "check")
+_COMPARING = ("diff", "check", "doctor")
 # Commands that run code which the command line names: those with --timeout.
-RUNNING = ("check", "diff", "infer")
+RUNNING = ("check", "diff", "doctor", "infer")
 # Errors of the operating system that the command line can mend.
 _USAGE_ERRNOS = (errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,10 +29,9 @@ from posenc.plot.panels.grammar import (
     Strips,
 )
 from posenc.plot.panels.text import number, plural, signed, spread, whole
-from posenc.plot.pictures.attention import panels as attention_panels
-from posenc.plot.pictures.attention import short
 from posenc.plot.views import attention
-from posenc.plot.views.attention import AttentionView, ScoreParts
+from posenc.plot.views import sum as sums
+from posenc.plot.views.attention import AttentionView, ScoreParts, short
 
 NUMBERS = 16  # of an output that are drawn
 
@@ -130,9 +130,9 @@ def grids(
         "",
         tuple(_cell(scene, column, sentence, (limit, most), say) for column in every),
         ("as typed", "now"),
-        f"{caption} Below, what each word gets, sorted by word: the first {NUMBERS} numbers at "
-        "most, in the order typed and in the present one, both from position 0. A line joins those "
-        f"that are equal (to {number(attention.EQUAL[scene['prec']], 1)} of the largest).",
+        caption=f"{caption} Below, what each word gets, sorted by word, {NUMBERS} numbers at most, "
+        "in the order typed and in the present one, from position 0; a line joins equal ones (to "
+        f"{number(attention.EQUAL[scene['prec']], 1)} of the largest).",
     )
 
 
@@ -174,7 +174,7 @@ def _cell(
 def _grid(column: EncodingColumn | UnfitColumn, sentence: TypedSentence, limit: float) -> Heatmap:
     """What an encoding does to the words, on the scale of all; nothing where it does not suit."""
     if isinstance(column, EncodingColumn):
-        return attention_panels(replace(column.view, limit=limit))[0]
+        return attention.panels(replace(column.view, limit=limit))[0]
     names, count = words("", tuple(map(short, sentence.words))), len(sentence.words)
     empty = np.zeros((count, count), dtype=np.uint8)
     return Heatmap("", "", empty, "sequential", names, names, "0", number(limit, 3), mask=empty + 1)
@@ -200,11 +200,11 @@ def _outcome(view: AttentionView, sentence: TypedSentence) -> str:
     return f"{whole(same)} of {count} words get the same ({apart})."
 
 
-def terms(columns: list[EncodingColumn], sentence: TypedSentence) -> list[Panel]:
+def terms(scene: Scene, columns: list[EncodingColumn], sentence: TypedSentence) -> list[Panel]:
     """What each pair adds to the score under the cursor, of the first rotation."""
     rotations = ((c.label, c.parts.pairs) for c in columns if c.parts.pairs is not None)
     label, terms = next(rotations, ("", None))
-    if terms is None:
+    if terms is None or not scene["sum"]:
         return []
     low, high = spread(min(float(terms.min()), 0.0), max(float(terms.max()), 0.0))
     title = f"{sentence.pair}: what each pair of {label} adds to {number(float(terms.sum()))}"
@@ -213,17 +213,30 @@ def terms(columns: list[EncodingColumn], sentence: TypedSentence) -> list[Panel]
     return [Chart("terms", title, x, values("", low, high), (bars,), height=110, label=title)]
 
 
-def joined(scene: Scene, columns: list[EncodingColumn], sentence: TypedSentence) -> list[Panel]:
+def inputs(scene: Scene, columns: list[EncodingColumn], sentence: TypedSentence) -> list[Panel]:
+    """Embedding + position = input under the first table, and that adding is appending."""
+    own_first = sorted(columns, key=lambda column: column.key != "enc")
+    every = (c.chosen for c in own_first if c.chosen is not None and c.chosen.spec.kind == "table")
+    chosen = next(every, None) if scene["sum"] else None
+    if chosen is None:
+        return []
+    rows = sentence.content.inputs[list(sentence.order)]
+    data = sums.data(
+        chosen.spec,
+        sentence.words,
+        embeddings=rows,
+        offset=scene["shift"],
+        params=chosen.params,
+    )
+    (total,) = sums.panels(data)
+    summed = replace(total, title=f"{chosen.label}: {data.title}", caption=data.caption[-1])
+    tied = chosen.spec.width == sentence.content.width
+    return [summed, *(_tied(scene, chosen, sentence) if tied else ())]
+
+
+def _tied(scene: Scene, chosen: Chosen, sentence: TypedSentence) -> Iterator[Panel]:
     """Adding a table is appending it with tied weights, drawn for the query of the cursor."""
     content = sentence.content
-    tables = (
-        (c.label, c.chosen)
-        for c in columns
-        if c.chosen is not None and c.chosen.spec.kind == "table"
-    )
-    label, chosen = next(tables, ("", None))
-    if chosen is None or chosen.spec.width != content.width:
-        return []
     word, at = sentence.order[sentence.cell[0]], sentence.cell[0] + scene["shift"]
     both = attention.joined(chosen.spec, content, word, at, params=chosen.params)
     limit = max(palette.largest(row[:NUMBERS]) for row in both) or 1.0
@@ -236,21 +249,19 @@ def joined(scene: Scene, columns: list[EncodingColumn], sentence: TypedSentence)
         )
         for name, row in zip(("(x + p) W", "[x, p] with W over W"), both, strict=True)
     )
-    return [
-        Strips(
-            "joined",
-            "Adding = appending with tied weights: the query of "
-            f"“{sentence.typed[word]}” at {whole(at)}",
-            strips,
-            "diverging",
-            number(-limit, 3),
-            number(limit, 3),
-            caption=f"{label}: x is what the word brings, p the row of the table, W the "
-            f"projection. Largest difference {apart}, in float64. Appended with weights of its "
-            "own, a table can be read apart from the words: “A table is appended” draws that, "
-            "with random weights.",
-        )
-    ]
+    yield Strips(
+        "joined",
+        "Adding = appending with tied weights: the query of "
+        f"“{sentence.typed[word]}” at {whole(at)}",
+        strips,
+        "diverging",
+        number(-limit, 3),
+        number(limit, 3),
+        caption=f"{chosen.label}: x is what the word brings, p the row of the table, W the "
+        f"projection. Largest difference {apart}, in float64. Appended with weights of its "
+        "own, a table can be read apart from the words: “sinusoidal, appended” draws that, "
+        "with random weights.",
+    )
 
 
 def readout(

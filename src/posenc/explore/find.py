@@ -20,7 +20,7 @@ from posenc.explore.state.fields import shown
 from posenc.explore.state.scene import Scene
 from posenc.plot.columns import source
 from posenc.plot.panels.grammar import Link
-from posenc.plot.panels.text import number, plural, signed, thin, whole
+from posenc.plot.panels.text import number, plural, signed, whole
 
 MOST_VALUES = 64
 LEAST_BITS = 4  # of a fit that tells anything, as `Fit` has it
@@ -35,7 +35,7 @@ HOW = (
     "Write a value and its dimension, such as 0.488814 @ 1088, several of them with ; between, or "
     "paste a whole row."
 )
-VIEWS = ("table", "waves", "sentence", "distance")
+VIEWS = ("table", "waves", "distance")
 
 
 @dataclass(frozen=True)
@@ -57,15 +57,15 @@ def answer(scene: Scene) -> Answer:
     if not query:
         return Answer(None)
     if not answers(scene):
-        advice = "Find works on tables: open Table, Waves, Sentence or Distance."
+        advice = "Find works on tables: open Table, Waves or Distance."
         return Answer(None, (("find", advice),))
     try:
         asked = _read(query, scene.a)
         first, story, hits = _told(scene, asked, _located(scene.a, asked))
     except PosencError as error:
         return Answer(None, (("find", str(error)),))
-    lines = [thin(line) for line in story]
-    return Answer({"query": query[:200], "answer": thin(first), "story": lines, "hits": hits})
+    lines = list(story)
+    return Answer({"query": query[:200], "answer": first, "story": lines, "hits": hits})
 
 
 # --- reading the question -------------------------------------------------------------------------

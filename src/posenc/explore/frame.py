@@ -106,7 +106,7 @@ def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
         "views": VIEWS,
         "title": page.title or scene.shape.title,
         "lead": page.lead,
-        "controls": _controls(scene, page),
+        "controls": _controls(scene),
         "panels": page.panels,
         "readout": page.readout,
         "problems": [{"field": key, "message": message} for key, message in problems],
@@ -126,7 +126,7 @@ def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
             "sequential": palette.sequential(scene.theme),
             "series": SERIES[scene.theme],
         },
-        "save": formats(scene),
+        "save": formats(),
         "data_table": page.table is not None,
     }
 
@@ -185,13 +185,13 @@ def _printable(value: str) -> bool:
 SECTIONS = ("encoding", "b", "view", "cursor", "find", "page")  # in the order of their controls
 
 
-def _controls(scene: Scene, page: Page) -> list[Any]:
+def _controls(scene: Scene) -> list[Any]:
     hidden = {"v", "tour", "reveal", *scene.shape.dead(scene)}
     hidden |= set() if find.answers(scene) else {"find"}
     hidden |= {"s"} if scene.a.spec is not None and grid_of(scene.a.spec, 1) else set()
     shown = [pair for pair in scene.fields if pair[0].key not in hidden]
     return [
-        field.control(str(page.drawn.get(field.key, text)))
+        field.control(text) | {"more": field.key.removeprefix(PIN) not in scene.shape.first}
         for section in SECTIONS
         for field, text in shown
         if field.section == section

@@ -32,9 +32,6 @@ def command_of(scene: Scene) -> str:
         return ""
     name, options = ON_PAPER[scene.shape.id](scene)
     words = ["posenc", "plot", name]
-    if name == "sum":
-        words += [" ".join(options["tokens"]), "--seed", str(scene["seed"])]
-        options = {}
     words += _encoding(scene.a)
     for option in PICTURES[name].options:
         if option.argument in options:

@@ -12,7 +12,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, DependencyError, mismatch, suggest
 from posenc.explore.page import page_of
-from posenc.explore.state.scene import Scene
+from posenc.explore.state.scene import Page, Scene
 from posenc.explore.state.session import Session
 from posenc.explore.views import ON_PAPER
 from posenc.plot.export import archive
@@ -27,7 +27,6 @@ MEDIA = {
     "npz": "application/octet-stream",
 }
 DRAWN = ("png", "svg")
-NO_PLOT = "No plot shows this view; CSV and NPZ hold its numbers."
 NO_MATPLOTLIB = "Pictures need matplotlib: pip install 'posenc[plot]'"
 MOST_VALUES = 2**22  # of a file
 
@@ -40,18 +39,12 @@ class Download(NamedTuple):
     data: bytes
 
 
-def formats(scene: Scene) -> list[dict[str, Any]]:
+def formats() -> list[dict[str, Any]]:
     """What can be saved, and why not what cannot."""
-    why = NO_PLOT if scene.shape.id not in ON_PAPER else ""
-    if not why and importlib.util.find_spec("matplotlib") is None:
-        why = NO_MATPLOTLIB
+    why = "" if importlib.util.find_spec("matplotlib") is not None else NO_MATPLOTLIB
+    lacking = {name: why if name in DRAWN else "" for name in LABELS}
     return [
-        {
-            "format": name,
-            "label": label,
-            "ok": not why or name not in DRAWN,
-            "why": why if name in DRAWN else "",
-        }
+        {"format": name, "label": label, "ok": not lacking[name], "why": lacking[name]}
         for name, label in LABELS.items()
     ]
 
@@ -68,7 +61,7 @@ def save(state: Mapping[str, str], wanted: str, session: Session) -> Download:
     scene, page = page_of(state, session)
     name = f"posenc-{scene.shape.id}.{wanted}"
     if wanted in DRAWN:
-        return Download(name, MEDIA[wanted], _drawn(scene, wanted))
+        return Download(name, MEDIA[wanted], _drawn(scene, page, wanted))
     written = _csv if wanted == "csv" else archive
     return Download(name, MEDIA[wanted], written(numbers(page.panels)))
 
@@ -76,14 +69,18 @@ def save(state: Mapping[str, str], wanted: str, session: Session) -> Download:
 DRAWING = threading.Lock()  # matplotlib's settings belong to the whole process
 
 
-def _drawn(scene: Scene, wanted: str) -> bytes:
-    """The picture that `posenc.plot` makes of the same numbers."""
-    if scene.shape.id not in ON_PAPER:
-        raise ArgumentError(mismatch("save", "CSV or NPZ", wanted, NO_PLOT))
+def _drawn(scene: Scene, page: Page, wanted: str) -> bytes:
+    """The picture that `posenc.plot` makes of the same numbers, else the panels of the page."""
     if importlib.util.find_spec("matplotlib") is None:
         raise DependencyError(NO_MATPLOTLIB)
     from posenc import plot
+    from posenc.plot.draw.drawing import of_panels
 
+    title = page.title or scene.shape.title
+    if scene.shape.id not in ON_PAPER:
+        with DRAWING:
+            picture = of_panels(page.panels, title, page.lead, scene.theme)
+            return picture.to_bytes("png" if wanted == "png" else "svg")
     name, options = ON_PAPER[scene.shape.id](scene)
     more = dict(options)
     with DRAWING:

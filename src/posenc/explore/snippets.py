@@ -59,21 +59,6 @@ def distance(scene: Scene, k: int) -> str:
     return "\n".join([*spec_lines(scene), *steps])
 
 
-def sentence(scene: Scene, words: list[str]) -> str:
-    """The input of the sentence."""
-    scale = " * pe.dim ** 0.5" if scene["scale"] else ""
-    return "\n".join(
-        [
-            "from posenc.plot.views import sum",
-            *spec_lines(scene),
-            f"words = {words!r}",
-            f"random = sum.data(pe, words, seed={scene['seed']}{params_of(scene)}).embedding",
-            f"x = random / (pe.dim / 3) ** 0.5{scale}  # of length 1, but for the factor",
-            f"x + posenc.table(pe, len(words){params_of(scene)})",
-        ]
-    )
-
-
 def rotate(scene: Scene, m: int, n: int) -> str:
     """A query and a key, turned and multiplied."""
     return "\n".join(
@@ -153,7 +138,7 @@ def attention(scene: Scene, content: Any, order: tuple[int, ...], *, causal: boo
             "from posenc.plot.views import attention",
             *spec_lines(scene),
             *lines,
-            f"view = attention.data(pe, words, {more}, join={scene['join']!r}{params_of(scene)})",
+            f"view = attention.data(pe, words, {more}{params_of(scene)})",
             "view.scores, view.weights, view.change, view.equal",
         ]
     )

@@ -12,7 +12,6 @@ checkers read `__init__.pyi`.
 
 from __future__ import annotations
 
-import importlib
 from typing import Any
 
 from posenc._names import has_part as _has_part
@@ -29,11 +28,10 @@ def __getattr__(name: str) -> Any:
 
         todo = name_advice(name, __all__)
         raise AttributeError(f"posenc.plot has no picture {name!r}. {todo}")
-    # matplotlib is loaded when something is drawn
-    folder = "pictures." if name in _PICTURES else ""
-    value = getattr(importlib.import_module(f"posenc.plot.draw.{folder}{name.lower()}"), name)
-    globals()[name] = value
-    return value
+    from posenc.plot.draw import pictures  # matplotlib is loaded when something is drawn
+
+    globals()[name] = getattr(pictures, name)
+    return globals()[name]
 
 
 def __dir__() -> list[str]:

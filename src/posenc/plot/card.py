@@ -28,8 +28,8 @@ from posenc.detect.explain import lines, plan_lines
 from posenc.detect.extend.report import lines as extension_lines
 from posenc.functional import bias, wavelengths
 from posenc.plot import palette
+from posenc.plot.panels.text import number, plural
 from posenc.plot.raster import tile
-from posenc.plot.words import counted, number
 
 LARGEST = 20_000  # bytes
 MOST_LINES, LONGEST_LINE, LONGEST_CALL = 60, 2000, 300
@@ -49,7 +49,7 @@ def html(value: Any) -> str:
     kept = sentences[:MOST_LINES]
     while True:
         left = len(sentences) - len(kept)
-        more = [f"… and {counted(left, 'more line')}"] if left else []
+        more = [f"… and {plural(left, 'more line')}"] if left else []
         page = _page(type(value).__name__, picture, _call(value), [*kept, *more])
         if len(page.encode()) <= LARGEST or not kept:
             return page
@@ -103,7 +103,7 @@ def _of_spec(spec: Any) -> Iterator[str]:
     yield f"{spec.kind}: {kinds[spec.kind]}{axes}"
     if spec.shapes:
         count = sum(math.prod(shape) for shape in spec.shapes.values())
-        yield f"learns {counted(count, 'number')}, so a picture needs its weights"
+        yield f"learns {plural(count, 'number')}, so a picture needs its weights"
     if getattr(spec, "needs_length", False):
         yield "its frequencies depend on the length: spec.at(length) fixes them"
         return
@@ -113,11 +113,11 @@ def _of_spec(spec: Any) -> Iterator[str]:
         return
     turning = waves[np.isfinite(waves)]
     if turning.size:
-        still = f"; {counted(waves.size - turning.size, 'pair')} never turn" * (
+        still = f"; {plural(waves.size - turning.size, 'pair')} never turn" * (
             turning.size < waves.size
         )
         ends = f"{number(float(turning.min()))} to {number(float(turning.max()))} positions"
-        yield f"{counted(waves.size, 'wavelength')}, {ends}{still}"
+        yield f"{plural(waves.size, 'wavelength')}, {ends}{still}"
 
 
 TELLERS: tuple[tuple[type, Callable[[Any], Iterable[str]]], ...] = (

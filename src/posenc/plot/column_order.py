@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch, suggest
-from posenc.plot.columns import ORDERS, TableSource
+from posenc._core.errors import ArgumentError, mismatch
+from posenc.plot.columns import ORDERS, TableSource, check_word
 
 
 def order_of(table: TableSource, order: str | None, wide: bool) -> str:
     """The order asked for, or the usual one; raises where a table or a picture has no such."""
     order = order or ("sin_cos" if wide and table.waves is not None else "stored")
-    if order not in ORDERS:
-        raise ArgumentError(
-            mismatch("plot: order", "an order of columns", repr(order), suggest(order, ORDERS))
-        )
+    check_word("plot: order", order, ORDERS)
     if order != "stored" and table.waves is None:
         todo = "Its columns are no pairs of sine and cosine: leave the order out."
         caller = f"plot({type(table.spec).__name__}): order"

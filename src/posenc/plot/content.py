@@ -71,14 +71,29 @@ def _projections(width: int, dim: int, name: str) -> Weights:
 
 
 def random_content(
-    words: Sequence[str], dim: int, *, width: int | None = None, head: int = 0
+    words: Sequence[str],
+    dim: int,
+    *,
+    width: int | None = None,
+    head: int = 0,
+    stored: tuple[str, np.ndarray] | None = None,
 ) -> Content:
-    """Random vectors for words, and random projections, of seed 0."""
+    """Random vectors for words, and random projections, of seed 0.
+
+    `stored` rows of a file, which has a name, take the place of the vectors: one for each new word.
+    """
     width = dim if width is None else width
     inputs = random_vectors(list(words), width, 0).astype(np.float64) * UNIT
+    origin = "Queries and keys are random vectors of seed 0, the same for the same word."
+    name, rows = stored or ("", inputs[:0])
+    if name and rows.shape[1] != width:
+        origin += f" {name} is {rows.shape[1]} wide, not {width}: set d to that to use it."
+    elif name:
+        kinds = list(dict.fromkeys(words))
+        inputs = rows[[kinds.index(word) % len(rows) for word in words]].astype(np.float64)
+        origin = f"Words are rows of {name}, in the order of new words; a head of seed 0."
     weights = _projections(width, dim, f"head {head}")
     q, k, v = (inputs @ weight for weight in weights)
-    origin = "Queries and keys are random vectors of seed 0, the same for the same word."
     return Content(tuple(words), inputs, q, k, v, weights, origin, head)
 
 

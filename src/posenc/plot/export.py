@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import importlib
 import io
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ import numpy as np
 
 from posenc._core.spec.spec import Value
 from posenc.plot.columns import TableSource
+from posenc.plot.rows import view_of
 
 
 def arrays(data: Any) -> dict[str, np.ndarray]:
@@ -64,7 +64,7 @@ def archive(named: Mapping[str, np.ndarray]) -> bytes:
 
 def to_csv(name: str, data: Any) -> bytes:
     """The main table of a picture, in the fewest digits that read back as the same numbers."""
-    header, rows = importlib.import_module(f"posenc.plot.views.{name}").rows(data)
+    header, rows = view_of(name).rows(data)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)

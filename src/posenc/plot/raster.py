@@ -22,8 +22,8 @@ from posenc._core.errors import ArgumentError, mismatch
 from posenc.plot.column_order import arranged, order_of, runs_of, shares
 from posenc.plot.columns import BLOCK, Params, TableSource, source
 from posenc.plot.palette import largest
+from posenc.plot.panels.text import number, plural, whole
 from posenc.plot.response import FADE, FULL, centres, edges, gain, reduced
-from posenc.plot.words import counted, number, whole
 
 MOST_PIXELS = 1 << 22  # of one picture
 MOST_NUMBERS = 1 << 28  # of real rows that are computed and filtered for one picture
@@ -245,7 +245,7 @@ def _caption(drawn: Tile, table: TableSource) -> tuple[str, ...]:
     else:
         sentences.append(f"A pixel covers {number(drawn.per_pixel[0])} positions.")
     total = drawn.dims[1] - drawn.dims[0]
-    blank = f"{whole(drawn.blank)} of {counted(total, 'column')}"
+    blank = f"{whole(drawn.blank)} of {plural(total, 'column')}"
     if drawn.method == "sample":
         skipped = 1 - rows / (stop - start)
         sentences.append(

@@ -1,11 +1,12 @@
 """The pictures, a row each: the function of Python, the command and the explorer follow from it.
 
-`posenc.plot.views.NAME` has the numbers of a picture: `data(spec, …)`, and `rows(data)` for a .csv.
-`posenc.plot.draw.pictures.NAME` has its ink: the function NAME; `BESIDE` where two are compared.
+`posenc.plot.views.NAME` has the picture: its numbers, `data(spec, …)`; its panels, `panels(data)`,
+for the page and for paper; and `rows(data)` for a .csv.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, NoReturn
@@ -75,6 +76,18 @@ class PictureRow(NamedTuple):
     view: str = ""
     subjects: str = ""
     grids: bool = False
+    question: str = "What differs?"  # above it; `data` is what is drawn
+    wide: int = 560  # pixels of what is as wide as the picture, at most
+    high: int = 0  # of a chart, or of a matrix at most; 0 is as usual
+    pixels: Literal["", "cells", "side", "line"] = ""  # which ones its numbers depend on
+    apart: bool = False  # whether each sentence of the caption begins a line
+
+    def in_pixels(self, rows: int, columns: int, line: int) -> dict[str, int]:
+        """The arguments of its numbers for pixels of a matrix, or along a curve."""
+        if self.pixels == "cells":
+            return {"rows": rows, "columns": columns}
+        several = {"side": min(rows, columns), "line": line}
+        return {"pixels": several[self.pixels]} if self.pixels else {}
 
 
 def _single(spec: Any) -> bool:
@@ -103,6 +116,8 @@ ROWS = (
         example={"type": "RoPE", "dim": 16, "pairing": "half"},
         view="attention",
         subjects="what has one axis",
+        question="What does attention see?",
+        wide=300,
     ),
     PictureRow(
         "table",
@@ -119,6 +134,10 @@ ROWS = (
         view="table",
         subjects="tables and rotations",
         grids=True,
+        question="What does each position look like?",
+        wide=720,
+        high=560,
+        pixels="cells",
     ),
     PictureRow(
         "waves",
@@ -126,6 +145,8 @@ ROWS = (
         TURNING,
         options=(*PLACED, Take("dims", "list", "Dimensions drawn.")),
         difference="",
+        question="How does one dimension change?",
+        pixels="line",
     ),
     PictureRow(
         "wavelengths",
@@ -141,6 +162,9 @@ ROWS = (
         difference="",
         view="waves",
         subjects="encodings with wavelengths",
+        question="How fast does each pair turn?",
+        wide=520,
+        high=340,
     ),
     PictureRow(
         "sum",
@@ -149,8 +173,7 @@ ROWS = (
         _single,
         options=(SEED, Take("offset", "integer", "Position of the first token. [default: 0]")),
         difference="total",
-        view="sentence",
-        subjects="tables",
+        question="What reaches the model?",
     ),
     PictureRow(
         "offset",
@@ -167,6 +190,8 @@ ROWS = (
         difference="mean",
         view="distance",
         subjects="tables and rotations",
+        question="What do two rows have in common, by their distance?",
+        pixels="line",
     ),
     PictureRow(
         "similarity",
@@ -174,8 +199,9 @@ ROWS = (
         TURNING,
         options=(*PLACED, PRODUCT),
         difference="values",
-        view="spectrum",
-        subjects="tables and rotations",
+        question="Which positions are alike?",
+        wide=512,
+        pixels="side",
     ),
     PictureRow(
         "counter",
@@ -190,6 +216,7 @@ ROWS = (
         ),
         difference="",
         example=COUNTER,
+        question="How is a position counted?",
     ),
     PictureRow(
         "rotation",
@@ -210,6 +237,7 @@ ROWS = (
         example=ROPE,
         view="rotate",
         subjects="rotations",
+        question="What does a rotation do to queries and keys?",
     ),
     PictureRow(
         "bias",
@@ -227,6 +255,10 @@ ROWS = (
         view="bias",
         subjects="biases",
         grids=True,
+        question="What is added to the scores of attention?",
+        wide=600,
+        high=230,
+        pixels="side",
     ),
     PictureRow(
         "stretch",
@@ -243,6 +275,9 @@ ROWS = (
         example=ROPE,
         view="stretch",
         subjects="rotations with a ladder of frequencies",
+        question="What changes when the context gets longer?",
+        wide=520,
+        apart=True,
     ),
     PictureRow(
         "find",
@@ -256,14 +291,22 @@ ROWS = (
                 words=("siblings", "stated"),
             ),
         ),
+        question="Which position gave {data.asked}?",
+        apart=True,
     ),
     PictureRow(
         "compare",
         "Draw one of the other pictures for A and B, and A - B.",
         options=(*PLACED, PRODUCT),
+        apart=True,
     ),
 )
 PICTURES: Mapping[str, PictureRow] = MappingProxyType({row.name: row for row in ROWS})
+
+
+def view_of(name: str) -> Any:
+    """The module of a picture."""
+    return importlib.import_module(f"posenc.plot.views.{name}")
 
 
 def pictures_of(spec: Any) -> tuple[str, ...]:

@@ -35,7 +35,8 @@ Windows = TypedDict(
         "optional": Annotated[
             bool, "models without such layers are published, whose files lack the key"
         ],
-        "name": Annotated[str, "of these layers"],
+        "name": Annotated[str, "of these layers, whose key holds no window"],
+        "symmetric": Annotated[bool, "whether half of it lies before a query and half behind"],
     },
     total=False,
 )

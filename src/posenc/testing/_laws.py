@@ -10,10 +10,8 @@ from posenc.testing.lab import Lab
 from posenc.testing.subject import NotOffered
 
 Found = tuple[float, float]
-PLACES = (0, 1, 2, 3, 17, 100, 255, 256, 257, 1000)
 # A factor on all lengths is an attention factor, but none is this near 1.
 LEAST_FACTOR = 2e-3
-LENGTHS = (1, 2, 3, 5, 7, 13, 16, 17, 31, 33, 63, 64, 65, 127, 129)
 FAR_PLACES = {"2^17": 2**17, "2^20": 2**20, "2^24": 2**24, "2^31": 2**31}
 
 

@@ -22,25 +22,6 @@ def shift_bias(lab: Lab) -> Found:
     return lab.same(whole[:, 100:, 100:], whole[:, :20, :20], bound, shift=100)
 
 
-@law("decode", "the bias of one query is its row of the whole", "bias")
-def decode_bias(lab: Lab) -> Found:
-    """A single row of queries must neither be stretched nor start at 0."""
-    k = np.arange(16)
-    whole = lab.bias(k, k)
-    for p in (15, 7):
-        row = lab.bias([p], k[: p + 1])
-        worst = lab.same(row, whole[:, p : p + 1, : p + 1], 1e-6 * largest(whole), query=p)
-    return worst
-
-
-@law("rectangle", "fewer queries than keys: the last rows of the whole", "bias")
-def rectangle(lab: Lab) -> Found:
-    """As with a cache of earlier keys."""
-    k = np.arange(16)
-    whole = lab.bias(k, k)
-    return lab.same(lab.bias(k[12:], k), whole[:, 12:], 1e-6 * largest(whole), queries=k[12:])
-
-
 @law("history", "an answer does not depend on the calls before it", "bias")
 def history_bias(lab: Lab) -> Found:
     """Short, long, short again."""
@@ -90,23 +71,9 @@ def _beside_spec(lab: Lab, q: np.ndarray, k: np.ndarray, **case: Any) -> Found:
     return lab.same(lab.bias(q, k), expected, 1e-6 * max(1.0, largest(expected)), **case)
 
 
-@law("far", "distances of 4095 and 65535 keep their bias", "bias", refusable=True)
-def far_bias(lab: Lab) -> Found:
-    """Against the named spec."""
-    q, k = np.array([65_535]), np.array([0, 1, 61_440, 65_534, 65_535])
-    return _beside_spec(lab, q, k, queries=q, keys=k)
-
-
 @law("head counts", "1, 2, 3, 8, 12, 20 and 71 heads have the slopes of the spec", "bias")
 def head_counts(lab: Lab) -> Found:
     """Counts that are no power of two are where recipes differ."""
     q = k = np.arange(9)
     counts = (1, 2, 3, 8, 12, 20, 71)
     return max(_beside_spec(lab.at(heads=count), q, k, heads=count) for count in counts)
-
-
-@law("spec", "equal to the named spec", "bias")
-def spec_bias(lab: Lab) -> Found:
-    """In float32, against float64, for 64 by 64 positions."""
-    q = k = np.arange(64)
-    return _beside_spec(lab, q, k, queries=q)

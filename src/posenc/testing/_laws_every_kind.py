@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
+from typing import Any
 
-from posenc.testing._laws import (
-    Found,
-    answer,
-    largest,
-)
+import numpy as np
+
+from posenc.detect.subject import Subject, asked
+from posenc.detect.subject.calling import without_repeats
+from posenc.encodings.rotary.base import RotarySpec
+from posenc.testing._laws import Found, answer, largest
 from posenc.testing.lab import Broken, Lab, law
+from posenc.testing.subject import NotOffered
+
+SQUARE = 1024  # positions of a whole bias
+FARTHEST, GRID = 2**20, 31  # positions; of a grid, whose cells code may all make
+PLAINLY = 256  # tokens of a plain call
 
 
 @law("settings", "implementations of other bases do not share answers", "rotary", "table")
@@ -43,3 +51,95 @@ def deepcopied(lab: Lab) -> Found:
     """As models are copied for an average of their weights."""
     first = answer(lab, lab.target)
     return lab.same(answer(lab, copy.deepcopy(lab.target)), first, 0.0)
+
+
+@law(
+    "calls",
+    "in every kind of call the numbers of the spec; without one, those of a plain call",
+    *("rotary", "table", "bias"),
+)
+def calls(lab: Lab) -> tuple[float, float]:
+    """The survey that `posenc infer` and `posenc diff` make, too."""
+    mine = lab.subject
+    subject: Subject = mine.asked or asked(
+        mine, axes=mine.axes, dim=mine.dim, heads=mine.heads, kind=mine.kind,
+        library=mine.library, layout=None,
+    )  # fmt: skip
+    choice = subject.survey(_expected(lab, subject), end=FARTHEST if mine.axes == 1 else GRID)
+    lab.reach = choice.reach
+    if choice.call is not None:
+        numbers = f"{choice.call.received:.6g}, expected {choice.call.expected:.6g}"
+        raise Broken(f"{choice.call}: {numbers}", {}, choice.difference, choice.tolerance)
+    if not choice.reach.positions:
+        raise NotOffered("; ".join(choice.reach.refused))
+    return choice.difference, choice.tolerance
+
+
+def _expected(lab: Lab, subject: Subject) -> Any:
+    spec: Any = lab.subject.spec
+    if isinstance(spec, RotarySpec) and len(spec.axes) > 1:  # along the first axis
+        return lambda x, rows: lab.truth(x, rows[:, None])
+    if spec is None and lab.subject.axes > 1:
+        raise NotOffered("positions of several axes are held against a spec alone")
+    return spec or PLAIN.get(subject.kind, _built)(subject)
+
+
+# --- what code answers in a plain call: one row, one head, float32, positions in order ------------
+
+
+def _rotated(subject: Subject) -> Callable[..., Any]:
+    kept: dict[tuple[int, ...], np.ndarray] = {}  # of equal calls, before and after others
+
+    def plain(x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        key = (*x.shape, hash(x.tobytes()), hash(rows.tobytes()))
+        if key not in kept:
+            kept[key] = np.concatenate([_in_order(subject, x[[b]], rows[b]) for b in range(len(x))])
+        return kept[key]
+
+    return plain
+
+
+def _in_order(subject: Subject, x: np.ndarray, row: np.ndarray) -> np.ndarray:
+    """Tokens of one row in calls of their own, none alone."""
+    out = np.empty_like(x)
+    for head in range(x.shape[1]):
+        for chosen in without_repeats(row):
+            ordered = chosen[np.argsort(row[chosen])]
+            for part in np.array_split(ordered, -(-len(ordered) // PLAINLY)):
+                line, places = _beside(row[part])
+                tokens = np.ones((1, 1, len(line), x.shape[-1]))
+                tokens[0, 0, places] = x[0, head, part]
+                out[0, head, part] = subject.rotate(tokens, line)[0, 0, places]
+    return out
+
+
+def _beside(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Positions in order with their neighbours, so that none is asked alone, and where they are."""
+    line = np.union1d(rows, np.abs(rows - 1))
+    return line, np.searchsorted(line, rows)
+
+
+def _built(subject: Subject) -> Callable[..., Any]:
+    """Rows of a table, or cosines and sines."""
+
+    def plain(rows: np.ndarray) -> Any:
+        line, places = _beside(rows)
+        if subject.kind == "table":
+            return subject.rows(line)[places]
+        return tuple(part[places] for part in subject.cos_sin(line))
+
+    return plain
+
+
+def _biased(subject: Subject) -> Callable[..., Any]:
+    def plain(q: np.ndarray, k: np.ndarray) -> np.ndarray:
+        line = np.union1d(q, k)
+        if len(line) > SQUARE:
+            raise NotOffered(f"{len(line):,} positions of a whole bias are too many")
+        whole = subject.bias(line, line)
+        return whole[:, np.searchsorted(line, q)][..., np.searchsorted(line, k)]
+
+    return plain
+
+
+PLAIN: dict[str, Callable[[Subject], Callable[..., Any]]] = {"rotary": _rotated, "bias": _biased}

@@ -9,11 +9,10 @@ import numpy as np
 from posenc.testing._laws import (
     FAR_PLACES,
     Found,
-    exact,
     largest,
     one_factor,
 )
-from posenc.testing.lab import EPSILONS, FAR, NEAR, Broken, Lab, law
+from posenc.testing.lab import FAR, Broken, Lab, law
 
 
 @law("negative", "a negative position turns back", "rotary", refusable=True)
@@ -56,25 +55,6 @@ for _power in FAR_PLACES:
     )
 
 
-def _half(dtype: str) -> Any:
-    def check(lab: Lab) -> Found:
-        """Within the rounding of the inputs and outputs of what float32 gives."""
-        x = lab.x(5000, batch=2, heads=3)
-        x = lab.subject.numpy(lab.subject.array(x, dtype)).astype(np.float32)
-        places = np.arange(5000)
-        received = lab.rotate(x, places, dtype=dtype)
-        expected = exact(lab, x, places)
-        # cos and sin, two products and a sum may each be rounded, no more.
-        bound = 3 * EPSILONS[dtype] * largest(x)
-        return lab.same(received, expected, bound, positions=places, dtype=dtype)
-
-    return check
-
-
-for _dtype in ("bfloat16", "float16"):
-    law(_dtype, f"{_dtype} costs its own rounding, no more", "rotary")(_half(_dtype))
-
-
 @law("dtype", "the answer has the dtype of the input", "rotary")
 def dtype_kept(lab: Lab) -> None:
     """float32 in, float32 out; and so for half precision."""
@@ -97,37 +77,11 @@ def input_kept(lab: Lab) -> Found:
     whole = lab.x(6)
     plain = lab.subject.array(whole, "float32")
     lab.subject.answer(lab.target, plain, np.arange(6))
-    lab.looked.at(np.arange(6), width=lab.subject.dim, heads=3, rows=2)
     lab.same(lab.subject.numpy(plain), whole.astype(np.float64), 0.0, view="no view")
     expected = lab.rotate(values.transpose(0, 2, 1, 3), np.arange(6))
     return lab.same(
         received, expected, 1e-6 * largest(values), view="(batch, seq, heads, dim) transposed"
     )
-
-
-@law("spec", "equal to the named spec: sizes to 1e-5, entries to 2e-4 below 1024", "rotary")
-def spec_rotary(lab: Lab) -> Found:
-    """In float32, against float64; 17 rows of 33 heads, and 9,000 tokens of one."""
-    x, places = lab.x(1024, batch=1, heads=2), np.arange(1024)
-    expected, received = lab.truth(x, places), lab.rotate(x, places)
-    worst = lab.same(received, expected, NEAR * largest(x), positions=places)
-    own, wanted = (np.linalg.norm(y, axis=-1) for y in (received, expected))
-    worst = max(worst, lab.same(own, wanted, 1e-5 * largest(wanted), sizes="of tokens"))
-    # Near 0 an angle is as exact as its frequency.
-    near = lab.same(received[:, :, :9], expected[:, :, :9], 1e-5 * largest(x), positions=places[:9])
-    many, few = lab.x(5, batch=17, heads=33), np.arange(5)
-    bound = 1e-5 * largest(many)
-    near = max(near, lab.same(lab.rotate(many, few), lab.truth(many, few), bound, heads=33))
-    one = lab.x(1, batch=1, heads=1)
-
-    def ask(length: int) -> np.ndarray:
-        return lab.rotate(np.repeat(one, length, axis=2), np.arange(length))
-
-    length, received = lab.longest(ask, (9_000, 4_200, 1_024))
-    expected = lab.truth(np.repeat(one, length, axis=2), np.arange(length))
-    # The rounding of angles grows with the position.
-    bound = max(NEAR, NEAR * length / 1024) * largest(one)
-    return max(worst, near, lab.same(received, expected, bound, length=length))
 
 
 @law("odd width", "an odd width is turned or refused", "rotary", refusable=True)

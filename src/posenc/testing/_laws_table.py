@@ -13,7 +13,7 @@ from posenc.testing._laws import (
     largest,
     places_of,
 )
-from posenc.testing.lab import EPSILONS, FAR, LONG, NEAR, Broken, Lab, law
+from posenc.testing.lab import EPSILONS, FAR, LONG, Broken, Lab, law
 from posenc.testing.subject import NotOffered
 
 
@@ -30,34 +30,6 @@ def distinct(lab: Lab) -> Found:
         a, b = places[i].tolist(), places[j].tolist()
         raise Broken(f"positions {a} and {b} have one row", {"positions": [a, b]}, nearest, least)
     return nearest, least
-
-
-@law("decode", "one position at a time gives the rows of the whole", "table")
-def decode_table(lab: Lab) -> Found:
-    """A step of decoding adds what a prefill would have added."""
-    places = places_of(lab, 24)
-    whole = lab.rows(places)
-    steps = np.concatenate([lab.rows(places[p : p + 1]) for p in range(len(places))])
-    return lab.same(steps, whole, 1e-6 * largest(whole), positions=places)
-
-
-@law("rows", "each row of a batch has positions of its own", "table")
-def rows_table(lab: Lab) -> Found:
-    """As with left padding, or in a batch of decoding steps."""
-    places = np.array([[0, 0, 1, 2], [0, 1, 2, 3]])
-    if lab.subject.axes > 1:
-        raise NotOffered("a grid is the same in every row")
-    whole = lab.rows(np.arange(4))
-    return lab.same(lab.rows(places), whole[places], 1e-6 * largest(whole), positions=places)
-
-
-@law("offset", "a sequence may start anywhere", "table")
-def offset_table(lab: Lab) -> Found:
-    """Positions 100, 101, … as part of a longer sequence."""
-    if lab.subject.axes > 1:
-        raise NotOffered("a grid starts at 0 on each axis")
-    whole = lab.rows(np.arange(110))
-    return lab.same(lab.rows(np.arange(100, 110)), whole[100:], NEAR * largest(whole), start=100)
 
 
 @law("history", "an answer does not depend on the calls before it", "table")
@@ -187,15 +159,6 @@ def _half_table(dtype: str) -> Any:
 
 for _dtype in ("bfloat16", "float16"):
     law(_dtype, f"{_dtype} costs its own rounding, no more", "table")(_half_table(_dtype))
-
-
-@law("spec", "equal to the named spec: to 2e-4, and to 1e-5 at the first positions", "table")
-def spec_table(lab: Lab) -> Found:
-    """In float32, against float64, at the first 256 positions; the first 9 have exact angles."""
-    places = places_of(lab, 256)
-    expected, received = lab.truth(places), lab.rows(places)
-    near = lab.same(received[:9], expected[:9], 1e-5 * largest(expected), positions=places[:9])
-    return max(near, lab.same(received, expected, NEAR * largest(expected), positions=places))
 
 
 @law("odd width", "an odd width is filled or refused", "table", refusable=True)

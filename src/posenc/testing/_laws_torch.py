@@ -122,7 +122,6 @@ def _turned_back(lab: Lab, places: np.ndarray) -> Found:
 
     x = lab.subject.array(lab.x(11, heads=17), "float32").requires_grad_()
     w = lab.x(11, heads=17, seed=1)
-    lab.looked.at(places, width=lab.subject.dim, heads=17, rows=2)
     y = lab.subject.answer(lab.target, x, places)
     (slope,) = torch.autograd.grad((y * lab.subject.array(w, "float32")).sum(), x)
     # <w, R x> = <R^-1 w, x>, whatever x.

@@ -41,7 +41,7 @@ def laws(kind: Kind) -> tuple[Law, ...]:
     --------
     >>> from posenc.testing import laws
     >>> [law.name for law in laws("bias")][:3]
-    ['shift', 'decode', 'rectangle']
+    ['shift', 'history', 'long']
     """
     if kind not in KINDS:
         todo = suggest(kind, KINDS)

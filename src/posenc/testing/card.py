@@ -2,100 +2,13 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-import numpy as np
+from posenc.detect.subject import Reach
 
 Status = Literal["pass", "fail", "refused", "not offered"]
-
-
-@dataclass
-class Looked:
-    """What an implementation was asked: nothing else is claimed of it.
-
-    Parameters
-    ----------
-    calls : int
-        How many times.
-    widths, heads, rows : set of int
-        Widths of heads or rows of a table, numbers of heads, rows of a batch.
-    dtypes : set of str
-        Of what was given, or asked for.
-    first, last : int, optional
-        The least and the greatest position.
-    length : int
-        Of the longest sequence.
-    """
-
-    calls: int = 0
-    widths: set[int] = field(default_factory=set)
-    heads: set[int] = field(default_factory=set)
-    rows: set[int] = field(default_factory=set)
-    dtypes: set[str] = field(default_factory=set)
-    first: int | None = None
-    last: int | None = None
-    length: int = 0
-
-    def at(
-        self,
-        positions: np.ndarray,
-        *,
-        width: int | None = None,
-        heads: int | None = None,
-        rows: int | None = None,
-        dtype: str = "float32",
-    ) -> None:
-        """Note a call."""
-        self.calls += 1
-        for values, value in ((self.widths, width), (self.heads, heads), (self.rows, rows)):
-            if value is not None:
-                values.add(value)
-        self.dtypes.add(dtype)
-        if positions.size:
-            least, most = int(positions.min()), int(positions.max())
-            self.first = least if self.first is None else min(self.first, least)
-            self.last = most if self.last is None else max(self.last, most)
-            self.length = max(self.length, positions.shape[-1] if positions.ndim else 1)
-
-    def __or__(self, other: Looked) -> Looked:
-        firsts = [f for f in (self.first, other.first) if f is not None]
-        lasts = [f for f in (self.last, other.last) if f is not None]
-        return Looked(
-            self.calls + other.calls,
-            self.widths | other.widths,
-            self.heads | other.heads,
-            self.rows | other.rows,
-            self.dtypes | other.dtypes,
-            min(firsts, default=None),
-            max(lasts, default=None),
-            max(self.length, other.length),
-        )
-
-    def __str__(self) -> str:
-        if not self.calls:
-            return "nothing"
-        parts = [f"{self.calls} calls", _span("width", self.widths), _span("head", self.heads)]
-        parts += [_span("row", self.rows), ", ".join(sorted(self.dtypes))]
-        parts += [f"positions {self.first} to {self.last}", f"sequences up to {self.length}"]
-        return "; ".join(text for text in parts if text)
-
-    def describe(self) -> dict[str, Any]:
-        """The same as JSON holds it."""
-        sets = {k: sorted(getattr(self, k)) for k in ("widths", "heads", "rows", "dtypes")}
-        ends = {"positions": [self.first, self.last], "length": self.length}
-        return {"calls": self.calls, **sets, **ends}
-
-
-def _span(what: str, values: set[int]) -> str:
-    if not values:
-        return ""
-    if len(values) == 1:
-        return f"{what} {min(values)}" if what == "width" else f"{min(values)} {what}s"
-    return f"{what}s {', '.join(map(str, sorted(values)))}"
 
 
 @dataclass(frozen=True)
@@ -117,8 +30,8 @@ class Result:
         What went wrong, or why it was not asked.
     input : dict
         What it was given, where it failed: shapes, positions, seeds.
-    looked : Looked
-        What it was asked in all: calls, widths, heads, dtypes, positions.
+    reach : Reach, optional
+        What was asked in all, where it made a survey.
     """
 
     law: str
@@ -128,7 +41,7 @@ class Result:
     bound: float | None = None
     says: str = ""
     input: dict[str, Any] = field(default_factory=dict)
-    looked: Looked = field(default_factory=Looked)
+    reach: Reach | None = None
 
     def __str__(self) -> str:
         return self.law
@@ -143,7 +56,6 @@ class Result:
             "bound": self.bound,
             "says": self.says,
             "input": self.input,
-            "looked": self.looked.describe(),
         }
 
 
@@ -179,9 +91,9 @@ class Card:
         return tuple(r for r in self.results if r.status == "fail")
 
     @property
-    def looked(self) -> Looked:
-        """What all laws asked together."""
-        return functools.reduce(operator.or_, (r.looked for r in self.results), Looked())
+    def reach(self) -> Reach | None:
+        """How far its calls were looked at; None where the law of calls was not tried."""
+        return next((r.reach for r in self.results if r.reach is not None), None)
 
     def count(self, status: Status) -> int:
         """How many laws ended so."""
@@ -207,7 +119,7 @@ class Card:
                 yield f"    {'':<{widest}}    input: {shown}"
         counts = [f"{self.count(s)} {s}" for s in _MARKS if self.count(s)]
         yield f"  {', '.join(counts)}"
-        yield f"  looked at: {self.looked}"
+        yield from (f"  {line}" for line in (self.reach.lines() if self.reach else ()))
 
     def describe(self) -> dict[str, Any]:
         """The card as JSON holds it."""
@@ -216,7 +128,7 @@ class Card:
             "kind": self.kind,
             "passed": self.passed,
             "versions": self.versions,
-            "looked": self.looked.describe(),
+            "reach": None if self.reach is None else asdict(self.reach),
             "results": [r.describe() for r in self.results],
         }
 

@@ -15,10 +15,11 @@ import numpy as np
 
 from posenc import functional
 from posenc._core.guard import foreign, of_pytest
+from posenc.detect.subject import Reach
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.table.base import TableSpec
-from posenc.testing.card import Looked, Result
+from posenc.testing.card import Result
 from posenc.testing.subject import Kind, NotOffered, Subject
 
 # A unit in the last place of a number just above 1.
@@ -90,9 +91,9 @@ def law(
 class Lab:
     """An implementation on the bench."""
 
-    def __init__(self, subject: Subject, looked: Looked | None = None) -> None:
+    def __init__(self, subject: Subject) -> None:
         self.subject = subject
-        self.looked = Looked() if looked is None else looked
+        self.reach: Reach | None = None  # of a survey
         self.short = ""  # how much less was looked at than the statement says
 
     @functools.cached_property
@@ -102,7 +103,7 @@ class Lab:
 
     def at(self, **changes: Any) -> Lab:
         """The same bench for another width, number of heads or base."""
-        return Lab(self.subject.resized(**changes), self.looked)
+        return Lab(self.subject.resized(**changes))
 
     # --- inputs ---------------------------------------------------------------------------------
 
@@ -120,7 +121,6 @@ class Lab:
         indices = np.asarray(positions, dtype=np.int64)
         array = self.subject.array(x, dtype)
         turned = self.subject.answer(self.target if target is None else target, array, indices)
-        self.looked.at(indices, width=x.shape[-1], heads=x.shape[1], rows=x.shape[0], dtype=dtype)
         out = self.subject.numpy(turned)
         _check_shape(out, x.shape, x=x.shape, positions=_short(indices))
         return out
@@ -130,7 +130,6 @@ class Lab:
         indices = np.asarray(positions, dtype=np.int64)
         target = self.target if target is None else target
         out = self.subject.numpy(self.subject.answer(target, indices, dtype))
-        self.looked.at(indices, width=self.subject.dim, dtype=dtype)
         lead = indices.shape if self.subject.axes == 1 else indices.shape[:-1]
         _check_shape(out, (*lead, self.subject.dim), positions=_short(indices))
         return out
@@ -140,7 +139,6 @@ class Lab:
         q, k = (np.asarray(p, dtype=np.int64) for p in (q, k))
         target = self.target if target is None else target
         out = self.subject.numpy(self.subject.answer(target, q, k))
-        self.looked.at(np.concatenate([q.ravel(), k.ravel()]), heads=self.subject.heads)
         expected = (self.subject.heads, q.shape[-1], k.shape[-1])
         if out.ndim == len(expected) + 1 and out.shape[0] == 1 and q.ndim == 1:
             out = out[0]
@@ -254,7 +252,7 @@ def run(law: Law, subject: Subject) -> Result:
     lab = Lab(subject)
 
     def result(status: Any, **more: Any) -> Result:
-        return Result(law.name, law.statement, status, looked=lab.looked, **more)
+        return Result(law.name, law.statement, status, reach=lab.reach, **more)
 
     try:
         with _quietly():

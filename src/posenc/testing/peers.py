@@ -12,7 +12,7 @@ import importlib.util
 import sys
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,17 +22,31 @@ from posenc._core.spec.spec import Spec
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.sinusoidal import Sinusoidal
-from posenc.testing.subject import NotOffered, Subject, check_from_zero, start_of, tensor_of
-
-Wrap = Callable[[], dict[str, Any]]
+from posenc.testing.subject import (
+    Library,
+    NotOffered,
+    Subject,
+    check_from_zero,
+    start_of,
+    tensor_of,
+)
 
 
 class Peer(NamedTuple):
-    """A row: the package, what of it is wrapped, and how."""
+    """A row: what of a package is wrapped, what it should compute, how it is made and called."""
 
     package: str
+    home: str  # its module, or a file of it after a colon
     symbol: str
-    wrap: Wrap
+    call: Callable[..., Any]  # (home, what was made, the arguments of a `Subject`)
+    spec: Spec | None
+    base: str = ""  # the name of the base in its constructor
+    fixed: Mapping[str, Any] = {}  # its other arguments
+    make: Callable[..., Any] | None = None  # (home, size, …), where it is no class
+    kind: str = "rotary"
+    size: int = 64  # width, or heads
+    axes: int = 1
+    library: Library = "torch"
 
 
 def peer(name: str) -> Subject:
@@ -45,246 +59,52 @@ def peer(name: str) -> Subject:
         with warnings.catch_warnings():
             # What a package deprecates when it is imported is not what is on trial.
             warnings.simplefilter("ignore")
-            fields = row.wrap()
+            home = _home(row.home)
     except ImportError as error:
         todo = f"pip install {row.package}"
         received = f"{type(error).__name__}: {error}"
         raise DependencyError(mismatch(f"check: {name}", row.package, received, todo)) from error
-    versions = {row.package: importlib.metadata.version(row.package)}
-    library = fields.get("library", "torch")
-    versions[library] = importlib.metadata.version(library).partition("+")[0]
-    return Subject(name, versions=versions, **fields)
+    packages = (row.package, row.library)
+    versions = {each: importlib.metadata.version(each).partition("+")[0] for each in packages}
+    size: Any = {"heads" if row.kind == "bias" else "dim": row.size}
+    return Subject(
+        name, row.kind, _maker(row, home), _caller(row, home), axes=row.axes, spec=row.spec,  # type: ignore[arg-type]
+        library=row.library, versions=versions, **size,
+    )  # fmt: skip
 
 
-def _module(name: str) -> Any:
-    return importlib.import_module(name)
+def _maker(row: Peer, home: Any) -> Callable[..., Any]:
+    """How it is made for a width or number of heads, and a base if it has one."""
+    maker = row.make or (lambda home, *size, **more: getattr(home, row.symbol)(*size, **more))
 
-
-def _zeros(*shape: int, dtype: str = "float32") -> Any:
-    torch = _module("torch")
-    return torch.zeros(shape, dtype=getattr(torch, dtype))
-
-
-def _maker(cls: Any, name: str = "base", **fixed: Any) -> Callable[..., Any]:
-    """How a class is made that takes the width first, and the base by some name."""
-
-    def make(dim: int = 64, base: float = 10_000) -> Any:
-        return cls(dim, **{name: base}, **fixed)
+    def make(**changes: Any) -> Any:
+        named = {row.base: changes.pop("base", 10_000)} if row.base else {}
+        size = changes.pop("heads" if row.kind == "bias" else "dim", row.size)
+        for name in changes:
+            raise NotOffered(f"it has no {name} to set")
+        return maker(home, size, **named, **row.fixed)
 
     return make
 
 
-def _rotary(make: Any, call: Any, pairing: Any, **fields: Any) -> dict[str, Any]:
-    spec: Spec = RoPE(64, pairing=pairing)
-    return {"kind": "rotary", "make": make, "call": call, "dim": 64, "spec": spec} | fields
+def _caller(row: Peer, home: Any) -> Callable[..., Any]:
+    answer = row.call
 
+    def call(target: Any, *arguments: Any) -> Any:
+        return answer(home, target, *arguments)
 
-# --- rotary -------------------------------------------------------------------------------------
+    return call
 
 
-def _transformers_rotary(
-    rule: str = "default", length: int = 8192, **fields: float
-) -> dict[str, Any]:
-    home = _module("transformers.models.llama.modeling_llama")
-    config = _module("transformers.models.llama.configuration_llama").LlamaConfig
+def _home(name: str) -> Any:
+    """A module; or a file of a package whose own import needs more than is installed.
 
-    def make(dim: int = 64, base: float = 10_000) -> Any:
-        rope = {"rope_type": rule, **fields, "rope_theta": float(base)}
-        target = config(head_dim=dim, max_position_embeddings=length, rope_parameters=rope)
-        return home.LlamaRotaryEmbedding(target)
-
-    def call(target: Any, x: Any, positions: Any) -> Any:
-        indices = tensor_of(positions, x)
-        cos, sin = target(x, indices[None] if indices.ndim == 1 else indices)
-        return home.apply_rotary_pos_emb(x, x, cos, sin)[0]
-
-    return _rotary(make, call, "half")
-
-
-def _rotary_embedding_torch() -> dict[str, Any]:
-    home = _module("rotary_embedding_torch")
-
-    def call(target: Any, x: Any, positions: Any) -> Any:
-        return target.rotate_queries_or_keys(x, offset=start_of(positions))
-
-    return _rotary(_maker(home.RotaryEmbedding, "theta"), call, "interleaved")
-
-
-def _x_transformers_rotary() -> dict[str, Any]:
-    home = _module("x_transformers.x_transformers")
-
-    def call(target: Any, x: Any, positions: Any) -> Any:
-        freqs, scale = target(tensor_of(positions, x))
-        return home.apply_rotary_pos_emb(x, freqs, scale)
-
-    return _rotary(_maker(home.RotaryEmbedding), call, "interleaved")
-
-
-def _torchtune_rotary() -> dict[str, Any]:
-    home = _file("torchtune", "modules/position_embeddings.py")
-    make = _maker(home.RotaryPositionalEmbeddings, max_seq_len=8192)
-
-    def call(target: Any, x: Any, positions: Any) -> Any:
-        indices = None if positions is None else tensor_of(positions, x)
-        if indices is not None and indices.ndim == 1:
-            indices = indices[None].expand(x.shape[0], -1)
-        return target(x.transpose(1, 2), input_pos=indices).transpose(1, 2)
-
-    return _rotary(make, call, "interleaved")
-
-
-def _torchembed_rotary() -> dict[str, Any]:
-    home = _module("torchembed.positional")
-
-    def call(target: Any, x: Any, positions: Any) -> Any:
-        check_from_zero(positions)
-        return target(x, x)[0]
-
-    return _rotary(_maker(home.RotaryEmbedding, max_seq_len=8192), call, "half")
-
-
-def _timm_rotary() -> dict[str, Any]:
-    home = _file("timm", "layers/pos_embed_sincos.py")
-    make = _maker(home.RotaryEmbeddingCat, "temperature", in_pixels=False)
-
-    def call(target: Any, x: Any, positions: Any) -> Any:
-        # The first column of a grid: the axis of its height turns, that of its width stands still.
-        if start_of(positions):
-            raise NotOffered("a grid starts at 0")
-        return home.apply_rot_embed_cat(x, target.get_embed([x.shape[-2], 1]))
-
-    spec = RoPE(64, pairing="interleaved", arrangement=Arrangement(rule="axial", axes=("h", "w")))
-    return _rotary(make, call, "interleaved") | {"spec": spec}
-
-
-def _equinox_rotary() -> dict[str, Any]:
-    home, jax = _module("equinox"), _module("jax")
-    make = _maker(home.nn.RotaryPositionalEmbedding, "theta")
-
-    def call(target: Any, x: Any, positions: Any) -> Any:
-        check_from_zero(positions)
-        return jax.vmap(jax.vmap(target))(x)
-
-    return _rotary(make, call, "half", library="jax")
-
-
-def _dynamic_rotary() -> dict[str, Any]:
-    return _transformers_rotary("dynamic", 64, factor=4.0) | {"spec": None}
-
-
-# --- tables -------------------------------------------------------------------------------------
-
-
-def _positional_encodings(axes: int) -> Wrap:
-    def wrap() -> dict[str, Any]:
-        home = _module("positional_encodings.torch_encodings")
-        cls = getattr(home, f"PositionalEncoding{axes}D")
-
-        def make(dim: int = 60) -> Any:
-            return cls(dim)
-
-        def call(target: Any, positions: Any, dtype: str) -> Any:
-            zero = _zeros(dtype=dtype)
-            if axes == 1:
-                check_from_zero(positions)
-                return target(zero.expand(1, positions.shape[-1], target.org_channels))[0]
-            sizes = (positions.reshape(-1, axes).max(axis=0) + 1).tolist()
-            grid = target(zero.expand(1, *sizes, target.org_channels))[0]
-            return grid[tuple(tensor_of(positions, None).unbind(-1))]
-
-        spec = Sinusoidal(60)
-        if axes > 1:
-            names = ("x", "y", "z")[:axes]
-            spec = Sinusoidal(60, arrangement=Arrangement(rule="axial", axes=names))
-        fields = {"kind": "table", "make": make, "call": call}
-        return {**fields, "dim": 60, "axes": axes, "spec": spec}
-
-    return wrap
-
-
-def _torchembed_table() -> dict[str, Any]:
-    home = _module("torchembed.positional")
-
-    def make(dim: int = 64) -> Any:
-        return home.SinusoidalEmbedding(dim, max_seq_len=8192)
-
-    def call(target: Any, positions: Any, dtype: str) -> Any:
-        check_from_zero(positions)
-        return target(_zeros(1, positions.shape[-1], target.dim, dtype=dtype))[0]
-
-    return {"kind": "table", "make": make, "call": call, "dim": 64, "spec": Sinusoidal(64)}
-
-
-def _x_transformers_table() -> dict[str, Any]:
-    make = _maker(_module("x_transformers.x_transformers").ScaledSinusoidalEmbedding, "theta")
-
-    def call(target: Any, positions: Any, dtype: str) -> Any:
-        x = _zeros(1, positions.shape[-1], 1, dtype=dtype)
-        rows = target(x, pos=tensor_of(positions, x))
-        return rows / target.scale
-
-    spec = Sinusoidal(64, order="sin_cos")
-    return {"kind": "table", "make": make, "call": call, "dim": 64, "spec": spec}
-
-
-# --- biases -------------------------------------------------------------------------------------
-
-
-def _torchembed_bias() -> dict[str, Any]:
-    home = _module("torchembed.positional")
-
-    def make(heads: int = 8) -> Any:
-        return home.ALiBiEmbedding(heads, max_seq_len=2048)
-
-    def call(target: Any, q: Any, k: Any) -> Any:
-        first, rows = start_of(q), q.shape[-1]
-        if start_of(k):
-            raise NotOffered("it takes no positions: keys start at 0")
-        if first + rows != k.shape[-1]:
-            raise NotOffered("queries are the last of the keys")
-        return target(_zeros(1, target.num_heads, rows, k.shape[-1]))[0]
-
-    return {"kind": "bias", "make": make, "call": call, "heads": 8, "spec": ALiBi(8)}
-
-
-def _x_transformers_bias() -> dict[str, Any]:
-    home = _module("x_transformers.x_transformers")
-
-    def make(heads: int = 8) -> Any:
-        return home.AlibiPositionalBias(heads)
-
-    def call(target: Any, q: Any, k: Any) -> Any:
-        return target.forward_custom_pos(tensor_of(q, None), tensor_of(k, None))
-
-    return {"kind": "bias", "make": make, "call": call, "heads": 8, "spec": ALiBi(8)}
-
-
-def _attn_gym_bias() -> dict[str, Any]:
-    home = _file("attn_gym", "mods/alibi.py")
-
-    def make(heads: int = 8) -> Any:
-        return home.generate_alibi_bias(heads), heads
-
-    def call(target: Any, q: Any, k: Any) -> Any:
-        import torch
-
-        score_mod, heads = target
-        head = torch.arange(heads)[:, None, None]
-        query, key = tensor_of(q, None)[..., None, :, None], tensor_of(k, None)[..., None, None, :]
-        score = score_mod(torch.zeros(()), 0, head, query, key)
-        # It is meant for causal attention: what it gives a key in the future is masked.
-        return torch.where(key > query, 0.0, score)
-
-    fields = {"kind": "bias", "make": make, "call": call, "heads": 8}
-    return {**fields, "spec": ALiBi(8, form="causal")}
-
-
-def _file(package: str, file: str) -> Any:
-    """A module of a package whose own import needs more than is installed.
-
-    It goes by a name of its own, in empty packages, so that only what the file itself imports is
+    That goes by a name of its own, in empty packages, so that only what the file itself imports is
     run, and the package can still be imported as it is.
     """
+    package, _, file = name.partition(":")
+    if not file:
+        return importlib.import_module(name)
     spec = importlib.util.find_spec(package)
     if spec is None or spec.origin is None:
         raise ImportError(f"no module named {package!r}")
@@ -299,37 +119,179 @@ def _file(package: str, file: str) -> Any:
     return importlib.import_module(f"{name}.{Path(file).stem}")
 
 
+def _zeros(*shape: int, dtype: str = "float32") -> Any:
+    torch = importlib.import_module("torch")
+    return torch.zeros(shape, dtype=getattr(torch, dtype))
+
+
+# --- rotary -------------------------------------------------------------------------------------
+
+
+def _llama(home: Any, dim: int, *, rope_theta: float, length: int, **rule: Any) -> Any:
+    rope = {**rule, "rope_theta": float(rope_theta)}
+    sizes = {"head_dim": dim, "max_position_embeddings": length, "rope_parameters": rope}
+    return home.LlamaRotaryEmbedding(home.LlamaConfig(**sizes))
+
+
+def _by_cosines(home: Any, target: Any, x: Any, positions: Any) -> Any:
+    indices = tensor_of(positions, x)
+    cos, sin = target(x, indices[None] if indices.ndim == 1 else indices)
+    return home.apply_rotary_pos_emb(x, x, cos, sin)[0]
+
+
+def _from_an_offset(_: Any, target: Any, x: Any, positions: Any) -> Any:
+    return target.rotate_queries_or_keys(x, offset=start_of(positions))
+
+
+def _by_angles(home: Any, target: Any, x: Any, positions: Any) -> Any:
+    freqs, scale = target(tensor_of(positions, x))
+    return home.apply_rotary_pos_emb(x, freqs, scale)
+
+
+def _heads_last(_: Any, target: Any, x: Any, positions: Any) -> Any:
+    indices = None if positions is None else tensor_of(positions, x)
+    if indices is not None and indices.ndim == 1:
+        indices = indices[None].expand(x.shape[0], -1)
+    return target(x.transpose(1, 2), input_pos=indices).transpose(1, 2)
+
+
+def _both(_: Any, target: Any, x: Any, positions: Any) -> Any:
+    check_from_zero(positions)
+    return target(x, x)[0]
+
+
+def _of_a_column(home: Any, target: Any, x: Any, positions: Any) -> Any:
+    # The first column of a grid: the axis of its height turns, that of its width stands still.
+    if start_of(positions):
+        raise NotOffered("a grid starts at 0")
+    return home.apply_rot_embed_cat(x, target.get_embed([x.shape[-2], 1]))
+
+
+def _one_head(_: Any, target: Any, x: Any, positions: Any) -> Any:
+    jax = importlib.import_module("jax")
+    check_from_zero(positions)
+    return jax.vmap(jax.vmap(target))(x)
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+def _counted(_: Any, target: Any, positions: Any, dtype: str) -> Any:
+    check_from_zero(positions)
+    width = getattr(target, "org_channels", None) or target.dim
+    return target(_zeros(1, positions.shape[-1], width, dtype=dtype))[0]
+
+
+def _grid(_: Any, target: Any, positions: Any, dtype: str) -> Any:
+    sizes = (positions.reshape(-1, positions.shape[-1]).max(axis=0) + 1).tolist()
+    grid = target(_zeros(1, dtype=dtype).expand(1, *sizes, target.org_channels))[0]
+    return grid[tuple(tensor_of(positions, None).unbind(-1))]
+
+
+def _scaled(_: Any, target: Any, positions: Any, dtype: str) -> Any:
+    x = _zeros(1, positions.shape[-1], 1, dtype=dtype)
+    return target(x, pos=tensor_of(positions, x)) / target.scale
+
+
+# --- biases -------------------------------------------------------------------------------------
+
+
+def _of_lengths(_: Any, target: Any, q: Any, k: Any) -> Any:
+    first, rows = start_of(q), q.shape[-1]
+    if start_of(k):
+        raise NotOffered("it takes no positions: keys start at 0")
+    if first + rows != k.shape[-1]:
+        raise NotOffered("queries are the last of the keys")
+    return target(_zeros(1, target.num_heads, rows, k.shape[-1]))[0]
+
+
+def _of_positions(_: Any, target: Any, q: Any, k: Any) -> Any:
+    return target.forward_custom_pos(tensor_of(q, None), tensor_of(k, None))
+
+
+def _of_scores(_: Any, target: Any, q: Any, k: Any) -> Any:
+    import torch
+
+    score_mod, heads = target
+    head = torch.arange(heads)[:, None, None]
+    query, key = tensor_of(q, None)[..., None, :, None], tensor_of(k, None)[..., None, None, :]
+    score = score_mod(torch.zeros(()), 0, head, query, key)
+    # It is meant for causal attention: what it gives a key in the future is masked.
+    return torch.where(key > query, 0.0, score)
+
+
+LLAMA = "transformers.models.llama.modeling_llama"
+X = "x_transformers.x_transformers"
+GRIDS = "positional_encodings.torch_encodings"
+HALF, NEIGHBOURS = RoPE(64, pairing="half"), RoPE(64, pairing="interleaved")
+LONG = {"max_seq_len": 8192}
+
+
+def _axial(*axes: str) -> Arrangement:
+    return Arrangement(rule="axial", axes=axes)
+
+
 PEERS: dict[str, Peer] = {
     "transformers-rotary": Peer(
-        "transformers", "models.llama.modeling_llama.LlamaRotaryEmbedding", _transformers_rotary
+        "transformers", LLAMA, "LlamaRotaryEmbedding", _by_cosines, HALF, "rope_theta",
+        {"length": 8192, "rope_type": "default"}, _llama,
     ),
     "rotary-embedding-torch": Peer(
-        "rotary-embedding-torch", "RotaryEmbedding", _rotary_embedding_torch
+        "rotary-embedding-torch", "rotary_embedding_torch", "RotaryEmbedding", _from_an_offset,
+        NEIGHBOURS, "theta",
     ),
-    "x-transformers-rotary": Peer("x-transformers", "RotaryEmbedding", _x_transformers_rotary),
-    "torchtune-rotary": Peer("torchtune", "RotaryPositionalEmbeddings", _torchtune_rotary),
-    "torchembed-rotary": Peer("torchembed", "RotaryEmbedding", _torchembed_rotary),
-    "timm-rotary": Peer("timm", "layers.pos_embed_sincos.RotaryEmbeddingCat", _timm_rotary),
-    "equinox-rotary": Peer("equinox", "nn.RotaryPositionalEmbedding", _equinox_rotary),
+    "x-transformers-rotary": Peer(
+        "x-transformers", X, "RotaryEmbedding", _by_angles, NEIGHBOURS, "base"
+    ),
+    "torchtune-rotary": Peer(
+        "torchtune", "torchtune:modules/position_embeddings.py", "RotaryPositionalEmbeddings",
+        _heads_last, NEIGHBOURS, "base", LONG,
+    ),
+    "torchembed-rotary": Peer(
+        "torchembed", "torchembed.positional", "RotaryEmbedding", _both, HALF, "base", LONG
+    ),
+    "timm-rotary": Peer(
+        "timm", "timm:layers/pos_embed_sincos.py", "RotaryEmbeddingCat", _of_a_column,
+        NEIGHBOURS.replace(arrangement=_axial("h", "w")), "temperature", {"in_pixels": False},
+    ),
+    "equinox-rotary": Peer(
+        "equinox", "equinox.nn", "RotaryPositionalEmbedding", _one_head, HALF, "theta",
+        library="jax",
+    ),
     "transformers-dynamic": Peer(
-        "transformers",
-        "models.llama.modeling_llama.LlamaRotaryEmbedding, dynamic NTK",
-        _dynamic_rotary,
+        "transformers", LLAMA, "LlamaRotaryEmbedding, dynamic NTK", _by_cosines, None, "rope_theta",
+        {"length": 64, "rope_type": "dynamic", "factor": 4.0}, _llama,
     ),
     "positional-encodings-1d": Peer(
-        "positional-encodings", "PositionalEncoding1D", _positional_encodings(1)
+        "positional-encodings", GRIDS, "PositionalEncoding1D", _counted, Sinusoidal(60),
+        kind="table", size=60,
     ),
     "positional-encodings-2d": Peer(
-        "positional-encodings", "PositionalEncoding2D", _positional_encodings(2)
+        "positional-encodings", GRIDS, "PositionalEncoding2D", _grid,
+        Sinusoidal(60, arrangement=_axial("x", "y")), kind="table", size=60, axes=2,
     ),
     "positional-encodings-3d": Peer(
-        "positional-encodings", "PositionalEncoding3D", _positional_encodings(3)
+        "positional-encodings", GRIDS, "PositionalEncoding3D", _grid,
+        Sinusoidal(60, arrangement=_axial("x", "y", "z")), kind="table", size=60, axes=3,
     ),
-    "torchembed-table": Peer("torchembed", "SinusoidalEmbedding", _torchembed_table),
+    "torchembed-table": Peer(
+        "torchembed", "torchembed.positional", "SinusoidalEmbedding", _counted, Sinusoidal(64),
+        fixed=LONG, kind="table",
+    ),
     "x-transformers-table": Peer(
-        "x-transformers", "ScaledSinusoidalEmbedding", _x_transformers_table
+        "x-transformers", X, "ScaledSinusoidalEmbedding", _scaled,
+        Sinusoidal(64, order="sin_cos"), "theta", kind="table",
     ),
-    "torchembed-bias": Peer("torchembed", "ALiBiEmbedding", _torchembed_bias),
-    "attn-gym-bias": Peer("attn-gym", "mods.alibi.generate_alibi_bias", _attn_gym_bias),
-    "x-transformers-bias": Peer("x-transformers", "AlibiPositionalBias", _x_transformers_bias),
-}
+    "torchembed-bias": Peer(
+        "torchembed", "torchembed.positional", "ALiBiEmbedding", _of_lengths, ALiBi(8),
+        fixed={"max_seq_len": 2048}, kind="bias", size=8,
+    ),
+    "attn-gym-bias": Peer(
+        "attn-gym", "attn_gym:mods/alibi.py", "generate_alibi_bias", _of_scores,
+        ALiBi(8, form="causal"),
+        make=lambda home, heads: (home.generate_alibi_bias(heads), heads), kind="bias", size=8,
+    ),
+    "x-transformers-bias": Peer(
+        "x-transformers", X, "AlibiPositionalBias", _of_positions, ALiBi(8), kind="bias", size=8
+    ),
+}  # fmt: skip

@@ -61,6 +61,8 @@ class Subject:
         What it should compute; without it the laws alone are checked.
     versions : mapping of str to str
         The packages that it comes from, and their versions, for the score card.
+    asked : object, optional
+        What `posenc.ask` made of it, where that has been asked.
 
     Examples
     --------
@@ -72,7 +74,7 @@ class Subject:
     ...     turned = [a * c - b * s, b * c + a * s]
     ...     return np.concatenate(turned, -1).astype(x.dtype)
     >>> mine = Subject("mine", "rotary", lambda: None, rotate, dim=4, library="numpy")
-    >>> check(mine, laws=["norm", "shift", "decode"]).passed
+    >>> check(mine, laws=["norm", "shift", "calls"]).passed
     True
     """
 
@@ -86,6 +88,7 @@ class Subject:
     library: Library = "torch"
     spec: Spec | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
+    asked: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

@@ -28,10 +28,7 @@ from posenc.detect.subject.discovery import Found
 from posenc.detect.subject.forms import Form, Raised, native
 from posenc.detect.subject.forms import Inquiry as AskedOf
 from posenc.detect.subject.forms import call as call_of
-from posenc.encodings.bias.base import BiasSpec
-from posenc.encodings.rotary.base import RotarySpec
-from posenc.encodings.table.base import TableSpec
-from posenc.testing.subject import Kind, Library, NotOffered, Subject, start_of, tensor_of
+from posenc.testing.subject import Kind, Library, NotOffered, Subject, start_of
 
 
 def of_spec(spec: Spec, *, library: Library = "torch", name: str | None = None) -> Subject:
@@ -63,38 +60,39 @@ def of_spec(spec: Spec, *, library: Library = "torch", name: str | None = None) 
     >>> check(of_spec(posenc.ALiBi(12), library="numpy")).count("fail")
     0
     """
-    changes: dict[str, Any] = {"library": library, "spec": spec}
-    make = _maker(spec, library)
+    sizes = {"table": "width", "rotary": "dim", "bias": "heads"}
+    if spec.kind not in sizes:
+        expected = "a table, a rotation or a bias"
+        raise ArgumentError(mismatch("of_spec", expected, type(spec).__name__))
+    size = {"heads" if spec.kind == "bias" else "dim": getattr(spec, sizes[spec.kind])}
+    axes = len(getattr(spec, "axes", None) or "p") if spec.kind == "table" else 1
     title = name or f"{type(spec).__module__.partition('.')[0]}.{type(spec).__name__}"
-    if isinstance(spec, RotarySpec):
+    answer = _of_module if library == "torch" and spec.kind != "table" else _of_verb
 
-        def rotated(implementation: Any, x: Any, positions: Any) -> Any:
-            indices = None if positions is None else _like(positions, library)
-            if library == "torch":
-                return implementation(x, x, indices)[0]
-            return functional.rotate(implementation, x, positions=indices)
+    def call(encoding: Any, *arguments: Any) -> Any:
+        native = [carried(a, library) if isinstance(a, np.ndarray) else a for a in arguments]
+        return answer(encoding, *native)
 
-        return Subject(title, "rotary", make, rotated, dim=spec.dim, **changes)
-    if isinstance(spec, BiasSpec):
+    make = _maker(spec, library)
+    return Subject(title, spec.kind, make, call, axes=axes, library=library, spec=spec, **size)  # type: ignore[arg-type]
 
-        def biased(implementation: Any, q: Any, k: Any) -> Any:
-            q, k = _like(q, library), _like(k, library)
-            if library == "torch":
-                return implementation(q, k)
-            return functional.bias(implementation, q, k)
 
-        return Subject(title, "bias", make, biased, heads=spec.heads, **changes)
-    if isinstance(spec, TableSpec):
+def _of_module(encoding: Any, *arguments: Any) -> Any:
+    turned = (
+        encoding(arguments[0], *arguments)
+        if encoding.spec.kind == "rotary"
+        else encoding(*arguments)
+    )
+    return turned[0] if isinstance(turned, tuple) else turned
 
-        def tabled(implementation: Any, positions: Any, dtype: str) -> Any:
-            indices = _like(positions, library)
-            implementation = implementation.spec if library == "torch" else implementation
-            return functional.table(implementation, indices, dtype=dtype)
 
-        axes = len(spec.axes) if getattr(spec, "axes", None) else 1
-        return Subject(title, "table", make, tabled, dim=spec.width, axes=axes, **changes)
-    expected = "a table, a rotation or a bias"
-    raise ArgumentError(mismatch("of_spec", expected, type(spec).__name__))
+def _of_verb(encoding: Any, *arguments: Any) -> Any:
+    spec = getattr(encoding, "spec", encoding)
+    if spec.kind == "table":
+        return functional.table(spec, arguments[0], dtype=arguments[1])
+    if spec.kind == "bias":
+        return functional.bias(spec, *arguments)
+    return functional.rotate(spec, arguments[0], positions=arguments[1])
 
 
 def _maker(spec: Any, library: Library) -> Any:
@@ -111,16 +109,6 @@ def _maker(spec: Any, library: Library) -> Any:
         return getattr(modules, kind[spec.kind])(changed)
 
     return make
-
-
-def _like(positions: np.ndarray, library: Library) -> Any:
-    if library == "torch":
-        return tensor_of(positions, None)
-    if library == "jax":
-        import jax.numpy as jnp
-
-        return jnp.asarray(positions)
-    return positions
 
 
 def adapt(
@@ -212,7 +200,7 @@ def adapt(
 
     return Subject(
         title, own, make, call, dim=dim, heads=heads, library=subject.library,  # type: ignore[arg-type]
-        spec=spec, versions=_versions(made),
+        spec=spec, versions=_versions(made), asked=subject,
     )  # fmt: skip
 
 

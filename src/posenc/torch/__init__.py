@@ -17,7 +17,7 @@ from posenc.torch.table import PositionTable
 
 if TYPE_CHECKING:
     from posenc.detect.adopt import adopt, adopting, release
-    from posenc.torch import cache
+    from posenc.torch import cache, parallel
 
 __all__ = [
     "AttentionBias",
@@ -33,6 +33,7 @@ __all__ = [
     "cache",
     "get_1d_rotary_pos_embed",
     "packed_mask_mod",
+    "parallel",
     "release",
     "rope_parameters",
     "rope_types",
@@ -45,6 +46,7 @@ _LAZY = {
     "adopt": "posenc.detect.adopt",
     "adopting": "posenc.detect.adopt",
     "cache": "posenc.torch.cache",
+    "parallel": "posenc.torch.parallel",
     "release": "posenc.detect.adopt",
 }
 
@@ -59,6 +61,6 @@ if not TYPE_CHECKING:
             todo = name_advice(name, __all__)
             raise AttributeError(f"posenc.torch has no {name!r}. {todo}")
         module = importlib.import_module(_LAZY[name])
-        value = module if name == "cache" else getattr(module, name)
+        value = getattr(module, name, module)
         globals()[name] = value
         return value

@@ -33,8 +33,7 @@ LOGITS = 2e-5  # of the largest logit, in float32 at short positions
 def few_positions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reports of adoption look at few positions, but where they are the subject."""
     if not request.node.name.startswith("test_the_report"):
-        monkeypatch.setattr(fitting, "DENSE", 512)
-        monkeypatch.setattr(fitting, "STRIDED", 4096)
+        monkeypatch.setattr(fitting, "END", 512)
 
 
 def llama(**more: Any) -> Any:
@@ -71,10 +70,15 @@ def test_the_report_says_what_changed_and_from_where_on() -> None:
         (a[0].double() - b).abs() for a, b in zip(old(torch.zeros(1), every), exact, strict=True)
     ]
     gap = torch.maximum(*gaps).amax(dim=-1)
-    assert row.wrong == int(torch.nonzero(gap > 1e-3)[0])
-    assert row.change == pytest.approx(float(gap[: row.last + 1].max()), abs=2e-7)
+    # The first that was asked, of one in each stretch beyond those that are all asked.
+    first = int(torch.nonzero(gap > 1e-3)[0])
+    assert first <= row.wrong
+    assert gap[row.wrong] > 1e-3
+    assert row.change == pytest.approx(float(gap[row.place]), abs=2e-7)
+    assert gap[: row.reach.dense + 1].max() - 2e-7 <= row.change
     assert str(report).splitlines()[0] == "LlamaForCausalLM: 1 replaced, 0 left"
     assert f"from position {row.wrong:,} on" in str(report)
+    assert [line.strip() for line in str(report).splitlines()[3:]] == row.reach.lines()
 
 
 def test_short_positions_keep_their_logits_and_release_keeps_every_bit() -> None:

@@ -28,8 +28,7 @@ LOGITS = 2e-5  # of the largest logit, in float32 at short positions
 
 @pytest.fixture(autouse=True)
 def few_positions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitting, "DENSE", 512)
-    monkeypatch.setattr(fitting, "STRIDED", 4096)
+    monkeypatch.setattr(fitting, "END", 512)
 
 
 def llama() -> Any:

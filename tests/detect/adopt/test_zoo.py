@@ -42,8 +42,7 @@ def check(name: str) -> None:
 def test_a_small_model_that_is_adopted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # A few tokens say whether the likeliest are the same, and the rows need no exact distance.
     monkeypatch.setattr(zoo, "NEW", 8)
-    monkeypatch.setattr(fitting, "DENSE", 512)
-    monkeypatch.setattr(fitting, "STRIDED", 4096)
+    monkeypatch.setattr(fitting, "END", 512)
     check(name)
 
 

@@ -113,3 +113,56 @@ def test_tokens_of_all_rows_are_asked_with_their_keys() -> None:
     )
     found = subject.survey(SPEC, end=5000)
     assert found.agrees, str(found)
+
+
+class Nothing:
+    """Cosines and sines that are the same everywhere."""
+
+    def cos_sin(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return np.ones((len(positions), 32)), np.zeros((len(positions), 32))
+
+
+STILL, NONE = "the answers do not depend on positions", "no finite numbers"
+TABLE = posenc.Sinusoidal(64)
+
+
+@pytest.mark.parametrize(
+    ("spec", "code", "says"),
+    [
+        (SPEC, lambda x, positions: posenc.rotate(SPEC, x, positions=0 * positions + 3), STILL),
+        (SPEC, lambda x, positions: x * np.nan, NONE),
+        (SPEC, lambda positions: (np.full((len(positions), 32), np.nan),) * 2, NONE),
+        (SPEC, Nothing(), STILL),
+        (TABLE, lambda positions: np.ones((len(positions), 64)), STILL),
+    ],
+)
+def test_code_that_answers_nothing_of_positions_differs(spec: Any, code: Any, says: str) -> None:
+    found = posenc.diff(spec, code)
+    assert (found.verdict, {row.b for row in found.rows}) == ("differs", {says})
+
+
+def test_code_that_raises_is_not_compared() -> None:
+    def code(x: Any, positions: Any) -> Any:
+        raise ValueError("no")
+
+    assert posenc.diff(SPEC, code).verdict == "not compared"
+
+
+def test_a_class_of_torch_is_code_and_a_key_that_is_wrong_is_said() -> None:
+    torch = pytest.importorskip("torch")
+
+    class Rotary(torch.nn.Module):  # type: ignore[misc]
+        def forward(self, q: Any, k: Any, positions: Any) -> Any:
+            angles = positions[:, None] * 1e4 ** -(torch.arange(32) / 32)
+            cos, sin = angles.cos(), angles.sin()
+            return _of_halves(q, cos, sin), _of_halves(k, cos, -sin)
+
+    (row,) = posenc.diff(SPEC, Rotary).rows
+    assert (row.field, row.where) == ("keys", "spec")
+
+
+def _of_halves(x: Any, cos: Any, sin: Any) -> Any:
+    import torch
+
+    a, b = x[..., :32], x[..., 32:]
+    return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)

@@ -16,6 +16,7 @@ from safetensors.numpy import load_file, save_file
 import posenc
 from posenc._core.io import safetensors
 from posenc.cli import app
+from posenc.detect.facts import verbs
 from posenc.detect.facts.weights import evidence, pairing
 from tests.detect.checkpoints import config_of, folder_of, weights_of
 
@@ -102,7 +103,10 @@ def test_a_gain_of_all_heads_is_one_observation(tmp_path: Path, norm: str, count
 
     source = folder_of(tmp_path / "a", weights_of(4, 2, 8, norm=norm), config_of(4, 2, 8, 8))
     opened = open_checkpoint(source, config=None, caller="test")
-    attentions = find(opened, read_model(opened, posenc.Projections(stored="half"), "test"), "test")
+    model = read_model(
+        opened, posenc.from_hf(source, pairing="half"), posenc.Projections(stored="half"), "test"
+    )
+    attentions = find(opened, model, "test")
     found = [group.charge for a in attentions for group in evidence.groups(a)]
     assert len(found) == 4
     assert sum(charge is not None for charge in found) == counted
@@ -259,10 +263,10 @@ def test_probes_of_weights_that_say_nothing(tmp_path: Path, gap: float, answer: 
 def test_logits_stand_for_a_loss() -> None:
     logits = np.log(np.array([[0.5, 0.25, 0.25], [0.1, 0.8, 0.1]])) + 7
     want = -(math.log(0.25) + math.log(0.8)) / 2
-    assert abs(pairing._loss((logits, np.array([2, 1])), "half") - want) < 1e-12
+    assert abs(verbs._loss((logits, np.array([2, 1])), "half") - want) < 1e-12
     for value in ((logits, np.array([1])), "low", math.nan, None):
         with pytest.raises(posenc.ArgumentError, match="detect_pairing: probe"):
-            pairing._loss(value, "half")
+            verbs._loss(value, "half")
 
 
 def test_what_is_not_understood(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import load_file, save_file
 
+from posenc.detect.facts.fact import Name
 from tests.detect.checkpoints import folder_of, interleaved_from_half
 
 TRAINED = Path(__file__).parents[2] / "golden" / "pairing_half.safetensors"
@@ -120,7 +121,7 @@ def turning(values: np.ndarray, model_type: str = "llama", **more: Any) -> tuple
     return {**trained(), **buffers(values)}, config_of(model_type, **more)
 
 
-Case = tuple[str, tuple[str, ...], Callable[[Path], object]]
+Case = tuple[Name, tuple[str, ...], Callable[[Path], object]]
 RATE = "by config key rope_theta"
 LINEAR = {"rope_scaling": {"type": "linear", "factor": 4.0}}
 YARN = {"rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512}}
@@ -136,7 +137,7 @@ def _of(weights: Mapping[str, np.ndarray], config: Any) -> Callable[[Path], obje
     return lambda folder: folder_of(folder, weights, config)
 
 
-def _wrong(name: str, *words: str, made: tuple[Arrays, Any]) -> Case:
+def _wrong(name: Name, *words: str, made: tuple[Arrays, Any]) -> Case:
     return name, words, _of(*made)
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -14,10 +16,13 @@ import posenc
 from posenc._core.errors import DataError
 from posenc.cli import app
 from posenc.detect.facts import ASKED, Fact
+from posenc.detect.facts.fact import Name
 from posenc.detect.facts.stamp import stamped
+from posenc.explore.state.models import read_model
 from tests.detect.checkpoints import folder_of
 from tests.detect.facts.folders import (
     CONTRADICTORY,
+    HEADS,
     NINE,
     buffers,
     config_of,
@@ -32,9 +37,13 @@ VERBS: dict[str, Callable[[Path], Any]] = {
     "golden": posenc.golden,
     "diff": lambda folder: posenc.diff(folder, HALF),
     "extend_context": lambda folder: posenc.extend_context(folder, factor=2),
+    "convert": lambda folder: posenc.convert(folder, pairing="interleaved"),
 }
-# What no answer of a tool depends on stops nothing there, and is told.
-PRINTS = {("extend_context", name) for name in ("pairing", "rows", "buckets")}
+ALL: tuple[Name, ...] = ASKED
+DEPENDS: dict[str, tuple[Name, ...]] = {
+    "explain": ALL, "golden": ALL, "diff": ALL,
+    "extend_context": ("spec", "frequencies", "length", "window"), "convert": ("pairing",),
+}  # fmt: skip
 
 
 def contradicted(case: str, folder: Path) -> tuple[str, posenc.Facts]:
@@ -48,36 +57,40 @@ def contradicted(case: str, folder: Path) -> tuple[str, posenc.Facts]:
     return sentence, known
 
 
-@pytest.mark.parametrize("case", sorted({*CONTRADICTORY} - {*NINE}))
-def test_what_excludes_what(tmp_path: Path, case: str) -> None:
-    sentence, known = contradicted(case, tmp_path / "m")
-    name = CONTRADICTORY[case][0]
-    with pytest.raises(DataError) as caught:
-        known.require("golden", *ASKED)
-    assert str(caught.value) == f"golden: {sentence}"
-    others = [one for one in ASKED if one != name]
-    assert sentence in known.require("golden", *others)
-    assert sentence in json.loads(known.to_json())["contradictions"]
+def stops(verb: str, name: Name, known: posenc.Facts) -> bool | None:
+    """Whether a verb depends on a fact; None where it has no question to such a model."""
+    turns = any(entry.kind == "rotary" for entry in known.plan)
+    return None if verb in ("extend_context", "convert") and not turns else name in DEPENDS[verb]
 
 
-@pytest.mark.costly
-@pytest.mark.parametrize("case", NINE)
+@pytest.mark.parametrize("case", CONTRADICTORY)
 def test_a_contradictory_folder_stops_every_tool_with_one_sentence(
     tmp_path: Path, case: str
 ) -> None:
-    sentence, _ = contradicted(case, folder := tmp_path / "m")
+    sentence, known = contradicted(case, folder := tmp_path / "m")
     name = CONTRADICTORY[case][0]
     for verb, ask in VERBS.items():
-        if verb == "extend_context" and name not in ("pairing", "frequencies"):
-            continue  # such a model has no rotation to extend
-        if (verb, name) in PRINTS:
-            assert sentence in ask(folder).notes
-            continue
-        with pytest.raises(DataError) as caught:
-            ask(folder)
-        assert str(caught.value).endswith(f": {sentence}")
-    shown = CliRunner().invoke(app, ["explain", str(folder)])
-    assert (shown.exit_code, sentence in shown.output) == (1, True)
+        stopped = stops(verb, name, known)
+        if stopped is False:  # what no answer depends on is told
+            answer = ask(folder)
+            assert sentence in (answer.config if verb == "convert" else answer.notes)
+        elif stopped:
+            with pytest.raises(DataError) as caught:
+                ask(folder)
+            assert f": {sentence}" in str(caught.value)
+    assert sentence in {note.text for note in read_model(folder).notes}
+    if name == "pairing":
+        with contextlib.suppress(DataError):  # two records that exclude each other
+            answer = posenc.detect_pairing(folder)
+            assert (answer.pairing, answer.contradiction.text) == ("unknown", sentence)  # type: ignore[union-attr]
+    if case in NINE:
+        shown = CliRunner().invoke(app, ["explain", str(folder)])
+        assert (shown.exit_code, sentence in shown.output) == (1, True)
+    with pytest.raises(DataError) as caught:
+        known.require("golden", *ASKED)
+    assert str(caught.value) == f"golden: {sentence}"
+    assert sentence in known.require("golden", *(one for one in ASKED if one != name))
+    assert sentence in json.loads(known.to_json())["contradictions"]
 
 
 def test_what_the_caller_states_settles_it(tmp_path: Path) -> None:
@@ -120,6 +133,27 @@ def test_a_converted_folder_is_read_as_converted_by_every_verb(tmp_path: Path) -
     stated = posenc.facts(new, pairing="half")
     assert stated.reading["attention"].spec.channels.order == "half"
     assert stated.contradictions == ()
+
+
+def test_towers_beside_the_text_are_no_part_of_it(tmp_path: Path) -> None:
+    """Their queries are of another width, and stay as they are."""
+    config = {"model_type": "gemma3", "text_config": config_of("gemma3_text"),
+              "vision_config": {"model_type": "siglip_vision_model"}}  # fmt: skip
+    text = {name.replace("model.", "language_model.model."): v for name, v in trained().items()}
+    tower = {f"vision_tower.layers.0.self_attn.{n}_proj.weight": np.ones((48, 8)) for n in "qk"}
+    folder = folder_of(tmp_path / "a", {**text, **tower}, config)
+    made = posenc.convert(folder, tmp_path / "b", pairing="interleaved")
+    assert {*made.tensors} == {*text}
+    assert made.probe is not None
+    assert made.probe.heads == 2 * HEADS
+    evidence = posenc.facts(folder).evidence
+    assert evidence is not None
+    assert (evidence.claim, evidence.stated) == ("half", "half")
+    new = posenc.facts(tmp_path / "b").of("pairing", "text.sliding_attention")
+    assert new[0].value == "interleaved"
+    turned_too = {**turned(text), **tower}
+    wrong = posenc.facts(folder_of(tmp_path / "c", turned_too, config))
+    assert [one.one.name for one in wrong.contradictions] == ["pairing"]
 
 
 NAMES = {"all": "*", "text": "model.language_model.*", "inner": "*.indexer.*", "other": "x.*"}

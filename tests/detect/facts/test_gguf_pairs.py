@@ -51,3 +51,27 @@ def test_half_beside_interleaved_alone_silences_nothing(tmp_path: Path) -> None:
     assert named(posenc.diff({**CONFIG, "model_type": "llama", "rope_theta": 1e4}, llama)) == [
         "base"
     ]
+
+
+@pytest.mark.costly
+def test_what_was_reordered_is_no_difference_of_code_either(tmp_path: Path) -> None:
+    file = written(tmp_path / "a.gguf", "llama", words=5, **BASIC)
+    for order, base, fields in (("half", 5e5, []), ("half", 1e4, ["base"])):
+        rope = posenc.RoPE(64, pairing=order, base=base)  # type: ignore[arg-type]
+        found = posenc.diff(file, lambda x, positions, rope=rope: posenc.rotate(
+            rope, x, positions=positions))  # fmt: skip
+        assert [row.field for row in found.differences] == fields
+        assert any("half, reordered to interleaved on one side" in row for row in found.compared)
+
+
+def test_windows_of_a_header_are_in_the_contract(tmp_path: Path) -> None:
+    """As its config has them: half of a window behind a query is none."""
+    keys = {**BASIC, "attention__sliding_window": 64}
+    file = written(tmp_path / "a.gguf", "gemma3", words=5, **{**keys, "block_count": 12})
+    parts = posenc.golden(file).parts
+    assert [(part.window, part.layers) for part in parts] == [
+        (64, (0, 1, 2, 3, 4, 6, 7, 8, 9, 10)), (None, (5, 11)),
+    ]  # fmt: skip
+    assert [fact.value for fact in posenc.facts(file).of("window")] == [64, None]
+    half = written(tmp_path / "b.gguf", "modern-bert", words=5, **keys)
+    assert {part.window for part in posenc.golden(half).parts} == {None}

@@ -53,6 +53,16 @@ def test_each_fact_says_where_it_was_read() -> None:
     assert stated.settled == ("pairing", "frequencies")
 
 
+def test_a_stated_pairing_leaves_the_channels_that_turn() -> None:
+    """The row of the family says that they are the last ones of a head."""
+    config = {"model_type": "deepseek_v4"}
+    plain, stated = (posenc.facts(config, pairing=order).plan for order in (None, "half"))
+    for entry, other in zip(plain, stated, strict=True):
+        if entry.kind == "rotary":
+            assert entry.spec.channels.part == "trailing"  # type: ignore[union-attr]
+            assert other.spec.channels == entry.spec.channels.replace(order="half")  # type: ignore[union-attr]
+
+
 def test_headers_and_buffers_are_facts(tmp_path: Path) -> None:
     values = ladder()
     known = posenc.facts(folder_of(tmp_path / "a", {**trained(), **buffers(values)}, config_of()))
@@ -68,6 +78,13 @@ def test_headers_and_buffers_are_facts(tmp_path: Path) -> None:
     assert {fact["source"] for fact in json.loads(known.to_json())["facts"]} == {
         "config", "row", "buffer", "weights",
     }  # fmt: skip
+
+
+def test_numbers_that_are_none_are_one_fact_of_all_layers(tmp_path: Path) -> None:
+    values = np.full(32, np.nan, np.float32)
+    known = posenc.facts(folder_of(tmp_path, {**trained(), **buffers(values)}, config_of()))
+    (found,) = known.contradictions
+    assert found.other.rests_on.endswith("inv_freq and 1 more")
 
 
 def test_nothing_is_read_before_it_is_asked_for(
@@ -110,6 +127,18 @@ def test_a_loaded_model_and_its_file_without_its_pickle(tmp_path: Path) -> None:
     assert posenc.facts(tmp_path).of("pairing") == known.of("pairing")
     assert posenc.detect_pairing(model).weights == posenc.detect_pairing(tmp_path).weights
     assert posenc.detect_pairing(model).pairing == "half"
+    names, several = [*model.state_dict()], {}
+    for number, some in enumerate((names[:5], names[5:])):
+        file = f"pytorch_model-0000{number}-of-00002.bin"
+        torch.save({name: model.state_dict()[name] for name in some}, tmp_path / file)
+        several |= dict.fromkeys(some, file)
+    (tmp_path / "pytorch_model.bin").unlink()
+    index = tmp_path / "pytorch_model.bin.index.json"
+    index.write_text(json.dumps({"weight_map": several}))
+    with pytest.raises(posenc.DataError, match="names such as q_proj"):
+        posenc.detect_pairing(torch.nn.Linear(2, 2))
+    for source in (tmp_path, index, sorted(tmp_path.glob("*.bin"))):
+        assert posenc.facts(source).of("pairing") == known.of("pairing")
     model.rotary_emb.inv_freq = model.rotary_emb.inv_freq * 2
     assert [one.one.name for one in posenc.facts(model).contradictions] == ["frequencies"]
     # Between two sides that is a difference.

@@ -162,3 +162,81 @@ def test_a_recording_answers_for_what_was_recorded() -> None:
 def test_a_spec_is_refused_with_what_to_hand_over() -> None:
     with pytest.raises(CannotAsk, match="of_spec"):
         posenc.ask(posenc.RoPE(64, pairing="half"))
+
+
+class Layer(torch.nn.Module):
+    """As a model holds what turns; `config` says that it is one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.config, self.inner = {}, torch.nn.ModuleList([shapes.Rotary(64)])
+
+
+class Engine:
+    """What stands for an engine: an object with a method of its name, and no arguments named x."""
+
+    def apply_rope(self, query: Any, *, start_pos: int) -> Any:
+        places = start_pos + np.arange(query.shape[-2])
+        return shapes.numpy_line(query, places)
+
+
+def test_models_their_modules_and_engines_are_subjects() -> None:
+    places = np.array([3, 4, 5])
+    angle = places[:, None] * shapes.INV
+    for target in (Layer(), (Layer(), "inner.0"), (Layer(), "inner.0.forward")):
+        assert_close(posenc.ask(target).cos_sin(places)[0], np.cos(angle), 20 * ORIGINAL)
+    engine, x = posenc.ask(Engine()), X[:1, :, :3]
+    assert_close(engine.rotate(x, places), shapes.loops(x, places[None]), 20 * ORIGINAL)
+    with pytest.raises(CannotAsk, match=r"path of a module of Layer, got 'inner\.1"):
+        posenc.ask((Layer(), "inner.1"))
+
+
+def test_a_model_without_such_a_module_is_refused_at_once() -> None:
+    class Model(torch.nn.Module):
+        config: Any = None
+
+        def get_input_embeddings(self) -> None: ...
+
+    with pytest.raises(CannotAsk, match="a module of a model"):
+        posenc.ask(Model())
+
+
+def test_a_recording_by_its_names_and_rows_of_positions() -> None:
+    recorded = {"input": X, "output": HALF, "positions": POSITIONS}
+    assert_close(posenc.ask(recorded).rotate(X, POSITIONS), HALF, 0.0)
+
+
+@pytest.mark.parametrize("integers", ["int32", "list"])
+def test_positions_of_other_whole_numbers_are_asked(integers: str) -> None:
+    def rotate(x: Any, positions: Any) -> Any:
+        if getattr(positions, "dtype", "list") != integers:
+            raise TypeError(f"positions are not {integers}")
+        return shapes.numpy_line(x, np.asarray(positions))
+
+    subject = posenc.ask(rotate)
+    assert_close(subject.rotate(X, POSITIONS), HALF, 20 * ORIGINAL)
+
+
+def test_a_padding_index_is_no_position() -> None:
+    def table(n_position: int, d_hid: int, padding_idx: int | None = None) -> Any:
+        rows = shapes.sinusoids(np.arange(n_position))
+        rows[padding_idx if padding_idx is not None else []] = 0.0
+        return rows
+
+    subject = posenc.ask(table)
+    assert "padding_idx" not in subject.how
+    assert_close(subject.rows([0, 7, 7]), shapes.sinusoids(np.array([0, 7, 7])), ORIGINAL)
+
+
+def test_a_type_of_layer_is_named_by_its_buffers() -> None:
+    class Layered(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("near_inv_freq", torch.from_numpy(shapes.INV))
+
+        def forward(self, x: Any, position_ids: Any, layer_type: str) -> Any:
+            angle = position_ids[..., None] * getattr(self, f"{layer_type}_inv_freq")
+            return angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+
+    angle = np.arange(3)[:, None] * shapes.INV
+    assert_close(posenc.ask(Layered()).cos_sin(np.arange(3))[1], np.sin(angle), 20 * ORIGINAL)

@@ -99,9 +99,7 @@ def numbers(script: str) -> tuple[float, float]:
     ("name", "smallest"),
     [
         ("length", "17 tokens at positions 0 to 16"),
-        pytest.param(
-            "strides", "not contiguous", marks=pytest.mark.xfail(reason="there is no script of it")
-        ),
+        ("strides", "not contiguous"),
         ("head", "33 heads"),
         ("keys", "key"),
         ("slope", "one query"),

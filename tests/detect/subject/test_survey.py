@@ -98,7 +98,7 @@ def test_a_right_function_agrees_and_the_reach_says_what_was_asked() -> None:
     reach = found.reach
     assert found.agrees
     assert found.call is None
-    assert (reach.position, reach.dense, reach.heads, reach.batch) == (2**20, 4096, 33, 3)
+    assert (reach.position, reach.dense, reach.heads, reach.batch) == (2**20, 4096, 33, 33)
     assert reach.positions > 20_000
     assert len(reach.lengths) > 80
     assert not reach.late

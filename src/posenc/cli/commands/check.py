@@ -54,7 +54,14 @@ def command(
         return
     if target is None:
         raise click.UsageError("TARGET is missing: MODULE:NAME, peer:NAME or the JSON of a spec.")
-    subject = _subject(target, **options)
+    try:
+        subject = _subject(target, **options)
+    except testing.NotOffered as why:
+        if not why.answered or options["spec"] is None:
+            raise
+        card = _unlike(target, why)
+        print_answer(json_, card.describe, card.lines())
+        raise click.exceptions.Exit(1) from why
     names = [name.strip() for name in laws.split(",")] if laws is not None else None
     chosen = testing.laws(subject.kind)
     allowed = {law.name for law in chosen}
@@ -68,6 +75,13 @@ def command(
     print_answer(json_, card.describe, card.lines())
     if not card.passed or not card.count("pass"):
         raise click.exceptions.Exit(3 if card.passed else 1)
+
+
+def _unlike(target: str, why: Exception) -> testing.Card:
+    """The card of code that answers, with what is no encoding at all."""
+    result = testing.Result("calls", "in every kind of call the numbers of the spec", "fail",
+                            says=str(why))  # fmt: skip
+    return testing.Card(target, "no encoding", (result,))
 
 
 def _subject(

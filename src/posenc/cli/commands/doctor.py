@@ -1,4 +1,4 @@
-"""`posenc doctor`: what is installed, what of it works, and which arithmetic runs."""
+"""`posenc doctor`: where a port parts from its model, or what is installed, and what works."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from typing import Any
 import click
 
 import posenc
-from posenc.cli.options.common import as_json
-from posenc.cli.output.show import print_json
+from posenc.cli.options.common import as_json, library_option, runs_code, side_named
+from posenc.cli.options.inputs import InputFile
+from posenc.cli.options.projections import stored_option
+from posenc.cli.output.show import print_answer, print_json
 
 # Package -> what it is for. The first three are needed, the rest optional.
 PACKAGES = {
@@ -36,18 +38,60 @@ PATIENCE = 120  # seconds for an import
 
 
 @click.command()
+@click.argument("model", metavar="[MODEL]", type=InputFile(), required=False)
+@click.argument("engine", metavar="[ENGINE]", required=False)
+@stored_option
+@click.option("--base", type=float, help="The base, where the config does not state it.")
+@click.option(
+    "--config", type=InputFile(), metavar="FILE", help="Config, if not beside the weights."
+)
+@library_option
 @click.option(
     "--import", "imported", is_flag=True, help="Import the optional libraries too; takes seconds."
 )
+@runs_code
 @as_json
 @click.pass_context
-def command(ctx: click.Context, imported: bool, json_: bool) -> None:
-    """Report versions, optional libraries and kernels.
+def command(
+    ctx: click.Context, /, model: str | None, engine: str | None, imported: bool, json_: bool,
+    library: Any, **stated: Any,
+) -> None:  # fmt: skip
+    """Find where a port parts from its model, or report what is installed.
 
-    "works" was imported in a process of its own, so that a broken library is reported rather than
-    met; "installed" was not imported: its version is what the package says of itself. The exit code
-    is 1 if an import fails, or a library that is needed is absent.
+    MODEL is a folder, weights, a config.json or a GGUF file. ENGINE is a side as of posenc diff:
+    MODULE:NAME or FILE.py:NAME, which is imported and run, hf:FOLDER, engine:vllm=CONFIG, buffers,
+    another config. The page says what the model says, what the weights say, where they and the
+    engine part, the smallest call that shows it, and the line to change. It asks explain, pairing,
+    identify, diff and check, and the exit code is that of diff: 0 if nothing differs in what was
+    compared, 1 for a fault, 2 for a mistake in the command line, 3 if nothing was compared.
+
+    Without MODEL it reports versions, optional libraries and kernels. "works" was imported in a
+    process of its own, so that a broken library is reported rather than met; "installed" was not
+    imported: its version is what the package says of itself. The exit code is then 1 if an import
+    fails, or a library that is needed is absent.
     """
+    if model is None and (library or any(value is not None for value in stated.values())):
+        raise click.UsageError("MODEL is missing: a folder, weights, a config.json or a GGUF file.")
+    if model is not None and imported:
+        raise click.UsageError("--import is of the report, which takes no MODEL.")
+    if model is not None:
+        _diagnose(ctx, model, engine, json_, library=library, **stated)
+    _report(ctx, imported, json_)
+
+
+def _diagnose(
+    ctx: click.Context, /, model: str, engine: str | None, json_: bool, **stated: Any
+) -> None:
+    """The page of a model, and of its engine where one is named."""
+    from posenc.testing.doctor import doctor
+
+    diagnosis = doctor(model, None if engine is None else side_named(engine), **stated)
+    print_answer(json_, diagnosis.to_dict, diagnosis.lines())
+    ctx.exit(diagnosis.exit_code)
+
+
+def _report(ctx: click.Context, imported: bool, json_: bool) -> None:
+    """What is installed, and what of it works."""
     libraries = [
         {"name": name, "use": use, **probe(name, imported=imported or name in NEEDED)}
         for name, use in PACKAGES.items()

@@ -13,7 +13,7 @@ from posenc._core.guard import Interrupted
 from posenc._core.io import inputs, outputs
 from posenc.cli.options.common import as_json
 from posenc.cli.options.inputs import InputFile, check_output
-from posenc.cli.output.show import print_json
+from posenc.cli.output.show import print_json, progress
 
 if TYPE_CHECKING:
     from posenc.explore.state.session import Session
@@ -148,13 +148,13 @@ def _freeze(
     check_output(target, force=force, option="--freeze", endings=endings, listed=".html")
     lines = [line for text in states for line in _lines(text)]
     asked = [state_of(line) for line in lines] or default_states(state_of(first) if first else None)
-    page = frozen(asked, session)
+    with progress("states", len(asked)) as done:
+        page = frozen(asked, session, done=done)
     outputs.write_whole(target, page, existing="replace" if force else "refuse")
     if json_:
         print_json({"output": str(target), "states": len(asked), "bytes": len(page)})
         return
-    kilobytes = round(len(page) / 1024)
-    click.echo(f"{target}: {len(asked)} states in two themes, {kilobytes} KiB")
+    click.echo(f"{target}: {len(asked)} states in two themes, {round(len(page) / 1024)} KiB")
 
 
 def _lines(text: str) -> list[str]:

@@ -6,18 +6,14 @@ from typing import Any
 
 import click
 
-from posenc.cli.options.common import WordChoice, as_json, code_named, runs_code
+from posenc.cli.options.common import as_json, library_option, runs_code, side_named
 from posenc.cli.output.show import print_answer
 
 
 @click.command()
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@click.option(
-    "--library",
-    type=WordChoice(("torch", "numpy", "jax")),
-    help="Of the arrays that MODULE:NAME takes, where that is not to be found out.",
-)
+@library_option
 @click.option("--markdown", is_flag=True, help="Print a table for an issue.")
 @runs_code
 @as_json
@@ -45,17 +41,10 @@ def command(a: str, b: str, *, library: Any, markdown: bool, json_: bool) -> Non
     if markdown and json_:
         raise click.UsageError("--markdown and --json: choose one.")
     from posenc.detect.contract import diff
+    from posenc.detect.contract.sides.sides import side_of
 
-    comparison = diff(_side(a, library), _side(b, library))
+    sides = (side_of(side_named(text), name=text, library=library) for text in (a, b))
+    comparison = diff(*sides)
     lines = comparison.markdown().split("\n") if markdown else comparison.lines()
     print_answer(json_, comparison.to_dict, lines)
     raise click.exceptions.Exit(comparison.exit_code)
-
-
-def _side(text: str, library: Any) -> Any:
-    """The text itself, or the code that it names."""
-    from posenc.detect.contract.sides.sides import is_code, side_of
-
-    if not is_code(text):
-        return text
-    return side_of(code_named(text), name=text, library=library)

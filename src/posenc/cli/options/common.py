@@ -179,6 +179,13 @@ spec_options = grouped(
 as_json = click.option("--json", "json_", is_flag=True, help="Print JSON.")
 
 
+library_option = click.option(
+    "--library",
+    type=WordChoice(("torch", "numpy", "jax")),
+    help="Of the arrays that MODULE:NAME takes, where that is not to be found out.",
+)
+
+
 def make_spec(choice: SpecChoice, *, width: int | None = None, default: int) -> TableSpec:
     """The table that the options describe."""
     fields = _fields(choice)
@@ -251,6 +258,13 @@ def code_named(text: str) -> Any:
     if "" not in sys.path:  # as for `python -m`: what lies in the working directory
         sys.path.insert(0, "")
     return load(text)
+
+
+def side_named(text: str) -> Any:
+    """A side of a comparison: the text itself, or the code that it names."""
+    from posenc.detect.contract.sides.sides import is_code
+
+    return code_named(text) if is_code(text) else text
 
 
 def of_options(error: PosencError) -> str:

@@ -12,7 +12,7 @@ from posenc._core.guard import foreign
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
-from posenc.detect.adopt.fitting import Silent, distance
+from posenc.detect.adopt.fitting import distance
 from posenc.detect.adopt.matching import (
     Answered,
     Place,
@@ -29,6 +29,7 @@ from posenc.detect.adopt.tables import Rows, exact_rows, has_rows, put_in, resto
 from posenc.detect.adopt.trial import Trial, forget
 from posenc.detect.facts import facts
 from posenc.detect.fit.turns import attempt
+from posenc.detect.subject import CannotAsk
 from posenc.encodings.rotary.rope import RoPE
 from posenc.torch.adopted import AdoptedRotary, CosSinForm, unhooked
 
@@ -208,7 +209,7 @@ def _answered(
             if module not in apart:
                 entries = entries_of(reading, model.config, module)
                 modules.append(answered(path, places, module, entries))
-        except Silent as reason:
+        except CannotAsk as reason:
             left.append(f"{path} ({type(module).__name__}): {reason}")
         except DataError:
             if path not in unused(model):  # asked where it matters: hooks of others see the run

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import inspect
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,18 +13,20 @@ import torch
 from torch import nn
 
 from posenc.detect.adopt.report import Distance
-from posenc.detect.fit.turns import CONSIDERABLE, NEAR, PairTurns, allowed, expected
+from posenc.detect.contract.comparison.held import Held
+from posenc.detect.contract.sides.modules import RotaryModule, answering, rebuilt
+from posenc.detect.fit.turns import NEAR, PairTurns, allowed, expected
+from posenc.detect.subject import CannotAsk, Subject
+from posenc.detect.subject.discovery import pairs_of
+from posenc.detect.subject.plan import Call
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.adopted import CosSinForm, FormedCosSin
 
 FAR = (1023, 4095)  # beside the near positions: slow pairs look alike there
-DENSE, STRIDED = 2**16, 2**20  # positions that are all compared, and up to where each 64th is
-CHUNK = 8192
+END, SECONDS = 2**20, 10.0  # of a survey
 CALL = ["x", "position_ids", "layer_type"]
-
-
-class Silent(Exception):  # noqa: N818 - not an error: the module is none that can be asked
-    """Why a module does not answer positions with cosines and sines."""
+# How several axes are handed over, and of how many dimensions position ids are then.
+SEVERAL = {"each": 2, "first": 3, "rows": 2, "last": 3}
 
 
 class Fit(NamedTuple):
@@ -58,43 +59,10 @@ def labels(module: nn.Module, names: list[str]) -> list[str | None]:
 
 
 def _answers(module: nn.Module, label: str | None) -> bool:
-    for ids in (torch.arange(3)[None], torch.zeros(3, 1, 3, dtype=torch.int64)):
-        with contextlib.suppress(Silent):
-            answers(module, ids, label)
-            return True
+    for axes in (1, 3):
+        with contextlib.suppress(CannotAsk):
+            return bool(answering(module, label, axes))
     return False
-
-
-def answers(
-    module: nn.Module, ids: torch.Tensor, label: str | None, dtype: Any = torch.float32
-) -> Any:
-    """What a copy of a module returns, so that the module itself remembers nothing of it."""
-    copied = copy.deepcopy(module)
-    device = next(iter({buffer.device for buffer in copied.buffers()} or {torch.device("cpu")}))
-    if device.type == "meta":
-        raise Silent("it is on the meta device, and has no numbers yet")
-    x = torch.zeros(1, max(ids.shape[-1], 1), 2, dtype=dtype, device=device)
-    more = {} if label is None else {"layer_type": label}
-    try:
-        with torch.no_grad():
-            returned = copied(x, position_ids=ids.to(device), **more)
-    except Exception as error:
-        text = f"{type(error).__name__}: {str(error)[:80]}"
-        raise Silent(f"it raises for positions of shape {tuple(ids.shape)} ({text})") from error
-    if isinstance(returned, torch.Tensor) and returned.is_complex():
-        return returned
-    pair = isinstance(returned, tuple) and len(returned) == 2
-    if not pair or not all(isinstance(t, torch.Tensor) for t in returned):
-        raise Silent("it does not return cosines and sines")
-    if returned[0].shape != returned[1].shape or not returned[0].is_floating_point():
-        raise Silent("it does not return cosines and sines of one shape")
-    return returned
-
-
-def _values(returned: Any) -> np.ndarray:
-    """Cos + i sin, in double precision."""
-    cos, sin = (np.asarray(part.to("cpu", torch.float64)) for part in _parts(returned))
-    return cos + 1j * sin
 
 
 def twin(module: nn.Module) -> nn.Module | None:
@@ -106,23 +74,19 @@ def twin(module: nn.Module) -> nn.Module | None:
     own = {k: v for k, v in module.named_buffers(recurse=False) if v.is_floating_point()}
     if not any(buffer.is_meta or buffer.itemsize < 4 for buffer in own.values()):
         return None
-    try:
-        with torch.device("cpu"):
-            fresh: nn.Module = type(module)(module.config)
-    except Exception:  # noqa: BLE001 - whatever code of somebody else raises
-        return None
-    buffers = dict(fresh.named_buffers(recurse=False))
+    fresh: nn.Module | None = rebuilt(module)
+    buffers = {} if fresh is None else dict(fresh.named_buffers(recurse=False))
     alike = own.keys() <= buffers.keys() and all(
         buffers[k].shape == v.shape and (v.is_meta or torch.equal(buffers[k].to(v.dtype), v.cpu()))
         for k, v in own.items()
     )
-    return fresh.train(module.training) if alike else None
+    return fresh.train(module.training) if fresh is not None and alike else None
 
 
 # --- the form -------------------------------------------------------------------------------------
 
 
-def _probes(count: int, last: int | None) -> np.ndarray:
+def _probes(count: int, last: int | None = None) -> np.ndarray:
     near = np.array([*NEAR, *FAR]) if last is None else np.array([*NEAR[last > NEAR], last])
     if count == 1:
         return near
@@ -130,63 +94,62 @@ def _probes(count: int, last: int | None) -> np.ndarray:
     return np.stack([near, *(rng.permutation(near) for _ in range(count - 1))], axis=-1)
 
 
-def _shaped(
-    positions: np.ndarray, count: int
-) -> Iterator[tuple[str, tuple[int, ...], torch.Tensor]]:
-    """(where the axes stand, shape of the answer, position ids) of each form of a call."""
-    ids = torch.from_numpy(np.ascontiguousarray(positions))
-    if count == 1:
-        yield "each", (1, len(positions)), ids[None]
-        return
-    yield "first", (1, len(positions)), ids.T[:, None]
-    yield "last", (len(positions),), ids
-    yield "last", (1, len(positions)), ids[None]
-
-
 def fits(module: nn.Module, label: str | None, spec: RotarySpec) -> Fit:
     """The form in which a module has the numbers of a spec; or in which it comes nearest."""
     count = len(spec.axes)
-    best: Fit | None = None
-    why: Silent | None = None
-    axes: dict[int, str] = {}
-    positions = _probes(count, None)
-    for place, lead, ids in _shaped(positions, count):
+    options: list[Fit] = []
+    why = CannotAsk("it takes positions of several axes in a way that is not known")
+    for one in answering(module, label, count):
         try:
-            returned = answers(module, ids, label)
-        except Silent as error:
+            options += _at(one, spec) if one.place in SEVERAL else ()
+        except CannotAsk as error:
             why = error
-            continue
-        values = _values(returned)
-        leading = values.ndim - 1 - len(lead)
-        if leading < 0 or values.shape[:-1] != (1,) * leading + lead:
-            why = Silent(f"it returns shape {values.shape} for positions {tuple(ids.shape)}")
-            continue
-        for order in itertools.permutations(range(count)):
-            rows = positions if count == 1 else positions[:, list(order)]
-            columns, excess = _columns(spec, rows, values.reshape(len(positions), -1))
-            if best is not None and not excess < best.excess:
-                continue
-            dtype, is_complex = _dtype(module, ids, label, returned)
-            best = Fit(CosSinForm(spec, columns, {}, order, dtype, is_complex, leading), excess)
-            axes = {ids.ndim: place} if excess > 1 else axes
-        if best is not None and best.excess <= 1:
-            axes[ids.ndim] = place
-    if best is None:
-        raise why or Silent("it answers no positions")
-    if count > 1 and best.excess <= 1:
-        axes |= _shared(module, label, spec, best.form)
-    best = best._replace(form=best.form._replace(axes=axes))
-    return best._replace(excess=max(best.excess, _at_lengths(module, label, best.form)))
+    if not options:
+        raise why
+    best = min(options, key=lambda fit: fit.excess)
+    alike = [f for f in options[::-1] if f.excess <= 1 and f.form.order == best.form.order]
+    axes = {n: place for fit in [*alike, best] for n, place in fit.form.axes.items()}
+    form = best.form._replace(axes=axes)
+    if count > 1 and best.excess <= 1 and _shared(RotaryModule(module, label), form):
+        form = form._replace(axes={**axes, 2: "shared"})
+    return Fit(form, max(best.excess, _at_lengths(module, label, form)))
 
 
-def _dtype(
-    module: nn.Module, ids: torch.Tensor, label: str | None, returned: Any
-) -> tuple[torch.dtype | None, bool]:
-    """The dtype of the answer, None where it follows the input, and whether it is complex."""
-    if isinstance(returned, torch.Tensor):
-        return torch.float32, True
-    other = answers(module, ids, label, torch.float16)[0].dtype
-    return (None if other == torch.float16 else other), False
+def _at(asked: RotaryModule, spec: RotarySpec) -> Iterator[Fit]:
+    """Each order of axes, where they stand in one place."""
+    count = len(spec.axes)
+    positions = _probes(count)
+    values = _values(asked.subject(spec.dim, count), positions)
+    dtype, is_complex, leading = _dressed(asked, count)
+    place = {SEVERAL[asked.place]: asked.place.replace("rows", "last")}
+    for order in itertools.permutations(range(count)):
+        columns, excess = _columns(spec, _ordered(positions, order), values)
+        yield Fit(CosSinForm(spec, columns, place, order, dtype, is_complex, leading), excess)
+
+
+def _ordered(positions: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
+    return positions if len(order) == 1 else positions[..., list(order)]
+
+
+def _values(subject: Subject, positions: np.ndarray) -> np.ndarray:
+    """Cos + i sin of each channel, (positions, channels)."""
+    pair = pairs_of(subject.built(positions))
+    if pair is None:
+        raise CannotAsk("it does not return cosines and sines of one shape")
+    return np.asarray(pair[0][0] + 1j * pair[1][0])
+
+
+def _dressed(asked: RotaryModule, count: int) -> tuple[torch.dtype | None, bool, int]:
+    """The dtype of the answer, None where it follows the input; whether complex; axes in front."""
+    axes = () if count == 1 else (count,)
+    batch = () if asked.place == "rows" else (1,)
+    ids = torch.arange(3)[:, *[None for _ in axes]].expand(*batch, 3, *axes)
+    raw = asked.answer(torch.zeros(1, 3, 2, dtype=torch.float16), ids)
+    one = raw if isinstance(raw, torch.Tensor) else raw[0]
+    leading = one.ndim - len(batch) - 2
+    if one.is_complex():
+        return torch.float32, True, leading
+    return (None if one.dtype == torch.float16 else one.dtype), False, leading
 
 
 def _columns(spec: RotarySpec, positions: np.ndarray, values: np.ndarray) -> tuple[Any, float]:
@@ -194,46 +157,35 @@ def _columns(spec: RotarySpec, positions: np.ndarray, values: np.ndarray) -> tup
     seen = PairTurns(positions, values, int(positions.max()) + 1)
     wanted = expected(spec, seen)
     room = 2 * allowed(spec, seen, np.abs(wanted))  # models round once or twice more
-    pairs, width = spec.pairs, values.shape[-1]
-    forms: list[tuple[Any, np.ndarray]] = []
-    if width == pairs:
-        forms = [(tuple(range(pairs)), np.arange(pairs))]
-    elif width == 2 * pairs:
-        forms = [("halves", np.tile(np.arange(pairs), 2)), ("twice", np.arange(width) // 2)]
-    best: tuple[Any, float] = ((), np.inf)
-    for name, index in forms:
-        excess = float(np.max(np.abs(values - wanted[:, index]) / room[:, index]))
-        if not np.isfinite(excess) or excess < best[1]:
-            best = (name, excess)
-        if excess <= 1:
-            return best
     # One channel after another, the channels that do not turn among them.
     wanted = np.concatenate([wanted, np.ones((len(positions), 1))], axis=1)
     room = np.concatenate([room, np.full((len(positions), 1), 1e-6)], axis=1)
     off = np.max(np.abs(values[:, :, None] - wanted[:, None]) / room[:, None], axis=0)
-    index = np.argmin(off, axis=1)
-    excess = float(np.max(off[np.arange(width), index]))
-    if excess <= 1 and set(range(pairs)) <= {*index.tolist()}:
-        return tuple(index.tolist()), excess
-    return best
+    off = np.where(np.isnan(off), np.inf, off)
+    pairs, width = spec.pairs, values.shape[-1]
+    line, nearest = np.arange(pairs), np.argmin(off, axis=1)
+    forms: list[tuple[Any, np.ndarray]] = [
+        (tuple(range(pairs)), line), ("halves", np.tile(line, 2)), ("twice", np.repeat(line, 2)),
+    ]  # fmt: skip
+    if {*range(pairs)} <= {*nearest.tolist()}:
+        forms.append((tuple(nearest.tolist()), nearest))
+    each = [(name, float(off[np.arange(width), index].max()))
+            for name, index in forms if len(index) == width]  # fmt: skip
+    fitting = [form for form in each if form[1] <= 1]
+    return fitting[0] if fitting else min(each, key=lambda form: form[1], default=((), np.inf))
 
 
-def _shared(
-    module: nn.Module, label: str | None, spec: RotarySpec, form: CosSinForm
-) -> dict[int, str]:
+def _shared(asked: RotaryModule, form: CosSinForm) -> bool:
     """Whether (batch, sequence) stands for positions that are the same on every axis."""
-    ids = torch.arange(7).reshape(1, 7).expand(2, 7) * 3
-    try:
-        values = _values(answers(module, ids, label))
-    except Silent:
-        return {}
-    if values.shape[-3:-1] != (2, 7):
-        return {}
-    positions = np.stack([np.arange(7) * 3] * len(spec.axes), axis=-1)
-    own = form._replace(axes={2: "shared"}, dtype=torch.float64, is_complex=False, leading=0)
-    cos, sin = FormedCosSin(own)(torch.zeros(1), torch.from_numpy(positions[:, 0])[None])
-    off = np.abs(np.asarray(cos + 1j * sin) - values.reshape(2, 7, -1)[:1])
-    return {2: "shared"} if np.max(off) < 1e-4 else {}
+    line = np.arange(7) * 3
+    with contextlib.suppress(CannotAsk):
+        rows = asked.subject(form.spec.dim).built(np.stack([line, line]))
+        values = (pair := pairs_of(rows)) and pair[0] + 1j * pair[1]
+        positions = np.stack([line] * len(form.order), axis=-1)
+        return values is not None and all(
+            _columns(form.spec, positions, row)[1] <= 1 for row in values
+        )
+    return False
 
 
 def _at_lengths(module: nn.Module, label: str | None, form: CosSinForm) -> float:
@@ -241,74 +193,60 @@ def _at_lengths(module: nn.Module, label: str | None, form: CosSinForm) -> float
     if form.spec.lengths is None:
         return 0.0
     first, last = form.spec.lengths
+    subject = subject_of(module, label, form)
     worst = 0.0
-    count = len(form.spec.axes)
     for length in dict.fromkeys((first, first + 1, 4 * first if last is None else last)):
-        positions = _probes(count, length - 1)
-        place, _, ids = next(_shaped(positions, count))
-        if count > 1 and form.axes.get(ids.ndim) != place:
-            continue
+        positions = _probes(len(form.order), length - 1)
         try:
-            values = _values(answers(module, ids, label)).reshape(len(positions), -1)
-        except Silent:
+            values = _values(subject, positions)
+        except CannotAsk:
             return np.inf
-        rows = positions if count == 1 else positions[:, list(form.order)]
-        worst = max(worst, _columns(form.spec, rows, values)[1])
+        worst = max(worst, _columns(form.spec, _ordered(positions, form.order), values)[1])
     return worst
+
+
+def subject_of(module: nn.Module, label: str | None, form: CosSinForm) -> Subject:
+    """A module as what is asked in a form."""
+    count = len(form.order)
+    ndim, place = next((n, p) for n, p in form.axes.items() if p != "shared")
+    place = "rows" if place == "last" and ndim == 2 else place
+    subject = RotaryModule(module, label, place).subject(form.spec.dim, count)
+    subject._one = slice(None)  # every channel is asked
+    return subject
 
 
 # --- how far it is --------------------------------------------------------------------------------
 
 
+class _Distances(Held):
+    """A survey that keeps the differences at each position."""
+
+    def __init__(self, subject: Subject, expected: Callable[..., Any]) -> None:
+        self.off: dict[int, float] = {}
+        super().__init__(subject, expected, "float32")
+
+    def _places(self, call: Call, off: np.ndarray) -> tuple[np.ndarray, Any]:
+        if off.shape[:2] == call.rows.shape[:2]:
+            line = call.rows if call.rows.ndim == 2 else call.rows.max(axis=-1)
+            for place, each in zip(line.ravel().tolist(), off.max(axis=-1).ravel(), strict=True):
+                self.off[place] = max(self.off.get(place, 0.0), float(each))
+        return super()._places(call, off)
+
+
 def distance(
     module: nn.Module, label: str | None, form: CosSinForm, length: int | None
 ) -> Distance:
-    """How far a module is from exact angles, where positions are the same on every axis."""
-    last = max((length or 4096) - 1, 1)
-    looked = max(last, STRIDED)
-    if form.spec.lengths is not None:  # one set of frequencies, that of short sequences
-        last = looked = form.spec.lengths[0] - 1
-    own = FormedCosSin(
-        form._replace(spec=form.spec.at(last + 1), dtype=torch.float32, axes={2: "shared"})
-    )
-    stride = 64 * max(1, looked // (64 * DENSE))
-    dense = np.arange(min(DENSE, looked + 1))
-    places = np.unique(np.r_[dense, np.arange(0, looked, stride), last, looked])
-    change, place, wrong = 0.0, 0, None
-    for begin in range(0, len(places), CHUNK):
-        rows = torch.from_numpy(places[begin : begin + CHUNK])
-        pairs = zip(
-            _parts(answers(module, _same(rows, form), label)),
-            _parts(own(torch.zeros(1), rows[None])),
-            strict=True,
-        )
-        gaps = [(a.flatten(0, -2).cpu() - b.flatten(0, -2)).abs().amax(dim=-1) for a, b in pairs]
-        off = np.asarray(torch.maximum(*gaps))
-        within = np.where(np.asarray(rows) <= last, off, 0.0)
-        if within.max() > change:
-            change, place = float(within.max()), int(rows[within.argmax()])
-        if wrong is None and np.any(off > CONSIDERABLE):
-            wrong = int(rows[np.argmax(off > CONSIDERABLE)])
-        if wrong is not None and rows[-1] >= last:
-            looked = int(rows[-1])
-            break
-    return Distance(change, place, last, wrong, looked)
-
-
-def _parts(returned: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    if isinstance(returned, torch.Tensor):
-        return returned.real, returned.imag
-    cos, sin = returned
-    return cos, sin
-
-
-def _same(rows: torch.Tensor, form: CosSinForm) -> torch.Tensor:
-    """Position ids that are the same on every axis, as the module takes them."""
+    """How far a module is from exact angles, at the positions of a survey."""
     count = len(form.order)
-    if count == 1:
-        return rows[None]
-    ndim, place = next((n, p) for n, p in form.axes.items() if p != "shared")
-    if place == "first":
-        return rows.expand(count, 1, len(rows))
-    ids = rows[:, None].expand(len(rows), count)
-    return ids if ndim == 2 else ids[None]
+    exact = form._replace(dtype=torch.float64, is_complex=False, leading=0, axes={3: "last"})
+    formed = FormedCosSin(exact if count > 1 else exact._replace(axes={2: "each"}))
+
+    def expected(rows: np.ndarray) -> list[np.ndarray]:
+        return [np.asarray(t) for t in formed(torch.zeros(1), torch.from_numpy(rows.copy()))]
+
+    bench = _Distances(subject_of(module, label, form), expected)
+    choice = bench.held(END, SECONDS)
+    return Distance.of(
+        np.array([*bench.off]), np.array([*bench.off.values()]), max((length or 4096) - 1, 1),
+        choice.reach,
+    )  # fmt: skip

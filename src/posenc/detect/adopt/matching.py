@@ -9,9 +9,10 @@ from torch import nn
 
 from posenc._core.errors import DataError, PosencError, mismatch
 from posenc._core.reading import Layer, Reading
-from posenc.detect.adopt.fitting import Silent, fits, labels, takes_positions, twin
+from posenc.detect.adopt.fitting import fits, labels, takes_positions, twin
 from posenc.detect.adopt.refusals import CALLER
 from posenc.detect.contract.sides.forwards import unused_modules
+from posenc.detect.subject import CannotAsk
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.adopted import CosSinForm, is_dispatched, unhooked
 
@@ -60,9 +61,9 @@ def unused(model: nn.Module) -> frozenset[str]:
 def answered(path: str, places: list[Place], module: nn.Module, entries: list[Layer]) -> Answered:
     """What a module answers for."""
     if any(True for _ in module.parameters()) or module.state_dict():
-        raise Silent("it has weights of its own, which are never replaced")
+        raise CannotAsk("it has weights of its own, which are never replaced")
     if "forward" in vars(module) and not is_dispatched(module):
-        raise Silent("it has a forward of its own, which would be lost")
+        raise CannotAsk("it has a forward of its own, which would be lost")
     asked = twin(module) or unhooked(module)
     names = [entry.layer.rpartition(".")[2] for entry in entries]
     forms: dict[str | None, tuple[Layer, CosSinForm]] = {}
@@ -115,20 +116,20 @@ def _fit(
     path: str, module: nn.Module, label: str | None, entries: list[Layer]
 ) -> tuple[Layer, CosSinForm]:
     """The entry whose numbers a module has."""
-    reason: Silent | None = None
+    reason: PosencError | None = None
     nearest: tuple[float, Layer] | None = None
     for entry in entries:
         try:
             fit = fits(module, label, entry.spec)  # type: ignore[arg-type]
-        except (Silent, PosencError) as error:
-            reason = Silent(str(error))
+        except PosencError as error:
+            reason = error
             continue
         if fit.excess <= 1:
             return entry, fit.form
         if nearest is None or fit.excess < nearest[0]:
             nearest = fit.excess, entry
     if nearest is None:
-        raise reason or Silent("the plan has no rotation for it")
+        raise reason or CannotAsk("the plan has no rotation for it")
     entry = nearest[1]
     expected = f"cosines and sines of {entry.spec!r}, which its config says of {entry.layer}"
     what = f"{path} ({type(module).__name__})" + (f", {label}" if label else "")

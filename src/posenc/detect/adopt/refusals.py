@@ -10,7 +10,7 @@ from torch import nn
 
 from posenc._core.errors import ArgumentError, DataError, PosencError, mismatch
 from posenc.detect.adopt.tables import has_rows
-from posenc.detect.explain import from_hf
+from posenc.detect.facts import facts
 from posenc.torch.adopted import AdoptedRotary
 
 CALLER = "adopt"
@@ -73,7 +73,7 @@ def config_change(model: Any) -> str:
     if config is None or not specs:
         return ""
     try:
-        now = [entry.spec for entry in from_hf(config, on_error="report")]
+        now = [entry.spec for entry in facts(config).plan]
     except PosencError as error:
         return f"its config was changed since, and cannot be read: {error}"
     gone = [repr(spec) for spec in dict.fromkeys(specs) if spec not in now]

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import NamedTuple, final
+from typing import NamedTuple, Self, final
+
+import numpy as np
 
 from posenc._core.spec.display import Displayed
 from posenc._core.spec.spec import Spec
 from posenc.detect.fit.turns import CONSIDERABLE
+from posenc.detect.subject import Reach
 
 
 class Distance(NamedTuple):
@@ -16,8 +19,17 @@ class Distance(NamedTuple):
     change: float  # the largest up to `last`
     place: int  # where it is
     last: int
-    wrong: int | None  # the first position that is off by more than 1e-3, if there is one
-    looked: int  # up to which position it was looked for
+    wrong: int | None  # the first that is off by more than 1e-3, if there is one
+    looked: int  # the farthest that was asked for
+    reach: Reach | None = None  # of a module, which is asked; all rows that are stored are seen
+
+    @classmethod
+    def of(cls, places: np.ndarray, off: np.ndarray, last: int, reach: Reach | None = None) -> Self:
+        """By the differences at positions."""
+        within = np.where(places <= last, off, 0.0)
+        worst, wrong = int(within.argmax()), places[off > CONSIDERABLE]
+        first = int(wrong.min()) if wrong.size else None
+        return cls(float(within[worst]), int(places[worst]), last, first, int(places.max()), reach)
 
 
 @final
@@ -43,9 +55,11 @@ class Replacement(Displayed):
     last : int
         The last position that the model is declared for.
     wrong : int, optional
-        The first position where the module was off by more than 0.001; None where there was none.
+        The first position, of those that were asked, where the module was off by more than 0.001.
     looked : int
-        Up to which position that was looked for.
+        The farthest position that was asked.
+    reach : Reach, optional
+        How a module was looked at, with what arithmetic in float32 explains; see `posenc.ask`.
     what : {"cos and sin", "rows"}
         Which numbers were replaced.
     trained : Spec, optional
@@ -67,6 +81,7 @@ class Replacement(Displayed):
     last: int
     wrong: int | None
     looked: int
+    reach: Reach | None = None
     what: str = "cos and sin"
     trained: Spec | None = None
 
@@ -127,6 +142,9 @@ class Adoption(Displayed):
         for (was, numbers), rows in alike.items():
             more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
             lines.append(f"  replaced  {rows[0].path}{more} ({was}), {numbers}")
+            reach = rows[0].reach if rows[0].trained is None else None
+            looked = ["as float32 has angles, the module:", *reach.lines()] if reach else ()
+            lines += [f"            {line}" for line in looked]
         lines += [f"  left      {row}" for row in self.left]
         lines += [f"  remark    {row}" for row in self.remarks]
         return "\n".join(lines)

@@ -17,7 +17,6 @@ from posenc import functional
 from posenc._core.errors import PosencError
 from posenc.detect.adopt.report import Distance
 from posenc.detect.fit.tolerances import ROUNDING
-from posenc.detect.fit.turns import CONSIDERABLE
 from posenc.encodings.rotary.base import RotarySpec
 
 KEPT = "_posenc_rows"  # of a module: name of a tensor -> Kept
@@ -76,10 +75,7 @@ def exact_rows(module: nn.Module, name: str, spec: Any, phase: str) -> Rows | No
     rounded = np.asarray(exact.to("cpu", torch.float64))
     same = phase == "exact" and np.array_equal(rounded, stored)
     off = np.zeros(len(stored)) if same else np.abs(stored - wanted).max(axis=1)
-    wrong = np.flatnonzero(off > CONSIDERABLE)
-    first, last = (int(wrong[0]) if wrong.size else None), len(stored) - 1
-    far = Distance(float(off.max()), int(off.argmax()), last, first, last)
-    return Rows(module, name, exact, far)
+    return Rows(module, name, exact, Distance.of(np.arange(len(off)), off, len(off) - 1))
 
 
 def _rows(spec: Any, stored: np.ndarray, phase: str, unit: float) -> np.ndarray | None:

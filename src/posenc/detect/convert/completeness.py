@@ -11,7 +11,7 @@ import re
 
 from posenc._core.errors import DataError, mismatch
 from posenc._core.io.checkpoints import Checkpoint
-from posenc.detect.facts.weights.heads import Model, layer_of
+from posenc.detect.facts.weights.heads import Model, split_name
 from posenc.detect.facts.weights.projections import WORDS, AttentionTensors, listed, unknown_names
 
 THEIRS = {"q", "k", "qk", "qkv", "query", "key", "queries", "keys"}  # words of names
@@ -33,7 +33,7 @@ def check_whole(
     families: dict[str, set[int]] = {}
     for attention in own:
         if attention.layer is not None:
-            families.setdefault(_stem(attention.name), set()).add(attention.layer)
+            families.setdefault(split_name(f"{attention.name}.")[0], set()).add(attention.layer)
     if families:
         _check_layers(checkpoint, families, own, model, caller)
 
@@ -133,13 +133,6 @@ def _check_layers(
                 expected = f"queries and keys of layer {layer}, as in {len(layers)} others"
                 todo = SAY if close else f"{CORRECT} {SAY}"
                 raise DataError(mismatch(caller, expected, _shown(checkpoint, close), todo))
-
-
-def _stem(name: str) -> str:
-    """What stands before the number of the layer."""
-    layer = layer_of(f"{name}.")
-    match = re.search(rf"(?:^|[./_]){layer}(?=[./]|$)", name)
-    return "" if match is None else name[: match.end() - len(str(layer))]
 
 
 def _shown(checkpoint: Checkpoint, names: list[str]) -> str:

@@ -21,7 +21,7 @@ from posenc.detect.convert.table_edits import How, table_change
 from posenc.detect.convert.tensor_edits import Change, Move
 from posenc.detect.convert.verification import Probe, probe
 from posenc.detect.explain import DIALECTS, PAIRINGS
-from posenc.detect.facts.model import facts
+from posenc.detect.facts.model import of_weights
 from posenc.detect.facts.stamp import is_inside
 from posenc.detect.facts.weights.evidence import measured
 from posenc.detect.facts.weights.heads import Heads, Model, Projections, check_name, read_model
@@ -196,12 +196,14 @@ def convert(
     attentions: tuple[AttentionTensors, ...] = ()
     before, source_of_pairing, left, finding = "", "", [], None
     if pairing is not None:
-        model = read_model(checkpoint, projections, caller)
+        about = of_weights(checkpoint, source, config=config, stored=projections.stored)
+        model = read_model(checkpoint, about.plan, projections, caller)
         part = not checkpoint.whole
         attentions = find(checkpoint, model, caller, alone=(*KEYS, *(GAINS if part else ())))
         if not part:
             check_whole(checkpoint, attentions, model, caller)
         source_of_pairing, left = model.source, _left(checkpoint, model)
+        left += about.require(caller)
         finding = _examined(attentions, model, projections, every=target is not None)
         before = finding.stated
         if before == pairing:
@@ -220,9 +222,6 @@ def convert(
         dialect=dialect,
     )
     remarks += left
-    if pairing is not None and checkpoint.config is not None:
-        about = facts(source, pairing=before, config=checkpoint.config)  # type: ignore[arg-type]
-        remarks += about.require(caller, "pairing")
     record = _recorded(checkpoint, pairing, projections, tables, dialect)
     check = None
     if target is not None:

@@ -1,6 +1,6 @@
 """A config -> the plan of its layers, each number with where it was read."""
 
-from posenc.detect.explain.config.parts import part_at
+from posenc.detect.explain.config.parts import beside, part_at
 from posenc.detect.explain.config.view import PAIRINGS, Keys, is_open, settled
 from posenc.detect.explain.describe import describe, lines, plan_lines
 from posenc.detect.explain.dialects import DIALECTS, to_hf
@@ -17,6 +17,7 @@ __all__ = [
     "PAIRINGS",
     "TRAINED",
     "Keys",
+    "beside",
     "describe",
     "from_gguf",
     "from_hf",

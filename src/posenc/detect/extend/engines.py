@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from posenc._core.errors import PosencError
-from posenc.detect.explain import ATTENTION_KEYS, from_hf, to_hf
+from posenc.detect.explain import ATTENTION_KEYS, to_hf
 from posenc.detect.extend.readings import (
     DICTIONARY,
     family_of,
@@ -18,6 +18,7 @@ from posenc.detect.extend.readings import (
     warnings_of,
 )
 from posenc.detect.extend.rules import RULES, enlarged
+from posenc.detect.facts import facts
 from posenc.presets.families import class_defaults
 from posenc.scaling.base import Scaling
 from posenc.scaling.dynamic_ntk import DynamicNTK
@@ -162,7 +163,7 @@ def _parameters(stated: Mapping[str, Any], wanted: Wanted) -> dict[str, Any]:
 def _reads_as(config: Mapping[str, Any], wanted: Wanted) -> bool:
     """Whether our reader finds the wanted rotation in every layer of the config."""
     try:
-        plan = from_hf(config, on_error="report")
+        plan = facts(config).plan
     except PosencError:
         return False
     read: dict[str, Any] = {layer.label: layer.spec for layer in plan if layer.kind == "rotary"}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.display import Displayed
-from posenc.detect.explain import has_window
 from posenc.detect.extend.engines import LAYERS, Wanted, lines_of, patched
 from posenc.detect.extend.lengths import (
     check_numbers,
@@ -18,7 +17,7 @@ from posenc.detect.extend.lengths import (
     trained_rotation,
 )
 from posenc.detect.extend.options import LayerExtension, layer_extension, recommended
-from posenc.detect.facts import facts
+from posenc.detect.facts import Facts, facts
 
 TOWERS = ("vision", "audio", "encoder")  # their positions are cells and frames
 SHARED = (
@@ -233,7 +232,7 @@ def extend_context(
     start = max(baseline.trained for baseline in baselines)
     length = new_length(start, to, factor)
     layers = tuple(
-        layer_extension(layer.label, baseline, length, window=has_window(layer))
+        layer_extension(layer.label, baseline, length, window=_is_near(about, layer))
         for layer, baseline in zip(rotary, baselines, strict=True)
     )
     rule, why = recommended(layers, start, length)
@@ -241,7 +240,7 @@ def extend_context(
     notes += _switching(rotary)
     notes += {stated_factor(layer, length / start) for layer in rotary} - {""}
     if not any(layer.window for layer in layers):
-        notes += _windows(rotary, config or {})
+        notes += dict.fromkeys(text for layer in rotary for text in _windows(about, layer))
     if any(baseline.own for baseline in baselines):
         notes.append(
             f"The config's own scaling is taken as trained, up to {start:,} positions. Where it "
@@ -274,21 +273,27 @@ def _switching(layers: list[Layer]) -> list[str]:
     return list(dict.fromkeys(sentences))
 
 
-def _windows(layers: list[Layer], config: Mapping[str, Any]) -> list[str]:
-    """Windows of some of the layers of a rotation, and chunks that a config states."""
-    parts = (config, *(value for value in config.values() if isinstance(value, Mapping)))
-    near = [(size, own) for layer in layers for size, own in layer.windows if size and own]
-    return [
-        f"Layers {', '.join(map(str, own))} have a window of {size}. They need no rule: distances "
-        "stay within it. The rule reaches them too, as they share the rotation of the others."
-        for size, own in near
-    ] + [
-        f"The config has attention_chunk_size={part['attention_chunk_size']}, a chunk and no "
-        "window. Which layers read it is not known here. Those that do need no rule: distances "
-        "stay within it."
-        for part in parts
-        if isinstance(part.get("attention_chunk_size"), int)
-    ]
+def _is_near(about: Facts, layer: Layer) -> bool:
+    """Whether none of the layers sees the whole sequence."""
+    windows = [fact for fact in about.of("window", layer.label) if fact.layers != ()]
+    return bool(windows) and all(fact.value is not None for fact in windows)
+
+
+def _windows(about: Facts, layer: Layer) -> Iterator[str]:
+    """Windows of some of the layers of a rotation, and chunks that are of none."""
+    for fact in about.of("window", layer.label):
+        if fact.layers == ():
+            key = fact.rests_on.removeprefix("config key ")
+            yield (
+                f"The config has {key}={fact.value}, a chunk and no window. Which layers read it "
+                "is not known here. Those that do need no rule: distances stay within it."
+            )
+        elif fact.value is not None and fact.layers:
+            yield (
+                f"Layers {', '.join(map(str, fact.layers))} have a window of {fact.value}. They "
+                "need no rule: distances stay within it. The rule reaches them too, as they share "
+                "the rotation of the others."
+            )
 
 
 # What to do about a model that does not rotate, by the kind of its encodings.

@@ -61,12 +61,13 @@ def of_buffers(
     shapes: Mapping[str, tuple[int, ...]], read: Callable[[str], np.ndarray]
 ) -> Iterator[Fact]:
     """Frequencies of tensors of known names; those of equal numbers are one fact."""
-    places: dict[tuple[float, ...], list[str]] = {}
+    places: dict[bytes, list[str]] = {}  # by bytes, as no NaN is equal to another
     for key, shape in shapes.items():
         is_ladder = FREQUENCIES.search(key) and not key.endswith("original_inv_freq")
         if is_ladder and 0 < np.prod(shape) <= LARGEST:
-            places.setdefault(tuple(read(key).reshape(-1).tolist()), []).append(key)
-    for values, keys in places.items():
+            places.setdefault(read(key).astype(np.float64).tobytes(), []).append(key)
+    for content, keys in places.items():
+        values = tuple(np.frombuffer(content).tolist())
         more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
         yield Fact("frequencies", values, source="buffer", rests_on=f"{keys[0]}{more}")
 

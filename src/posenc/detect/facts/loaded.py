@@ -10,10 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.io.checkpoints import Checkpoint, Stored, load, open_checkpoint, open_store
+from posenc._core.io.checkpoints import (
+    CONFIG,
+    Checkpoint,
+    Stored,
+    load,
+    open_checkpoint,
+    open_store,
+)
+from posenc._core.io.checkpoints.index import ENDING, read_index, shards_of
 from posenc._core.io.tensor_layout import Tensor
 
 TORCH = "pytorch_model.bin"  # of which no pickle is run
+ENDINGS = (".bin", ".pt", ".pth")
 Read = Callable[[int, int], np.ndarray]  # numbers from, to
 
 
@@ -32,14 +41,31 @@ class RemoteTensor(Stored):
 def opened(source: Any, config: Any, caller: str) -> Checkpoint:
     """The weights of a loaded model, of a folder of torch, or of what `open_checkpoint` takes."""
     if hasattr(source, "named_parameters"):
-        return of_model(source, source.config.to_dict() if config is None else config)
-    folder = Path(source) if isinstance(source, (str, Path)) else Path()
-    if folder.name and (folder / TORCH).is_file() and not any(folder.glob("*.safetensors")):
-        return of_file(folder / TORCH, load(folder if config is None else config, caller))
+        own = getattr(source, "config", None) if config is None else config
+        return of_model(source, None if own is None else load(own, caller))
+    if paths := _torch_files(source, caller):
+        beside = paths[0].parent if (paths[0].parent / CONFIG).is_file() else None
+        own = beside if config is None else config
+        return of_files(paths, None if own is None else load(own, caller))
     return open_checkpoint(source, config=config, caller=caller)
 
 
-def of_model(model: Any, config: dict[str, Any]) -> Checkpoint:
+def _torch_files(source: Any, caller: str) -> list[Path]:
+    """The files that `torch.save` wrote of a source: none where a folder has safe ones."""
+    several = source if isinstance(source, (list, tuple)) and source else (source,)
+    if not all(isinstance(one, (str, Path)) for one in several):
+        return []
+    path, *others = map(Path, several)
+    if path.is_dir():
+        safe = any(path.glob("*.safetensors"))
+        names = () if safe else (path / TORCH, path / f"{TORCH}{ENDING}")
+        path = next((name for name in names if name.is_file()), path)
+    if path.name.endswith(f"{TORCH}{ENDING}"):
+        return [path.parent / shard for shard in shards_of(read_index(path, caller))]
+    return [path, *others] if path.is_file() and path.suffix in ENDINGS else []
+
+
+def of_model(model: Any, config: dict[str, Any] | None) -> Checkpoint:
     """The parameters and buffers of a model of torch, as far as they have numbers of their own.
 
     Those on the meta device have none; those of another class are quantised, or a shard of theirs.
@@ -58,12 +84,16 @@ def of_model(model: Any, config: dict[str, Any]) -> Checkpoint:
     return _checkpoint(Path(type(model).__name__), shapes, reads, config)
 
 
-def of_file(path: Path, config: dict[str, Any]) -> Checkpoint:
-    """The tensors of a file that `torch.save` wrote, without running its pickle."""
-    with open_store(path) as store:
-        shapes = {name: one.shape for name, one in store.arrays.items() if one.fetch is not None}
-    reads = {name: functools.partial(_opened, path, name) for name in shapes}
-    return _checkpoint(path, shapes, reads, config)
+def of_files(paths: list[Path], config: dict[str, Any] | None) -> Checkpoint:
+    """The tensors of files that `torch.save` wrote, without running their pickles."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    reads: dict[str, Read] = {}
+    for path in paths:
+        with open_store(path) as store:
+            own = {name: one.shape for name, one in store.arrays.items() if one.fetch is not None}
+        shapes |= own
+        reads |= {name: functools.partial(_opened, path, name) for name in own}
+    return _checkpoint(paths[0] if len(paths) == 1 else paths[0].parent, shapes, reads, config)
 
 
 def _numbers(tensor: Any, begin: int, end: int) -> np.ndarray:
@@ -79,7 +109,7 @@ def _checkpoint(
     path: Path,
     shapes: Mapping[str, tuple[int, ...]],
     reads: Mapping[str, Read],
-    config: dict[str, Any],
+    config: dict[str, Any] | None,
 ) -> Checkpoint:
     checkpoint = Checkpoint(path, None, {}, None, config)
     vars(checkpoint)["tensors"] = {  # in place of those of its layouts

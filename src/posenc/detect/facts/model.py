@@ -15,21 +15,22 @@ from posenc._core.io.checkpoints import Checkpoint, folder_of, load
 from posenc._core.reading import Note, Reading
 from posenc._core.spec.display import Displayed
 from posenc._core.spec.spec import Value
-from posenc.detect.explain import from_gguf, from_hf, part_at, settled
+from posenc.detect.explain import PAIRINGS, from_gguf, from_hf, part_at
 from posenc.detect.facts import arrays
 from posenc.detect.facts.fact import Contradiction, Fact, Name
-from posenc.detect.facts.loaded import opened
+from posenc.detect.facts.loaded import ENDINGS, opened
 from posenc.detect.facts.plan import header_config, of_plan
 from posenc.detect.facts.stamp import conflicts, of_records, stamped
 from posenc.detect.facts.weights.heads import Projections, text_of
 from posenc.detect.facts.weights.pairing import PairingFinding, examined
 from posenc.encodings.rotary.base import RotarySpec
 
+BASE = 10_000.0  # of a rotation whose angles do not matter
 GROUPS = 16  # of heads, that every tool asks; those that are about weights ask all
 # What numbers at positions depend on.
 ASKED: tuple[Name, ...] = ("spec", "pairing", "frequencies", "rows", "buckets", "window")
 HEADERS: tuple[Name, ...] = ("rows", "buckets", "frequencies")
-WEIGHTS = (".safetensors", ".safetensors.index.json")
+WEIGHTS = (".safetensors", ".index.json", *ENDINGS)
 
 
 @final
@@ -115,7 +116,7 @@ class Facts(Displayed):
             part, only = text_of(self.checkpoint.tensors, parts)
             layout = layout._replace(part=part, only=only)
         try:
-            return examined(self.checkpoint, layout, "facts", most=GROUPS)
+            return examined(self.checkpoint, self.plan, layout, "facts", most=GROUPS)
         except PosencError:
             return None
 
@@ -261,65 +262,46 @@ def facts(
     stated = tuple(name for name, value in words.items() if value is not None)
     if isinstance(source, Reading):
         return Facts(source.model, plan=source)
-    if hasattr(source, "named_parameters"):
-        of_config = facts(source.config, pairing=pairing, base=base)
-        return replace(of_config, name=type(source).__name__, weights=source)
-    if isinstance(source, (list, tuple)) and source:
-        first = inputs.named(source[0], "facts").parent if config is None else config
-        return replace(facts(first, pairing=pairing, base=base), weights=source)
-    path = Path(source) if folder_of(source) is not None else None
-    name = type(source).__name__ if path is None else str(path)
-    if path is not None and path.suffix == ".gguf":
-        plan = from_gguf(path, pairing=pairing, base=base, on_error="report")
-        data = header_config(path)
+    weights, origin, name = _placed(source, config)
+    if isinstance(origin, Path) and origin.suffix == ".gguf":
+        plan = from_gguf(origin, pairing=pairing, base=base, on_error="report")
+        data = header_config(origin)
         return Facts(name, plan=plan, config=data, settled=stated, format="gguf")
-    weights = path if path is not None and (path.is_dir() or path.name.endswith(WEIGHTS)) else None
-    beside = weights.parent if weights is not None and not weights.is_dir() else source
-    origin = beside if config is None else config
     plan = from_hf(origin, pairing=pairing, base=base, on_error="report")
     data = load(origin, "facts")
     return Facts(name, plan=plan, config=data, weights=weights, settled=stated)
 
 
-def explain(
-    source: Any,
-    *,
-    pairing: Literal["half", "interleaved"] | None = None,
-    base: float | None = None,
-    on_error: Literal["raise", "report"] = "raise",
-) -> Reading:
-    """Read the positions of a model, as the command `posenc explain` does.
+def _placed(source: Any, config: Any) -> tuple[Any, Any, str]:
+    """Where the weights of a source are, if it has any, and its config; and its name."""
+    if hasattr(source, "named_parameters"):
+        own = getattr(source, "config", None) if config is None else config
+        return source, own, type(source).__name__
+    several = isinstance(source, (list, tuple)) and bool(source)
+    one = inputs.named(source[0], "facts") if several else source
+    if folder_of(one) is None:
+        return None, source if config is None else config, type(source).__name__
+    path = Path(one)
+    has_weights = several or path.is_dir() or path.name.endswith(WEIGHTS)
+    beside = path if path.is_dir() or not has_weights else path.parent
+    weights = (source if several else path) if has_weights else None
+    return weights, beside if config is None else config, str(beside if several else path)
 
-    Parameters
-    ----------
-    source : mapping, str, path, or config object
-        The path of a GGUF file, which `posenc.from_gguf` reads, or whatever `posenc.from_hf` takes:
-        a dictionary, JSON text, the path of a `config.json` or of its folder.
-    pairing : {"half", "interleaved"}, optional
-        The pairing of channels, for families that are not known.
-    base : float, optional
-        The base, for sources that do not state it; it overrides those that do.
-    on_error : {"raise", "report"}
-        As in `posenc.from_hf`.
 
-    Returns
-    -------
-    Reading
-        An entry for each type of layer; `print` shows it.
+def of_weights(checkpoint: Checkpoint, source: Any, *, config: Any, stored: Any) -> Facts:
+    """What is known of a checkpoint of a source, whose config may be absent.
 
-    Raises
-    ------
-    DataError
-        If the source cannot be read, or something that changes numbers is left open.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> plan = posenc.explain({"model_type": "llama", "head_dim": 64, "rope_theta": 500000.0})
-    >>> plan["attention"].spec.base
-    500000.0
+    A base, and a pairing that nothing states, are filled in where no entry is left without them:
+    which channels turn does not depend on them. Whoever asks compares the pairing itself.
     """
-    about = facts(source, pairing=pairing, base=base)
-    if on_error == "raise":
-        about.require("explain", *ASKED)
-    return settled(about.explained, "explain", on_error)
+    about = Facts(_placed(source, config)[2], plan=Reading(()), weights=source)
+    orders = (stored, *(fact.value for fact in of_records(checkpoint.layouts)))
+    pairing = next((order for order in orders if order in PAIRINGS), None)
+    filled: tuple[dict[str, Any], ...] = ({}, {"base": BASE}, {"base": BASE, "pairing": pairing})
+    for words in filled if checkpoint.config is not None else ():
+        about = facts(source, config=config, **words)
+        if any(isinstance(entry.spec, RotarySpec) for entry in about.plan):
+            break
+    about = replace(about, settled=(*about.settled, "pairing"))
+    vars(about)["checkpoint"] = checkpoint
+    return about

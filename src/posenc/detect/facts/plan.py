@@ -14,7 +14,9 @@ from posenc.detect.facts.arrays import stated
 from posenc.detect.facts.fact import Fact, FactSource, Name
 from posenc.encodings.rotary.base import RotarySpec
 
-WINDOWS = ("sliding_window", "attention_chunk_size", "local_attention")
+CHUNK = "attention_chunk_size"
+WINDOWS = ("sliding_window", CHUNK, "local_attention")
+UNKNOWN = "a window; its size is not stated"
 HEADER = {
     "block_count": COUNT_KEYS[0],
     "attention.sliding_window": WINDOWS[0],
@@ -30,10 +32,12 @@ def header_config(path: Path) -> dict[str, Any]:
 
 
 def of_plan(plan: Reading, config: Mapping[str, Any]) -> Iterator[Fact]:
-    """Specs, pairings, windows and lengths of a plan, entry by entry; layers of a config."""
-    count = Keys(config).first(COUNT_KEYS)
-    if count is not None:
-        yield Fact("layers", int(count[1]), source="config", rests_on=f"config key {count[0]}")
+    """Specs, pairings, windows and lengths of a plan, entry by entry; layers of each part."""
+    parts = dict(part_at(config, name) for name in ("", *(entry.layer for entry in plan)))
+    for part, data in parts.items():
+        if (count := Keys(data).first(COUNT_KEYS)) is not None and count[1] >= 1:
+            key = f"config key {count[0]}"
+            yield Fact("layers", int(count[1]), source="config", rests_on=key, layer=part)
     for entry in plan:
         every = {source.field.partition(".")[0] for source in entry.sources}
         if entry.spec is not None:
@@ -45,14 +49,19 @@ def of_plan(plan: Reading, config: Mapping[str, Any]) -> Iterator[Fact]:
         keys = Keys(part_at(config, entry.layer)[1])
         if entry.length is not None:
             yield _read("length", entry.length, entry, keys, TRAINED)
-        for window, layers in entry.windows:
-            yield replace(
-                _read("window", window, entry, keys, WINDOWS), layers=layers or entry.indices
-            )
-        # Where the plan says that there is a window, and not how large it is.
-        size = keys.first(WINDOWS) if has_window(entry) and not entry.windows else None
-        if size is not None and size[1] >= 1:
-            yield _read("window", int(size[1]), entry, keys, WINDOWS)
+        for window, layers in entry.windows or _windows(entry, keys):
+            own = entry.indices if layers is None else layers
+            yield replace(_read("window", window, entry, keys, WINDOWS), layers=own)
+
+
+def _windows(entry: Layer, keys: Keys) -> Iterator[tuple[object, tuple[int, ...] | None]]:
+    """What a config says of windows where the plan does not: a chunk may be of no layer of it."""
+    size = keys.first(WINDOWS if has_window(entry) else (CHUNK,)) or ("", 0)
+    number = int(size[1]) if size[1] >= 1 else None
+    if has_window(entry):
+        yield number or UNKNOWN, None
+    elif number and isinstance(entry.spec, RotarySpec):
+        yield number, ()
 
 
 def _read(name: Name, value: Any, entry: Layer, keys: Keys, words: tuple[str, ...]) -> Fact:

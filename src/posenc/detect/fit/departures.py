@@ -20,14 +20,26 @@ class Departures(NamedTuple):
     rounding: str = ""  # the dtype that they were rounded to
     backward: tuple[int, ...] = ()  # numbers of the other sign
     odd: tuple[tuple[int, float], ...] = ()  # a number that is another, and its factor
+    moved: tuple[tuple[int, int], ...] = ()  # a number that is that of another place
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """The numbers that are others, but for rounding."""
+        return (*self.backward, *(j for j, _ in (*self.moved, *self.odd)))
 
     def sentences(self, odd: Callable[[int, float], str] = words.speed) -> tuple[str, ...]:
         """The same in words, of pairs or of what `odd` speaks of."""
         return (
             *(words.say("rounding", dtype) for dtype in (self.rounding,) if dtype),
+            *(words.moved(self.moved) for _ in self.moved[:1]),
             *(words.backward(self.backward) for _ in self.backward[:1]),
             *(odd(number, factor) for number, factor in self.odd),
         )
+
+
+def few(count: int) -> int:
+    """How many of some numbers may be others, and the rest be a rule nevertheless."""
+    return max(1, min(words.FEW, count // 8))
 
 
 def tolerance_of(frequencies: np.ndarray, eps: float, arithmetic: float = SINGLE) -> np.ndarray:
@@ -46,16 +58,26 @@ def tolerances(sizes: np.ndarray, dtype: str, doubt: float | np.ndarray) -> Iter
 def departures(
     values: np.ndarray, rule: np.ndarray, *, dtype: str, doubt: float | np.ndarray = 0.0
 ) -> Departures | None:
-    """How numbers depart from a rule; None where more than one of them is another."""
-    size, wanted = np.abs(values), np.abs(rule)
-    for most in (0, 1):
+    """How numbers depart from a rule; None where more than few of them are others."""
+    size, own = np.abs(values), np.arange(len(rule))
+    order = own.copy()  # by size, in the order that the rule has
+    order[np.argsort(-size, kind="stable")] = np.argsort(-np.abs(rule), kind="stable")
+    for most, place in ((0, own), (0, order), (few(len(rule)), own)):
+        wanted = np.abs(rule[place])
         for kind in dict.fromkeys(("" if dtype in HALVES else dtype, dtype)):
             *_, room = tolerances(size, kind or "float32", doubt)
-            odd = np.flatnonzero(np.abs(size - wanted) > room * size)
+            odd = np.flatnonzero(_off(size, wanted, room))
             if len(odd) <= most and wanted[odd].all():
-                backward = np.flatnonzero((np.sign(values) * np.sign(rule) < 0) & (room < 1))
-                factors = [(int(j), float(size[j] / wanted[j])) for j in odd]
+                moved = np.flatnonzero(_off(size, np.abs(rule), room) & (place != own))
+                backward = np.flatnonzero((np.sign(values) * np.sign(rule[place]) < 0) & (room < 1))
                 return Departures(
-                    kind if kind in HALVES else "", tuple(backward.tolist()), tuple(factors)
+                    kind if kind in HALVES else "",
+                    tuple(backward.tolist()),
+                    tuple((int(j), float(size[j] / wanted[j])) for j in odd),
+                    tuple((int(j), int(place[j])) for j in moved),
                 )
     return None
+
+
+def _off(size: np.ndarray, wanted: np.ndarray, room: np.ndarray) -> np.ndarray:
+    return np.asarray(np.abs(size - wanted) > room * np.maximum(size, wanted))

@@ -12,6 +12,7 @@ import numpy as np
 
 MARGIN = 20.0  # bits by which evidence must exceed description: one accident in a million tables
 GUARD = 4.0  # bits by which a round number must be cheaper than the digits it stands for
+FEW_DIGITS = 1e-3  # relative error beyond which all digits of a number are accidents
 EXACT = 1e-15  # float64 knows no number better
 
 
@@ -54,8 +55,16 @@ def cheapest(low: float, high: float) -> float | None:
 
 def stated(value: float, error: float) -> tuple[float, float]:
     """The round number that is meant, else the number itself; and the bits to write it."""
-    tidy = roundest(value, error)
-    return (value, real_bits(error)) if tidy is None else (tidy, bits_of(tidy))
+    return stated_within(value * (1 - error), value * (1 + error))
+
+
+def stated_within(low: float, high: float) -> tuple[float, float]:
+    """The same of a number from `low` to `high`; the cheapest, where there are few digits."""
+    tidy, error = roundest_within(low, high), (high - low) / (high + low)
+    if tidy is not None:
+        return tidy, bits_of(tidy)
+    few = cheapest(low, high) if error > FEW_DIGITS else None
+    return few or (low + high) / 2, real_bits(error)
 
 
 def bend_bits(lines: np.ndarray, allowed: float | np.ndarray) -> np.ndarray:

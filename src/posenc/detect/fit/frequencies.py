@@ -22,14 +22,16 @@ from posenc._core.errors import PosencError
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
-from posenc.detect.fit.departures import tolerances
+from posenc.detect.fit.departures import few, tolerances
 from posenc.detect.fit.description_length import MARGIN, real_bits
 from posenc.detect.fit.ladders import MOST_PAIRS, RULE, Guess, other_spacings, plain
 from posenc.detect.fit.ramps import pieces, searched
+from posenc.detect.fit.words import FEW
 from posenc.scaling.base import Scaling
 from posenc.scaling.proportional import Proportional
 
 BLOCKS = 8  # of which each is left out to find one that is off
+SUSPECTS = (2, 5, 8)  # numbers that are left out to find few that are off
 TINY = 1e-300
 
 
@@ -46,6 +48,10 @@ class FrequencyFit(NamedTuple):
     remarks: tuple[str, ...]
     rungs: np.ndarray  # what it gives
     room: np.ndarray  # the relative error that was allowed; beyond 1 of what was left out
+
+    def dearer(self, bits: float) -> FrequencyFit:
+        """The same with more to be said."""
+        return self._replace(description=self.description + bits)
 
     @property
     def margin(self) -> float:
@@ -71,7 +77,9 @@ def explained(
     room = list(tolerances(size, dtype, doubt))
     rules = functools.partial(fit_frequencies, lists=False)
     sure = max(margin, MARGIN)
-    searches: tuple[Any, ...] = ((rules, sure), (_but_one, sure), (fit_frequencies, margin))
+    searches: tuple[Any, ...] = (
+        (rules, sure), (_exchanged, sure), (_but_few, sure), (fit_frequencies, margin),
+    )  # fmt: skip
     for search, least in searches:
         for tolerance in room:
             fits = tuple(fit for fit in search(size, tolerance) if fit.margin >= least)
@@ -80,19 +88,47 @@ def explained(
     return ()
 
 
-def _but_one(f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]:
-    """Rules that all frequencies but one follow: some are left out, and show which is off."""
-    count = len(f)
-    for block in np.array_split(np.arange(count), BLOCKS) if count >= BLOCKS else ():
-        for fit in _without(block, f, tolerance)[:1]:
-            odd = int(np.argmax(np.abs(f - fit.rungs) / (tolerance * fit.rungs + TINY)))
-            cost = math.log2(count) + real_bits(float(tolerance[odd]))
-            fits = [
-                one._replace(description=one.description + cost)
-                for one in _without(np.array([odd]), f, tolerance)
-            ]
-            return tuple(one for one in fits if one.rungs[odd])
+def _exchanged(f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]:
+    """Rules that the frequencies follow from the fastest to the slowest, where these are mixed."""
+    order = np.argsort(-f, kind="stable")
+    moved = (order != np.arange(len(f))).sum()
+    fits = fit_frequencies(f[order], tolerance[order], lists=False) if moved else ()
+    return tuple(fit.dearer(moved * math.log2(len(f))) for fit in fits)
+
+
+def _but_few(f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]:
+    """Rules that all frequencies but few follow: some are left out, and show which are off."""
+    blocks = _suspects(f) if BLOCKS <= len(f) <= MOST_PAIRS else ()
+    options = filter(None, (_others(block, f, tolerance) for block in blocks))
+    return min(options, key=lambda fits: fits[0].description, default=())
+
+
+def _others(block: np.ndarray, f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]:
+    """Rules that all follow but the fewest of those that a rule of the rest shows to be off."""
+    for fit in _without(block, f, tolerance)[:1]:
+        order = np.argsort(-np.abs(f - fit.rungs) / (tolerance * fit.rungs + TINY))
+        for most in range(1, few(len(f)) + 1):
+            odd = order[:most]
+            cost = sum(math.log2(len(f)) + real_bits(room) for room in tolerance[odd].tolist())
+            fits = (one for one in _without(odd, f, tolerance) if one.rungs[odd].all())
+            if dearer := tuple(one.dearer(cost) for one in fits):
+                return dearer
     return ()
+
+
+def _suspects(f: np.ndarray) -> Iterator[np.ndarray]:
+    """What may be off: the frequencies without which the curve bends least, and each part of it."""
+    rest = np.flatnonzero(f > 0)
+    left: list[int] = []
+    line = np.log(np.where(f > 0, f, 1.0))
+    while len(rest) > FEW and len(left) < SUSPECTS[-1]:
+        others = [np.delete(rest, k) for k in range(len(rest))]
+        bends = [np.abs(np.diff(np.diff(line[x]) / np.diff(x))).sum() for x in others]
+        left.append(int(rest[np.argmin(bends)]))
+        rest = np.setdiff1d(rest, left)
+        if len(left) in SUSPECTS:
+            yield np.array(left)
+    yield from np.array_split(np.arange(len(f)), BLOCKS)
 
 
 def _without(block: np.ndarray, f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]:

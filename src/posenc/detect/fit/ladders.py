@@ -14,11 +14,13 @@ import numpy as np
 
 from posenc._core.numeric.ladder import Ladder
 from posenc.detect.fit.description_length import (
+    GUARD,
     bits_of,
     real_bits,
     roundest,
     roundest_within,
     stated,
+    stated_within,
 )
 from posenc.scaling.base import Scaling
 from posenc.scaling.linear import Linear
@@ -107,15 +109,17 @@ def bases(ladders: list[tuple[tuple[float, float], int, int]]) -> list[Base]:
             low, high = max(low, least), min(high, most)
         if low > high:
             continue
-        round_one = roundest_within(low, high)
+        round_one, exact = roundest_within(low, high), real_bits((high - low) / (high + low))
+        if name not in ("d/2", "n-1") and round_one is not None:
+            # Of so many denominators, one may make a number round by accident.
+            round_one = round_one if bits_of(round_one) + GUARD + bits <= exact else None
         if round_one is not None and round_one != 1:
             options.append(Base(round_one, name, bits + bits_of(round_one), True))
         # A number of many digits may be round by accident.
         sure = round_one is not None and bits_of(round_one) < SURELY_ROUND
         if not sure and name in ("d/2", "n-1"):
             middle = math.sqrt(low * high)
-            cost = bits + real_bits((high - low) / (2 * middle))
-            options.append(Base(middle, name, cost, False))
+            options.append(Base(middle, name, bits + exact, False))
     return sorted(options, key=lambda base: (not base.round, base.bits))
 
 
@@ -176,19 +180,14 @@ def _other_firsts(base: Base, log_f: np.ndarray, tol: np.ndarray, count: int) ->
         if base.round:
             return
         low = high = (low + high) / 2
-    first = math.exp((low + high) / 2)
-    error = max((high - low) / 2, 1e-12)
     if low <= slope <= high:
         yield Guess(base.value, ladder.replace(start=1.0), (), base.bits + 4)
-        return
-    tidy = roundest_within(math.exp(low), math.exp(high))
-    if first < 1:
-        factor = roundest_within(math.exp(-high), math.exp(-low))
-        bits = RULE + (real_bits(error) if factor is None else bits_of(factor))
-        yield Guess(base.value, ladder, (Linear(factor or 1 / first),), base.bits + bits)
-        return
-    bits = 3 + (real_bits(error) if tidy is None else bits_of(tidy))
-    yield Guess(base.value, ladder.replace(first=tidy or first), (), base.bits + bits)
+    elif low + high < 0:
+        factor, bits = stated_within(math.exp(-high), math.exp(-low))
+        yield Guess(base.value, ladder, (Linear(factor),), base.bits + RULE + bits)
+    else:
+        first, bits = stated_within(math.exp(low), math.exp(high))
+        yield Guess(base.value, ladder.replace(first=first), (), base.bits + 3 + bits)
 
 
 def _mixed(

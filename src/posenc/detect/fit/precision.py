@@ -24,8 +24,9 @@ def seen(values: np.ndarray, doubt: float | np.ndarray = 0.0) -> str:
     """The coarsest dtype that has some numbers, each up to a relative doubt if measured."""
     flat = np.ravel([values.real, values.imag] if values.dtype.kind == "c" else values)
     doubts = np.broadcast_to(doubt, flat.shape)
+    telling = ~np.isin(np.abs(flat), (0.0, 1.0))  # these are numbers of every dtype
     for dtype in (*HALVES, "float32"):
-        bits = -np.log2(np.clip(doubts / ROUNDING[dtype], 1e-300, 1)).sum()
+        bits = -np.log2(np.clip(doubts[telling] / ROUNDING[dtype], 1e-300, 1)).sum()
         glance = bits >= TOLD and _has(dtype, flat[:GLANCE], doubts[:GLANCE])
         if glance and _has(dtype, flat, doubts):
             return dtype

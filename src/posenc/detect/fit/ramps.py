@@ -18,8 +18,8 @@ from posenc.detect.fit.description_length import (
     cheapest,
     real_bits,
     roundest,
-    roundest_within,
     stated,
+    stated_within,
 )
 from posenc.detect.fit.ladders import BASES, RULE, Base, Guess, bases, line, through_one
 from posenc.scaling.base import Scaling
@@ -28,6 +28,8 @@ from posenc.scaling.multipliers import Multipliers
 from posenc.scaling.yarn import YaRN
 
 LARGEST_LENGTH = 2**31
+FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0)  # of models, where numbers hardly tell it
+VAGUE = 0.02  # relative room for a factor beyond which these are tried
 LEAST_SEARCHED = 8  # numbers of few digits divide into each other by accident
 
 
@@ -111,17 +113,7 @@ class _Ramp(NamedTuple):
 def _ramps(f: np.ndarray, tol: np.ndarray, base: Base, slow: int) -> Iterator[Guess]:
     count = len(f)
     plain = np.exp(-math.log(base.value) * np.arange(count) / count)
-    slowed = plain / f
-    for ending in {slow, max(slow - 1, 1), max(slow // 2, 1), 1}:
-        low = float((slowed[-ending:] * (1 - tol[-ending:])).max())
-        high = float((slowed[-ending:] * (1 + tol[-ending:])).min())
-        if low > high or high <= 1 + 1e-6:
-            continue
-        factor = roundest_within(low, high)
-        cost = real_bits((high - low) / (high + low)) if factor is None else bits_of(factor)
-        factor = (low + high) / 2 if factor is None else factor
-        if factor <= 1:
-            continue
+    for factor, cost in _factors(plain / f, tol, slow):
         share = 1 - 1 / factor
         ramp = _Ramp((1 - f / plain) / share, 2 * tol * f / plain / share, plain, base.value, count)
         bits = base.bits + cost + RULE
@@ -130,6 +122,17 @@ def _ramps(f: np.ndarray, tol: np.ndarray, base: Base, slow: int) -> Iterator[Gu
         most = most if count >= LEAST_SEARCHED else math.inf
         guesses = (*_by_index(ramp, factor, bits), *_by_turns(ramp, factor, bits))
         yield from (guess for guess in guesses if guess.bits - base.bits < most)
+
+
+def _factors(slowed: np.ndarray, tol: np.ndarray, slow: int) -> Iterator[tuple[float, float]]:
+    """By how much the slow end may have been slowed, and the bits to write it."""
+    for ending in {slow, max(slow - 1, 1), max(slow // 2, 1), 1}:
+        low = float((slowed[-ending:] * (1 - tol[-ending:])).max())
+        high = float((slowed[-ending:] * (1 + tol[-ending:])).min())
+        if max(low, 1) < high * (1 - VAGUE):
+            yield from ((usual, bits_of(usual)) for usual in FACTORS if low < usual < high)
+        elif low <= high and high > 1 + 1e-6:
+            yield stated_within(max(low, 1 + 1e-9), high)
 
 
 def _by_index(ramp: _Ramp, factor: float, bits: float) -> Iterator[Guess]:
@@ -231,17 +234,14 @@ def _broken_bounds(ramp: _Ramp, inside: np.ndarray, factor: float, bits: float) 
     reach = (spread / slope) * (high - low) + float(ramp.error[inside].max()) / slope
     error = max(reach * math.log(ramp.base) / ramp.pairs, 1e-9)
     length = 2 * math.pi * ramp.base ** (high / ramp.pairs)
-    tidy = roundest(length, error)
-    if tidy is None or tidy != int(tidy) or not 2 <= tidy <= LARGEST_LENGTH:
-        if not 2 <= length <= LARGEST_LENGTH:
-            return
-        tidy, cost = round(length), real_bits(error)
-    else:
-        cost = bits_of(tidy)
-    fast = tidy / (2 * math.pi * ramp.base ** (low / ramp.pairs))
+    if not 2 <= length <= LARGEST_LENGTH:
+        return
+    tidy, cost = stated(length, error)
+    cost = cost if tidy == round(tidy) else real_bits(error)
+    fast = round(tidy) / (2 * math.pi * ramp.base ** (low / ramp.pairs))
     fast, written = stated(fast, error)
     if fast > 1:
-        scaling = YaRN(factor, original_length=int(tidy), beta_fast=fast, rounding="none")
+        scaling = YaRN(factor, original_length=round(tidy), beta_fast=fast, rounding="none")
         yield Guess(ramp.base, Ladder(), (scaling,), bits + (cost + 2 + written))
 
 
@@ -267,16 +267,12 @@ def _by_turns(ramp: _Ramp, factor: float, bits: float) -> Iterator[Guess]:
             if high is None or high in (4.0, 32.0):
                 continue
         # kept = (length f / 2 pi - low) / (high - low), at each pair within the ramp.
-        begin, end = _length_by_turns(ramp, kept, low, high)
-        if begin > end:
+        begin, end = np.clip(_length_by_turns(ramp, kept, low, high), 1, LARGEST_LENGTH).tolist()
+        if begin >= end:
             continue
-        length = roundest_within(begin, end) or (begin + end) / 2
-        if not 2 <= length <= LARGEST_LENGTH:
-            continue
+        length, cost = stated_within(begin, end)
         whole = round(length)
-        cost = bits_of(whole)
-        if abs(whole - length) > 1e-9 * length or cost > real_bits((end - begin) / (2 * length)):
-            cost = real_bits((end - begin) / (2 * length))
+        cost = cost if whole == length else real_bits((end - begin) / (end + begin))
         cost += 0 if high == 4.0 else 3 + bits_of(high)
         scaling: Scaling
         if high == 32.0:

@@ -1,4 +1,4 @@
-"""The slopes of linear biases: which recipe gives them, all or all but one."""
+"""The slopes of linear biases: which recipe gives them, all or all but few."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc.detect.fit import words
+from posenc.detect.fit.departures import few
 from posenc.detect.fit.description_length import MARGIN, real_bits, stated
 from posenc.detect.fit.frequencies import fit_frequencies
 from posenc.encodings.bias.alibi import ALiBi
@@ -22,9 +23,9 @@ class SlopeFit(NamedTuple):
     spec: ALiBi
     residual: float  # largest |computed / given - 1| of those that follow it
     evidence: float  # bits that they spell out
-    description: float  # bits of the recipe, and of the slope that is another
+    description: float  # bits of the recipe, and of the slopes that are others
     remarks: tuple[str, ...] = ()
-    odd: bool = False  # whether one slope is another
+    odd: bool = False  # whether some slopes are others
     whole: bool = False  # whether both recipes agree, as the number of heads is a power of two
 
 
@@ -34,7 +35,7 @@ def slopes_of(size: np.ndarray, tolerance: float) -> SlopeFit | None:
     biased = int((size > 0).sum())
     if not LEAST <= biased <= MOST or size[biased:].any() or not size[0] < 1:
         return None
-    for most, recipe in itertools.product((0, 1), recipes):
+    for most, recipe in itertools.product((0, few(biased)), recipes):
         whole = biased if recipe == "geometric" else 1 << (biased.bit_length() - 1)
         each = -np.log2(size[:whole]) * whole / np.arange(1, whole + 1)
         measured = float(np.median(each) if most else each[0])

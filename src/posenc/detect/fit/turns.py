@@ -72,7 +72,8 @@ def same_turns(seen: PairTurns, candidate: RotarySpec | np.ndarray, room: np.nda
         except PosencError:  # positions that it does not have
             return False
     alike = values.shape == seen.values.shape  # type: ignore[union-attr]
-    return alike and bool(np.all(np.abs(seen.values - values) <= room))
+    # Where angles are hardly known, chance explains some of them, and of many none.
+    return alike and bool(np.all(np.abs(seen.values - values) <= np.minimum(room, 1.0)))
 
 
 def allowed(spec: RotarySpec, seen: PairTurns, size: Any) -> np.ndarray:

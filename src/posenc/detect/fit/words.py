@@ -11,10 +11,14 @@ SENTENCES = {
     "scaling": "{}, as in {}",
     "layer": "that of {}",
     "offset": "position p {} {}",
+    "constant": "position 0, wherever a token stands",
     "rounding": "frequencies in {}",
+    "sine": "cosine and sine are exchanged",
     "widened": "its numbers were rounded to {} before they were stored",
     "backward": "pair {} turns backward",
     "several backward": "pairs {} turn backward",
+    "exchanged": "pairs {} and {} are exchanged",
+    "moved": "pairs {} turn as pairs {} do",
     "still": "pair {} does not turn",
     "faster": "pair {} turns {} % faster",
     "slower": "pair {} turns {} % slower",
@@ -35,8 +39,18 @@ def offset(places: int) -> str:
 
 def backward(pairs: Sequence[int]) -> str:
     """Pairs of the other direction."""
-    some = ", ".join(map(str, pairs[:FEW])) + (f", … ({len(pairs)})" if len(pairs) > FEW else "")
-    return say("several backward" if len(pairs) > 1 else "backward", some)
+    return say("several backward" if len(pairs) > 1 else "backward", some(pairs))
+
+
+def moved(pairs: Sequence[tuple[int, int]]) -> str:
+    """Pairs that have each other's frequencies."""
+    ours, theirs = zip(*pairs, strict=True)
+    return say("exchanged", *ours) if len(ours) == 2 else say("moved", some(ours), some(theirs))
+
+
+def some(pairs: Sequence[int]) -> str:
+    """A few of many."""
+    return ", ".join(map(str, pairs[:FEW])) + (f", … ({len(pairs)})" if len(pairs) > FEW else "")
 
 
 def speed(pair: int, factor: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterator
 from typing import Any
 
@@ -42,19 +43,16 @@ def _rows(result: Identification) -> Iterator[str]:
 
 def headline(finding: Finding) -> str:
     """A finding in one line."""
-    what = KINDS[finding.kind]
-    if finding.verdict == "claimed":
-        return f"{told(finding.spec)}"
-    if finding.verdict == "close":
-        off = finding.measures.get("relative_rms")
-        return f"close to {told(finding.spec)}" + (f", {100 * off:.2g} % off" if off else "")
-    if finding.verdict == "by_name":
-        return f"{told(finding.spec)}, by its name and shape"
-    if finding.verdict == "unknown":
-        return f"{what}: no rule that is known here"
-    if finding.verdict == "unread":
-        return f"{what}: not read: {'; '.join(finding.remarks)}"
-    return f"{what}: too little to tell"
+    what, spec = KINDS[finding.kind], told(finding.spec)
+    off = finding.measures.get("relative_rms")
+    return {
+        "claimed": spec,
+        "close": f"close to {spec}" + (f", {100 * off:.2g} % off" if off else ""),
+        "by_name": f"{spec}, by its name and shape",
+        "unknown": f"{what}: no rule that is known here",
+        "unread": f"{what}: not read: {'; '.join(finding.remarks)}",
+        "unclear": f"{what}: too little to tell",
+    }[finding.verdict]
 
 
 def _block(finding: Finding) -> Iterator[str]:
@@ -66,31 +64,28 @@ def _block(finding: Finding) -> Iterator[str]:
 
 def _verdict(finding: Finding) -> list[str]:
     """The verdict, and what it rests on."""
-    measures = finding.measures
+    measured = collections.defaultdict(float, finding.measures)
+    bits = f"{measured['evidence']:,.0f} bits of evidence, {measured['description']:.0f}"
+    spec = told(finding.spec)
     placement = [] if finding.placement is None else [finding.placement.words()]
-    if finding.verdict == "claimed":
-        bits = f"{measures['evidence']:,.0f} bits of evidence, {measures['description']:.0f}"
-        return [told(finding.spec), *placement, _rebuilt(finding), f"{bits} to state it"]
-    if finding.verdict == "by_name":
-        return [f"{told(finding.spec)}, by its name and shape; its numbers were not judged"]
-    if finding.verdict == "close":
-        return [f"close to, but not, {told(finding.spec)}", *placement]
-    if finding.verdict == "unknown":
-        lines = ["no rule that is known here rebuilds it"]
-        if "effective_rank" in measures:
-            lines.append(
-                f"mean cosine of neighbouring rows, less that of all rows: "
-                f"{measures['smoothness']:.2f}; effective rank: {measures['effective_rank']:.0f}"
-            )
-        return lines
-    if finding.verdict == "unclear":
-        lines = [f"too little to tell: no claim has {MARGIN:g} bits to spare"]
-        return lines if finding.spec is None else [*lines, f"perhaps {told(finding.spec)}"]
-    return ["not read"]
+    likeness = (
+        "mean cosine of neighbouring rows, less that of all rows: "
+        f"{measured['smoothness']:.2f}; effective rank: {measured['effective_rank']:.0f}"
+    )
+    return {
+        "claimed": [spec, *placement, _rebuilt(finding), f"{bits} to state it"],
+        "by_name": [f"{headline(finding)}; its numbers were not judged"],
+        "close": [f"close to, but not, {spec}", *placement],
+        "unknown": ["no rule that is known here rebuilds it"]
+        + [likeness] * ("effective_rank" in finding.measures),
+        "unclear": [f"too little to tell: no claim has {MARGIN:g} bits to spare"]
+        + [f"perhaps {spec}"] * (finding.spec is not None),
+        "unread": ["not read"],
+    }[finding.verdict]
 
 
 def _rebuilt(finding: Finding) -> str:
-    residual, tolerance = finding.measures["residual"], finding.measures.get("tolerance", 0.0)
+    residual, tolerance = (finding.measures.get(name, 0.0) for name in ("residual", "tolerance"))
     relative = "" if finding.kind in ("table", "bias") else ", relative"
     arithmetic = " in float32 arithmetic" if getattr(finding.spec, "phase", "") == "float32" else ""
     if not residual:

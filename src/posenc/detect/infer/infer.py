@@ -11,6 +11,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, KeywordError, mismatch
 from posenc._core.guard import foreign
+from posenc.detect.fit.precision import HALVES, seen
 from posenc.detect.fit.rotations.pairs import (
     NotARotationError,
     Turns,
@@ -26,7 +27,7 @@ from posenc.detect.subject import CannotAsk, Subject, asked
 from posenc.detect.subject.arrays import numbers
 from posenc.detect.subject.subject import KINDS, Kind
 from posenc.detect.subject.survey import differs, survey
-from posenc.detect.subject.tally import Tally
+from posenc.detect.subject.tally import Tally, rounded
 from posenc.encodings.rotary.xpos import XPos
 
 UNSEEN = ("cosines and sines do not say which channels form a pair",)
@@ -36,6 +37,7 @@ NEAR = np.array([7, 1, 40, 1001, 3])
 LADDER = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377)
 SHORT = 63  # the last position asked for, of implementations that end before 377
 WIDEST = 4096
+TOKENS = 64  # at each position, where arithmetic is coarse
 DECAYING = 2**12  # sizes that shrink leave nothing to compare beyond
 
 
@@ -210,8 +212,20 @@ def _turns(subject: Subject, axes: int, unit: float) -> Turns:
         except Exception as error:  # noqa: BLE001 - whatever other people's code raises
             refused = refused or error
             continue
-        return from_matrices(matrices, places.reshape(len(steps), axes).astype(np.float64) / unit)
+        steps_ = places.reshape(len(steps), axes).astype(np.float64) / unit
+        rounding = seen(matrices)
+        if subject.kind == "rotary" and rounding in HALVES:
+            return _of_tokens(subject, places, steps_, rounding)
+        return from_matrices(matrices, steps_)
     raise CannotAsk(f"infer_spec: {subject.name} refuses positions to {SHORT}: {refused}")
+
+
+def _of_tokens(subject: Subject, places: np.ndarray, steps: np.ndarray, dtype: str) -> Turns:
+    """The turns of code that computes in halves, by many tokens at each position."""
+    shape = (TOKENS, 1, len(places), subject.dim)
+    x = rounded(np.random.default_rng(0).normal(size=shape), dtype)
+    tokens, turned = (a.reshape(-1, subject.dim) for a in (x, subject.rotate(x, places)))
+    return from_recording(tokens, turned, np.tile(steps, (TOKENS, 1)))
 
 
 def _matrices(subject: Subject, places: np.ndarray) -> np.ndarray:

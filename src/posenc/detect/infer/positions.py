@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from posenc.detect.fit import words
 from posenc.detect.fit.buckets import buckets_of
+from posenc.detect.fit.departures import Departures, departures
 from posenc.detect.fit.rotations.pairs import FLOAT32, FLOAT64
 from posenc.detect.identify.identify import identify
 from posenc.detect.infer.result import Inferred
@@ -77,6 +79,7 @@ def _inferred(
     params: dict[str, np.ndarray],
     choice: Survey,
     notes: tuple[str, ...] = (),
+    departed: tuple[str, ...] = (),
 ) -> Inferred:
     return Inferred(
         spec,
@@ -85,6 +88,7 @@ def _inferred(
         tolerance=choice.tolerance,
         reach=choice.reach,
         probes=subject.calls,
+        departures=departed,
         notes=(subject.how, *notes),
         call=choice.call,
     )
@@ -103,8 +107,7 @@ def of_bias(subject: Subject) -> Inferred:
     [finding] = identify({"relative_position_bias": written}).findings or (None,)
     spec: Any = None if finding is None else finding.spec
     params: dict[str, np.ndarray] = {}
-    near = finding is not None and finding.verdict == "close"
-    notes: tuple[str, ...] = finding.remarks if near and finding is not None else ()
+    notes: tuple[str, ...] = ()
     parted = _by_distance(subject, values)
     if not isinstance(spec, ALiBi | Decay) and parted is not None:
         shared = (parted[0][:, 1:] == parted[0][:, :-1]).all(axis=0).sum()
@@ -123,13 +126,19 @@ def of_bias(subject: Subject) -> Inferred:
         return Inferred(None, probes=subject.calls, notes=(note, hint))
     if by_key and isinstance(spec, ALiBi):
         spec = spec.replace(form="key_only")
+    exact, departed = spec, Departures()
+    if isinstance(spec, ALiBi):
+        slopes = -written[:, 1, 0]
+        departed = departures(slopes, spec.arrays["slopes"], dtype="float32") or departed
+    if departed.odd:
+        exact = ALiBi(heads, slopes=tuple(slopes.tolist()), form=spec.form)
     masked = isinstance(spec, ALiBi) and bool((values[:, 0, 1:] == -math.inf).all())
     if masked:
         notes = (*notes, "minus infinity after the query: a causal mask was added")
     double = not (values == values.astype(np.float32)).all()
 
     def expected(q: np.ndarray, k: np.ndarray) -> np.ndarray:
-        values = np.asarray(bias_of(spec, q, k, params=params or None, dtype="float64"))
+        values = np.asarray(bias_of(exact, q, k, params=params or None, dtype="float64"))
         return np.where(k[None, :] > q[:, None], -math.inf, values) if masked else values
 
     def allowed(_: Any, values: np.ndarray, __: Any, ___: str) -> np.ndarray:
@@ -139,7 +148,7 @@ def of_bias(subject: Subject) -> Inferred:
     # Learned values are known of the distances that were read.
     end = int(parted[1][-1]) if params and parted is not None else 2**17
     choice = survey(subject, expected, end=end, allowed=allowed)
-    return _inferred(subject, spec, params, choice, notes)
+    return _inferred(subject, spec, params, choice, notes, departed.sentences(words.slope))
 
 
 def _by_distance(subject: Subject, values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:

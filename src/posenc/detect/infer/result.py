@@ -40,8 +40,8 @@ class Inferred(Displayed):
         Where pairs stand as no spec says: the implementation is the spec on `x[..., channels]`.
     departures : tuple of str
         What keeps the implementation from being the spec, where that can be named: frequencies that
-        were rounded, a pair that turns faster or backward. `difference` and `reach` are those of
-        the spec with that taken into account.
+        were rounded, pairs that turn faster or backward, a slope that is off. `difference` and
+        `reach` are those of the spec with that taken into account.
     notes : tuple of str
         What else was seen, and why there is no spec.
     call : SmallestCall, optional

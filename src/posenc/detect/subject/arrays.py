@@ -16,21 +16,29 @@ from posenc._core.errors import ArgumentError, DependencyError, mismatch
 Library = Literal["numpy", "torch", "jax"]
 LIBRARIES = ("torch", "numpy", "jax")
 # Orders of axes, the widest first: b batch, h heads, s sequence, d channels; t is the tokens of all
-# rows, f the channels of all heads.
-LAYOUTS = ("bhsd", "bshd", "sbhd", "thd", "bsf", "tf", "hsd", "shd", "bsd", "sbd", "td", "sd")
+# rows, f the channels of all heads, 3 queries, keys and values in one.
+LAYOUTS = (
+    "bhsd", "bshd", "sbhd", "thd", "bsf", "tf", "hsd", "shd", "bsd", "sbd", "td", "sd",
+    "bs3hd", "t3hd",
+)  # fmt: skip
 AXES = {
     "b": "batch", "h": "heads", "s": "seq", "d": "channels",
-    "t": "tokens", "f": "heads * channels",
+    "t": "tokens", "f": "heads * channels", "3": "3",
 }  # fmt: skip
 
 
 def laid(x: Any, layout: str) -> Any:
     """(batch, heads, seq, channels) in a layout; axes that it lacks must be 1."""
-    letters = layout.replace("t", "bs").replace("f", "hd")
+    letters = _letters(layout)
     order = [c for c in "bh" if c not in letters] + [*letters]
     sizes = dict(zip("bhsd", x.shape, strict=True))
     sizes |= {"t": sizes["b"] * sizes["s"], "f": sizes["h"] * sizes["d"]}
-    return _with_axes(x, [*map("bhsd".index, order)]).reshape([sizes[c] for c in layout])
+    sized = [sizes[c] for c in layout if c != "3"]
+    return _with_axes(x, [*map("bhsd".index, order)]).reshape(sized)
+
+
+def _letters(layout: str) -> str:
+    return layout.replace("t", "bs").replace("f", "hd").replace("3", "")
 
 
 def _with_axes(x: Any, order: list[int]) -> Any:
@@ -39,7 +47,7 @@ def _with_axes(x: Any, order: list[int]) -> Any:
 
 def unlaid(y: Any, layout: str, shape: tuple[int, ...]) -> Any:
     """The other way round, for an x of shape (batch, heads, seq, channels)."""
-    letters = layout.replace("t", "bs").replace("f", "hd")
+    letters = _letters(layout)
     sizes = dict(zip("bhsd", shape, strict=True))
     inner = y.reshape([sizes[c] for c in letters])
     missing = [c for c in "bhsd" if c not in letters]
@@ -50,37 +58,27 @@ def unlaid(y: Any, layout: str, shape: tuple[int, ...]) -> Any:
 
 def carried(array: Any, library: str, dtype: str | None = None) -> Any:
     """An array of NumPy as one of a library, never the same memory."""
-    if library == "numpy":
-        return np.array(array, dtype=_numpy_dtype(dtype) if dtype else None)
-    module = library_of(library)
+    array = np.array(array)
     if library == "torch":
-        tensor = module.from_numpy(np.array(array))
-        return tensor if dtype is None else tensor.to(getattr(module, dtype))
-    return module.asarray(array, dtype=dtype)
+        tensor = library_of(library).from_numpy(array)
+        return tensor if dtype is None else tensor.to(dtype_in(library, dtype))
+    as_array = library_of(library).array
+    return as_array(array, dtype=None if dtype is None else dtype_in(library, dtype))
 
 
 def dtype_in(library: str, dtype: str) -> Any:
     """A dtype of a library by its name."""
-    if library == "numpy":
-        return _numpy_dtype(dtype)
-    return getattr(library_of(library), dtype)
+    home = "ml_dtypes" if (library, dtype) == ("numpy", "bfloat16") else library
+    return getattr(library_of(home), dtype)
 
 
 def library_of(library: str) -> Any:
     """Its module of array functions."""
-    return _import("jax.numpy" if library == "jax" else library)
-
-
-def _numpy_dtype(name: str) -> Any:
-    return np.dtype(_import("ml_dtypes").bfloat16 if name == "bfloat16" else name)
-
-
-def _import(name: str) -> Any:
+    name = "jax.numpy" if library == "jax" else library
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        package = name.partition(".")[0]
-        expected, todo = f"the library {package}", f"pip install {package}"
+        expected, todo = f"the library {library}", f"pip install {library}"
         raise DependencyError(mismatch("ask", expected, "none", todo)) from error
 
 
@@ -99,52 +97,50 @@ def numbers(out: Any) -> np.ndarray:
 
 def parts_of(out: Any) -> list[np.ndarray]:
     """What a function returned, as arrays in their order; cosines before sines by their names."""
+    return [numbers(part) for part in pieces_of(out)]
+
+
+def pieces_of(out: Any) -> list[Any]:
+    """The same as it came, without what is no array beside those that are."""
     if isinstance(out, Mapping):
         order = sorted(out, key=lambda name: ("sin" in str(name), "k" in str(name)[:1]))
-        return [numbers(out[name]) for name in order]
-    if isinstance(out, (tuple, list)) and out and not np.isscalar(out[0]):
-        return [numbers(part) for part in out if part is not None]
-    return [] if out is None else [numbers(out)]
+        out = tuple(out[name] for name in order)
+    if isinstance(out, (tuple, list)) and any(hasattr(part, "shape") for part in out):
+        return [part for part in out if np.ndim(part)]
+    return [] if out is None else [out]
 
 
 def libraries_of(function: Any) -> list[str]:
     """Libraries in the order in which a function is likely to take their arrays."""
-    seen: dict[str, None] = {}
-    for name in _named(function, 0, set()):
-        seen.setdefault({"jaxlib": "jax"}.get(name, name))
+    seen = {name.partition(".")[0].replace("jaxlib", "jax") for name in _named(function, 0, set())}
     loaded = [name for name in LIBRARIES if name == "numpy" or name in sys.modules]
-    # Callee that imports several mostly computes in the largest, and uses NumPy for constants.
+    # Code that imports several mostly computes in the largest, and uses NumPy for constants.
     choice = [name for name in ("torch", "jax", "numpy") if name in seen and name in loaded]
     # JAX compiles each new shape: code that does not name it is not tried with its arrays.
     return list(dict.fromkeys([*choice, *(name for name in loaded if name != "jax")]))
 
 
 def _named(value: Any, depth: int, seen: set[int]) -> Iterator[str]:
-    """Libraries that a function and what it calls name."""
+    """Modules that a function and what it calls name."""
     value = getattr(value, "__wrapped__", getattr(value, "_torchdynamo_orig_callable", value))
-    home = (getattr(type(value), "__module__", "") or "").partition(".")[0]
-    own = (getattr(value, "__module__", "") or "").partition(".")[0]
-    yield from (name for name in (home, own) if name in LIBRARIES or name == "jaxlib")
+    yield from (str(getattr(each, "__module__", "")) for each in (value, type(value)))
+    yield str(getattr(value, "__name__", ""))  # of a module
     if hasattr(value, "named_buffers") or hasattr(value, "schema"):
         yield "torch"
-    method = None if hasattr(value, "__code__") else type(value).__dict__.get("__call__")
-    code: Any = getattr(value, "__code__", getattr(method, "__code__", None))
+    method = value if hasattr(value, "__code__") else type(value).__dict__.get("__call__")
+    code = getattr(method, "__code__", None)
     if code is None or id(code) in seen or depth > 3:
         return
     seen.add(id(code))
-    around = getattr(value, "__globals__", getattr(method, "__globals__", {}))
-    cells = [_content(cell) for cell in getattr(value, "__closure__", None) or ()]
-    names = [*_names(code)]
-    inner = [around[name] for name in names if name in around] + cells
-    modules = [v for v in inner if isinstance(v, types.ModuleType) and v.__name__ not in LIBRARIES]
-    inner += [vars(m)[name] for m in modules for name in names if name in vars(m)]
-    if getattr(value, "__self__", None) is not None:
-        inner += [v for v in getattr(value.__self__, "__dict__", {}).values() if v is not None]
+    names, around = {*_names(code)}, getattr(method, "__globals__", {})
+    modules = [m for name in names if isinstance(m := around.get(name), types.ModuleType)]
+    own = [vars(m) for m in modules if m.__name__ not in LIBRARIES]
+    inner = [scope[name] for scope in (around, *own) for name in names & scope.keys()]
+    cells = getattr(method, "__closure__", None) or ()
+    inner += [cell.cell_contents for cell in cells if cell != types.CellType()]
+    inner += getattr(getattr(method, "__self__", None), "__dict__", {}).values()
     for each in inner:
-        if isinstance(each, types.ModuleType):
-            yield each.__name__.partition(".")[0]
-        elif callable(each) or type(each).__module__.partition(".")[0] in LIBRARIES:
-            yield from _named(each, depth + 1, seen)
+        yield from _named(each, depth + 1, seen)
 
 
 def _names(code: types.CodeType) -> Iterator[str]:
@@ -152,10 +148,3 @@ def _names(code: types.CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from _names(constant)
-
-
-def _content(cell: Any) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # not filled yet
-        return None

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
+import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,7 @@ from posenc._core.errors import ArgumentError, mismatch, one_of
 from posenc._core.guard import foreign
 from posenc._core.spec.spec import Spec
 from posenc.detect.subject.arrays import LAYOUTS, LIBRARIES, numbers, parts_of
+from posenc.detect.subject.calling import rows_made
 from posenc.detect.subject.code import (
     LONGEST,
     Callee,
@@ -26,12 +29,12 @@ from posenc.detect.subject.code import (
     name_of,
 )
 from posenc.detect.subject.discovery import Found, Search
-from posenc.detect.subject.forms import CallCounter, Form, Inquiry, call
-from posenc.detect.subject.forms import built as made_by
+from posenc.detect.subject.forms import CallCounter, Form, Inquiry, as_built, call
 from posenc.detect.subject.names import role_of
 from posenc.detect.subject.subject import KINDS, WORDS, Subject
 
 OTHERS = 40  # calls to find further forms
+RECORDED = ("input", "output", "positions")
 ORDER = ("rotary", "bias", "cos_sin", "angles", "table")  # what says most of an object
 
 
@@ -58,7 +61,8 @@ def ask(
     target : object
         A function, method, object, class or module; a pair of what makes tables and what applies
         them; a mapping with buffers (`inv_freq`, `cos_cached` and `sin_cached`, `freqs_cis`,
-        `cos_sin_cache`); a model with `(model, "path.of.a.module")`; a `posenc.testing.Subject`.
+        `cos_sin_cache`); a loaded model, or `(model, "path.of.a.module")`; what was recorded, as
+        `(x, y, positions)`; a `posenc.testing.Subject`.
     dim : int
         Channels of a head, or of a row.
     heads : int, optional
@@ -102,103 +106,107 @@ def asked(target: Any, *, axes: int = 1, **options: Any) -> Subject:
     """`ask`, with positions of several axes."""
     if isinstance(target, Subject):
         return target
-    search = Search(CallCounter(), axes=axes, **options)
     if isinstance(target, Spec):
         raise CannotAsk("ask: a spec is no code: hand over posenc.testing.of_spec(spec)")
-    if all(hasattr(target, name) for name in ("kind", "make", "call", "answer", "build")):
+    search = Search(CallCounter(), axes=axes, **options)
+    if hasattr(target, "answer") and hasattr(target, "build"):
         return _of_battery(target, search)
-    names = ("input", "output", "positions")
-    if isinstance(target, Mapping) and {*names} <= {*target}:
-        target = tuple(target[name] for name in names)
+    if isinstance(target, Mapping) and {*RECORDED} <= {*target}:
+        target = tuple(target[name] for name in RECORDED)
     if isinstance(target, (tuple, list)) and len(target) == 3 and not any(map(callable, target)):
         return _of_recording([*map(numbers, target)], search)
-    codes, anew = _codes(target, search)
+    make, is_anew = _codes(target, search)
+    codes = list(make())
     choice, others = _best(codes, search)
     if choice is None:
         raise _refusal(target, codes, search)
     subject = subject_of(choice, search, others, None)
     subject._target, subject._options = target, options
-    if anew is not None:
-        subject._anew = lambda: _anew(subject, anew)
+    subject._anew = functools.partial(_anew, subject, make) if is_anew else None
     return subject
 
 
-def _anew(subject: Subject, anew: Callable[[], list[Callee]]) -> Subject:
+def _anew(subject: Subject, make: Callable[[], Iterable[Callee]]) -> Subject:
     choice: Found = subject._found
-    code = next(code for code in anew() if code.name == choice.form.code.name)
+    code = next(code for code in make() if code.name == choice.form.code.name)
     choice = choice._replace(form=choice.form._replace(code=code))
     return dataclasses.replace(subject, _found=choice, _counter=CallCounter(), _others=[])
 
 
-def _codes(target: Any, search: Search) -> tuple[list[Callee], Any]:
-    """What can be called of a target, and what makes it anew."""
-    sizes = {"dim": search.dim, "heads": search.heads or 8}
+def _codes(target: Any, search: Search) -> tuple[Callable[[], Iterable[Callee]], bool]:
+    """What gives all that can be called of a target, and whether it makes it anew."""
     if isinstance(target, type):
-        return list(codes_of(instance(target, sizes))), lambda: list(
-            codes_of(instance(target, sizes))
-        )
+        sizes = {"dim": search.dim, "heads": search.heads or 8}
+        return lambda: codes_of(instance(target, sizes)), True
     if isinstance(target, Mapping):
-        return [_of_buffers(target)], None
+        return lambda: [_of_buffers(target)], False
     if isinstance(target, (tuple, list)) and len(target) == 2:
         one, two = target
         if isinstance(two, str):
-            return _codes(one.get_submodule(two), search)
-        return [_of_pair(one, two, search)], None
-    if hasattr(target, "named_buffers") and (inner := _rotary_of(target)) is not None:
-        return _codes(inner, search)
+            return _codes(_at(one, two), search)
+        return lambda: [_of_pair(one, two, search)], False
     if hasattr(target, "named_buffers"):
-        return list(codes_of(copied(target))), lambda: list(codes_of(copied(target)))
-    codes = list(codes_of(target))
-    if not codes:
-        expected = "a function, a class, an object, a pair of functions or buffers"
-        raise CannotAsk(mismatch("ask", expected, f"{type(target).__name__}: {str(target)[:60]}"))
-    return codes, None
+        inner = _rotary_of(target)
+        return lambda: codes_of(copied(inner)), True
+    return lambda: codes_of(target), False
+
+
+def _at(model: Any, path: str) -> Any:
+    """A module of a model by its path."""
+    try:
+        return functools.reduce(getattr, path.split("."), model)
+    except AttributeError as error:
+        text = f"{path[:80]!r} ({error})"
+        raise CannotAsk(
+            mismatch("ask", f"the path of a module of {name_of(model)}", text)
+        ) from error
 
 
 def _rotary_of(model: Any) -> Any:
-    """The module of a model that holds frequencies or cosines; None where it is that itself."""
+    """The module of a loaded model that holds frequencies or cosines; else the model itself."""
     holds = (path.rpartition(".")[0] for path, _ in model.named_buffers()
              if role_of(path.rpartition(".")[2]) in ("tables", "cos"))  # fmt: skip
-    path = next(holds, "")
-    return model.get_submodule(path) if path and hasattr(model, "config") else None
+    path = next(holds, "") if hasattr(model, "config") else ""
+    if not path and hasattr(model, "get_input_embeddings"):
+        text = f"{name_of(model)}, whose modules have no tables under names that are known"
+        raise CannotAsk(mismatch("ask", 'a module of a model, as (model, "path")', text))
+    return model.get_submodule(path)
 
 
-def _best(codes: list[Callee], search: Search) -> tuple[Found | None, Any]:
+def _best(
+    codes: list[Callee], search: Search
+) -> tuple[Found | None, Callable[[], Iterator[Found]]]:
     """The form that says most, and what gives the others of its function."""
     best: Found | None = None
     rest: Iterator[Found] = iter(())
     for code in codes:
         forms = search.forms(code)
         choice = next(forms, None)
-        if choice is not None and (
-            best is None or ORDER.index(choice.kind) < ORDER.index(best.kind)
-        ):
+        if choice and (best is None or ORDER.index(choice.kind) < ORDER.index(best.kind)):
             best, rest = choice, forms
         if best is not None and best.kind == ORDER[0]:
             break
 
     def others() -> Iterator[Found]:
         search.began, most = time.monotonic(), search.counter.calls + OTHERS
-        for choice in rest:
-            if _alike(choice, best):
-                yield choice
-            if search.counter.calls > most:
-                return
+        few = itertools.takewhile(lambda _: search.counter.calls <= most, rest)
+        yield from (choice for choice in few if best is not None and _alike(choice, best))
 
     return best, others
 
 
-def _alike(choice: Found, best: Found | None) -> bool:
+def _alike(choice: Found, best: Found) -> bool:
     """Whether two forms differ in shapes alone, or in what says where tokens stand."""
-    if best is None or choice.kind != best.kind or choice.form.library != best.form.library:
-        return False
     one, two = dict(choice.form.roles), dict(best.form.roles)
-    return all(one[name] == two[name] for name in one.keys() & two.keys())
+    alike = (choice.kind, choice.form.library) == (best.kind, best.form.library)
+    return alike and all(one[name] == two[name] for name in one.keys() & two.keys())
 
 
 def _refusal(target: Any, codes: list[Callee], search: Search) -> CannotAsk:
+    if not codes:
+        expected = "a function, a class, an object, a pair of functions or buffers"
+        return CannotAsk(mismatch("ask", expected, f"{type(target).__name__}: {str(target)[:60]}"))
     name = codes[0].name if len(codes) == 1 else name_of(target)
-    codes = codes or [Callee(target, name_of(target), (), ())]
     own = search.tried[0] if search.tried else "no form of a call is known for its arguments"
     slots = ", ".join(slot.name for slot in codes[0].slots)
     says = f"{search.counter.calls} calls of {name}({slots}) in every form known were no encoding"
@@ -207,12 +215,29 @@ def _refusal(target: Any, codes: list[Callee], search: Search) -> CannotAsk:
     elif search.kind is None:
         todo = "Hand over a function of (x, positions) or (positions); a bias needs kind='bias'."
     else:
-        todo = f"Hand over a function that is {search.kind}, such as one of (x, positions)."
+        takes = {"rotary": "(x, positions)", "bias": "(q_positions, k_positions)"}
+        todo = f"Hand over {WORDS[search.kind]} of {takes.get(search.kind, '(positions)')}."
     refusal = CannotAsk(f"ask: {says}; the first: {own}. {todo}")
     refusal.__cause__ = search.error
-    refusal.answered, refusal.calls = search.answered, search.counter.calls
+    refusal.answered = search.answered
     refusal.arguments = sum(slot.required for slot in codes[0].slots)
     return refusal
+
+
+# A call that is known: its arguments, the order of axes of x, how positions are shaped.
+KNOWN: dict[str, tuple[tuple[Any, ...], str, str]] = {
+    "rotary": (("x", "positions"), "bhsd", "bs"),
+    "table": (("positions",), "", "s"),
+    "bias": (("q_positions", "k_positions"), "", ""),
+}
+
+
+def _known(kind: str, function: Callable[..., Any], name: str, library: str = "numpy") -> Form:
+    """The call of a function that takes what it is asked by."""
+    roles, layout, place = KNOWN[kind]
+    slots = tuple(Slot(role, role, required=True, positional=True) for role in roles)
+    code = Callee(function, name, slots, (library,))
+    return Form(code, tuple(zip(roles, roles, strict=True)), library, layout, place, "positions")
 
 
 def subject_of(
@@ -229,44 +254,40 @@ def subject_of(
 
 # --- buffers --------------------------------------------------------------------------------------
 
-POSITIONED = (Slot("positions", "positions", required=True),)
+
+def _halves(cache: np.ndarray) -> Any:
+    """Rows of cosines beside sines."""
+    both = np.split(cache.reshape(-1, cache.shape[-1]), 2, axis=-1)
+    return lambda p: tuple(rows[p] for rows in both)
+
+
+def _turns(values: np.ndarray) -> Any:
+    """Frequencies, or rows of cosines and sines as complex numbers or pairs."""
+    if values.squeeze().ndim < 2:
+        return lambda p: np.exp(1j * p[..., None] * values.reshape(-1))
+    pairs = values.dtype.kind != "c" and values.shape[-1] == 2 and values.ndim > 2
+    rows = values.reshape(-1, *values.shape[-2 if pairs else -1 :])
+    return lambda p: rows[p]
+
+
+# Buffers by the last part of their names -> what gives the rows of positions.
+BUFFERS: tuple[tuple[tuple[str, ...], Callable[..., Any]], ...] = (
+    (("^cos(?!.*sin)", "^sin"), lambda *both: _halves(np.concatenate(both, axis=-1))),
+    (("cos_sin|^embed_positions$",), _halves),
+    (("freqs_|freqs$|^inv_",), _turns),
+)
 
 
 def _of_buffers(arrays: Mapping[str, Any]) -> Callee:
     """Numbers under names that are known, as a function of positions."""
     own = {str(name).rpartition(".")[2]: value for name, value in arrays.items()}
-    tables = _tables_of({name: numbers(value) for name, value in own.items()})
-    if tables is None:
-        expected = "inv_freq, cos_cached and sin_cached, freqs_cis or cos_sin_cache"
-        raise CannotAsk(mismatch("ask: buffers", expected, ", ".join(own) or "none"))
-
-    def buffers(positions: np.ndarray) -> Any:
-        return tables(np.asarray(positions))
-
-    return Callee(buffers, "buffers", POSITIONED, ("numpy",))
-
-
-def _tables_of(own: Mapping[str, np.ndarray]) -> Any:
-    frequencies = next((v for k, v in own.items() if k.endswith(("inv_freq", "inv_freqs",
-                       "inv_timescales"))), None)  # fmt: skip
-    cos, sin = (next((v for k, v in own.items() if k.startswith(word) and "_sin_" not in k), None)
-                for word in ("cos", "sin"))  # fmt: skip
-    if cos is not None and sin is not None:
-        rows = [table.reshape(-1, table.shape[-1]) for table in (cos, sin)]
-        return lambda p: tuple(row[p] for row in rows)
-    cache = next((v for k, v in own.items() if "cos_sin" in k and v.ndim > 1), None)
-    if cache is not None:
-        rows = list(np.split(cache.reshape(-1, cache.shape[-1]), 2, axis=-1))
-        return lambda p: tuple(row[p] for row in rows)
-    turns = next((v for k, v in own.items() if "freqs" in k and v.ndim > 1), None)
-    if turns is not None:
-        lead = 2 if turns.dtype.kind != "c" and turns.shape[-1] == 2 and turns.ndim > 2 else 1
-        flat = turns.reshape(-1, *turns.shape[-lead:])
-        return lambda p: flat[p]
-    if frequencies is not None:
-        line = frequencies.reshape(-1)
-        return lambda p: (np.cos(p[..., None] * line), np.sin(p[..., None] * line))
-    return None
+    for names, rows in BUFFERS:
+        values = [[own[key] for key in own if re.search(name, key)] for name in names]
+        if all(values):
+            answer = rows(*(numbers(each[0]) for each in values))
+            return _known("table", answer, "buffers").code
+    expected = "inv_freq, cos_cached and sin_cached, freqs_cis or cos_sin_cache"
+    raise CannotAsk(mismatch("ask: buffers", expected, ", ".join(own) or "none"))
 
 
 # --- pairs ----------------------------------------------------------------------------------------
@@ -276,14 +297,14 @@ def _of_pair(maker: Any, apply: Any, search: Search) -> Callee:
     """A function that applies tables, with what makes them."""
     inner = Search(search.counter, dim=search.dim, heads=search.heads, kind=None,
                    library=search.library, layout=None)  # fmt: skip
-    codes, _ = _codes(maker, inner)
-    choice = next(itertools.chain.from_iterable(inner.forms(code) for code in codes), None)
+    codes = list(_codes(maker, inner)[0]())
+    choice = next(itertools.chain.from_iterable(map(inner.forms, codes)), None)
     if choice is None:
         raise _refusal(maker, codes, inner)
-    code = code_of(apply, tables=_Tables(choice, search.dim, search.counter))
-    if not code.has("cos", "sin", "tables"):
-        code = code._replace(slots=_tabled(code.slots, choice.swapped))
-    return code
+    code = code_of(apply, tables=_Tables(choice, search.counter))
+    if code.has("cos", "sin", "tables"):
+        return code
+    return code._replace(slots=_tabled(code.slots, choice.swapped))
 
 
 def _tabled(slots: tuple[Slot, ...], swapped: bool) -> tuple[Slot, ...]:
@@ -293,48 +314,35 @@ def _tabled(slots: tuple[Slot, ...], swapped: bool) -> tuple[Slot, ...]:
     blank = blank or [slot.name for slot in needed if slot.role == "x"][1:]
     blank = blank or [slot.name for slot in needed if slot.role in ("positions", "offset")]
     both = ["sin", "cos"] if swapped else ["cos", "sin"]
-    roles = {1: ["tables"], 2: both}.get(len(blank), [])
+    roles: Any = {1: ["tables"], 2: both}.get(len(blank), [])
     stated = dict(zip(blank, roles, strict=False))
-    return tuple(slot._replace(role=stated.get(slot.name, slot.role)) for slot in slots)  # type: ignore[arg-type]
+    return tuple(slot._replace(role=stated.get(slot.name, slot.role)) for slot in slots)
 
 
 class _Tables:
     """What a maker gives for the positions of a call."""
 
-    def __init__(self, choice: Found, dim: int, counter: CallCounter) -> None:
-        self.form, self.swapped, self.dim, self.counter = choice.form, choice.swapped, dim, counter
-        self.kept: dict[int, Any] = {}
+    def __init__(self, choice: Found, counter: CallCounter) -> None:
+        self.form, self.swapped, self.counter = choice.form, choice.swapped, counter
+        self._made = functools.cache(self._make)
 
-    def __call__(self, asked: Inquiry, whole: bool) -> tuple[list[np.ndarray], Any]:
+    def __call__(self, asked: Inquiry, whole: bool) -> list[np.ndarray]:
         if self.form.way == "positions" and not whole:
-            one = self.form.place != "bs"
-            rows = [asked.rows[[b]] for b in range(len(asked.rows))] if one else [asked.rows]
-            each = [made_by(self.form, self._asked(r), self.counter) for r in rows]
-            parts = [np.concatenate(p) for p in zip(*each, strict=True)]
+            parts = rows_made(self.form, asked.rows, self.counter)
         else:
-            built, parts = self._made(asked.end)
+            raw, parts = self._made(max(64, 2 ** (asked.end - 1).bit_length()))
             if whole:
-                return built, tuple
+                return parts_of(raw)
             parts = [part[0][asked.rows] for part in parts]
-        return [np.broadcast_to(p, (len(asked.rows), *p.shape[1:])) for p in parts], tuple
+        return [np.broadcast_to(p, (len(asked.rows), *p.shape[1:])) for p in parts]
 
-    def _asked(self, rows: np.ndarray) -> Inquiry:
-        x = np.ones((len(rows), 1, rows.shape[1], self.dim)) if self.form.layout else None
-        return Inquiry(x, rows)
-
-    def _made(self, end: int) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """Tables of a power of two of rows: as they came, and as (1, rows, ...)."""
-        count = max(64, 2 ** (end - 1).bit_length())
+    def _make(self, count: int) -> tuple[Any, list[np.ndarray]]:
+        """Tables of so many rows: as they came, and as (1, rows, ...)."""
         if count > LONGEST:
-            raise CannotAsk(f"{self.form.code.name} makes tables, and {end:,} rows are too many")
-        if count not in self.kept:
-            line = self._asked(np.arange(count)[None])
-            raw = call(self.form, line, self.counter)
-            answered = self.form.code._replace(function=lambda *_, **__: raw)
-            parts = made_by(self.form._replace(code=answered), line, CallCounter())
-            self.kept[count] = parts_of(raw), parts
-        kept: tuple[list[np.ndarray], list[np.ndarray]] = self.kept[count]
-        return kept
+            raise CannotAsk(f"{self.form.code.name} makes tables, and {count:,} rows are too many")
+        line = Inquiry(None, np.arange(count)[None])
+        raw = call(self.form, line, self.counter)
+        return raw, as_built(self.form, line, raw)
 
 
 # --- recordings -----------------------------------------------------------------------------------
@@ -346,25 +354,24 @@ def _of_recording(recorded: list[np.ndarray], search: Search) -> Subject:
     if x.shape != y.shape or x.ndim < 2:
         received = f"shapes {x.shape} and {y.shape}"
         raise CannotAsk(mismatch("ask", "x and y of one shape (..., seq, channels)", received))
-    places = np.broadcast_to(positions, x.shape[:-1]).reshape(-1)
-    tokens = x.astype(np.float32).reshape(-1, x.shape[-1])
-    kept = {(int(p), t.tobytes()): row for p, t, row in zip(places, tokens, y.reshape(tokens.shape),
-                                                            strict=True)}  # fmt: skip
+    kept = dict(zip(_tokens(x, positions), y.reshape(-1, y.shape[-1]), strict=True))
 
     def recording(x: np.ndarray, positions: np.ndarray) -> np.ndarray:
-        asked_ = np.broadcast_to(positions[:, None], x.shape[:-1]).reshape(-1)
-        rows = [kept.get((int(p), t.tobytes()))
-                for p, t in zip(asked_, x.reshape(-1, x.shape[-1]), strict=True)]  # fmt: skip
+        rows = [kept.get(token) for token in _tokens(x, positions)]
         if any(row is None for row in rows):
             raise CannotAsk("ask: the recording has no such token at that position")
         return np.array(rows).reshape(x.shape)
 
     search.dim = x.shape[-1]
-    slots = (Slot("x", "x", required=True), *POSITIONED)
-    code = Callee(recording, "recording", slots, ("numpy",))
-    roles = (("x", "x"), ("positions", "positions"))
-    form = Form(code, roles, "numpy", "bhsd", "bs", "positions", search.dim)
+    form = _known("rotary", recording, "recording")
     return subject_of(Found("rotary", form), search, None, None)
+
+
+def _tokens(x: np.ndarray, positions: np.ndarray) -> list[tuple[int, bytes]]:
+    """Each token and where it stands; positions of rows (batch, seq) are those of all heads."""
+    rows = positions[:, None] if positions.ndim == x.ndim - 2 > 1 else positions
+    tokens = map(bytes, x.astype(np.float32).reshape(-1, x.shape[-1]))
+    return list(zip(map(int, np.broadcast_to(rows, x.shape[:-1]).flat), tokens, strict=True))
 
 
 # --- subjects of a battery ------------------------------------------------------------------------
@@ -374,26 +381,20 @@ def _of_battery(subject: Any, search: Search) -> Subject:
     """A `posenc.testing.Subject`, which says by itself how it is called."""
     search.dim = subject.dim
     search.heads = subject.heads if subject.kind == "bias" else None
-    roles = {
-        "rotary": (("x", "x"), ("positions", "positions")),
-        "table": (("positions", "positions"),),
-        "bias": (("q", "q_positions"), ("k", "k_positions")),
-    }[subject.kind]
-    slots = tuple(Slot(name, role, required=True) for name, role in roles)  # type: ignore[arg-type]
+    form = _known(subject.kind, subject.answer, subject.name, subject.library)
 
     def codes() -> list[Callee]:
         built = subject.build()
 
         def answer(*arguments: Any) -> Any:
-            plain = [numbers(a).astype(np.int64) if role != "x" else a
-                     for a, (_, role) in zip(arguments, roles, strict=True)]  # fmt: skip
-            more = ["float32"] if subject.kind == "table" else []
-            return subject.answer(built, *plain, *more)
+            plain = [a if role == "x" else numbers(a).astype(np.int64)
+                     for a, (_, role) in zip(arguments, form.roles, strict=True)]  # fmt: skip
+            return subject.answer(built, *plain, *["float32"] * (subject.kind == "table"))
 
-        return [Callee(answer, subject.name, slots, (subject.library,))]
+        return [form.code._replace(function=answer)]
 
-    layout = "bhsd" if subject.kind == "rotary" else ""
-    form = Form(codes()[0], roles, subject.library, layout, "bs" if layout else "s", "positions")
-    choice = subject_of(Found(subject.kind, form), search, None, None)
-    choice._anew = lambda: _anew(choice, codes)
+    one = Found(subject.kind, form._replace(code=codes()[0]))
+    others = [one._replace(form=one.form._replace(place="bs"))] * (subject.kind == "table")
+    choice = subject_of(one, search, lambda: iter(others), None)
+    choice._anew = functools.partial(_anew, choice, codes)
     return choice

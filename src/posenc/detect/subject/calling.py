@@ -19,55 +19,48 @@ SQUARE = 2**10  # keys of a bias that has as many queries
 TABLED = 2**17  # rows of a table that is asked by its length
 
 
-def rows_made(form: Form, rows: np.ndarray, dim: int, counter: CallCounter) -> list[np.ndarray]:
+def rows_made(form: Form, rows: np.ndarray, counter: CallCounter) -> list[np.ndarray]:
     """What a function of positions makes of rows of them, each (batch or 1, seq, ...)."""
-    asked = Inquiry(None, rows)
-    if form.way == "length" and not form.layout:
-        if asked.end > TABLED:
-            raise CannotAsk(f"{form.code.name} takes a length, and {asked.end:,} is too long")
-        return [part[:, rows[0]] for part in made_by(form, asked, counter)]
-    if form.way == "positions" and not form.layout:
-        return made_by(form, asked, counter)
-    if form.way != "positions":  # it counts tokens
-        if asked.end > COUNTED:
-            raise CannotAsk(f"{form.code.name} counts tokens, and {asked.end:,} are too many")
-        line = np.arange(asked.end)
-        asked = Inquiry(None, line[None])
-    x = np.ones((len(asked.rows), 1, asked.rows.shape[1], dim)) if form.layout else None
-    parts = made_by(form, asked._replace(x=x), counter)
-    return parts if form.way == "positions" else [part[:, rows[0]] for part in parts]
-
-
-# --- rotations, in as few and as wide calls as a form allows --------------------------------------
+    if len(rows) > 1 and form.place != "bs":
+        each = [rows_made(form, row[None], counter) for row in rows]
+        return [np.concatenate(parts) for parts in zip(*each, strict=True)]
+    if form.way == "positions":
+        return made_by(form, Inquiry(None, rows), counter)
+    end = int(rows.max()) + 1
+    if end > (TABLED if form.way == "length" and not form.layout else COUNTED):
+        raise CannotAsk(f"{form.code.name} makes rows from 0 on, and {end:,} are too many")
+    parts = made_by(form, Inquiry(None, np.arange(end)[None]), counter)
+    return [part[:, rows[0]] for part in parts]
 
 
 def turn(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:
     """Tokens of any rows at any positions."""
     x: Any = asked.x
     rows = asked.rows
-    if "h" not in form.layout and "f" not in form.layout and x.shape[1] > 1:
-        each = [turn(form, asked._replace(x=x[:, [h]]), counter) for h in range(x.shape[1])]
-        return _joined(each, 1)
     alike = bool((rows == rows[:1]).all())
-    many = form.way in PLACED and ("b" in form.place or form.place == "t")
     # Tokens of all rows in one are counted through, unless something says where rows end.
-    wide = many or (alike and ("b" in form.layout or form.way == "packed"))
+    wide = (form.way in PLACED and ("b" in form.place or form.place == "t")) or (
+        alike and ("b" in form.layout or form.way == "packed")
+    )
     if len(x) > 1 and not wide:
-        each = [turn(form, asked._replace(x=x[[b]], rows=rows[[b]]), counter)
-                for b in range(len(x))]  # fmt: skip
-        return _joined(each, 0)
-    if form.way in PLACED:
-        return turned_by(form, asked, counter)
-    row = rows[0]
-    runs = np.flatnonzero(np.diff(row) != 1) + 1
-    if form.way == "offset":
-        pieces = np.split(np.arange(len(row)), runs)
-        each = [turned_by(form, asked._replace(x=x[:, :, i], rows=rows[:, i]), counter)
-                for i in pieces]  # fmt: skip
-        return _joined(each, 2)
-    if not len(runs) and row[0] == 0:
+        each = [asked._replace(x=x[[b]], rows=rows[[b]]) for b in range(len(x))]
+        return _joined(form, each, counter, 0)
+    if x.shape[1] > 1 and not {"h", "f"} & {*form.layout}:
+        each = [asked._replace(x=x[:, [h]]) for h in range(x.shape[1])]
+        return _joined(form, each, counter, 1)
+    runs = np.flatnonzero(np.diff(rows[0], axis=0) != 1) + 1 if form.way not in PLACED else rows[:0]
+    if form.way == "offset" and len(runs):
+        pieces = np.split(np.arange(rows.shape[1]), runs)
+        each = [asked._replace(x=x[:, :, i], rows=rows[:, i]) for i in pieces]
+        return _joined(form, each, counter, 2)
+    if form.way in (*PLACED, "offset") or not (len(runs) or rows[0, 0]):
         return turned_by(form, asked, counter)
     return _in_place(form, asked, counter)
+
+
+def _joined(form: Form, each: list[Inquiry], counter: CallCounter, axis: int) -> list[np.ndarray]:
+    parts = zip(*(turn(form, one, counter) for one in each), strict=True)
+    return [np.concatenate(part, axis=axis) for part in parts]
 
 
 def _in_place(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:
@@ -77,7 +70,7 @@ def _in_place(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarr
     if end > COUNTED:
         raise CannotAsk(f"{form.code.name} counts tokens itself, and {end:,} of them are too many")
     outs: list[np.ndarray] = []
-    for chosen in _without_repeats(row):
+    for chosen in without_repeats(row):
         tokens = np.repeat(x[:, :, chosen[:1]], end, axis=2)
         tokens[:, :, row[chosen]] = x[:, :, chosen]
         line = np.repeat(np.arange(end)[None], len(x), axis=0)
@@ -88,19 +81,10 @@ def _in_place(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarr
     return outs
 
 
-def _without_repeats(row: np.ndarray) -> Iterator[np.ndarray]:
-    left = np.arange(len(row))
-    while len(left):
-        _, first = np.unique(row[left], return_index=True)
-        yield left[np.sort(first)]
-        left = np.delete(left, first)
-
-
-def _joined(each: list[list[np.ndarray]], axis: int) -> list[np.ndarray]:
-    return [np.concatenate(parts, axis=axis) for parts in zip(*each, strict=True)]
-
-
-# --- biases -------------------------------------------------------------------------------------
+def without_repeats(row: np.ndarray) -> Iterator[np.ndarray]:
+    """Which tokens of a row to ask together, so that no position comes twice."""
+    turns = np.array([(row[:i] == place).sum() for i, place in enumerate(row)])
+    return (np.flatnonzero(turns == n) for n in range(turns.max() + 1))
 
 
 def biased(choice: Found, q: np.ndarray, k: np.ndarray, counter: CallCounter) -> np.ndarray:

@@ -22,11 +22,15 @@ BIASED = re.compile(r"bias|alibi|slope", re.IGNORECASE)
 
 
 class CannotAsk(ArgumentError):  # noqa: N818
-    """Callee that no way to ask is known for: what was tried, its own error, what to hand over."""
+    """Code that no way to ask is known for: what was tried, its own error, what to hand over."""
 
     answered = False  # whether it answered some call, with what is no encoding
     calls = 0
     arguments = 0  # how many it needs
+
+
+class OtherShape(CannotAsk):
+    """An answer of another shape than that of what was asked."""
 
 
 class Slot(NamedTuple):
@@ -48,6 +52,13 @@ class Callee(NamedTuple):
     libraries: tuple[str, ...]
     tables: Any = None  # what makes the cosines and sines that it is handed
 
+    @property
+    def layer(self) -> Any:
+        """A type of layer that its buffers name, or the first layer."""
+        names: Any = getattr(self.function, "named_buffers", list)()
+        own = (name.removesuffix("_inv_freq") for name, _ in names if name.endswith("_inv_freq"))
+        return next(own, 0)
+
     def has(self, *roles: str) -> bool:
         """Whether an argument has one of some roles."""
         return any(slot.role in roles for slot in self.slots)
@@ -60,18 +71,17 @@ def slots_of(function: Any) -> tuple[Slot, ...]:
         return tuple(Slot(a.name, role_of(a.name), not a.has_default_value()) for a in arguments)
     inner = function if isinstance(function, type) else getattr(function, "forward", function)
     try:
-        parameters = inspect.signature(inner).parameters.values()
+        parameters = [*inspect.signature(inner).parameters.values()]
     except (TypeError, ValueError):
-        return tuple(Slot(name, "", required=True, positional=True) for name in ("first", "second"))
+        parameters = [inspect.Parameter("any", inspect.Parameter.VAR_POSITIONAL)]
     slots = tuple(
         Slot(p.name, role_of(p.name), p.default is p.empty,
              p.kind is p.KEYWORD_ONLY, p.kind is p.POSITIONAL_ONLY)
         for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
     )  # fmt: skip
-    starred = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    if starred and not slots:
-        return tuple(Slot(name, "", required=True, positional=True) for name in ("first", "second"))
-    return slots
+    if slots or all(p.kind is not p.VAR_POSITIONAL for p in parameters):
+        return slots
+    return tuple(Slot(name, "", required=True, positional=True) for name in ("first", "second"))
 
 
 def name_of(target: Any) -> str:
@@ -92,18 +102,16 @@ def codes_of(built: Any) -> Iterator[Callee]:
         own = [v for k, v in vars(built).items() if callable(v) and not k.startswith("_")]
         yield from (code_of(v) for v in own if getattr(v, "__module__", "") == built.__name__)
         return
-    plain = isinstance(built, (types.FunctionType, types.BuiltinFunctionType, types.MethodType))
     if callable(built):
         yield code_of(built)
-    plain = plain or type(built).__module__ == "builtins" or hasattr(built, "schema")
-    if plain or isinstance(built, functools.partial):
+    if type(built).__module__ in ("builtins", "functools") or hasattr(built, "schema"):
         return
     base = next((c for c in type(built).__mro__ if c.__module__.startswith("torch.nn")), object)
     for name in dir(type(built)):
-        method = inspect.getattr_static(type(built), name)
-        if name.startswith("_") or hasattr(base, name) or not METHODS.search(name.lower()):
-            continue
-        if isinstance(method, (types.FunctionType, staticmethod, classmethod)) or callable(method):
+        public = (
+            not name.startswith("_") and not hasattr(base, name) and METHODS.search(name.lower())
+        )
+        if public and callable(getattr(type(built), name)):
             yield code_of(getattr(built, name), f"{type(built).__name__}.{name}")
 
 
@@ -120,13 +128,12 @@ def instance(
     fixed, changed = fixed or {}, changed or {}
     passed: dict[str, Any] = {}
     left = {**sizes, **changed}
+    usual = {**KNOWN, "dtype": dtype_in(libraries_of(target)[0], "float32")}
     for slot in slots_of(target):
         if slot.role in left and (slot.name not in fixed or slot.role in changed):
             passed[slot.name] = left.pop(slot.role)
-        elif slot.required and slot.name not in fixed and slot.role in KNOWN:
-            passed[slot.name] = KNOWN[slot.role]
-        elif slot.required and slot.role == "dtype":
-            passed[slot.name] = dtype_in(libraries_of(target)[0], "float32")
+        elif slot.required and slot.name not in fixed and slot.role in usual:
+            passed[slot.name] = usual[slot.role]
     for what in left.keys() & changed.keys():
         raise CannotAsk(f"its constructor has no name for {what} that is known")
     try:
@@ -145,9 +152,7 @@ def quiet(built: Any) -> Any:
 
 
 def copied(built: Any) -> Any:
-    """An object of its own, so that the one that was handed over remembers nothing."""
-    if not hasattr(built, "named_buffers"):
-        return built
+    """A module of its own, so that the one that was handed over remembers nothing."""
     try:
         return quiet(copy.deepcopy(built))
     except Exception:  # noqa: BLE001 - whatever other people's code raises

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from posenc._core.guard import foreign
-from posenc.detect.subject.arrays import AXES, carried, dtype_in, laid, parts_of, unlaid
-from posenc.detect.subject.code import BASE, Callee, CannotAsk
+from posenc.detect.subject.arrays import (
+    AXES,
+    carried,
+    dtype_in,
+    laid,
+    library_of,
+    numbers,
+    parts_of,
+    pieces_of,
+    unlaid,
+)
+from posenc.detect.subject.code import BASE, Callee, CannotAsk, OtherShape
 
 # How rows of positions are handed over: rows, one row, a row with an axis in front, a column; all
 # tokens; an offset as an int, an array for all rows, or one number in an array.
@@ -22,10 +33,9 @@ SHAPES = ("sw", "bsw", "1sw", "s1w", "11sw", "b1sw", "bs1w", "1s1w")
 
 @dataclass
 class CallCounter:
-    """Calls so far, and the way of them."""
+    """Calls so far."""
 
     calls: int = 0
-    errors: list[str] = field(default_factory=list)
 
 
 class Raised(CannotAsk):
@@ -41,6 +51,7 @@ class Inquiry(NamedTuple):
     strided: bool = False
     keys: np.ndarray | None = None  # positions of keys, of a bias
     native: bool = False  # whether x is an array of the library already
+    groups: int = 1  # heads of queries for each head of keys
 
     @property
     def end(self) -> int:
@@ -59,6 +70,7 @@ class Form(NamedTuple):
     way: str = "counted"  # what says where tokens stand
     dim: int = 64
     heads: int = 8
+    integers: str = "int64"  # of positions; or lists of them
 
     @property
     def words(self) -> str:
@@ -71,100 +83,124 @@ class Form(NamedTuple):
         says = {"positions": f"positions{shape}", "offset": "an offset", "packed": "ends of rows",
                 "length": "a length", "tables": "tables of positions",
                 "counted": "positions counted from 0"}[self.way]  # fmt: skip
-        stated = {role for _, role in self.roles}
-        says = "positions of each" if "q_positions" in stated else says
-        says = "their numbers" if "q_len" in stated else says
+        says = "their numbers" if self.has("q_len") else says
+        says = "positions of each" if self.has("q_positions") else says
         return f"called as {self.code.name}({inside}) with {self.library} arrays{axes}, {says}"
 
     def arguments(self, asked: Inquiry) -> tuple[list[Any], dict[str, Any]]:
-        """What is handed over."""
-        slots = {slot.name: slot for slot in self.code.slots}
-        passed: list[Any] = []
-        named: dict[str, Any] = {}
-        gap = False
-        order = [s.name for s in self.code.slots]
-        for name, role in sorted(self.roles, key=lambda pair: order.index(pair[0])):
-            slot = slots[name]
-            skipped = order.index(name) != len(passed)
-            gap = gap or slot.keyword or (skipped and not slot.positional)
-            value = self.value(role, asked)
-            if gap:
-                named[name] = value
-            else:
-                passed.append(value)
+        """What is handed over: in its place until something is left out, by its name after that."""
+        named = {name: self.value(role, asked) for name, role in self.roles}
+        lead = takewhile(
+            lambda s: s.positional or (s.name in named and not s.keyword), self.code.slots
+        )
+        passed = [named.pop(slot.name) for slot in lead if slot.name in named]
         return passed, named
 
     def value(self, role: str, asked: Inquiry) -> Any:
         """What stands for one argument."""
-        if role in ("x", "key", "value"):
-            assert asked.x is not None  # noqa: S101 - a form without x has no such argument
-            size = {"x": 1.0, "key": 0.5, "value": 0.25}[role]
-            if asked.native:
-                return laid(asked.x if role == "x" else asked.x * size, self.layout)
-            return self._tokens(asked.x * size, asked)
-        if role in ("positions", "offset", "packed"):
-            return getattr(self, f"_{role}")(asked)
-        if role in ("cos", "sin", "tables"):
-            return self._tables(role, asked)
-        if role == "tokens":  # the same everywhere, and no padding
-            return carried(np.full(asked.rows.shape[:2], 5), self.library)
-        if role == "distances":
-            keys_: Any = asked.keys
-            return carried(keys_[0][None, :] - asked.rows[0][:, None], self.library)
-        if role == "q_positions":
-            return carried(asked.rows[0] if len(asked.rows) == 1 else asked.rows, self.library)
-        if role == "k_positions":
-            keys: Any = asked.keys
-            return carried(keys[0] if len(keys) == 1 else keys, self.library)
-        return self._number(role, asked)
+        return VALUES[role](self, asked) if role in VALUES else None
 
-    def _number(self, role: str, asked: Inquiry) -> Any:
-        heads, dim = (self.heads, self.dim) if asked.x is None else asked.x.shape[1::2]
-        keys = asked.end if asked.keys is None else int(asked.keys.max()) + 1
-        sizes = {
-            "dim": dim, "heads": heads, "base": BASE, "k_len": keys, "device": None,
-            "q_len": asked.rows.shape[-1],
-            "length": asked.rows.shape[1] if self.way in ("counted", "offset") else asked.end,
-        }  # fmt: skip
-        if role == "dtype":
-            return dtype_in(self.library, asked.dtype)
-        if role == "mask":
-            return carried(np.ones(asked.rows.shape[:2], dtype=np.int64), self.library)
-        return sizes.get(role)
-
-    def _tokens(self, x: np.ndarray, asked: Inquiry) -> Any:
-        array = laid(x, self.layout)
+    def tokens(self, asked: Inquiry, size: float) -> Any:
+        """Queries, or as many tokens of another size; ones where it does not matter which."""
+        x = asked.x
+        if x is None:
+            x = np.ones((len(asked.rows), 1, asked.rows.shape[1], self.dim))
+        if "3" in self.layout:
+            plain = self._replace(layout=self.layout.replace("3", ""))
+            three = [plain.tokens(asked._replace(groups=1), part) for part in (size, 0.5, 0.25)]
+            return library_of(self.library).stack(three, self.layout.index("3"))
+        array = laid(x if size == 1 else x[:, :: asked.groups] * size, self.layout)
+        if asked.native:
+            return array
         if not asked.strided:
             return carried(np.ascontiguousarray(array), self.library, asked.dtype)
-        wide = carried(np.concatenate([array, array], axis=-1), self.library, asked.dtype)
-        return wide[..., : array.shape[-1]]
+        # More channels in memory, and its axes in another order.
+        wide = np.ascontiguousarray(np.concatenate([array, array], axis=-1).swapaxes(0, -2))
+        return carried(wide, self.library, asked.dtype).swapaxes(0, -2)[..., : array.shape[-1]]
 
-    def _positions(self, asked: Inquiry) -> Any:
-        rows = asked.rows
+    def placed(self, rows: np.ndarray) -> Any:
+        """Positions, or the first of each row, in their shape."""
         one = rows[0]
-        shaped = {"bs": rows, "s": one, "1s": one[None], "s1": one[:, None], "": one,
-                  "t": rows.reshape(-1, *rows.shape[2:])}  # fmt: skip
-        return carried(shaped[self.place], self.library)
+        shaped = {
+            "bs": rows, "s": one, "1s": one[None], "s1": one[:, None], "": one, "b": rows[:, 0],
+            "0": one[0], "int": one[0], "t": rows.reshape(-1, *rows.shape[2:]),
+        }[self.place]  # fmt: skip
+        if self.place == "int" or self.integers == "list":
+            return shaped.tolist()
+        return carried(shaped, self.library, None if self.integers == "int64" else self.integers)
 
-    def _offset(self, asked: Inquiry) -> Any:
-        start = int(asked.rows[0, 0])
-        if self.place == "int":
-            return start
-        many = np.full(len(asked.rows), start) if self.place == "b" else np.array(start)
-        return carried(many.astype(np.int64), self.library)
+    def ends(self, line: np.ndarray | None, axis: int) -> Any:
+        """Positions of queries or keys; along their own axis where a score is handed over."""
+        rows: Any = line
+        rows = rows[0] if len(rows) == 1 else rows
+        return carried(np.expand_dims(rows, axis) if self.has("score") else rows, self.library)
 
-    def _packed(self, asked: Inquiry) -> Any:
-        ends = np.arange(len(asked.rows) + 1) * asked.rows.shape[1]
-        return carried(ends.astype(np.int32), self.library)
+    def has(self, *roles: str) -> bool:
+        """Whether something stands for one of some roles."""
+        return any(role in roles for _, role in self.roles)
 
-    def _tables(self, role: str, asked: Inquiry) -> Any:
+    def tables(self, role: str, asked: Inquiry) -> Any:
+        """What the maker of a pair gives: as it came, or the rows of these positions."""
         whole = self.way == "positions"
-        parts, pack = self.code.tables(asked, whole)
+        parts = self.code.tables(asked, whole)
+        if role != "tables" and len(parts) == 1:
+            parts = np.array_split(parts[0], 2, axis=-1)
         shaped = parts if whole else [shape_of(part, self.place) for part in parts]
         built = [carried(part, self.library, _kept(part)) for part in shaped]
         if role in ("cos", "sin"):
             return built[-1 if (role == "cos") == self.code.tables.swapped else 0]
-        return built[0] if len(built) == 1 else pack(built)
+        return built[0] if len(built) == 1 else tuple(built)
+
+    def count(self, asked: Inquiry) -> Any:
+        """The number of heads; each of them along an axis where a score is handed over."""
+        heads = self.heads if asked.x is None else asked.x.shape[1]
+        return (
+            carried(np.arange(heads)[:, None, None], self.library) if self.has("score") else heads
+        )
+
+
+# What stands for an argument of each role.
+VALUES: dict[str, Callable[[Form, Inquiry], Any]] = {
+    "x": lambda form, asked: form.tokens(asked, 1.0),
+    "qkv": lambda form, asked: form.tokens(asked, 1.0),
+    "key": lambda form, asked: form.tokens(asked, 0.5),
+    "value": lambda form, asked: form.tokens(asked, 0.25),
+    "positions": lambda form, asked: form.placed(asked.rows),
+    "offset": lambda form, asked: form.placed(asked.rows) if form.way == "offset" else 0,
+    "packed": lambda form, asked: carried(
+        np.arange(len(asked.rows) + 1, dtype=np.int32) * np.int32(asked.rows.shape[1]), form.library
+    ),
+    "cos": lambda form, asked: form.tables("cos", asked),
+    "sin": lambda form, asked: form.tables("sin", asked),
+    "tables": lambda form, asked: form.tables("tables", asked),
+    # The same token everywhere, and no padding.
+    "tokens": lambda form, asked: carried(np.full(asked.rows.shape[:2], 5), form.library),
+    "mask": lambda form, asked: carried(np.ones(asked.rows.shape[:2], np.int64), form.library),
+    "shape": lambda _, asked: asked.rows.shape[:2],
+    "distances": lambda form, asked: carried(
+        _keys(asked)[0][None, :] - asked.rows[0][:, None], form.library
+    ),
+    "q_positions": lambda form, asked: form.ends(asked.rows, 1),
+    "k_positions": lambda form, asked: form.ends(asked.keys, 0),
+    "q_len": lambda _, asked: asked.rows.shape[-1],
+    "k_len": lambda _, asked: int(_keys(asked).max()) + 1,
+    "length": lambda form, asked: (
+        asked.rows.shape[1] if form.way in ("counted", "offset") else asked.end
+    ),
+    "dim": lambda form, asked: form.dim if asked.x is None else asked.x.shape[3],
+    "heads": lambda form, asked: form.count(asked),
+    "axis": lambda form, _: form.layout.find("s"),
+    "base": lambda *_: BASE,
+    "dtype": lambda form, asked: dtype_in(form.library, asked.dtype),
+    "score": lambda *_: 0.0,
+    "batch": lambda form, _: int(not form.has("score")),  # their number, or which
+    "scale": lambda *_: 1.0,
+    "layer": lambda form, _: form.code.layer,
+}
+
+
+def _keys(asked: Inquiry) -> np.ndarray:
+    return asked.rows if asked.keys is None else asked.keys
 
 
 def _kept(part: np.ndarray) -> str:
@@ -193,20 +229,33 @@ def call(form: Form, asked: Inquiry, counter: CallCounter) -> Any:
         text = " ".join(str(error).split())[:120]
         raise Raised(f"{type(error).__name__}: {text}") from error
     if out is None and form.layout:
-        order = [s.name for s in form.code.slots]
-        names = sorted((n for n, _ in form.roles), key=order.index)
-        values = dict(zip(names, passed, strict=False)) | named
-        return tuple(values[n] for n, role in form.roles if role in ("x", "key"))
+        slots = [slot.name for slot in form.code.slots]
+        roles = dict(form.roles)
+        values = dict(zip((n for n in slots if n in roles), passed, strict=False)) | named
+        return tuple(values[n] for n, role in form.roles if role in ("x", "qkv", "key"))
     return out
 
 
 def turned(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:
     """Queries, and keys where it returns them, as (batch, heads, seq, channels)."""
-    assert asked.x is not None  # noqa: S101 - the caller's
-    raw = call(form, asked, counter)
-    parts = parts_of(raw)
-    shape = laid(asked.x, form.layout).shape
-    outs = [_real(part, shape) for part in parts[:2]]
+    return as_turned(form, asked, call(form, asked, counter))
+
+
+def outputs(form: Form, raw: Any) -> list[Any]:
+    """What was returned for queries and keys, as it came."""
+    parts = pieces_of(raw)
+    if "3" not in form.layout:
+        return parts[:2]
+    return [part[(slice(None),) * form.layout.index("3") + (n,)] for part in parts for n in (0, 1)]
+
+
+def as_turned(form: Form, asked: Inquiry, raw: Any) -> list[np.ndarray]:
+    """What was returned, as queries and keys."""
+    x: Any = asked.x
+    shapes = {laid(one, form.layout).shape: one.shape for one in (x[:, :: asked.groups], x)}
+    parts = [_real(numbers(part)) for part in outputs(form, raw)]
+    outs = [unlaid(part, form.layout, shapes[part.shape]) if part.shape in shapes else None
+            for part in parts]  # fmt: skip
     inside = [role for _, role in form.roles if role in ("x", "key")]
     # Where the key comes first its output may, too: it has half the size.
     sizes = [float(np.abs(out).sum()) for out in outs if out is not None]
@@ -214,40 +263,47 @@ def turned(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]
         outs.reverse()
     if not outs or outs[0] is None:
         received = tuple(parts[0].shape) if parts else "nothing"
-        raise CannotAsk(f"x of shape {shape} became {received}")
-    return [unlaid(out, form.layout, asked.x.shape) for out in outs if out is not None]
+        raise OtherShape(f"x of shape {tuple(laid(x, form.layout).shape)} became {received}")
+    return [out for out in outs if out is not None]
 
 
-def _real(part: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
-    """Complex channels as neighbours; None for what has another shape."""
-    if part.dtype.kind == "c":
-        part = np.stack([part.real, part.imag], axis=-1).reshape(*part.shape[:-1], -1)
-    return part if part.shape == shape else None
+def _real(part: np.ndarray) -> np.ndarray:
+    """Complex channels as neighbours."""
+    if part.dtype.kind != "c":
+        return part
+    return np.stack([part.real, part.imag], axis=-1).reshape(*part.shape[:-1], -1)
 
 
 def native(form: Form, x: Any, rows: np.ndarray) -> Any:
     """Queries in arrays of the library, which keep their dtype, device and gradient."""
-    out = call(form, Inquiry(x, rows, native=True), CallCounter())
-    if isinstance(out, Mapping):
-        out = out[min(out, key=lambda name: str(name)[:1] == "k")]
-    if isinstance(out, (tuple, list)):
-        inside = [role for _, role in form.roles if role in ("x", "key")]
-        out = out[inside.index("x")] if len(out) > 1 else out[0]
+    parts = outputs(form, call(form, Inquiry(x, rows, native=True), CallCounter()))
+    inside = [role for _, role in form.roles if role in ("x", "key")]
+    out: Any = parts[inside.index("x") if len(parts) > 1 else 0] if parts else None
     shape = tuple(laid(x, form.layout).shape)
     if tuple(np.shape(out)) != shape:
-        raise CannotAsk(f"x of shape {shape} became {tuple(np.shape(out))}")
+        raise OtherShape(f"x of shape {shape} became {tuple(np.shape(out))}")
     return unlaid(out, form.layout, tuple(x.shape))
 
 
 def built(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:
     """What a function of positions makes, each (batch or 1, seq, ...)."""
-    parts = parts_of(call(form, asked, counter))
+    return as_built(form, asked, call(form, asked, counter))
+
+
+def as_built(form: Form, asked: Inquiry, raw: Any) -> list[np.ndarray]:
+    """What was returned, as rows of positions; two of them may be stacked."""
+    parts = parts_of(raw)
+    parts = [part for part in parts if part.size > 1] or parts  # a factor says nothing of positions
     count = asked.end if form.way == "length" else asked.rows.shape[1]
-    outs = [_rows(part, len(asked.rows), count) for part in parts]
-    if not outs or any(out is None for out in outs):
+    rows = [_rows(part, len(asked.rows), count) for part in parts]
+    stacked = len(rows) == 1 and rows[0] is None and len(parts[0]) == 2
+    if stacked and not np.array_equal(*parts[0]):  # rows of a batch would be equal
+        rows = [_rows(part, len(asked.rows), count) for part in parts[0]]
+    outs = [row for row in rows if row is not None]
+    if not outs or len(outs) < len(rows):
         received = ", ".join(str(part.shape) for part in parts[:3]) or "nothing"
-        raise CannotAsk(f"{count} positions became {received}")
-    return [out for out in outs if out is not None]
+        raise OtherShape(f"{count} positions became {received}")
+    return outs
 
 
 def _rows(part: np.ndarray, batch: int, count: int) -> np.ndarray | None:

@@ -8,7 +8,8 @@ from typing import Literal
 Role = Literal[
     "x", "key", "value", "positions", "offset", "length", "packed", "cos", "sin", "tables",
     "dim", "heads", "base", "q_positions", "k_positions", "q_len", "k_len", "dtype", "device",
-    "mask", "config", "layer", "tokens", "distances", "",
+    "mask", "config", "layer", "tokens", "distances", "axis", "shape", "score", "batch", "scale",
+    "qkv", "",
 ]  # fmt: skip
 
 # A whole name, or else a word of it; the first row that holds one of them says the role.
@@ -55,55 +56,56 @@ WHOLE: dict[str, Role] = {
         "mask": "mask attention_mask attn_mask padding_mask",
         "config": "config cfg args params model_args",
         "layer": "layer layer_type layer_idx layer_id",
+        "qkv": "qkv qkv_packed mixed_qkv",
+        "score": "score scores attn_score",
+        "batch": "batch batch_idx",
     }.items()
     for name in names.split()
 }
 
-Q, K = {"q", "query", "queries"}, {"k", "key", "keys", "kv"}
-POSITION = {"pos", "position", "positions", "posids", "positional", "index", "indices", "idx"}
-POSITION |= {"posns", "timesteps", "coords", "locations", "posn"}
-START = {"start", "offset", "begin", "past", "shift", "offsets", "starting", "first", "prev"}
-LENGTH = {"len", "length", "seqlen", "lens", "maxlen", "ctx", "seqlens", "lengths", "max"}
-EMBEDDED = {"emb", "embedding", "embeddings", "embed", "freqs", "cis", "cache", "freq", "rope"}
-EMBEDDED |= {"rotary", "table", "tables", "angles", "phases"}
+LENGTH = "len length seqlen lens maxlen ctx seqlens lengths max"
+POSITION = (
+    "pos position positions posids positional index indices idx posns timesteps coords locations "
+    "posn"
+)
+EMBEDDED = (
+    "emb embedding embeddings embed freqs cis cache freq rope rotary table tables angles phases "
+    "sinusoidal sincos"
+)
+# A role, and words of which a name has one of each group; the first row that holds says the role.
+WORDS: tuple[tuple[Role, tuple[str, ...]], ...] = (
+    ("mask", ("mask padding pad",)),
+    ("scale", ("scale scaling rate factor ratio percent",)),
+    ("packed", ("cu culens",)),
+    ("axis", ("dim axis", "seq sequence time")),
+    ("shape", ("shape",)),
+    ("dim", ("dim dims d width channels embd elem hid",)),
+    ("dim", (EMBEDDED, "size")),
+    ("base", ("base theta wavelength period",)),
+    ("length", (POSITION, "max num n length len")),
+    ("tables", ("cos cosine", "sin sine")),
+    ("cos", ("cos cosine cosines",)),
+    ("sin", ("sin sine sines",)),
+    ("tables", (EMBEDDED,)),
+    ("offset", ("start offset begin past shift offsets starting first prev",)),
+    ("q_positions", (POSITION, "q query queries")),
+    ("k_positions", (POSITION, "k key keys kv")),
+    ("positions", (f"{POSITION} ids steps pids",)),
+    ("q_len", (LENGTH, "q query queries")),
+    ("k_len", (LENGTH, "k key keys kv")),
+    ("length", (LENGTH,)),
+    ("heads", ("heads head",)),
+    ("dtype", ("dtype",)),
+    ("device", ("device",)),
+    ("x", ("q query queries x hidden xq",)),
+    ("key", ("k key keys kv xk",)),
+    ("value", ("v value values xv",)),
+)
 
 
 def role_of(name: str) -> Role:
     """What an argument of this name is, nothing where the name does not tell."""
     plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
-    if plain in WHOLE:
-        return WHOLE[plain]
     words = {*filter(None, re.split(r"[_\d]+", plain))}
-    if "_".join(sorted(words)) in WHOLE:
-        return WHOLE["_".join(sorted(words))]
-    return _of_words(words)
-
-
-def _of_words(words: set[str]) -> Role:
-    whose: Role = "q_positions" if words & Q else "k_positions" if words & K else ""
-    placed = words & POSITION
-    # The first row that holds says the role.
-    rows: list[tuple[object, Role]] = [
-        ("cu" in words or "culens" in words, "packed"),
-        (placed and words & {"max", "num", "n", "length", "len"}, "length"),
-        (words & {"cos", "cosine"} and words & {"sin", "sine"}, "tables"),
-        (words & {"cos", "cosine", "cosines"}, "cos"),
-        (words & {"sin", "sine", "sines"}, "sin"),
-        (words & EMBEDDED and not words & {"dim", "base", "size", "theta"}, "tables"),
-        (words & START, "offset"),
-        (placed and whose, whose),
-        (placed or words & {"ids", "steps", "pids"}, "positions"),
-        (words & LENGTH and words & Q, "q_len"),
-        (words & LENGTH and words & K, "k_len"),
-        (words & LENGTH, "length"),
-        (words & {"dim", "width", "dims", "channels", "d", "embd", "elem", "hid"}, "dim"),
-        ("heads" in words or "head" in words, "heads"),
-        (words & {"base", "theta", "wavelength", "period"}, "base"),
-        ("dtype" in words, "dtype"),
-        ("device" in words, "device"),
-        ("mask" in words, "mask"),
-        (words & Q or words & {"x", "hidden", "xq"}, "x"),
-        (words & K or "xk" in words, "key"),
-        (words & {"v", "value", "values", "xv"}, "value"),
-    ]
-    return next((role for holds, role in rows if holds), "")
+    roles = (role for role, groups in WORDS if all(words & {*g.split()} for g in groups))
+    return WHOLE.get(plain) or WHOLE.get("_".join(sorted(words)), next(roles, ""))

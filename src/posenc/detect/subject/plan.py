@@ -19,7 +19,10 @@ DRAWN = 60
 STRETCHES, RUN = 64, 128  # far runs of positions
 SCATTERED, EACH = 16, 512  # calls of far positions that jump
 DTYPES = ("float64", "float16", "bfloat16", "float32")
-LARGE = (1.0, 1024.0, 2.0**-16)  # of the rows of a batch
+PLAIN = ("first", "heads", "dtype", "length", "dense", "scattered")  # told by their numbers
+APART = np.array([[2, 5, 5, 1], [0, 1, 2, 3]])  # rows that differ, with a position twice
+HEADS = (1, 2, 3, 4, 5, 7, 8, 12, 16, 24, 32, 33)
+LARGE = (1.0, 1024.0, 2.0**-16, 2.0**20)  # of the rows of a batch
 
 
 class Call(NamedTuple):
@@ -35,71 +38,97 @@ class Call(NamedTuple):
     form: Found | None = None
     wide: int = 1  # times the width of a head
     plain: bool = False  # x of ones
+    after: str = ""  # the dtype of an equal call before, of an instance that was asked nothing
+    groups: int = 1  # heads of queries for each head of keys
+
+    @property
+    def length(self) -> int:
+        """Of its sequence; of a bias that of its keys."""
+        return int((self.rows if self.keys is None else self.keys).shape[1])
 
 
 class Schedule:
     """The calls of one survey."""
 
     def __init__(self, subject: Any, rng: np.random.Generator) -> None:
-        self.subject, self.rng = subject, rng
+        self.subject, self.rng, self.form = subject, rng, subject._found.form
 
     def calls(self, end: int) -> Iterator[Call]:
         """The calls, what is most often wrong first."""
         if self.subject.kind == "bias":
             yield from self._of_bias(end)
             return
-        way = self.subject._found.form.way
         few = np.arange(min(17, end))
-        yield Call("first", np.stack([few, few]), heads=3, sizes=LARGE[:2])
-        yield Call("one token", self.rng.integers(1, end, (1, 1)))
-        yield Call("repeated positions", np.array([[0, 0, 0, 1, 2, 3], [0, 1, 2, 3, 4, 5]]))
-        yield Call("repeated positions", np.array([[min(7, end - 1)] * 3]))
-        near = min(end, 300)
-        yield Call("jumps", self.rng.permutation(near)[None, :9])
-        yield Call("falling positions", np.arange(min(near, 40))[None, ::-1])
-        rows = self.rng.integers(0, near, (3, 1)) + np.arange(5)
-        yield Call("rows that differ", np.minimum(rows, end - 1), heads=2, sizes=LARGE)
+        yield from self._near(end, few)
         if self.subject.kind == "rotary":
-            yield from (Call("heads", few[None], heads=n) for n in (1, 2, 8, 33))
-            yield Call("strides", np.stack([few, few]), heads=3, strided=True)
-            yield Call("wider heads", few[None], heads=2, wide=2)
-            for dtype in DTYPES:
-                yield Call("dtype", np.stack([few + 3, few + 1]) % end, heads=3, dtype=dtype)
-            low, high = sorted((min(end // 2, 3000), min(end, 60_000)))
-            start = int(self.rng.integers(low, high))
-            for dtype in DTYPES:
-                yield Call("dtype", np.arange(start, min(start + 9, end))[None], dtype=dtype)
+            yield from self._of_tokens(end, few)
         for choice in self.subject.forms():
-            yield Call("other forms", few[None, :6], form=choice)
-            yield Call("other forms", np.array([[2, 5, 5, 1]]) % end, form=choice)
-            yield Call("other forms", few[None, :1] + min(9, end - 1), form=choice)
-        yield from self._far(end, way)
+            for rows in (few[None, :6], APART % end, few[None, :1] + min(9, end - 1)):
+                yield Call("other forms", rows, form=choice)
+        yield from self._far(end)
         yield from self._of_lengths(end)
-        yield Call("one token", np.array([[end - 1]]))  # a step after long sequences
-        if self.subject.kind == "rotary":
-            yield Call("heads", self.rng.integers(0, end, (1, 64)), heads=33)
+        yield from self._last(end)
 
-    def _far(self, end: int, way: str) -> Iterator[Call]:
-        last = min(end, DENSE + 1) if way != "length" else end
+    def _near(self, end: int, few: np.ndarray) -> list[Call]:
+        near = min(end, 300)
+        rows = self.rng.integers(0, near, (33, 1)) + np.arange(5)
+        return [
+            Call("first", np.stack([few, few]), heads=3, sizes=LARGE[:2]),
+            Call("one token", self.rng.integers(1, end, (1, 1))),
+            Call("repeated positions", np.array([[0, 0, 0, 1, 2, 3], [0, 1, 2, 3, 4, 5]])),
+            Call("repeated positions", np.array([[min(7, end - 1)] * 3])),
+            Call("repeated positions", self.rng.integers(0, end, (1, 1)).repeat(5, axis=1)),
+            Call("steps of two", np.arange(0, near, 2)[None, :17]),
+            Call("jumps", self.rng.permutation(near)[None, :9]),
+            Call("falling positions", np.arange(min(near, 40))[None, ::-1]),
+            Call("rows that differ", np.minimum(rows[:4], end - 1), heads=2, sizes=LARGE),
+            Call("rows that differ", np.minimum(rows[:, :3], end - 1)),
+        ]
+
+    def _of_tokens(self, end: int, few: np.ndarray) -> Iterator[Call]:
+        """Heads, memory, widths and dtypes of what is turned."""
+        two = np.stack([few, few])
+        yield from (Call("heads", few[None], heads=n) for n in HEADS)
+        yield Call("axes of one size", np.stack([few[:5]] * len(few[:5])), heads=len(few[:5]))
+        yield Call("equal tokens", two, heads=2, plain=True)
+        yield Call("tokens of zeros", two, sizes=(1.0, 0.0))
+        yield Call("strides", two, heads=3, strided=True)
+        yield Call("wider heads", few[None], heads=2, wide=2)
+        keyed = "key" in dict(self.form.roles).values() and {*self.form.layout} & {*"hf"}
+        if keyed and self.form.way != "counted":
+            yield Call("fewer heads of keys", few[None], heads=4, groups=2)
+        if self.subject._anew is not None:
+            odd = (two + 1001) % end  # no number of half precision
+            yield Call("half precision first", odd, heads=3, after="bfloat16")
+        low, high = sorted((min(end // 2, 3000), min(end, 60_000)))
+        start = int(self.rng.integers(low, high))
+        far = np.arange(start, min(start + 9, end))[None]
+        last = np.arange(max(end - 9, 0), end)[None]
+        for rows, heads in ((two, 3), (far, 1), (last, 1)):
+            yield from (Call("dtype", rows, heads=heads, dtype=dtype) for dtype in DTYPES)
+
+    def _far(self, end: int) -> Iterator[Call]:
+        last = min(end, DENSE + 1) if self.form.way != "length" else end
         yield Call("dense", np.arange(last)[None])
         if end <= DENSE + RUN:
             return
-        if way in ("positions", "tables"):
+        if self.form.way in ("positions", "tables"):
             yield Call("scattered", self._scattered(end)[None, :EACH])
             for rows in self._scattered(end).reshape(-1, EACH):
                 yield Call("scattered", rows[None])
-        if way in ("positions", "tables", "offset"):
+        if self.form.way in ("positions", "tables", "offset"):
             edges = np.linspace(DENSE, end - RUN, STRETCHES + 1)
             for low, high in itertools.pairwise(edges):
                 start = int(self.rng.uniform(low, high))
                 yield Call("far runs", np.arange(start, start + RUN)[None])
+            for edge in (2**k for k in range(13, 31) if 2**k + RUN <= end):
+                yield Call("far runs", np.arange(edge - RUN // 2, edge + RUN // 2)[None])
 
     def _scattered(self, end: int) -> np.ndarray:
         """One position in each stretch of as many beyond those that are all asked."""
-        stretch = math.ceil((end - DENSE - 1) / (SCATTERED * EACH))
+        stretch = stretch_of(end)
         begins = np.arange(DENSE + 1, end, stretch)
         drawn = np.minimum(begins + self.rng.integers(0, stretch, len(begins)), end - 1)
-        drawn = np.r_[drawn, drawn[: SCATTERED * EACH - len(drawn)]]
         return self.rng.permutation(np.resize(drawn, SCATTERED * EACH))
 
     def _of_lengths(self, end: int) -> Iterator[Call]:
@@ -108,24 +137,37 @@ class Schedule:
         drawn = np.exp(self.rng.uniform(np.log(6), np.log(max(min(DENSE, end), 7)), 4 * DRAWN))
         drawn = np.setdiff1d(drawn.astype(np.int64) * (end > 6), [0, *EDGES])
         drawn = self.rng.permutation(drawn)[:DRAWN]
-        for n in dict.fromkeys([*edges, *(n for n in drawn.tolist() if n)]):
+        for n in [*edges, *drawn.tolist()]:
             yield Call("length", np.arange(n)[None])
 
+    def _last(self, end: int) -> Iterator[Call]:
+        """A step after long sequences, and where stored rows end, of many heads."""
+        yield Call("one token", np.array([[end - 1]]))
+        ends = 2 ** np.arange(4, 31)[:, None] - [1, 0]
+        rows = np.r_[ends[ends < end], self.rng.integers(0, end, 64)]
+        many = self.subject.kind == "rotary" and self.form.way != "counted"
+        yield Call("ends of tables", self.rng.permutation(rows)[None], heads=33 if many else 1)
+
     def _of_bias(self, end: int) -> Iterator[Call]:
-        line = np.arange(min(end, 64))
-        yield Call("first", line[None, :17], keys=line[None, :17])
-        for queries in (1, 2, 5, 16):  # a cache of earlier keys
-            yield Call("unequal lengths", line[None, -queries:], keys=line[None])
-        packed = np.r_[0:5, 0:4, 0:7]
-        yield Call("packed", packed[None], keys=packed[None])
-        mixed = self.rng.permutation(min(end, 400))
-        yield Call("jumps", mixed[None, :13], keys=mixed[None, 5:29])
-        yield Call("repeated positions", np.array([[3, 3, 3]]), keys=np.array([[0, 0, 3, 5]]))
+        line = np.arange(min(end, 64))[None]
+        packed = np.r_[0:5, 0:4, 0:7][None]
+        mixed = self.rng.permutation(min(end, 400))[None]
         far = self.rng.integers(0, end, (1, 200))
+        yield Call("first", line[:, :17], keys=line[:, :17])
+        for queries in (1, 2, 3, 4, 5, 7, 8, 16, 33):  # a cache of earlier keys
+            yield Call("unequal lengths", line[:, -queries:], keys=line)
+        yield Call("more queries than keys", line[:, :9], keys=line[:, :4])
+        yield Call("packed", packed, keys=packed)
+        yield Call("jumps", mixed[:, :13], keys=mixed[:, 5:29])
+        yield Call("repeated positions", np.array([[3, 3, 3]]), keys=np.array([[0, 0, 3, 5]]))
         yield Call("far", far[:, :40], keys=far[:, 30:])
         yield Call("far", np.array([[end - 1]]), keys=np.arange(end)[None])
-        for n in [n for n in EDGES if n <= end] + self.rng.integers(
-            6, min(end, DENSE), 20
-        ).tolist():
+        drawn = self.rng.integers(6, min(end, DENSE), 20).tolist()
+        for n in [*(n for n in EDGES if n <= end), *drawn]:
             keys = np.arange(n)[None]
             yield Call("length", keys if n < 66 else keys[:, -3:], keys=keys)
+
+
+def stretch_of(end: int) -> int:
+    """Of how many positions beyond those that are all asked one is."""
+    return math.ceil((end - DENSE - 1) / (SCATTERED * EACH))

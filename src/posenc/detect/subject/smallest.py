@@ -91,7 +91,7 @@ class SmallestCall:
         posenc.detect.subject.code.CannotAsk: ask: no program shows it: its code cannot be ...
         """
         if not self._lines:
-            says = "its code cannot be imported by a name, or has no line"
+            says = "its code cannot be imported by a name, or the numbers of the survey alone do"
             raise CannotAsk(f"ask: no program shows it: {says}")
         return "\n".join(self._lines) + "\n"
 
@@ -138,8 +138,11 @@ def _smaller(call: Any, subject: Any) -> Iterator[Any]:
         yield call._replace(strided=False)
     if call.wide > 1:
         yield call._replace(wide=1)
+    if call.after or call.groups > 1:
+        yield call._replace(after="", groups=1)
     if call.heads > 1:
-        yield from (call._replace(heads=n) for n in sorted({1, call.heads // 2, call.heads - 1}))
+        fewer = {1, call.heads // 2, call.heads - 1} - {*range(call.groups)}
+        yield from (call._replace(heads=n) for n in sorted(fewer))
     if len(rows) > 2:
         yield call._replace(rows=rows[:2])
         yield call._replace(rows=rows[[0, -1]], sizes=(1.0,))
@@ -156,6 +159,9 @@ def _smaller(call: Any, subject: Any) -> Iterator[Any]:
             yield call._replace(keys=keys)
     way = "positions" if subject.kind == "bias" else subject._found.form.way
     yield from (call._replace(rows=kept) for kept in _fewer(rows, way))
+    line = np.broadcast_to(np.arange(rows.shape[1]), rows.shape[:2])
+    if way == "positions" and call.keys is None and rows.ndim == 2 and (rows != line).any():
+        yield call._replace(rows=line)
     if rows.any() and rows.ndim == 2 and rows.min() > 0 and way == "positions":
         yield call._replace(rows=rows - rows.min())
 
@@ -187,8 +193,11 @@ def _told(bench: Any, call: Any) -> SmallestCall:
     same = out.shape == wanted.shape == off.shape
     notes = [f"|x| to {max(call.sizes):g}"] * (max(call.sizes) > 1)
     notes += ["in the key that it returns"] * place
+    notes += [f"of {-(-call.heads // call.groups)} heads"] * (call.groups > 1)
+    notes += [f"after the same in {call.after}"] * bool(call.after)
     notes += ["not contiguous"] * call.strided + [f"{call.wide} times as wide"] * (call.wide > 1)
     notes += [f"in another form ({call.form.form.words})"] if call.form is not None else []
+    notes += [] if same else ["answered in another shape"]
     received, expected = (float(a[at]) if same else np.nan for a in (out, wanted))
     return SmallestCall(
         tuple(map(tuple, call.rows.tolist())) if call.rows.ndim == 2 else (), call.heads,
@@ -205,26 +214,34 @@ def _script(subject: Any, call: Any, at: Any, expected: float) -> list[str]:
         return []
     imports, target = home
     place, *entry = (int(i) for i in at)
+    rows = _array(call.rows)
+    options = "".join(f", {k}={v!r}" for k, v in subject._options.items() if v is not None)
+    lines = [*imports, f"subject = posenc.ask({target}{options})"]
     if subject.kind == "rotary":
-        shape = (len(call.rows), call.heads, call.rows.shape[1], subject.dim * call.wide)
-        x = f"np.ones({shape})" if call.plain else f"np.random.default_rng(0).normal(size={shape})"
-        x += f" * {call.sizes[0]}" if call.sizes != (1.0,) else ""
-        more = f', dtype="{call.dtype}"' if call.dtype != "float32" else ""
-        more += ", strided=True" if call.strided else ""
-        answer = f"subject.both({x}, {_array(call.rows)}{more})[{place}]"
+        asked = f"{_x(subject, call)}, {rows}"
+        if call.after:
+            lines[-1] += ".fresh()"
+            lines.append(f"subject.both({asked}, dtype={call.after!r})")
+        stated = {"dtype": "float32", "strided": False, "groups": 1}
+        changed = {name: getattr(call, name) for name in stated}
+        more = "".join(f", {k}={v!r}" for k, v in changed.items() if v != stated[k])
+        answer = f"subject.both({asked}{more})[{place}]"
     elif subject.kind == "bias":
         answer = f"subject.bias({_array(call.rows[0])}, {_array(call.keys[0])})"
     elif subject.kind == "table":
-        answer = f"subject.rows({_array(call.rows)})"
+        answer = f"subject.rows({rows})"
     else:
-        answer = f"np.concatenate(subject.cos_sin({_array(call.rows)}), axis=-1)"
-    options = "".join(f", {k}={v!r}" for k, v in subject._options.items() if v is not None)
-    return [
-        *imports,
-        f"subject = posenc.ask({target}{options})",
-        f"y = {answer}",
-        f'print("entry {entry} is", y{entry}, "where {expected:.9g} is expected")',
-    ]
+        answer = f"np.concatenate(subject.cos_sin({rows}), axis=-1)"
+    says = f'print("entry {entry} is", y{entry}, "where {expected:.9g} is expected")'
+    return [*lines, f"y = {answer}", says]
+
+
+def _x(subject: Any, call: Any) -> str:
+    """The queries of a call, as a program makes them."""
+    shape = (len(call.rows), call.heads, call.rows.shape[1], subject.dim * call.wide)
+    x = f"np.ones({shape})" if call.plain else f"np.random.default_rng(0).normal(size={shape})"
+    sizes = [call.sizes[b % len(call.sizes)] for b in range(len(call.rows))]
+    return x + (f" * np.reshape({sizes}, (-1, 1, 1, 1))" if {*sizes} != {1.0} else "")
 
 
 def _array(rows: np.ndarray) -> str:

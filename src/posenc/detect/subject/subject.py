@@ -77,8 +77,6 @@ class Subject:
         """Calls so far, those that were refused included."""
         return int(self._counter.calls)
 
-    # --- the four questions -----------------------------------------------------------------------
-
     def rotate(self, x: Any, positions: Any, *, dtype: str = "float32") -> np.ndarray:
         """What becomes of queries.
 
@@ -116,17 +114,17 @@ class Subject:
 
     def both(
         self, x: Any, positions: Any, *, dtype: str = "float32", strided: bool = False,
-        form: Found | None = None,
+        groups: int = 1,
     ) -> list[np.ndarray]:  # fmt: skip
-        """Queries x, and keys of half their size where it returns both, turned."""
+        """Queries x, and keys of half their size, of one head for each of `groups`, turned."""
         self._is("rotary")
         x = np.asarray(x, dtype=np.float64)
         if x.ndim != 4:
             expected = "(batch, heads, seq, channels)"
             raise ArgumentError(mismatch("rotate: x", expected, f"shape {x.shape}"))
         rows = self._placed(positions, x.shape[0], x.shape[2])
-        asked = Inquiry(x, rows, dtype, strided)
-        return self._turned((form or self._found).form, asked)
+        asked = Inquiry(x, rows, dtype, strided, groups=groups)
+        return turn(self._found.form, asked, self._counter)
 
     def cos_sin(self, positions: Any) -> tuple[np.ndarray, np.ndarray]:
         """Cosines and sines of the angles of each pair.
@@ -197,9 +195,11 @@ class Subject:
         self._is("table", "angles")
         if not self._found.added:
             return self._rows_as(self.built(positions)[0], positions)
-        rows = self._placed(positions, 1 if np.ndim(positions) == self._axes else len(positions))
+        rows = self._placed(positions, len(positions) if self._many(positions) else 1)
         x = np.zeros((len(rows), 1, rows.shape[1], self.dim))
-        return self._rows_as(self._turned(self._found.form, Inquiry(x, rows))[0][:, 0], positions)
+        return self._rows_as(
+            turn(self._found.form, Inquiry(x, rows), self._counter)[0][:, 0], positions
+        )
 
     def bias(self, q_positions: Any, k_positions: Any) -> np.ndarray:
         """What is added to the scores.
@@ -327,23 +327,18 @@ class Subject:
 
         return survey(self, expected, end=end, seconds=seconds, seed=seed)
 
-    # --- how it is done ---------------------------------------------------------------------------
-
     def forms(self) -> list[Found]:
         """Further forms of the same kind that answer."""
         if callable(self._others):
             self._others = list(self._others())
         return list(self._others or ())
 
-    def built(self, positions: Any, *, form: Found | None = None) -> list[np.ndarray]:
+    def built(self, positions: Any) -> list[np.ndarray]:
         """What a function of positions makes, each (batch or 1, seq, ...)."""
-        form_: Form = (form or self._found).form
+        form: Form = self._found.form
         line = np.asarray(positions)
-        rows = self._placed(line, len(line) if line.ndim > self._axes else 1)
-        if len(rows) > 1 and form_.place != "bs":
-            each = [self.built(row, form=form) for row in rows]
-            return [np.concatenate(parts) for parts in zip(*each, strict=True)]
-        return rows_made(form_, rows, self.dim, self._counter)
+        rows = self._placed(line, len(line) if self._many(line) else 1)
+        return rows_made(form, rows, self._counter)
 
     def _columns(self, cos: np.ndarray, sin: np.ndarray) -> slice:
         """One column of each pair, where the first call has two that are alike for each."""
@@ -371,11 +366,12 @@ class Subject:
             raise ArgumentError(mismatch("ask: positions", expected, f"shape {rows.shape}"))
         return np.broadcast_to(rows, (batch, *rows.shape[1:]))
 
-    def _rows_as(self, rows: np.ndarray, positions: Any) -> np.ndarray:
-        return rows[0] if np.ndim(positions) == 1 + (self._axes > 1) else rows
+    def _many(self, positions: Any) -> bool:
+        """Whether positions have an axis of rows."""
+        return np.ndim(positions) > 1 + (self._axes > 1)
 
-    def _turned(self, form: Form, asked: Inquiry) -> list[np.ndarray]:
-        return turn(form, asked, self._counter)
+    def _rows_as(self, rows: np.ndarray, positions: Any) -> np.ndarray:
+        return rows if self._many(positions) else rows[0]
 
     def _turns(self, places: np.ndarray) -> np.ndarray:
         """Cosines + i sines of pairs, (positions, pairs)."""

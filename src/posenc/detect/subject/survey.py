@@ -13,16 +13,17 @@ import numpy as np
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.spec.spec import Spec
 from posenc.detect.subject import plan
+from posenc.detect.subject.code import OtherShape
 from posenc.detect.subject.discovery import said
 from posenc.detect.subject.plan import DENSE, Call, Schedule
 from posenc.detect.subject.reach import Reach
+from posenc.detect.subject.rounding import UNIT, coarse_of, of_bias, of_speeds, speeds
 from posenc.detect.subject.smallest import SmallestCall, smallest
 from posenc.detect.subject.tally import Tally, of_spec, ratio_of, rounded
 
 SEED = 20
-ENDS = (2**17, 2**16, 2**15, 2**14, 2**13, 2**12, 2**11, 2**10, 2**9, 2**8, 2**7, 2**6, 2**5, 2**4)
+ENDS = tuple(2**k for k in range(17, 3, -1))
 ENOUGH = 3  # calls that differ, after which only near positions are asked
-UNIT = {"float64": 2.0**-24, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 
 @dataclass(frozen=True)
@@ -91,75 +92,85 @@ class Bench:
         self.subject, self.expected, self.rng = subject, expected, rng
         self.tally, self.before = Tally(), subject.calls
         self.output: tuple[int, np.ndarray, np.ndarray] | None = None  # the worst of the last call
-        self.pace = 0.0  # seconds for each token
-        self.done: dict[str, None] = {}
+        self.spent = np.zeros(2)  # seconds and tokens of large calls
+        self.until = math.inf
+        self.limit = DENSE + 2  # positions of a sequence that shorter ones begin
         # Whether what is expected of a sequence depends on its length.
         self.of_length = bool(getattr(expected, "of_length", False))
         self.lines: list[np.ndarray] | None = None
-        self.lengths: dict[int, None] = {}
-        self.kinds: dict[str, None] = {}
-        self.dtypes: dict[str, None] = {}
+        self.asked: list[Call] = []
         self.refused: dict[str, str] = {}
         self.wrong: list[Call] = []
-        self.most = [0, 0, 0]  # rows, heads, tokens
-        self.largest = 0.0
-        dim = subject.dim
         signs = rng.choice([-1.0, 1.0], (4, 33, DENSE + 2, 1))
         self.signs = signs * rng.uniform(0.5, 1.0, signs.shape)
-        self.mixed = rng.choice([-1.0, 1.0], dim * 2) * rng.uniform(0.7, 1.0, dim * 2)
-        self.coarse = self._coarse()
-        self.allowed = self._rounding() if allowed is None else lambda call, wanted: allowed(
-            rounded(self.x(call), call.dtype), wanted, call.rows, call.dtype)  # fmt: skip
+        wide = subject.dim * 2
+        self.mixed = rng.choice([-1.0, 1.0], wide) * rng.uniform(0.7, 1.0, wide)
+        self.coarse = coarse_of(subject, self.x(Call("", np.arange(9)[None])))
+        self.allowed = self._explained() if allowed is None else self._by(allowed)
+        if self.coarse != "float64":
+            fine, unit = self.allowed, 8 * UNIT[self.coarse]
+            self.allowed = lambda call, wanted: (
+                fine(call, wanted) + unit * np.abs(wanted).max(axis=-1, keepdims=True)
+            )
+
+    def _explained(self) -> Callable[[Call, np.ndarray], np.ndarray]:
+        kind = self.subject.kind
+        return of_bias if kind == "bias" else of_speeds(kind, self._speeds())
+
+    def _speeds(self) -> np.ndarray:
+        return speeds(self.subject, self.expected)
+
+    def _by(self, allowed: Callable[..., np.ndarray]) -> Callable[[Call, np.ndarray], np.ndarray]:
+        """What somebody allows for inputs, outputs, positions and a dtype."""
+
+        def room(call: Call, wanted: np.ndarray) -> np.ndarray:
+            x = rounded(self.x(call), call.dtype)
+            x = x[:, :: call.groups] if x.shape[1] != wanted.shape[1] else x  # of keys
+            return allowed(x, wanted, call.rows, call.dtype)
+
+        return room
 
     # --- the calls --------------------------------------------------------------------------------
 
     def held(self, end: int, seconds: float) -> Survey:
         """All calls, or as many as there is time for."""
         began = time.monotonic()
+        self.until = began + seconds
         end = self._end(end + 1)
+        self.limit = min(end, self.limit)
         calls = [self._on_axes(call) for call in Schedule(self.subject, self.rng).calls(end)]
-        planned = len({c.rows.shape[1] for c in calls if c.kind == "length"})
-        late = False
-        for call in calls:
-            if len(self.wrong) > ENOUGH and call.kind != "dense":
-                continue
-            late = time.monotonic() - began > seconds
-            if late or time.monotonic() - began + self._cost(call) > seconds:
-                late = True
-                continue
-            start = time.monotonic()
-            self.look(call)
-            size = max(call.rows.size, self._reaches(call))
-            if size > 256:
-                self.pace = max(self.pace, (time.monotonic() - start) / size)
+        planned = len({c.length for c in calls if c.kind == "length"})
+        looks = [self._in_time(call) for call in calls
+                 if len(self.wrong) <= ENOUGH or call.kind == "dense"]  # fmt: skip
         self.look(calls[0]._replace(kind="the first call again"))
         self._at_first()
         call_ = self._smallest()
-        spent = time.monotonic() - began
-        return Survey(
-            *self.tally.worst[1:],
-            self._reach(
-                end, planned=planned, late=late, calls=self.subject.calls - self.before, spent=spent
-            ),
-            call_,
-        )
+        reach = replace(
+            self._reach(end, planned), late=not all(looks), seconds=time.monotonic() - began,
+            calls=self.subject.calls - self.before,
+        )  # fmt: skip
+        return Survey(*self.tally.worst[1:], reach, call_)
 
-    def _reaches(self, call: Call) -> int:
-        """How many rows a call makes the code compute."""
-        form = self.subject._found.form
+    def _in_time(self, call: Call) -> bool:
+        """Make a call if there is time for it, by those so far."""
+        start, form = time.monotonic(), self.subject._found.form
+        # How many rows it makes the code compute.
         counts = form.way in ("length", "counted", "tables") or form.code.tables is not None
-        return int(call.rows.max()) + 1 if counts else call.rows.size
-
-    def _cost(self, call: Call) -> float:
-        """The seconds that a call will take, by the slowest one so far."""
-        return self.pace * max(call.rows.size, self._reaches(call))
+        counts = counts and self.subject.kind != "bias"
+        size = max(call.rows.size, int(call.rows.max()) + 1 if counts else call.length)
+        if start + self.spent[0] * size / max(self.spent[1], 1) > self.until:
+            return False
+        self.look(call)
+        if size > 256:
+            self.spent += (time.monotonic() - start, size)
+        return True
 
     def _at_first(self) -> None:
         """The very first answer, by which the form was found."""
-        subject = self.subject
-        if subject.kind != "rotary" or subject._found.first is None or subject._unit != 1:
+        first = self.subject._found.first
+        if self.subject.kind != "rotary" or first is None or self.subject._unit != 1:
             return
-        asked, y = self.subject._found.first
+        asked, y = first
         wanted = np.asarray(self.expected(rounded(asked.x, asked.dtype), asked.rows))
         call = Call("the first call of all", asked.rows, heads=asked.x.shape[1])
         off, room = np.abs(y - wanted), self.allowed(call, wanted)
@@ -175,15 +186,14 @@ class Bench:
 
     def _end(self, end: int) -> int:
         """One more than the farthest position that is not refused."""
-        if self.subject.kind == "bias":
-            ends = [min(end, 2**17), *(n for n in ENDS if n < end)]
-        else:
-            ends = [end, *(n for n in ENDS if n < end)]
         why = ""
-        for last in ends:
+        most = min(end, ENDS[0]) if self.subject.kind == "bias" else end
+        ends = [(last, last - 2) for last in (most, *(n for n in ENDS if n < most))]
+        # Code without positions answers for sequences from 0 on; by chance for as many as channels.
+        for last, first in (*ends, *((n, 0) for n in (self.limit, 1000, 300, 60) if n < most)):
             try:
-                one = Call("", np.array([[0, last - 1]]), keys=np.array([[0, last - 1]]))
-                self._answer(self._on_axes(one))
+                line = np.arange(first, last)[None]
+                self._answer(self._on_axes(Call("", line, keys=line)))
             except Exception as error:  # noqa: BLE001 - whatever other people's code raises
                 why = why or f"positions to {last - 1:,} ({said(error)})"
                 continue
@@ -191,7 +201,7 @@ class Bench:
                 self.refused["end"] = f"{why}; asked to {last - 1:,}"
             return last
         self.refused["end"] = why
-        return 16
+        return ENDS[-1]
 
     # --- one call ---------------------------------------------------------------------------------
 
@@ -205,16 +215,22 @@ class Bench:
             x = np.random.default_rng(0).normal(size=(batch, call.heads, seq, dim))
             sizes_ = np.resize(call.sizes, batch)[:, None, None, None]
             return np.asarray((x * sizes_).astype(np.float32).astype(np.float64))
-        signs = self.signs[:batch, : call.heads][:, :, np.arange(seq) % (DENSE + 2)]
+        signs = self.signs[np.arange(batch) % 4, : call.heads][:, :, np.arange(seq) % (DENSE + 2)]
         sizes = np.resize(call.sizes, batch)[:, None, None, None]
         return np.asarray((signs * self.mixed[:dim] * sizes).astype(np.float32).astype(np.float64))
 
     def _answer(self, call: Call) -> Any:
         """What it answers, as a list of arrays."""
         subject, rows = self.subject, call.rows
+        if call.form is not None or call.after:
+            choice = call.form or subject.fresh()._found
+            subject = replace(subject, _found=choice)
         if subject.kind == "rotary":
-            return subject.both(self.x(call), rows, dtype=call.dtype, strided=call.strided,
-                                form=call.form)  # fmt: skip
+            x = self.x(call)
+            if call.after:
+                subject.both(x, rows, dtype=call.after)
+            return subject.both(x, rows, dtype=call.dtype, strided=call.strided,
+                                groups=call.groups)  # fmt: skip
         if subject.kind == "bias":
             return [subject.bias(rows[0], call.keys[0])]  # type: ignore[index]
         if subject.kind == "table":
@@ -233,28 +249,50 @@ class Bench:
 
     def _turned(self, call: Call) -> list[np.ndarray]:
         """Queries, and keys of half their size."""
-        short = call.kind in ("length", "dense") and call.rows.shape[1] <= DENSE + 2
-        if short and not call.plain and call.rows.ndim == 2 and not self.of_length:
+        short = call.kind in ("length", "dense") and call.rows.shape[1] <= self.limit
+        if (
+            short
+            and not call.rows[0, 0].any()
+            and not call.plain
+            and call.rows.ndim == 2
+            and not self.of_length
+        ):
             return [line[:, :, : call.rows.shape[1]] for line in self._line()]
         dim, x = self.subject.dim, rounded(rounded(self.x(call), call.dtype), self.coarse)
         wanted = np.asarray(self.expected(x[..., :dim], call.rows))
         keys = getattr(self.expected, "keys", None)
         other = wanted if keys is None else np.asarray(keys(x[..., :dim], call.rows))
-        return [np.concatenate([each, x[..., dim:]], axis=-1) * size
-                for each, size in ((wanted, 1.0), (other, 0.5))]  # fmt: skip
+        turned = [np.concatenate([each, x[..., dim:]], axis=-1) for each in (wanted, other)]
+        return [turned[0], turned[1][:, :: call.groups] * 0.5]
 
     def _line(self) -> list[np.ndarray]:
         """What becomes of a sequence, which every shorter one begins with."""
         if self.lines is None:
-            self.lines = self._turned(Call("", np.arange(DENSE + 2)[None]))
+            self.lines = self._turned(Call("", np.arange(self.limit)[None]))
         return self.lines
 
     def differences(self, call: Call) -> tuple[np.ndarray, np.ndarray]:
         """Differences and what arithmetic explains, of the worst output."""
-        outs, wants = self._answer(call), self._wanted(call)
+        return self._apart(call, *self._numbers(call))
+
+    def _numbers(self, call: Call) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """What it answers, and what is expected; whatever other people's code raises comes out."""
+        wants = self._wanted(call)
+        try:
+            return self._answer(call), wants
+        except OtherShape:
+            turns = self.subject.kind in ("rotary", "bias")
+            if call.kind == "wider heads" or not (turns and self.asked):
+                raise  # in no call, or by chance alone, does it answer as asked
+            return [np.zeros(0)], wants
+
+    def _apart(
+        self, call: Call, outs: list[np.ndarray], wants: list[np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
         best: tuple[np.ndarray, np.ndarray] | None = None
         for place, (out, wanted) in enumerate(zip(outs, wants, strict=False)):
             if out.shape != wanted.shape:
+                self.output = place, out, wanted
                 return np.array([[np.inf]]), np.array([[0.0]])
             with np.errstate(invalid="ignore"):
                 off = np.where(out == wanted, 0.0, np.abs(out - wanted))
@@ -268,24 +306,37 @@ class Bench:
 
     def fails(self, call: Call) -> bool:
         """Whether a call differs by more than arithmetic explains; not where it is refused."""
+        if time.monotonic() > self.until:
+            return False
         try:
-            return ratio_of(*self.differences(call)) > 1
+            numbers = self._numbers(call)
         except Exception:  # noqa: BLE001 - whatever other people's code raises
             return False
+        return ratio_of(*self._apart(call, *numbers)) > 1
 
     def look(self, call: Call) -> None:
-        """Make a call, compare it, and note it."""
+        """Make a call, compare it, and note it; of too many tokens in parts."""
         try:
-            off, room = self.differences(call)
+            numbers = self._numbers(call)
         except Exception as error:  # noqa: BLE001 - whatever other people's code raises
             self._refusal(call, error)
+            for rows in self._parts(call):
+                self.look(call._replace(rows=rows))
             return
+        off, room = self._apart(call, *numbers)
         if call.kind == "wider heads" and ratio_of(off, room) > 1 and self._narrow(call):
             self.refused.setdefault(call.kind, "wider heads (it turns them otherwise)")
             return
-        self._note(call)
+        self.asked.append(call)
         if self.tally.add(off, room, *self._places(call, off)) > 1:
             self.wrong.append(call)
+
+    def _parts(self, call: Call) -> list[np.ndarray]:
+        """The halves of a call that may have had too many tokens."""
+        placed = self.subject._found.form.way in ("positions", "tables", "offset")
+        many = call.kind in ("dense", "scattered") and call.rows.shape[1] > plan.RUN
+        late = time.monotonic() > self.until
+        return np.array_split(call.rows, 2, axis=1) if placed and many and not late else []
 
     def _narrow(self, call: Call) -> bool:
         """Whether a wider head is turned as one of another width, or as two heads."""
@@ -298,21 +349,9 @@ class Bench:
         )
 
     def _refusal(self, call: Call, error: Exception) -> None:
-        name = call.dtype if call.kind == "dtype" else call.kind
-        name = f"length {call.rows.shape[1]:,}" if call.kind == "length" else name
-        key = call.kind if call.kind == "length" else name
+        key = {"dtype": call.dtype, "dense": "length"}.get(call.kind, call.kind)
+        name = f"length {call.length:,}" if key == "length" else key
         self.refused.setdefault(key, f"{name} ({said(error)})")
-
-    def _note(self, call: Call) -> None:
-        batch, seq = call.rows.shape[:2]
-        self.done[call.kind] = None
-        self.most = [max(a, b) for a, b in zip(self.most, (batch, call.heads, seq), strict=True)]
-        self.lengths[seq] = None
-        if self.subject.kind == "rotary":
-            self.dtypes[call.dtype] = None
-            self.largest = max(self.largest, *map(abs, call.sizes))
-        if call.kind not in ("first", "heads", "dtype", "length", "dense", "scattered"):
-            self.kinds[call.kind] = None
 
     def _places(self, call: Call, off: np.ndarray) -> tuple[np.ndarray, Any]:
         """The position of each token, of a bias the distance; and the axes that are no tokens."""
@@ -322,60 +361,6 @@ class Bench:
         rows = call.rows if call.rows.ndim == 2 else np.abs(call.rows).max(axis=-1)
         return rows.ravel(), (1, 3) if off.ndim == 4 else (-1,)
 
-    # --- what is explained ------------------------------------------------------------------------
-
-    def _rounding(self) -> Callable[[Call, np.ndarray], np.ndarray]:
-        """Rounding in the dtype, and of angles in float32, for each channel by its own speed."""
-        if self.subject.kind == "bias":
-            return lambda _, wanted: (
-                2.0**-20 * np.where(np.isfinite(wanted), np.abs(wanted), 0.0) + 2.0**-23
-            )
-        speed = self._speeds()
-        slow = np.where(speed > 0, speed, 1.0)
-        drift = speed * 2.0**-24 * (4 + 2 * np.abs(np.log(slow)))
-
-        def room(call: Call, wanted: np.ndarray) -> np.ndarray:
-            rows = call.rows if call.rows.ndim == 2 else np.abs(call.rows).sum(axis=-1)
-            rows = rows[:, None] if wanted.ndim == 4 else rows
-            size = np.abs(np.where(np.isfinite(wanted), wanted, 0.0)).max(axis=-1, keepdims=True)
-            size = size if self.subject.kind == "rotary" else np.maximum(size, 1.0)
-            rates = np.zeros(wanted.shape[-1])
-            rates[: len(drift)] = drift[: len(rates)]
-            return np.asarray(
-                size
-                * (1.5 * rows[..., None] * rates + 8 * max(UNIT[call.dtype], UNIT[self.coarse]))
-            )
-
-        return room
-
-    def _coarse(self) -> str:
-        """The dtype that the code rounds its input to, whatever that is handed over in."""
-        if self.subject.kind != "rotary":
-            return "float64"
-        x = self.x(Call("", np.arange(9)[None]))
-        for dtype in ("bfloat16", "float16"):
-            try:
-                each = [self.subject.both(y, np.arange(9))[0] for y in (x, rounded(x, dtype))]
-            except Exception:  # noqa: BLE001 - whatever other people's code raises
-                break
-            if np.array_equal(*each):
-                return dtype
-        return "float64"
-
-    def _speeds(self) -> np.ndarray:
-        """Radians per position of each channel: y(p - 1) + y(p + 1) is 2 cos(speed) y(p)."""
-        line = np.arange(3)[None]
-        if self.subject.kind == "rotary":
-            x = np.random.default_rng(1).normal(size=(8, 1, 1, self.subject.dim)).repeat(3, axis=2)
-            y = np.asarray(self.expected(x, np.repeat(line, 8, axis=0)))[:, 0]
-        else:
-            starts = np.arange(0, 24, 3)[:, None] + line
-            each = [self._wanted(Call("", row[None]))[0][0] for row in starts]
-            y = np.stack(each)
-        sums = (y[:, 1] * (y[:, 0] + y[:, 2])).sum(axis=0)
-        squares = np.maximum((2 * y[:, 1] ** 2).sum(axis=0), 1e-300)
-        return np.asarray(np.arccos(np.clip(sums / squares, -1, 1)))
-
     # --- what is said -----------------------------------------------------------------------------
 
     def _smallest(self) -> SmallestCall | None:
@@ -384,15 +369,21 @@ class Bench:
         least = min(self.wrong, key=lambda call: (call.rows.size, call.heads))
         return smallest(self, least)
 
-    def _reach(self, end: int, *, planned: int, late: bool, calls: int, spent: float) -> Reach:
-        reach = self.tally.reach()
-        many = reach.differs is None and reach.dense >= DENSE and "scattered" in self.done
-        stretch = math.ceil((end - DENSE - 1) / (plan.SCATTERED * plan.EACH)) if many else 0
-        lengths = tuple(sorted(self.lengths))
+    def _reach(self, end: int, planned: int) -> Reach:
+        """What was asked, by the calls themselves."""
+        reach, calls = self.tally.reach(), self.asked
+        lengths = tuple(sorted({call.length for call in calls}))
+        stretch, places = plan.stretch_of(end), self.tally.asked()[0]
+        met = np.unique((places[places > DENSE] - DENSE - 1) // max(stretch, 1)).size
+        many = DENSE <= reach.dense < end - 1 and met * stretch >= end - DENSE - 1
+        turned = calls if self.subject.kind == "rotary" else []
         return replace(
-            reach, stretch=stretch, batch=self.most[0], heads=self.most[1], length=self.most[2],
-            lengths=lengths, drawn=len([n for n in lengths if n not in plan.EDGES]),
-            planned=max(planned, len(lengths)), dtypes=tuple(self.dtypes), kinds=tuple(self.kinds),
-            refused=tuple(self.refused.values()), largest=self.largest, calls=calls,
-            seconds=spent, late=late,
+            reach, stretch=stretch if many and reach.differs is None else 0, lengths=lengths,
+            batch=max((len(call.rows) for call in calls), default=0),
+            heads=max((call.heads for call in turned), default=0), length=max(lengths, default=0),
+            drawn=len([n for n in lengths if n not in plan.EDGES]),
+            planned=max(planned, len(lengths)), refused=tuple(self.refused.values()),
+            dtypes=tuple(dict.fromkeys(call.dtype for call in turned)),
+            kinds=tuple(dict.fromkeys(c.kind for c in calls if c.kind not in plan.PLAIN)),
+            largest=max((s for c in turned for s in c.sizes[: len(c.rows)]), default=0.0),
         )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from posenc import functional
+from posenc._core.io.files import from_bfloat16, to_bfloat16
 from posenc.detect.subject.reach import Reach
 from posenc.encodings.rotary.base import RotarySpec
 
@@ -65,9 +66,7 @@ def ratio_of(off: np.ndarray, room: np.ndarray) -> float:
 def rounded(x: np.ndarray, dtype: str) -> np.ndarray:
     """What is left of numbers in a dtype."""
     if dtype == "bfloat16":
-        bits = x.astype(np.float32).view(np.uint32)
-        bits = (bits + 0x7FFF + ((bits >> 16) & 1)) & np.uint32(0xFFFF0000)
-        return bits.view(np.float32).astype(np.float64)
+        return from_bfloat16(to_bfloat16(x)).astype(np.float64)
     return x.astype(dtype).astype(np.float64)
 
 

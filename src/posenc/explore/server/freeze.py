@@ -13,7 +13,7 @@ import json
 import math
 import re
 import zlib
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -60,13 +60,18 @@ def default_states(present: Mapping[str, str] | None = None) -> list[dict[str, s
 
 
 def frozen(
-    states: Iterable[Mapping[str, str]], session: Session | None = None, *, stops: int = STOPS[0]
+    states: Iterable[Mapping[str, str]],
+    session: Session | None = None,
+    *,
+    stops: int = STOPS[0],
+    done: Callable[[int], object] = lambda _: None,
 ) -> bytes:
     """The page with the pictures of some states, in both themes, whose cursor moves.
 
-    Within a frame of another page it is the picture and its readout alone.
+    Within a frame of another page it is the picture and its readout alone. `done` is told of every
+    state that is.
     """
-    stored = _stored(list(states), Session() if session is None else session, stops)
+    stored = _stored(list(states), Session() if session is None else session, stops, done)
     files = whole()
     if "index.html" not in files:
         raise DataError(mismatch("freeze", "the files of the page", "none in this installation"))
@@ -77,7 +82,10 @@ def frozen(
 
 
 def _stored(
-    states: Sequence[Mapping[str, str]], session: Session, stops: int
+    states: Sequence[Mapping[str, str]],
+    session: Session,
+    stops: int,
+    done: Callable[[int], object],
 ) -> list[dict[str, Any]]:
     if not 1 <= len(states) <= MOST_STATES:
         raise ArgumentError(mismatch("freeze", f"1 to {MOST_STATES} states", len(states)))
@@ -86,6 +94,7 @@ def _stored(
         one = _fitting(state, session, stops)
         if all((one.view, one.keys) != (other.view, other.keys) for other in kept):
             kept.append(one)
+        done(1)
     stored = [one.written(kept) for one in kept]
     if sum(len(one["data"]) for one in stored) > MOST_BYTES:
         raise ArgumentError(mismatch("freeze", f"at most {MOST_BYTES} bytes", "more"))
@@ -151,7 +160,7 @@ class _FrozenState:
 
         told = tree["readout"]
         for block in told:
-            if block["block"] == "links":
+            if block["kind"] == "links":
                 block["links"] = list(filter(stored, block["links"]))
         for axis, place in self.cursor.items():
             tree["cursor"][axis]["stops"] = place["stops"]
@@ -259,7 +268,7 @@ def _align(name: str, trees: Sequence[dict[str, Any]]) -> None:
     for tree in trees:
         named: dict[Any, Any] = {}
         for item in tree[name]:
-            what = (item.get("kind") or item.get("block"), item.get("id") or item.get("label", ""))
+            what = (item["kind"], item.get("id") or item.get("label", ""))
             named[what, sum(what == other for other, _ in named)] = item
         order |= dict.fromkeys(named)
         found.append(named)

@@ -91,8 +91,6 @@ def why_not(view: str, entry: CatalogueEntry, spec: Any = None) -> str:
         if spec_is_real(spec):
             views = " They need not be whole numbers, so no grid has them all."
         return f"Positions of {entry.label} have several axes: {axes}.{views}"
-    if view == "sentence" and spec.width != spec.dim:
-        return f"{entry.label} is appended to embeddings, not added. Its rows are in Table."
     per_head = getattr(spec, "per_head", None)
     if entry.kind == "rotary" and per_head is not None and view != "attention":
         return f"Each head of {entry.label} has numbers of its own; the views show one set."

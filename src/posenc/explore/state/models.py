@@ -17,7 +17,7 @@ from posenc._core.reading import Layer, Note, Reading
 from posenc._core.spec.brief import brief
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
-from posenc.detect.explain import COUNT_KEYS, describe, has_window, part_at
+from posenc.detect.explain import describe
 from posenc.detect.facts import Facts, facts
 from posenc.explore.state.entry import CatalogueEntry, written
 from posenc.plot.panels.text import whole
@@ -80,13 +80,11 @@ def of_facts(about: Facts, reading: Reading, source: str, python: str) -> ModelL
     """The layers of a plan that was read, with the counts and windows that are known of them."""
     description = describe(reading)
     types: list[LayerType] = []
-    counts: dict[str, int] = {}
+    counts = {fact.layer: fact.value for fact in about.of("layers")}
     for layer, row in zip(reading, description["layers"], strict=True):
-        part, keys = part_at(about.config or {}, layer.layer)
-        count = next((n for key in COUNT_KEYS if (n := _count(keys.get(key)))), None)
-        last = max(layer.indices or (-1,)) + 1
-        if count or last:
-            counts[part] = max(counts.get(part, 0), count or 0, last)
+        part = layer.layer.rpartition(".")[0]
+        if layer.indices:
+            counts[part] = max(counts.get(part, 0), 1 + max(layer.indices))
         types.append(_type(layer, part, _window(layer, about), row["sources"]))
     name = f"{reading.model or 'no model_type'} ({source})" if source else reading.model
     return ModelLayers(
@@ -111,16 +109,13 @@ def _type(layer: Layer, part: str, window: str, sources: Mapping[str, str]) -> L
     )
 
 
-def _count(value: object) -> int:
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
-
 def _window(layer: Layer, about: Facts) -> str:
     """How far layers see, where some of them have a window."""
-    sizes = [fact.value for fact in about.of("window", layer.label)]
-    if any(size is not None for size in sizes):
-        return ", ".join("the whole sequence" if size is None else whole(size) for size in sizes)
-    return "a window; its size is not stated" if has_window(layer) else ""
+    sizes = [fact.value for fact in about.of("window", layer.label) if fact.layers != ()]
+    if all(size is None for size in sizes):
+        return ""
+    words = {None: "the whole sequence"}
+    return ", ".join(words.get(n, whole(n) if isinstance(n, int) else str(n)) for n in sizes)
 
 
 # --- published plans ------------------------------------------------------------------------------

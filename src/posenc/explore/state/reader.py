@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from posenc.explore.state.fields import (
@@ -55,9 +55,36 @@ class StateReader:
 
 
 def plain(state: Mapping[Any, Any]) -> dict[str, str]:
-    """The texts of a state, without what is no text or too much."""
-    return {
+    """The texts of a state, without what is no text or too much, under the names of today."""
+    texts = {
         key: value
         for key, value in list(state.items())[:MOST_KEYS]
         if isinstance(key, str) and isinstance(value, str)
     }
+    moved = MOVED.get(texts.get("v", ""))
+    return texts if moved is None else moved(texts)
+
+
+def _of_sentence(texts: dict[str, str]) -> dict[str, str]:
+    """Attention with what reaches the model; two words that change places are an order of words."""
+    now = {**SENTENCE, **texts, "v": "attention"}
+    now["qw"] = now.pop("t", "1")
+    now.pop("scale", "")
+    count = len(now["text"].split())
+    order = list(range(count))
+    asked = [now.pop(key, usual) for key, usual in (("one", "1"), ("two", "4"))]
+    if now.pop("swap", "0") == "1" and count > 1:
+        inside = all(text.isdecimal() and int(text) < count for text in asked)
+        one, two = map(int, asked) if inside else (0, count - 1)
+        order[one], order[two] = two, one
+        now["perm"] = ".".join(map(str, order))
+    return now
+
+
+SENTENCE = {"text": "the dog chased the cat", "enc": "sinusoidal", "e2": "rope", "d": "32"}
+SENTENCE |= {"qk": "random", "shift": "0", "sum": "1"}
+# Views that others have taken in, by the names that old addresses call them.
+MOVED: Mapping[str, Callable[[dict[str, str]], dict[str, str]]] = {
+    "sentence": _of_sentence,
+    "spectrum": lambda texts: {**texts, "v": "table", "parts": "1"},
+}

@@ -69,6 +69,7 @@ class ViewShape:
     most: Mapping[str, int] = field(default_factory=dict)
     compares: bool = True
     learns: bool = True
+    first: tuple[str, ...] = ("enc", "d", "L")  # the controls that are seen; all others are more
     # The controls that would change nothing, which are not drawn.
     dead: Callable[[Scene], Iterable[str]] = lambda _: ()
 
@@ -108,7 +109,6 @@ class Page:
     table: Callable[[], Mapping[str, Any]] | Mapping[str, Any] | None = None  # when asked for
     title: str = ""
     problems: tuple[tuple[str, str], ...] = ()
-    drawn: Mapping[str, int] = field(default_factory=dict)  # in place of what was asked for
 
 
 def read(state: Mapping[str, str], shapes: Mapping[str, ViewShape], session: Session) -> Scene:

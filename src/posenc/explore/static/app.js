@@ -308,6 +308,7 @@ function find() {
     return;
   }
   openSettings(true);
+  controls.more.open = true;
   byId(`control-${control.key}`).focus();
 }
 

@@ -159,13 +159,11 @@ class TextControl {
 // What Python says that it drew instead, which is not so while the last picture stays.
 const INSTEAD = /\s*Drawn with .*$/;
 
-/** The sentence on a problem, for a picture that stayed or for one that was drawn. */
 export function complaint({ message }, held) {
   return held ? message.replace(INSTEAD, "") : message;
 }
 
 const KINDS = { number: NumberControl, choice: ChoiceControl, switch: SwitchControl, text: TextControl };
-const SECTIONS = { b: "Compared with" };
 
 /** The drawer of settings. `set(key, text)` is called with whatever a person chose. */
 export class Controls {
@@ -173,12 +171,13 @@ export class Controls {
     this.host = host;
     this.set = set;
     this.parts = new Map();
+    this.more = el("details", { class: "more" });
   }
 
   show(header) {
     // What stands in the picture itself has no place here.
     const controls = (header.controls ?? []).filter(({ section }) => section !== "page");
-    const layout = controls.map(({ key, label, kind, section }) => [key, label, kind, section]);
+    const layout = controls.map(({ key, label, kind, more }) => [key, label, kind, more]);
     whenChanged(this.host, layout, () => this.build(controls));
     const problems = new Map((header.problems ?? []).map((problem) => [problem.field, problem]));
     for (const control of controls) this.update(control, problems.get(control.key));
@@ -188,21 +187,17 @@ export class Controls {
     const focused = this.host.contains(host.root.activeElement) ? host.root.activeElement.id : "";
     const kept = new Map(this.parts);
     this.parts.clear();
-    const children = [];
-    let section = null;
+    const [first, rest] = [[], []];
     for (const control of controls) {
-      if (section !== null && control.section !== section) children.push(el("hr", {}));
-      if (control.section !== section && SECTIONS[control.section]) {
-        children.push(el("h2", {}, SECTIONS[control.section]));
-      }
-      section = control.section;
       const old = kept.get(control.key);
       const same = old && old.kind === control.kind && old.label === control.label;
       const part = same ? old : this.make(control);
       this.parts.set(control.key, part);
-      children.push(part.root);
+      (control.more ? rest : first).push(part.root);
     }
-    this.host.replaceChildren(...children);
+    this.more.replaceChildren(el("summary", {}, "More"), ...rest);
+    this.more.hidden = !rest.length;
+    this.host.replaceChildren(...first, this.more);
     if (focused) found(focused)?.focus();
   }
 
@@ -234,6 +229,7 @@ export class Controls {
     const ids = described.filter(Boolean).join(" ");
     if (ids) field.setAttribute("aria-describedby", ids);
     else field.removeAttribute("aria-describedby");
+    if (text && this.more.contains(field)) this.more.open = true;
     if (text) field.setAttribute("aria-invalid", "true");
     else field.removeAttribute("aria-invalid");
   }

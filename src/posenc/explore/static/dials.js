@@ -5,9 +5,7 @@ import { host } from "./host.js";
 import { label } from "./marks.js";
 
 const R = 44;
-const STEP = 8;
 
-/** The head of an arrow from one point to another. */
 function headOf(from, x, y) {
   const length = Math.hypot(x - from, y - from) || 1;
   const [dx, dy] = [(x - from) / length, (y - from) / length];
@@ -15,7 +13,6 @@ function headOf(from, x, y) {
   return `M${x},${y}L${corner(1)}L${corner(-1)}Z`;
 }
 
-/** What a pair adds, as a bar from the middle below its dial. */
 function barOf(dial, middle, radius, top) {
   const end = middle + radius * dial.bar;
   return [
@@ -24,13 +21,12 @@ function barOf(dial, middle, radius, top) {
   ];
 }
 
-/** One dial as SVG. */
 export function dialPicture(dial, frame, radius = R, lettered = true) {
   const middle = radius + 10;
   const size = middle * 2;
   const high = size + (Number.isFinite(dial.bar) ? 8 : 0);
   const [x, y] = [(value) => middle + radius * value, (value) => middle - radius * value];
-  const layer = svg("svg", { class: "dial-face", width: size, height: high, viewBox: `0 0 ${size} ${high}` });
+  const layer = svg("svg", { class: "dial-face", width: size, height: high, viewBox: `0 0 ${size} ${high}`, "data-turn": dial.turn });
   layer.append(
     svg("circle", { cx: middle, cy: middle, r: radius, class: "frame" }),
     svg("line", { x1: x(-1), x2: x(1), y1: middle, y2: middle, class: "grid" }),
@@ -86,24 +82,33 @@ function sharedHands(dials) {
   return alike ? dials[0].hands.filter(([, , , text]) => text) : [];
 }
 
-/** Lets a drag to the side, begun where `holds` says so, move the cursor that many steps. */
-export function draggable(node, holds, move) {
-  let start = null;
+/** Lets the tip of an arrow be led around its dial, and the cursor move as far as that turns. */
+export function draggable(node, move) {
+  let drag = null; // centre, radians of a position, the last place, what is left of a step
+  const place = (event) => [event.clientX - drag.x, drag.y - event.clientY];
   node.addEventListener("pointerdown", (event) => {
-    if (event.button === 0 && holds(event.target)) start = event.clientX;
+    const face = event.target.closest(".dial-face");
+    const turn = Number(face?.dataset.turn);
+    if (event.button !== 0 || !turn) return;
+    const { left, top, width } = face.getBoundingClientRect();
+    drag = { x: left + width / 2, y: top + width / 2, turn, left: 0 };
+    drag.at = place(event);
   });
   node.addEventListener("pointermove", (event) => {
-    if (start === null || !event.buttons) return;
-    const steps = Math.trunc((event.clientX - start) / STEP);
+    if (drag === null || !event.buttons) return;
+    const [[a, b], [c, d]] = [drag.at, place(event)];
+    drag.at = [c, d];
+    drag.left += (a * d - b * c) / (Math.hypot(a, b) * Math.hypot(c, d) || 1);
+    const steps = Math.trunc(drag.left / drag.turn);
     if (!steps) return;
-    start += steps * STEP;
-    // From here on it is a drag: its end is no click on the dial where it began.
+    drag.left -= steps * drag.turn;
+    // Its end is no click on the dial where it began.
     node.setPointerCapture(event.pointerId);
-    move("y", steps);
+    move(steps);
   });
   for (const end of ["pointerup", "pointercancel"]) {
     node.addEventListener(end, () => {
-      start = null;
+      drag = null;
     });
   }
 }
@@ -116,14 +121,11 @@ export class Dials {
     this.grid = el("div", { class: "dials" });
     this.caption = el("p", { class: "caption" });
     this.root = el("figure", { class: "figure" }, this.heading, this.legend, this.grid, this.caption);
-    this.moves = false;
-    draggable(this.grid, () => this.moves, (along, steps) => this.deeds.move(along, steps));
+    draggable(this.grid, (steps) => this.deeds.move("y", steps));
   }
 
   draw({ main }, frame) {
     const few = main.dials.length <= 4;
-    this.moves = Boolean(frame.header.cursor?.y);
-    this.grid.classList.toggle("drag", this.moves);
     const value = [main.dials, main.dials.map((dial) => Array.from(frame.arrays[dial.trail]?.data ?? []))];
     whenChanged(this.grid, value, () => {
       const kept = this.grid.contains(host.root.activeElement)
@@ -132,7 +134,7 @@ export class Dials {
       const shared = sharedHands(main.dials);
       this.legend.replaceChildren(...shared.map(([, , style, text]) => el("span", { class: "named" }, el("i", { class: `swatch k${style}` }), text)));
       this.legend.hidden = !shared.length;
-      const radius = few ? 62 : R;
+      const radius = few ? 62 : main.dials.length > 6 ? 33 : R;
       this.grid.replaceChildren(...main.dials.map((dial) => this.one(dial, frame, radius, !shared.length)));
       this.grid.children[kept]?.focus();
     });

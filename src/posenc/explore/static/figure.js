@@ -33,7 +33,7 @@ export function leftOf({ main, below }) {
 
 /** A picture of positions by positions has square cells. */
 function isSquare({ x, y, place: where }) {
-  return where === "full" && x.cells && y.cells && x.domain[0] === y.domain[0] && x.domain[1] === y.domain[1];
+  return where === "half" && x.cells && y.cells && x.domain[0] === y.domain[0] && x.domain[1] === y.domain[1];
 }
 
 export class Figure {

@@ -9,7 +9,6 @@ import { Matrix } from "./matrix.js";
 import { Strips } from "./strips.js";
 import { textTable } from "./readout.js";
 
-/** Groups of panels that share axes, in rows: main figures side by side, the others in full. */
 export function arrange(panels) {
   const groups = [];
   for (const panel of panels) {
@@ -64,6 +63,12 @@ const KINDS = {
   attention: Attention,
 };
 
+const TWO = 700; // pixels from which on the page has two columns
+
+function isHalf({ main }, mains) {
+  return main.place === "half" || (mains > 1 && main.place === "main");
+}
+
 export class Panels {
   constructor(host, deeds) {
     this.host = host;
@@ -78,9 +83,10 @@ export class Panels {
     const groups = arrange(header.panels ?? []);
     const mains = groups.filter((group) => group.main.place === "main").length;
     const room = this.room(Math.max(1, mains), groups);
+    this.host.classList.toggle("two", this.host.clientWidth >= TWO);
     const shown = groups.map((group) => {
       const part = this.part(header.view, group);
-      part.root.classList.toggle("beside", mains > 1 && group.main.place === "main");
+      part.root.classList.toggle("half", isHalf(group, mains));
       return part;
     });
     this.mount(shown.map((part) => part.root), header.view);
@@ -106,18 +112,16 @@ export class Panels {
     this.view = view;
   }
 
-  /** The room of a group: mains share a row where it is wide enough, and the height of the window. */
+  /** The room of a group: half or all of the width, and the height of the window. */
   room(mains, groups) {
     const width = Math.floor(this.host.clientWidth);
-    const beside = mains > 1 && width / mains >= 300;
-    const one = beside ? Math.floor((width - 20 * (mains - 1)) / mains) : width;
+    const half = width >= TWO ? Math.floor((width - 20) / 2) : width;
     const others = groups.length - mains;
-    const figures = groups.filter(({ main }) => KINDS[main.kind] === Figure && (main.place !== "main" || !beside));
-    const left = Math.max(0, ...figures.map(leftOf));
+    const left = Math.max(0, ...groups.filter(({ main }) => KINDS[main.kind] === Figure).map(leftOf));
     // Open settings lie below the picture of a narrow page, which then has less room.
     const open = host.page.matches(".narrow.settings-open") ? byId("settings").offsetHeight : 0;
     const above = byId("tour").offsetHeight + (open ? 130 : others ? 330 : 240);
     const height = Math.max(open ? 180 : 360, Math.min(host.height() - open - above, 2000));
-    return (group) => ({ width: group.main.place === "main" ? one : width, height, left });
+    return (group) => ({ width: isHalf(group, mains) ? half : width, height, left });
   }
 }

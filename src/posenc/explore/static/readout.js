@@ -85,13 +85,13 @@ function findBlock({ find, fixed }, act) {
 /** Fills the readout; `move` is what dragging a dial does. */
 export function showReadout(host, frame, act, move) {
   const { header } = frame;
-  if (!host.posencDrags) draggable(host, (target) => target.closest(".dial-block"), move);
+  if (!host.posencDrags) draggable(host, (steps) => move("y", steps));
   host.posencDrags = true;
   const dials = (header.readout ?? [])
-    .filter((block) => block.block === "dial")
+    .filter((block) => block.kind === "dial")
     .map((block) => Array.from(frame.arrays[block.dial.trail]?.data ?? []));
   whenChanged(host, [header.find, header.readout, dials], () => {
-    const blocks = (header.readout ?? []).flatMap((block) => BLOCKS[block.block]?.(block, frame, act) ?? []);
+    const blocks = (header.readout ?? []).flatMap((block) => BLOCKS[block.kind]?.(block, frame, act) ?? []);
     const open = host.querySelector("#found details")?.open ?? false;
     rebuild(host, [...findBlock(header, act), ...blocks]);
     if (open) host.querySelector("#found details")?.toggleAttribute("open", true);

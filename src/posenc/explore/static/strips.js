@@ -39,7 +39,7 @@ export class Strips {
     const ratio = devicePixelRatio || 1;
     const lut = frame.arrays[frame.header.palette[main.lut]];
     const tiles = main.strips.map((strip) => frame.arrays[strip.tile]);
-    const widest = Math.max(0, ...main.strips.map((strip) => textWidth(`${strip.sign} ${strip.label}`)));
+    const widest = Math.max(0, ...main.strips.map((strip) => textWidth(strip.label)));
     const left = Math.min(Math.ceil(widest) + 16, Math.floor(room.width * 0.4));
     const free = Math.max(40, room.width - left - 8);
     const layer = svg("svg", { class: "axes", role: "img", "aria-label": this.says(main) });
@@ -59,7 +59,7 @@ export class Strips {
       if (strip.curve) layer.append(curveOf(frame.arrays[strip.curve].data, { left, top: y, ...size }, cells, this.tall));
       this.rows.push({ strip, top: y, left, width: size.width, cells });
       this.letter(layer, strip, { left, top: y, ...size, cells }, main, index === 0);
-      y += this.tall + (main.strips[index + 1]?.sign ? 3 : 10);
+      y += this.tall + 10;
     });
     const bottom = this.colours(main, lut, layer, left, y, this.rows[0]?.width ?? free);
     resize(this.stage, [layer], room.width, bottom);
@@ -71,7 +71,7 @@ export class Strips {
   says(panel) {
     const rows = panel.strips.map((strip) => {
       const number = strip.at === null ? "" : strip.numbers[strip.at] ?? "";
-      return `${strip.sign} ${strip.label} ${number}`.trim();
+      return `${strip.label} ${number}`.trim();
     });
     return `${panel.title}: ${rows.join(", ")}`;
   }
@@ -87,7 +87,7 @@ export class Strips {
     const middle = box.top + this.tall / 2 + 4;
     const cell = box.width / box.cells;
     const centre = (index) => box.left + (index + 0.5) * cell;
-    layer.append(label(box.left - 8, middle, `${strip.sign} ${strip.label}`.trim(), "strong", "end"));
+    layer.append(label(box.left - 8, middle, strip.label, "strong", "end"));
     if (first && panel.columns.length) {
       const places = panel.columns.map((_, index) => centre(index));
       const step = ROUND.find((round) => round >= stride(places, panel.columns.map(textWidth), 6)) ?? 1000;

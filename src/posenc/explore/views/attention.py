@@ -15,7 +15,7 @@ from posenc.explore.attention_panels import (
     UnfitColumn,
     chips,
     grids,
-    joined,
+    inputs,
     readout,
     terms,
     written,
@@ -49,7 +49,6 @@ SOURCES = _options(
     file="those of a file",
 )
 PAST = _options(own="as the head was trained", seen="are seen", masked="are masked (causal)")
-JOIN = _options(add="added", append="appended (concatenated)")
 DTYPES = _options(float32="float32", float64="float64")
 SOURCE_HINT = "Two heads of a small trained model come with posenc."
 SHIFT_HINT = "All words stand this many positions later."
@@ -64,7 +63,7 @@ def _dead(scene: Scene) -> Iterator[str]:
         yield "hd"
     every = [scene.a.entry, *(catalogue.by_id().get(scene[key]) for key in PLACES if key != "enc")]
     if not any(entry is not None and entry.kind == "table" for entry in every):
-        yield "join"
+        yield "sum"
     if getattr(scene.a.spec, "output_dim", 0) != getattr(scene.a.spec, "dim", 0):
         yield "pairing"  # each channel is a pair
 
@@ -81,7 +80,7 @@ SHAPE = ViewShape(
         integer("shift", "Shift by", 100, 0, FARTHEST, scale="log", plays=True, hint=SHIFT_HINT),
         switch("softmax", "Softmax", "1"),
         choice("past", "Later words", PAST, "own"),
-        choice("join", "A table is", JOIN, "add"),
+        switch("sum", "Step by step", hint="What reaches the model, and what each pair adds."),
         choice("prec", "Computed in", DTYPES, "float32"),
         text("perm", "Order of the words", "", 60, section="page"),
         *(
@@ -97,6 +96,7 @@ SHAPE = ViewShape(
     most={"d": 1024},
     compares=False,  # four of them stand beside each other as it is
     dead=_dead,
+    first=("text", "qk", "shift"),
 )
 
 
@@ -110,11 +110,15 @@ def show(scene: Scene) -> Page:
     say = f"{sentence.pair}: {', '.join(scores)}"
     own = next((c.chosen for c in columns if c.key == "enc"), None)
     last = len(sentence.typed) - 1
-    panels = [chips(sentence), grids(scene, sentence, every, say)]
+    panels = [
+        chips(sentence),
+        *inputs(scene, columns, sentence),
+        grids(scene, sentence, every, say),
+    ]
     return Page(
         lead=f"{sentence.content.origin} A head of {sentence.content.dim} numbers, computed in "
         f"{scene['prec']}.",
-        panels=(*panels, *terms(columns, sentence), *joined(scene, columns, sentence)),
+        panels=(*panels, *terms(scene, columns, sentence)),
         readout=readout(every, sentence),
         say=say,
         cursor={
@@ -197,16 +201,14 @@ def _content(scene: Scene, words: tuple[str, ...]) -> Content:
         return from_arrays(words, q, k, v, name=stored.name, head=(head, len(stored.q)))
     if scene["qk"] in ("previous", "content"):
         return _trained(words, scene["qk"])
-    return _random(words, *sizes_of(scene.a.spec), scene["hd"] % RANDOM_HEADS)
+    dim, width = sizes_of(scene.a.spec)
+    own = scene.session.embeddings
+    rows = None if own is None else (own.name, own.rows)
+    return random_content(words, dim, width=width, head=scene["hd"] % RANDOM_HEADS, stored=rows)
 
 
 def _causal(scene: Scene, content: Content) -> bool:
     return content.causal if scene["past"] == "own" else bool(scene["past"] == "masked")
-
-
-@functools.lru_cache(maxsize=4)  # of up to 25 MB each
-def _random(words: tuple[str, ...], dim: int, width: int, head: int) -> Content:
-    return random_content(words, dim, width=width, head=head)
 
 
 @functools.lru_cache(maxsize=32)
@@ -220,7 +222,7 @@ def _column(scene: Scene, key: str, sentence: TypedSentence) -> EncodingColumn |
     entries = {**catalogue.by_id(), **{e.id: e for e in scene.session.entries}}
     entry = scene.a.entry if key == "enc" else entries.get(scene[key])
     label, chosen = "no positions" if entry is None else entry.label, None
-    more: dict[str, Any] = {"order": sentence.order, "shift": scene["shift"], "join": scene["join"]}
+    more: dict[str, Any] = {"order": sentence.order, "shift": scene["shift"]}
     try:
         if entry is not None:
             size = content.width if entry.kind == "table" else content.dim

@@ -26,7 +26,6 @@ from posenc.plot.panels.grammar import (
     Prose,
 )
 from posenc.plot.panels.text import number, plural, signed, whole
-from posenc.plot.pictures import bias as pictures
 from posenc.plot.views import bias
 from posenc.plot.views.bias import BiasView
 
@@ -49,6 +48,7 @@ SHAPE = ViewShape(
     cursor=("p",),
     # Cells of a grid have no order, so nothing is masked unasked.
     usual=lambda chosen: {"mask": "0"} if len(chosen.spec.axes) > 1 else {},
+    first=("enc", "heads", "softmax"),
 )
 
 
@@ -147,7 +147,7 @@ def _heads(count: int, head: int) -> tuple[int, ...]:
 def _panels(data: BiasView, cell: tuple[int, int, int], say: str) -> Iterator[Chart | Matrix]:
     """The panels of the picture under the cursor: a head, a query and a key."""
     head, p, kp = cell
-    for panel in pictures.panels(data, head):
+    for panel in bias.panels(data, head):
         if isinstance(panel, Matrix):
             cells = (under(cell, kp, p) for cell in panel.cells)
             labelled = (replace(c, label=say) if c.id == f"head-{head}" else c for c in cells)

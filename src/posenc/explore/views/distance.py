@@ -28,8 +28,6 @@ from posenc.plot.panels.grammar import (
     TableOfText,
 )
 from posenc.plot.panels.text import number, plural, signed, spread, whole
-from posenc.plot.pictures.offset import panels as offset_panels
-from posenc.plot.pictures.similarity import panels as similarity_panels
 from posenc.plot.views import decay, offset, similarity
 from posenc.plot.views.offset import Offset, sized
 from posenc.plot.views.similarity import Similarity
@@ -51,6 +49,7 @@ SHAPE = ViewShape(
     cursor=("p",),
     most={"d": 8192},  # every row is multiplied with many
     dead=lambda _: ("order", "pairing"),  # a product knows no order of channels
+    first=("enc", "d", "off"),
 )
 MOST_CELLS_OF_AXIS = 65_536
 MATRIX = 256  # pixels along each side
@@ -69,10 +68,10 @@ def show(scene: Scene) -> Page:
     matrix = _matrix(scene.a, rows, metric)
     value = _product(table, p, p + k, metric)
     say = f"Positions {whole(p)} and {whole(p + k)}, {plural(k, 'position')} apart: {number(value)}"
-    (chart,) = offset_panels(curve, scene.a.label)
+    (chart,) = offset.panels(curve, scene.a.label)
     chart = replace(chart, x=replace(chart.x, key="off"))
     at = max(k, 1) if scale == "log" else k
-    panels: list[Any] = [under(chart, at, to=value), _heatmap(matrix, p, k, say)]
+    panels: list[Any] = [_heatmap(matrix, p, k, say), under(chart, at, to=value)]
     if scene.a.entry.kind == "rotary":
         panels += _decay(scene.a.spec, scene.a.entry.length)
     if table.waves is not None:
@@ -95,7 +94,7 @@ def show(scene: Scene) -> Page:
 def _offsets(chosen: Chosen, rows: tuple[int, int], kind: str, scale: str, pixels: int) -> Offset:
     more: dict[str, Any] = {"params": chosen.params, "length": rows[1]}
     count = rows[1] - rows[0]
-    return offset.data(chosen.spec, count, kind=kind, scale=scale, pixels=pixels, **more)
+    return offset.data(chosen.spec, count, kind=kind, axis=scale, pixels=pixels, **more)
 
 
 @functools.lru_cache(maxsize=16)
@@ -145,6 +144,7 @@ def _decay(spec: Any, declared: int | None) -> tuple[Chart, ...]:
             "over the mean at distance 0 of a key that is the query. The bound is a factor of what "
             "a score can be at most (Su et al. 2021), over its own value at distance 0: it falls, "
             "but scores of independent vectors do not.",
+            place="half",
             height=210,
             label="The expected score of a rotation against distance, beside a bound",
         ),
@@ -153,7 +153,7 @@ def _decay(spec: Any, declared: int | None) -> tuple[Chart, ...]:
 
 def _heatmap(data: Similarity, p: int, k: int, say: str) -> Heatmap:
     start, stop = data.positions
-    (matrix,) = similarity_panels(data)
+    (matrix,) = similarity.panels(data)
     x = matrix.x
     if stop - start <= MOST_CELLS_OF_AXIS:
         apart = np.abs(np.arange(start, stop) - p).astype(np.int32)
@@ -178,10 +178,11 @@ def _blocks(table: TableSource, k: int) -> TableOfText:
     return TableOfText(
         "blocks",
         f"what moves a row by {plural(k, 'position')}: one block for each pair",
-        ("pair", "angle", "new sin = · (sin, cos)", "new cos = · (sin, cos)"),
+        ("pair", "angle", "new sin", "new cos"),
         tuple(rows),
-        caption="The same blocks work at every position, so a linear layer can learn to look "
-        f"{plural(k, 'position')} away.",
+        place="half",
+        caption="Each row: the factors of the old sin and cos. The same blocks work at every "
+        f"position, so a linear layer can learn to look {plural(k, 'position')} away.",
     )
 
 

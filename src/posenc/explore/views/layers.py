@@ -42,6 +42,7 @@ SHAPE = ViewShape(
     "plan:gemma3:local",
     cursor=(),
     learns=False,
+    first=("enc",),
 )
 MOST_CURVES = 7
 CHOSEN, OTHER = 255, 120  # places of the sequential map
@@ -104,7 +105,7 @@ def _strips(model: ModelLayers, chosen: int, ids: dict[int, str]) -> list[Strips
 
 def _panel(identity: str, title: str, strips: list[Strip], count: int, caption: str) -> Strips:
     columns = tuple(map(str, range(count)))
-    return Strips(identity, title, tuple(strips), "sequential", "", "", columns, caption)
+    return Strips(identity, title, tuple(strips), "sequential", columns=columns, caption=caption)
 
 
 # --- the types side by side -----------------------------------------------------------------------
@@ -119,7 +120,12 @@ def _facts(models: Mapping[str, ModelLayers]) -> TableOfText:
     facts = ((name, *(f[name] for f in facts_by_type.values())) for name in names)
     rows = tuple((name, *(text or "–" for text in told)) for name, *told in facts if any(told))
     return TableOfText(
-        "types", "what they are", ("type of layer", *facts_by_type), rows, both=len(models) > 1
+        "types",
+        "what they are",
+        ("type of layer", *facts_by_type),
+        rows,
+        place="half",
+        both=len(models) > 1,
     )
 
 
@@ -195,7 +201,8 @@ def _wavelengths(model: ModelLayers) -> Chart:
         ),
         marks=tuple(Mark("y", length, text, style="solid") for length, text in lengths.items()),
         caption="" if len(shown) == len(curves) else f"The first {MOST_CURVES} types are drawn.",
-        height=260,
+        place="half",
+        height=240,
         label="Wavelength of each pair of each type of layer",
     )
 

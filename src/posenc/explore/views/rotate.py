@@ -24,7 +24,6 @@ from posenc.plot.panels.grammar import (
     Prose,
 )
 from posenc.plot.panels.text import number, plural, signed, whole
-from posenc.plot.pictures import rotation as pictures
 from posenc.plot.views import rotation
 from posenc.plot.views.rotation import RotationView
 
@@ -62,6 +61,7 @@ SHAPE = ViewShape(
     ),
     defaults={"d": "16", "j": "2"},
     cursor=("j",),
+    first=("m", "off", "pairing"),
 )
 MOST_DIALS = 8
 
@@ -131,12 +131,11 @@ def _panels(data: RotationView, scene: Scene, pair: int, channels: np.ndarray) -
     """The panels of the picture; a click on a dial or a bar puts the cursor on its pair."""
     k, alone = data.positions[0] - data.positions[1], scene["mix"] == "own"
     shown = replace(data, scores=data.scores[:1]) if alone else data
-    dials, terms, scores = pictures.panels(shown, pair)
+    dials, *arcs, terms, scores = rotation.panels(shown, pair)
     here = zip(data.dials, dials.dials, strict=True)
     keyed = (replace(dial, key="j", value=str(int(channels[d.pair]))) for d, dial in here)
     yield replace(dials, dials=tuple(keyed))
-    spec: Any = scene.a.spec
-    yield from pictures.arcs(spec.channels.channels(2 * spec.pairs), pair, spec.channels.order)
+    yield from arcs
     yield under(replace(terms, x=replace(terms.x, to=channels)), pair)
     inside = data.offsets[0] <= k <= data.offsets[-1]
     scores = replace(scores, x=replace(scores.x, key="off"))

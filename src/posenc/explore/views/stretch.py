@@ -27,8 +27,7 @@ from posenc.plot.panels.grammar import (
     Panel,
     Prose,
 )
-from posenc.plot.panels.text import count, number, plural, signed, whole
-from posenc.plot.pictures import stretch as pictures
+from posenc.plot.panels.text import number, plural, signed, whole
 from posenc.plot.views import stretch
 from posenc.plot.views.stretch import LARGEST_FACTOR, RULES, Rule, Stretch
 
@@ -65,6 +64,7 @@ SHAPE = ViewShape(
     (TRAINED, FACTOR, RULE),
     cursor=("j",),
     usual=usual,
+    first=("enc", "f", "rule"),
 )
 
 
@@ -131,7 +131,7 @@ def _lead(data: Stretch) -> str:
 
 def _panels(data: Stretch, x: Axis, pair: int, chosen: Rule) -> Iterator[Panel]:
     """The panels of the picture, with a point on the curves of the chosen rule."""
-    for panel in pictures.panels(data, chosen.name):
+    for panel in stretch.panels(data, chosen.name):
         if isinstance(panel, Chart):
             to = float(getattr(chosen, panel.id)[pair])
             yield under(replace(panel, x=replace(x, label=panel.x.label)), pair, to=to)
@@ -145,12 +145,6 @@ def _readout(data: Stretch, chosen: Rule, pair: int) -> tuple[Block, ...]:
         Datum("Stretch", _times(float(chosen.stretch[pair]))),
         Datum("Wavelength before", _length(float(data.rules[0].wavelengths[pair]))),
         Datum("Wavelength after", _length(float(chosen.wavelengths[pair]))),
-        Heading("Slow pairs that meet unseen angles"),
-        *(Datum(rule.label, count(rule.effect.unseen, data.slow)) for rule in data.rules),
-        Heading("Fast pairs that lose their step"),
-        *(Datum(rule.label, count(rule.effect.lost, data.fast)) for rule in data.rules),
-        Heading("Attention factor"),
-        Datum(chosen.label, number(chosen.effect.attention_factor, 5)),
     ]
     if chosen.name not in ("none", "given"):
         blocks += [Heading("What to write"), *_lines(data, chosen.name)]

@@ -12,9 +12,10 @@ import numpy as np
 
 from posenc._core.numeric.ladder import Ladder
 from posenc.encodings.table.sinusoidal import Sinusoidal
-from posenc.explore import mathml, snippets
+from posenc.explore import mathml, snippets, table_parts
 from posenc.explore.state.catalogue import grid_of
 from posenc.explore.state.entry import Chosen
+from posenc.explore.state.fields import switch
 from posenc.explore.state.scene import LENGTH, START, Page, Scene, ViewShape
 from posenc.explore.state.sources import held, visible, window
 from posenc.plot import palette
@@ -38,19 +39,19 @@ from posenc.plot.panels.grammar import (
     Series,
 )
 from posenc.plot.panels.text import count, number, signed, whole
-from posenc.plot.pictures.table import heatmap
-from posenc.plot.pictures.waves import series as curve
-from posenc.plot.pictures.waves import unresolved
 from posenc.plot.raster import Tile, tile_of
 from posenc.plot.response import reduced
-from posenc.plot.views.table import TableCell, cell
+from posenc.plot.views.table import TableCell, cell, heatmap
+from posenc.plot.views.waves import series as curve
+from posenc.plot.views.waves import unresolved
 
+PARTS = switch("parts", "What it is made of", hint="Beside the sinusoids nearest to it.")
 SHAPE = ViewShape(
     "table",
     "Table",
     "What does each position look like?",
     "sinusoidal",
-    (START, LENGTH),
+    (START, LENGTH, PARTS),
     zoom=("p", "j"),
 )
 DIGITS = 6
@@ -74,14 +75,20 @@ def show(scene: Scene) -> Page:
     value = float(row[j])
     words = f"{table.name(j)}, " if table.waves is not None else ""
     say = f"Position {whole(p)}, dimension {j}: {words}{signed(value, DIGITS)}"
+    parts: tuple[Chart, ...] = ()
+    facts: tuple[Block, ...] = ()
+    if scene["parts"]:
+        data = table_parts.analysed(scene.a, (scene["s"], scene["s"] + scene["L"]))
+        parts, facts = table_parts.panels(data, scene["s"], p, j), table_parts.facts(data, j)
     return Page(
         lead=lead(table, picture),
         panels=(
             replace(main, label=say),
             beside(column, picture.limit, y, p, value),
             below(row[drawn], x, picture, _row_title(table, p)),
+            *parts,
         ),
-        readout=readout(table, scene, p, j),
+        readout=(*readout(table, scene, p, j), *facts),
         say=say,
         cursor=cursor(scene, table.width),
         zoom=zoom(scene, table.width),
@@ -245,7 +252,7 @@ def _dial(table: TableSource, entry: TableCell) -> Iterator[DialBlock]:
         return
     note = f"sin is the height, cos the width; {signed(angle % (2 * math.pi))} rad past whole turns"
     hand = (math.cos(angle), math.sin(angle), 1, f"pair {entry.pair}")
-    yield DialBlock(Dial(f"pair {entry.pair}", (hand,), note))
+    yield DialBlock(Dial(f"pair {entry.pair}", (hand,), note, turn=entry.frequency))
 
 
 def _formula(spec: Any, table: TableSource, entry: TableCell) -> Math:

@@ -27,12 +27,7 @@ from posenc.plot.panels.grammar import (
     Panel,
     Prose,
 )
-from posenc.plot.panels.text import count, number, plural, signed, thin, whole
-from posenc.plot.pictures.counter import panels as counter_panels
-from posenc.plot.pictures.wavelengths import PAIRS
-from posenc.plot.pictures.wavelengths import panels as ladder_panels
-from posenc.plot.pictures.waves import length as _length
-from posenc.plot.pictures.waves import panels as wave_panels
+from posenc.plot.panels.text import count, number, plural, signed, whole
 from posenc.plot.views import counter, wavelengths, waves
 
 SHAPE = ViewShape(
@@ -45,6 +40,7 @@ SHAPE = ViewShape(
         LENGTH,
         switch("counter", "Binary counter", hint="Bits above the waves of that speed."),
     ),
+    first=("enc", "L", "counter"),
 )
 MOST_COUNTED = 64  # positions of the counter
 
@@ -58,7 +54,7 @@ def show(scene: Scene) -> Page:
     data = wavelengths.data(table.spec, length=scene["L"], labels=[scene.a.label])
     ladder = data.ladders[0]
     own = math.inf if pair is None else float(ladder.wavelengths[pair])
-    (chart,) = ladder_panels(data)
+    (chart,) = wavelengths.panels(data)
     x = pair_axis(table, len(ladder.wavelengths), pair)
     panels: list[Panel] = [under(replace(chart, x=x), pair, to=own)]
     if scene["counter"]:
@@ -67,9 +63,9 @@ def show(scene: Scene) -> Page:
         panels += _curves(scene, table, rows, j, p)
     say = f"Dimension {j} belongs to no pair"
     if pair is not None:
-        say = f"Pair {pair}: wavelength {_length(own)}, {_turns(own, scene['L'])}"
+        say = f"Pair {pair}: wavelength {waves.length(own)}, {_turns(own, scene['L'])}"
     return Page(
-        lead=thin(" ".join(data.caption)),
+        lead=" ".join(data.caption),
         panels=tuple(panels),
         readout=(*_readout(ladder.wavelengths, pair, own, scene), *_as_bits(scene)),
         say=say,
@@ -81,7 +77,7 @@ def show(scene: Scene) -> Page:
 
 def pair_axis(table: TableSource, pairs: int, pair: int | None) -> Axis:
     """The axis of pairs; a click puts the cursor on the first channel of one."""
-    return cells(PAIRS, 0, pairs, key="j", at=pair, to=channels_of(table.spec))
+    return cells(wavelengths.PAIRS, 0, pairs, key="j", at=pair, to=channels_of(table.spec))
 
 
 def _curves(scene: Scene, table: TableSource, rows: tuple[int, int], j: int, p: int) -> list[Chart]:
@@ -92,7 +88,7 @@ def _curves(scene: Scene, table: TableSource, rows: tuple[int, int], j: int, p: 
     others = [curve for curve in data.curves if curve.dim != j]
     curves = (curve_of(table, j, rows, pixels=scene.width), *others)
     at = table.values(np.array([p]), np.array([curve.dim for curve in curves]))[0]
-    charts = wave_panels(replace(data, curves=curves))
+    charts = waves.panels(replace(data, curves=curves))
     return [under(chart, p, to=float(y)) for chart, y in zip(charts, at, strict=True)]
 
 
@@ -100,7 +96,7 @@ def _counter(scene: Scene, rows: tuple[int, int], p: int) -> Panel:
     """Bits of the positions around one, each above the wave that turns as fast."""
     first = max(0, min(p - MOST_COUNTED // 2, rows[1] - MOST_COUNTED))
     last = min(first + MOST_COUNTED, max(rows[1], first + 1))
-    return counter_panels(counter.data(scene.a.spec, (first, last), at=p, params=scene.a.params))[0]
+    return counter.panels(counter.data(scene.a.spec, (first, last), at=p, params=scene.a.params))[0]
 
 
 def _turns(wavelength: float, length: int) -> str:
@@ -116,15 +112,15 @@ def _readout(lengths: np.ndarray, pair: int | None, own: float, scene: Scene) ->
     if pair is not None:
         here = (
             Heading(f"Pair {pair}, dimension {scene['j']}"),
-            Datum("Wavelength", _length(own)),
+            Datum("Wavelength", waves.length(own)),
             Datum("Frequency", f"{number(2 * math.pi / own)} rad" if own else "0"),
             Datum(f"Turns within {whole(length)}", number(length / own, 3) if own else "0"),
         )
     return (
         *here,
         Heading("All pairs"),
-        Datum("Shortest", _length(float(finite.min())) if len(finite) else "none turns"),
-        Datum("Longest", _length(float(finite.max())) if len(finite) else "none turns"),
+        Datum("Shortest", waves.length(float(finite.min())) if len(finite) else "none turns"),
+        Datum("Longest", waves.length(float(finite.max())) if len(finite) else "none turns"),
         Datum(
             "No full turn",
             count((lengths > length).sum(), len(lengths)),
@@ -148,7 +144,7 @@ def _as_bits(scene: Scene) -> tuple[Block, ...]:
 
 def _numbers(lengths: np.ndarray, scene: Scene) -> dict[str, object]:
     rows = [
-        [str(i), signed(1 / x, 6) if math.isfinite(x) else "0", _length(float(x))]
+        [str(i), signed(1 / x, 6) if math.isfinite(x) else "0", waves.length(float(x))]
         for i, x in enumerate(lengths[:20].tolist())
     ]
     shown = min(20, len(lengths))

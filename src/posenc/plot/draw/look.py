@@ -13,7 +13,6 @@ import numpy as np
 from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc.plot import palette
 from posenc.plot.draw.pixels import whole
-from posenc.plot.panels.text import THIN
 from posenc.plot.rows import PICTURES
 
 DPI = 72  # of the layout: a pixel is a point, in a PNG as in an SVG
@@ -24,8 +23,7 @@ SIZE = "a width with its unit, or both sides: 3.3in, 84mm, 3.3in x 2.2in"
 
 
 def worded(text: str) -> str:
-    """The text as paper has it: thousands apart by commas, dollar signs as such but in formulas."""
-    text = text.replace(THIN, ",")  # which few fonts have
+    """The text as paper has it: dollar signs as such but in formulas."""
     if "$" not in text:
         return text
     from matplotlib.cbook import is_math_text
@@ -83,10 +81,14 @@ class Frame(NamedTuple):
             raise ArgumentError(mismatch("plot: size", SIZE, f"{self.size!r}"[:60], todo))
         return across, down
 
+    @property
+    def shrunk(self) -> float:
+        """About how much smaller panels become where the size is given."""
+        return min(1.0, self.points[0] / 640) if self.points else 1.0
+
     def pixels(self, side: float) -> int:
         """Pixels of the device for so many of a panel, about so many where the size is given."""
-        shrunk = min(1.0, self.points[0] / 640) if self.points else 1.0
-        return whole(side * shrunk * self.scale)
+        return whole(side * self.shrunk * self.scale)
 
     def along(self, wide: int) -> int:
         """How many numbers a curve of so many pixels takes; a line on paper is a point wide."""

@@ -21,6 +21,8 @@ from posenc.plot.draw.pixels import fill, hatched, spread
 from posenc.plot.draw.sheet import Sheet, cells
 from posenc.plot.draw.ticks import ruled
 from posenc.plot.panels.grammar import (
+    Arcs,
+    AttentionPanel,
     Axis,
     Chart,
     Dial,
@@ -38,6 +40,7 @@ from posenc.plot.panels.text import spread as widened
 GAP = 10  # between panels, beside what their labels need
 ROW, WAVE = 14, 26  # of a strip, and of one with a curve
 DIAL = 96
+ARC = 44
 COMPACT = 64  # of a chart whose title stands at its right
 NARROW = 360  # points of a picture in which dials stand in two lines
 MOST_TEXTS = 64  # cells of a row that may have one
@@ -48,9 +51,18 @@ FEW = 3  # lines of a chart up to which that is so
 class Room(NamedTuple):
     """Points for a picture: of what is as wide as it, of each matrix at most, of a chart."""
 
-    wide: int = 560
-    cell: tuple[int, int] = (512, 512)
+    wide: int
+    cell: tuple[int, int] | None = None  # as many as there are
     high: int = 0  # as usual
+
+    @property
+    def matrix(self) -> tuple[int, int]:
+        """Points of one matrix at most."""
+        return self.cell or (self.wide, self.high or self.wide)
+
+    def each(self, across: int) -> tuple[int, int]:
+        """Points of each of several matrices in a line."""
+        return self.cell or ((self.wide - 14 * (across - 1)) // across,) * 2
 
 
 def paint(sheet: Sheet, panels: Iterable[Panel], room: Room) -> None:
@@ -62,11 +74,10 @@ def paint(sheet: Sheet, panels: Iterable[Panel], room: Room) -> None:
             top += draw(sheet, panel, top, room) + GAP
 
 
-# --- curves ---------------------------------------------------------------------------------------
-
-
 def _chart(sheet: Sheet, panel: Chart, top: float, room: Room) -> float:
     high = room.high or (COMPACT if panel.compact else panel.height)
+    if any(mark.style == "faint" and mark.text for mark in panel.marks):
+        high = round(high / max(0.5, sheet.frame.shrunk))  # words between curves stay as high
     axes = sheet.panel(0, top, room.wide, high)
     _axes(axes, panel.x, panel.y)
     axes.tick_params(labelbottom=bool(panel.x.label))
@@ -168,7 +179,7 @@ MARKS = {"band": _band, "faint": _faint}
 
 
 def _heatmap(sheet: Sheet, panel: Heatmap, top: float, room: Room) -> float:
-    wide, high = _size(panel, room.cell)
+    wide, high = _size(panel, room.matrix)
     _tile(sheet, panel, (0, top, wide, high))
     _bar(sheet, panel, wide + GAP, top, min(120, high))
     return high
@@ -177,8 +188,9 @@ def _heatmap(sheet: Sheet, panel: Heatmap, top: float, room: Room) -> float:
 def _matrix(sheet: Sheet, panel: Matrix, top: float, room: Room) -> float:
     """Heatmaps in lines; what their axes are stands at the left and below."""
     narrow = 0 < sheet.room()[0] < NARROW
-    across = min(2 if narrow and panel.across > 3 else panel.across, len(panel.cells))
-    sizes = [_size(cell, room.cell) for cell in panel.cells]
+    across = min(panel.across, len(panel.cells))
+    sizes = [_size(cell, room.each(across)) for cell in panel.cells]
+    across = min(2, across) if narrow and panel.across > 3 else across
     wide, high = (max(size[side] for size in sizes) for side in (0, 1))
     for place, (cell, size) in enumerate(zip(panel.cells, sizes, strict=True)):
         line, column = divmod(place, across)
@@ -283,7 +295,7 @@ def _strips(sheet: Sheet, panel: Strips, top: float, room: Room) -> float:
 def _cells(sheet: Sheet, axes: Any, name: str, strip: Strip) -> None:
     lut = sheet.luts[name]
     fill(axes, lambda rows, columns: lut[spread(strip.tile[None], rows, columns)])
-    axes.set_yticks([0.5], [f"{strip.sign} {strip.label}".strip()])
+    axes.set_yticks([0.5], [strip.label])
     if 0 < len(strip.numbers) <= MOST_TEXTS:
         inside(sheet, axes, strip.numbers, inks(sheet, name, strip.tile), 0.5)
 
@@ -306,9 +318,6 @@ def _curve(sheet: Sheet, axes: Any, strip: Strip) -> None:
     text = strip.label.replace(", ", "\n").replace(": the ", ":\nthe ")
     look = {"va": "center", "fontsize": sheet.points(8.5), "color": colour}
     sheet.note(axes, text, (1, 0.75), xytext=(8, 0), **look)
-
-
-# --- dials ----------------------------------------------------------------------------------------
 
 
 def _dials(sheet: Sheet, panel: Dials, top: float, room: Room) -> float:
@@ -350,8 +359,39 @@ def _dial(sheet: Sheet, axes: Any, dial: Dial) -> None:
     axes.set(xlim=(-1.25, 1.25), ylim=(-1.4, 1.1), xticks=[], yticks=[], aspect="equal")
     axes.spines[:].set_visible(False)
     words = {"fontsize": sheet.points(8.5), "color": sheet.theme.ink, "pad": 3}
-    turn = dial.note.partition(";")[0].replace("wavelength", "λ =")
+    turn = dial.note.partition(";")[0]
     axes.set_title(worded(f"{dial.label}\n{turn}"), **words)
 
 
-DRAWN = {Chart: _chart, Heatmap: _heatmap, Matrix: _matrix, Strips: _strips, Dials: _dials}
+def _arcs(sheet: Sheet, panel: Arcs, top: float, room: Room) -> float:
+    """The channels in a row, an arc over each pair, the chosen one in front."""
+    most = max(max(pair) for pair in panel.pairs)
+    axes = sheet.panel(0, top, room.wide, ARC)
+    _axes(axes, Axis("channel", (0, most + 1), cells=True), Axis("", (0, 1.05), most=0))
+    axes.spines["left"].set_visible(False)
+    half = np.linspace(0, np.pi, 41)
+    longest = max(b - a for a, b in panel.pairs)
+    for place, (a, b) in enumerate(panel.pairs):
+        arc = (a + b + 1) / 2 + (b - a) / 2 * np.cos(half), (b - a) / longest * np.sin(half)
+        chosen = {"color": sheet.theme.ink, "linewidth": 1.6, "zorder": 3}
+        usual = {"color": sheet.theme.muted, "linewidth": 0.8}
+        axes.plot(*arc, **(chosen if place == panel.chosen else usual))
+    sheet.heading(axes, panel.title)
+    return ARC
+
+
+def _attention(sheet: Sheet, panel: AttentionPanel, top: float, room: Room) -> float:
+    """The grids of several encodings beside each other."""
+    beside = Matrix(panel.id, panel.title, tuple(cell.grid for cell in panel.cells))
+    return _matrix(sheet, beside, top, room)
+
+
+DRAWN = {
+    Arcs: _arcs,
+    AttentionPanel: _attention,
+    Chart: _chart,
+    Dials: _dials,
+    Heatmap: _heatmap,
+    Matrix: _matrix,
+    Strips: _strips,
+}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.plot import palette
@@ -12,6 +12,7 @@ from posenc.plot.draw.layout import Keep, SheetPanel, along, stretched
 from posenc.plot.draw.look import DPI, Frame, changed, colours_of, luts_of, theme_of, worded
 from posenc.plot.draw.picture import Picture, library, own_settings, plain
 from posenc.plot.draw.pixels import device, drawable
+from posenc.plot.rows import PictureRow
 
 MARGIN, THIN = 18, 4  # points around everything; around a picture of a size that is asked for
 LARGEST = 1 << 14  # pixels of a side
@@ -30,17 +31,16 @@ class Sheet:
         self,
         ax: Any,
         frame: Frame,
-        question: str,
+        row: PictureRow,
         data: Any,
         *,
-        title: str = "",
-        lines: Literal["joined", "apart"] = "joined",
         alone: bool = False,
     ) -> None:
         self.library, self.ax, self.frame = library(), ax, frame
         self.direct = alone and ax is not None
-        self.question, self.title, self.caption = question, title or data.title, tuple(data.caption)
-        self.paragraphs = self.caption if lines == "apart" else (" ".join(self.caption),)
+        self.question, self.title = row.question.format(data=data), data.title
+        self.caption = tuple(data.caption)
+        self.paragraphs = self.caption if row.apart else (" ".join(self.caption),)
         if ax is not None:
             drawable(ax)
         self.theme = theme_of(self.library, frame, ax)

@@ -57,7 +57,7 @@ def _maps(a: Heatmap, b: Heatmap, limit: float = 0.0) -> Matrix:
         captions.append("No difference: A and B have different sizes.")
     if b.caption != a.caption:
         captions.append(f"B: {b.caption}")
-    return Matrix(a.id, a.title, tuple(cells), " ".join(captions), across=3)
+    return Matrix(a.id, a.title, tuple(cells), caption=" ".join(captions), across=3)
 
 
 def _scaled(panel: Heatmap, limit: float, title: str) -> Heatmap:
@@ -81,7 +81,7 @@ def _heads(a: Matrix, b: Matrix) -> Matrix:
     if not cells:
         return a
     caption = f"One scale for all, up to ±{number(limit)}. Heads that both have, the first three."
-    return Matrix(a.id, a.title, tuple(cells), caption, across=3)
+    return Matrix(a.id, a.title, tuple(cells), caption=caption, across=3)
 
 
 # --- curves ---------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 
 from posenc.plot.panels.text import Tick, log_ticks, number, ticks, whole
 
-Place = Literal["main", "right", "below", "full"]
+Place = Literal["main", "right", "below", "full", "half"]  # half: two columns, where they fit
 HERE = {"here": True}  # of fields that are not sent
 
 
@@ -85,16 +85,35 @@ class Mark:
     style: Literal["dashed", "solid", "faint", "band", "point", "cursor"] = "dashed"
 
 
+class OfKind:
+    """What tells the page of which kind it is."""
+
+    kind: ClassVar[str]
+    SENT: ClassVar[tuple[str, ...]] = ("kind",)
+
+    def __init_subclass__(cls, kind: str = "") -> None:
+        cls.kind = kind
+
+
 @dataclass(frozen=True)
-class Panel:
-    """A part of the page: its name among them, and what stands above it."""
+class Panel(OfKind):
+    """A part of the page: its name among them, what stands above it and below, and where it is."""
 
     id: str
     title: str
+    caption: str = field(default="", kw_only=True)
+    place: Place = field(default="full", kw_only=True)
+    label: str = field(default="", kw_only=True)  # what a screen reader says; what columns are
+
+    @property
+    def alone(self) -> bool:
+        """Whether it may fill the axes that somebody gives."""
+        words = getattr(self, "compact", False) or getattr(self, "numbers", ())
+        return isinstance(self, Chart | Heatmap) and not words
 
 
 @dataclass(frozen=True)
-class Heatmap(Panel):
+class Heatmap(Panel, kind="heatmap"):
     """Cells of colour: `tile` holds indices into `lut`, in device pixels or one for each cell."""
 
     tile: np.ndarray  # (H, W) uint8
@@ -103,12 +122,9 @@ class Heatmap(Panel):
     y: Axis
     low: str  # what the ends of the colours mean
     high: str
-    caption: str = ""
-    place: Place = "main"
+    place: Place = field(default="main", kw_only=True)
     mask: np.ndarray | None = None  # (H, W) uint8: 1 is hatched and has no colour
     lines: tuple[Mark, ...] = ()
-    label: str = ""  # what a screen reader says
-    kind: Literal["heatmap"] = "heatmap"
     numbers: tuple[tuple[str, ...], ...] = ()  # written into the cells where there is room
     # What the tile was made of; it stays here, for files and for comparisons.
     values: np.ndarray | None = field(default=None, metadata=HERE)
@@ -133,19 +149,15 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Chart(Panel):
+class Chart(Panel, kind="chart"):
     """Curves over an axis. Upright charts (`orient="v"`) have `x` run down, beside a heatmap."""
 
     x: Axis
     y: Axis
     series: tuple[Series, ...]
     marks: tuple[Mark, ...] = ()
-    caption: str = ""
-    place: Place = "full"
     orient: Literal["h", "v"] = "h"
     height: int = 180  # CSS pixels, of a chart that lies
-    label: str = ""
-    kind: Literal["chart"] = "chart"
     compact: bool = field(default=False, metadata=HERE)  # on paper its title stands at the right
 
 
@@ -156,7 +168,6 @@ class Strip:
     label: str
     tile: np.ndarray  # (W,) uint8
     numbers: tuple[str, ...] = ()
-    sign: str = ""  # before the row: "+", "="
     key: str = ""  # what a click on a cell sets to its number, or to `value`
     at: int | None = None
     value: str = ""
@@ -164,7 +175,7 @@ class Strip:
 
 
 @dataclass(frozen=True)
-class Strips(Panel):
+class Strips(Panel, kind="strips"):
     """Rows of cells on one scale, one below the other."""
 
     strips: tuple[Strip, ...]
@@ -172,11 +183,7 @@ class Strips(Panel):
     low: str = ""
     high: str = ""
     columns: tuple[str, ...] = ()  # what stands above the cells
-    caption: str = ""
     first: int = 0  # what `key` is set to by the first cell
-    place: Place = "full"
-    kind: Literal["strips"] = "strips"
-    label: str = field(default="", metadata=HERE)  # what the columns are
 
 
 @dataclass(frozen=True)
@@ -192,73 +199,57 @@ class Dial:
     chosen: bool = False
     shadow: tuple[float, float] | None = None  # of the first hand on the second
     bar: float | None = None  # from -1 to 1: the product of both
+    turn: float | None = None  # radians by which a position turns the first hand
 
 
 @dataclass(frozen=True)
-class Dials(Panel):
+class Dials(Panel, kind="dials"):
     """Dials side by side."""
 
     dials: tuple[Dial, ...]
-    caption: str = ""
-    place: Place = "full"
-    kind: Literal["dials"] = "dials"
 
 
 @dataclass(frozen=True)
-class Arcs(Panel):
+class Arcs(Panel, kind="arcs"):
     """Channels in a row, and an arc over each two that form a pair."""
 
     pairs: tuple[tuple[int, int], ...]
     chosen: int  # among the pairs
-    key: str = ""
-    caption: str = ""
-    place: Place = "full"
-    kind: Literal["arcs"] = "arcs"
 
 
 @dataclass(frozen=True)
-class Matrix(Panel):
+class Matrix(Panel, kind="matrix"):
     """Heatmaps side by side on one scale."""
 
     cells: tuple[Heatmap, ...]
-    caption: str = ""
-    place: Place = "full"
-    kind: Literal["matrix"] = "matrix"
     across: int = field(default=4, metadata=HERE)  # on paper, side by side
 
 
 @dataclass(frozen=True)
-class TableOfText(Panel):
+class TableOfText(Panel, kind="table"):
     """Rows of text under headings."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    caption: str = ""
-    place: Place = "full"
-    kind: Literal["table"] = "table"
     both: bool = field(default=False, metadata=HERE)  # it speaks of A and B
 
 
 @dataclass(frozen=True)
-class Paragraphs(Panel):
+class Paragraphs(Panel, kind="words"):
     """Paragraphs."""
 
     paragraphs: tuple[str, ...]
-    place: Place = "full"
-    kind: Literal["words"] = "words"
     both: bool = field(default=False, metadata=HERE)
 
 
 @dataclass(frozen=True)
-class Chips(Panel):
+class Chips(Panel, kind="chips"):
     """Words that can be moved: `key` is set to the new order, as places in what was typed."""
 
     words: tuple[str, ...]  # as they stand
     order: tuple[int, ...]
     key: str
     links: tuple[Link, ...] = ()
-    place: Place = "full"
-    kind: Literal["chips"] = "chips"
 
 
 @dataclass(frozen=True)
@@ -276,62 +267,54 @@ class AttentionCell:
 
 
 @dataclass(frozen=True)
-class AttentionPanel(Panel):
+class AttentionPanel(Panel, kind="attention"):
     """Encodings side by side on one scale."""
 
     cells: tuple[AttentionCell, ...]
     ends: tuple[str, str]  # what stands above the outputs
-    caption: str = ""
-    place: Place = "full"
-    kind: Literal["attention"] = "attention"
 
 
 # --- the readout, beside the picture --------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Heading:
+class Heading(OfKind, kind="heading"):
     """A heading of the readout."""
 
     text: str
-    block: Literal["heading"] = "heading"
 
 
 @dataclass(frozen=True)
-class Math:
+class Math(OfKind, kind="math"):
     """A formula in MathML, in plain text for whoever cannot see it, and its value in large."""
 
     mathml: str
     text: str
     steps: tuple[str, ...] = ()
     value: str = ""
-    block: Literal["math"] = "math"
 
 
 @dataclass(frozen=True)
-class Datum:
+class Datum(OfKind, kind="fact"):
     """A label and a value."""
 
     label: str
     value: str
     note: str = ""
-    block: Literal["fact"] = "fact"
 
 
 @dataclass(frozen=True)
-class Prose:
+class Prose(OfKind, kind="prose"):
     """A sentence or two in small type."""
 
     text: str
-    block: Literal["prose"] = "prose"
 
 
 @dataclass(frozen=True)
-class DialBlock:
+class DialBlock(OfKind, kind="dial"):
     """A dial in the readout."""
 
     dial: Dial
-    block: Literal["dial"] = "dial"
 
 
 @dataclass(frozen=True)
@@ -343,12 +326,11 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Links:
+class Links(OfKind, kind="links"):
     """Links in a row."""
 
     label: str
     links: tuple[Link, ...] = field(default=())
-    block: Literal["links"] = "links"
 
 
 Block = Heading | Math | Datum | Prose | DialBlock | Links

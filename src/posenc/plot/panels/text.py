@@ -1,14 +1,16 @@
-"""Numbers as people read them: a true minus sign, thin spaces between thousands, labels of axes."""
+"""Numbers as people read them: a true minus sign, commas between thousands, labels of axes."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-THIN = "\u202f"  # narrow and unbroken
+from posenc._core.spec.brief import brief as written
+from posenc._core.spec.spec import Value
+
 MINUS = "\u2212"
+LONGEST = 90  # characters of a spec
 NEARLY = 1e-12  # what sums of float64 leave of a whole number
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -22,36 +24,24 @@ class Tick:
 
 
 def whole(n: float) -> str:
-    """An integer with its thousands set apart, from five digits on."""
-    text = str(abs(int(n)))
-    if len(text) > 4:
-        head = len(text) % 3
-        groups = [text[:head]] if head else []
-        text = THIN.join(groups + [text[i : i + 3] for i in range(head, len(text), 3)])
-    return (MINUS if n < 0 else "") + text
+    """An integer with its thousands apart."""
+    return f"{round(n):,}".replace("-", MINUS)
 
 
 def number(x: float, digits: int = 4) -> str:
     """A number to some significant digits, in powers of ten where it is very large or small."""
-    x = float(x)
-    if math.isnan(x):
-        return "not a number"
-    if math.isinf(x):
-        return "∞" if x > 0 else MINUS + "∞"
-    if x == 0:
-        return "0"
-    size = abs(x)
-    if size < 1e15 and size >= 1 and abs(x - round(x)) <= NEARLY * size:
-        return whole(round(x))
-    if size >= 1e15 or size < 1e-4:
-        mantissa, exponent = f"{size:.{max(digits - 1, 0)}e}".split("e")
-        power = str(int(exponent)).translate(SUPERSCRIPTS)
-        text = f"{mantissa} × 10{power}"
-    else:
+    if not math.isfinite(x):
+        return "not a number" if math.isnan(x) else "∞" if x > 0 else f"{MINUS}∞"
+    size = abs(float(x))
+    if size < 1e15 and abs(size - round(size)) <= NEARLY * size:
+        return whole(x)
+    if 1e-4 <= size < 1e15:
         after = max(0, digits - 1 - math.floor(math.log10(size)))
-        text = f"{size:.{after}f}"
-        before, _, rest = text.partition(".")
-        text = whole(int(before)) + (f".{rest}" if rest else "")
+        text = f"{size:,.{after}f}"
+        text = text.rstrip("0").rstrip(".") if after else text
+    else:
+        mantissa, exponent = f"{size:.{max(digits - 1, 0)}e}".split("e")
+        text = f"{mantissa} × 10{str(int(exponent)).translate(SUPERSCRIPTS)}"
     return (MINUS if x < 0 else "") + text
 
 
@@ -59,16 +49,19 @@ def signed(x: float, places: int = 4) -> str:
     """A number to some places after the point."""
     if not math.isfinite(x):
         return number(x)
-    text = f"{abs(x):.{places}f}"
-    if float(text) == 0:
-        return text
-    before, _, rest = text.partition(".")
-    return (MINUS if x < 0 else "") + whole(int(before)) + (f".{rest}" if rest else "")
+    text = f"{x:,.{places}f}"
+    return text.lstrip("-") if not float(text.replace(",", "")) else text.replace("-", MINUS)
 
 
 def plural(n: int, word: str, words: str = "") -> str:
     """`1 pair`, `2 pairs`."""
     return f"{whole(n)} {word if n == 1 else words or word + 's'}"
+
+
+def brief(value: Value) -> str:
+    """A spec as it is written, cut where it is long."""
+    text = written(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
 def count(n: int, of: int) -> str:
@@ -109,13 +102,6 @@ def spread(low: float, high: float, share: float = 0.05) -> tuple[float, float]:
         return (-1.0, 1.0)
     room = (high - low) * share or max(abs(high) * share, 1e-6)
     return low - room, high + room
-
-
-def thin(caption: str) -> str:
-    """A caption whose large numbers are written as `whole` writes them."""
-    return re.sub(
-        r"(?<![\d.])\d{1,3}(?:,\d{3})+", lambda m: whole(int(m[0].replace(",", ""))), caption
-    )
 
 
 def _power(at: float) -> str:

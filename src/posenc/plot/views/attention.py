@@ -15,21 +15,25 @@ import numpy as np
 from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.rotary.base import Role
 from posenc.functional import bias, logit_scale, relative, relative_values, rotate, table
+from posenc.plot import palette
 from posenc.plot.columns import Params, check_learned, check_word, settled
 from posenc.plot.content import Content, content_of
 from posenc.plot.export import Table
 from posenc.plot.palette import largest
+from posenc.plot.panels.axes import words
+from posenc.plot.panels.grammar import Heatmap
+from posenc.plot.panels.text import brief, number, signed, whole
 from posenc.plot.rows import pictures_of, refuse
 from posenc.plot.views.rotation import turned_channels
-from posenc.plot.words import brief, number, whole
 
 Dtype = Literal["float64", "float32"]
 SENTENCE = "John likes Jane very much"
 MOST_TOKENS = 64
-Join = Literal["add", "append"]
 
 # Outputs are called equal where no number differs by more than this share of the largest.
 EQUAL: Mapping[str, float] = {"float64": 1e-12, "float32": 1e-5}
+LONGEST = 9  # letters of a word
+MOST_NUMBERS = 16  # words up to which the numbers stand in the cells
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,6 @@ class _ShippedHead:
     spec: Any
     content: Content
     params: Params
-    join: Join
     dtype: Dtype = "float64"
 
     @property
@@ -107,8 +110,8 @@ class _ShippedHead:
     def rows(self, at: np.ndarray) -> tuple[np.ndarray, ...]:
         """What the rows of a table add to queries, keys and values."""
         rows = np.asarray(table(self.spec, at, params=self.params, dtype=self.dtype))
-        appended = self.join == "append" or self.spec.width != self.spec.dim
         wide = rows.shape[1]
+        appended = self.spec.width != self.spec.dim
         weights = self.content.beside(wide) if appended else self.content.weights
         if wide != len(weights[0]):
             expected = f"a table {len(weights[0])} wide, as what the words bring"
@@ -150,17 +153,17 @@ def data(
     spec: Any,
     tokens: Content | str | Sequence[str] = SENTENCE,
     *,
+    source: str | None = None,
     softmax: str = "rows",
     order: Sequence[int] | None = None,
     shift: int = 0,
     causal: bool | None = None,
     dtype: Dtype = "float64",
     params: Params = None,
-    join: Join = "add",
 ) -> AttentionView:
     """Scores, weights and outputs of a head, which words, or what they bring, are given to."""
     check_word("plot attention: softmax", softmax, ("none", "rows"))
-    content = brought(spec, tokens, None, params)
+    content = brought(spec, tokens, source, params)
     causal = content.causal if causal is None else causal
     typed = np.arange(len(content.words))
     now = typed if order is None else np.array(order)
@@ -168,7 +171,7 @@ def data(
         raise ArgumentError(
             mismatch("plot attention: order", f"each of 0 to {len(typed) - 1} once", now.tolist())
         )
-    head = _ShippedHead(spec, content, params, join, dtype)
+    head = _ShippedHead(spec, content, params, dtype)
     scores, weights, _ = head.attended(now, typed + shift, causal=causal)
     start, _, outputs = head.attended(now, typed, causal=causal)
     _, _, before = head.attended(typed, typed, causal=causal)
@@ -230,7 +233,6 @@ def parts(
     order: Sequence[int] | None = None,
     shift: int = 0,
     params: Params = None,
-    join: Join = "add",
 ) -> ScoreParts:
     """The score of one query and one key as a sum, in float64 and without a mask.
 
@@ -239,7 +241,7 @@ def parts(
     rest.
     """
     i, j = cell
-    head = _ShippedHead(spec, content, params, join)
+    head = _ShippedHead(spec, content, params)
     places = np.arange(len(content.words)) if order is None else np.array(order)
     at = np.arange(len(places)) + shift
     own_q, own_k = content.q[places][i], content.k[places][j]
@@ -290,3 +292,40 @@ def joined(
     row = np.asarray(table(spec, [at], params=params, dtype="float64"))[0]
     x, weight = content.inputs[word], content.weights[0]
     return (x + row) @ weight, np.concatenate([x, row]) @ np.concatenate([weight, weight])
+
+
+# --- panels ---------------------------------------------------------------------------------------
+
+
+def short(word: str) -> str:
+    """A word, cut where it is long."""
+    return word if len(word) <= LONGEST else f"{word[: LONGEST - 1]}…"
+
+
+def panels(data: AttentionView) -> tuple[Heatmap]:
+    """The grid of queries and keys, with the numbers in its cells."""
+    shares = data.softmax == "rows"
+    values = np.where(np.isfinite(data.scores), data.weights if shares else data.scores, np.nan)
+    missing, limit = ~np.isfinite(values), data.limit
+    names = tuple(map(short, data.words))
+    few = len(names) <= MOST_NUMBERS
+    return (
+        Heatmap(
+            id="attention",
+            title="",
+            tile=palette.shares(values, limit) if shares else palette.indices(values, limit),
+            lut="sequential" if shares else "diverging",
+            x=words("key", names),
+            y=words("query", names),
+            low="0" if shares else number(-limit, 3),
+            high=number(limit, 3),
+            mask=missing.astype(np.uint8) if missing.any() else None,
+            numbers=tuple(tuple(map(_written, row)) for row in values.tolist()) if few else (),
+            values=values,
+            limit=limit,
+        ),
+    )
+
+
+def _written(value: float) -> str:
+    return signed(value, 2) if np.isfinite(value) else ""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -14,8 +13,8 @@ import numpy as np
 from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc.plot.export import Table
 from posenc.plot.palette import largest
-from posenc.plot.rows import PICTURES
-from posenc.plot.words import brief, number
+from posenc.plot.panels.text import brief, number
+from posenc.plot.rows import PICTURES, view_of
 
 # The pictures of one encoding that are drawn for two, and the array of which A - B is taken.
 VIEWS = {row.name: row.difference for row in PICTURES.values() if row.difference is not None}
@@ -42,10 +41,6 @@ def check(view: str) -> None:
         raise ArgumentError(mismatch("plot compare", "a picture", repr(view), suggest(view, VIEWS)))
 
 
-def _module(view: str) -> Any:
-    return importlib.import_module(f"posenc.plot.views.{view}")
-
-
 def data(
     view: str,
     a: Any,
@@ -57,7 +52,7 @@ def data(
 ) -> Compare:
     """One view of two encodings with one scale, and A - B."""
     check(view)
-    build = _module(view).data
+    build = view_of(view).data
     first = build(a, *arguments, **{**options, **(a_options or {})})
     second = build(b, *arguments, **{**options, **(b_options or {})})
     limit = max(limit_of(first), limit_of(second))
@@ -103,6 +98,6 @@ def _difference(view: str, a: Any, b: Any) -> tuple[np.ndarray | None, str]:
 
 def rows(data: Any) -> Table:
     """The numbers of a .csv: those of A, then those of B."""
-    headers, rows = zip(*map(_module(data.view).rows, (data.a, data.b)), strict=True)
+    headers, rows = zip(*map(view_of(data.view).rows, (data.a, data.b)), strict=True)
     named = ([name, *line] for name, lines in zip("AB", rows, strict=True) for line in lines)
     return ["encoding", *max(headers, key=len)], list(named)

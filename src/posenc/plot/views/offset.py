@@ -12,18 +12,27 @@ from posenc.plot.column_waves import QUARTER, TURN, ColumnWaves
 from posenc.plot.columns import Params, TableSource, check_word, source
 from posenc.plot.curves import GOLDEN
 from posenc.plot.export import Table, matrix
+from posenc.plot.panels.axes import banded, logarithmic, values
+from posenc.plot.panels.grammar import Chart
+from posenc.plot.panels.text import brief, number, plural, spread, whole
 from posenc.plot.raster import span
 from posenc.plot.response import gain
-from posenc.plot.words import brief, counted, number, whole
 
 Kind = Literal["dot", "cosine"]
-KINDS: tuple[str, ...] = ("dot", "cosine")
-SCALES = ("linear", "log")
+NAMES = {"dot": "dot product", "cosine": "cosine"}
+KINDS = tuple(NAMES)
+AXES = ("linear", "log", "both")
+FEW = 4  # distances that need no logarithmic axis
 ANCHORS = 64  # positions from which offsets of a table without waves are measured
 PROBED = 256  # rows whose products tell how far a table is from knowing offsets alone
 LOOKED_AT = 16  # offsets under a pixel, where there are more
 MOST_PRODUCTS = 1 << 27
 BLOCK = 1 << 19
+BANDS = {
+    "none": "",
+    "positions": "band: from the least to the largest over positions",
+    "offsets": "band: from the least to the largest of the distances under a pixel",
+}
 
 
 @dataclass(frozen=True)
@@ -35,13 +44,14 @@ class Offset:
     low: np.ndarray
     high: np.ndarray
     kind: str
-    scale: str
+    axis: str
     band: Literal["none", "positions", "offsets"]
     defect: float
     rises: float | None
     first_rise: int | None
     title: str
     caption: tuple[str, ...]
+    log: Offset | None = None  # the same on the other axis
 
 
 def data(
@@ -49,7 +59,7 @@ def data(
     offsets: int | tuple[int, int] = 512,
     *,
     kind: str = "dot",
-    scale: str = "linear",
+    axis: str = "linear",
     pixels: int = 1024,
     params: Params = None,
     length: int | None = None,
@@ -57,26 +67,31 @@ def data(
 ) -> Offset:
     """The dot product or cosine of two rows against their distance."""
     check_word("plot offset: kind", kind, KINDS)
-    check_word("plot offset: scale", scale, SCALES)
+    check_word("plot offset: axis", axis, AXES)
     table = source(spec, params=params, length=length, grid=grid, caller="offset")
     start, stop = span(offsets, "offsets")
+    if axis == "both":
+        more: dict[str, Any] = {"params": params, "length": length, "grid": grid, "pixels": pixels}
+        one = data(spec, offsets, kind=kind, **more)
+        log = data(spec, offsets, kind=kind, axis="log", **more) if stop > FEW else None
+        return replace(one, log=log)
     if start < 0:
         raise ArgumentError(mismatch("plot offset: offsets", "distances of at least 0", start))
     end = table.end
     if end is not None and end <= start:
-        received = f"{start} in a table of {counted(end, 'position')}"
+        received = f"{start} in a table of {plural(end, 'position')}"
         raise ArgumentError(mismatch("plot offset: offsets", f"less than {end}", received))
     stop = stop if end is None else min(stop, end)
     pairs = whole_pairs(table.waves)
-    shown = _shown(start, stop, scale, pixels)
+    shown = _shown(start, stop, axis, pixels)
     if pairs is not None and table.waves is not None:
         factor = 1 / len(pairs) if kind == "cosine" else table.waves.amplitude**2
-        low, high, mean, band = _of_pairs(pairs, shown, factor, stop, scale)
+        low, high, mean, band = _of_pairs(pairs, shown, factor, stop, axis)
         share = 0.0
     else:
         low, high, mean = _of_rows(table, shown, kind)
         band, share = "positions", defect(table, kind)
-    consecutive = scale == "linear" and band == "none"
+    consecutive = axis == "linear" and band == "none"
     steps = np.diff(mean)
     up = steps > 1e-12 * max(float(np.abs(mean).max()), 1e-300)
     offset = Offset(
@@ -85,7 +100,7 @@ def data(
         low=low,
         high=high,
         kind=kind,
-        scale=scale,
+        axis=axis,
         band=band,  # type: ignore[arg-type]
         defect=share,
         rises=float(up.mean()) if consecutive and len(up) else None,
@@ -230,7 +245,7 @@ def _caption(offset: Offset, table: TableSource) -> tuple[str, ...]:
         sentences.append(
             f"Band: the least to the largest over {ANCHORS} positions; line: their mean."
         )
-    if offset.band == "offsets" and offset.scale == "linear":
+    if offset.band == "offsets" and offset.axis == "linear":
         sentences.append(
             "Line: each wave as far as a pixel can show it. Band: the least to the largest of "
             f"{LOOKED_AT} offsets under each pixel."
@@ -249,3 +264,32 @@ def rows(data: Any) -> Table:
     """The numbers of a .csv."""
     columns = np.stack([data.mean, data.low, data.high], axis=1)
     return matrix("offset", data.offsets, ("mean", "low", "high"), columns)
+
+
+# --- panels ---------------------------------------------------------------------------------------
+
+
+def panels(data: Offset, label: str = "") -> tuple[Chart, ...]:
+    """The curve with its band, which its title names."""
+    name = NAMES[data.kind]
+    low, high = spread(float(data.low.min()), float(data.high.max()))
+    first, last = float(data.offsets[0]), float(data.offsets[-1])
+    x = values("distance, positions", min(first, last - 1), max(last, 1.0), most=8)
+    if data.axis == "log":
+        x = logarithmic("distance, positions (log)", max(first, 1.0), max(last, 2.0))
+    band = BANDS[data.band]
+    curve = banded(label, data.offsets.astype(np.float64), data, band=bool(band))
+    return (
+        Chart(
+            id="offset",
+            title=f"{name} of two rows, by their distance" + (f"; {band}" if band else ""),
+            x=x,
+            y=values("", low, high),
+            series=(curve,),
+            caption=" ".join(data.caption),
+            place="half",
+            height=230,
+            label=f"The {name} of two rows against their distance",
+        ),
+        *(() if data.log is None else panels(data.log, label)),
+    )

@@ -17,15 +17,18 @@ from posenc.encodings.rotary.pairing import Pairing
 from posenc.functional import cos_sin, rotate
 from posenc.plot.columns import Params, check_learned, evenly, settled
 from posenc.plot.export import Table, matrix
+from posenc.plot.panels.axes import cells, float32, values
+from posenc.plot.panels.grammar import Arcs, Chart, Dial, Dials, Series
+from posenc.plot.panels.text import brief, number, spread, whole
 from posenc.plot.raster import span
 from posenc.plot.rows import refuse
-from posenc.plot.words import brief, number, whole
 
 MOST_DIALS = 12
 USUAL = 6
 MOST_OFFSETS = 1 << 16
 TRAIL = 64  # points of a trail
 SHIFT = 1000  # by which both positions are moved to show that nothing changes
+MOST_ARCS = 64  # channels that have an arc
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,8 @@ class RotationView:
     shift: int
     offsets: np.ndarray
     scores: tuple[Scores, ...]
+    channels: np.ndarray  # (pairs, 2)
+    order: str
     title: str
     caption: tuple[str, ...]
 
@@ -117,6 +122,8 @@ def data(
         SHIFT,
         distance,
         _scores(spec, q, k, distance, n, params=params),
+        np.array(spec.channels.channels(2 * spec.pairs)),
+        spec.channels.order,
         brief(spec),
         (),
     )
@@ -263,3 +270,87 @@ def rows(data: Any) -> Table:
     """The numbers of a .csv."""
     columns = {scores.label: scores.values for scores in data.scores}
     return matrix("offset", data.offsets, columns, np.stack([*columns.values()], axis=1))
+
+
+# --- panels ---------------------------------------------------------------------------------------
+
+
+def panels(
+    data: RotationView, front: int | None = None
+) -> tuple[Dials, *tuple[Arcs, ...], Chart, Chart]:
+    """Dials of some pairs, which channels form them, what each adds, the score by distance."""
+    return _dial_panel(data, front), *_arcs(data, front or 0), _terms(data), _score_chart(data)
+
+
+def _arcs(data: RotationView, front: int) -> tuple[Arcs, ...]:
+    """Which two channels form a pair, where those are few."""
+    if data.channels.size > MOST_ARCS:
+        return ()
+    pairs = tuple((a, b) for a, b in data.channels.tolist())
+    return (Arcs("arcs", f"which channels form a pair: {data.order}", pairs, front, place="half"),)
+
+
+def _dial_panel(data: RotationView, front: int | None) -> Dials:
+    m, n = map(whole, data.positions)
+    reach = max(math.hypot(*hand) for d in data.dials for hand in (d.query, d.key)) or 1.0
+    most = max(abs(d.term) for d in data.dials) or 1.0
+    return Dials(
+        "dials",
+        f"q and k, pair by pair, turned to their positions {m} and {n}",
+        tuple(_dial(d, (m, n), reach, most, chosen=d.pair == front) for d in data.dials),
+        caption="Arrows: the two channels of each pair of q and of k, all on one scale. Dots: the "
+        "way of q from position 0. λ: the wavelength. Pale: the shadow of q on k; times the length "
+        "of k it is what the pair adds, the bar. Move both, and the angle between them stays.",
+    )
+
+
+def _dial(d: PairDial, at: tuple[str, str], reach: float, most: float, *, chosen: bool) -> Dial:
+    """A pair with all lengths as shares of the longest."""
+    q, k = np.array(d.query) / reach, np.array(d.key) / reach
+    shadow = k * (q @ k) / ((k @ k) or 1.0)
+    hands = ((*q.tolist(), 0, f"q at {at[0]}"), (*k.tolist(), 1, f"k at {at[1]}"))
+    return Dial(
+        f"pair {d.pair}",
+        hands,
+        f"λ = {number(d.wavelength, 3)}; adds {number(d.term, 3)}",
+        float32(d.trail / reach),
+        chosen=chosen,
+        shadow=(round(float(shadow[0]), 4), round(float(shadow[1]), 4)),
+        bar=round(d.term / most, 4),
+        turn=2 * math.pi / d.wavelength,
+    )
+
+
+def _terms(data: RotationView) -> Chart:
+    pairs = len(data.terms)
+    low, high = spread(min(float(data.terms.min()), 0.0), max(float(data.terms.max()), 0.0))
+    return Chart(
+        id="terms",
+        title=f"q · k = {number(data.score)}: what each pair adds",
+        x=cells("pair", 0, pairs, key="j"),
+        y=values("", low, high),
+        series=(Series("term", np.arange(pairs) + 0.5, float32(data.terms), draw="bars"),),
+        place="half",
+        height=130,
+        label="What each pair adds to the product of query and key",
+    )
+
+
+def _score_chart(data: RotationView) -> Chart:
+    everything = np.concatenate([s.values for s in data.scores])
+    low, high = spread(float(everything.min()), float(everything.max()))
+    places = data.offsets.astype(np.float64)
+    return Chart(
+        id="scores",
+        title="the score against the distance",
+        x=values("query − key", places[0], places[-1], most=8),
+        y=values("", low, high),
+        series=tuple(
+            Series(s.label, places, float32(s.values), n, front=n == 0)
+            for n, s in enumerate(data.scores)
+        ),
+        caption=data.caption[-1] if len(data.scores) > 1 else "",
+        place="half",
+        height=210,
+        label="The score of one query and one key against their distance",
+    )

@@ -7,13 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch, suggest
-from posenc.plot.columns import Params, TableSource, source
+from posenc._core.errors import ArgumentError, mismatch
+from posenc.plot import palette
+from posenc.plot.columns import Params, TableSource, check_word, source
 from posenc.plot.export import Table, matrix
+from posenc.plot.panels.axes import cells
+from posenc.plot.panels.grammar import Heatmap
+from posenc.plot.panels.text import brief, number
 from posenc.plot.raster import MOST_NUMBERS, placed, tile_of
 from posenc.plot.response import reduced
-from posenc.plot.views.offset import KINDS, defect, sized
-from posenc.plot.words import brief, number
+from posenc.plot.views.offset import KINDS, NAMES, defect, sized
 
 MOST_COLUMNS = 1 << 22
 
@@ -47,8 +50,7 @@ def data(
     Where a pixel covers several positions, the rows are filtered first (`posenc.plot.raster`): a
     filter over both sides of the matrix is the product of filtered rows.
     """
-    if kind not in KINDS:
-        raise ArgumentError(mismatch("plot similarity: kind", "one", kind, suggest(kind, KINDS)))
+    check_word("plot similarity: kind", kind, KINDS)
     table = source(spec, params=params, length=length, grid=grid, caller="similarity")
     start, stop = placed(table, positions)
     rows = min(pixels, stop - start)
@@ -106,3 +108,25 @@ def rows(data: Any) -> Table:
     pixels = np.arange(len(data.values))
     places = data.positions[0] + np.floor((pixels + 0.5) * data.per_pixel).astype(np.int64)
     return matrix("position", places, (f"p{p}" for p in places), data.values)
+
+
+# --- panels ---------------------------------------------------------------------------------------
+
+
+def panels(data: Similarity) -> tuple[Heatmap]:
+    """The matrix of products."""
+    matrix = Heatmap(
+        id="matrix",
+        title=f"{NAMES[data.kind]} of all positions",
+        tile=palette.indices(data.values, data.limit),
+        lut="diverging",
+        x=cells("the other position", *data.positions),
+        y=cells("position", *data.positions, key="p"),
+        low=number(-data.limit),
+        high=number(data.limit),
+        caption=" ".join(data.caption),
+        place="half",
+        values=data.values,
+        limit=data.limit,
+    )
+    return (matrix,)

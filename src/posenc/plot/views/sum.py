@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,10 +12,13 @@ from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.numeric.random_vectors import random_vectors
 from posenc.encodings.table.base import TableSpec
 from posenc.functional import add, table
+from posenc.plot import palette
 from posenc.plot.columns import Params, check_learned
 from posenc.plot.export import Table
+from posenc.plot.panels.axes import cells, words
+from posenc.plot.panels.grammar import Heatmap, Matrix
+from posenc.plot.panels.text import brief, number
 from posenc.plot.rows import refuse
-from posenc.plot.words import brief, number
 
 MOST_TOKENS = 256
 MOST_NUMBERS = 1 << 20
@@ -105,3 +108,32 @@ def rows(data: Any) -> Table:
         for c in range(min(data.scaled.shape[1], data.encoding.shape[1]))
     )
     return ["token", "place", "dimension", "embedding", "encoding", "input"], rows
+
+
+# --- panels ---------------------------------------------------------------------------------------
+
+
+def panels(data: SumView) -> tuple[Matrix]:
+    """The three parts one below the other, on one scale."""
+    return (Matrix("sum", "", tuple(_parts(data)), across=1),)
+
+
+def _parts(data: SumView) -> Iterator[Heatmap]:
+    named = "embedding" if data.scale == 1 else f"embedding × {data.scale:.4g}"
+    whole = "= input" if data.total.shape[1] == data.scaled.shape[1] else "side by side: input"
+    parts = ((named, data.scaled), ("+ encoding", data.encoding), (whole, data.total))
+    names = tuple(f"{token[:10]} {data.offset + n}" for n, token in enumerate(data.tokens))
+    tokens = words("", names)
+    for name, rows in parts:
+        yield Heatmap(
+            id=name,
+            title=name,
+            tile=palette.indices(rows, data.limit),
+            lut="diverging",
+            x=cells("dimension", 0, rows.shape[1]),
+            y=tokens,
+            low=number(-data.limit),
+            high=number(data.limit),
+            values=np.asarray(rows),
+            limit=data.limit,
+        )

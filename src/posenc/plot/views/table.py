@@ -15,17 +15,27 @@ from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc.detect.locate import Arc, arcs_of, hits
 from posenc.encodings.table.column_phases import inner
+from posenc.plot import palette
+from posenc.plot.column_order import arranged
 from posenc.plot.column_waves import TURN
 from posenc.plot.columns import Params, TableSource, source
 from posenc.plot.export import Table, matrix
+from posenc.plot.panels.axes import cells
+from posenc.plot.panels.grammar import Axis, Heatmap, Mark
+from posenc.plot.panels.text import brief, number, plural
 from posenc.plot.raster import Tile, TilePixels, placed, tile_of
-from posenc.plot.words import brief, counted, number
 
 CYCLE = 1 << 64
 MOST_COUNTED = 1 << 24  # numbers of a table without waves that are looked through
 NEAR = 0.005  # values that agree to two digits
 AGAIN = 5
 LATER = 0.005  # the same for a pair: the distance of two points of the unit circle
+COLUMNS = {
+    "stored": "dimension",
+    "interleaved": "dimension, sine and cosine in turn",
+    "sin_cos": "dimension, sines before cosines",
+    "cos_sin": "dimension, cosines before sines",
+}
 
 
 @dataclass(frozen=True)
@@ -184,7 +194,7 @@ def words_of(entry: TableCell) -> tuple[str, ...]:
         sentences.append(f"Its wavelength is {number(entry.wavelength)} positions.")
     if entry.same is not None:
         sentences.append(
-            f"The same value to two digits at {entry.same} of {counted(entry.among, 'position')}."
+            f"The same value to two digits at {entry.same} of {plural(entry.among, 'position')}."
         )
     return tuple(sentences)
 
@@ -193,3 +203,44 @@ def rows(data: Any) -> Table:
     """The numbers of a .csv."""
     tile = data.tile
     return matrix("position", tile.places, (f"c{c}" for c in tile.columns), tile.values)
+
+
+# --- panels ---------------------------------------------------------------------------------------
+
+
+def panels(data: TableView) -> tuple[Heatmap]:
+    """The table in pixels."""
+    return (heatmap(data.tile, arranged(data.source, data.tile.order)),)
+
+
+def heatmap(picture: Tile, drawn: np.ndarray, indices: np.ndarray | None = None) -> Heatmap:
+    """A tile, whose columns stand in the order `drawn`."""
+    first, last = picture.dims
+    scale = (last - first) / picture.values.shape[1]
+    lines = tuple(
+        Mark("x", first + at * scale, "2 px per wave" if n == 0 else "")
+        for n, at in enumerate(picture.boundaries)
+    )
+    limit = picture.limit
+    return Heatmap(
+        id="table",
+        title="sampled: an illusion" if picture.method == "sample" else "",
+        tile=palette.indices(picture.values, limit) if indices is None else indices,
+        lut="diverging",
+        x=across(drawn, picture.dims, picture.order),
+        y=cells("position", *picture.positions, key="p"),
+        low=number(-limit),
+        high="+" + number(limit),
+        caption=" ".join(picture.caption),
+        lines=lines,
+        values=picture.values,
+        limit=limit,
+    )
+
+
+def across(drawn: np.ndarray, dims: tuple[int, int], order: str = "sin_cos") -> Axis:
+    """The axis of dimensions, in the order in which they are drawn."""
+    if (drawn == np.arange(len(drawn))).all():
+        return cells(COLUMNS["stored"], *dims, key="j")
+    moved = drawn[dims[0] : dims[1]].astype(np.int32)
+    return cells(COLUMNS[order], *dims, key="j", to=moved, names=drawn)

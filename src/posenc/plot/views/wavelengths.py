@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,10 +15,14 @@ from posenc.encodings.table.column_phases import inner
 from posenc.functional import wavelengths
 from posenc.plot.columns import settled
 from posenc.plot.export import Table
+from posenc.plot.panels.axes import cells, float32, logarithmic, values
+from posenc.plot.panels.grammar import Chart, Mark, Series
+from posenc.plot.panels.text import brief, number, plural, whole
 from posenc.plot.rows import refuse
-from posenc.plot.words import brief, counted, number, whole
 
 MOST_SPECS = 8
+Over = Literal["pair", "share"]
+PAIRS = "pair: fast → slow"
 
 
 @dataclass(frozen=True)
@@ -39,14 +43,23 @@ class Wavelengths:
 
     ladders: tuple[SpecWavelengths, ...]
     length: int | None
+    over: Over
     title: str
     caption: tuple[str, ...]
 
 
 def data(
-    specs: Any, *, length: int | None = None, labels: Sequence[str] | None = None
+    specs: Any,
+    *,
+    length: int | None = None,
+    labels: Sequence[str] | None = None,
+    over: Over | None = None,
 ) -> Wavelengths:
-    """The wavelength of each pair of one or several encodings."""
+    """The wavelength of each pair of one or several encodings.
+
+    Below stands the pair, or how far along the encoding it stands: `share`, as usual where
+    encodings differ in width.
+    """
     several = [specs] if isinstance(specs, Spec) else list(specs)
     if not 1 <= len(several) <= MOST_SPECS:
         raise ArgumentError(mismatch("plot wavelengths", f"1 to {MOST_SPECS} specs", len(several)))
@@ -61,7 +74,8 @@ def data(
         for spec, name in zip(several, names, strict=True)
     )
     title = ladders[0].label if len(ladders) == 1 else "Wavelengths of pairs"
-    return Wavelengths(ladders, length, title, _caption(ladders, length))
+    usual: Over = "share" if len({len(ladder.share) for ladder in ladders}) > 1 else "pair"
+    return Wavelengths(ladders, length, over or usual, title, _caption(ladders, length))
 
 
 def _ladder(spec: Any, label: str, length: int | None) -> SpecWavelengths:
@@ -100,7 +114,7 @@ def _caption(ladders: tuple[SpecWavelengths, ...], length: int | None) -> tuple[
         if len(ladders) == 1 and said_of is not None and ladder.last < said_of * (1 - 1e-9):
             text += f", not 2π times the base, {whole(said_of)}"
         if ladder.finished is not None and length is not None:
-            pairs = counted(len(ladder.wavelengths), "pair")
+            pairs = plural(len(ladder.wavelengths), "pair")
             text += f"; {ladder.finished} of {pairs} finish a turn within {whole(length)}"
         sentences.append(text[0].upper() + text[1:] + "." if not front else text + ".")
     return tuple(sentences)
@@ -114,3 +128,40 @@ def rows(data: Any) -> Table:
         for pair, value in enumerate(ladder.wavelengths)
     )
     return ["encoding", "pair", "wavelength"], rows
+
+
+# --- panels ---------------------------------------------------------------------------------------
+
+
+def panels(data: Wavelengths) -> tuple[Chart]:
+    """The wavelength of each pair on a logarithmic axis, with the length marked."""
+    wide, share = max(len(ladder.share) for ladder in data.ladders), data.over == "share"
+    every = np.concatenate([ladder.wavelengths for ladder in data.ladders])
+    finite = every[np.isfinite(every)]
+    ends = [6.0, 10.0] if data.length is None else [data.length] * 2
+    low, high = float(finite.min(initial=ends[0])), float(finite.max(initial=ends[1]))
+    series = tuple(
+        Series(
+            ladder.label,
+            ladder.share if share else np.arange(len(ladder.wavelengths)) + 0.5,
+            float32(np.where(np.isfinite(ladder.wavelengths), ladder.wavelengths, np.nan)),
+            n,
+        )
+        for n, ladder in enumerate(data.ladders)
+    )
+    unmoved = len(every) - len(finite)
+    x = values("share of the pairs: fast → slow", 0.0, 1.0, most=6) if share else None
+    at = data.length
+    return (
+        Chart(
+            id="wavelengths",
+            title="wavelength of each pair, in positions (log)",
+            x=x or cells(PAIRS, 0, wide, key="j"),
+            y=logarithmic("", low / 1.3, high * 1.3),
+            series=series,
+            marks=() if at is None else (Mark("y", at, plural(at, "position"), style="solid"),),
+            caption=f"{plural(unmoved, 'pair')} never turn." if unmoved else "",
+            height=220,
+            label="Wavelength of each pair against the number of positions",
+        ),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,9 +13,11 @@ from posenc._core.errors import ArgumentError, mismatch
 from posenc.plot.columns import Params, TableSource, evenly, source
 from posenc.plot.curves import Curve, curve_of
 from posenc.plot.export import Table, matrix
+from posenc.plot.panels.axes import banded, cells, values
+from posenc.plot.panels.grammar import Chart, Series
+from posenc.plot.panels.text import brief, number, plural
 from posenc.plot.raster import placed
 from posenc.plot.response import FADE, FULL
-from posenc.plot.words import brief, counted, number
 
 MOST_CURVES = 16
 USUAL = 5  # curves where none are named
@@ -71,7 +74,7 @@ def _caption(curves: tuple[Curve, ...]) -> tuple[str, ...]:
     bands = sum(c.shape == "band" for c in curves)
     if bands:
         sentences.append(
-            f"{counted(bands, 'curve')} of {len(curves)} cannot be drawn in full: the line is what "
+            f"{plural(bands, 'curve')} of {len(curves)} cannot be drawn in full: the line is what "
             f"pixels can show, nothing below {FADE:g} for each wave and all from {FULL:g} on; the "
             "band goes from the least to the largest value."
         )
@@ -91,3 +94,47 @@ def rows(data: Any) -> Table:
     ]
     columns = np.stack([values for _, values in parts], axis=1)
     return matrix("position", data.curves[0].middle, (name for name, _ in parts), columns)
+
+
+# --- panels ---------------------------------------------------------------------------------------
+
+
+def panels(data: WavesView) -> tuple[Chart, ...]:
+    """A chart for each curve, all on one scale; the last has the name of the axis."""
+    last = len(data.curves) - 1
+    return tuple(chart(data, curve, n, last=n == last) for n, curve in enumerate(data.curves))
+
+
+def chart(data: WavesView, curve: Curve, place: int, *, last: bool) -> Chart:
+    """One dimension."""
+    what = "" if curve.label.startswith("dim") else f": {curve.label}"
+    turns = f", wavelength {length(curve.wavelength)}"
+    return Chart(
+        id=f"wave-{place}",
+        title=f"dimension {curve.dim}{what}{turns}",
+        x=cells("position" if last else "", *data.positions, key="p"),
+        y=values("", -data.limit, data.limit, most=2),
+        series=(series(curve),),
+        caption=unresolved(curve),
+        place="half",
+        height=72,
+        label=f"Dimension {curve.dim} over the positions",
+        compact=True,
+    )
+
+
+def series(curve: Curve) -> Series:
+    """A column over positions, with its band where pixels cannot show all of it."""
+    middle = (curve.edges[:-1] + curve.edges[1:]) / 2
+    return banded(curve.label, middle, curve, band=curve.shape == "band")
+
+
+def unresolved(curve: Curve) -> str:
+    """What stands below a curve that has fewer pixels than it needs."""
+    words = "Line: what pixels can show. Band: from the least to the largest value."
+    return words if curve.shape == "band" else ""
+
+
+def length(wavelength: float) -> str:
+    """A wavelength in positions."""
+    return f"{number(wavelength)} positions" if math.isfinite(wavelength) else "endless"

@@ -6,14 +6,16 @@ shift    other positions
 reuse    a prefix at another offset
 merge    caches behind each other
 switch   another base, or LongRoPE across its original length
-stream   the first and the last tokens alone
+stream   the first and the last tokens alone; `streaming` does it after each step
+verify   whether keys are turned as they claim
 write    keys rotated to where they stand, in place of those that were stored
 """
 
+from posenc.torch.cache.evidence import verify
 from posenc.torch.cache.ledger import Ledger
 from posenc.torch.cache.merging import merge
 from posenc.torch.cache.movable import MovableCache
-from posenc.torch.cache.operations import evict, reuse, shift, stream, switch
+from posenc.torch.cache.operations import evict, reuse, shift, stream, streaming, switch
 from posenc.torch.cache.tracking import track
 from posenc.torch.cache.writing import write
 
@@ -25,7 +27,9 @@ __all__ = [
     "reuse",
     "shift",
     "stream",
+    "streaming",
     "switch",
     "track",
+    "verify",
     "write",
 ]

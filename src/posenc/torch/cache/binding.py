@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import warnings
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -28,18 +28,10 @@ ROOM = {torch.float64: 1e-3, torch.float32: 1e-3, torch.bfloat16: 0.04, torch.fl
 ASKED = (3, 101, 1021)  # the last tells frequencies that a cast of the model rounded
 
 
-class Encodings(NamedTuple):
-    """What a layer does about positions."""
-
-    spec: RotarySpec | None = None
-    window: int | None = None
-    fixed: str = ""
-
-
-def encodings_of(plan: Any, count: int, caller: str) -> list[Encodings]:
+def forms_of(plan: Any, count: int, caller: str) -> list[LayerForm]:
     """Of each layer, from a plan, what was read from a config, or one spec for all."""
     if isinstance(plan, Spec):
-        return [_encodings([plan])] * count
+        return [_form([plan])] * count
     if isinstance(plan, Plan):
         if len(plan) != count:
             raise bad_argument(
@@ -48,7 +40,7 @@ def encodings_of(plan: Any, count: int, caller: str) -> list[Encodings]:
         first = () if plan.embeddings is None else plan.embeddings.specs
         rows = []
         for entry in plan:
-            row = _encodings([*first, *entry.specs])
+            row = _form([*first, *entry.specs])
             fixed = row.fixed or (_INSIDE if entry.attentions else "")
             rows.append(row._replace(window=entry.window, fixed=fixed))
         return rows
@@ -63,19 +55,19 @@ def encodings_of(plan: Any, count: int, caller: str) -> list[Encodings]:
 _INSIDE = "keys of an attention inside the layer, which are kept apart"
 
 
-def _of_entries(entries: Sequence[Layer], index: int, caller: str) -> Encodings:
+def _of_entries(entries: Sequence[Layer], index: int, caller: str) -> LayerForm:
     main = [entry for entry in entries if not entry.attention]
     rotary = {id(e): e for e in main if isinstance(e.spec, RotarySpec)}
     if len(rotary) > 1:
         parts = ", ".join(entry.layer for entry in rotary.values())
         todo = "Take the plan of one part: plan.part(name)."
         raise bad_argument(f"{caller}: plan", f"one rotation in layer {index}", parts, todo)
-    row = _encodings([e.spec for e in main if e.spec is not None])
+    row = _form([e.spec for e in main if e.spec is not None])
     inside = len(main) < len(entries)
     return row._replace(fixed=row.fixed or (_INSIDE if inside else ""))
 
 
-def _encodings(specs: Sequence[Spec]) -> Encodings:
+def _form(specs: Sequence[Spec]) -> LayerForm:
     """Of one layer; `fixed` says why its keys cannot be moved."""
     rotary: RotarySpec | None = None
     for spec in specs:
@@ -83,14 +75,14 @@ def _encodings(specs: Sequence[Spec]) -> Encodings:
         if spec.kind == "table":
             learned = "a learned table" if spec.parameters() else "sines"
             fixed = f"{name}: {learned} added to the embeddings, so each key contains its position"
-            return Encodings(fixed=fixed)
+            return LayerForm(fixed=fixed)
         if isinstance(spec, RotarySpec):
             if not spec.plain:
-                return Encodings(fixed=f"{name}, which does more than turn pairs, all heads alike")
+                return LayerForm(fixed=f"{name}, which does more than turn pairs, all heads alike")
             if "v" in spec.channels.targets:
-                return Encodings(fixed=f"{name}, which turns values too")
+                return LayerForm(fixed=f"{name}, which turns values too")
             rotary = spec
-    return Encodings(None if rotary is None else as_stored(rotary))
+    return LayerForm(None if rotary is None else as_stored(rotary))
 
 
 def rules_of(new: Any, turns: Sequence[bool], caller: str) -> tuple[RotarySpec | None, ...]:
@@ -99,44 +91,31 @@ def rules_of(new: Any, turns: Sequence[bool], caller: str) -> tuple[RotarySpec |
         raise bad_argument(
             caller, "layers that rotate", "none", "Keys without rotations are the same with any."
         )
-    rows = encodings_of(new, len(turns), caller)
+    rows = forms_of(new, len(turns), caller)
     for index, (row, turn) in enumerate(zip(rows, turns, strict=True)):
         if turn and row.spec is None:
             raise bad_spec(caller, f"a rotation in layer {index}", row.fixed or "none")
     return tuple(row.spec if turn else None for row, turn in zip(rows, turns, strict=True))
 
 
-def forms_of(rows: Sequence[Encodings], windows: Sequence[int | None]) -> list[LayerForm]:
-    """Of each layer what it stores, where keys are what turns."""
-    return [
-        LayerForm(row.spec, 0, window if window is not None else row.window, row.fixed)
-        for row, window in zip(rows, windows, strict=True)
-    ]
-
-
 # --- a model --------------------------------------------------------------------------------------
 
 
-class _Single(NamedTuple):
-    """The cache of one token at one position."""
-
-    position: Tensor  # (1, 1, axes)
-    pairs: list[tuple[Tensor, Tensor] | None]
+# The cache of one token at one position: that, (1, 1, axes), and the tensors of each layer.
+_Single = tuple[Tensor, list[tuple[Tensor, Tensor] | None]]
 
 
-def asked(
-    model: nn.Module, rows: Sequence[Encodings], forms: Sequence[LayerForm], caller: str
-) -> list[LayerForm]:
+def asked(model: nn.Module, forms: Sequence[LayerForm], caller: str) -> list[LayerForm]:
     """What each layer stores, as the model itself shows it.
 
     One token alone attends to itself, wherever it stands. So between two positions the tensors of a
     layer may differ by a rotation alone, and one of them must, by that of the plan.
     """
-    axes = max((len(row.spec.axes) for row in rows if row.spec is not None), default=1)
-    lengths = [row.spec.lengths for row in rows if row.spec is not None]
+    axes = max((len(form.spec.axes) for form in forms if form.spec is not None), default=1)
+    lengths = [form.spec.lengths for form in forms if form.spec is not None]
     config: Any = model.config
     most = getattr(config.get_text_config(decoder=True), "max_position_embeddings", None)
-    fixed = any(row.fixed for row in rows)  # rows of a table end somewhere
+    fixed = any(form.fixed for form in forms)  # rows of a table end somewhere
     places = {0, *(place for place in ASKED if not fixed or place < (most or 4))}
     places |= {length[0] + 5 for length in lengths if length is not None}
     # Rising, as a rule that remembers the longest sequence goes by it in a shorter one.
@@ -144,13 +123,13 @@ def asked(
         singles = [_single(model, place, axes, caller) for place in sorted(places)]
     result: list[LayerForm] = []
     rounded: list[int] = []
-    for index, (row, form) in enumerate(zip(rows, forms, strict=True)):
-        pairs = [single.pairs[index] if index < len(single.pairs) else None for single in singles]
-        if row.fixed or pairs[0] is None:
+    for index, form in enumerate(forms):
+        pairs = [stored[index] if index < len(stored) else None for _, stored in singles]
+        if form.fixed or pairs[0] is None:
             result.append(form)
             continue
         worst: list[float] = []
-        for spec in itertools.chain((row.spec,), _rounded(row.spec)):
+        for spec in itertools.chain((form.spec,), _rounded(form.spec)):
             sides = []
             for side in (0, 1):
                 alike, turning = _compare(spec, singles, [pair[side] for pair in pairs])  # type: ignore[index]
@@ -158,12 +137,12 @@ def asked(
                 sides.append("still" if alike else "turns" if turning <= 1 else "other")
             if "other" not in sides:
                 break
-        what = "other than the plan" if row.spec is None else f"other than by {row.spec!r}"
-        if sides == ["still", "still"] and row.spec is None:
+        what = "other than the plan" if form.spec is None else f"other than by {form.spec!r}"
+        if sides == ["still", "still"] and form.spec is None:
             result.append(form)
         elif sorted(sides) == ["still", "turns"]:
             result.append(form._replace(spec=spec, side=sides.index("turns")))
-            rounded += [] if spec == row.spec else [index]
+            rounded += [] if spec == form.spec else [index]
         else:
             expected = (
                 f"keys of one token that move with its position as the plan says, layer {index}"
@@ -187,13 +166,15 @@ def asked(
 
 def _rounded(spec: RotarySpec | None) -> Iterator[RotarySpec]:
     """The same with frequencies as a model has them that was cast to half precision."""
-    if not isinstance(spec, RoPE) or spec.needs_length or spec.attention_factor != 1:
+    if not isinstance(spec, RoPE) or spec.needs_length:
         return
+    magnitude = spec.magnitude.replace(attention_factor=spec.attention_factor)
     ladder, ours = (functional.frequencies(s) for s in (spec.replace(scaling=()), spec))
     for dtype in (torch.bfloat16, torch.float16):
         cast = torch.from_numpy(ours).float().to(dtype).double().numpy()
         with contextlib.suppress(PosencError):
-            yield spec.replace(scaling=Multipliers(tuple((cast / ladder).tolist())))
+            factors = Multipliers(tuple((cast / ladder).tolist()))
+            yield spec.replace(scaling=factors, magnitude=magnitude)
 
 
 def _compare(
@@ -203,15 +184,15 @@ def _compare(
     first = tensors[0].double().cpu()
     size = float(first.abs().max()) or 1.0
     room = ROOM.get(tensors[0].dtype, 1e-3)
-    alike, worst = True, 0.0
-    for single, tensor in zip(singles[1:], tensors[1:], strict=True):
+    alike, worst, start = True, 0.0, singles[0][0]
+    for (place, _), tensor in zip(singles[1:], tensors[1:], strict=True):
         there = tensor.double().cpu()
         alike = alike and bool(((there - first).abs() <= room * size * 1e-2).all())
         if spec is None or spec.dim > first.shape[-1]:
             worst = float("inf")
             continue
-        before, after = (spec.at(int(s.position.max()) + 1) for s in (singles[0], single))
-        expected = turned(first, before, after, singles[0].position, single.position)
+        before, after = (spec.at(int(at.max()) + 1) for at in (start, place))
+        expected = turned(first, before, after, start, place)
         off = float((there - expected).abs().max()) / (room * size)
         worst = max(worst, off) if off == off else float("inf")  # noqa: PLR0124 - NaN never agrees
     return alike, worst
@@ -235,18 +216,26 @@ def _unchanged(model: nn.Module) -> Iterator[None]:
 def _single(model: nn.Module, place: int, axes: int, caller: str) -> _Single:
     """What a model stores of one token at a position, of several axes at unlike coordinates."""
     position = torch.tensor([[[place + place * axis % 7 for axis in range(axes)]]])
-    device = next(model.parameters()).device
     ids = position[..., 0] if axes == 1 else position.movedim(-1, 0)
+    pairs = [
+        (layer.keys, layer.values) if isinstance(getattr(layer, "keys", None), Tensor) else None
+        for layer in one_token(model, caller, ids).layers
+    ]
+    return position, pairs
+
+
+def one_token(model: nn.Module, caller: str, ids: Tensor | None = None) -> Any:
+    """The cache of a model that has read one token."""
+    device = next(model.parameters()).device
     training = model.training
     try:
         model.eval()
         with torch.no_grad():
-            output = model(
+            return model(
                 input_ids=torch.ones(1, 1, dtype=torch.int64, device=device),
-                position_ids=ids.to(device),
+                position_ids=None if ids is None else ids.to(device),
                 use_cache=True,
-            )
-        layers = output.past_key_values.layers
+            ).past_key_values
     except Exception as error:
         text = f"{type(error).__name__}: {str(error)[:80]}"
         todo = "Pass plan= without the model, and what it says is taken as it is."
@@ -255,8 +244,3 @@ def _single(model: nn.Module, place: int, axes: int, caller: str) -> _Single:
         ) from error
     finally:
         model.train(training)
-    pairs = [
-        (layer.keys, layer.values) if isinstance(getattr(layer, "keys", None), Tensor) else None
-        for layer in layers
-    ]
-    return _Single(position, pairs)

@@ -33,8 +33,18 @@ class Owner(Protocol):
     ledger: Ledger
     eras: list[tuple[RotarySpec | None, ...]]
 
+    @property
+    def varies(self) -> bool:
+        """Whether keys have several rotations, or may come to have."""
+
     def enter(self, layer: MovableLayer, count: int) -> None:
         """Note that a layer got `count` new tokens."""
+
+    def leave(self, layer: MovableLayer) -> None:
+        """Note that a layer has given what it stores."""
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        """Repeat each sequence, in all layers."""
 
 
 class MovableLayer:
@@ -60,7 +70,7 @@ class MovableLayer:
     def put(self, keys: Tensor, values: Tensor) -> None:
         """Store tensors as they are written now."""
         self.keys, self.values = keys, values
-        self._seal = self._state()
+        self._seal = None if is_followed() else self._state()
 
     def _state(self) -> tuple[Any, ...]:
         return tuple(
@@ -74,6 +84,10 @@ class MovableLayer:
 
     def check(self, caller: str) -> None:
         """Raise `DataError` where the tensors were changed behind the ledger's back."""
+        if is_followed():
+            return
+        if self._seal is None:  # a compiled step stored them
+            self._seal = self._state()
         if self._seal != self._state():
             expected = f"the keys and values of layer {self.index} as the ledger knows them"
             todo = "Others changed them; `track` the cache anew, with the positions of its tokens."
@@ -113,16 +127,16 @@ class MovableLayer:
 
     def moves(self) -> bool:
         """Whether some key stands elsewhere than it was written."""
-        spec, ledger, rows = self.form.spec, self.owner.ledger, self.rows
-        if spec is None:
-            return False
-        stale = ledger.era[rows] != len(self.owner.eras) - 1
-        now = self.owner.eras[-1][self.index]
-        if bool(stale.any()) and any(
-            self.owner.eras[e][self.index] != now for e in torch.unique(ledger.era[rows]).tolist()
-        ):
-            return True
-        return not torch.equal(ledger.written[:, rows], ledger.current[:, rows])
+        if self.form.spec is None or len(self.owner.eras) == 1:
+            return self.form.spec is not None and not self.owner.ledger.still
+        return bool(self.away().any())
+
+    def away(self) -> Tensor:
+        """Which tokens stand elsewhere than they were written, or were rotated otherwise."""
+        ledger, eras, rows = self.owner.ledger, self.owner.eras, self.rows
+        other = torch.tensor([specs[self.index] != eras[-1][self.index] for specs in eras])
+        moved = (ledger.written[:, rows] != ledger.current[:, rows]).any(-1).any(0)
+        return moved | other[ledger.era[rows]]
 
     def read(self) -> tuple[Tensor, Tensor]:
         """Keys and values, the rotated ones where they stand; copies only where they moved."""
@@ -137,7 +151,7 @@ class MovableLayer:
         ledger, eras, rows = self.owner.ledger, self.owner.eras, self.rows
         written, current, era = ledger.written[:, rows], ledger.current[:, rows], ledger.era[rows]
         now = eras[-1][self.index]
-        numbers = torch.unique(era).tolist()
+        numbers = torch.unique(era).tolist() if len(eras) > 1 else [0]
         if len(numbers) == 1:
             return turned(keys, eras[numbers[0]][self.index], now, written, current)  # type: ignore[arg-type]
         result = torch.empty_like(keys)
@@ -157,26 +171,32 @@ class MovableLayer:
     ) -> tuple[Tensor, Tensor]:
         """Store new keys and values, and return all, as attention is to see them.
 
-        Where keys stand decides what is computed, so that graphs of a compiler end here, once for
-        each layer.
+        Where keys have several rotations, which of them decides what is computed: graphs of a
+        compiler end here then, once for each layer.
         """
-        return unseen(self._updated, keys, values) if is_followed() else self._updated(keys, values)
+        if is_followed() and self.owner.varies:
+            return unseen(self._updated, keys, values)
+        return self._updated(keys, values)
 
     def _updated(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         self.check("posenc.torch.cache")
+        # Rows that come as several beams, or as prompts behind one prefix, are repeated.
+        beams = max(keys.shape[0] // max(self.batch_size, 1), 1)
         for new, old in ((keys, self.keys), (values, self.values)):
-            shapes = [(*t.shape[:2], *t.shape[3:]) for t in (old, new)]
-            if new.ndim != 4 or shapes[0] != shapes[1]:
-                expected = f"(batch, heads, channels) {shapes[0]} in layer {self.index}"
-                todo = "Beams need a row each: cache.batch_repeat_interleave(beams)."
-                todo = todo if shapes[1][0] > shapes[0][0] else ""
-                raise bad_argument("posenc.torch.cache", expected, shapes[1], todo)
+            here = (old.shape[0] * beams, *old.shape[1:2], *old.shape[3:])
+            there = (*new.shape[:2], *new.shape[3:])
+            if new.ndim != 4 or here != there:
+                expected = f"(batch, heads, channels) {here} in layer {self.index}"
+                raise bad_argument("posenc.torch.cache", expected, there)
+        if beams > 1:
+            self.owner.batch_repeat_interleave(beams)
         count = int(keys.shape[-2])
         self.owner.enter(self, count)
         self.seen += count
         self.put(torch.cat([self.keys, keys], -2), torch.cat([self.values, values], -2))
         whole = self.read()
         self.trim()
+        self.owner.leave(self)
         return whole
 
     def trim(self) -> None:

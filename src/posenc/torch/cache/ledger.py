@@ -33,6 +33,8 @@ class Ledger:
         (tokens,): how often a key was rounded since it was stored.
     length : int
         The tokens that the model counts; more than there are where evicted ones left a gap.
+    still : bool
+        Whether every key stands where it was written. A compiler asks this and not the tensors.
 
     Examples
     --------
@@ -50,6 +52,7 @@ class Ledger:
     era: Tensor
     roundings: Tensor
     length: int
+    still: bool = True
 
     @classmethod
     def of(cls, positions: Tensor, real: Tensor, era: int, length: int) -> Self:
@@ -73,24 +76,18 @@ class Ledger:
 
     def first(self) -> Tensor:
         """The smallest coordinate of each row's real tokens: (rows,)."""
-        return self._extreme(largest=False)
+        return -self._largest(-self.current, 0)
 
     def following(self) -> Tensor:
         """One more than the largest coordinate of each row's real tokens: (rows,)."""
-        return self._extreme(largest=True) + 1
+        return self._largest(self.current, -1) + 1
 
-    def _extreme(self, *, largest: bool) -> Tensor:
-        most = torch.iinfo(torch.int64).max
-        if not len(self):
-            return torch.full((self.rows,), -1 if largest else 0)
-        current, real = self.current.amax(-1) if largest else self.current.amin(-1), self.real
-        rows = max(len(current), len(real))
-        current, real = current.expand(rows, -1), real.expand(rows, -1)
-        if largest:
-            values = current.masked_fill(~real, -most).amax(-1)
-            return values.masked_fill(values == -most, -1)
-        values = current.masked_fill(~real, most).amin(-1)
-        return values.masked_fill(values == most, 0)
+    def _largest(self, coordinates: Tensor, none: int) -> Tensor:
+        """The largest of each row's real tokens, or what stands for no token."""
+        least = -torch.iinfo(torch.int64).max
+        real = coordinates.amax(-1).masked_fill(~self.real, least)
+        values = torch.cat([real, torch.full((len(real), 1), least)], dim=1).amax(-1)
+        return values.masked_fill(values == least, none)
 
     def coming(self, count: int) -> Tensor:
         """Where tokens stand that go on behind the last: (rows, count, axes)."""
@@ -101,21 +98,9 @@ class Ledger:
 
     def extended(self, positions: Tensor, era: int) -> Ledger:
         """With new tokens at (rows, count, axes), rotated to where they stand."""
-        count = positions.shape[1]
-        both = max(self.current.shape[0], positions.shape[0])
-        old = (t.expand(both, -1, -1) for t in (self.original, self.written, self.current))
-        new = positions.expand(both, -1, -1)
-        more = torch.zeros(count, dtype=torch.int64)
-        original, written, current = (torch.cat([t, new], dim=1) for t in old)
-        return Ledger(
-            original,
-            written,
-            current,
-            torch.cat([self.real, self.real.new_ones(self.real.shape[0], count)], dim=1),
-            torch.cat([self.era, more + era]),
-            torch.cat([self.roundings, more]),
-            self.length + count,
-        )
+        real = torch.ones(1, positions.shape[1], dtype=torch.bool)
+        length = self.length + positions.shape[1]
+        return self.joined(Ledger.of(positions, real, era, length), length)
 
     def joined(self, other: Ledger, length: int) -> Ledger:
         """With the tokens of another behind its own."""
@@ -128,39 +113,35 @@ class Ledger:
         rows = {name: both(getattr(self, name), getattr(other, name)) for name in names}
         era = torch.cat([self.era, other.era])
         roundings = torch.cat([self.roundings, other.roundings])
-        return self.replace(**rows, era=era, roundings=roundings, length=length)
+        still = self.still and other.still
+        return self.replace(**rows, era=era, roundings=roundings, length=length, still=still)
 
     def taken(self, keep: Tensor, *, close: bool) -> Ledger:
         """Only the tokens at (rows, kept) places; the gaps between them closed, or left."""
         rows = keep.shape[0]
-        if rows > 1:
-            if not bool((self.era == self.era[0]).all()):
-                expected = "one rotation for all keys, where rows evict different tokens"
-                raise bad_argument("evict", expected, "several", "Call `write` first.")
-            roundings = self.roundings[keep].amax(0)
-            era = self.era[: keep.shape[1]]
-        else:
-            era, roundings = self.era[keep[0]], self.roundings[keep[0]]
-        many = max(rows, self.current.shape[0])
-        index = keep.expand(many, -1)
+        if rows > 1 and bool((self.era != self.era[0]).any()):
+            expected = "one rotation for all keys, where rows evict different tokens"
+            raise bad_argument("evict", expected, "several", "Call `write` first.")
+        many, kept = max(rows, self.rows), keep.shape[1]
 
         def of(t: Tensor) -> Tensor:
-            wide = t.expand(many, *t.shape[1:])
-            if wide.ndim == 2:
-                return torch.gather(wide, 1, index)
-            return torch.gather(wide, 1, index[..., None].expand(-1, -1, t.shape[-1]))
+            index = keep[..., None].expand(many, -1, t.shape[-1])
+            return torch.gather(t.expand(many, -1, -1), 1, index)
 
-        real = self.real if rows == self.real.shape[0] == 1 else self.real.expand(self.rows, -1)
-        kept_real = torch.gather(real, 1, keep.expand(real.shape[0], -1))
-        current = of(self.current)
+        real, written, current = (
+            of(self.real[..., None])[..., 0],
+            of(self.written),
+            of(self.current),
+        )
         if close:
-            current = _closed(self.current, self.real, current, kept_real)
-            gone = len(self) - keep.shape[1]
-        else:  # nothing is behind what was evicted at the end
-            gone = len(self) - 1 - int(keep.max()) if keep.shape[1] else len(self)
+            current = _closed(self.current, self.real, current, real)
+        written = of(self.written)
+        # Where gaps stay, nothing is behind what was evicted at the end.
+        counted = kept if close or not kept else int(keep.max()) + 1
         return Ledger(
-            of(self.original), of(self.written), current, kept_real, era, roundings,
-            self.length - gone,
+            of(self.original), written, current, real, self.era[keep[0]],
+            self.roundings[keep].amax(0), self.length - len(self) + counted,
+            torch.equal(written, current),
         )  # fmt: skip
 
     def shifted(self, by: Tensor) -> Ledger:
@@ -168,19 +149,20 @@ class Ledger:
         before = self.following()
         # A sum beyond int64 comes out beyond these bounds too.
         current = places(self.current + by, "shift: by")
-        moved = self.replace(current=current)
+        moved = self.replace(current=current, still=torch.equal(self.written, current))
         steps = moved.following() - before
         more = int(steps[0])  # by which the model's own count can go on too
         if bool((steps == more).all()) and self.length + more >= len(self):
             return moved.replace(length=self.length + more)
         return moved
 
-    def rewritten(self, moved: Tensor, era: int) -> Ledger:
+    def rewritten(self, moved: Tensor) -> Ledger:
         """With every key rotated to where it stands; those that moved were rounded once more."""
         return self.replace(
             written=self.current,
-            era=torch.full_like(self.era, era),
+            era=torch.zeros_like(self.era),
             roundings=self.roundings + moved.to(torch.int64),
+            still=True,
         )
 
 
@@ -234,3 +216,21 @@ def places(positions: Tensor, caller: str) -> Tensor:
         received = [int(number) for number in (positions.min(), positions.max())]
         raise bad_position(caller, "positions from -2**62 to 2**62", received)
     return positions
+
+
+def coordinates(values: object, axes: int, caller: str) -> Tensor:
+    """Positions as models take them, as (rows, count, axes)."""
+    numbers = places(whole_numbers(values, caller), caller)
+    if axes > 1 and numbers.ndim == 3 and numbers.shape[0] == axes:
+        return numbers.movedim(0, -1)
+    if numbers.ndim in (1, 2):
+        return numbers.reshape(-1, numbers.shape[-1])[..., None].expand(-1, -1, axes)
+    expected = "(count,) or (rows, count)" + (f", or ({axes}, rows, count)" if axes > 1 else "")
+    raise bad_argument(caller, expected, f"shape {tuple(numbers.shape)}")
+
+
+def counted(caller: str, number: object, least: int = 0, most: int = MOST) -> None:
+    """Raise unless it is an integer within bounds."""
+    if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
+        end = "2**62" if most == MOST else most
+        raise bad_argument(caller, f"an integer from {least} to {end}", repr(number))

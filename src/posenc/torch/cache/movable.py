@@ -12,7 +12,7 @@ from torch import Tensor
 from posenc._core.errors import bad_argument, bad_data
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.cache.layers import LayerForm, MovableLayer
-from posenc.torch.cache.ledger import Ledger, places, whole_numbers
+from posenc.torch.cache.ledger import Ledger, coordinates, counted, whole_numbers
 
 # Of one rounding, relative to a key of normal entries: 0.0016 in bfloat16, as 8 bits are kept.
 PER_UNIT = 0.0016 / 2.0**-8
@@ -67,6 +67,7 @@ class MovableCache:
         self.rules = rules
         self.model = model
         self.layers = []
+        self.after: Callable[[Any], Any] | None = None  # what each step leaves of it
         self._expected: Tensor | None = None
 
     def fill(self, forms: Sequence[LayerForm], pairs: Sequence[Any], *, seen: int) -> None:
@@ -119,8 +120,7 @@ class MovableCache:
         Tensor of int64
             (rows, count); of several axes (axes, rows, count), as models take them.
         """
-        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
-            raise bad_argument("next_positions: count", "an integer of at least 0", repr(count))
+        counted("next_positions: count", count)
         coming = self.ledger.coming(count)
         return coming[..., 0] if coming.shape[-1] == 1 else coming.movedim(-1, 0)
 
@@ -134,6 +134,15 @@ class MovableCache:
         """What those roundings amount to, about, as a part of the key's size."""
         unit = max((torch.finfo(layer.dtype).eps / 2 for layer in self.movable), default=0.0)
         return PER_UNIT * unit * math.sqrt(self.roundings)
+
+    @property
+    def varies(self) -> bool:
+        """Whether keys have several rotations or may come to have them, or steps drop some."""
+        return len(self.eras) > 1 or self._follows_length or self.after is not None
+
+    @property
+    def _follows_length(self) -> bool:
+        return any(rule is not None and rule.needs_length for rule in self.rules)
 
     # --- new tokens -------------------------------------------------------------------------------
 
@@ -150,21 +159,11 @@ class MovableCache:
         ArgumentError
             If the shape does not fit.
         """
-        numbers = whole_numbers(position_ids, "expect: position_ids")
-        axes = self.ledger.current.shape[-1]
-        shape = tuple(numbers.shape)
-        if axes > 1 and numbers.ndim == 3 and shape[0] == axes:
-            numbers = numbers.movedim(0, -1)
-        elif axes == 1 and numbers.ndim in (1, 2):
-            numbers = numbers.reshape(-1, shape[-1])[..., None]
-        else:
-            expected = "(rows, count)" if axes == 1 else f"({axes}, rows, count)"
-            raise bad_argument("expect: position_ids", expected, f"shape {shape}")
-        if numbers.shape[0] not in (1, self.movable[0].batch_size):
-            raise bad_argument(
-                "expect: position_ids", f"1 or {self.movable[0].batch_size} rows", f"shape {shape}"
-            )
-        self._expected = places(numbers, "expect: position_ids")
+        caller, batch = "expect: position_ids", self.movable[0].batch_size
+        numbers = coordinates(position_ids, self.ledger.current.shape[-1], caller)
+        if len(numbers) not in (1, batch):
+            raise bad_argument(caller, f"1 or {batch} rows", len(numbers))
+        self._expected = numbers
 
     def enter(self, layer: MovableLayer, count: int) -> None:
         """Note that a layer gets `count` new tokens; the first of a step says where they stand."""
@@ -177,10 +176,15 @@ class MovableCache:
         coming = self.ledger.coming(count) if self._expected is None else self._expected
         if coming.shape[1] != count:
             raise bad_argument("posenc.torch.cache", f"{coming.shape[1]} tokens", count)
-        if count and any(rule is not None and rule.needs_length for rule in self.rules):
+        if count and self._follows_length:
             self.turn_to(self.rules, int(coming.max()))
         self.ledger = self.ledger.extended(coming, len(self.eras) - 1)
         self._expected = None
+
+    def leave(self, layer: MovableLayer) -> None:
+        """Note that a layer has given what it stores; the last of a step ends it."""
+        if self.after is not None and layer is self.movable[-1]:
+            self.become(self.after(self))
 
     def turn_to(self, rules: tuple[RotarySpec | None, ...], last: int) -> None:
         """Read keys as rotated by other specs, for a sequence whose last position is `last`."""
@@ -201,6 +205,7 @@ class MovableCache:
     def like(self, ledger: Ledger) -> Self:
         """Another cache over the same tensors, with another ledger."""
         other = type(self)(ledger, self.eras, self.rules, self.model)
+        other.after = self.after
         other.layers = [
             layer.copied(other) if isinstance(layer, MovableLayer) else layer
             for layer in self.layers
@@ -250,8 +255,7 @@ class MovableCache:
 
     def batch_repeat_interleave(self, repeats: int) -> None:
         """Repeat each sequence."""
-        if isinstance(repeats, bool) or not isinstance(repeats, int) or repeats < 1:
-            raise bad_argument("batch_repeat_interleave", "an integer of at least 1", repr(repeats))
+        counted("batch_repeat_interleave", repeats, 1)
         self.of_rows(lambda t: t.repeat_interleave(repeats, dim=0))
 
     def batch_select_indices(self, indices: Tensor) -> None:

@@ -6,6 +6,7 @@ from transformers.cache_utils import Cache
 
 from posenc._core.errors import bad_argument
 from posenc.torch.cache.layers import MovableLayer
+from posenc.torch.cache.ledger import counted
 from posenc.torch.cache.movable import MovableCache
 
 
@@ -47,12 +48,8 @@ class TransformersCache(MovableCache, Cache):  # type: ignore[misc]
         """Take back the last tokens."""
         from posenc.torch.cache.operations import evict
 
-        number = tokens_to_remove
-        count = -number if isinstance(number, int) and not isinstance(number, bool) else -1
-        if not 0 <= count <= len(self.ledger):
-            raise bad_argument(
-                "crop", f"an integer from {-len(self.ledger)} to 0", tokens_to_remove
-            )
+        counted("crop", tokens_to_remove, -len(self.ledger), 0)
+        count = -tokens_to_remove
         if count and not self.is_croppable:
             todo = "Keep the cache that you had before those tokens: `evict` leaves it as it is."
             expected = "layers that store all tokens, as what left a window would be seen again"

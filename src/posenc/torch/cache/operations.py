@@ -10,10 +10,11 @@ from torch import Tensor, nn
 
 from posenc._core.errors import bad_argument
 from posenc.functional.arguments.moves import check_alike
-from posenc.torch.cache.binding import rules_of
+from posenc.torch.cache.binding import one_token, rules_of
 from posenc.torch.cache.decoder import decoder_plan
-from posenc.torch.cache.ledger import MOST, on_host, whole_numbers
+from posenc.torch.cache.ledger import counted, on_host, whole_numbers
 from posenc.torch.cache.movable import C, MovableCache, checked, refuse_fixed
+from posenc.torch.cache.tracking import track
 from posenc.torch.cache.turning import of_heads
 
 
@@ -172,8 +173,7 @@ def reuse(cache: C, at: int) -> C:
     103
     """
     checked(cache, "reuse")
-    if isinstance(at, bool) or not isinstance(at, int) or not 0 <= at <= MOST:
-        raise bad_argument("reuse: at", "at least 0, and 2**62 at most", repr(at))
+    counted("reuse: at", at)
     steps = at - cache.ledger.first()
     return shift(cache, steps[:, None].expand(-1, len(cache.ledger)))
 
@@ -225,8 +225,7 @@ def switch(cache: C, new: Any) -> C:
         if not any(rule is not None and rule.needs_length for rule in cache.rules):
             todo = "Pass the spec, plan or model that rotates from here on."
             raise bad_argument("switch", "a rotation that depends on the length", "none", todo)
-        if not 1 <= new <= MOST:
-            raise bad_argument("switch", "a length from 1 to 2**62", new)
+        counted("switch: length", new, 1)
         other.turn_to(cache.rules, new - 1)
         return other
     plan = decoder_plan(new, "switch") if isinstance(new, nn.Module) else new
@@ -273,21 +272,91 @@ def stream(cache: C, sinks: int, window: int) -> C:
     ([0, 6, 7, 8], 4)
     """
     checked(cache, "stream")
-    for name, number in (("sinks", sinks), ("window", window)):
-        if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-            raise bad_argument(f"stream: {name}", "an integer of at least 0", number)
-    if sinks + window == 0:
-        raise bad_argument("stream", "at least one token to keep", "none")
-    count = len(cache.ledger)
-    if count <= sinks + window:
-        return cache.like(cache.ledger)
-    first = cache.ledger.real.to(torch.int64).argmax(-1).clamp(max=count - window - sinks)
-    head = first[:, None] + torch.arange(sinks)
-    tail = torch.arange(count - window, count).expand(len(first), -1)
-    return evict(cache, torch.cat([head, tail], dim=1))
+    return evict(cache, _ends(cache, sinks, window, "stream")[0])
+
+
+def streaming(source: Any, sinks: int, window: int) -> Any:
+    """A cache that keeps the first and the last tokens by itself, for `generate` without end.
+
+    After each step it is as `stream` leaves it, but counted in full: where `stream` moves the last
+    tokens down, the first follow them here, which gives the same scores. So the model's own
+    positions and masks are right, however long it goes on.
+
+    Parameters
+    ----------
+    source : PreTrainedModel or MovableCache
+        A model, and the cache begins empty; or what `track` returned, which stays as it is.
+    sinks, window : int
+        As of `stream`. A token sees the last step's first and last ones beside those of its own.
+
+    Returns
+    -------
+    MovableCache
+        Hand it to the model as `past_key_values`.
+
+    Raises
+    ------
+    ArgumentError
+        If a number is negative, or both are 0; if a layer has a longer window of its own.
+    DataError
+        If keys cannot be moved, or the model cannot be asked.
+
+    Notes
+    -----
+    A prompt is read as a whole, and cut then. Where it has padding on the left, give the model
+    another cache for it, and go on from `track(cache, model, mask=mask)`.
+
+    Examples
+    --------
+    >>> import torch, posenc
+    >>> from posenc.torch.cache import streaming, track
+    >>> keys = torch.ones(1, 1, 9, 4)
+    >>> cache = streaming(track([(keys, keys)], posenc.RoPE(4, pairing="half")), 1, 3)
+    >>> [cache.update(k, k, 0)[0].shape[2] for k in torch.ones(3, 1, 1, 1, 4)]
+    [5, 5, 5]
+    >>> cache.ledger.original.flatten().tolist(), cache.ledger.current.flatten().tolist()
+    ([0, 9, 10, 11], [8, 9, 10, 11])
+    """
+    if isinstance(source, nn.Module):
+        source = evict(track(one_token(source, "streaming"), source), [])
+    checked(source, "streaming")
+    refuse_fixed(source, "streaming")
+    for layer in source.movable:
+        if (layer.form.window or 0) > window + 1:
+            expected = f"a window of at least {layer.form.window - 1}, as layer {layer.index} has"
+            raise bad_argument("streaming: window", expected, window)
+    other = source.like(source.ledger)
+    other.after = partial(_slid, sinks=sinks, window=window)
+    other.become(other.after(other))
+    return other
 
 
 # --- parts ----------------------------------------------------------------------------------------
+
+
+def _slid(cache: C, sinks: int, window: int) -> C:
+    """The first and the last tokens, where the last ones stand."""
+    places, steps = _ends(cache, sinks, window, "streaming")
+    kept = evict(cache, places, gaps="keep")
+    by = torch.zeros_like(places)
+    by[:, :sinks] = steps
+    return shift(kept, by)
+
+
+def _ends(cache: MovableCache, sinks: int, window: int, caller: str) -> tuple[Tensor, Tensor]:
+    """The places of the first and last tokens, (rows, kept), and what is between: (rows, 1)."""
+    counted(f"{caller}: sinks", sinks)
+    counted(f"{caller}: window", window)
+    if sinks + window == 0:
+        raise bad_argument(caller, "at least one token to keep", "none")
+    real, between = cache.ledger.real, max(len(cache.ledger) - sinks - window, 0)
+    first = (
+        real.to(torch.int64).argmax(-1, keepdim=True).clamp(max=between)
+        if between
+        else (torch.zeros(1, 1, dtype=torch.int64))
+    )
+    kept = torch.arange(min(sinks + window, len(cache.ledger)))
+    return torch.where(kept < sinks, kept + first, kept + between), between - first
 
 
 def _places(cache: MovableCache, keep: Any) -> Tensor:

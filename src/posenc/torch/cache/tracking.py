@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from posenc._core.errors import bad_argument, bad_data
 from posenc._core.positions.counting import from_mask
-from posenc.torch.cache.binding import asked, encodings_of, forms_of
+from posenc.torch.cache.binding import asked, forms_of
 from posenc.torch.cache.decoder import decoder_plan
-from posenc.torch.cache.ledger import MOST, Ledger, on_host, places, whole_numbers
+from posenc.torch.cache.ledger import Ledger, coordinates, counted, on_host
 from posenc.torch.cache.movable import MovableCache
 
 CALLER = "track"
@@ -99,19 +99,21 @@ def track(
         raise bad_argument(
             CALLER, "what the keys were rotated by", "nothing", "Pass the model, or plan=."
         )
-    if length is not None and (type(length) is not int or not 1 <= length <= MOST):
-        raise bad_argument(f"{CALLER}: length", "a length from 1 to 2**62", repr(length))
+    if length is not None:
+        counted(f"{CALLER}: length", length, 1)
     layers, theirs = _layers_of(cache)
     stored = [None if layer is None else _stored(i, layer) for i, layer in enumerate(layers)]
     full = [one for one in stored if one is not None]
-    if not full:
+    if not any(one.length for one in full):
         raise bad_data(CALLER, "a cache that stores keys", "an empty one")
     count = _count(full)
     source = decoder_plan(model, CALLER) if plan is None else plan
-    rows = encodings_of(source, len(layers), CALLER)
-    forms = forms_of(rows, [None if one is None else one.window for one in stored])
+    forms = [
+        form if one is None or one.window is None else form._replace(window=one.window)
+        for form, one in zip(forms_of(source, len(layers), CALLER), stored, strict=True)
+    ]
     if model is not None:
-        forms = asked(model, rows, forms, CALLER)
+        forms = asked(model, forms, CALLER)
     _check_shapes(stored, forms, count)
     rules = tuple(
         None if one is None else form.spec for one, form in zip(stored, forms, strict=True)
@@ -216,10 +218,7 @@ def _count(stored: list[_Stored]) -> int:
     if len(batches) > 1:
         raise bad_data(CALLER, "layers of one batch", f"batches of {sorted(batches)}")
     windowless = {one.length for one in stored if one.window is None and one.length} or counts
-    count = max(windowless)
-    if count == 0:
-        raise bad_data(CALLER, "a cache that stores keys", "an empty one")
-    return count
+    return max(windowless)
 
 
 def _check_shapes(stored: list[_Stored | None], forms: list[Any], count: int) -> None:
@@ -260,21 +259,11 @@ def _ledger(batch: int, count: int, rules: tuple[Any, ...], positions: Any, mask
     if positions is None:
         where = from_mask(real)[..., None].expand(-1, -1, width)
     else:
-        caller = f"{CALLER}: positions"
-        numbers = places(whole_numbers(positions, caller), caller)
-        if width > 1 and numbers.ndim == 3 and numbers.shape[0] == width:
-            numbers = numbers.movedim(0, -1)
-        elif numbers.ndim in (1, 2):
-            numbers = numbers.reshape(-1, numbers.shape[-1])[..., None].expand(-1, -1, width)
-        if (
-            numbers.ndim != 3
-            or numbers.shape[1:] != (count, width)
-            or len(numbers) not in (1, batch)
-        ):
+        where = coordinates(positions, width, f"{CALLER}: positions")
+        if where.shape[1] != count or len(where) not in (1, batch):
             expected = f"shape ({count},) or ({batch}, {count})"
-            expected += f", or ({width}, {batch}, {count})" if width > 1 else ""
-            raise bad_argument(f"{CALLER}: positions", expected, f"shape {tuple(numbers.shape)}")
-        where = numbers
+            received = f"shape {tuple(where.shape[:2])}"
+            raise bad_argument(f"{CALLER}: positions", expected, received)
     ledger = Ledger.of(where.contiguous(), real, 0, count)
     if positions is None or width > 1:
         return ledger

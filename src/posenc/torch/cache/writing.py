@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from posenc._core.errors import bad_argument
 from posenc.functional.arguments.moves import warn_of_small_moves
@@ -56,13 +55,13 @@ def write(cache: MovableCache, into: Any = None) -> Any:
     pairs = [layer.read() for layer in cache.movable]
     turns = [layer for layer in cache.movable if layer.moves()]
     for layer in turns:
-        moved[layer.rows] |= _moved(cache, layer.index, layer.rows)
+        moved[layer.rows] |= layer.away()
     _warn(cache, turns)
     if into is not None:
         _check_fits(cache, into)
     for layer, pair in zip(cache.movable, pairs, strict=True):
         layer.put(*pair)
-    cache.ledger = cache.ledger.rewritten(moved, len(cache.eras) - 1)
+    cache.ledger, cache.eras = cache.ledger.rewritten(moved), cache.eras[-1:]
     if into is None:
         return cache
     for layer in cache.movable:
@@ -77,14 +76,6 @@ def _warn(cache: MovableCache, turns: list[MovableLayer]) -> None:
         if spec is not None and not spec.needs_length:
             written, current = ledger.written[:, layer.rows], ledger.current[:, layer.rows]
             warn_of_small_moves(spec, layer.keys, written, current, "write")
-
-
-def _moved(cache: MovableCache, index: int, rows: slice) -> Tensor:
-    """Which tokens of a layer stand elsewhere than they were written, or were rotated otherwise."""
-    ledger, eras = cache.ledger, cache.eras
-    away = (ledger.written[:, rows] != ledger.current[:, rows]).any(-1).any(0)
-    other = torch.tensor([specs[index] != eras[-1][index] for specs in eras])
-    return away | other[ledger.era[rows]]
 
 
 def _check_fits(cache: MovableCache, into: Any) -> None:

@@ -38,7 +38,7 @@ class T5(nn.Module):
         values = self.relative_attention_bias(buckets(offsets, True))
         return values.permute([2, 0, 1]).unsqueeze(0)
 
-    def of_positions(self, x: Any, position_ids: Any = None, num_buckets: int = 32) -> Any:
+    def compute_position_bias(self, x: Any, position_ids: Any = None, num_buckets: int = 32) -> Any:
         bsz, qlen, klen = x.size(0), x.size(1), x.size(1)
         places = torch.arange(qlen)[None] if position_ids is None else position_ids
         offsets = places[:, None, :] - places[:, :, None]
@@ -61,7 +61,9 @@ class Relative(nn.Module):
 BIAS = {"kind": "bias"}
 T5_RIGHT = Buckets(BUCKETS.numpy())
 ROWS.made("transformers T5Attention.compute_bias", T5_RIGHT)(lambda: T5().compute_bias)
-ROWS.made("transformers MPNetEncoder.compute_position_bias", T5_RIGHT)(lambda: T5().of_positions)
+ROWS.made("transformers MPNetEncoder.compute_position_bias", T5_RIGHT)(
+    lambda: T5().compute_position_bias
+)
 ROWS.made(
     "lucidrains/x-transformers RelativePositionBias", Buckets(BUCKETS.numpy(), False, scale=8.0),
     options=BIAS,

@@ -28,7 +28,7 @@ from posenc._core.io.safetensors import CODES
 
 SINGLE = "model.safetensors"
 INDEX = ".safetensors.index.json"
-SHARD = re.compile(r"-\d+-of-(\d+)\.safetensors$")
+SHARD = re.compile(r"-\d+-of-(\d+)\.(?:safetensors|bin)$")
 RECORD = "posenc.conversion"  # the key of the metadata under which a conversion is recorded
 
 

@@ -184,7 +184,8 @@ class _Rotation:
     def _cosines(self, places: np.ndarray) -> turns.PairTurns:
         cos, sin = self.subject.cos_sin(places)
         ends = np.array(self.spec.channels.channels(self.spec.dim)).T
-        wide = self.subject._one == slice(None) and cos.shape[-1] > ends.max() >= self.spec.pairs
+        all_ = isinstance(self.subject._one, slice) and self.subject._one == slice(None)
+        wide = all_ and cos.shape[-1] > ends.max() >= self.spec.pairs
         if wide and all(np.array_equal(t[:, ends[0]], t[:, ends[1]]) for t in (cos, sin)):
             self.subject._one = ends[0]  # a channel each, in the order that the spec has
             cos, sin = cos[:, ends[0]], sin[:, ends[0]]

@@ -11,11 +11,13 @@ import numpy as np
 from posenc.detect.contract.comparison.answers import looks
 from posenc.detect.contract.comparison.diff import Comparison, Difference
 from posenc.detect.contract.comparison.fields import changed, effect, looked_at, words
+from posenc.detect.contract.comparison.held import NONE, STILL
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.sides.side import Comparand, Implementation
 from posenc.detect.fit.turns import DENSE
 from posenc.detect.subject import CannotAsk, Subject
-from posenc.detect.subject.survey import UNIT, survey
+from posenc.detect.subject.rounding import UNIT
+from posenc.detect.subject.survey import survey
 from posenc.encodings.rotary.base import RotarySpec
 
 # A field of `Comparison`, and what is added to it.
@@ -27,6 +29,10 @@ KINDS = {
     "table": ("table",),
     "bias": ("bias",),
 }
+# What code answers in every form that is tried, where that is no encoding, and what it says.
+IDLE = {
+    "equal tokens stay equal": STILL, "all positions get the same numbers": STILL, NONE: NONE,
+}  # fmt: skip
 WIDTH = 64  # of heads and rows, where neither side tells
 SHARED = "it takes no `layer`, and several parts have one; choose one by `layers`"
 
@@ -87,9 +93,7 @@ def _two_parts(label: str, a: Part, b: Part) -> Iterator[Row]:
         return
     one, two = a.spec, b.spec
     if a.permuted != b.permuted and isinstance(one, RotarySpec) and isinstance(two, RotarySpec):
-        order = (two if b.permuted else one).channels.order
-        reordered = f"pairing.order: {a.permuted or b.permuted}, reordered to {order} on one side"
-        yield "compared", f"{label}: {reordered}, with the channels of queries and keys"
+        yield "compared", f"{label}: {_reordered(b if b.permuted else a)}"
         one, two = _in_order(a, one), _in_order(b, two)
     for name, mine, theirs, other in changed(one, two):
         size = effect(one if other is None else other, two)
@@ -108,6 +112,12 @@ def _two_parts(label: str, a: Part, b: Part) -> Iterator[Row]:
     if a.length != b.length and None not in (a.length, b.length):
         lengths = f"declared for {a.length} and {b.length} positions"
         yield "not_compared", f"{label}: {lengths}, which changes no angle"
+
+
+def _reordered(part: Part) -> str:
+    spec: Any = part.spec
+    orders = f"{part.permuted}, reordered to {spec.channels.order} on one side"
+    return f"pairing.order: {orders}, with the channels of queries and keys"
 
 
 def _in_order(part: Part, spec: RotarySpec) -> RotarySpec:
@@ -134,7 +144,7 @@ def _answers(a: Comparand, b: Comparand) -> Iterator[Row]:
                 place = f"{label}, {code.name}" if len(codes) > 1 else label
                 yield from _answers_of(part, a, b, code, place)
         except CannotAsk as error:
-            yield "not_compared", f"{part.name}: {error}"
+            yield _unasked(label, part.name, error)
     for path in b.unasked():
         yield "not_compared", f"{path}, which stands for no part of {a.name}"
 
@@ -152,17 +162,27 @@ def _answers_of(
         try:
             rows, reach, refused = look()
         except CannotAsk as error:
-            yield "not_compared", f"{part.name}: {method}: {error}"
+            yield _unasked(label, f"{part.name}: {method}", error)
             continue
         yield "compared", f"{part.name}: {method}{reach}"
         for what in refused:
             yield "not_compared", f"{part.name}: {method}, {what}"
         for row in rows:
-            if row.field not in fields or method not in code.methods:
+            reordered = row.field == "pairing.order" and row.b == part.permuted
+            if reordered:
+                yield "compared", f"{part.name}: {_reordered(part)}"
+            if not reordered and (row.field not in fields or method not in code.methods):
                 yield "differences", dataclasses.replace(row, where=label)
         fields |= {row.field for row in rows}
         if "state" in fields:
             break  # what it remembers would be in every other answer
+
+
+def _unasked(label: str, what: str, error: CannotAsk) -> Row:
+    """Code that cannot be asked; what answers all positions alike is told from it."""
+    says = next((IDLE[w] for w in IDLE if error.answered and w in str(error)), None)
+    row = _differ(label, "positions", "by position", str(says))
+    return row if says else ("not_compared", f"{what}: {error}")
 
 
 def _two_answers(a: Comparand, b: Comparand) -> Iterator[Row]:

@@ -24,7 +24,6 @@ from posenc.detect.fit.turns import DENSE, NEAR, PairTurns, attempt, begins, exp
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.base import TableSpec
-from posenc.scaling import NTK, Linear
 
 # What explains the others comes first.
 ORDER = (
@@ -209,10 +208,6 @@ def _scalings(spec: RoPE) -> Iterator[tuple[str, str, Spec]]:
                         f"turns of wavelengths that are {text}",
                         candidate(other, *rest),
                     )
-        factor = getattr(scaling, "factor", None)
-        for other in (Linear, NTK):
-            if isinstance(factor, float) and not isinstance(scaling, other):
-                yield "scaling", f"{other.__name__} for {name}", candidate(other(factor), *rest)
 
 
 def _changes(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[Any, Any, str]]:

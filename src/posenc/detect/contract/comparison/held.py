@@ -23,6 +23,8 @@ from posenc.detect.subject.survey import SEED, Bench
 
 SCATTERED = 48  # positions that are drawn
 SECONDS = 10.0  # of a survey
+STILL, NONE = "the answers do not depend on positions", "no finite numbers"
+TOLD = {"heads", "pairing", "numbers"}  # fields that say what is wrong with such answers
 
 
 class Held(Bench):
@@ -75,11 +77,20 @@ def held(
     rows = _remembered(before, after)
     if not rows and not choice.agrees:
         answers = ((order, _answered(bench, ask, line)) for order, line in calls_to(last))
-        rows = explain([call._replace(order=order) for order, call in answers if call])
+        seen = [call._replace(order=order) for order, call in answers if call]
+        rows = explain(seen)
+        rows = rows if {row.field for row in rows} & TOLD else _still(seen) or rows
     lacks = _lacking(bench, part) if last + 1 < (part.length or 0) else ""
     if lacks:
         rows.append(Difference("length", f"{part.length} positions", lacks))
     return stated(rows, bench.subject.how, choice)
+
+
+def _still(calls: list[PairTurns]) -> list[Difference]:
+    """What is wrong with answers that are the same everywhere."""
+    near = calls[0].values if calls else np.arange(2)
+    alike = len(near) > 1 and np.array_equal(near[1:], near[:-1])
+    return [Difference("positions", "by position", STILL)] if alike else []
 
 
 def stated(rows: list[Difference], how: str, choice: Survey) -> Told:
@@ -155,7 +166,8 @@ def _lacking(bench: Held, part: Part) -> str:
 
 def _shown(call: SmallestCall) -> Difference:
     """A difference that nothing explains, by the smallest call that shows it."""
-    odd = {"dtype": call.dtype != "float32", "heads": call.heads > 1, "strides": bool(call.notes)}
+    odd = {"keys": "in the key that it returns" in call.notes, "dtype": call.dtype != "float32",
+           "heads": call.heads > 1, "strides": bool(call.notes)}  # fmt: skip
     field = next((name for name, holds in odd.items() if holds), "positions")
     first = min((p for row in call.positions for p in row), default=None)
     ours, theirs = (f"{number:.6g}" for number in (call.expected, call.received))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -125,6 +126,7 @@ def bias(part: Part, spec: Any, code: Implementation) -> Told:
     subject = code.subject("bias", part, WIDTH, len(spec.axes), spec.heads)
     if subject.kind != "bias":
         raise CannotAsk(f"{code.name} is {subject.how}")
+    bench = _Softmax(subject, spec, params, code.dtype)
     calls, asked = _pairs(part, spec)
     rows: list[Difference] = []
     refused: list[str] = []
@@ -138,7 +140,7 @@ def bias(part: Part, spec: Any, code: Implementation) -> Told:
                 raise
             refused.append(f"{len(q):,} queries of {len(k):,} keys: {error}")
             continue
-        rows, note = _biases(spec, q, k, answer, params, code.dtype)
+        note, rows = bench.told(q, k, answer)
         hidden |= dict.fromkeys(filter(None, [note]))
         if rows:
             break
@@ -148,7 +150,7 @@ def bias(part: Part, spec: Any, code: Implementation) -> Told:
         return Told(rows, f", {subject.how}: {told_}", (*hidden, *refused))
     # Code of a model makes all biases before those that it is asked for.
     end = FIRST - 1 if params is not None else min(DENSE, (part.length or DENSE + 1) - 1)
-    choice = _Softmax(subject, spec, params, code.dtype).held(end, SECONDS)
+    choice = bench.held(end, SECONDS)
     rows, reach, more = stated(rows, subject.how, choice)
     return Told(rows, f"{reach}; {told_}", (*hidden, *refused, *more))
 
@@ -173,93 +175,86 @@ class _Softmax(Held):
     """Biases as a softmax sees them: beside that of the first key, and of the past alone."""
 
     def __init__(self, subject: Subject, spec: Any, params: Any, dtype: str) -> None:
-        def expected(q: np.ndarray, k: np.ndarray) -> np.ndarray:
-            return np.asarray(functional.bias(spec, q, k, params=params, dtype="float64"))
-
-        super().__init__(subject, expected, dtype)
-        self.spec, self.unit = spec, 8 * ROUNDING[dtype]
+        self.spec, self.params, self.coarse_as = spec, params, dtype
+        super().__init__(subject, functools.partial(self._biases, spec), dtype)
         self.sizes: Any = 0.0
-        self.allowed = lambda _, wanted: 1e-5 * (1 + np.abs(wanted)) + self.unit * self.sizes
+        self.allowed = lambda _, wanted: self._room(wanted, self.sizes, dtype)
+
+    def _biases(self, spec: Any, q: np.ndarray, k: np.ndarray) -> np.ndarray:
+        return np.asarray(functional.bias(spec, q, k, params=self.params, dtype="float64"))
+
+    @staticmethod
+    def _room(wanted: np.ndarray, sizes: Any, dtype: str) -> np.ndarray:
+        """Far keys have large biases, which a side rounds before they are subtracted."""
+        return np.asarray(1e-5 * (1 + np.abs(wanted)) + 8 * ROUNDING[dtype] * sizes)
 
     def _answer(self, call: Call) -> list[np.ndarray]:
-        answer, self.sizes = self._seen(super()._answer(call)[0], call)
+        answer, self.sizes = self._seen(super()._answer(call)[0], call.rows[0], call.keys[0])  # type: ignore[index]
         return [answer]
 
     def _wanted(self, call: Call) -> list[np.ndarray]:
-        wanted, sizes = self._seen(super()._wanted(call)[0], call)
+        wanted, sizes = self._seen(super()._wanted(call)[0], call.rows[0], call.keys[0])  # type: ignore[index]
         self.sizes = np.maximum(self.sizes, sizes)
         return [wanted]
 
-    def _seen(self, biases: np.ndarray, call: Call) -> tuple[np.ndarray, np.ndarray]:
-        """Biases, and the numbers that they are differences of."""
-        q, k = call.rows[0], call.keys[0]  # type: ignore[index]
-        first = int(k.argmin())
+    def _seen(
+        self, biases: np.ndarray, q: np.ndarray, k: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Biases, and the numbers that they are differences of.
+
+        What is added to all keys of a query changes no softmax.
+        """
+        causal = q.ndim == 1 and getattr(self.spec, "direction", "causal") == "causal"
+        first = biases[..., int(k.argmin()) if q.ndim == 1 else 0, None]
         with np.errstate(invalid="ignore"):
-            moved = biases - biases[..., first, None]
-        past = k <= q[:, None] if _is_causal(self.spec) else np.ones((len(q), len(k)), bool)
-        sizes = np.abs(biases) + np.abs(biases[..., first, None])
-        return np.where(past, moved, 0.0), np.where(np.isfinite(sizes), sizes, 0.0)
+            moved = np.where(k <= q[:, None] if causal else True, biases - first, 0.0)
+        sizes = np.abs(biases) + np.abs(first)
+        return moved, np.where(np.isfinite(sizes), sizes, 0.0)
+
+    def told(
+        self, q: np.ndarray, k: np.ndarray, theirs: np.ndarray
+    ) -> tuple[str, list[Difference]]:
+        """What a causal mask hides of other biases, or the change that explains them."""
+        mine = self.expected(q, k)
+        if theirs.shape != mine.shape:
+            ours, other = (f"shape {each.shape}" for each in (mine, theirs))
+            return "", [Difference("heads", ours, other, what="biases")]
+        (past, _), (seen_, sizes) = (self._seen(each, q, k) for each in (mine, theirs))
+
+        def fits(biases: np.ndarray, dtype: str = self.coarse_as) -> bool:
+            off = np.abs(biases - seen_)
+            return bool(np.all((biases == seen_) | (off <= self._room(seen_, sizes, dtype))))
+
+        def explains(one: Any) -> bool:
+            biases = self._biases(one, q, k)
+            return biases.shape == mine.shape and fits(self._seen(biases, q, k)[0])
+
+        if fits(past):
+            apart = np.abs(np.subtract(*(b - b[..., :1] for b in (mine, theirs))))
+            alike = (mine == theirs) | (apart <= self._room(mine, sizes, self.coarse_as))
+            note = "the future: it has other biases, which a causal mask hides"
+            return "" if np.all(alike) else note, []
+        coarse = (
+            ("dtype", f"biases in {self.coarse_as}", f"in {half}") for half in HALVES
+            if seen(theirs) == half and fits(past, half)
+        )  # fmt: skip
+        row = next(coarse, None) or _explained(self.spec, explains)
+        if row is None and len(q) > 1 and q.ndim == 1:
+            row = _slopes(mine, theirs, lambda factors: fits(past * factors[:, None, None]))
+        off = np.abs(past - seen_)
+        size = float(np.where(np.isnan(off), np.inf, off).max(initial=0.0))
+        row = row or ("bias", "its own", UNEXPLAINED)
+        return "", [Difference(*row, size, None, "biases")]
 
 
-def _is_causal(spec: Any) -> bool:
-    return getattr(spec, "direction", "causal") == "causal"
-
-
-def _biases(
-    spec: Any, q: np.ndarray, k: np.ndarray, theirs: np.ndarray, params: Any, dtype: str
-) -> tuple[list[Difference], str]:
-    def biases_of(one: Any) -> np.ndarray:
-        return np.asarray(
-            functional.bias(one, q_positions=q, k_positions=k, params=params, dtype="float64")
-        )
-
-    def alike(one: np.ndarray, other: np.ndarray, room: Any = 0.0) -> bool:
-        off = np.abs(one - other) if one.shape == other.shape else np.array(np.inf)
-        return bool(np.all((one == other) | (off <= 1e-5 * (1 + np.abs(other)) + room)))
-
-    causal = q.ndim == 1 and _is_causal(spec)
-    past = (k <= q[:, None]) if causal else np.ones((len(q), len(k)), bool)
-    first = int(k.argmin()) if q.ndim == 1 else 0
-
-    def relative(biases: np.ndarray) -> np.ndarray:
-        # What is added to all keys of a query changes no softmax.
-        return np.asarray((biases - biases[..., first, None])[:, past])
-
-    def rounding(unit: float) -> np.ndarray:
-        # Far keys have large biases, which a side rounds before they are subtracted.
-        sizes = np.abs(theirs) + np.abs(theirs[..., first, None])
-        return np.asarray(8 * unit * np.where(np.isfinite(sizes), sizes, 0)[:, past])
-
-    mine = biases_of(spec)
-    if theirs.shape != mine.shape:
-        ours, other = (f"shape {each.shape}" for each in (mine, theirs))
-        return [Difference("heads", ours, other, what="biases")], ""
-    if alike(mine, theirs):
-        return [], ""
-    past_mine, past_theirs = relative(mine), relative(theirs)
-    room = rounding(ROUNDING[dtype])
-    if alike(past_mine, past_theirs, room):
-        if causal and not alike(*(b - b[..., first, None] for b in (mine, theirs))):
-            return [], "the future: it has other biases, which a causal mask hides"
-        return [], ""
-
-    def fits(one: Any) -> bool:
-        return biases_of(one).shape == theirs.shape and alike(
-            relative(biases_of(one)), past_theirs, room
-        )
-
-    coarse = (
-        ("dtype", f"biases in {dtype}", f"in {half}") for half in HALVES
-        if seen(theirs) == half and alike(past_mine, past_theirs, rounding(ROUNDING[half]))
-    )  # fmt: skip
-    row = next(coarse, None) or _explained(spec, fits) or ("bias", "its own", UNEXPLAINED)
-    if row[0] == "bias" and len(q) > 1 and q.ndim == 1:
-        ours_, theirs_ = (b[:, 1, 1] - b[:, 1, 0] for b in (mine, theirs))
-        if np.all(ours_ != 0) and alike(past_mine * (theirs_ / ours_)[:, None], past_theirs, room):
-            slopes = [", ".join(f"{s:.4g}" for s in each[:3]) + ", …" for each in (ours_, theirs_)]
-            departed = departures(theirs_, ours_, dtype="float32", doubt=1e-5)
-            named = departed.sentences(sentences.slope) if departed else slopes[1:]
-            row = ("slopes", slopes[0], named[0])
-    off = np.abs(past_mine - past_theirs)
-    size = float(np.where(np.isnan(off), np.inf, off).max(initial=0.0))
-    return [Difference(*row, size, None, "biases")], ""
+def _slopes(
+    mine: np.ndarray, theirs: np.ndarray, fits: Callable[[np.ndarray], bool]
+) -> tuple[str, str, str] | None:
+    """Other slopes, where they explain all biases."""
+    ours, other = (b[:, 1, 1] - b[:, 1, 0] for b in (mine, theirs))
+    if not np.all(ours != 0) or not fits(other / ours):
+        return None
+    slopes = [", ".join(f"{s:.4g}" for s in each[:3]) + ", …" for each in (ours, other)]
+    departed = departures(other, ours, dtype="float32", doubt=1e-5)
+    named = departed.sentences(sentences.slope) if departed else slopes[1:]
+    return "slopes", slopes[0], named[0]

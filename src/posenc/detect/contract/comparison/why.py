@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 from posenc import functional
+from posenc._core.numeric.ladder import Ladder
 from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.comparison.fields import value_of, variants, words
 from posenc.detect.fit import precision, turns
 from posenc.detect.fit import words as sentences
-from posenc.detect.fit.departures import departures
-from posenc.detect.fit.description_length import roundest
+from posenc.detect.fit.departures import SINGLE, departures, tolerance_of
+from posenc.detect.fit.frequencies import fit_frequencies
 from posenc.detect.fit.precision import HALVES
 from posenc.detect.fit.tolerances import ROUNDING
 from posenc.detect.fit.turns import NEAR
@@ -25,7 +27,7 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling import Llama3, YaRN
 
-BASE = 1e-4  # relative error of one that is worked out
+WHOLE = 1e-3  # by which a width that is worked out may miss a whole number
 ESTIMATED = 1e-6  # relative error of frequencies that are followed from angles
 FIRST = 512  # a sequence short enough for every model
 FARTHEST_SHIFT = 64
@@ -134,15 +136,11 @@ def _named(
     some = seen.rows(chosen)
     room = turns.allowed(spec, some, 1.0)
     for field, ours, theirs, candidate in _candidates(spec, some, others):
-        if candidate is not None and turns.same_turns(some, candidate, room):
+        # A pair may turn as fast as any.
+        near = room.max(axis=1, keepdims=True) if field == "frequencies" else room
+        if candidate is not None and turns.same_turns(some, candidate, near):
             return (field, ours, theirs), candidate if isinstance(candidate, RotarySpec) else None
     ours_, theirs_ = turns.frequencies_of(spec, seen.length), turns.estimated(some)
-    departed = departures(theirs_, ours_, dtype="float32", doubt=ESTIMATED)
-    lines = np.exp(1j * some.first[:, None] * theirs_)
-    if departed is not None and seen.positions.ndim == 1 and turns.same_turns(some, lines, room):
-        pair = (*departed.backward, *(j for j, _ in departed.odd), 0)[0]
-        ours = f"{ours_[pair]:.6g} in pair {pair}"
-        return ("frequencies", ours, "; ".join(departed.sentences())), None
     if received := _counted(spec, seen.rows(wrong)):
         return ("positions", "position p", received), None
     some_of_them = wrong.mean() <= 0.5 or len(wrong) > FIRST or bool(seen.order)
@@ -172,18 +170,38 @@ def _candidates(
     if plain:
         frequencies = turns.frequencies_of(spec, seen.length)
         start = getattr(getattr(spec, "arrangement", None), "start", 0)
-        for shift in sorted(range(-FARTHEST_SHIFT, FARTHEST_SHIFT + 1), key=abs)[1:]:
+        still = np.ones_like(seen.values)
+        yield "positions", "position p", sentences.say("constant"), still
+        near = sorted(range(-FARTHEST_SHIFT, FARTHEST_SHIFT + 1), key=abs)[1:]
+        for shift in (*near, -int(seen.first.min())):
             moved = (seen.positions + shift + start)[:, None] * frequencies
             yield "positions", "position p", sentences.offset(shift), np.exp(1j * moved)
+        exchanged = 1j * turns.unit_of(turns.expected(spec, seen)).conj()
+        yield "frequencies", "cos and sin", sentences.say("sine"), exchanged
+        for dtype in HALVES:
+            single, half = (sentences.say("rounding", each) for each in ("float32", dtype))
+            rates, places = (precision.rounded(each, dtype) for each in (frequencies, seen.first))
+            yield "dtype", single, half, np.exp(1j * seen.first[:, None] * rates)
+            angles = precision.rounded(places[:, None] * rates, dtype)
+            yield "dtype", "angles in float32", f"angles in {dtype}", np.exp(1j * angles)
     for field, text, changed in variants(spec):
         if isinstance(changed, RotarySpec) and (changed.pairs, changed.axes) == (
             spec.pairs,
             spec.axes,
         ):
             yield field, value_of(spec, field), text, changed
+    if plain:
+        theirs = turns.estimated(seen)
+        far = (turns.allowed(spec, seen, 1.0) / np.maximum(seen.first, 1)[:, None]).min(axis=0)
+        doubt = ESTIMATED + far / np.maximum(np.maximum(np.abs(theirs), np.abs(frequencies)), far)
+        departed = departures(theirs, frequencies, dtype="float32", doubt=doubt)
+        if departed is not None and departed.others:
+            ours = f"{frequencies[departed.others[0]]:.6g} in pair {departed.others[0]}"
+            lines = np.exp(1j * seen.first[:, None] * theirs)
+            yield "frequencies", ours, "; ".join(departed.sentences()), lines
     if isinstance(spec, RoPE) and plain:
-        yield from _rebuilt(spec, seen)
-        for field, ours, text, other_ in _ladders(spec, seen.length):
+        yield from _fitted(spec, theirs, doubt)
+        for field, ours, text, other_ in _ladders(spec):
             yield field, ours, text, np.exp(1j * seen.first[:, None] * other_)
 
 
@@ -220,33 +238,33 @@ def _position(
 # --- frequencies that no field gives, but code had ------------------------------------------------
 
 
-def _rebuilt(spec: RoPE, seen: turns.PairTurns) -> Iterator[Candidate]:
-    """Another base or width, worked out from the second pair, which most scalings leave alone."""
+def _fitted(spec: RoPE, theirs: np.ndarray, doubt: np.ndarray) -> Iterator[Candidate]:
+    """Another base, width or rule, as their frequencies tell it."""
     if spec.ladder.spacing != "geometric" or isinstance(spec.base, tuple):
         return
-    theirs = turns.estimated(seen)
-    turning = np.flatnonzero((theirs > 0) & (np.arange(theirs.size) > 0) & (theirs < 1))
-    if not turning.size:
-        return
-    j = int(turning[0])
-    width = -2 * j * math.log(spec.base) / math.log(theirs[j])
-    base = theirs[j] ** (-spec.dim / (2 * j))
-    for scaling in dict.fromkeys((spec.scaling, ())):
-        tail = "" if scaling == spec.scaling else ", without the scaling"
-        if abs(width - round(width)) < 1e-3 and round(width) > 0:
-            ladder = spec.ladder.replace(denominator=round(width) / 2)
-            candidate = turns.attempt(spec.replace, ladder=ladder, scaling=scaling)
-            yield "dim", str(spec.dim), f"frequencies of a width of {round(width)}{tail}", candidate
-        rounded = float(roundest(base, BASE) or base)
-        candidate = turns.attempt(spec.replace, base=rounded, scaling=scaling)
-        yield "base", words(spec.base), sentences.say("base", words(rounded), tail), candidate
+    for fit in fit_frequencies(theirs, tolerance_of(theirs, SINGLE) + doubt, lists=False)[:1]:
+        for scaling in dict.fromkeys((spec.scaling, (), fit.scaling)):
+            changes: dict[str, Any] = {"base": fit.base, "scaling": scaling}
+            if fit.ladder != Ladder():
+                changes["ladder"] = fit.ladder
+            yield _changed(spec, turns.attempt(spec.replace, **changes), fit.base)
 
 
-def _ladders(spec: RoPE, length: int) -> Iterator[tuple[str, str, str, np.ndarray]]:
-    ours = turns.frequencies_of(spec, length)
-    for dtype in HALVES:
-        single, half = (sentences.say("rounding", each) for each in ("float32", dtype))
-        yield "dtype", single, half, precision.rounded(ours, dtype)
+def _changed(spec: Any, other: RoPE | None, base: float) -> Candidate:
+    """The field by which another encoding is told from this one, the base or width first."""
+    tail = ""
+    if other is not None and other.scaling != spec.scaling:
+        tail = f", with the scaling {words(other.scaling)}"
+    width = 0.0 if base <= 1 else spec.dim * math.log(spec.base) / math.log(base)
+    if abs(width - round(width)) < WHOLE and round(width) not in (0, spec.dim):
+        return "dim", str(spec.dim), f"frequencies of a width of {round(width)}{tail}", other
+    if base != spec.base:
+        return "base", words(spec.base), sentences.say("base", words(base), tail), other
+    field = "ladder" if other is not None and other.ladder != spec.ladder else "scaling"
+    return field, value_of(spec, field), value_of(other, field), other
+
+
+def _ladders(spec: RoPE) -> Iterator[tuple[str, str, str, np.ndarray]]:
     plain = functional.frequencies(spec.replace(scaling=()))
     for scaling in spec.scalings:
         if isinstance(scaling, YaRN) and not isinstance(spec.base, tuple):

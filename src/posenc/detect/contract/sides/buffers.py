@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ import numpy as np
 from posenc._core.errors import DataError, mismatch
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.sides.side import Comparand, Implementation
+from posenc.detect.facts.arrays import FREQUENCIES, ROWS
 from posenc.detect.subject import CannotAsk
 from posenc.detect.subject.arrays import numbers
 from posenc.encodings.rotary.base import RotarySpec
@@ -46,8 +47,32 @@ def digest_of(*arrays: Any) -> str:
     return hashlib.sha256(b"".join(np.ascontiguousarray(n).tobytes() for n in arrays)).hexdigest()
 
 
-def of_buffers(name: str, buffers: list[Buffer], mute: list[str]) -> Comparand:
-    """What answers for each part; `mute` has a name that is known, and no numbers that are."""
+def of_tensors(
+    tensors: Mapping[str, Any], turning: Callable[[str, str, Any], Buffer]
+) -> Iterator[Buffer | str]:
+    """Those under names that are known; a name alone where there are no numbers.
+
+    `turning` makes something that answers of a name, the layer in it, and frequencies.
+    """
+    arrays = {
+        key: numbers(tensor) for key, tensor in tensors.items()
+        if not getattr(tensor, "is_meta", False) and (COSINES.search(key) or SINES.search(key))
+    }  # fmt: skip
+    for key, tensor in tensors.items():
+        match = FREQUENCIES.search(key)
+        if match and not key.endswith("original_inv_freq"):
+            yield turning(key, match["layer"] or "", tensor)
+        elif COSINES.search(key):
+            pair = complex_of(key, arrays) if key in arrays else None
+            yield key if pair is None or pair.ndim < 2 else cosines(key, pair)
+        elif ROWS.search(key) and tensor.ndim > 1:
+            yield from tables(key, tensor.reshape(-1, tensor.shape[-1]))
+
+
+def of_buffers(name: str, named: list[Buffer | str]) -> Comparand:
+    """What answers for each part; a name alone is known, and has no numbers that are."""
+    buffers = [one for one in named if isinstance(one, Buffer)]
+    mute = [one for one in named if isinstance(one, str)]
     if not buffers:
         expected = "frequencies, cosines, rows or biases of positions under a name that is known"
         todo = "Write a function: MODULE:NAME."
@@ -59,7 +84,8 @@ def of_buffers(name: str, buffers: list[Buffer], mute: list[str]) -> Comparand:
         for one in _chosen(part, [one for one in buffers if one.kind == part.kind], names):
             left.pop(one.path, None)
             if (one.place, one.unlike) not in codes:
-                codes[one.place, one.unlike] = Implementation(one.code)
+                own = isinstance(one.code, Implementation)
+                codes[one.place, one.unlike] = one.code if own else Implementation(one.code)
                 codes[one.place, one.unlike].name = one.path
         return [*codes.values()]
 

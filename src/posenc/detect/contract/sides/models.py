@@ -20,31 +20,30 @@ from posenc._core.guard import foreign, offline
 from posenc._core.io.checkpoints import load, open_store
 from posenc.detect.contract.checks import ruled
 from posenc.detect.contract.contract import Part
-from posenc.detect.contract.make import parts_of
+from posenc.detect.contract.make import described, parts_of
 from posenc.detect.contract.sides.buffers import (
     COSINES,
     SINES,
     Buffer,
-    complex_of,
-    cosines,
     digest_of,
     of_buffers,
-    tables,
+    of_tensors,
 )
 from posenc.detect.contract.sides.building import counted, without_code
 from posenc.detect.contract.sides.forwards import unused_modules
+from posenc.detect.contract.sides.modules import answering, rebuilt
 from posenc.detect.contract.sides.protocol import protocol
 from posenc.detect.contract.sides.side import Comparand, Implementation
-from posenc.detect.explain import from_hf, to_hf
+from posenc.detect.explain import to_hf
+from posenc.detect.facts import facts
 from posenc.detect.facts.arrays import FREQUENCIES, ROWS
-from posenc.detect.subject import CannotAsk
+from posenc.detect.subject import CannotAsk, Subject
 from posenc.detect.subject.arrays import numbers
 from posenc.encodings.rotary.base import RotarySpec
 
 SLOPED = re.compile(r"build_\w*alibi\w*$")  # functions that make biases of slopes
 LARGEST = 2**22  # numbers of a buffer
 MOST = 2**26  # biases that a module is asked for at once
-REFUSED = (TypeError, ValueError, RuntimeError, IndexError, AttributeError)  # by other arguments
 
 
 # --- models that are loaded -----------------------------------------------------------------------
@@ -52,17 +51,12 @@ REFUSED = (TypeError, ValueError, RuntimeError, IndexError, AttributeError)  # b
 
 def of_model(model: Any, name: str) -> Comparand:
     """A loaded model, by its buffers and modules."""
-    buffers: list[Buffer] = []
-    mute: list[str] = []
+    named: list[Buffer | str] = []
     unused = sorted(unused_modules(model, _turns))
     for path, module in model.named_modules():
-        for one in () if path in unused else _tensors(module, path, name):
-            (mute if isinstance(one, str) else buffers).append(one)  # type: ignore[arg-type]
-        buffers += _biases(module, path or name)
-    for path, tensor in {**dict(model.named_parameters()), **dict(model.named_buffers())}.items():
-        if ROWS.search(path) and tensor.ndim >= 2:
-            buffers += tables(path, tensor.reshape(-1, tensor.shape[-1]))
-    comparand = of_buffers(name, [*buffers, *_slopes(model)], mute)
+        named += () if path in unused else _tensors(module, path, name)
+        named += _biases(module, path or name)
+    comparand = of_buffers(name, [*named, *_slopes(model)])
     remarks = tuple(f"{path} stands unused: no forward calls it" for path in unused)
     return comparand._replace(remarks=remarks)
 
@@ -74,74 +68,41 @@ def _turns(module: Any) -> bool:
 
 
 def _tensors(module: Any, path: str, name: str) -> Iterator[Buffer | str]:
-    """What a module holds under names that are known; a name alone where there are no numbers."""
+    """What a module holds under names that are known."""
     import torch
 
-    own = {**vars(module), **dict(module.named_buffers(recurse=False))}
-    tensors = {key: t for key, t in own.items() if isinstance(t, torch.Tensor)}
-    arrays = {key: numbers(t) for key, t in tensors.items() if not t.is_meta}
+    state = {**vars(module), **dict(module.named_buffers(recurse=False))}
+    tensors = {key: t for key, t in state.items() if isinstance(t, torch.Tensor)}
     # Modules that differ in code answer otherwise from the same numbers.
-    settings = [repr(v) for v in own.values() if isinstance(v, (float, tuple, list))]
-    unlike = type(module), own.get("forward"), *settings, digest_of(*arrays.values())
-    for key, tensor in tensors.items():
-        match, where = FREQUENCIES.search(key), f"{path}.{key}".lstrip(".")
-        if match and not key.endswith("original_inv_freq"):
-            layer = match["layer"] or ""
-            code = _module(module, layer, path)
-            yield Buffer(path or name, layer, tensor.shape[-1], code, unlike=unlike)
-        elif COSINES.search(key):
-            values = complex_of(key, arrays) if key in arrays else None
-            yield where if values is None else cosines(where, values)
+    settings = [repr(v) for v in state.values() if isinstance(v, (float, tuple, list))]
+    small = (numbers(t) for t in tensors.values() if not t.is_meta)
+    unlike = type(module), state.get("forward"), *settings, digest_of(*small)
+
+    def turning(_: str, layer: str, tensor: Any) -> Buffer:
+        code = _ModuleCode(path or name, module, layer)
+        return Buffer(code.name, layer, tensor.shape[-1], code, unlike=unlike)
+
+    own = {**tensors, **dict(module.named_parameters(recurse=False))}
+    yield from of_tensors({f"{path}.{key}".lstrip("."): t for key, t in own.items()}, turning)
 
 
-def _module(module: Any, layer: str, path: str) -> Any:
-    """A rotary module that returns cosines and sines of position ids, as in transformers.
+class _ModuleCode(Implementation):
+    """A rotary module, and the function of its file that turns queries by what it returns."""
 
-    Where its file has one function that turns queries and keys by them, that is asked too.
-    """
-    import torch
+    def __init__(self, path: str, module: Any, layer: str) -> None:
+        super().__init__(module, "torch")
+        self.name, self.layer, self.apply = path, layer, _rotates(module)
+        names = ("cos_sin", "rotate") if self.apply else ("cos_sin",)
+        self.methods = dict.fromkeys(names, module)
 
-    def shaped(ids: Any) -> Iterator[Any]:
-        """Position ids as modules take them: axes first or last, with a batch or without."""
-        yield from (ids[None],) if ids.ndim == 1 else (ids.T[:, None], ids, ids[None], ids.T)
-
-    def cos_sin(positions: np.ndarray) -> Any:
-        frequencies = getattr(module, f"{layer}_inv_freq" if layer else "inv_freq")
-        if frequencies.is_meta:
-            raise CannotAsk(f"{path} is on the meta device")
-        ids = torch.from_numpy(np.ascontiguousarray(positions)).to(frequencies.device)
-        x = torch.zeros(1, len(ids), 2, dtype=torch.float32, device=ids.device)
-        reason, widest = "", None
-        for form in shaped(ids):
-            try:
-                answer = module(x, form, **({"layer_type": layer} if layer else {}))
-            except REFUSED as error:
-                reason = reason or f"{type(error).__name__}: {str(error)[:80]}"
-                continue
-            parts = answer if isinstance(answer, tuple) else (answer,)
-            if all(part.shape[:-1].numel() == len(ids) for part in parts):
-                parts = tuple(part.reshape(len(ids), -1) for part in parts)
-                if widest is None or parts[0].shape[1] > widest[0].shape[1]:
-                    widest = parts  # a form that is misunderstood drops an axis
-            else:
-                reason = f"it returns shape {tuple(parts[0].shape)} for {len(ids)} positions"
-        if widest is not None:
-            return widest if len(widest) > 1 else widest[0]
-        raise CannotAsk(f"{path} ({type(module).__name__}) answers no positions ({reason})")
-
-    apply = _rotates(module)
-    if apply is None:
-        return SimpleNamespace(cos_sin=cos_sin)
-
-    def rotate(x: np.ndarray, positions: np.ndarray) -> Any:
-        cos, sin = cos_sin(positions)
-        q = torch.from_numpy(np.ascontiguousarray(x, dtype=np.float32)).to(cos.device)
+    def subject(self, method: str, part: Part, width: int, axes: int, heads: int | None) -> Subject:
+        if method not in self.methods:
+            return super().subject(method, part, width, axes, heads)
         try:
-            return apply(q, q, cos[None], sin[None])[0]
-        except REFUSED as error:
-            raise CannotAsk(f"{apply.__name__} takes other arguments") from error
-
-    return SimpleNamespace(cos_sin=cos_sin, rotate=rotate)
+            asked = answering(self.code, self.layer, axes)[0]
+        except CannotAsk as error:
+            raise CannotAsk(f"{self.name} ({type(self.code).__name__}): {error}") from error
+        return asked.subject(width, axes, self.apply if method == "rotate" else None)
 
 
 def _rotates(module: Any) -> Callable[..., Any] | None:
@@ -245,29 +206,21 @@ def _slopes(model: Any) -> Iterator[Buffer]:
 
 def of_checkpoint(path: Path, name: str) -> Comparand:
     """A checkpoint, by its buffers."""
-    buffers: list[Buffer] = []
-    mute: list[str] = []
+    kinds = (FREQUENCIES, COSINES, ROWS, SINES)
     with open_store(path) as store:
         arrays = {
             key: array.whole() for key, array in store.arrays.items()
             if array.fetch is not None and 0 < array.size <= LARGEST
-            and any(kind.search(key) for kind in (FREQUENCIES, COSINES, ROWS, SINES))
+            and any(kind.search(key) for kind in kinds)
         }  # fmt: skip
-        mute += [key for key in store.arrays if COSINES.search(key) and key not in arrays]
-    for key, array in arrays.items():
-        match, values = FREQUENCIES.search(key), array.reshape(-1)
-        pair = complex_of(key, arrays) if COSINES.search(key) else None
-        if match and not key.endswith("original_inv_freq"):
-            code = SimpleNamespace(frequencies=lambda values=values: values)
-            layer, unlike = match["layer"] or "", digest_of(values)
-            buffers.append(Buffer(key, layer, values.size, code, unlike=unlike))
-        elif pair is not None and pair.ndim > 1:
-            buffers.append(cosines(key, pair))
-        elif ROWS.search(key) and array.ndim > 1:
-            buffers += tables(key, array.reshape(-1, array.shape[-1]))
-        elif COSINES.search(key):
-            mute.append(key)
-    return of_buffers(name, buffers, mute)
+        mute = [key for key in store.arrays if COSINES.search(key) and key not in arrays]
+
+    def turning(key: str, layer: str, array: np.ndarray) -> Buffer:
+        values = array.reshape(-1)
+        code = SimpleNamespace(frequencies=lambda: values)
+        return Buffer(key, layer, values.size, code, unlike=digest_of(values))
+
+    return of_buffers(name, [*of_tensors(arrays, turning), *mute])
 
 
 # --- other people's libraries ---------------------------------------------------------------------
@@ -285,7 +238,7 @@ def of_folder(folder: str, name: str) -> Comparand:
         received = "code of the model's own" if "auto_map" in data else f"model_type {kind!r}"
         raise DataError(mismatch(f"diff: {name}", "a class of transformers", received))
     # It knows how many layers a model has; what a class builds of other sizes is counted below.
-    for error in from_hf(data, on_error="report").errors:
+    for error in facts(data).plan.errors:
         if "more than any model has" in error:
             raise DataError(mismatch(f"diff: {name}", "a model that transformers builds", error))
     with warnings.catch_warnings(), foreign(f"the building of {name}", timed=False), offline():
@@ -315,12 +268,10 @@ def materialise(model: Any) -> None:
         computed = any(kind.search(key) for key in keys for kind in (FREQUENCIES, COSINES))
         if not computed or sum(buffer.numel() for buffer in module.buffers(recurse=False)) > MOST:
             continue
-        try:
-            fresh = type(module)(module.config)
-        except (TypeError, ValueError, AttributeError, KeyError):
-            continue  # it stays on the meta device, and says so when asked
-        parent, _, leaf = path.rpartition(".")
-        setattr(model.get_submodule(parent), leaf, fresh)
+        fresh = rebuilt(module)
+        if fresh is not None:  # or else it stays on the meta device, and says so when asked
+            parent, _, leaf = path.rpartition(".")
+            setattr(model.get_submodule(parent), leaf, fresh)
 
 
 def of_engine(text: str, name: str) -> Comparand:
@@ -332,7 +283,7 @@ def of_engine(text: str, name: str) -> Comparand:
     torch = _library("torch", "which vLLM is built with")
     data = to_hf(Path(path), "hf5").config
     data = data.get("text_config", data)
-    parts = {part.name: part for part in parts_of(from_hf(data))}
+    parts = {part.name: part for part in parts_of(described(data, f"diff: {name}"))}
 
     def answers(part: Part, _: object) -> tuple[Implementation]:
         own = parts.get(part.name)

@@ -18,16 +18,18 @@ PROTOCOL = {
     "table": ("table", ("positions",), "", "s"),
     "bias": ("bias", ("q_positions", "k_positions"), "", ""),
     "tokens": ("rotary", ("positions", "x", "key"), "tf", "t"),  # of all rows, as engines have them
+    "module": ("cos_sin", ("x", "positions"), "bsd", "bs"),
+    "module_of_row": ("cos_sin", ("x", "positions"), "bsd", "s"),
 }
 
 
 def protocol(
-    function: Callable[..., Any], method: str, *, dim: int, axes: int, library: str
+    function: Callable[..., Any], method: str, *, dim: int, axes: int, library: str, name: str = ""
 ) -> Subject:
     """A method of the protocol, or another function of its form, to be asked."""
     kind, names, layout, place = PROTOCOL[method]
     slots = tuple(Slot(name, name, required=True, positional=True) for name in names)  # type: ignore[arg-type]
-    code = Callee(function, method, slots, (library,))
+    code = Callee(function, name or method, slots, (library,))
     roles = tuple((name, name) for name in names)
     form = Form(code, roles, library, layout, place, "positions", dim)
     search = Search(

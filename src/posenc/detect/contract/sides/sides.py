@@ -35,7 +35,8 @@ def side_of(source: Any, *, name: str = "", library: Library | None = None) -> C
         return _of_text(text, name or (text if len(text) <= 60 else f"{text[:57]}..."))
     buffers = isinstance(source, Mapping) and any(hasattr(v, "shape") for v in source.values())
     answers = buffers or isinstance(source, Subject) or bool(methods_of(source))
-    if not answers and callable(getattr(source, "named_buffers", None)):
+    loaded = not isinstance(source, type) and callable(getattr(source, "named_buffers", None))
+    if loaded and not answers:
         return of_model(source, name or type(source).__name__)
     described_ = isinstance(source, (Contract, Reading, Plan, Spec, Mapping, Layer))
     if (described_ and not buffers) or (not answers and callable(getattr(source, "to_dict", None))):

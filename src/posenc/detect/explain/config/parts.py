@@ -118,3 +118,13 @@ def part_at(config: Mapping[str, Any], layer: str) -> tuple[str, Mapping[str, An
             break
         names, config = [*names, piece], config[key]
     return ".".join(names), config
+
+
+def beside(config: Mapping[str, Any], part: str) -> set[str]:
+    """The names of the parts that stand beside a part, and beside those that it is in."""
+    names: set[str] = set()
+    for piece in part.split(".") if part else ():
+        inside = {label_of(k): v for k, v in config.items() if k.endswith("_config")}
+        names |= {n for n, value in inside.items() if isinstance(value, Mapping)} - {piece}
+        config = inside.get(piece, {})
+    return names

@@ -125,20 +125,20 @@ def _entries(
     for key in NUMBERS:
         if (told := keys.wrong([key])) is not None:
             notes.error(f"{told} is no number")
-    found: list[Layer] = []
+    entries: list[Layer] = []
     for rule in rules:
         if not applies(keys, rule):
             continue
         if row is None or "rotary" in rule:
-            found += _rotary(HeaderFile(path, header, keys, rule, pairing, base), notes)
+            entries += _rotary(HeaderFile(path, header, keys, rule, pairing, base), notes)
         else:
-            found += read_other(keys, rule, "", notes)
+            entries += read_other(keys, rule, "", notes)
         if row is None or "rotary" in rule or "refused_because" in rule:
             break
     for key in keys.data:
         if key.startswith("rope.") and key not in KNOWN and key not in keys.read:
             notes.error(f"{keys.where(key)}={keys.data[key]!r} is not understood")
-    return found, model
+    return entries, model
 
 
 def _keys(header: Header, model: str) -> Keys:
@@ -173,7 +173,7 @@ def _rotary(file: HeaderFile, notes: Notes) -> list[Layer]:
         entry = specs[local]
         if entry is None:
             continue
-        entry = entry.replace(layer=name, indices=indices)
+        entry = entry.replace(layer=name, indices=indices, windows=_window(file, kind))
         spec = entry.spec
         if isinstance(spec, RoPE) and (scale := temperature_of(file, kind, notes)) is not None:
             spec = spec.replace(magnitude=spec.magnitude.replace(temperature=scale))
@@ -199,13 +199,21 @@ def _name(rule: GgufRotaryRule, kind: LayerKind, kinds: Mapping[LayerKind, Any])
     return name
 
 
+def _window(file: HeaderFile, kind: LayerKind) -> tuple[tuple[int | None, None], ...]:
+    """What layers see; empty where the architecture has no windows, or chunks, or half of each."""
+    size, rule = file.keys.integer(WINDOW), file.rule.get("windows", {})
+    if kind.window is None or not size or size < 1 or "name" in rule or "symmetric" in rule:
+        return ()
+    return ((size if kind.window else None, None),)
+
+
 def _indexer(rule: GgufRotaryRule, entry: Layer, spec: RoPE) -> Layer:
     """The rotation of the queries and keys by which an indexer chooses what a layer sees."""
     whole = spec.pairing if isinstance(spec.pairing, Pairing) else Pairing(spec.pairing)
     pairing = whole.replace(**rule["indexer"]["pairing"])
     magnitude = spec.magnitude.replace(logit_factor=1.0, temperature=None)
     turned = spec.replace(pairing=pairing, magnitude=magnitude)
-    return entry.replace(spec=turned, attention="indexer", permuted="")
+    return entry.replace(spec=turned, attention="indexer", permuted="", windows=())
 
 
 # --- the rotation of a type of layer --------------------------------------------------------------

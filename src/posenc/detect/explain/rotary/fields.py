@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from posenc import registry
 from posenc._core.errors import suggest
+from posenc._core.reading import Origin
 from posenc._core.spec.spec import Value
 from posenc.detect.explain.config.modelling_file import Modelling
 from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, names_in, noted
@@ -114,9 +115,7 @@ def template_of(
             numbers = ("temperature", "attention_factor")
             template["magnitude"] = {k: v for k, v in magnitude.items() if k not in numbers}
     if given.pairing is not None:
-        template["pairing"] = given.pairing
-        notes.sources = [s for s in notes.sources if s.field != "pairing"]
-        notes.source("pairing", "caller", "pairing")
+        _pair(template, given.pairing, "caller", "pairing", notes)
     elif given.file is not None and given.file.pairing:
         _of_file(given.file, template, notes)
     elif "pairing" not in template:
@@ -138,10 +137,15 @@ def _of_file(file: Modelling, template: dict[str, Any], notes: Notes) -> None:
             "plan follows the file, as auto_map names it"
         )
     if known != file.pairing:
-        whole = {**row, "order": file.pairing} if isinstance(row, Mapping) else file.pairing
-        template["pairing"] = whole
-        notes.sources = [s for s in notes.sources if s.field != "pairing"]
-        notes.source("pairing", "file", file.name)
+        _pair(template, file.pairing, "file", file.name, notes)
+
+
+def _pair(template: dict[str, Any], order: str, origin: Origin, where: str, notes: Notes) -> None:
+    """Write another order of channels; which of them turn stays what the row says."""
+    row = template.get("pairing")
+    template["pairing"] = {**row, "order": order} if isinstance(row, Mapping) else order
+    notes.sources = [s for s in notes.sources if s.field != "pairing"]
+    notes.source("pairing", origin, where)
 
 
 def _chosen(keys: Keys, params: Keys, rule: ReadRule, notes: Notes) -> str | None:

@@ -33,6 +33,7 @@ from posenc.detect.facts.weights.segments import Segment
 FEWEST = 8  # channels that turn: fewer have too few orders to stand out from
 MOST_HEADS = 512  # heads of queries of a model, which its layers share
 QUARTERS = 4
+TILE, DEPTH = 32, 256  # of a product that BLAS leaves to one thread
 MOST_INPUTS = 4096  # of a head: of more, columns that are evenly spread
 
 
@@ -135,7 +136,7 @@ def _queries_of_a_key(attention: AttentionTensors) -> int:
 
 def _measure(group: Group) -> Measure:
     alike, queries, keys = _alike(group)
-    wider = [(rows @ rows.T) ** 2 for rows in map(_unit, filter(np.any, group.wider))]
+    wider = [_product(rows, rows) ** 2 for rows in map(_unit, filter(np.any, group.wider))]
     return Measure(
         _similarity(alike),
         _similarity(queries),
@@ -162,13 +163,13 @@ def _alike(group: Group) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if not (group.q.any() or group.k.any()):
         return (np.zeros((rotated, rotated)),) * 3
     k = _unit(group.k)
-    keys = (k @ k.T) ** 2
+    keys = _product(k, k) ** 2
     queries, between = np.zeros((rotated, rotated)), np.zeros((rotated, rotated))
     for head in group.q:
         q = _unit(head)
-        queries += (q @ q.T) ** 2
+        queries += _product(q, q) ** 2
         if q.shape[1] == k.shape[1]:  # latent queries and keys have inputs of their own
-            across = q @ k.T
+            across = _product(q, k)
             between += across**2 + across.T**2
     return queries + len(group.q) * keys + between, queries, keys
 
@@ -209,9 +210,19 @@ def _balance(charge: np.ndarray) -> float:
     return _z(np.outer(charge, charge), pairs)
 
 
+def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The product a bᵀ in tiles: a larger one is shared by threads, which a busy machine delays."""
+    sides = (np.pad(m, ((0, -len(m) % TILE), (0, -m.shape[1] % DEPTH))) for m in (a, b))
+    left, right = (m.reshape(-1, TILE, m.shape[1] // DEPTH, DEPTH) for m in sides)
+    tiles = left.swapaxes(1, 2)[:, None] @ right.transpose(0, 2, 3, 1)[None]
+    whole = tiles.sum(2).swapaxes(1, 2)
+    rows = whole.reshape(whole.shape[0] * TILE, -1)
+    return np.asarray(rows[: len(a), : len(b)])
+
+
 def _unit(rows: np.ndarray) -> np.ndarray:
-    size = np.linalg.norm(rows, axis=1, keepdims=True)
-    return np.asarray(rows / np.where(size > 0, size, 1))
+    size = np.sqrt(np.einsum("ij,ij->i", rows, rows))[:, None]
+    return np.asarray(rows / np.where(size > 0, size, 1), dtype=np.float32)  # only ranks count
 
 
 def _ranks(matrix: np.ndarray) -> np.ndarray:

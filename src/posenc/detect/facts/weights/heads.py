@@ -9,14 +9,13 @@ from typing import Any, Literal, NamedTuple
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc._core.io.checkpoints import Checkpoint
 from posenc._core.reading import Reading
-from posenc.detect.explain import COUNT_KEYS, MORE_LAYERS, PAIRINGS, Keys, from_hf, part_at
+from posenc.detect.explain import COUNT_KEYS, MORE_LAYERS, PAIRINGS, Keys, beside, part_at
 from posenc.detect.facts.stamp import ALL, conflicts, is_inside, of_records
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.presets.projections import names
 
 FUSED = ("blocks", "groups")
-BASE = 10_000.0
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads")
 KV_HEADS = (
     "num_key_value_heads",
@@ -27,6 +26,7 @@ KV_HEADS = (
     "multi_query_group_num",
 )
 SAY = "Or say what is stored: `layout=Projections(stored=)`."
+RECORDED = "the record of a conversion in the file"
 SHARED_KEYS = "num_kv_shared_layers"  # the last layers, which use the keys of earlier ones
 
 
@@ -99,6 +99,19 @@ class Model(NamedTuple):
     part: Keys
     reading: Reading | None
     source: str  # where the pairing comes from, in words
+    apart: tuple[str, ...] = ()  # words in the names of tensors of other parts
+
+    @property
+    def order(self) -> str:
+        """The pairing that the config has for all that is meant; empty where it says none."""
+        stated = (
+            entry.spec.channels.order
+            for entry in self.reading or ()
+            if entry.attention == self.layout.attention and isinstance(entry.spec, RotarySpec)
+            and not any((s.field, s.origin) == ("pairing", "caller") for s in entry.sources)
+        )  # fmt: skip
+        orders = {*stated}
+        return orders.pop() if len(orders) == 1 else ""
 
     @property
     def counted(self) -> int | None:
@@ -193,30 +206,49 @@ def _nested(keys: Keys, names: tuple[str, ...]) -> tuple[str, float] | None:
     return next((stated for part in inner if (stated := part.first(names)) is not None), None)
 
 
+def split_name(name: str) -> tuple[str, str, str]:
+    """What stands before the number of a layer in the name of a tensor, the number, and the rest.
+
+    The number is the first part that is one; empty, with the rest, where there is none.
+    """
+    match = re.search(r"(?<![^./_])(\d+)(?=[./])", name)
+    return (
+        (name, "", "") if match is None else (name[: match.start()], match[1], name[match.end() :])
+    )
+
+
 def layer_of(name: str) -> int | None:
-    """The number of the layer in the name of a tensor: its first part that is a number."""
-    match = re.search(r"(?:^|[./_])(\d+)[./]", name)
-    return None if match is None else int(match[1])
+    """The number of the layer in the name of a tensor."""
+    number = split_name(name)[1]
+    return int(number) if number else None
 
 
 # --- reading --------------------------------------------------------------------------------------
 
 
-def read_model(checkpoint: Checkpoint, layout: Projections, caller: str) -> Model:
-    """What the caller, the record of an earlier conversion and the config say, in this order."""
+def read_model(checkpoint: Checkpoint, plan: Reading, layout: Projections, caller: str) -> Model:
+    """What the caller, the record of an earlier conversion and the plan say, in this order."""
     _check(layout, caller)
     settled = layout.stored is not None or layout.rope is not None
     source = "the caller" if settled else "the config"
     if layout.stored is None and (recorded := recorded_pairing(checkpoint, layout, caller)):
         layout = layout._replace(stored=recorded)
-        source = "the record of a conversion in the file"
+        source = RECORDED
     config = checkpoint.config
     if config is None:
         return Model(layout, "", Keys({}), None, source)
-    keys, reading = _part(config, checkpoint.tensors, layout, caller)
+    part, keys, reading = _part(config, plan, checkpoint.tensors, layout, caller)
     if source == "the config":
         source = f"the config: {_pairing_source(reading, keys)}"
-    return Model(layout, str(keys.data.get("model_type") or ""), keys, reading, source)
+    named = str(keys.data.get("model_type") or "")
+    return Model(layout, named, keys, reading, source, _apart(config, part, checkpoint.tensors))
+
+
+def _apart(config: Mapping[str, Any], part: str, tensors: Iterable[str]) -> tuple[str, ...]:
+    """How the names of tensors of parts beside a part begin; none where they would be all."""
+    words = tuple(sorted(name[:3] for name in beside(config, part)))
+    stems = {stem.lower() for stem, layer, _ in map(split_name, tensors) if layer}
+    return words if any(not any(word in stem for word in words) for stem in stems) else ()
 
 
 def recorded_pairing(
@@ -270,23 +302,22 @@ def text_of(tensors: Iterable[str], parts: list[str]) -> tuple[str, str]:
     """The part for text of several, and a pattern for the names of its tensors."""
     text = next((part for part in parts if "text" in part), parts[0])
     others = [part.rpartition(".")[2][:3] for part in parts if part != text]
-    stems = {re.split(r"[./]\d+[./]", name)[0] for name in tensors if layer_of(name) is not None}
+    stems = {stem[:-1] for stem, layer, _ in map(split_name, tensors) if layer}
     own = [stem for stem in stems if not any(other in stem.lower() for other in others)]
     return text, f"{min(own, key=len)}.*" if own else "*"
 
 
 def _part(
-    config: Mapping[str, Any], tensors: Iterable[str], layout: Projections, caller: str
-) -> tuple[Keys, Reading | None]:
-    """The part of a config whose layers turn, and its reading."""
+    config: Mapping[str, Any],
+    plan: Reading,
+    tensors: Iterable[str],
+    layout: Projections,
+    caller: str,
+) -> tuple[str, Keys, Reading | None]:
+    """The part of a config whose layers turn, its keys, and its plan."""
     if layout.rope is not None and layout.heads is not None:
-        return Keys(config), None
-    # The base does not matter to pairs: one that is not stated is no obstacle. The pairing of a
-    # known family also says which channels turn, so the caller's comes in for others only.
-    reading = from_hf(config, base=BASE, on_error="report")
-    if reading.errors and layout.stored is not None:
-        reading = from_hf(config, pairing=layout.stored, base=BASE, on_error="report")
-    places = {e.layer: part_at(config, e.layer) for e in reading if e.kind == "rotary"}
+        return "", Keys(config), None
+    places = {e.layer: part_at(config, e.layer) for e in plan if e.kind == "rotary"}
     parts = {name: Keys(data) for name, data in places.values()}
     if layout.part is not None:
         if layout.part not in parts:
@@ -303,12 +334,12 @@ def _part(
         )
         raise DataError(mismatch(caller, "one part that turns", ", ".join(parts), todo))
     for name, keys in parts.items():
-        return keys, reading.part(name) if name else reading
+        return name, keys, plan.part(name) if name else plan
     if layout.rope is not None:
-        return Keys(config), None
-    if reading.errors:
+        return "", Keys(config), None
+    if plan.errors:
         todo = "Say what it does not: `layout=Projections(stored=, rope=)`."
-        raise DataError(f"{caller}: the config leaves open: {'; '.join(reading.errors)}. {todo}")
+        raise DataError(f"{caller}: the config leaves open: {'; '.join(plan.errors)}. {todo}")
     todo = "Say what turns: `layout=Projections(heads=, rope=)`."
     raise DataError(
         mismatch(caller, "a config of a model that turns queries and keys", "none", todo)

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
-import numpy as np
-
-from posenc._core.errors import ArgumentError, DataError, mismatch
+from posenc._core.errors import DataError
 from posenc._core.io.checkpoints import Checkpoint
+from posenc._core.reading import Reading
 from posenc._core.spec.display import Displayed
-from posenc.detect.explain import PAIRINGS
 from posenc.detect.facts.fact import Contradiction, Fact, FactSource
-from posenc.detect.facts.loaded import opened
 from posenc.detect.facts.weights.evidence import Evidence, Measure, measured, summed, total
-from posenc.detect.facts.weights.heads import Projections, read_model, recorded_pairing
+from posenc.detect.facts.weights.heads import RECORDED, Projections, read_model, recorded_pairing
 from posenc.detect.facts.weights.projections import find
 
 THRESHOLD = 4.5  # z value from which weights are believed
@@ -96,120 +93,37 @@ class PairingFinding(Displayed):
         }
 
 
-def detect_pairing(
-    checkpoint: Any,
-    *,
-    probe: Callable[[str], Any] | None = None,
-    layout: Projections | None = None,
-    config: Any = None,
-) -> PairingFinding:
-    """Tell which channels of queries and keys are paired: what is stated, measured, and probed.
-
-    The record of a conversion and the config come first: a known family says its pairing. The
-    weights are measured as well, as evidence: two statistics, each in standard deviations over all
-    orders of the channels. They are believed from 4.5 on, and overrule nothing: weights that
-    contradict what is stated make the answer `unknown`, until a probe settles it. No weights prove
-    a pairing, as those of one convention in another order are those of the other.
-
-    Parameters
-    ----------
-    checkpoint : path or loaded model
-        A `.safetensors` file, an index of several, a list of files, or a folder.
-    probe : callable, optional
-        The loss of the model on some text, in nats per token, with the pairing it is called with:
-        `probe("half") -> float`; or logits (…, classes) and the right classes, as a pair.
-    layout : Projections, optional
-        What the config does not say: heads, the width that turns, how fused weights are packed.
-        `stored` and the pairing of `rope` are not looked at.
-    config : mapping or path, optional
-        The config, where it does not stand beside the weights.
-
-    Returns
-    -------
-    PairingFinding
-        The answer, which may be `unknown`, and what it rests on.
-
-    Raises
-    ------
-    DataError
-        If the tensors or the config are not understood.
-
-    Notes
-    -----
-    Of a model without positions no order of channels is special, so a false claim of one statistic
-    has the probability of a normal number beyond 4.5: 7e-6. The table of what was right on trained
-    models is in the documentation.
-
-    Examples
-    --------
-    >>> import numpy as np, posenc, tempfile, pathlib
-    >>> from safetensors.numpy import save_file
-    >>> path = pathlib.Path(tempfile.mkdtemp()) / "random.safetensors"
-    >>> rng = np.random.default_rng(0)
-    >>> save_file({f"layers.0.{n}_proj.weight": rng.standard_normal((32, 8)) for n in "qk"}, path)
-    >>> layout = posenc.Projections(heads=2, rope=posenc.RoPE(16, pairing="half"))
-    >>> posenc.detect_pairing(path, layout=layout).pairing
-    'unknown'
-    """
-    caller = "detect_pairing"
-    weights = opened(checkpoint, config, caller)
-    losses = {} if probe is None else {name: _loss(probe(name), name) for name in PAIRINGS}
-    return examined(weights, layout or Projections(), caller, losses=losses)
-
-
 def examined(
     checkpoint: Checkpoint,
+    plan: Reading,
     layout: Projections,
     caller: str,
     *,
     most: int | None = None,
     losses: Mapping[str, float] = MappingProxyType({}),
 ) -> PairingFinding:
-    """What a record or the config states, against the weights: all, or that many groups of heads.
+    """What a record or the plan states, against the weights: all, or that many groups of heads.
 
-    `DataError` is raised where names, widths or the config are not understood.
+    `DataError` is raised where names or widths are not understood, or the plan leaves them open.
     """
-    stated, source, origin = "", "", "nothing"
+    layout = layout._replace(stored=None)
+    stated = _stated(checkpoint, plan, layout._replace(rope=None), caller)
+    model = read_model(checkpoint, plan, layout, caller)
+    measures = measured(find(checkpoint, model, caller), most=most)
+    return weighed(*stated, measures, dict(losses))
+
+
+def _stated(
+    checkpoint: Checkpoint, plan: Reading, layout: Projections, caller: str
+) -> tuple[str, str, str]:
+    """The pairing that a record or the plan states, where, and which of them it was."""
     if (recorded := recorded_pairing(checkpoint, layout, caller)) is not None:
-        stated, source, origin = recorded, "the record of a conversion in the file", "record"
-    elif checkpoint.config is not None:
-        # An error here may be the pairing alone that is open; if it is more, it comes again below.
-        with contextlib.suppress(DataError):
-            model = read_model(checkpoint, layout._replace(stored=None, rope=None), caller)
-            orders = {one.heads.channels.order for one in find(checkpoint, model, caller)}
-            stated, source, origin = (
-                "".join(orders if len(orders) == 1 else ()),
-                model.source,
-                "config",
-            )
-    assumed = layout._replace(stored=None if layout.rope is not None else "half")
-    attentions = find(checkpoint, read_model(checkpoint, assumed, caller), caller)
-    return weighed(stated, source, origin, measured(attentions, most=most), dict(losses))
-
-
-def _loss(value: Any, name: str) -> float:
-    """A loss, or the cross entropy of logits."""
-    if isinstance(value, (tuple, list)) and len(value) == 2:
-        logits = np.asarray(value[0], dtype=np.float64)
-        classes = np.asarray(value[1])
-        if logits.shape[:-1] != classes.shape or classes.dtype.kind not in "iu":
-            expected = "logits (…, classes) and integer classes (…)"
-            received = f"{logits.shape} and {classes.shape}, {classes.dtype}"
-            raise ArgumentError(mismatch("detect_pairing: probe", expected, received))
-        logits = logits - logits.max(-1, keepdims=True)
-        log_sum = np.log(np.exp(logits).sum(-1))
-        right = np.take_along_axis(logits, classes[..., None], axis=-1)[..., 0]
-        return float(np.mean(log_sum - right))
-    try:
-        loss = float(value)
-    except (TypeError, ValueError):
-        received = type(value).__name__
-        raise ArgumentError(
-            mismatch(f"detect_pairing: probe({name!r})", "a loss, or logits and classes", received)
-        ) from None
-    if not math.isfinite(loss):
-        raise ArgumentError(mismatch(f"detect_pairing: probe({name!r})", "a finite loss", loss))
-    return loss
+        return recorded, RECORDED, "record"
+    with contextlib.suppress(DataError):  # it comes again, if it is not the pairing alone
+        model = read_model(checkpoint, plan, layout, caller)
+        if model.order:
+            return model.order, model.source, "config"
+    return "", "", "nothing"
 
 
 # --- weighing -------------------------------------------------------------------------------------

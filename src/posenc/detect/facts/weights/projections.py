@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import functools
 import math
-import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -13,7 +12,7 @@ import numpy as np
 
 from posenc._core.errors import DataError, mismatch
 from posenc._core.io.checkpoints import Checkpoint, Stored
-from posenc.detect.facts.weights.heads import Heads, Model, layer_of
+from posenc.detect.facts.weights.heads import Heads, Model, layer_of, split_name
 from posenc.detect.facts.weights.segments import (
     NamedTensor,
     Segment,
@@ -132,21 +131,16 @@ def unknown_names(
         return strange
     layers = _by_layer(tuple(tensors))
     usual = set().union(*(layers.get(layer, ()) for layer in complete))
-    return [name for name in strange if _anywhere(name) not in usual]
+    return [name for name in strange if split_name(name)[::2] not in usual]
 
 
 @functools.lru_cache(1)  # asked for each layer of one checkpoint
-def _by_layer(names: tuple[str, ...]) -> dict[int | None, set[str]]:
+def _by_layer(names: tuple[str, ...]) -> dict[int | None, set[tuple[str, ...]]]:
     """The names of each layer, without its number."""
-    layers: dict[int | None, set[str]] = {}
+    layers: dict[int | None, set[tuple[str, ...]]] = {}
     for name in names:
-        layers.setdefault(layer_of(name), set()).add(_anywhere(name))
+        layers.setdefault(layer_of(name), set()).add(split_name(name)[::2])
     return layers
-
-
-def _anywhere(name: str) -> str:
-    """A name without the number of its layer."""
-    return re.sub(r"(?<![^./_])\d+(?=[./])", "*", name, count=1)
 
 
 def _join(groups: dict[str, list[NamedTensor]]) -> None:
@@ -161,6 +155,10 @@ def _join(groups: dict[str, list[NamedTensor]]) -> None:
 
 def _named(name: str, stored: Stored, model: Model) -> NamedTensor | None:
     if not fnmatch.fnmatchcase(name, model.layout.pattern):
+        return None
+    if model.layout.only == "*" and any(
+        word in split_name(name)[0].lower() for word in model.apart
+    ):
         return None
     for role, pattern in (model.layout.names or {}).items():
         if fnmatch.fnmatchcase(name, pattern):

@@ -72,7 +72,8 @@ def _line(
         shift = middle @ left / (middle @ middle)
         rest = left - left.mean(axis=0) - middle[:, None] * shift
         slope, spread = slope + shift, np.sqrt((rest**2).mean(axis=0) / (middle @ middle))
-        spread = np.maximum(spread, turns.rounding / 4 / np.abs(lag).max())
+        # What turns by less than a rounding is left as it was, or moved by a whole one.
+        spread = np.maximum(spread, turns.rounding / 16 / np.abs(lag).max())
     origin = wrapped(angle[0] - slope * p[0])
     doubt = 4 * (spread * abs(p[0]) + error[0]) + (1e-5 if p[0] else 0.0)
     return slope, spread, np.where(np.abs(origin) <= doubt, 0.0, origin)

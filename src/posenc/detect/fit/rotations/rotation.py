@@ -108,6 +108,8 @@ def rotations_of(
     if mixing.any():
         return [mixed(lines, places, axes, unit, notes)]
     frequency, error = placed(lines, index)
+    if turns.rounding > FLOAT32:  # what was left as it was may turn by less than a rounding
+        error[index < 0] = turns.rounding / np.ptp(turns.positions, axis=0).min()
     origin = np.zeros(len(index))
     origin[index >= 0] = lines.origin[index[index >= 0]]
     start = _start(frequency.sum(axis=0), error, origin)
@@ -121,7 +123,7 @@ def rotations_of(
     real = unit != 1 or bool((turns.positions != np.rint(turns.positions)).any())
     options = _ropes(
         frequency / unit,
-        np.where(frequency.sum(axis=0) != 0, error / unit, 0.0),
+        error / unit,
         {"pairing": pairing, "phase": "real" if real else "exact"},
         axes,
         positions=turns.positions * unit,
@@ -168,7 +170,7 @@ def _ropes(
 ) -> Iterator[RotationFit]:
     """Encodings of pairs with known frequencies, each with what is to be said of it."""
     total = frequency.sum(axis=0)
-    doubt = np.where(total != 0, error / np.where(total != 0, np.abs(total), 1.0), 0.0)
+    doubt = error / np.where(total != 0, np.abs(total), np.where(error > 0, error, 1.0))
     count = len(total)
     dtype = max(
         seen(total, 4 * doubt), "float64" if eps < FLOAT32 else "float32", key=ROUNDING.__getitem__
@@ -178,6 +180,7 @@ def _ropes(
     plain = Arrangement(axes=axes, start=start) if len(axes) == 1 else None
     every = np.arange(count)
     options = arrangements(frequency, axes, start) if plain is None else [(plain, every, every)]
+    rules: list[RotationFit] = []
     for arrangement, rungs, chosen in options:
         ladder, ladder_e = np.zeros((2, int(rungs.max()) + 1))
         ladder[rungs], ladder_e[rungs] = total[chosen], error[chosen]
@@ -204,7 +207,9 @@ def _ropes(
             if departed is not None:
                 notes = fit.remarks[:1] if bits_of(fit.base) >= NAMED else ()
                 exact = list_of(frequency, axes, start, stated)
-                yield RotationFit(spec, notes=notes, departed=departed.sentences(), exact=exact)
+                sentences = departed.sentences()
+                rules.append(RotationFit(spec, notes=notes, departed=sentences, exact=exact))
+    yield from sorted(rules, key=lambda fit: len(fit.departed))
     if plain is None:
         note = "no rule that is known here gives its frequencies: they are listed"
         yield RotationFit(list_of(frequency, axes, start, stated), notes=(note,))

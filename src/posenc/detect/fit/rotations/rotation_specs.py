@@ -12,7 +12,7 @@ import numpy as np
 from posenc._core.errors import PosencError
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
-from posenc.detect.fit.description_length import roundest
+from posenc.detect.fit.description_length import stated
 from posenc.detect.fit.frequencies import fit_frequencies
 from posenc.detect.fit.rotations.angular_speed import Lines
 from posenc.detect.fit.rotations.channel_pairs import PairChannels, placed
@@ -39,8 +39,7 @@ class RotationFit(NamedTuple):
 
 def tidy(value: float, error: float) -> float:
     """The round number that is meant, if there is one within a relative error."""
-    tidy = roundest(value, max(error, FLOAT32)) if value > 0 else None
-    return value if tidy is None else tidy
+    return stated(value, max(error, FLOAT32))[0] if value > 0 else value
 
 
 def arrangements(

@@ -119,7 +119,7 @@ def _rotary(array: Array, values: np.ndarray, dtype: str) -> Finding | None:
     remarks = [*departed.sentences(), *best.remarks, *others, PAIRING]
     spec = _rope(best, len(values))
     verdict = "claimed" if best.margin >= MARGIN and spec is not None else "unclear"
-    if verdict == "claimed" and (departed.odd or departed.backward):
+    if verdict == "claimed" and departed.others:
         verdict = "close"
     if best.margin < MARGIN:
         remarks.insert(0, f"fewer than {MARGIN:g} bits speak for it")

@@ -1,1 +1,30 @@
-"""The pictures, a file each."""
+"""The pictures: functions that draw, each of which hands what it was asked for to one machine."""
+
+from posenc.plot.draw.picture import Picture
+from posenc.plot.draw.pictures.compare import compare
+from posenc.plot.draw.pictures.scores import (
+    attention,
+    bias,
+    offset,
+    rotation,
+    similarity,
+    stretch,
+)
+from posenc.plot.draw.pictures.tables import counter, find, sum, table, wavelengths, waves  # noqa: A004
+
+__all__ = [
+    "Picture",
+    "attention",
+    "bias",
+    "compare",
+    "counter",
+    "find",
+    "offset",
+    "rotation",
+    "similarity",
+    "stretch",
+    "sum",
+    "table",
+    "wavelengths",
+    "waves",
+]

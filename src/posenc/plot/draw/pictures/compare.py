@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from typing import Any
 
 from posenc import plot
-from posenc.plot.draw.drawing import PicturePlan, drawn
+from posenc.plot.draw.drawing import drawn
 from posenc.plot.draw.look import Frame, check_settings, framed
 from posenc.plot.draw.paper import Room
 from posenc.plot.draw.picture import Picture
 from posenc.plot.panels.both import together
+from posenc.plot.rows import PICTURES, view_of
 from posenc.plot.views import compare as _numbers
 
 SIDE = 280  # pixels of a panel, at most
@@ -58,35 +58,23 @@ def compare(
     >>> round(posenc.plot.compare("table", a, b, positions=64).data.largest, 2)
     2.0
     """
-    arguments = {"view": view, "a": a, "b": b, **options}
+    settings = {"view": view, "a": a, "b": b, **options}
     _numbers.check(view)
     names = inspect.signature(getattr(plot, view)).parameters.keys() - {"look", "params", "ax"}
     check_settings(view, options, names)
     frame = framed({key: options.pop(key) for key in Frame._fields if key in options})
     side = frame.width or SIDE
-    module = importlib.import_module(f"posenc.plot.views.{view}")
-    panels = importlib.import_module(f"posenc.plot.pictures.{view}").panels
-    curves, takes = view in ("offset", "waves"), inspect.signature(module.data).parameters
-    own = {"over": options.pop("over")} if "over" in options else {}
-    high = options.pop("height", None) or side
-
-    def make(rows: int, columns: int) -> Any:
-        fine = {"pixels": min(rows, columns) * (1 + curves)} if "pixels" in takes else {}
-        return _numbers.data(
-            view,
-            a,
-            b,
-            a_options=None if a_params is None else {"params": a_params},
-            b_options=None if b_params is None else {"params": b_params},
-            **options,
-            **({"rows": rows, "columns": columns} if view == "table" else fine),
-        )
-
-    room = Room(2 * side, (side, high))
+    room = Room(2 * side, (side, options.pop("height", None) or side))
+    learned = {
+        side: None if params is None else {"params": params}
+        for side, params in (("a_options", a_params), ("b_options", b_params))
+    }
     return drawn(
-        PicturePlan("compare", arguments, f"What differs? {view}", room, "A and B", lines="apart"),
-        ax,
+        PICTURES["compare"]._replace(pixels=PICTURES[view].pixels),
+        settings,
         frame,
-        make,
-        lambda data: together(*(panels(one, **own) for one in (data.a, data.b))),
+        room,
+        ax,
+        lambda **pixels: _numbers.data(view, a, b, **learned, **options, **pixels),
+        lambda data: together(*map(view_of(view).panels, (data.a, data.b))),
     )

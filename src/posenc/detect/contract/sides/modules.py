@@ -1,0 +1,83 @@
+"""Modules of a loaded model, as subjects: called with position ids, as transformers calls them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from posenc.detect.contract.sides.protocol import protocol
+from posenc.detect.subject import CannotAsk, Subject
+
+# How (batch, seq, axes) becomes position ids: where the axes stand, and whether one row is asked.
+PLACES = {"each": "module", "first": "module", "last": "module", "rows": "module_of_row",
+          "columns": "module_of_row"}  # fmt: skip
+
+
+class RotaryModule(NamedTuple):
+    """A module that returns cosines and sines of position ids, for a type of layer if it asks."""
+
+    module: Any
+    layer: str | None = None
+    place: str = "each"
+
+    def answer(self, x: Any, positions: Any) -> Any:
+        """What a copy of it returns, so that the module itself remembers nothing."""
+        import torch
+
+        own = apart(self.module)
+        ids = positions.movedim(-1, 0) if self.place in ("first", "columns") else positions
+        device = next((buffer.device for buffer in own.buffers()), torch.device("cpu"))
+        if device.type == "meta":
+            raise CannotAsk("it is on the meta device, and has no numbers yet")
+        more = {"layer_type": self.layer} if self.layer else {}
+        with torch.no_grad():
+            return own(x.to(device), ids.to(device), **more)
+
+    def subject(self, dim: int, axes: int = 1, apply: Callable[..., Any] | None = None) -> Subject:
+        """Something to ask: it, or the function that turns queries by what it returns."""
+
+        def turned(x: Any, positions: Any) -> Any:
+            one = PLACES[self.place] == "module_of_row"
+            return apply(x, x, *self.answer(x, positions if one else positions[None]))[0]  # type: ignore[misc]
+
+        method, code = (PLACES[self.place], self.answer) if apply is None else ("rotate", turned)
+        name = type(self.module).__name__ if apply is None else apply.__name__
+        return protocol(code, method, dim=dim, axes=axes, library="torch", name=name)
+
+
+def answering(module: Any, layer: str | None, axes: int = 1) -> list[RotaryModule]:
+    """The forms in which a module answers, those that give most first; or why there is none."""
+    line = np.zeros((5, axes)[: 1 + (axes > 1)], dtype=np.int64)
+    forms: list[tuple[int, RotaryModule]] = []
+    why: CannotAsk | None = None
+    for place in (*PLACES,)[1:] if axes > 1 else ("each",):
+        asked = RotaryModule(module, layer, place)
+        try:  # a form that is misunderstood drops an axis
+            forms.append((asked.subject(2, axes).built(line)[0].shape[-1], asked))
+        except CannotAsk as error:
+            why = why or error
+    if not forms:
+        raise CannotAsk(f"it answers no positions ({why})")
+    return [asked for _, asked in sorted(forms, key=lambda pair: -pair[0])]
+
+
+def apart(module: Any) -> Any:
+    """A module with settings and buffers of its own, which calls may change."""
+    own = copy.copy(module)
+    buffers = {key: b if b is None else b.clone() for key, b in module._buffers.items()}
+    vars(own)["_buffers"] = buffers
+    return own
+
+
+def rebuilt(module: Any) -> Any:
+    """A module as its config makes it, on the CPU; None where that is not all it takes."""
+    import torch
+
+    try:
+        with torch.device("cpu"):
+            return type(module)(module.config)
+    except Exception:  # noqa: BLE001 - whatever code of somebody else raises
+        return None

@@ -1,0 +1,351 @@
+"""Where a model, its weights and its engine part: one question to all verbs."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import dataclasses
+import inspect
+import itertools
+import os
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from posenc._core.errors import DataError, PosencError
+from posenc._core.guard import foreign
+from posenc._core.io.checkpoints import folder_of
+from posenc._core.reading import Layer, Source
+from posenc.detect.contract import Comparison, Difference, diff
+from posenc.detect.contract.comparison.fields import words
+from posenc.detect.contract.sides.side import Library
+from posenc.detect.contract.sides.sides import side_of
+from posenc.detect.convert import PairingFinding, detect_pairing
+from posenc.detect.explain import PAIRINGS, Keys, part_at
+from posenc.detect.facts import Contradiction, Fact, Facts, facts
+from posenc.detect.facts.arrays import SAID
+from posenc.detect.identify import Finding, identify
+from posenc.detect.identify.sentences import headline
+from posenc.detect.subject import ask
+from posenc.encodings.rotary.base import RotarySpec
+from posenc.testing.battery import check, laws
+from posenc.testing.card import Result
+from posenc.testing.doctor.diagnosis import NOTHING, Diagnosis, Fault
+from posenc.testing.target import adapt
+
+# A field of `Diagnosis`, and what is added to it.
+Row = tuple[str, Any]
+# What running a model asks of an implementation, batch by batch and token by token.
+LAWS = (
+    "calls",
+    "decode",
+    "rectangle",
+    "padding",
+    "packing",
+    "rows",
+    "offset",
+    "kept",
+    "history of dtypes",
+)
+KINDS = {"frequencies": "rotary", "rows": "table", "buckets": "bias"}
+NUMBER = re.compile(r"-?\d+(\.\d+)?(e[-+]?\d+)?(?=$|,)")
+# What code does with a call, which no config says.
+OF_CALLS = {
+    "positions": "turn each token by the position that it is called with",
+    "dtype": "compute positions and angles in float32, and cast their cosines and sines last",
+    "state": "keep nothing of one call for the next, or by all that it depends on",
+    "numbers": "finite numbers",
+    "layers": "the encoding of each type of layer in its own layers",
+}
+ABSENT = "do not lie beside the config"
+# The fields that others follow from.
+OF_FIELDS = {"frequencies": ("base", "scaling", "dim"), "magnitude": ("scaling",)}
+
+
+@foreign("doctor", timed=False)
+def doctor(
+    model: Any,
+    engine: Any = None,
+    *,
+    stored: Literal["half", "interleaved"] | None = None,
+    base: float | None = None,
+    config: Any = None,
+    library: Library | None = None,
+) -> Diagnosis:
+    """Where a model, its weights and a port of it part, and which line to change.
+
+    It asks `posenc.facts`, `posenc.detect_pairing` and `posenc.identify` of the model, and
+    `posenc.diff` and `posenc.testing.check` of the engine.
+
+    Parameters
+    ----------
+    model : object
+        As `posenc.facts` takes it: a folder, a config, a GGUF file, a loaded model.
+    engine : object, optional
+        The port, as `posenc.diff` takes a side: a function of `(x, positions)`, a class, a loaded
+        model, another config, buffers. Code is run only if it is named here.
+    stored : {"half", "interleaved"}, optional
+        The pairing of channels, where it is known: nothing contradicts it.
+    base : float, optional
+        The base, likewise.
+    config : mapping or path, optional
+        The config, where it does not stand beside the weights.
+    library : {"torch", "numpy", "jax"}, optional
+        Whose arrays the engine takes, where that is not to be found out.
+
+    Returns
+    -------
+    Diagnosis
+        Where they part, and what was compared.
+
+    Raises
+    ------
+    ArgumentError
+        If the engine is nothing that can be compared.
+    DataError
+        If the model cannot be read.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> config = {"model_type": "llama", "head_dim": 64, "rope_theta": 500000.0}
+    >>> def engine(positions):                               # forgets the base
+    ...     return posenc.cos_sin(posenc.RoPE(64, pairing="half"), positions)
+    >>> print(posenc.doctor(config, engine).faults[0].text)
+    attention: base: 500000 against 10000, the default; cos and sin off by 2 from position 1
+    """
+    about = facts(model, pairing=stored, base=base, config=config)
+    if about.weights is None and folder_of(model) is None:
+        about = dataclasses.replace(about, name=f"config of {about.plan.model}")
+    answers = [_of_model(about), _of_weights(about)]
+    answers += [] if engine is None else [_of_engine(about, engine, library)]
+    rows: dict[str, list[Any]] = {}
+    for name, value in itertools.chain(*answers):
+        rows.setdefault(name, []).append(value)
+    fields: dict[str, Any] = {name: tuple(dict.fromkeys(own)) for name, own in rows.items()}
+    return Diagnosis(about.name, "" if engine is None else _place(engine), **fields)
+
+
+# --- the model ------------------------------------------------------------------------------------
+
+
+def _of_model(about: Facts) -> Iterator[Row]:
+    """What the config or header says, and what it leaves open."""
+    for entry in about.reading:
+        what = entry.convolution or "no positions" if entry.spec is None else words(entry.spec)
+        yield "says", f"{entry.label}: {what}{_because(entry.sources)}"
+    for fact in about.of("window"):
+        seen = "the whole sequence" if fact.value is None else f"the last {fact.value} tokens"
+        yield "says", f"{fact.layer}: it sees {seen}, by {fact.rests_on}"
+    for note in about.reading.notes:
+        if note.level == "error":
+            todo = f"{about.name}: the key that is named, or state it: --stored, --base"
+            yield "faults", Fault(note.text, todo)
+        elif note.level == "warning":
+            yield "says", note.text
+
+
+def _because(sources: Iterable[Source], *fields: str) -> str:
+    """Where fields of a spec were read, or all of them; the parts of one key by that key."""
+    own = [s for s in sources if not fields or {*fields} & {*s.field.split(".")}]
+    roots = [s.where.partition(".")[0] for s in own]
+    keys = (
+        f"{SAID[s.origin]} {s.where if roots.count(root) == 1 else root}".strip()
+        for s, root in zip(own, roots, strict=True)
+    )
+    return f", by {', '.join(dict.fromkeys(keys))}" if own else ""
+
+
+def _of_weights(about: Facts) -> Iterator[Row]:
+    """What weights and small tensors say, and what of it the config excludes."""
+    if about.checkpoint is None:
+        gguf = about.format == "gguf"
+        yield "not_compared", f"the weights {'of a GGUF file are not read' if gguf else ABSENT}"
+        return
+    with contextlib.suppress(DataError):  # what it does not read is read by the facts alone
+        arrays = identify(Path(about.weights)) if folder_of(about.weights) is not None else ()
+        yield from (("weights", f"{one.name}: {headline(one)}") for one in arrays)
+    kinds = {entry.kind for entry in about.reading}
+    for fact in about.headers:
+        text = f"{fact.name} of {fact.rests_on}, with those that are stated"
+        yield "compared" if KINDS[fact.name] in kinds else "not_compared", text
+    pairing: PairingFinding | None = None
+    if "rotary" in kinds and "pairing" not in about.settled:
+        try:
+            pairing = detect_pairing(about.weights, config=about.config)
+            yield "weights", f"pairing {pairing.claim}, by {pairing.facts[0].rests_on.rstrip(',')}"
+            tells = pairing.stated and pairing.claim != "unknown"
+            heads = f"what {pairing.weights.groups} groups of heads say"
+            yield "compared" if tells else "not_compared", f"the stated pairing, with {heads}"
+        except PosencError as error:
+            yield "not_compared", f"pairing: {error}"
+    for one in _contradictions(about, pairing):
+        yield "faults", Fault(one.text, _mended(about, one))
+
+
+def _contradictions(about: Facts, pairing: PairingFinding | None) -> Iterator[Contradiction]:
+    """Those of the facts, but for the evidence of some heads where all were asked."""
+    all_heads = [] if pairing is None else [pairing.contradiction]
+    yield from filter(None, all_heads)
+    yield from (
+        one for one in about.contradictions if not all_heads or one.other.source != "weights"
+    )
+
+
+def _mended(about: Facts, one: Contradiction) -> str:
+    """The command, the key of the config or the tensor after whose change two facts agree."""
+    if one.one.name == "pairing":
+        order = next(order for order in PAIRINGS if order != one.one.value)
+        some = "" if one.other.value == order else " --only NAMES"  # of two things in one file
+        return f"posenc convert {about.name} OUT --pairing {one.one.value} --stored {order}{some}"
+    place, config = one.other.rests_on, f"the config of {about.name}"
+    if one.one.name != "frequencies":
+        value = f"{one.other.value}, and not {one.one.value}, by {one.one.rests_on}"
+        return _missing(about, one) or f"{config}: {value}; or take other weights"
+    claims = identify({"inv_freq": np.asarray(one.other.value, np.float32)}).claims
+    if not claims:
+        return f"{place}: no rule gives these numbers; make them anew from the config"
+    return f"{config}: {'; '.join(_fields(about, one.one, claims[0]))}; or take other weights"
+
+
+def _missing(about: Facts, one: Contradiction) -> str:
+    """The tensor that lacks the rows that its family keeps before position 0."""
+    starts = {getattr(e.spec, "start", 0) for e in about.reading if e.label == one.one.layer}
+    lacking = {start for start in starts if one.one.value[0] - start == one.other.value[0]}
+    todo = "".join(f"position p is row p + {n}; keep the {n} rows before it" for n in lacking)
+    return todo and f"{one.other.rests_on}: {todo}"
+
+
+def _fields(about: Facts, fact: Fact, own: Finding) -> Iterator[str]:
+    """The fields in which an array that was identified differs from its entry of the plan."""
+    entry = next(entry for entry in about.reading if entry.label == fact.layer)
+    for row in diff(entry.spec, own.spec).rows:
+        yield f"{row.field} {row.b}, and not {row.a}{_because(entry.sources, row.field)}"
+
+
+# --- the engine -----------------------------------------------------------------------------------
+
+
+def _of_engine(about: Facts, engine: Any, library: Library | None) -> Iterator[Row]:
+    """Where the engine differs from what the model says, and which laws it breaks."""
+    place = _place(engine)
+    try:
+        side = side_of(engine, name=place, library=library)
+        answers = [diff(side_of(about.reading, name=about.name), side)]
+    except DataError as error:
+        yield from (("not_compared", text) for text in (f"the engine: {error}", NOTHING))
+        return
+    if side.shared and (any(map(_wide, about.reading)) or not answers[0].compared):
+        answers = [*_by_part(about, engine, library)] or answers
+    for answer in answers:
+        yield from (("compared", text) for text in answer.compared)
+        yield from (("not_compared", text) for text in (*answer.not_compared, *answer.remarks))
+    if not any(answer.compared or answer.rows for answer in answers):
+        yield "not_compared", NOTHING
+    card = _laws(about, engine, library) if side.shared else ()
+    broken = [one for one in card if one.status == "fail" and one.measured is not None]
+    for one in (one for one in card if one not in broken):
+        yield "compared" if one.status == "pass" else "not_compared", f"check: {one.statement}"
+    rows = [row for answer in answers for row in answer.rows]
+    more = "".join(f", {one.law}" for one in broken if rows)
+    for row in rows:
+        also = f"; check says so too: {more[2:]}" if more and row is rows[0] else ""
+        yield "faults", Fault(f"{row.text}{also}", _change(about, engine, row), row.call)
+    for one in () if rows else broken:
+        shown = "".join(f", {key} {value}" for key, value in one.input.items())
+        yield "faults", Fault(one.says, f"{place}: {one.statement}", f"a call{shown}")
+
+
+def _by_part(about: Facts, engine: Any, library: Library | None) -> Iterator[Comparison]:
+    """Code that names no part against each of them: it is right for those that are alike."""
+    for entry in about.reading:
+        with contextlib.suppress(PosencError):
+            kind: Any = "bias" if entry.kind == "bias" else None
+            subject = ask(engine, kind=kind, library=library, **_sizes(about, entry))
+            yield diff(side_of(entry), side_of(subject))
+
+
+def _sizes(about: Facts, entry: Layer) -> dict[str, Any]:
+    """The width of a head, or of a table, and the number of heads of a part."""
+    sizes = {name: getattr(entry.spec, name, None) for name in ("dim", "heads")}
+    if _wide(entry):
+        keys = Keys(part_at(about.config or {}, entry.layer)[1])
+        sizes["dim"] = int(keys.evaluate(_wide(entry)) or 0) or sizes["dim"]
+    return {name: size for name, size in sizes.items() if size is not None}
+
+
+def _wide(entry: Layer) -> str:
+    """The key of the width of heads, where a part of each may turn."""
+    own = [s for s in entry.sources if s.field in ("head", "dim", "share")]
+    return own[0].where if isinstance(entry.spec, RotarySpec) and len(own) > 1 else ""
+
+
+def _change(about: Facts, engine: Any, row: Difference) -> str:
+    """The line of the engine, what it has to do, and where the model says so."""
+    paired = {c.other.value for c in about.contradictions if c.one.name == "pairing"}
+    if row.field == "pairing.order" and row.b in paired:
+        return f"nothing in {_place(engine)}: the weights are paired like it; see --stored {row.b}"
+    return f"{_line(engine, row) or _place(engine)}: {_wanted(about, row)}"
+
+
+def _wanted(about: Facts, row: Difference) -> str:
+    """What the model has in place of what the engine does, and by which key."""
+    root = row.field.partition(".")[0]
+    if root in OF_CALLS:
+        return OF_CALLS[root]
+    entry = next((e for e in about.reading if row.where.startswith(e.label)), None)
+    why = "" if entry is None else _because(entry.sources, *OF_FIELDS.get(root, ()), root)
+    if entry is not None and root == "window":
+        why = "".join(f", by {fact.rests_on}" for fact in about.of("window", entry.label)[:1])
+    return f"{row.field} {row.a}{why}"
+
+
+def _laws(about: Facts, engine: Any, library: Library | None) -> tuple[Result, ...]:
+    """What the laws of running a model say of code; none where it cannot be asked."""
+    sizes = next((_sizes(about, e) for e in about.reading if e.spec is not None), {})
+    try:
+        subject = adapt(engine, library=library, **sizes)
+        own = {law.name for law in laws(subject.kind)}
+        return check(subject, laws=[name for name in LAWS if name in own]).results
+    except PosencError:
+        return ()
+
+
+# --- places ---------------------------------------------------------------------------------------
+
+
+def _place(engine: Any) -> str:
+    """What an engine is called: code by its file and line, the rest by its name."""
+    if isinstance(engine, tuple):
+        return " and ".join(map(_place, engine))
+    name = getattr(engine, "__qualname__", type(engine).__name__)
+    file, first, _ = _source(engine)
+    if file and not hasattr(engine, "config"):  # a model's numbers are no lines
+        return f"{file}, line {first} ({name})"
+    return str(engine) if isinstance(engine, (str, Path)) else name
+
+
+def _source(engine: Any) -> tuple[str, int, str]:
+    """The file of code, its first line there, and the text of the file."""
+    code = engine if hasattr(engine, "__qualname__") else type(engine)
+    try:
+        file, (lines, first) = inspect.getsourcefile(code), inspect.findsource(code)
+        return os.path.relpath(str(file)), first + 1, "".join(lines)
+    except (TypeError, OSError, ValueError):
+        return "", 0, ""
+
+
+def _line(engine: Any, row: Difference) -> str:
+    """The line with the number that differs, where one line alone has it."""
+    number = NUMBER.match(row.b)
+    file, _, text = _source(engine) if number else ("", 0, "")
+    lines = {
+        node.lineno
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Constant) and type(node.value) in (int, float)
+        if number is not None and float(number[0]) == node.value
+    }
+    return f"{file}, line {lines.pop()}" if len(lines) == 1 else ""

@@ -1,0 +1,1 @@
+"""A port that gives garbage: which line is it?"""
