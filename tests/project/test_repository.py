@@ -208,6 +208,7 @@ READS = (
     "_core/io/",
     "detect/convert/",
     "cli/detective/convert",
+    "testing/doctor/",  # the config alone, for the width that a key of its plan states
 )
 
 

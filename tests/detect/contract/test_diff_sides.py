@@ -74,7 +74,7 @@ def test_check_has_the_same_exit_codes(tmp_path: Path) -> None:
     arguments = ["check", "tests.detect.contract.test_diff_sides:engine", "--kind", "rotary"]
     assert CliRunner().invoke(app, [*arguments, "--spec", str(broken)]).exit_code == 3
     assert CliRunner().invoke(app, ["check", alibi, "--laws", "shift"]).exit_code == 0
-    assert "3      diff and check" in CliRunner().invoke(app, ["--help"]).output
+    assert "3      diff, check and doctor" in CliRunner().invoke(app, ["--help"]).output
 
 
 @pytest.mark.costly

@@ -274,6 +274,8 @@ def facts(
 
 def _placed(source: Any, config: Any) -> tuple[Any, Any, str]:
     """Where the weights of a source are, if it has any, and its config; and its name."""
+    if isinstance(source, str) and not source.strip():
+        inputs.named(source, "facts")
     if hasattr(source, "named_parameters"):
         own = getattr(source, "config", None) if config is None else config
         return source, own, type(source).__name__
