@@ -121,6 +121,10 @@ def test_explain_and_golden_read_the_config(made: Made) -> None:
     assert layer.spec.dim == int(width * c.get("rotary_pct", 1))
     assert layer.spec.base == c.get("rotary_emb_base") or c["rope_theta"]
     assert layer.spec.channels.order == "half"
+    if any("inv_freq" in name for name in made.begins):  # zeros here, as all numbers of the file
+        with pytest.raises(posenc.DataError, match="inv_freq"):
+            posenc.golden(made.path)
+        return
     contract, more, memory_ = cost(lambda: posenc.golden(made.path))
     assert contract.parts[0].spec == layer.spec
     assert read < HEADERS
