@@ -88,15 +88,7 @@ def test_code_that_ends_the_process_is_no_success(
 
 
 @pytest.mark.slow("cli", "_core/guard.py")
-@pytest.mark.parametrize(
-    "verb",
-    [
-        pytest.param(v, marks=pytest.mark.xfail(reason="a call that ends is refused with exit 2"))
-        if v == "check"
-        else v
-        for v in RUNS
-    ],
-)
+@pytest.mark.parametrize("verb", RUNS)
 def test_every_way_to_end_is_no_success(tmp_path: Path, verb: str) -> None:
     for way in ENDS:
         for place in ("{}", CALLED):

@@ -38,7 +38,6 @@ RECORDED = ("input", "output", "positions")
 ORDER = ("rotary", "bias", "cos_sin", "angles", "table")  # what says most of an object
 
 
-@foreign("ask")
 def ask(
     target: Any,
     *,
@@ -102,6 +101,7 @@ def ask(
     return asked(target, dim=dim, heads=heads, kind=kind, library=library, layout=layout)
 
 
+@foreign("ask")
 def asked(target: Any, *, axes: int = 1, **options: Any) -> Subject:
     """`ask`, with positions of several axes."""
     if isinstance(target, Subject):
