@@ -208,7 +208,6 @@ READS = (
     "_core/io/",
     "detect/convert/",
     "cli/detective/convert",
-    "testing/doctor/",  # the config alone, for the width that a key of its plan states
 )
 
 

@@ -367,6 +367,19 @@ def test_a_size_that_is_wrong_at_one_position_is_seen() -> None:
     assert row.b == "1 to 2"
 
 
+def test_biases_are_asked_in_every_kind_of_call() -> None:
+    """An error of our own comparison would be told as a refusal of theirs."""
+
+    def bias(q_positions: np.ndarray, k_positions: np.ndarray) -> np.ndarray:
+        return np.array(posenc.bias(SLOPED, q_positions, k_positions))
+
+    found = posenc.diff(SLOPED, bias)
+    (compared,) = found.compared
+    assert found.verdict == "nothing differs"
+    assert not [words for words in (compared, *found.not_compared) if "refused" in words]
+    assert "unequal lengths; more queries than keys; packed; jumps" in compared
+
+
 @pytest.mark.parametrize("wrong", [lambda q, k: q - k == 3000, lambda q, k: (q == 3000) & (k == 1)])
 def test_a_bias_that_is_wrong_at_one_distance_or_query_is_seen(wrong: Any) -> None:
     def bias(q_positions: np.ndarray, k_positions: np.ndarray) -> np.ndarray:

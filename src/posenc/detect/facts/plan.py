@@ -54,6 +54,14 @@ def of_plan(plan: Reading, config: Mapping[str, Any]) -> Iterator[Fact]:
             yield replace(_read("window", window, entry, keys, WINDOWS), layers=own)
 
 
+def head_width(entry: Layer, config: Mapping[str, Any]) -> int | None:
+    """The width of a head, where a part of it turns, by the key that the plan names."""
+    own = [source for source in entry.sources if source.field in ("head", "dim", "share")]
+    if not isinstance(entry.spec, RotarySpec) or len(own) < 2:
+        return None
+    return int(Keys(part_at(config, entry.layer)[1]).evaluate(own[0].where) or 0) or None
+
+
 def _windows(entry: Layer, keys: Keys) -> Iterator[tuple[object, tuple[int, ...] | None]]:
     """What a config says of windows where the plan does not: a chunk may be of no layer of it."""
     size = keys.first(WINDOWS if has_window(entry) else (CHUNK,)) or ("", 0)

@@ -24,13 +24,13 @@ from posenc.detect.contract.comparison.fields import words
 from posenc.detect.contract.sides.side import Library
 from posenc.detect.contract.sides.sides import side_of
 from posenc.detect.convert import PairingFinding, detect_pairing
-from posenc.detect.explain import PAIRINGS, Keys, part_at
+from posenc.detect.explain import PAIRINGS
 from posenc.detect.facts import Contradiction, Fact, Facts, facts
 from posenc.detect.facts.arrays import SAID
+from posenc.detect.facts.plan import head_width
 from posenc.detect.identify import Finding, identify
 from posenc.detect.identify.sentences import headline
 from posenc.detect.subject import ask
-from posenc.encodings.rotary.base import RotarySpec
 from posenc.testing.battery import check, laws
 from posenc.testing.card import Result
 from posenc.testing.doctor.diagnosis import NOTHING, Diagnosis, Fault
@@ -39,17 +39,7 @@ from posenc.testing.target import adapt
 # A field of `Diagnosis`, and what is added to it.
 Row = tuple[str, Any]
 # What running a model asks of an implementation, batch by batch and token by token.
-LAWS = (
-    "calls",
-    "decode",
-    "rectangle",
-    "padding",
-    "packing",
-    "rows",
-    "offset",
-    "kept",
-    "history of dtypes",
-)
+LAWS = ("calls", "kept", "rows", "history of dtypes")
 KINDS = {"frequencies": "rotary", "rows": "table", "buckets": "bias"}
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e[-+]?\d+)?(?=$|,)")
 # What code does with a call, which no config says.
@@ -238,7 +228,9 @@ def _of_engine(about: Facts, engine: Any, library: Library | None) -> Iterator[R
     except DataError as error:
         yield from (("not_compared", text) for text in (f"the engine: {error}", NOTHING))
         return
-    if side.shared and (any(map(_wide, about.reading)) or not answers[0].compared):
+    if side.shared and (
+        any(head_width(e, about.config or {}) for e in about.reading) or not answers[0].compared
+    ):
         answers = [*_by_part(about, engine, library)] or answers
     for answer in answers:
         yield from (("compared", text) for text in answer.compared)
@@ -271,16 +263,8 @@ def _by_part(about: Facts, engine: Any, library: Library | None) -> Iterator[Com
 def _sizes(about: Facts, entry: Layer) -> dict[str, Any]:
     """The width of a head, or of a table, and the number of heads of a part."""
     sizes = {name: getattr(entry.spec, name, None) for name in ("dim", "heads")}
-    if _wide(entry):
-        keys = Keys(part_at(about.config or {}, entry.layer)[1])
-        sizes["dim"] = int(keys.evaluate(_wide(entry)) or 0) or sizes["dim"]
+    sizes["dim"] = head_width(entry, about.config or {}) or sizes["dim"]
     return {name: size for name, size in sizes.items() if size is not None}
-
-
-def _wide(entry: Layer) -> str:
-    """The key of the width of heads, where a part of each may turn."""
-    own = [s for s in entry.sources if s.field in ("head", "dim", "share")]
-    return own[0].where if isinstance(entry.spec, RotarySpec) and len(own) > 1 else ""
 
 
 def _change(about: Facts, engine: Any, row: Difference) -> str:

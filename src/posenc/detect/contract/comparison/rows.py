@@ -188,14 +188,14 @@ class _Softmax(Held):
         """Far keys have large biases, which a side rounds before they are subtracted."""
         return np.asarray(1e-5 * (1 + np.abs(wanted)) + 8 * ROUNDING[dtype] * sizes)
 
-    def _answer(self, call: Call) -> list[np.ndarray]:
-        answer, self.sizes = self._seen(super()._answer(call)[0], call.rows[0], call.keys[0])  # type: ignore[index]
-        return [answer]
-
-    def _wanted(self, call: Call) -> list[np.ndarray]:
-        wanted, sizes = self._seen(super()._wanted(call)[0], call.rows[0], call.keys[0])  # type: ignore[index]
-        self.sizes = np.maximum(self.sizes, sizes)
-        return [wanted]
+    def _apart(
+        self, call: Call, outs: list[np.ndarray], wants: list[np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        q, k = call.rows[0], call.keys[0]  # type: ignore[index]
+        if outs[0].shape == wants[0].shape:
+            (*outs, one), (*wants, other) = (self._seen(n[0], q, k) for n in (outs, wants))
+            self.sizes = np.maximum(one, other)
+        return super()._apart(call, outs, wants)
 
     def _seen(
         self, biases: np.ndarray, q: np.ndarray, k: np.ndarray
