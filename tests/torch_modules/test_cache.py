@@ -584,6 +584,10 @@ def test_keys_are_turned_as_they_claim() -> None:
     for wrong in ({"chunks": (1, 255)}, {"chunks": (256,)}, {"positions": at[1:]}):
         with pytest.raises(posenc.ArgumentError, match="verify"):
             verify(drawn_keys(1, at), **{"positions": at, "spec": rope, **wrong})
+    far = torch.cat([at[:128], at[128:] + 2**30])
+    with pytest.raises(posenc.ArgumentError, match="reach: expected 1 to 1,048,576 positions"):
+        verify(drawn_keys(1, far), far, rope)
+    assert verify(drawn_keys(1, far), far, rope, reach=64).answer == "agrees"
 
 
 def test_caches_that_do_not_belong_together() -> None:

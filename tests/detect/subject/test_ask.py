@@ -201,6 +201,13 @@ def test_a_model_without_such_a_module_is_refused_at_once() -> None:
         posenc.ask(Model())
 
 
+def test_positions_that_are_none_are_refused_in_words() -> None:
+    subject = posenc.ask(shapes.numpy_line)
+    for positions, tokens in (([], 0), ([1, 2], 3), (5, 1)):
+        with pytest.raises(posenc.ArgumentError, match="ask: positions: expected"):
+            subject.rotate(np.ones((1, 1, tokens, 64)), positions)
+
+
 def test_a_recording_by_its_names_and_rows_of_positions() -> None:
     recorded = {"input": X, "output": HALF, "positions": POSITIONS}
     assert_close(posenc.ask(recorded).rotate(X, POSITIONS), HALF, 0.0)

@@ -361,8 +361,9 @@ class Subject:
         rows = np.asarray(positions)
         rows = rows if self._unit == 1 else (rows * self._unit).astype(np.float32)
         rows = rows[None] if rows.ndim == 1 + (self._axes > 1) else rows
-        if rows.ndim - (self._axes > 1) != 2 or (seq is not None and rows.shape[1] != seq):
-            expected = f"(seq,) or (batch, seq) of {seq} tokens"
+        flat = rows.ndim - (self._axes > 1) == 2
+        if not flat or not rows.shape[1] or seq not in (None, rows.shape[1]):
+            expected = f"(seq,) or (batch, seq) of {seq or 'one or more'} tokens"
             raise ArgumentError(mismatch("ask: positions", expected, f"shape {rows.shape}"))
         return np.broadcast_to(rows, (batch, *rows.shape[1:]))
 

@@ -109,7 +109,7 @@ def doctor(
     """
     about = facts(model, pairing=stored, base=base, config=config)
     if about.weights is None and folder_of(model) is None:
-        about = dataclasses.replace(about, name=f"config of {about.plan.model}")
+        about = dataclasses.replace(about, name=f"config of {about.plan.model or 'a model'}")
     answers = [_of_model(about), _of_weights(about)]
     answers += [] if engine is None else [_of_engine(about, engine, library)]
     rows: dict[str, list[Any]] = {}

@@ -13,6 +13,9 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.cache.ledger import places, whole_numbers
 from posenc.torch.cache.turning import as_stored, turned
 
+REACH = 2**20  # offsets on either side
+AT_ONCE = 2048  # offsets, so that memory is that of so many keys
+
 # Standard deviations of the noise: by the one an offset must be better than none for a chunk to be
 # said to stand elsewhere, by the other every offset must be worse for it to stand where it claims.
 ELSEWHERE, HERE = 6.0, 2.0
@@ -76,7 +79,7 @@ def verify(
     chunks : sequence of int, optional
         The number of tokens of each chunk; eight of one size by default.
     reach : int, optional
-        The largest offset that is looked at; the span of the positions by default.
+        The largest offset that is looked at, to 2²⁰; the span of the positions by default.
 
     Returns
     -------
@@ -88,7 +91,7 @@ def verify(
     Raises
     ------
     ArgumentError
-        If shapes do not fit.
+        If shapes do not fit, or the positions span more than 2²⁰ and `reach` is not stated.
 
     Notes
     -----
@@ -114,16 +117,21 @@ def verify(
     count = len(claimed_at)
     sizes = [len(part) for part in claimed_at.chunk(8)] if chunks is None else [*chunks]
     if sum(sizes) != count or min(sizes, default=0) < 2 or len(sizes) < 2:
-        raise bad_argument("verify: chunks", f"two or more, of {count} tokens in all", sizes)
+        expected = f"two or more, each of two tokens or more and {count} in all"
+        raise bad_argument("verify: chunks", expected, sizes)
     rule = as_stored(spec.at(int(claimed_at.max()) + 1))
     claimed = claimed_at[None, :, None]
     back = turned(keys.detach().double(), rule, rule, claimed, torch.zeros_like(claimed))
     most = int(claimed_at.max() - claimed_at.min()) if reach is None else reach
-    offsets = torch.tensor([d for d in range(-most, most + 1) if d])
+    if not 0 < most <= REACH:
+        todo = "State how far a chunk may be off."
+        raise bad_argument("verify: reach", f"1 to {REACH:,} positions", f"{most:,}", todo)
+    offsets = torch.arange(-most, most + 1)
+    offsets = offsets[offsets != 0]
     parts, pieces, first = torch.split(back, sizes, dim=2), [], 0
     for index, part in enumerate(parts):
         rest = torch.cat([other for k, other in enumerate(parts) if k != index], dim=2).mean(2)
-        z = _better(part, rest, rule, offsets)
+        z = torch.cat([_better(part, rest, rule, some) for some in offsets.split(AT_ONCE)])
         best = int(z.argmax())
         pieces.append(Chunk(first, sizes[index], int(offsets[best]), float(z[best])))
         first += sizes[index]
