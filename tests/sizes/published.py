@@ -209,12 +209,15 @@ def _stored(values: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def _fill(model: Model, begins: Mapping[str, tuple[Path, int, int]], pairing: str) -> None:
-    """Structure in the first and in the last layer."""
+    """Structure in the first and in the last layer, and frequencies in all."""
     c = model.config
     width = c.get("head_dim", c["hidden_size"] // c["num_attention_heads"])
     rotated = int(width * c.get("rotary_pct", 1))
     rng = np.random.default_rng(7)
     shapes = tensors_of(model)
+    for name in (n for n in shapes if n.endswith("inv_freq")):
+        ladder = 10000 ** -np.linspace(0, 1, *shapes[name][1], endpoint=False)
+        _write(begins[name], ladder.astype("<f4"), 0)
     for layer in (0, c["num_hidden_layers"] - 1):
         for name in (n for n in shapes if f"layers.{layer}." in n):
             dtype, shape = shapes[name]
@@ -228,9 +231,6 @@ def _fill(model: Model, begins: Mapping[str, tuple[Path, int, int]], pairing: st
                 made = np.zeros((shape[0] // width // 3, 3, width, INPUTS))
                 made[:, :2] = both.reshape(-1, 2, width, INPUTS)
                 _rows(begins[name], _stored(made, dtype).reshape(shape[0], -1), shape[1])
-            elif name.endswith("inv_freq"):
-                made = 1 / 10000 ** (np.arange(shape[0]) / shape[0])
-                _write(begins[name], made.astype("<f4"), 0)
 
 
 def _rows(place: tuple[Path, int, int], rows: np.ndarray, columns: int) -> None:

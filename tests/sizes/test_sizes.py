@@ -121,10 +121,6 @@ def test_explain_and_golden_read_the_config(made: Made) -> None:
     assert layer.spec.dim == int(width * c.get("rotary_pct", 1))
     assert layer.spec.base == c.get("rotary_emb_base") or c["rope_theta"]
     assert layer.spec.channels.order == "half"
-    if any("inv_freq" in name for name in made.begins):  # zeros here, as all numbers of the file
-        with pytest.raises(posenc.DataError, match="inv_freq"):
-            posenc.golden(made.path)
-        return
     contract, more, memory_ = cost(lambda: posenc.golden(made.path))
     assert contract.parts[0].spec == layer.spec
     assert read < HEADERS
@@ -186,9 +182,8 @@ def test_identify_glances_at_matrices_and_keeps_no_file_open(made: Made) -> None
     assert found.arrays == len(made.begins)
     claimed = [f for f in found if f.verdict == "claimed"]
     rotations = [n for n in made.begins if n.endswith("inv_freq")]
-    ends = [rotations[0], rotations[-1]] if rotations else []
-    assert [f.name for f in claimed] == ends
-    assert [f.spec for f in claimed] == [posenc.RoPE(24, pairing="half")] * len(ends)
+    assert [f.name for f in claimed] == rotations
+    assert [f.spec for f in claimed] == [posenc.RoPE(24, pairing="half")] * len(rotations)
     assert read < HEADERS + 2**21 * len(made.begins)
     assert memory < MEMORY
 

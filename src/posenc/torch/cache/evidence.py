@@ -131,7 +131,7 @@ def verify(
     parts, pieces, first = torch.split(back, sizes, dim=2), [], 0
     for index, part in enumerate(parts):
         rest = torch.cat([other for k, other in enumerate(parts) if k != index], dim=2).mean(2)
-        z = torch.cat([_better(part, rest, rule, some) for some in offsets.split(AT_ONCE)])
+        z = torch.cat([_better(part, rest, rule, some) for some in torch.split(offsets, AT_ONCE)])
         best = int(z.argmax())
         pieces.append(Chunk(first, sizes[index], int(offsets[best]), float(z[best])))
         first += sizes[index]
