@@ -72,6 +72,14 @@ def to_bfloat16(values: np.ndarray) -> np.ndarray:
     return np.where(nan, (bits >> 16) | 0x40, rounded).astype(np.uint16)
 
 
+def rounded(values: np.ndarray, dtype: str) -> np.ndarray:
+    """The nearest numbers of a dtype, as float64."""
+    if dtype == "bfloat16":
+        return from_bfloat16(to_bfloat16(values)).astype(np.float64)
+    with np.errstate(over="ignore"):
+        return values.astype(dtype).astype(np.float64)
+
+
 def decode(stored: np.ndarray, dtype: str) -> np.ndarray:
     """Numbers to compute with, in native byte order, from what a file holds."""
     if dtype == "bfloat16":

@@ -156,7 +156,7 @@ def _follow(values: np.ndarray, ladder: np.ndarray, axes: int) -> bool:
 
 def _rounding(values: np.ndarray) -> tuple[float, float]:
     """How far numbers may be off, relatively and absolutely, by the fewest bits that hold them."""
-    if np.array_equal(files.from_bfloat16(files.to_bfloat16(values)), values):
+    if np.array_equal(files.rounded(values, "bfloat16"), values):
         return 2.0**-7, 0.0
     with np.errstate(over="ignore"):
         half = np.array_equal(values.astype(np.float16), values)

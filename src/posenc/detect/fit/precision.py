@@ -4,20 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from posenc._core.io.files import from_bfloat16, to_bfloat16
+from posenc._core.io.files import rounded
 from posenc.detect.fit.tolerances import ROUNDING
 
 HALVES = ("bfloat16", "float16")
 GLANCE = 1024  # numbers that nearly always tell
 TOLD = 20.0  # bits by which measured numbers must tell a dtype from chance
-
-
-def rounded(values: np.ndarray, dtype: str) -> np.ndarray:
-    """The nearest numbers of a dtype, float64."""
-    if dtype == "bfloat16":
-        return from_bfloat16(to_bfloat16(values)).astype(np.float64)
-    with np.errstate(over="ignore"):
-        return values.astype(dtype).astype(np.float64)
 
 
 def seen(values: np.ndarray, doubt: float | np.ndarray = 0.0) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, KeywordError, mismatch
 from posenc._core.guard import foreign
+from posenc._core.io.files import rounded
 from posenc.detect.fit.precision import HALVES, seen
 from posenc.detect.fit.rotations.pairs import (
     NotARotationError,
@@ -27,7 +28,7 @@ from posenc.detect.subject import CannotAsk, Subject, asked
 from posenc.detect.subject.arrays import numbers
 from posenc.detect.subject.subject import KINDS, Kind
 from posenc.detect.subject.survey import differs, survey
-from posenc.detect.subject.tally import Tally, rounded
+from posenc.detect.subject.tally import Tally
 from posenc.encodings.rotary.xpos import XPos
 
 UNSEEN = ("cosines and sines do not say which channels form a pair",)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from posenc._core.io.files import rounded
 from posenc.detect.subject.plan import Call
-from posenc.detect.subject.tally import rounded
 
 UNIT = {"float64": 2.0**-24, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 

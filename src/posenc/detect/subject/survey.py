@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.io.files import rounded
 from posenc._core.spec.spec import Spec
 from posenc.detect.subject import plan
 from posenc.detect.subject.code import OtherShape
@@ -19,7 +20,7 @@ from posenc.detect.subject.plan import DENSE, Call, Schedule
 from posenc.detect.subject.reach import Reach
 from posenc.detect.subject.rounding import UNIT, coarse_of, of_bias, of_speeds, speeds
 from posenc.detect.subject.smallest import SmallestCall, smallest
-from posenc.detect.subject.tally import Tally, of_spec, ratio_of, rounded
+from posenc.detect.subject.tally import Tally, of_spec, ratio_of
 
 SEED = 20
 ENDS = tuple(2**k for k in range(17, 3, -1))
@@ -115,10 +116,9 @@ class Bench:
 
     def _explained(self) -> Callable[[Call, np.ndarray], np.ndarray]:
         kind = self.subject.kind
-        return of_bias if kind == "bias" else of_speeds(kind, self._speeds())
-
-    def _speeds(self) -> np.ndarray:
-        return speeds(self.subject, self.expected)
+        if kind == "bias":
+            return of_bias
+        return of_speeds(kind, speeds(self.subject, self.expected))
 
     def _by(self, allowed: Callable[..., np.ndarray]) -> Callable[[Call, np.ndarray], np.ndarray]:
         """What somebody allows for inputs, outputs, positions and a dtype."""

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from posenc import functional
-from posenc._core.io.files import from_bfloat16, to_bfloat16
 from posenc.detect.subject.reach import Reach
 from posenc.encodings.rotary.base import RotarySpec
 
@@ -61,13 +60,6 @@ def ratio_of(off: np.ndarray, room: np.ndarray) -> float:
     """The largest difference for what is allowed."""
     with np.errstate(divide="ignore", invalid="ignore"):
         return float(np.where(off > 0, off / room, 0.0).max(initial=0.0))
-
-
-def rounded(x: np.ndarray, dtype: str) -> np.ndarray:
-    """What is left of numbers in a dtype."""
-    if dtype == "bfloat16":
-        return from_bfloat16(to_bfloat16(x)).astype(np.float64)
-    return x.astype(dtype).astype(np.float64)
 
 
 def of_spec(spec: Any, kind: str) -> Callable[..., Any]:

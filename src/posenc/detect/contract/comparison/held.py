@@ -40,11 +40,6 @@ class Held(Bench):
         self.end = super()._end(end)
         return self.end
 
-    def _speeds(self) -> np.ndarray:
-        if self.subject._axes == 1:
-            return super()._speeds()
-        return np.ones(2 * self.subject.dim)  # no pair turns faster
-
     def places(self, line: np.ndarray) -> np.ndarray:
         """Positions (n,), or (n, axes) whose coordinates differ."""
         return np.asarray(self._on_axes(Call("", line[None])).rows[0])
@@ -167,7 +162,7 @@ def _lacking(bench: Held, part: Part) -> str:
 def _shown(call: SmallestCall) -> Difference:
     """A difference that nothing explains, by the smallest call that shows it."""
     odd = {"keys": "in the key that it returns" in call.notes, "dtype": call.dtype != "float32",
-           "heads": call.heads > 1, "strides": bool(call.notes)}  # fmt: skip
+           "heads": call.heads > 1, "strides": "not contiguous" in call.notes}  # fmt: skip
     field = next((name for name, holds in odd.items() if holds), "positions")
     first = min((p for row in call.positions for p in row), default=None)
     ours, theirs = (f"{number:.6g}" for number in (call.expected, call.received))

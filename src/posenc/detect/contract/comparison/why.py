@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from posenc import functional
+from posenc._core.io.files import rounded
 from posenc._core.numeric.ladder import Ladder
 from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.comparison.fields import value_of, variants, words
@@ -180,9 +181,9 @@ def _candidates(
         yield "frequencies", "cos and sin", sentences.say("sine"), exchanged
         for dtype in HALVES:
             single, half = (sentences.say("rounding", each) for each in ("float32", dtype))
-            rates, places = (precision.rounded(each, dtype) for each in (frequencies, seen.first))
+            rates, places = (rounded(each, dtype) for each in (frequencies, seen.first))
             yield "dtype", single, half, np.exp(1j * seen.first[:, None] * rates)
-            angles = precision.rounded(places[:, None] * rates, dtype)
+            angles = rounded(places[:, None] * rates, dtype)
             yield "dtype", "angles in float32", f"angles in {dtype}", np.exp(1j * angles)
     for field, text, changed in variants(spec):
         if isinstance(changed, RotarySpec) and (changed.pairs, changed.axes) == (
