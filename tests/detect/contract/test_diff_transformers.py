@@ -185,6 +185,15 @@ def test_the_page_says_what_is_found(row: dict[str, Any]) -> None:
     assert [(d["field"], d["where"]) for d in found["differences"]] == fields
 
 
+@pytest.mark.costly
+@pytest.mark.parametrize("model_type", ["pixtral", "lfm3_vl_vision"])
+def test_a_tower_turns_queries_in_the_order_of_its_own_code(model_type: str) -> None:
+    found = tool().row(model_type)
+    assert found["verdict"] == "nothing differs"
+    assert any(": rotate" in line for line in found["compared"])
+    assert not [line for line in found["not_compared"] if "became" in line]
+
+
 def test_a_hundred_model_types_are_compared() -> None:
     turned = [r for r in COMPARED if any(": cos_sin" in line for line in r["compared"])]
     assert len(turned) >= 100

@@ -130,9 +130,10 @@ CASES = {
     "positions in bfloat16": Broken("EleutherAI/gpt-neox#1016", LLAMA, ports.coarse,
         "257 is taken for 256", "(coarse): turn each token by the position"),
     "decoding at position 0": Broken("Blaizzy/mlx-vlm#1983", LLAMA, ports.from_zero,
-        "position 0, wherever a token stands", "(from_zero): turn each token by the position"),
+        "position 0, wherever they differ", "(from_zero): turn each token by the position"),
     "kept by length alone": Broken("lucidrains/rotary-embedding-torch#11", LLAMA,
-        ports.Remembered(), "is taken for 0", "(Remembered): turn each token by the position"),
+        ports.Remembered(), "position 0, wherever they differ",
+        "(Remembered): turn each token by the position"),
     "left padding": Broken("unslothai/unsloth#3795", LLAMA, ports.first_row,
         "positions: ", "(first_row): turn each token by the position"),
     # --- biases ---

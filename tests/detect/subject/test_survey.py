@@ -13,6 +13,7 @@ import pytest
 import torch
 
 import posenc
+from posenc.detect.contract.sides.protocol import protocol
 from posenc.detect.subject import CannotAsk
 from tests.detect.subject import shapes
 
@@ -188,3 +189,19 @@ def test_a_module_is_not_changed_by_being_asked() -> None:
     posenc.ask(module).survey(ROPE, end=300)
     assert module.training
     assert all(torch.equal(module.state_dict()[name], tensor) for name, tensor in state.items())
+
+
+def test_code_whose_answers_are_squares_is_asked_of_few_tokens() -> None:
+    """Tables that stand beside the wrong axis make (tokens, tokens) of many tokens."""
+    asked: list[int] = []
+
+    def squares(x: Any, positions: Any) -> Any:
+        asked.append(len(positions))
+        if positions.max() > 1000:
+            raise IndexError("rows end")
+        return np.broadcast_to(x, (len(x), len(positions), *x.shape[2:]))
+
+    subject = protocol(squares, "rotate", dim=64, axes=1, library="numpy")
+    found = subject.survey(ROPE)
+    assert max(asked) < 100
+    assert not found.reach.positions or not found.agrees

@@ -11,7 +11,7 @@ SENTENCES = {
     "scaling": "{}, as in {}",
     "layer": "that of {}",
     "offset": "position p {} {}",
-    "constant": "position 0, wherever a token stands",
+    "constant": "position 0, wherever they differ",
     "rounding": "frequencies in {}",
     "sine": "cosine and sine are exchanged",
     "widened": "its numbers were rounded to {} before they were stored",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -41,11 +43,20 @@ class RotaryModule(NamedTuple):
 
         def turned(x: Any, positions: Any) -> Any:
             one = PLACES[self.place] == "module_of_row"
-            return apply(x, x, *self.answer(x, positions if one else positions[None]))[0]  # type: ignore[misc]
+            tables = self.answer(x, positions if one else positions[None])
+            # What turns queries expects (batch, seq, channels) of tables.
+            return apply(x, x, *(t[None] if t.ndim == 2 else t for t in tables))[0]  # type: ignore[misc]
 
-        method, code = (PLACES[self.place], self.answer) if apply is None else ("rotate", turned)
-        name = type(self.module).__name__ if apply is None else apply.__name__
-        return protocol(code, method, dim=dim, axes=axes, library="torch", name=name)
+        build = functools.partial(protocol, dim=dim, axes=axes, library="torch")
+        if apply is None:
+            return build(self.answer, PLACES[self.place], name=type(self.module).__name__)
+        line = np.zeros((3, axes)[: 1 + (axes > 1)], dtype=np.int64)
+        for order in ("rotate", "rotate_tokens"):
+            subject = build(turned, order, name=apply.__name__)
+            with contextlib.suppress(CannotAsk):
+                subject.rotate(np.ones((1, 2, 3, dim)), line)
+                return subject
+        raise CannotAsk(f"{apply.__name__} takes other arguments")
 
 
 def answering(module: Any, layer: str | None, axes: int = 1) -> list[RotaryModule]:

@@ -14,6 +14,7 @@ from posenc.detect.subject.forms import CallCounter, Form
 # A method -> its kind, its arguments, the order of axes of x, how positions are shaped.
 PROTOCOL = {
     "rotate": ("rotary", ("x", "positions"), "bhsd", "s"),
+    "rotate_tokens": ("rotary", ("x", "positions"), "bshd", "s"),
     "cos_sin": ("cos_sin", ("positions",), "", "s"),
     "table": ("table", ("positions",), "", "s"),
     "bias": ("bias", ("q_positions", "k_positions"), "", ""),
