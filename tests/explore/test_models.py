@@ -275,6 +275,8 @@ def test_a_table_of_a_file_is_taken_apart(tmp_path):
     header, arrays = page(session, v="spectrum", enc=session.entries[0].id, j="3")
     assert not header["problems"]
     series = {p["id"]: p["series"] for p in header["panels"] if p["kind"] == "chart"}
+    (spectrum,) = (p for p in header["panels"] if p["id"] == "spectrum")
+    assert spectrum["marks"][0]["at"] == analysis(rows).nearest.wavelengths[3]
     centred = rows - rows.mean(axis=0)
     singular = np.linalg.svd(centred, compute_uv=False) ** 2
     expected = {"nearest-sinusoid": rows[:, 3]}

@@ -75,6 +75,9 @@ FAULTS: dict[str, tuple[Callable[..., Any], str]] = {
     "float16": (
         lambda x, p, turn: turn(x, p.astype(np.float16) if x.dtype == np.float16 else p), "float16"
     ),
+    "float16 far out": (
+        lambda x, p, turn: turn(x, p - (x.dtype == np.float16) * (p > 2**20 - 300)), "float16"
+    ),
     "strides": (
         lambda x, p, turn: turn(x if x.flags["C_CONTIGUOUS"] else x.copy()[..., ::-1], p),
         "not contiguous",
