@@ -19,6 +19,7 @@ from posenc._core.guard import offline, why_no_code
 from posenc.cli import _app, app
 from posenc.testing import Subject, assert_contract, check
 from tests.cli.test_process import COMMAND, environment
+from tests.drawing import drawn
 
 ROOT = Path(__file__).parents[2]
 SPEC = '{"type": "RoPE", "dim": 8, "pairing": "half"}'
@@ -171,11 +172,11 @@ def forked(positions):
 
 @pytest.mark.costly
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="nothing forks")
-def test_code_that_forks_gets_one_answer(tmp_path: Path) -> None:
-    for code in (COPIES, POOL, ENDED):
-        done = run(tmp_path, GOOD + code, "diff", SPEC, "mine.py:forked")
-        assert (done.returncode, done.stdout.count("nothing differs")) == (0, 1), done
-        assert done.stderr == ""
+@pytest.mark.parametrize("code", drawn([COPIES, POOL, ENDED], 1, "_core/guard.py", "cli"))
+def test_code_that_forks_gets_one_answer(code: str, tmp_path: Path) -> None:
+    done = run(tmp_path, GOOD + code, "diff", SPEC, "mine.py:forked")
+    assert (done.returncode, done.stdout.count("nothing differs")) == (0, 1), done
+    assert done.stderr == ""
 
 
 HANG = """

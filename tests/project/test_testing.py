@@ -108,8 +108,8 @@ OWN = [
 
 
 def own(library: str, spec: Any) -> Any:
-    """A row; the laws ask much of JAX, and of torch's compiler once for each rotation."""
-    often = library == "numpy" or (library == "torch" and spec not in SPECS[1:3])
+    """A row; the laws ask much of JAX, and of torch's compiler once for each kind."""
+    often = library == "numpy" or (library == "torch" and spec in SPECS[::3])
     mark = () if often else pytest.mark.slow("testing", "functional", "_core")
     return pytest.param(library, spec, id=f"{library}-{type(spec).__name__}", marks=mark)
 

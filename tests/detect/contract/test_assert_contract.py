@@ -13,6 +13,7 @@ import pytest
 import posenc
 from posenc.scaling import LongRoPE, YaRN
 from posenc.testing import assert_contract
+from tests.detect.infer.test_infer import short  # noqa: F401 - a fixture
 
 BASE = 10_000.0
 WIDTH = 16
@@ -268,8 +269,8 @@ def test_lengths_are_asked_where_frequencies_depend_on_them() -> None:
     assert compared == ("spec: frequencies, 8 numbers of sequences of 4096 and 8192",)
     with pytest.raises(AssertionError, match="scaling: LongRoPE.* against LongRoPE left out"):
         assert_contract(lambda length: Plain().frequencies(), contract)
-    short = assert_contract(lambda: Plain().frequencies(), contract)
-    assert short.compared == ("spec: frequencies, 8 numbers of sequences of 512",)
+    found = assert_contract(lambda: Plain().frequencies(), contract)
+    assert found.compared == ("spec: frequencies, 8 numbers of sequences of 512",)
 
 
 def test_bfloat16_of_float32_angles_passes_and_bfloat16_angles_fail() -> None:
@@ -298,6 +299,7 @@ def test_bfloat16_of_float32_angles_passes_and_bfloat16_angles_fail() -> None:
 
 
 @pytest.mark.costly
+@pytest.mark.usefixtures("short")
 def test_jax_arrays() -> None:
     jnp = pytest.importorskip("jax.numpy")
 

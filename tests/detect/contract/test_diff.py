@@ -19,6 +19,7 @@ from posenc.detect.contract.comparison.fields import variants
 from tests.detect.configs import GEMMA_3, PLAIN, VERSION_4
 from tests.detect.contract.bugs import BUGS, TABLES, Bug
 from tests.detect.contract.engine import Engine, ladder
+from tests.drawing import drawn
 from tests.golden.make_vllm import CONFIGS as VLLM
 
 GOLDEN = Path(__file__).parents[2] / "golden"
@@ -138,9 +139,7 @@ class Own:
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=SLOW if name in BUGS else ()) for name in CONFIGS]
-)
+@pytest.mark.parametrize("name", drawn([*CONFIGS], 8, *SLOW.args, by=lambda name: name in BUGS))
 def test_its_own_numbers_are_no_difference(name: str) -> None:
     plan = posenc.from_hf(CONFIGS[name])
     if not all(entry.kind == "rotary" and len(entry.spec.axes) == 1 for entry in plan):
@@ -169,7 +168,7 @@ class Stored:
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("name", VLLM)
+@pytest.mark.parametrize("name", drawn([*VLLM], 5, *SLOW.args))
 def test_a_config_against_the_classes_of_vllm(name: str) -> None:
     stored = load_file(GOLDEN / "vllm.safetensors")
     positions, rows = (stored[f"{name}: {key}"] for key in ("positions", "rows"))

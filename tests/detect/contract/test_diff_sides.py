@@ -19,6 +19,7 @@ import posenc
 from posenc.cli import app
 from tests.detect.contract.engine import Engine, Frequencies, half, ladder
 from tests.detect.explain.test_gguf import BASIC, written
+from tests.drawing import drawn
 
 CONFIG = {
     "model_type": "llama", "hidden_size": 512, "num_attention_heads": 8, "head_dim": 64,
@@ -124,7 +125,7 @@ WRONG = {
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize("name", drawn([*WRONG], 3, "detect/contract", "detect/subject"))
 def test_a_position_that_is_wrong_alone_or_now_and_then_is_seen(name: str) -> None:
     config = {**CONFIG, "max_position_embeddings": 8192}
     side = Engine(ladder(64, 5e5), counted=WRONG[name])
@@ -282,7 +283,7 @@ HIDDEN: dict[str, tuple[Any, Any, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", HIDDEN)
+@pytest.mark.parametrize("name", drawn([*HIDDEN], 16, "detect/contract", "detect/subject"))
 def test_a_fault_that_most_calls_do_not_show_is_named(name: str) -> None:
     description, side, field = HIDDEN[name]
     found = posenc.diff(description, side)

@@ -17,15 +17,13 @@ from tests.detect.checkpoints import folder_of
 from tests.detect.doctor import ports
 from tests.detect.doctor.cases import CASES, LLAMA, NEOX, TRAINED, TURNED, WITH
 from tests.detect.facts import folders
+from tests.drawing import drawn
 
-# Rows of a kind that another row is of.
-OTHERS = ("a quarter is to turn", "the exponent lost its sign", "YaRN left out",
-          "attention factor left out", "local with it", "kept by length alone")  # fmt: skip
-LATER = pytest.mark.slow("testing/doctor", "detect/contract", "detect/subject", "detect/fit")
-ROWS = [pytest.param(name, marks=LATER if name in OTHERS else pytest.mark.costly) for name in CASES]
+LATER = ("testing/doctor", "detect/contract", "detect/subject", "detect/fit")
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.costly
+@pytest.mark.parametrize("name", drawn([*CASES], 14, *LATER))
 def test_it_ends_in_the_right_line(name: str, tmp_path: Path) -> None:
     """The first fault and its line, in the words of the verb that found it."""
     case = CASES[name]

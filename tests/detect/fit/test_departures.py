@@ -78,7 +78,9 @@ def rule(spec: Any) -> tuple[float, Any, Any]:
 
 
 @pytest.mark.usefixtures("short")
-@pytest.mark.parametrize("case", SETS, ids=lambda case: f"{case[1].get('scaling', 'plain')}")
+@pytest.mark.parametrize(
+    "case", drawn(SETS, 11, "detect/fit"), ids=lambda case: f"{case[1].get('scaling', 'plain')}"
+)
 def test_two_tools_name_one_rule(case: tuple[int, dict[str, Any], str]) -> None:
     width, fields, dtype = case
     f = numbers(*case)
@@ -167,7 +169,7 @@ def test_nothing_is_claimed_near_a_rule(seed: int) -> None:
 
 
 @pytest.mark.parametrize("pairs", [(2, 20), (5, 6), (1, 9, 17), (0, 8, 15, 30)])
-@pytest.mark.parametrize("number", [0, 4, 6, 11, 15])
+@pytest.mark.parametrize("number", drawn([0, 4, 6, 11, 15], 2, "detect/fit"))
 def test_few_pairs_that_are_off_are_named(number: int, pairs: tuple[int, ...]) -> None:
     _, fields, dtype = SETS[number]
     f = numbers(64, fields, dtype)
@@ -328,7 +330,9 @@ def test_departures_of_a_rule() -> None:
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("order", ["half", "interleaved"])
 @pytest.mark.parametrize(
-    "case", [SETS[n] for n in (0, 3, 13, 16)] + [WIDE], ids=lambda c: f"{c[1]}"
+    "case",
+    drawn([SETS[n] for n in (0, 3, 13, 16)] + [WIDE], 2, "detect/fit"),
+    ids=lambda c: f"{c[1]}",
 )
 def test_recordings_of_half_precision(dtype: str, order: Any, case: Any) -> None:
     """Outputs are rounded, and in the second half of them cosines and sines before."""

@@ -391,9 +391,12 @@ HIDDEN: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("right", "faults"),
     [
-        (half_by_hand, [*HIDDEN]),
-        (in_float32, [*HIDDEN][::4]),
-        pytest.param(in_float32, [*HIDDEN], marks=pytest.mark.slow("detect/infer")),
+        (half_by_hand, [*HIDDEN][::2]),
+        (in_float32, [*HIDDEN][1::4]),
+        *(
+            pytest.param(right, [*HIDDEN], marks=pytest.mark.slow("detect/infer", "detect/subject"))
+            for right in (half_by_hand, in_float32)
+        ),
     ],
 )
 @pytest.mark.costly
