@@ -99,7 +99,7 @@ def test_every_tensor_lies_where_its_header_says(made: Made) -> None:
 
 
 @pytest.mark.costly
-@of("llama-3.1-405b")
+@of("llama-3.2-1b")
 def test_the_plan_of_a_conversion_reads_what_tells_the_pairing(made: Made) -> None:
     plan, read, memory = cost(lambda: posenc.convert(made.path, pairing="interleaved"))
     assert plan.pairing == ("half", "interleaved")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import posenc
 from posenc import Arrangement, Pairing, RoPE, RotaryMagnitude, scaling
 from posenc.detect.subject import plan
+from tests.drawing import drawn
 
 
 @pytest.fixture
@@ -98,7 +99,7 @@ GRIDS = {
 # --- rotations ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("name", drawn([*SPECS], 8, "detect/infer"))
 @pytest.mark.usefixtures("short")
 def test_specs_are_their_own_answer(name: str) -> None:
     spec = SPECS[name]
@@ -124,7 +125,7 @@ def test_of_rules_with_the_same_frequencies_the_one_of_this_size() -> None:
     assert isinstance(found.spec.scalings[0], scaling.Llama3)
 
 
-@pytest.mark.parametrize("name", GRIDS)
+@pytest.mark.parametrize("name", drawn([*GRIDS], 4, "detect/infer"))
 @pytest.mark.usefixtures("short")
 def test_several_axes(name: str) -> None:
     spec = GRIDS[name]
