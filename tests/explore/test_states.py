@@ -22,6 +22,7 @@ from posenc.explore.state.scene import read
 from posenc.explore.views import SHAPES
 from tests.asynchronous import finished
 from tests.cases import CASES
+from tests.drawing import drawn
 
 KEYS = sorted(
     {"k", "v", "enc", "w", "h", "theme", "find", "tour", "reveal", "p", "j", "p0", "p1", "j0", "j1"}
@@ -251,7 +252,7 @@ def test_a_bias_that_is_costly_is_drawn_smaller_and_says_so():
     assert "512 positions" in header["problems"][0]["message"]
 
 
-@pytest.mark.parametrize("view", SHAPES)
+@pytest.mark.parametrize("view", drawn([*SHAPES], 4, "explore", "plot"))
 @pytest.mark.costly
 def test_no_number_of_an_address_costs_much_memory(view):
     scene = read({"v": view}, SHAPES, Session())

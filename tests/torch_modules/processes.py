@@ -35,6 +35,7 @@ from torch.distributed.tensor.debug import CommDebugMode
 from torch.nn.functional import scaled_dot_product_attention
 
 import posenc
+from posenc.detect.adopt import fitting
 from posenc.torch import (
     AttentionBias,
     PositionTable,
@@ -922,6 +923,7 @@ def main(groups: dict[int, list[str]]) -> None:
     os.environ["GLOO_SOCKET_IFNAME"] = "lo" if sys.platform == "linux" else "lo0"
     with contextlib.suppress(ImportError):  # once for all ranks
         importlib.import_module("transformers.models.llama.modeling_llama")
+    fitting.END = 512  # positions to which a model is asked before it is adopted, on each rank
     with tempfile.TemporaryDirectory() as folder:
         failed = {world: launch(world, names, Path(folder)) for world, names in groups.items()}
     print(json.dumps(failed))

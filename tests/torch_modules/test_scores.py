@@ -301,7 +301,7 @@ def test_pain_16_flex_attention_equals_dense(spec: Any) -> None:
 @pytest.mark.parametrize(
     ("spec", "backend"),
     [
-        pytest.param(ALiBi(4), "aot_eager", id="slopes"),
+        pytest.param(ALiBi(4), "aot_eager", id="slopes", marks=pytest.mark.slow("torch")),
         *(
             pytest.param(
                 spec,
