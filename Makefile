@@ -10,8 +10,6 @@ MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
 # Every process of the suite would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-# Threads that wait by spinning take the cores of the other worker: ten times the time of a small call.
-export OMP_WAIT_POLICY := PASSIVE
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || echo python3)
 WORKERS ?= 2

@@ -27,11 +27,13 @@ from hypothesis import HealthCheck, settings
 ROOT = Path(__file__).resolve().parents[1]
 BEGIN = pytest.StashKey[float]()  # when the tests begin, for --limit
 
-# JAX as strictly as people set it, in all tests; it reads this when it is imported.
+# Libraries read these when they are imported. JAX is as strict as people set it. Threads of OpenMP
+# that wait by spinning take the cores of the other worker: ten times the time of a small call.
 for name, value in (
     ("JAX_NUMPY_RANK_PROMOTION", "raise"),
     ("JAX_NUMPY_DTYPE_PROMOTION", "strict"),
     ("JAX_DEBUG_NANS", "1"),
+    ("OMP_WAIT_POLICY", "PASSIVE"),
 ):
     os.environ.setdefault(name, value)
 
