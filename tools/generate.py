@@ -14,7 +14,7 @@ import json
 import re
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -48,9 +48,12 @@ FILES = (
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def precision() -> str:
-    """The table of the worst errors."""
-    rows = latest("precision")
+THREE = ("posenc, NumPy", "sin(pos * div_term)", "transformers")
+
+
+def precision(names: Collection[str] = ()) -> str:
+    """The table of the worst errors, of all or of some implementations."""
+    rows = [r for r in latest("precision") if not names or r["implementation"] in names]
     worst = {(r["implementation"], r["variant"], r["below"]): r["worst"] for r in rows}
     bounds = list(dict.fromkeys(r["below"] for r in rows))
     packages = {r["implementation"]: r["package"] for r in rows}
@@ -285,24 +288,6 @@ def adopted() -> str:
     return "\n".join([*lines, "", note])
 
 
-def speed_summary() -> str:
-    """The rows that a reader of the front page asks for."""
-    rows = {row["row"]: row for row in latest("speed")}
-    peers = ("transformers compiled", "transformers", "torchtune", "torchembed",
-             "rotary-embedding-torch", "x-transformers")  # fmt: skip
-    ways = ("copy into existing memory", "posenc cpu, in place", "copy into fresh memory",
-            "posenc cpu", *peers)  # fmt: skip
-    names = [f"rotate {dtype} half 1 x 32/8 x 2048 x 128" for dtype in ("float32", "bfloat16")]
-    lines = ["| q 1×32×2048×128 and k 1×8×2048×128, ms | float32 | bfloat16 |", "|---|--:|--:|"]
-    for way in ways:
-        found = [rows[name]["median_ms"].get(way) for name in names]
-        if any(value is not None for value in found):
-            shown = f"**{way}**" if way.startswith("posenc") else way
-            cells = ["–" if value is None else f"{value:.3g}" for value in found]
-            lines.append(f"| {shown} | {' | '.join(cells)} |")
-    return "\n".join([*lines, "", _circumstances(rows[names[0]])])
-
-
 def bounds() -> str:
     """The stated bounds, beside the worst that was measured on each library."""
     rows = latest("bounds")
@@ -380,6 +365,7 @@ WHOLE: dict[str, Callable[[], str]] = {
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "precision": precision,
+    "precision-summary": lambda: precision(THREE),
     "bounds": bounds,
     "import-time": import_time,
     "pairing": pairing,
@@ -396,7 +382,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "extension": extension,
     "graphs": graphs,
     "rows": check_rows.tables,
-    "speed-summary": speed_summary,
 }
 
 
