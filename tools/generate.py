@@ -24,11 +24,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.rows import latest, newest
 from tools import check_rows
-from tools.pages import family_pairings, speed_reasons
+from tools.pages import family_pairings, shelf, speed_reasons
 
 import posenc
 import posenc.plot
-from posenc import registry
 from posenc._names import ALIASES, PACKAGES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,7 +41,6 @@ FILES = (
     "docs/kernels.md",
     "docs/pairing.md",
     "docs/speed.md",
-    "docs/api.md",
     "docs/rows.md",
 )
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -161,21 +159,15 @@ def _counts(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
 def speed() -> str:
     """Every row of the benchmark, fastest first."""
     rows = [row for row in latest("speed") if "median_ms" in row]
-    lines = []
+    lines = ["| row | way | ms | ratio | target | medians of |", "|---|---|--:|--:|---|--:|"]
     for row in rows:
         median = row["median_ms"]
         floor = min(median.values())
-        lines += [
-            f"**{row['row']}** (medians of {row['n']})",
-            "",
-            "| | ms | ratio | target |",
-            "|---|--:|--:|---|",
-        ]
         for name, value in sorted(median.items(), key=lambda item: item[1]):
             shown = f"**{name}**" if name.startswith("posenc") else name
             aims = "; ".join(map(_aim, (t for t in row["targets"] if t["way"] == name)))
-            lines.append(f"| {shown} | {value:.3g} | {value / floor:.1f} | {aims} |")
-        lines.append("")
+            figures = f"{value:.3g} | {value / floor:.1f} | {aims} | {row['n']}"
+            lines.append(f"| {row['row']} | {shown} | {figures} |")
     return "\n".join([*lines, _circumstances(rows[0])])
 
 
@@ -320,12 +312,6 @@ def _circumstances(row: dict[str, Any]) -> str:
     )
 
 
-def encodings() -> str:
-    """The encodings of the registry, for the reference."""
-    rows = (f".. autoclass:: posenc.{name}\n   :no-index:" for name in registry.SPECS)
-    return "\n".join(["```{eval-rst}", *rows, "```"])
-
-
 def stub(package: ModuleType, parts: Iterable[str], aliases: Mapping[str, str]) -> str:
     """The public names of a package as a type checker sees them."""
     homes: dict[str, list[str]] = {}
@@ -378,11 +364,13 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "decode": decode,
     "adopted": adopted,
     "contracts": contracts,
-    "encodings": encodings,
     "extension": extension,
     "graphs": graphs,
     "rows": check_rows.tables,
 }
+
+
+SHORT = {"speed-reasons": 3}  # rows of a table that is a file, where short ones are many
 
 
 def _label(name: str, package: str) -> str:
@@ -399,11 +387,19 @@ def _short(value: float | None) -> str:
     return f"{digits}e{int(exponent)}"
 
 
-def refreshed(text: str) -> str:
-    """The text with every generated block made anew."""
-    return BLOCK.sub(
-        lambda m: m[0] if m["name"] in MEASURED else f"{m[1]}{BLOCKS[m['name']]()}\n{m[3]}", text
-    )
+def refreshed(text: str) -> tuple[str, dict[str, dict[str, str]]]:
+    """The text with every generated block made anew, and the tables of each as files."""
+    tables: dict[str, dict[str, str]] = {}
+
+    def made(block: re.Match[str]) -> str:
+        name = block["name"]
+        if name in MEASURED:
+            return block[0]
+        long = SHORT.get(name, shelf.LONG)
+        text, tables[name] = shelf.shelved(f"{BLOCKS[name]()}\n", name, long=long)
+        return f"{block[1]}{text}{block[3]}"
+
+    return BLOCK.sub(made, text), tables
 
 
 def main() -> int:
@@ -415,14 +411,17 @@ def main() -> int:
     for name in (*FILES, *WHOLE):
         path = ROOT / name
         text = path.read_text(encoding="utf-8") if path.exists() else ""
-        made = WHOLE[name]() if name in WHOLE else refreshed(text)
-        if made == text:
+        made, tables = (WHOLE[name](), {}) if name in WHOLE else refreshed(text)
+        wrong = [place for block in tables.items() for place in shelf.unlike(path.parent, *block)]
+        if made == text and not wrong:
             continue
         if check:
-            print(f"{name} is not what the tree says: run `make generate`.")
+            print(f"{', '.join([name, *wrong])} is not what the tree says: run `make generate`.")
             stale = 1
-        else:
-            path.write_text(made, encoding="utf-8")
+            continue
+        path.write_text(made, encoding="utf-8")
+        for block, files in tables.items():
+            shelf.put(path.parent, block, files)
     return stale
 
 

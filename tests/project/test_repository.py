@@ -548,6 +548,9 @@ class _Twice:
                     with a:
                         pass
 """,
+    "README.md": "Two | words -",
+    "docs/page.md": "One.",
+    "docs/encodings/made.md": "Made by the build.",
     "tests/test_one.py": "",
     "tools/one.py": "",
 }
@@ -579,6 +582,8 @@ def test_the_ceilings_count_what_they_say(small: Any) -> None:
         "statements.all": 18,
         "statements.posenc": 8,
         "statements.high": 10,
+        "words.docs": 1,
+        "words.readme": 2,
         "folder-files.src": 3,
         "folder-files.encodings": 0,
         "folder-files.tests": 1,
@@ -601,7 +606,7 @@ def test_ceilings_fall_by_themselves_and_never_rise(
     small: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def written(**changes: int) -> str:
-        rows = {"": "", "folder-files": "", "statements": ""}
+        rows = {"": "", "folder-files": "", "statements": "", "words": ""}
         for key, figure in (small.measured()[0] | changes).items():
             table, _, row = key.rpartition(".")
             rows[table] += f"{row} = {figure}\n"
@@ -697,7 +702,9 @@ def test_an_encoding_without_a_page_is_missed(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.usefixtures("tools")
 def test_every_public_name_is_in_the_reference() -> None:
-    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    from tools.pages import pages
+
+    text = (ROOT / "docs" / "api.md").read_text(encoding="utf-8") + pages.reference()
     named = re.findall(r"auto(?:class|function|module|exception):: ([\w.]+)", text)
     assert {name.removeprefix("posenc.") for name in named} >= set(posenc.__all__)
 
