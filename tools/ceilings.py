@@ -336,15 +336,25 @@ def _listed(tree: ast.Module | None) -> list[str]:
 
 
 def _origin(tree: ast.Module, name: str, modules: Collection[str]) -> tuple[str, str] | None:
-    """From where a module imports a name that is no module, and its name there."""
+    """From where a module imports a name that is no module, and its name there.
+
+    A stub that has overloads of a function imports the function with an underscore before it.
+    """
     checked = [node.body for node in tree.body if isinstance(node, ast.If)]  # by type checkers
     for node in (*tree.body, *(node for body in checked for node in body)):
         if getattr(node, "name", "") == name:
             return None
         for alias in node.names if isinstance(node, ast.ImportFrom) else ():
-            if name == (alias.asname or alias.name) and f"{node.module}.{name}" not in modules:
+            known_as = alias.asname or alias.name
+            written = alias.name == name and known_as == f"_{name}" and _overloaded(tree, name)
+            if (name == known_as or written) and f"{node.module}.{name}" not in modules:
                 return str(node.module), alias.name
     return None
+
+
+def _overloaded(tree: ast.Module, name: str) -> bool:
+    defined = [node for node in tree.body if getattr(node, "name", "") == name]
+    return any(ast.unparse(d) == "overload" for node in defined for d in node.decorator_list)  # type: ignore[attr-defined]
 
 
 def _internal_sections(files: list[File]) -> Counted:

@@ -14,9 +14,8 @@ import json
 import re
 import statistics
 import sys
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -25,9 +24,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from benchmarks.rows import latest, newest
 from tools import check_rows
 from tools.pages import family_pairings, shelf, speed_reasons
+from tools.stubs import stub
 
 import posenc
 import posenc.plot
+import posenc.positions
 from posenc._names import ALIASES, PACKAGES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -312,27 +313,6 @@ def _circumstances(row: dict[str, Any]) -> str:
     )
 
 
-def stub(package: ModuleType, parts: Iterable[str], aliases: Mapping[str, str]) -> str:
-    """The public names of a package as a type checker sees them."""
-    homes: dict[str, list[str]] = {}
-    for name in sorted({*package.__all__, *parts}):
-        value = name if name in parts else getattr(package, name)
-        own = "." if isinstance(value, (str, ModuleType)) else value.__module__
-        homes.setdefault(own, []).append(name)
-    lines = [
-        f"from {module} import {name} as {name}"
-        for module, names in sorted(homes.items())
-        for name in names
-    ]
-    lines += (
-        ["", *(f"{name} = {function}" for name, function in aliases.items())] if aliases else []
-    )
-    public = (f'    "{name}",' for name in package.__all__)
-    tail = ["", "__version__: str"] if hasattr(package, "__version__") else []
-    head = "# Written by tools/generate.py."
-    return "\n".join([head, *lines, "", "__all__ = [", *public, "]", *tail, ""])
-
-
 def extension() -> str:
     """What trained models say of the numbers of `posenc extend`."""
     from posenc_study.claims.registered import claims
@@ -347,6 +327,7 @@ def extension() -> str:
 WHOLE: dict[str, Callable[[], str]] = {
     "src/posenc/__init__.pyi": lambda: stub(posenc, PACKAGES, ALIASES),
     "src/posenc/plot/__init__.pyi": lambda: stub(posenc.plot, (), {}),
+    "src/posenc/positions.pyi": lambda: stub(posenc.positions, (), {}),
 }
 
 BLOCKS: dict[str, Callable[[], str]] = {
