@@ -188,7 +188,13 @@ def speed_targets() -> str:
                 f"{t['ratio']:.3f} | {t['factor']:.3f} | {'met' if t['met'] else '**missed**'}"
             )
             lines.append(f"| {row['row']} | {t['way']} | {t['against']} | {figures} |")
+    aims = [(row["row"], t) for row in rows for t in row["targets"]]
+    missed = [f"{name}: {t['way']} to {t['against']}" for name, t in aims if not t["met"]]
+    lead = (
+        f"Of {len(aims)} targets {len(aims) - len(missed)} were met. Missed: {'; '.join(missed)}."
+    )
     memory = [row for row in latest("speed") if "bytes" in row]
+    lines = [lead, "", *lines]
     for row in memory:
         extra, tensor = row["bytes"] / 2**20, row["tensor"] / 2**20
         lines += ["", f"{row['row']}: {extra:.1f} MiB beside the {tensor:.0f} MiB of the tensor."]

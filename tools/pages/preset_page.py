@@ -49,8 +49,14 @@ def main() -> int:
 def page() -> str:
     """The whole page: the words of `preset_page.md`, and two tables, which `shelf` makes files."""
     heads = ["preset", "original", "status", "widths", "difference", "bits"]
-    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
-    lines += [_measured(original) for original in (*ORIGINALS, *LEARNED)]
+    measured = [_measured(original) for original in (*ORIGINALS, *LEARNED)]
+    numbers = [float(row.split(" | ")[4]) for row in measured if "not run" not in row]
+    equal = sum(" | equal |" in row for row in measured)
+    lead = (
+        f"Of {len(measured)} originals {len(numbers)} were compared; the largest difference is "
+        f"{max(numbers):.1e}, and {equal} have every bit of theirs."
+    )
+    lines = [lead, "", f"| {' | '.join(heads)} |", "|---" * len(heads) + "|", *measured]
     rows = [_row(name) for name in presets.names() if presets.row(name).kind == "table"]
     text = TEMPLATE.read_text(encoding="utf-8")
     text = text.replace("<!-- compared -->", "\n".join(lines))
