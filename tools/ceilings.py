@@ -1,7 +1,11 @@
 """Hold what makes the source hard to read below ceilings that may only fall: `make check`.
 
-The ceilings stand in `[tool.ceilings]` of `pyproject.toml`; those of statements and of folders are
-tables, a row for each part. Something above its ceiling is an error that names the worst places.
+So are the words of the README and of the pages of `docs` but for those that the build makes: what
+has a letter or a digit, code and tables included; tables that are files beside a page are data.
+
+The ceilings stand in `[tool.ceilings]` of `pyproject.toml`; those of statements, of folders and
+of words are tables, a row for each part. Something above its ceiling is an error that names the
+worst places.
 
 They fall by themselves: `make check` passes `--lower`, which writes down what has fallen, never a
 larger number and never one below `ROOM`. `.ci/run` passes `--exact`, to which a number that has
@@ -29,6 +33,7 @@ EMPTY = frozenset(
     ("found", "made", "given", "known", "told", "held", "said", "want", "got", "who", "where")
 )
 BLOCKS = (ast.For, ast.While, ast.If, ast.With, ast.Try)
+WORD = re.compile(r"\w")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 SECTIONS = re.compile(
     r"^(Parameters|Attributes|Methods|Returns|Yields|Receives|Other Parameters|Raises|Warns|"
@@ -41,6 +46,8 @@ ROOM = {
     "folder-files.encodings": 24,
     "folder-files.tests": 16,
     "folder-files.tools": 16,
+    "words.docs": 58_000,
+    "words.readme": 1_600,
 }
 
 # What each ceiling bounds, and what to do about it.
@@ -48,6 +55,10 @@ MEANING = {
     "statements": (
         "statements, without docstrings",
         "Say each thing once; a part that brings something takes something away.",
+    ),
+    "words": (
+        "words stand in the documentation",
+        "Say it once; make a long table data: `tools/pages/shelf.py`.",
     ),
     "folder-files": (
         "Python files stand in one folder",
@@ -103,6 +114,7 @@ def measured() -> tuple[dict[str, int], dict[str, list[str]]]:
     files = own + [_file(path, STUDY) for path in sorted(STUDY.rglob("*.py"))]
     sums = {
         **_statements(own),
+        **_words(),
         "internal-sections": _internal_sections(own),
         "empty-names": [(_empty_names(file), file.name) for file in files],
     }
@@ -149,6 +161,24 @@ def _statements(files: list[File]) -> dict[str, Counted]:
         for key in ("all", part):
             parts[f"statements.{key}"].append((len(nodes) - len(texts), file.name))
     return parts
+
+
+def _words() -> dict[str, Counted]:
+    """Of the README, and of each page that people write."""
+    pages = {
+        path.relative_to(ROOT): path
+        for path in sorted((ROOT / "docs").rglob("*.md"))
+        if not {"_build", "_generated", "encodings"} & set(path.relative_to(ROOT).parts)
+    }
+    files = {"docs": pages, "readme": {Path("README.md"): ROOT / "README.md"}}
+    return {
+        f"words.{part}": [
+            (sum(map(bool, map(WORD.search, path.read_text("utf-8").split()))), str(name))
+            for name, path in own.items()
+            if path.exists()
+        ]
+        for part, own in files.items()
+    }
 
 
 def _folders() -> dict[str, Counted]:
@@ -306,15 +336,25 @@ def _listed(tree: ast.Module | None) -> list[str]:
 
 
 def _origin(tree: ast.Module, name: str, modules: Collection[str]) -> tuple[str, str] | None:
-    """From where a module imports a name that is no module, and its name there."""
+    """From where a module imports a name that is no module, and its name there.
+
+    A stub that has overloads of a function imports the function with an underscore before it.
+    """
     checked = [node.body for node in tree.body if isinstance(node, ast.If)]  # by type checkers
     for node in (*tree.body, *(node for body in checked for node in body)):
         if getattr(node, "name", "") == name:
             return None
         for alias in node.names if isinstance(node, ast.ImportFrom) else ():
-            if name == (alias.asname or alias.name) and f"{node.module}.{name}" not in modules:
+            known_as = alias.asname or alias.name
+            written = alias.name == name and known_as == f"_{name}" and _overloaded(tree, name)
+            if (name == known_as or written) and f"{node.module}.{name}" not in modules:
                 return str(node.module), alias.name
     return None
+
+
+def _overloaded(tree: ast.Module, name: str) -> bool:
+    defined = [node for node in tree.body if getattr(node, "name", "") == name]
+    return any(ast.unparse(d) == "overload" for node in defined for d in node.decorator_list)  # type: ignore[attr-defined]
 
 
 def _internal_sections(files: list[File]) -> Counted:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 from pathlib import Path
@@ -61,7 +60,10 @@ FILES: dict[str, dict[str, Any]] = {
 
 def tables() -> str:
     """A table of the keys of each kind of row that people write."""
-    return "\n\n".join(map(table, [Preset, PlanRow, *declared()]))
+    lines = ["| kind | key | type | what it says |", "|---|---|---|---|"]
+    return "\n".join(
+        [*lines, *(row for kind in [Preset, PlanRow, *declared()] for row in table(kind))]
+    )
 
 
 def declared() -> list[type]:
@@ -74,27 +76,25 @@ def declared() -> list[type]:
     ]
 
 
-def table(kind: type) -> str:
+def table(kind: type) -> list[str]:
     """The keys of a kind of row, with their types and what they mean."""
     hints, required = keys_of(kind) or ({}, ())
-    lines = [f"## {kind.__name__}", ""]
-    lines += [first_line(kind), ""] if first_line(kind) else []
+    lines = [f"| {kind.__name__} | | | {escaped(first_line(kind))} |"]
     for base in (row_types.LayersRule, row_types.CommonRule, row_types.FamilyRow):
         more = (keys_of(base) or ({},))[0]
         if kind is not base and more.keys() < hints.keys():
-            lines += [f"Its keys are those of [{base.__name__}](#{base.__name__.lower()}) and", ""]
+            lines.append(f"| {kind.__name__} | | | its keys are those of {base.__name__}, and |")
             hints = {key: hint for key, hint in hints.items() if key not in more}
-    lines += ["| key | type | what it says |", "|---|---|---|"]
     for key, hint in hints.items():
         shape, text = meaning(hint)
         name = f"**`{key}`**" if key in required else f"`{key}`"
-        lines.append(f"| {name} | {written(shape)} | {escaped(text)} |")
-    return "\n".join(lines)
+        lines.append(f"| {kind.__name__} | {name} | {written(shape)} | {escaped(text)} |")
+    return lines
 
 
 def first_line(kind: type) -> str:
     """The first line of the docstring of a kind of row."""
-    return (inspect.getdoc(kind) or "").partition("\n")[0]
+    return (kind.__doc__ or "").partition("\n")[0]
 
 
 def escaped(text: str) -> str:

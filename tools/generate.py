@@ -14,9 +14,8 @@ import json
 import re
 import statistics
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -24,11 +23,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.rows import latest, newest
 from tools import check_rows
-from tools.pages import family_pairings, speed_reasons
+from tools.pages import family_pairings, shelf, speed_reasons
+from tools.stubs import stub
 
 import posenc
 import posenc.plot
-from posenc import registry
+import posenc.positions
 from posenc._names import ALIASES, PACKAGES
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,15 +42,17 @@ FILES = (
     "docs/kernels.md",
     "docs/pairing.md",
     "docs/speed.md",
-    "docs/api.md",
     "docs/rows.md",
 )
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def precision() -> str:
-    """The table of the worst errors."""
-    rows = latest("precision")
+THREE = ("posenc, NumPy", "sin(pos * div_term)", "transformers")
+
+
+def precision(names: Collection[str] = ()) -> str:
+    """The table of the worst errors, of all or of some implementations."""
+    rows = [r for r in latest("precision") if not names or r["implementation"] in names]
     worst = {(r["implementation"], r["variant"], r["below"]): r["worst"] for r in rows}
     bounds = list(dict.fromkeys(r["below"] for r in rows))
     packages = {r["implementation"]: r["package"] for r in rows}
@@ -158,21 +160,15 @@ def _counts(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
 def speed() -> str:
     """Every row of the benchmark, fastest first."""
     rows = [row for row in latest("speed") if "median_ms" in row]
-    lines = []
+    lines = ["| row | way | ms | ratio | target | medians of |", "|---|---|--:|--:|---|--:|"]
     for row in rows:
         median = row["median_ms"]
         floor = min(median.values())
-        lines += [
-            f"**{row['row']}** (medians of {row['n']})",
-            "",
-            "| | ms | ratio | target |",
-            "|---|--:|--:|---|",
-        ]
         for name, value in sorted(median.items(), key=lambda item: item[1]):
             shown = f"**{name}**" if name.startswith("posenc") else name
             aims = "; ".join(map(_aim, (t for t in row["targets"] if t["way"] == name)))
-            lines.append(f"| {shown} | {value:.3g} | {value / floor:.1f} | {aims} |")
-        lines.append("")
+            figures = f"{value:.3g} | {value / floor:.1f} | {aims} | {row['n']}"
+            lines.append(f"| {row['row']} | {shown} | {figures} |")
     return "\n".join([*lines, _circumstances(rows[0])])
 
 
@@ -192,7 +188,13 @@ def speed_targets() -> str:
                 f"{t['ratio']:.3f} | {t['factor']:.3f} | {'met' if t['met'] else '**missed**'}"
             )
             lines.append(f"| {row['row']} | {t['way']} | {t['against']} | {figures} |")
+    aims = [(row["row"], t) for row in rows for t in row["targets"]]
+    missed = [f"{name}: {t['way']} to {t['against']}" for name, t in aims if not t["met"]]
+    lead = (
+        f"Of {len(aims)} targets {len(aims) - len(missed)} were met. Missed: {'; '.join(missed)}."
+    )
     memory = [row for row in latest("speed") if "bytes" in row]
+    lines = [lead, "", *lines]
     for row in memory:
         extra, tensor = row["bytes"] / 2**20, row["tensor"] / 2**20
         lines += ["", f"{row['row']}: {extra:.1f} MiB beside the {tensor:.0f} MiB of the tensor."]
@@ -285,24 +287,6 @@ def adopted() -> str:
     return "\n".join([*lines, "", note])
 
 
-def speed_summary() -> str:
-    """The rows that a reader of the front page asks for."""
-    rows = {row["row"]: row for row in latest("speed")}
-    peers = ("transformers compiled", "transformers", "torchtune", "torchembed",
-             "rotary-embedding-torch", "x-transformers")  # fmt: skip
-    ways = ("copy into existing memory", "posenc cpu, in place", "copy into fresh memory",
-            "posenc cpu", *peers)  # fmt: skip
-    names = [f"rotate {dtype} half 1 x 32/8 x 2048 x 128" for dtype in ("float32", "bfloat16")]
-    lines = ["| q 1×32×2048×128 and k 1×8×2048×128, ms | float32 | bfloat16 |", "|---|--:|--:|"]
-    for way in ways:
-        found = [rows[name]["median_ms"].get(way) for name in names]
-        if any(value is not None for value in found):
-            shown = f"**{way}**" if way.startswith("posenc") else way
-            cells = ["–" if value is None else f"{value:.3g}" for value in found]
-            lines.append(f"| {shown} | {' | '.join(cells)} |")
-    return "\n".join([*lines, "", _circumstances(rows[names[0]])])
-
-
 def bounds() -> str:
     """The stated bounds, beside the worst that was measured on each library."""
     rows = latest("bounds")
@@ -335,33 +319,6 @@ def _circumstances(row: dict[str, Any]) -> str:
     )
 
 
-def encodings() -> str:
-    """The encodings of the registry, for the reference."""
-    rows = (f".. autoclass:: posenc.{name}\n   :no-index:" for name in registry.SPECS)
-    return "\n".join(["```{eval-rst}", *rows, "```"])
-
-
-def stub(package: ModuleType, parts: Iterable[str], aliases: Mapping[str, str]) -> str:
-    """The public names of a package as a type checker sees them."""
-    homes: dict[str, list[str]] = {}
-    for name in sorted({*package.__all__, *parts}):
-        value = name if name in parts else getattr(package, name)
-        own = "." if isinstance(value, (str, ModuleType)) else value.__module__
-        homes.setdefault(own, []).append(name)
-    lines = [
-        f"from {module} import {name} as {name}"
-        for module, names in sorted(homes.items())
-        for name in names
-    ]
-    lines += (
-        ["", *(f"{name} = {function}" for name, function in aliases.items())] if aliases else []
-    )
-    public = (f'    "{name}",' for name in package.__all__)
-    tail = ["", "__version__: str"] if hasattr(package, "__version__") else []
-    head = "# Written by tools/generate.py."
-    return "\n".join([head, *lines, "", "__all__ = [", *public, "]", *tail, ""])
-
-
 def extension() -> str:
     """What trained models say of the numbers of `posenc extend`."""
     from posenc_study.claims.registered import claims
@@ -376,10 +333,12 @@ def extension() -> str:
 WHOLE: dict[str, Callable[[], str]] = {
     "src/posenc/__init__.pyi": lambda: stub(posenc, PACKAGES, ALIASES),
     "src/posenc/plot/__init__.pyi": lambda: stub(posenc.plot, (), {}),
+    "src/posenc/positions.pyi": lambda: stub(posenc.positions, (), {}),
 }
 
 BLOCKS: dict[str, Callable[[], str]] = {
     "precision": precision,
+    "precision-summary": lambda: precision(THREE),
     "bounds": bounds,
     "import-time": import_time,
     "pairing": pairing,
@@ -392,12 +351,13 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "decode": decode,
     "adopted": adopted,
     "contracts": contracts,
-    "encodings": encodings,
     "extension": extension,
     "graphs": graphs,
     "rows": check_rows.tables,
-    "speed-summary": speed_summary,
 }
+
+
+SHORT = {"speed-reasons": 3}  # rows of a table that is a file, where short ones are many
 
 
 def _label(name: str, package: str) -> str:
@@ -414,11 +374,19 @@ def _short(value: float | None) -> str:
     return f"{digits}e{int(exponent)}"
 
 
-def refreshed(text: str) -> str:
-    """The text with every generated block made anew."""
-    return BLOCK.sub(
-        lambda m: m[0] if m["name"] in MEASURED else f"{m[1]}{BLOCKS[m['name']]()}\n{m[3]}", text
-    )
+def refreshed(text: str) -> tuple[str, dict[str, dict[str, str]]]:
+    """The text with every generated block made anew, and the tables of each as files."""
+    tables: dict[str, dict[str, str]] = {}
+
+    def made(block: re.Match[str]) -> str:
+        name = block["name"]
+        if name in MEASURED:
+            return block[0]
+        long = SHORT.get(name, shelf.LONG)
+        text, tables[name] = shelf.shelved(f"{BLOCKS[name]()}\n", name, long=long)
+        return f"{block[1]}{text}{block[3]}"
+
+    return BLOCK.sub(made, text), tables
 
 
 def main() -> int:
@@ -430,14 +398,17 @@ def main() -> int:
     for name in (*FILES, *WHOLE):
         path = ROOT / name
         text = path.read_text(encoding="utf-8") if path.exists() else ""
-        made = WHOLE[name]() if name in WHOLE else refreshed(text)
-        if made == text:
+        made, tables = (WHOLE[name](), {}) if name in WHOLE else refreshed(text)
+        wrong = [place for block in tables.items() for place in shelf.unlike(path.parent, *block)]
+        if made == text and not wrong:
             continue
         if check:
-            print(f"{name} is not what the tree says: run `make generate`.")
+            print(f"{', '.join([name, *wrong])} is not what the tree says: run `make generate`.")
             stale = 1
-        else:
-            path.write_text(made, encoding="utf-8")
+            continue
+        path.write_text(made, encoding="utf-8")
+        for block, files in tables.items():
+            shelf.put(path.parent, block, files)
     return stale
 
 

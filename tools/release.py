@@ -24,11 +24,12 @@ STABLE = 12  # from this version on one wheel serves all
 
 # What must hold of an installed package: its kernels, or the reason that it has none; its numbers.
 TRIAL = """
-import importlib.util, json, pathlib, subprocess, sys
+import importlib.metadata, importlib.util, json, pathlib, subprocess, sys
 import numpy as np
 import posenc
 from posenc.kernels import report
 assert pathlib.Path(posenc.__file__).is_relative_to(sys.prefix), posenc.__file__
+assert importlib.metadata.version("posenc") == posenc.__version__
 spec = posenc.RoPE(64, pairing="half", base=500_000)
 x = np.random.default_rng(0).standard_normal((2, 8, 300, 64), dtype="float32")
 cpu = [row for row in report() if row["kernel"] == "cpu"]

@@ -1,4 +1,16 @@
 # Written by tools/generate.py.
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any, Literal, TypeVar, overload
+
+import numpy as np
+
+from posenc.functional.arguments.common import SomeArray
+
+from posenc.encodings.bias.base import BiasSpec
+from posenc.encodings.rotary.base import RotarySpec
+from posenc.encodings.table.base import TableSpec
+from posenc._core.spec.spec import Value
 from . import explore as explore
 from . import functional as functional
 from . import learn as learn
@@ -123,8 +135,6 @@ from posenc.encodings.table.time2vec import Time2Vec as Time2Vec
 from posenc.encodings.table.timestep import Timestep as Timestep
 from posenc.encodings.table.tree import TreePositions as TreePositions
 from posenc.functional._apply_rotary import apply_rotary as apply_rotary
-from posenc.functional._bias import bias as bias
-from posenc.functional._cos_sin import cos_sin as cos_sin
 from posenc.functional._frequencies import frequencies as frequencies
 from posenc.functional._frequencies import resolution as resolution
 from posenc.functional._frequencies import wavelengths as wavelengths
@@ -141,13 +151,186 @@ from posenc.functional._rotate import rotate as rotate
 from posenc.functional._shift import shift as shift
 from posenc.functional._shift import similarity as similarity
 from posenc.functional._table import add as add
-from posenc.functional._table import table as table
 from posenc.presets import preset as preset
-from posenc.registry import from_json as from_json
 from posenc.registry import register as register
 from posenc.testing.doctor.diagnosis import Diagnosis as Diagnosis
 from posenc.testing.doctor.diagnosis import Fault as Fault
 from posenc.testing.doctor.doctor import doctor as doctor
+
+_X = TypeVar("_X", bound=SomeArray)
+
+from posenc.functional._bias import bias as _bias
+@overload
+def bias(
+    spec: BiasSpec,
+    q_positions: int | np.integer | Sequence[Any] | np.ndarray,
+    k_positions: int | np.integer | Sequence[Any] | np.ndarray | None = ...,
+    *,
+    params: Mapping[str, np.ndarray] | None = ...,
+    heads: tuple[int, int] | None = ...,
+    dtype: Any = ...,
+    device: Any = ...,
+    kernel: Literal['auto', 'reference', 'cpu', 'triton'] = ...,
+) -> np.ndarray: ...
+@overload
+def bias(
+    spec: BiasSpec,
+    q_positions: _X,
+    k_positions: Any = ...,
+    *,
+    params: Mapping[str, Any] | None = ...,
+    heads: tuple[int, int] | None = ...,
+    dtype: Any = ...,
+    device: Any = ...,
+    kernel: Literal['auto', 'reference', 'cpu', 'triton'] = ...,
+) -> _X: ...
+@overload
+def bias(
+    spec: BiasSpec,
+    q_positions: Any,
+    k_positions: _X,
+    *,
+    params: Mapping[str, Any] | None = ...,
+    heads: tuple[int, int] | None = ...,
+    dtype: Any = ...,
+    device: Any = ...,
+    kernel: Literal['auto', 'reference', 'cpu', 'triton'] = ...,
+) -> _X: ...
+@overload
+def bias(
+    spec: BiasSpec,
+    q_positions: Any,
+    k_positions: Any = ...,
+    *,
+    params: Mapping[str, _X],
+    heads: tuple[int, int] | None = ...,
+    dtype: Any = ...,
+    device: Any = ...,
+    kernel: Literal['auto', 'reference', 'cpu', 'triton'] = ...,
+) -> _X: ...
+@overload
+def bias(
+    spec: BiasSpec,
+    q_positions: Any,
+    k_positions: Any = ...,
+    *,
+    params: Mapping[str, Any] | None = ...,
+    heads: tuple[int, int] | None = ...,
+    dtype: Any = ...,
+    xp: ModuleType,
+    device: Any = ...,
+    kernel: Literal['auto', 'reference', 'cpu', 'triton'] = ...,
+) -> Any: ...
+
+from posenc.functional._cos_sin import cos_sin as _cos_sin
+@overload
+def cos_sin(
+    spec: RotarySpec,
+    positions: int | np.integer | Sequence[Any] | np.ndarray,
+    *,
+    width: Literal['half', 'full'] = ...,
+    length: Any = ...,
+    role: Literal['query', 'key'] = ...,
+    dtype: Any = ...,
+    device: Any = ...,
+    params: Mapping[str, np.ndarray] | None = ...,
+    kernel: Literal['auto', 'reference', 'cpu', 'triton'] = ...,
+) -> tuple[np.ndarray, np.ndarray]: ...
+@overload
+def cos_sin(
+    spec: RotarySpec,
+    positions: _X,
+    *,
+    width: Literal['half', 'full'] = ...,
+    length: Any = ...,
+    role: Literal['query', 'key'] = ...,
+    dtype: Any = ...,
+    device: Any = ...,
+    params: Any = ...,
+    kernel: Literal['auto', 'reference', 'cpu', 'triton'] = ...,
+) -> tuple[_X, _X]: ...
+@overload
+def cos_sin(
+    spec: RotarySpec,
+    positions: Any,
+    *,
+    width: Literal['half', 'full'] = ...,
+    length: Any = ...,
+    role: Literal['query', 'key'] = ...,
+    dtype: Any = ...,
+    device: Any = ...,
+    params: Mapping[str, _X],
+    kernel: Literal['auto', 'reference', 'cpu', 'triton'] = ...,
+) -> tuple[_X, _X]: ...
+@overload
+def cos_sin(
+    spec: RotarySpec,
+    positions: Any,
+    *,
+    width: Literal['half', 'full'] = ...,
+    length: Any = ...,
+    role: Literal['query', 'key'] = ...,
+    dtype: Any = ...,
+    xp: ModuleType,
+    device: Any = ...,
+    params: Any = ...,
+    kernel: Literal['auto', 'reference', 'cpu', 'triton'] = ...,
+) -> tuple[Any, Any]: ...
+
+from posenc.registry import from_json as _from_json
+_V = TypeVar("_V", bound=Value)
+
+@overload
+def from_json(text: str | bytes) -> Value: ...
+@overload
+def from_json(text: str | bytes, kind: type[_V]) -> _V: ...
+
+from posenc.functional._table import table as _table
+@overload
+def table(
+    spec: TableSpec,
+    positions: int | np.integer | Sequence[Any] | np.ndarray,
+    *,
+    params: Mapping[str, np.ndarray] | None = ...,
+    batch_dim: bool = ...,
+    dtype: Any = ...,
+    device: Any = ...,
+    kernel: Literal['auto', 'reference', 'cpu', 'triton'] = ...,
+) -> np.ndarray: ...
+@overload
+def table(
+    spec: TableSpec,
+    positions: _X,
+    *,
+    params: Mapping[str, Any] | None = ...,
+    batch_dim: bool = ...,
+    dtype: Any = ...,
+    device: Any = ...,
+    kernel: Literal['auto', 'reference', 'cpu', 'triton'] = ...,
+) -> _X: ...
+@overload
+def table(
+    spec: TableSpec,
+    positions: Any,
+    *,
+    params: Mapping[str, _X],
+    batch_dim: bool = ...,
+    dtype: Any = ...,
+    device: Any = ...,
+    kernel: Literal['auto', 'reference', 'cpu', 'triton'] = ...,
+) -> _X: ...
+@overload
+def table(
+    spec: TableSpec,
+    positions: Any,
+    *,
+    params: Mapping[str, Any] | None = ...,
+    batch_dim: bool = ...,
+    dtype: Any = ...,
+    xp: ModuleType,
+    device: Any = ...,
+    kernel: Literal['auto', 'reference', 'cpu', 'triton'] = ...,
+) -> Any: ...
 
 infer = infer_spec
 pairing = detect_pairing

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 SPECS: dict[str, str] = {
     "Sinusoidal": "posenc.encodings.table.sinusoidal",

@@ -138,7 +138,7 @@ def register(encoding: type[V]) -> type[V]:
 
 
 @compile_time
-def from_json(text: str | bytes) -> Value:
+def from_json(text: str | bytes, kind: type[Value] = Value) -> Value:
     """Parse the JSON of a spec or value; the inverse of `to_json`.
 
     Keys may stand in any order and defaults may be left out. A text can name classes of posenc,
@@ -149,6 +149,8 @@ def from_json(text: str | bytes) -> Value:
     ----------
     text : str or bytes
         A JSON object with a key `type`.
+    kind : type, optional
+        The class that is expected, such as `posenc.RoPE`; type checkers know the result by it.
 
     Returns
     -------
@@ -158,8 +160,8 @@ def from_json(text: str | bytes) -> Value:
     Raises
     ------
     SpecError
-        If the text is no JSON, a name or key is unknown (with a suggestion), a key is missing or
-        stands twice, or a number is not finite.
+        If the text is of another class than `kind` or no JSON, a name or key is unknown (with a
+        suggestion), a key is missing or stands twice, or a number is not finite.
 
     Examples
     --------
@@ -167,7 +169,10 @@ def from_json(text: str | bytes) -> Value:
     >>> posenc.from_json('{"type": "Sinusoidal", "dim": 512}') == posenc.Sinusoidal(512)
     True
     """
-    return _spec.from_json(text, lookup)
+    value = _spec.from_json(text, lookup)
+    if not isinstance(value, kind):
+        raise bad_spec("from_json", f"the JSON of a {kind.__name__}", type(value).__name__)
+    return value
 
 
 # --- classes of other packages --------------------------------------------------------------------

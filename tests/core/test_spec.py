@@ -123,6 +123,13 @@ def test_a_stranger_cannot_have_constants_without_end(fields: dict[str, Any]) ->
         from_json(json.dumps(fields))
 
 
+def test_from_json_gives_the_class_that_was_asked_for() -> None:
+    text = posenc.to_json(posenc.RoPE(8, pairing="half"))
+    assert posenc.from_json(text, posenc.RoPE) == posenc.RoPE(8, pairing="half")
+    with pytest.raises(posenc.SpecError, match="expected the JSON of a XPos, got RoPE"):
+        posenc.from_json(text, posenc.XPos)
+
+
 def test_from_json_takes_texts_only() -> None:
     with pytest.raises(SpecError, match="a JSON text, got dict"):
         from_json({"type": "Sinusoidal", "dim": 4})  # type: ignore[arg-type]

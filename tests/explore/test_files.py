@@ -494,6 +494,12 @@ def test_the_built_page_is_served_until_its_sources_change(tmp_path, monkeypatch
     assert b"static/explore.js" in built["index.html"]
     assert b"static/explore.css" in built["index.html"]
     assert built["explore.css"].count(b"{") == built["style.css"].count(b"{")
+    shutil.copytree(tmp_path / "static", tmp_path / "wheel" / "static")
+    for source in (tmp_path / "wheel" / "static").glob("*.*s"):  # a wheel has no sources
+        source.unlink()
+    with monkeypatch.context() as wheel:
+        wheel.setattr(server, "STATIC", tmp_path / "wheel" / "static")
+        assert files() == {k: built[k] for k in ("index.html", "explore.js", "explore.css")}
     with (tmp_path / "static" / "dom.js").open("a") as changed:
         changed.write("\n")
     assert b"static/app.js" in files()["index.html"]

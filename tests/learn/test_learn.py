@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools.pages import shelf
 
 import posenc
 from posenc.learn import lesson, lessons, page, pages, topics
@@ -122,7 +123,7 @@ def test_every_fact_and_quotation_is_used(topic: str) -> None:
 def studied() -> dict[str, str]:
     """What `docs/study.md` shows: "task order, accuracy, none, 1L" and the number."""
     cells, task, metric, lengths = {}, "", "", []
-    for line in (ROOT / "docs" / "study.md").read_text(encoding="utf-8").splitlines():
+    for line in shelf.whole(ROOT / "docs" / "study.md").splitlines():
         if line.startswith("## "):
             task = line.removeprefix("## Task ")
         elif line.startswith("In ") and line[3:].startswith(("accuracy", "nats", "exact", "apart")):

@@ -76,7 +76,7 @@ def test_docstrings_are_found() -> None:
 # that tells JAX of its devices before it is imported, and one that asks with the arrays of all
 # libraries that are loaded.
 APART = (
-    "posenc table --dim 8 --length 4",
+    "posenc diff llama3-8k.json naive_rope.py:rotate",
     "python jax_modules.py",
     "python journey_checkpoint.py",
 )
@@ -251,3 +251,39 @@ def test_links_between_files_lead_somewhere() -> None:
         if target not in made and not ((ROOT / page).parent / target).exists()
     ]
     assert not broken
+
+
+LONG = """# Page
+
+| a | b |
+|---|--:|
+| 1 \\| 2 | `x` |
+
+## All rows of it
+
+| a | b |
+|---|---|
+| 1 | `x \\| y` |
+| 2 | **z** |
+
+Behind.
+"""
+
+
+def test_long_tables_of_a_page_are_files_and_come_back(tmp_path: Path) -> None:
+    from tools.pages import shelf
+
+    page, old = tmp_path / "page.md", tmp_path / shelf.TABLES / "page" / "gone.csv"
+    old.parent.mkdir(parents=True)
+    old.touch()
+    page.touch()
+    assert len(shelf.stale(page, LONG, long=2)) == 3  # the page, its table, and that of nobody
+    shelf.write(page, LONG, long=2)
+    [file] = old.parent.iterdir()
+    assert file.name == "all-rows-of-it.csv"
+    assert file.read_text() == "a,b\n1,`x | y`\n2,**z**\n"
+    assert shelf.stale(page, LONG, long=2) == []
+    assert shelf.whole(page).partition("## All")[0] == LONG.partition("## All")[0]
+    assert shelf.whole(page).endswith("| 1 | `x \\| y` |\n| 2 | **z** |\n\nBehind.\n")
+    assert shelf.shelved(LONG, "page", long=2, keep=2) == (LONG, {})
+    assert len(shelf.shelved(LONG, "page", long=1)[1]) == 2

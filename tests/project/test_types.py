@@ -47,6 +47,20 @@ for spec in (rope, posenc.XPos(64, pairing="interleaved", scale=512)):
     assert_type(spec.pairing.order, Literal["half", "interleaved"])
 assert_type(rope.channels, posenc.Pairing)
 assert_type(posenc.explain({"model_type": "gpt2"}), posenc.Reading)
+at, pe, alibi = torch.arange(4), posenc.Sinusoidal(64), posenc.ALiBi(4)
+assert_type(posenc.table(pe, at), torch.Tensor)
+assert_type(posenc.cos_sin(rope, at), tuple[torch.Tensor, torch.Tensor])
+assert_type(posenc.bias(alibi, at), torch.Tensor)
+assert_type(posenc.bias(alibi, 4, at), torch.Tensor)
+assert_type(posenc.positions.from_mask(at), torch.Tensor)
+assert_type(posenc.positions.packed(at), torch.Tensor)
+for array in (
+    *(posenc.table(pe, 4), posenc.table(pe, [0, 2]), posenc.bias(alibi, range(4))),
+    *(posenc.positions.arange(4), posenc.positions.grid((2, 3)), *posenc.cos_sin(rope, 4)),
+    *(posenc.positions.from_mask(np.ones((1, 4))), posenc.positions.shard(8, world=2, rank=0)),
+):
+    assert_type(array, np.ndarray)
+assert_type(posenc.from_json("{}", posenc.RoPE), posenc.RoPE)
 print(y, z, posenc.infer, posenc.pairing, posenc.plot.table)
 """
 WRONG = """\
@@ -65,6 +79,10 @@ posenc.rotate(rope, t, position_ids=t)
 posenc.rotate(rope, t, t)
 posenc.add(posenc.Sinusoidal(64), t, offst=3)
 posenc.table(rope, 4)
+posenc.table(pe, 4).nothing
+posenc.positions.arange(4).nothing
+posenc.from_json("{}", posenc.RoPE).nothing
+posenc.from_json("{}", "RoPE")
 rotary(t, t, ofset=3)
 posenc.torch.PositionTable(posenc.Sinusoidal(64))(t, offst=3)
 """

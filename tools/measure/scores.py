@@ -17,6 +17,10 @@ from posenc.testing import Card, check
 from posenc.testing.peers import PEERS, peer
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tools.pages import shelf  # noqa: E402
+
 PAGE = ROOT / "docs" / "peers.md"
 DATA = ROOT / "docs" / "data" / "peers.json"
 MARKS = {"pass": "✓", "fail": "**✗**", "refused": "·", "not offered": ""}
@@ -55,6 +59,10 @@ def page(found: dict[str, Any]) -> str:
         "",
         made,
         "",
+        "| package | laws that hold | that do not | refused with an error |",
+        "|---|--:|--:|--:|",
+        *(_counts(name, card) for name, card in found.items()),
+        "",
         "✓ holds, **✗** does not, a dot: refused with an error, empty: there is no way to ask.",
     ]
     for kind in ("rotary", "table", "bias"):
@@ -79,6 +87,12 @@ def page(found: dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _counts(name: str, card: dict[str, Any]) -> str:
+    """How many laws came to which end."""
+    ends = [row["status"] for row in card["results"]]
+    return f"| {name} | {' | '.join(str(ends.count(e)) for e in ('pass', 'fail', 'refused'))} |"
+
+
 def _figure(value: Any) -> str:
     return "" if value is None else value if isinstance(value, str) else f"{value:.2g}"
 
@@ -94,7 +108,7 @@ def main() -> int:
             print("Nothing is written: a package is absent.", file=sys.stderr)
             return 1
         DATA.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        PAGE.write_text(page(found), encoding="utf-8")
+        shelf.write(PAGE, page(found), long=3, keep=1)
     return 0
 
 

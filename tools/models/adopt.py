@@ -32,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from tools.models.small_models import built, model_types  # noqa: E402
+from tools.pages import shelf  # noqa: E402
 
 PAGE, DATA = ROOT / "docs" / "adopt.md", ROOT / "docs" / "data" / "adopt.json"
 LOGITS = 2e-5  # of the largest logit, in float32 at short positions
@@ -532,6 +533,8 @@ def tables(rows: list[dict[str, Any]]) -> str:
         f"| … not asked, as logits depend on absolute positions for another reason | {own} |",
         f"| graph breaks counted, none more than before | {len(compiled)} |",
         "",
+        "### Adopted",
+        "",
         "| type | replaced | cos and sin | wrong from | logits | padded | tower | shift | then |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
@@ -579,7 +582,9 @@ def main() -> None:
     if options.write:
         pattern = re.compile("(<!-- generated: zoo -->\n).*?(<!-- end -->)", re.DOTALL)
         page = PAGE.read_text(encoding="utf-8")
-        PAGE.write_text(pattern.sub(lambda m: m[1] + tables(every) + m[2], page), encoding="utf-8")
+        text, files = shelf.shelved(tables(every), "zoo", long=5, keep=2)
+        PAGE.write_text(pattern.sub(lambda m: m[1] + text + m[2], page), encoding="utf-8")
+        shelf.put(PAGE.parent, "zoo", files)
 
 
 if __name__ == "__main__":

@@ -37,6 +37,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tools.pages import shelf  # noqa: E402
+
 PAGE = ROOT / "docs" / "plans.md"
 DATA = ROOT / "docs" / "data" / "plans.json"
 SWEEP = ROOT / "docs" / "data" / "sweep.json"
@@ -585,28 +589,20 @@ def data(rows: list[Row]) -> dict[str, Any]:
 PROSE = """\
 # Plans of every model type of transformers
 
-Written by `tools/models/plans.py --write` with transformers {transformers}, torch {torch}.
+`posenc.from_hf` reads the default config of each of the {count} model types of transformers
+{transformers}; its model is then built, without memory for weights (torch {torch}), and held
+against the plan.
 
-The default config of each of the {count} model types is read by `posenc.from_hf`. *Planned* means
-that nothing is left open, *partly* that some encodings are read and others are unknown for the
-reason given, *unknown* that none is read.
+- *Planned*: nothing is left open. *Partly*: some encodings are read, the others are unknown for a
+  stated reason.
+- *Agrees*: each table of the plan is there with its shape ({shapes} were found), so is each class
+  that turns, and every parameter whose name speaks of positions is explained. Angles are compared
+  in the [sweep](sweep.md) of rotary classes.
+- An attention inside a layer, such as the indexer of sparse attention, has an entry of its own.
+  Small models of the {turned} types that have one were run, and turned as their plans say.
+- Positions and attention outputs of representatives are run by `tests/originals`.
 
-The model of each config is then built, without memory for weights, and held against its plan. The
-tables of the plan must be there with their shapes ({shapes} were found), and so must classes that
-turn, convolutions and ALiBi; and of a plan without gaps every parameter whose name speaks of
-positions must be explained by an entry. What is *partly* planned agrees *in part* at most, and a
-plan of sinusoids alone, which are no parameters, is *not compared* here. Angles
-are compared elsewhere, in the [sweep](sweep.md) of rotary classes, and the last table says what
-each agreement rests on: numbers (of that sweep), shapes of tables, or words in the code alone. The
-code of representatives is run in the tests of posenc: positions and tables from the plan, in
-`tests/originals/test_positions.py`, and outputs of attention layers with a bias, in
-`tests/originals/test_outputs.py`. *Positions* says how a plan makes them, by the builders of
-`posenc.positions`; where a family's row does not know, nothing is said.
-
-An attention inside a layer, such as the indexer of sparse attention, turns queries and keys of its
-own. Every module that turns inside another one must be an entry of the plan; and for the {turned}
-model types that have one, a small model is run, and the queries and keys of both attentions are
-held against both entries: angles, pairing and channels.
+`python tools/models/plans.py --write` writes this page and [plans.json](data/plans.json).
 """
 
 
@@ -705,10 +701,9 @@ def main() -> int:
     if options.write:
         DATA.parent.mkdir(parents=True, exist_ok=True)
         DATA.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        PAGE.write_text(page(found), encoding="utf-8")
+        shelf.write(PAGE, page(found))
     return 0
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))
     sys.exit(main())

@@ -28,6 +28,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tools.pages import shelf  # noqa: E402
+
 PAGE = ROOT / "docs" / "sweep.md"
 DATA = ROOT / "docs" / "data" / "sweep.json"
 CLOSE = 1e-6
@@ -703,10 +707,9 @@ def main() -> int:
     if options.write:
         DATA.parent.mkdir(parents=True, exist_ok=True)
         DATA.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
-        PAGE.write_text(page(found), encoding="utf-8")
+        shelf.write(PAGE, page(found))
     return 0
 
 
 if __name__ == "__main__":
-    sys.path.insert(0, str(ROOT))
     sys.exit(main())

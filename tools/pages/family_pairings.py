@@ -33,15 +33,15 @@ def rows() -> dict[str, dict[str, list[str]]]:
 
 
 def table() -> str:
-    """The table in Markdown."""
-    lines = ["| | `half` | `interleaved` |", "|---|---|---|"]
-    named = rows()
-    for place, by_order in named.items():
-        cells = [", ".join(f"`{name}`" for name in by_order[order]) for order in ORDERS]
-        lines.append(f"| {place} | {' | '.join(cells)} |")
+    """The table in Markdown, a row for each name."""
+    lines = ["| name | of | pairing |", "|---|---|---|"]
+    for place, by_order in rows().items():
+        for name in sorted({*by_order["half"], *by_order["interleaved"]}):
+            orders = [order for order in ORDERS if name in by_order[order]]
+            lines.append(f"| `{name}` | {place} | {' and '.join(orders)} |")
     note = (
-        "Written from the rows by which posenc reads configs and GGUF files. A name in both "
-        "columns has attentions of both kinds, or its config chooses."
+        "Written from the rows by which posenc reads configs and GGUF files. A name with both "
+        "pairings has attentions of both kinds, or its config chooses."
     )
     return "\n".join([*lines, "", note])
 

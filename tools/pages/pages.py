@@ -45,12 +45,19 @@ def write(docs: Path) -> None:
         f"```{{toctree}}\n:maxdepth: 1\n\n{names}\n```\n"
     )
     made[docs / "_generated" / "command.md"] = command_help()
+    made[docs / "_generated" / "encodings.md"] = reference()
     for path, text in made.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
     for stale in set(folder.glob("*.md")) - made.keys():
         stale.unlink()
+
+
+def reference() -> str:
+    """The encodings of the registry, for the page of all public names."""
+    rows = (f".. autoclass:: posenc.{name}\n   :no-index:" for name in registry.SPECS)
+    return "\n".join(["```{eval-rst}", *rows, "```", ""])
 
 
 def missing(found: Iterable[str]) -> set[str]:

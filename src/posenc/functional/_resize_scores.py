@@ -7,15 +7,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.arrays.array import astype, carried, compute_dtype, device_of, library, namespace
+from posenc._core.arrays.array import (
+    Array,
+    astype,
+    carried,
+    compute_dtype,
+    device_of,
+    library,
+    namespace,
+)
 from posenc._core.arrays.resample import Method, resample
 from posenc._core.tracing import compile_time
 from posenc.encodings.bias.offset_table import OffsetTable
 from posenc.encodings.bias.window import WindowTable
 from posenc.encodings.relative.decomposed import Decomposed
 from posenc.encodings.table.sinusoidal import Sinusoidal
-
-Array = Any
 
 
 class Offsets(NamedTuple):

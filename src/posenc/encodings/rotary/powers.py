@@ -17,10 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.arrays.words import Halves
+from posenc._core.arrays.words import Array, Halves
 from posenc._core.numeric.phase import turns
 
-Array = Any
 FRACTION = 55  # bits below the unit; exponents up to 2**8 in size
 KEPT = 17  # of them in the high part, which has 7 bits above the unit
 LARGEST = 100.0  # float32 ends at exponents of 88.7 and -103.3

@@ -6,9 +6,7 @@ import math
 import sys
 from typing import Any
 
-from posenc._core.arrays.array import is_jax, is_torch
-
-Array = Any
+from posenc._core.arrays.array import Array, is_jax, is_torch
 
 END = 6.0  # beyond it the error function is 1 to the last bit of float64
 # Chebyshev coefficients of erf(x) / x as a function of x ** 2 in [0, END ** 2], the first halved:

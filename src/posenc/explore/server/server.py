@@ -233,12 +233,12 @@ def _state(scope: Scope) -> dict[str, str]:
 def assets() -> Mapping[str, bytes]:
     """The files of the page by name; no other name is ever looked up on disk.
 
-    One script and one style sheet where the package was built; in a tree whose sources have changed
-    since, or that was never built, the sources.
+    One script and one style sheet where the package was built, whose wheel has no sources; in a
+    tree whose sources have changed since, or that was never built, the sources.
     """
     files = _texts(STATIC)
     built = _texts(STATIC / "bundle")
-    if SCRIPT in built and is_fresh(built[SCRIPT], _scripts(files)):
+    if SCRIPT in built and ("app.js" not in files or is_fresh(built[SCRIPT], _scripts(files))):
         for source, name in (("app.js", SCRIPT), ("style.css", STYLE)):
             files["index.html"] = files["index.html"].replace(f"static/{source}", f"static/{name}")
         files |= built

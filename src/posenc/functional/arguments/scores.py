@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.arrays.array import concrete, constants, device_of, limits, rectangular
+from posenc._core.arrays.array import Array, concrete, constants, device_of, limits, rectangular
 from posenc._core.arrays.coordinates import integers
 from posenc._core.errors import ArgumentError, PositionError, mismatch
 from posenc._core.spec.spec import Spec
@@ -15,8 +15,6 @@ from posenc.encodings.relative.base import RelativeSpec
 from posenc.functional._parameters import parameters
 from posenc.functional.arguments.tokens import counted, is_number, with_axes
 from posenc.kernels import Sides
-
-Array = Any
 
 
 def sides(

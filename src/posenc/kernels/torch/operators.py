@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from posenc import registry
+from posenc._core.positions.packing import packed
 from posenc._core.spec.spec import to_json
 from posenc._core.tracing import outside
 from posenc.kernels.places import Packed, Positions
@@ -24,7 +25,6 @@ from posenc.kernels.plans import Way
 from posenc.kernels.requests import Rotate
 from posenc.kernels.torch import launch as torch_launch
 from posenc.kernels.torch.state import transformed
-from posenc.positions import packed
 
 SIGNATURE = "Tensor x, Tensor positions, str spec, int seq_dim, bool inverse, bool transposed"
 library = torch.library.Library("posenc", "DEF")
