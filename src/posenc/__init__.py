@@ -6,11 +6,14 @@ The public names; each is imported when it is first used. Type checkers read `__
 from __future__ import annotations
 
 import importlib
+import operator
+import sys
 from typing import Any
 
 from posenc._names import ALIASES as _ALIASES
 from posenc._names import HANDED as _HANDED
 from posenc._names import HOMES as _HOMES
+from posenc._names import INSIDE as _INSIDE
 from posenc._names import PACKAGES as _PACKAGES
 from posenc._names import __version__ as __version__
 from posenc._names import has_part as _has_part
@@ -25,7 +28,8 @@ def __getattr__(name: str) -> Any:
         return __getattr__(_ALIASES[name])
     if name not in _HOMES:
         if _has_part(__path__, name):
-            raise AttributeError(name)  # `from posenc import registry` goes on to import it
+            # `from posenc import registry` asks first, and goes on to import it.
+            raise AttributeError(f"posenc.{name} is no part of the interface. {_INSIDE.get(name)}")
         from posenc._core.foreign import name_advice
 
         hint = name_advice(name, [*__all__, *_PACKAGES, *_ALIASES])
@@ -50,7 +54,12 @@ def _reading(config: Any) -> Any:
     return facts(config).plan
 
 
-_HANDED.update(card=_card, reading=_reading)
+def _verb(path: str) -> Any:
+    """A function that specs have as a method, such as `plot.table`."""
+    return operator.attrgetter(path)(sys.modules[__name__])
+
+
+_HANDED.update(card=_card, reading=_reading, verb=_verb)
 
 
 def __dir__() -> list[str]:

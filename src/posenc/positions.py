@@ -12,7 +12,7 @@ Each builder is a pure function of its arguments, on NumPy, torch, JAX and array
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from posenc._core.arrays.array import arange as _arange
 from posenc._core.arrays.array import concrete, device_of, is_array, library, namespace, numpy_rules
 from posenc._core.arrays.coordinates import integers
 from posenc._core.errors import bad_argument
+from posenc._core.foreign import taught
 from posenc._core.positions.boxes import boxes, descending
 from posenc._core.positions.counting import arange, check_direction, from_mask, offset, padding_mask
 from posenc._core.positions.grid import from_grid_mask, grid
@@ -49,6 +50,10 @@ __all__ = [
     "tree",
     "variable",
 ]
+
+# A type checker must not see it: to it, every misspelt name would then be there.
+if not TYPE_CHECKING:
+    __getattr__ = taught("posenc.positions", __all__)
 
 Array = Any
 

@@ -7,7 +7,7 @@ import math
 import numbers
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Union
 
 from posenc._core.errors import bad_spec, closest, suggest
@@ -79,7 +79,7 @@ def _fit(value: Any, hint: Any, caller: str) -> tuple[bool, Any]:
 
 
 def _fit_tuple(value: Any, args: tuple[Any, ...], caller: str) -> tuple[bool, Any]:
-    if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
         return False, None
     items = list(value)
     repeated = len(args) == 2 and args[1] is Ellipsis

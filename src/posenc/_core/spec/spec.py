@@ -15,13 +15,14 @@ import json
 import operator
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
 from posenc._core.errors import PosencError, SpecError, bad_spec, mismatch, suggest
-from posenc._core.foreign import argument_advice, check_call
+from posenc._core.foreign import argument_advice, check_call, meanings
 from posenc._core.io import inputs
+from posenc._core.spec.answers import answer, refusal, shown
 from posenc._core.spec.brief import brief
 from posenc._core.spec.citation import Citation
 from posenc._core.spec.display import Displayed
@@ -222,7 +223,19 @@ class Spec(Value):
 
     def constants(self) -> dict[str, np.ndarray]:
         """The paper's constants, from the fields alone; int64 arrays are bit patterns of steps."""
-        return {}
+        return self.matrix.constants() if hasattr(type(self), "matrix") else {}  # type: ignore[attr-defined]
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position; more than one means a trailing axis of that length."""
+        space = vars(self).get("space")
+        named = space if isinstance(space, tuple) else ("position",)
+        return getattr(vars(self).get("arrangement"), "axes", named)
+
+    @property
+    def coordinates(self) -> Literal["integer", "real"]:
+        """Whether positions are integers, or may be real numbers."""
+        return "integer"
 
     def parameters(self) -> dict[str, Parameter]:
         """The shape and the first values of each learned array, by name; none by default."""
@@ -234,6 +247,36 @@ class Spec(Value):
         if isinstance(init, Spec):
             raise TypeError(f"{type(self).__name__}: `initial` must say how to copy an encoding")
         return init.draw(shape, rng)
+
+    # A type checker must not see it: to it, every misspelt name would then be there.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            if hasattr(type(self), name):  # a property that failed says why
+                return object.__getattribute__(self, name)
+            return answer(self, name)
+
+    def __dir__(self) -> list[str]:
+        return sorted(shown(type(self)))
+
+    # What is called or indexed elsewhere says what to write here. A spec is true all the same, and
+    # neither iterable nor a container.
+    __iter__: ClassVar[None] = None
+    __contains__: ClassVar[None] = None
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        raise refusal(self, "called")
+
+    def __getitem__(self, _: Any) -> NoReturn:
+        raise refusal(self, "indexed")
+
+    def __len__(self) -> NoReturn:
+        raise refusal(self, "counted")
 
     @property
     def fingerprint(self) -> str:
@@ -385,7 +428,18 @@ def _plain(value: object) -> object:
 # --- checking fields against their annotations ----------------------------------------------------
 
 
+def _unchanged(value: Value, name: str, new: object) -> NoReturn:
+    """Refuse an assignment, in the words of `replace`."""
+    fields = _hints(type(value))
+    field = next((each for each in (name, *meanings(name)[0]) if each in fields), "")
+    todo = f"write spec.replace({field}={show(new)})" if field else "it has fields alone"
+    text = f"{type(value).__name__}: a value does not change. For another {name!r}, {todo}."
+    raise dataclasses.FrozenInstanceError(text)
+
+
 def _find_hints(cls: type) -> dict[str, Any]:
+    if cls.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+        cls.__setattr__ = _unchanged  # type: ignore[assignment]  # in place of the dataclass's
     hints = typing.get_type_hints(cls)
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 

@@ -92,11 +92,6 @@ class ALiBi(BiasSpec):
                 "slopes", "no recipe, max_bias or biased beside slopes that are given", repr(self)
             )
 
-    @property
-    def place(self) -> Literal["after", "before"]:
-        """Whether it is added after the scores are divided by sqrt(d), or before."""
-        return self.added
-
     def constants(self) -> dict[str, np.ndarray]:
         """The slope of each head."""
         if isinstance(self.slopes, tuple):

@@ -29,14 +29,9 @@ class BiasSpec(Spec, ABC):
         at_least(type(self).__name__, heads=self.heads)
 
     @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position; more than one means a trailing axis of that length."""
-        return ("position",)
-
-    @property
     def place(self) -> Literal["after", "before"]:
         """Whether it is added after the scores are divided by sqrt(d), or before."""
-        return "after"
+        return vars(self).get("added", "after")
 
     @property
     def pointwise(self) -> bool:

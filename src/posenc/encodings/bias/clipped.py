@@ -75,11 +75,6 @@ class ClippedTable(BiasSpec):
         """The first and the last distance."""
         return (-self.clip, self.clip) if isinstance(self.clip, int) else self.clip
 
-    @property
-    def place(self) -> Literal["after", "before"]:
-        """Whether it is added after the scores are divided by sqrt(d), or before."""
-        return self.added
-
     def parameters(self) -> dict[str, Parameter]:
         """The scalar of each distance and head."""
         first, last = self.ends

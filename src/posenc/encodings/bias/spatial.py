@@ -85,11 +85,6 @@ class SpatialBuckets(BiasSpec):
             prefix="spatial_",
         )
 
-    @property
-    def place(self) -> Literal["after", "before"]:
-        """Whether it is added after the scores are divided by sqrt(d), or before."""
-        return self.added
-
     def constants(self) -> dict[str, np.ndarray]:
         """The least distance in each bucket but the first, in the text and on the page."""
         page = direction_thresholds(self.spatial_buckets // 2, self.max_spatial_distance)

@@ -85,11 +85,6 @@ class T5(BiasSpec):
         """Buckets of one direction."""
         return self.buckets // 2 if self.direction == "bidirectional" else self.buckets
 
-    @property
-    def place(self) -> Literal["after", "before"]:
-        """Whether it is added after the scores are divided by sqrt(d), or before."""
-        return self.added
-
     def constants(self) -> dict[str, np.ndarray]:
         """The least distance in each bucket but the first."""
         return {"thresholds": direction_thresholds(self._side, self.max_distance)}

@@ -48,14 +48,9 @@ class RelativeSpec(Spec, ABC):
         return None
 
     @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position; more than one means a trailing axis of that length."""
-        return ("position",)
-
-    @property
     def place(self) -> Literal["after", "before"]:
         """Whether it is added after the scores are scaled, or is scaled with them."""
-        return "before"
+        return vars(self).get("added", "before")
 
     @property
     def scale(self) -> float:

@@ -75,11 +75,6 @@ class Decomposed(RelativeSpec):
         """Names of the axes of a position."""
         return AXES[len(self.size)]
 
-    @property
-    def place(self) -> Literal["after", "before"]:
-        """Whether it is added after the scores are scaled, or is scaled with them."""
-        return self.added
-
     def parameters(self) -> dict[str, Parameter]:
         """A vector for each offset, along each axis."""
         pairs = zip(self.axes, self.size, strict=True)

@@ -82,11 +82,6 @@ class Shaw(RelativeSpec):
         return (-self.clip, self.clip) if isinstance(self.clip, int) else self.clip
 
     @property
-    def place(self) -> Literal["after", "before"]:
-        """Whether it is added after the scores are scaled, or is scaled with them."""
-        return self.added
-
-    @property
     def on_values(self) -> bool:
         """Whether positions are added to the values as well."""
         return self.acts_on == "keys_values"

@@ -136,7 +136,7 @@ class FoPE(RotarySpec):
                 weights[:, j * apart, j] += 1
         return weights.astype(np.float32)
 
-    def cos_sin(
+    def phasors(
         self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """Weighted cosines and sines: (..., 1) -> two arrays (..., pairs)."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from statistics import NormalDist
-from typing import Any, ClassVar, NamedTuple, final
+from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from posenc._core.numeric.ladder import Ladder, context
 from posenc._core.numeric.mixing import DenseMatrix
 from posenc._core.spec.checks import at_least, distinct, even_width, positive
 from posenc._core.spec.example import Example
-from posenc.encodings.rotary.base import Array, SpatialRotarySpec
+from posenc.encodings.rotary.base import SpatialRotarySpec
 from posenc.encodings.rotary.pairing import PairingField
 
 
@@ -103,12 +103,6 @@ class GoldenGateRoPE(SpatialRotarySpec):
         """The steps of the pairs of each head: (axes, heads, pairs)."""
         shape = (len(self.space), self.heads, self.pairs)
         return {name: array.reshape(shape) for name, array in self.matrix.constants().items()}
-
-    def cos_sin(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> tuple[Array, Array]:
-        """Cosines and sines of the angles: (..., axes) -> two arrays (..., pairs)."""
-        return self.matrix.cos_sin(positions, constants, dtype=dtype, xp=xp)
 
 
 class _DirectionWaves(NamedTuple):

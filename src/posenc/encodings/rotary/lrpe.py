@@ -141,7 +141,7 @@ class LRPE(RotarySpec):
         frequencies = np.array(self.matrix.frequencies(), dtype=object).astype(np.float64)
         return frequencies.reshape(self.heads, 1, self.pairs).astype(np.float32)
 
-    def cos_sin(
+    def phasors(
         self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """Cosines and sines of the angles: (..., 1) -> two arrays (..., pairs)."""

@@ -112,7 +112,7 @@ class MixedRoPE(SpatialRotarySpec):
         angle = np.concatenate([turned, turned + np.pi / 2], axis=1).repeat(share, axis=1)
         return np.stack([np.cos(angle), np.sin(angle)], axis=1) * np.tile(sizes, 2)
 
-    def cos_sin(
+    def phasors(
         self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """Cosines and sines of the angles: (..., axes) -> two arrays (..., pairs)."""

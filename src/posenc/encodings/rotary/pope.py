@@ -115,10 +115,6 @@ class PoPE(RotarySpec):
         """The phases of the pairs."""
         return PhaseMatrix(self.base, LADDER, SINGLE, self.dim, 2 * self.dim, "exact")
 
-    def constants(self) -> dict[str, np.ndarray]:
-        """The steps of the pairs."""
-        return self.matrix.constants()
-
     def parameters(self) -> dict[str, Parameter]:
         """The offsets of the keys, where there are any."""
         if self.offset == "none":
@@ -131,12 +127,6 @@ class PoPE(RotarySpec):
             return super().initial(name, rng)
         drawn = -TURN * rng.random((self.heads, self.dim))
         return drawn.astype(np.float32)
-
-    def cos_sin(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> tuple[Array, Array]:
-        """Cosines and sines of the angles of positions: (..., 1) -> two arrays (..., pairs)."""
-        return self.matrix.cos_sin(positions, constants, dtype=dtype, xp=xp)
 
     def turned(
         self,

@@ -122,7 +122,7 @@ class STRING(SpatialRotarySpec):
         )
         return np.tile(rows, (self.heads, 1, 1)).astype(np.float32)
 
-    def cos_sin(
+    def phasors(
         self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """Cosines and sines of the angles: (..., axes) -> two arrays (..., pairs)."""

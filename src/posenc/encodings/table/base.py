@@ -19,19 +19,9 @@ class TableSpec(Spec, ABC):
     dim: int
 
     @property
-    def coordinates(self) -> Literal["integer", "real"]:
-        """Whether positions may be real numbers; integers are always taken."""
-        return "integer"
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position; more than one means a trailing axis of that length."""
-        return ("position",)
-
-    @property
     def embedding_scale(self) -> float:
-        """Factor on the embeddings when the table is added to them."""
-        return 1.0
+        """Factor on the embeddings when the table is added to them: what a `magnitude` says."""
+        return getattr(vars(self).get("magnitude"), "embedding", lambda _: 1.0)(self.dim)
 
     @property
     def width(self) -> int:
