@@ -29,7 +29,7 @@ from tools.pages import family_pairings, speed_reasons
 import posenc
 import posenc.plot
 from posenc import registry
-from posenc._names import ALIASES, PACKAGES
+from posenc._names import ALIASES, HOMES, PACKAGES
 
 ROOT = Path(__file__).resolve().parents[1]
 FILES = (
@@ -347,6 +347,7 @@ def stub(package: ModuleType, parts: Iterable[str], aliases: Mapping[str, str]) 
     for name in sorted({*package.__all__, *parts}):
         value = name if name in parts else getattr(package, name)
         own = "." if isinstance(value, (str, ModuleType)) else value.__module__
+        own = HOMES[name] if own == "posenc" else own  # errors bear the name that users import
         homes.setdefault(own, []).append(name)
     lines = [
         f"from {module} import {name} as {name}"

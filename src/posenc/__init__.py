@@ -47,19 +47,12 @@ def _card(value: Any) -> str:
     return html(value)
 
 
-def _reading(config: Any) -> Any:
-    """What a config of transformers says, its errors among it."""
-    from posenc.detect.facts import facts
-
-    return facts(config).plan
-
-
-def _verb(path: str) -> Any:
-    """A function that specs have as a method, such as `plot.table`."""
-    return operator.attrgetter(path)(sys.modules[__name__])
-
-
-_HANDED.update(card=_card, reading=_reading, verb=_verb)
+_HANDED.update(
+    card=_card,
+    # What a config says, its errors among it; and a verb, which specs have as a method.
+    reading=lambda config: __getattr__("facts")(config).plan,
+    verb=lambda path: operator.attrgetter(path)(sys.modules[__name__]),
+)
 
 
 def __dir__() -> list[str]:

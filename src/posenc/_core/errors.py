@@ -24,6 +24,8 @@ from posenc._names import HOMES
 class PosencError(Exception):
     """Base of every error raised on purpose by posenc."""
 
+    __module__ = "posenc"
+
     def __init_subclass__(cls) -> None:
         if cls.__name__ in HOMES:  # a traceback shows where users find it
             cls.__module__ = "posenc"

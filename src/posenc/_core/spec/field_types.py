@@ -10,6 +10,8 @@ import typing
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Union
 
+import numpy as np
+
 from posenc._core.errors import bad_spec, closest, suggest
 from posenc._core.foreign import value_advice
 
@@ -117,3 +119,11 @@ def show(value: object) -> str:
     """A value as an error shows it, cut where it is long."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def texts_of(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[str, tuple[int, ...], str]]:
+    """Arrays as (dtype, shape, numbers in a text)."""
+    return {
+        key: (array.dtype.name, array.shape, " ".join(map(repr, array.ravel().tolist())))
+        for key, array in arrays.items()
+    }

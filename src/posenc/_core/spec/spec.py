@@ -15,19 +15,19 @@ import json
 import operator
 import typing
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, NoReturn, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from posenc._core.errors import PosencError, SpecError, bad_spec, mismatch, suggest
-from posenc._core.foreign import argument_advice, check_call, meanings
+from posenc._core.foreign import argument_advice, check_call
 from posenc._core.io import inputs
-from posenc._core.spec.answers import answer, refusal, shown
+from posenc._core.spec.answers import Answering, unchanged
 from posenc._core.spec.brief import brief
 from posenc._core.spec.citation import Citation
 from posenc._core.spec.display import Displayed
 from posenc._core.spec.example import Example
-from posenc._core.spec.field_types import coerce, show, words_of
+from posenc._core.spec.field_types import coerce, show, texts_of
 from posenc._core.tracing import compile_time, is_followed, unseen
 
 Self = TypeVar("Self", bound="Value")
@@ -187,7 +187,7 @@ class Parameter(NamedTuple):
     init: FirstValues | Spec
 
 
-class Spec(Value):
+class Spec(Answering, Value):
     """Base of the four kinds of encodings.
 
     A spec works its constants out when it is constructed, outside anything that traces:
@@ -223,7 +223,8 @@ class Spec(Value):
 
     def constants(self) -> dict[str, np.ndarray]:
         """The paper's constants, from the fields alone; int64 arrays are bit patterns of steps."""
-        return self.matrix.constants() if hasattr(type(self), "matrix") else {}  # type: ignore[attr-defined]
+        phases = getattr(self, "matrix", None) if hasattr(type(self), "matrix") else None
+        return {} if phases is None else phases.constants()
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -247,36 +248,6 @@ class Spec(Value):
         if isinstance(init, Spec):
             raise TypeError(f"{type(self).__name__}: `initial` must say how to copy an encoding")
         return init.draw(shape, rng)
-
-    # A type checker must not see it: to it, every misspelt name would then be there.
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            if name.startswith("_"):
-                raise AttributeError(name)
-            if hasattr(type(self), name):  # a property that failed says why
-                return object.__getattribute__(self, name)
-            return answer(self, name)
-
-    def __dir__(self) -> list[str]:
-        return sorted(shown(type(self)))
-
-    # What is called or indexed elsewhere says what to write here. A spec is true all the same, and
-    # neither iterable nor a container.
-    __iter__: ClassVar[None] = None
-    __contains__: ClassVar[None] = None
-
-    def __bool__(self) -> bool:
-        return True
-
-    def __call__(self, *_: Any, **__: Any) -> NoReturn:
-        raise refusal(self, "called")
-
-    def __getitem__(self, _: Any) -> NoReturn:
-        raise refusal(self, "indexed")
-
-    def __len__(self) -> NoReturn:
-        raise refusal(self, "counted")
 
     @property
     def fingerprint(self) -> str:
@@ -311,14 +282,6 @@ def _derived(
     for array in arrays.values():
         array.setflags(write=False)
     return arrays, texts_of(arrays)
-
-
-def texts_of(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[str, tuple[int, ...], str]]:
-    """Arrays as (dtype, shape, numbers in a text)."""
-    return {
-        key: (array.dtype.name, array.shape, " ".join(map(repr, array.ravel().tolist())))
-        for key, array in arrays.items()
-    }
 
 
 # --- JSON -----------------------------------------------------------------------------------------
@@ -425,28 +388,11 @@ def _plain(value: object) -> object:
     return value
 
 
-# --- checking fields against their annotations ----------------------------------------------------
-
-
-def _unchanged(value: Value, name: str, new: object) -> NoReturn:
-    """Refuse an assignment, in the words of `replace`."""
-    fields = _hints(type(value))
-    field = next((each for each in (name, *meanings(name)[0]) if each in fields), "")
-    todo = f"write spec.replace({field}={show(new)})" if field else "it has fields alone"
-    text = f"{type(value).__name__}: a value does not change. For another {name!r}, {todo}."
-    raise dataclasses.FrozenInstanceError(text)
-
-
 def _find_hints(cls: type) -> dict[str, Any]:
     if cls.__dataclass_params__.frozen:  # type: ignore[attr-defined]
-        cls.__setattr__ = _unchanged  # type: ignore[assignment]  # in place of the dataclass's
+        cls.__setattr__ = unchanged  # type: ignore[assignment]  # in place of the dataclass's
     hints = typing.get_type_hints(cls)
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
 
 _hints: Callable[[type], dict[str, Any]] = functools.cache(_find_hints)
-
-
-def field_help(cls: type[Value]) -> dict[str, str]:
-    """The fields of a spec class with their allowed values in words."""
-    return {name: words_of(hint) for name, hint in _hints(cls).items()}

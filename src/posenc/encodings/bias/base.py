@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from posenc._core.spec.checks import at_least
 from posenc._core.spec.spec import Spec
@@ -23,6 +23,8 @@ class BiasSpec(Spec, ABC):
     kind: ClassVar[Literal["bias"]] = "bias"
     by_head: ClassVar[Mapping[str, int]] = {}  # the axis of heads in constants and parameters
     heads: int
+    if TYPE_CHECKING:
+        bias: Callable[..., Any]
 
     def check(self) -> None:
         """Raise `SpecError` when there are no heads."""

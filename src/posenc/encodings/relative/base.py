@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -41,6 +41,8 @@ class RelativeSpec(Spec, ABC):
     kind: ClassVar[Literal["relative"]] = "relative"
     by_head: ClassVar[Mapping[str, int]] = {}  # the axis of heads in constants and parameters
     dim: int
+    if TYPE_CHECKING:
+        relative: Callable[..., Any]
 
     @property
     def heads(self) -> int | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from posenc._core.spec.answers import answer
 from posenc._core.spec.spec import Spec
@@ -26,13 +25,15 @@ def _either(phasors: Callable[..., Any]) -> Callable[..., Any]:
     return cos_sin
 
 
-class RotarySpec(Spec, ABC):
+class RotarySpec(Spec):
     """An encoding that turns pairs of channels by angles that are linear in the position."""
 
     kind: ClassVar[Literal["rotary"]] = "rotary"
     by_head: ClassVar[Mapping[str, int]] = {}  # the axis of heads in constants and parameters
     quarters: ClassVar[int] = 0  # quarter turns that a query makes besides those of its position
     dim: int
+    if TYPE_CHECKING:
+        rotate: Callable[..., Any]
     if MYPY:
         pairing: Pairing
     else:
@@ -170,7 +171,7 @@ class RotarySpec(Spec, ABC):
     cos_sin = _either(lambda spec, *args, **options: spec.phasors(*args, **options))
 
 
-class SpatialRotarySpec(RotarySpec, ABC):
+class SpatialRotarySpec(RotarySpec):
     """A rotation by points of a space, in which each head has numbers of its own."""
 
     heads: int

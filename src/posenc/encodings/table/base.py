@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from posenc._core.arrays.array import device_of
 from posenc._core.spec.spec import Spec
@@ -17,6 +17,9 @@ class TableSpec(Spec, ABC):
 
     kind: ClassVar[Literal["table"]] = "table"
     dim: int
+    if TYPE_CHECKING:
+        table: Callable[..., Any]
+        add: Callable[..., Any]
 
     @property
     def embedding_scale(self) -> float:
