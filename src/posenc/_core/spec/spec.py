@@ -24,6 +24,7 @@ from posenc._core.foreign import argument_advice, check_call
 from posenc._core.io import inputs
 from posenc._core.spec.answers import Answering, unchanged
 from posenc._core.spec.brief import brief
+from posenc._core.spec.checks import at_least
 from posenc._core.spec.citation import Citation
 from posenc._core.spec.display import Displayed
 from posenc._core.spec.example import Example
@@ -42,6 +43,8 @@ class Value(Displayed):
     tuples, integers become `float` where a float is annotated) and raises `SpecError` otherwise, so
     that equal meanings have equal JSON. `check` is the hook for conditions between fields.
     """
+
+    _counted: ClassVar[tuple[str, ...]] = ()  # fields that are 1 or more in all of a kind
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
@@ -143,6 +146,7 @@ def _settle(value: Value) -> None:
         coerced = coerce(stated, hint, f"{name}: {field}")
         if coerced is not stated:
             object.__setattr__(value, field, coerced)
+    at_least(name, **{field: getattr(value, field) for field in value._counted})
     value.check()
 
 
@@ -199,8 +203,7 @@ class Spec(Answering, Value):
     - `device_arrays`, a cache of the same on devices, filled on first real use;
     - `plans`, what kernels made of them, likewise.
 
-    The caches are no fields: they do not travel with copies and pickles and play no part in
-    equality.
+    The caches are no fields: copies, pickles and equality leave them out.
     """
 
     kind: ClassVar[Literal["table", "rotary", "bias", "relative"]]
@@ -223,8 +226,8 @@ class Spec(Answering, Value):
 
     def constants(self) -> dict[str, np.ndarray]:
         """The paper's constants, from the fields alone; int64 arrays are bit patterns of steps."""
-        phases = getattr(self, "matrix", None) if hasattr(type(self), "matrix") else None
-        return {} if phases is None else phases.constants()
+        of_phases: Any = self if hasattr(type(self), "matrix") else None
+        return of_phases.matrix.constants() if of_phases else {}
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -363,9 +366,8 @@ def from_dict(
         if ours and not isinstance(error, (ArithmeticError, MemoryError, ValueError)):
             raise
         received = f"{show(arguments)} ({type(error).__name__}: {error})"
-        raise bad_spec(
-            f"{place}: {cls.__name__}", "numbers that its constants can be computed from", received
-        ) from error
+        expected = "numbers that its constants can be computed from"
+        raise bad_spec(f"{place}: {cls.__name__}", expected, received) from error
 
 
 def _build(value: object, resolve: Callable[[str], type[Value]], place: str, depth: int) -> object:

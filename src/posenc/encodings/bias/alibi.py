@@ -77,7 +77,6 @@ class ALiBi(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
-        super().check()
         positive("ALiBi", max_bias=self.max_bias)
         if self.biased is not None and not 0 <= self.biased <= self.heads:
             raise self._mismatch("biased", f"0 to {self.heads} heads")

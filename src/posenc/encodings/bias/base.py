@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from posenc._core.spec.checks import at_least
 from posenc._core.spec.spec import Spec
 
 Array = Any
@@ -22,13 +21,10 @@ class BiasSpec(Spec, ABC):
 
     kind: ClassVar[Literal["bias"]] = "bias"
     by_head: ClassVar[Mapping[str, int]] = {}  # the axis of heads in constants and parameters
+    _counted = ("heads",)
     heads: int
     if TYPE_CHECKING:
         bias: Callable[..., Any]
-
-    def check(self) -> None:
-        """Raise `SpecError` when there are no heads."""
-        at_least(type(self).__name__, heads=self.heads)
 
     @property
     def place(self) -> Literal["after", "before"]:

@@ -66,7 +66,6 @@ class FIRE(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a number is not positive."""
-        super().check()
         positive("FIRE", width=self.width, c=self.c)
         positive("FIRE", threshold=self.threshold, epsilon=self.epsilon)
 

@@ -75,7 +75,6 @@ class SpatialBuckets(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when buckets and distances contradict each other."""
-        super().check()
         check_buckets("SpatialBuckets", self.buckets, self.max_distance, directions=2)
         check_buckets(
             "SpatialBuckets",

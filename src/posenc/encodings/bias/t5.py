@@ -76,7 +76,6 @@ class T5(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when buckets and distances contradict each other."""
-        super().check()
         directions = 2 if self.direction == "bidirectional" else 1
         check_buckets("T5", self.buckets, self.max_distance, directions=directions)
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from posenc._core.errors import bad_position
-from posenc._core.spec.checks import at_least
 from posenc._core.spec.spec import Spec
 
 Array = Any
@@ -102,11 +101,8 @@ class RelativeSpec(Spec, ABC):
 class HeadedRelativeSpec(RelativeSpec, ABC):
     """A relative encoding whose parameters are for `count` heads."""
 
+    _counted = ("dim", "count")
     count: int
-
-    def check(self) -> None:
-        """Raise `SpecError` when the width or the number of heads is below 1."""
-        at_least(type(self).__name__, dim=self.dim, count=self.count)
 
     @property
     def heads(self) -> int:

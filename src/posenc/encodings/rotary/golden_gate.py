@@ -14,7 +14,7 @@ import numpy as np
 
 from posenc._core.numeric.ladder import Ladder, context
 from posenc._core.numeric.mixing import DenseMatrix
-from posenc._core.spec.checks import at_least, distinct, even_width, positive
+from posenc._core.spec.checks import distinct, even_width, positive
 from posenc._core.spec.example import Example
 from posenc.encodings.rotary.base import SpatialRotarySpec
 from posenc.encodings.rotary.pairing import PairingField
@@ -86,7 +86,6 @@ class GoldenGateRoPE(SpatialRotarySpec):
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
         even_width("GoldenGateRoPE", dim=self.dim)
-        at_least("GoldenGateRoPE", heads=self.heads)
         positive("GoldenGateRoPE", "a positive frequency", lowest=self.lowest, highest=self.highest)
         if not 0 <= self.still <= 1:
             raise self._mismatch("still", "a share from 0 to 1")

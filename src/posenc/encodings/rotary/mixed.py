@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.spec.checks import at_least, distinct, even_width, positive
+from posenc._core.spec.checks import distinct, even_width, positive
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
@@ -76,7 +76,6 @@ class MixedRoPE(SpatialRotarySpec):
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
         even_width("MixedRoPE", dim=self.dim)
-        at_least("MixedRoPE", heads=self.heads)
         positive("MixedRoPE", base=self.base)
         names = self.space
         distinct("MixedRoPE", "distinct names", space=names)

@@ -91,7 +91,6 @@ class STRING(SpatialRotarySpec):
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
         even_width("STRING", dim=self.dim)
-        at_least("STRING", heads=self.heads)
         positive("STRING", base=self.base)
         at_least("STRING", 0, spread=self.spread)
         distinct("STRING", space=self.space)
