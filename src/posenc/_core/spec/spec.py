@@ -1,8 +1,7 @@
 """Values and specs: frozen dataclasses that check themselves and are their own JSON.
 
 A `Value` is a set of named choices (`Ladder`, `Arrangement`, `Magnitude`, a scaling). A `Spec` is a
-value that *is* an encoding. Both are compared, hashed and fingerprinted by their fields alone, so
-anything derived from one may be keyed by the whole of it.
+value that *is* an encoding. Both are compared, hashed and fingerprinted by their fields alone.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ class Value(Displayed):
     that equal meanings have equal JSON. `check` is the hook for conditions between fields.
     """
 
-    _counted: ClassVar[tuple[str, ...]] = ()  # fields that are 1 or more in all of a kind
+    _counted: ClassVar[tuple[str, ...]] = ()  # fields that are 1 or more, where a class has them
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
@@ -109,8 +108,7 @@ class Value(Displayed):
         return {"type": type(self).__name__, **plain}
 
     def __getstate__(self) -> dict[str, Any]:
-        # Only fields travel: whatever else hangs on the object is derived, and may hold device
-        # memory.
+        # Only fields travel: what else hangs on the object is derived, and may hold device memory.
         return {key: self.__dict__[key] for key in _hints(type(self))}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -146,7 +144,8 @@ def _settle(value: Value) -> None:
         coerced = coerce(stated, hint, f"{name}: {field}")
         if coerced is not stated:
             object.__setattr__(value, field, coerced)
-    at_least(name, **{field: getattr(value, field) for field in value._counted})
+    own = vars(value)
+    at_least(name, **{each: own[each] for each in value._counted if isinstance(own.get(each), int)})
     value.check()
 
 
@@ -207,6 +206,7 @@ class Spec(Answering, Value):
     """
 
     kind: ClassVar[Literal["table", "rotary", "bias", "relative"]]
+    _counted: ClassVar[tuple[str, ...]] = ("heads", "count")
     paper: ClassVar[str] = ""  # a key of `encodings/papers.bib`
     bibtex: ClassVar[str] = Citation()  # type: ignore[assignment]  # a text, got from its class
     example: ClassVar[Example] = Example()

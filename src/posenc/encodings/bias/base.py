@@ -21,7 +21,6 @@ class BiasSpec(Spec, ABC):
 
     kind: ClassVar[Literal["bias"]] = "bias"
     by_head: ClassVar[Mapping[str, int]] = {}  # the axis of heads in constants and parameters
-    _counted = ("heads",)
     heads: int
     if TYPE_CHECKING:
         bias: Callable[..., Any]

@@ -38,6 +38,7 @@ class RelativeSpec(Spec, ABC):
     """An encoding that adds products of positions with queries and keys to the scores."""
 
     kind: ClassVar[Literal["relative"]] = "relative"
+    _counted = ("dim", "heads", "count")
     by_head: ClassVar[Mapping[str, int]] = {}  # the axis of heads in constants and parameters
     dim: int
     if TYPE_CHECKING:
@@ -101,7 +102,6 @@ class RelativeSpec(Spec, ABC):
 class HeadedRelativeSpec(RelativeSpec, ABC):
     """A relative encoding whose parameters are for `count` heads."""
 
-    _counted = ("dim", "count")
     count: int
 
     @property

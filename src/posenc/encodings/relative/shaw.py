@@ -9,7 +9,6 @@ from typing import Any, Literal, final
 from posenc._core.arrays.array import Array, astype, clipped, product
 from posenc._core.arrays.linear import moveaxis
 from posenc._core.arrays.lookups import along, gather
-from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
@@ -69,7 +68,6 @@ class Shaw(RelativeSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when there are no distances."""
-        at_least("Shaw", dim=self.dim)
         first, last = self.ends
         if not first <= 0 <= last:
             raise self._mismatch(

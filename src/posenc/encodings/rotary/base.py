@@ -174,7 +174,6 @@ class RotarySpec(Spec):
 class SpatialRotarySpec(RotarySpec):
     """A rotation by points of a space, in which each head has numbers of its own."""
 
-    _counted = ("heads",)
     heads: int
     space: tuple[str, ...]
     coordinates = "real"

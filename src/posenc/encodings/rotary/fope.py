@@ -93,7 +93,6 @@ class FoPE(RotarySpec):
         """Raise `SpecError` when the fields contradict each other."""
         if self.dim < 4 or self.dim % 4:
             raise self._mismatch("dim", "a multiple of 4")
-        at_least("FoPE", heads=self.heads)
         positive("FoPE", base=self.base)
         if self.length < 7:
             raise self._mismatch(

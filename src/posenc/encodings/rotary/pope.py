@@ -14,7 +14,7 @@ from posenc._core.errors import bad_argument
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
-from posenc._core.spec.checks import at_least, positive, width_of
+from posenc._core.spec.checks import positive, width_of
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
@@ -90,7 +90,6 @@ class PoPE(RotarySpec):
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
         width_of("PoPE", dim=self.dim)
-        at_least("PoPE", heads=self.heads)
         positive("PoPE", base=self.base)
         if self.channels.blocks:
             raise self._mismatch("pairing", "a pairing in one block", self.channels.blocks)
