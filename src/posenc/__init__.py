@@ -29,7 +29,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         if _has_part(__path__, name):
             # `from posenc import registry` asks first, and goes on to import it.
-            raise AttributeError(f"posenc.{name} is no part of the interface. {_INSIDE.get(name)}")
+            todo = _INSIDE.get(name, "dir(posenc) has its names.")
+            raise AttributeError(f"posenc.{name} is no part of the interface. {todo}")
         from posenc._core.foreign import name_advice
 
         hint = name_advice(name, [*__all__, *_PACKAGES, *_ALIASES])
@@ -40,16 +41,9 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-def _card(value: Any) -> str:
-    """What a notebook shows of a value."""
-    from posenc.plot.card import html
-
-    return html(value)
-
-
 _HANDED.update(
-    card=_card,
-    # What a config says, its errors among it; and a verb, which specs have as a method.
+    # What a notebook shows of a value, what a config says, and a verb that specs have as a method.
+    card=lambda value: importlib.import_module(f"{__name__}.plot.card").html(value),
     reading=lambda config: __getattr__("facts")(config).plan,
     verb=lambda path: operator.attrgetter(path)(sys.modules[__name__]),
 )

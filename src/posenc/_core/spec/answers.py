@@ -42,8 +42,11 @@ WHOLE = {
     "bias": "spec.bias(n) has what is added to the scores of n tokens",
     "relative": "spec.relative(q, k, params=…) has what is added to the scores",
 }
-ROWS = {**WHOLE, "table": "spec.table([5]) has the row of position 5, spec.table(n) the first n"}
-ROWS |= {"rotary": "spec.cos_sin([5]) has cosines and sines of position 5, spec.rotate(x) turns x"}
+ROWS = {
+    **WHOLE,
+    "table": "spec.table([5]) has the row of position 5, spec.table(n) the first n",
+    "rotary": "spec.cos_sin([5]) has cosines and sines of position 5, spec.rotate(x) turns x",
+}
 LONGER = "Positions have no end but where they are learned: posenc.resize makes more of those"
 STRETCH = {
     "table": LONGER,

@@ -210,6 +210,7 @@ class Spec(Answering, Value):
     paper: ClassVar[str] = ""  # a key of `encodings/papers.bib`
     bibtex: ClassVar[str] = Citation()  # type: ignore[assignment]  # a text, got from its class
     example: ClassVar[Example] = Example()
+    by_head: ClassVar[Mapping[str, int]] = {}  # the axis of heads in constants and parameters
     arrays: Mapping[str, np.ndarray]
     texts: Mapping[str, tuple[str, tuple[int, ...], str]]
     shapes: Mapping[str, tuple[int, ...]]
@@ -285,9 +286,6 @@ def _derived(
     for array in arrays.values():
         array.setflags(write=False)
     return arrays, texts_of(arrays)
-
-
-# --- JSON -----------------------------------------------------------------------------------------
 
 
 @compile_time

@@ -20,7 +20,6 @@ class BiasSpec(Spec, ABC):
     """
 
     kind: ClassVar[Literal["bias"]] = "bias"
-    by_head: ClassVar[Mapping[str, int]] = {}  # the axis of heads in constants and parameters
     heads: int
     if TYPE_CHECKING:
         bias: Callable[..., Any]

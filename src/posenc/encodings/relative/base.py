@@ -39,7 +39,6 @@ class RelativeSpec(Spec, ABC):
 
     kind: ClassVar[Literal["relative"]] = "relative"
     _counted = ("dim", "heads", "count")
-    by_head: ClassVar[Mapping[str, int]] = {}  # the axis of heads in constants and parameters
     dim: int
     if TYPE_CHECKING:
         relative: Callable[..., Any]

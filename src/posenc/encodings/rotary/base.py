@@ -29,7 +29,6 @@ class RotarySpec(Spec):
     """An encoding that turns pairs of channels by angles that are linear in the position."""
 
     kind: ClassVar[Literal["rotary"]] = "rotary"
-    by_head: ClassVar[Mapping[str, int]] = {}  # the axis of heads in constants and parameters
     quarters: ClassVar[int] = 0  # quarter turns that a query makes besides those of its position
     dim: int
     if TYPE_CHECKING:
