@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import ModuleType
 from typing import Any, get_type_hints
 
+from posenc._names import HOMES
+
 # Functions whose result is of the library of these arguments, the first that is an array; where
 # none is, of NumPy. With `xp` named it is of that library, which no annotation can say.
 LIBRARY: Mapping[str, tuple[str, ...]] = {
@@ -67,6 +69,7 @@ def stub(package: ModuleType, parts: Iterable[str], aliases: Mapping[str, str]) 
             written += ["", _home(name, value), CHOSEN]
         else:
             own = "." if isinstance(value, (str, ModuleType)) else value.__module__
+            own = HOMES[name] if own == "posenc" else own  # errors bear the name that users import
             homes.setdefault(own, []).append(name)
     imports = [
         f"from {module} import {name} as {name}"

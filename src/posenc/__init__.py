@@ -6,11 +6,14 @@ The public names; each is imported when it is first used. Type checkers read `__
 from __future__ import annotations
 
 import importlib
+import operator
+import sys
 from typing import Any
 
 from posenc._names import ALIASES as _ALIASES
 from posenc._names import HANDED as _HANDED
 from posenc._names import HOMES as _HOMES
+from posenc._names import INSIDE as _INSIDE
 from posenc._names import PACKAGES as _PACKAGES
 from posenc._names import __version__ as __version__
 from posenc._names import has_part as _has_part
@@ -25,7 +28,9 @@ def __getattr__(name: str) -> Any:
         return __getattr__(_ALIASES[name])
     if name not in _HOMES:
         if _has_part(__path__, name):
-            raise AttributeError(name)  # `from posenc import registry` goes on to import it
+            # `from posenc import registry` asks first, and goes on to import it.
+            todo = _INSIDE.get(name, "dir(posenc) has its names.")
+            raise AttributeError(f"posenc.{name} is no part of the interface. {todo}")
         from posenc._core.foreign import name_advice
 
         hint = name_advice(name, [*__all__, *_PACKAGES, *_ALIASES])
@@ -36,21 +41,12 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-def _card(value: Any) -> str:
-    """What a notebook shows of a value."""
-    from posenc.plot.card import html
-
-    return html(value)
-
-
-def _reading(config: Any) -> Any:
-    """What a config of transformers says, its errors among it."""
-    from posenc.detect.facts import facts
-
-    return facts(config).plan
-
-
-_HANDED.update(card=_card, reading=_reading)
+_HANDED.update(
+    # What a notebook shows of a value, what a config says, and a verb that specs have as a method.
+    card=lambda value: importlib.import_module(f"{__name__}.plot.card").html(value),
+    reading=lambda config: __getattr__("facts")(config).plan,
+    verb=lambda path: operator.attrgetter(path)(sys.modules[__name__]),
+)
 
 
 def __dir__() -> list[str]:

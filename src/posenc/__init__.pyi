@@ -69,8 +69,8 @@ from posenc.detect.infer.result import Inferred as Inferred
 from posenc.detect.locate.locate import locate as locate
 from posenc.detect.locate.result import Fit as Fit
 from posenc.detect.locate.result import Location as Location
+from posenc.detect.subject import CannotAsk as CannotAsk
 from posenc.detect.subject.ask import ask as ask
-from posenc.detect.subject.code import CannotAsk as CannotAsk
 from posenc.encodings.bias.adaptive_span import AdaptiveSpan as AdaptiveSpan
 from posenc.encodings.bias.alibi import ALiBi as ALiBi
 from posenc.encodings.bias.alibi_2d import ALiBi2D as ALiBi2D

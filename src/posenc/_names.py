@@ -159,6 +159,15 @@ MODULES = ("positions", "presets", "scaling")
 # Packages that `import posenc` offers, too; what they need is imported when they are used.
 PACKAGES = ("explore", "functional", "learn", "plot", "testing", "torch")
 
+# What the other parts are asked for, and where that is.
+INSIDE = {
+    "encodings": "Encodings are posenc.RoPE and others; their authors import posenc.encodings.api.",
+    "registry": "posenc.from_json reads a spec, posenc.register takes an encoding of your own.",
+    "detect": "Its functions are posenc.explain, posenc.infer, posenc.diff: dir(posenc).",
+    "kernels": "The functions that compute take kernel=; `posenc doctor` lists the kernels.",
+    "cli": "It is the command: `posenc --help`.",
+}
+
 # Functions under the names of their commands, too.
 ALIASES = {"infer": "infer_spec", "pairing": "detect_pairing"}
 

@@ -9,6 +9,9 @@ that take real positions.
 Each builder is a pure function of its arguments, on NumPy, torch, JAX and array-api-strict.
 """
 
+from typing import TYPE_CHECKING
+
+from posenc._core.foreign import taught
 from posenc._core.positions.boxes import boxes, descending
 from posenc._core.positions.counting import arange, from_mask, offset, padding_mask
 from posenc._core.positions.grid import from_grid_mask, grid
@@ -39,3 +42,7 @@ __all__ = [
     "tree",
     "variable",
 ]
+
+# A type checker must not see it: to it, every misspelt name would then be there.
+if not TYPE_CHECKING:
+    __getattr__ = taught("posenc.positions", __all__)

@@ -427,7 +427,7 @@ def test_what_json_could_not_rebuild_is_refused(make: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [(api.RelativeSpec, "heads"), (api.RotarySpec, "axes")], ids=str
+    ("kind", "name"), [(api.RelativeSpec, "heads"), (api.RotarySpec, "pairs")], ids=str
 )
 def test_a_field_that_a_property_hides_is_told_where_it_is_written(kind: type, name: str) -> None:
     """Else the first construction ends in "property 'heads' has no setter"."""

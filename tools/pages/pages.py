@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 from tools.pages import family_pairings, picture
@@ -21,7 +21,8 @@ import posenc
 from posenc import presets, registry
 from posenc._core.spec.brief import brief
 from posenc._core.spec.example import small
-from posenc._core.spec.spec import Spec, field_help
+from posenc._core.spec.field_types import words_of
+from posenc._core.spec.spec import Spec
 
 SECTION = set("-=")
 SIDE = 64  # positions and channels of the pictures
@@ -119,7 +120,8 @@ def fields(spec: type[Spec]) -> list[str]:
     """Rows of a table: field, allowed values, default."""
     defaults = {field.name: field.default for field in dataclasses.fields(spec)}  # type: ignore[arg-type]
     rows = []
-    for name, words in field_help(spec).items():
+    hints = get_type_hints(spec)
+    for name, words in ((name, words_of(hints[name])) for name in defaults):
         default = defaults[name]
         shown = "required" if default is dataclasses.MISSING else f"`{default!r}`"
         if isinstance(default, registry.Value):

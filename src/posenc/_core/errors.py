@@ -18,9 +18,17 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from posenc._names import HOMES
+
 
 class PosencError(Exception):
     """Base of every error raised on purpose by posenc."""
+
+    __module__ = "posenc"
+
+    def __init_subclass__(cls) -> None:
+        if cls.__name__ in HOMES:  # a traceback shows where users find it
+            cls.__module__ = "posenc"
 
 
 class SpecError(PosencError, ValueError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from posenc._core.errors import KeywordError, closest, mismatch
 from posenc._names import HOMES, VALUES
@@ -160,6 +160,7 @@ NAMES: tuple[tuple[str, str], ...] = (
     ),
     (r"^(token_?|input_?)?embeddings?$", "posenc.torch.PositionTable, or posenc.add(spec, x)"),
     (r"^no_?(pe|ne)$|^identity$", "no encoding at all: a layer of a plan without a spec"),
+    (r"mesh_?grid|^patch_?(positions|grid)", "posenc.positions.grid"),
     (r"^(load|read|save|dump|loads|dumps)$", "posenc.from_json and posenc.to_json, for specs"),
     (r"^(heatmap|show|plot|draw|figure|imshow)$", "posenc.plot.table, for a heatmap"),
     (r"^(nn|modules?|layers|keras|pytorch)$", "posenc.torch, the modules of PyTorch"),
@@ -212,6 +213,17 @@ def name_advice(name: str, choices: Collection[str]) -> str:
     return (
         f"Did you mean {near!r}?" if near else "dir() has its names, `posenc list` all encodings."
     )
+
+
+def taught(module: str, choices: Collection[str]) -> Callable[[str], NoReturn]:
+    """The `__getattr__` of a module, for names that it does not have."""
+
+    def unknown(name: str) -> NoReturn:
+        # An import asks for `__path__`; finding words takes 6 ms.
+        hint = "" if name.startswith("_") else name_advice(name, choices)
+        raise AttributeError(f"{module} has no {name!r}. {hint}")
+
+    return unknown
 
 
 def meanings(name: str) -> tuple[list[str], str]:

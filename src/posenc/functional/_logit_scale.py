@@ -82,7 +82,7 @@ def relative_score(
         raise ArgumentError(mismatch(label, "shape (n,)", f"{tuple(rel.shape)}"))
     values = constants(spec, rel, xp=xp)
     source = spec if choice is None else choice
-    cos, sin = source.cos_sin(rel, values, dtype=inner, xp=xp)
+    cos, sin = source.phasors(rel, values, dtype=inner, xp=xp)
     cos, sin = advanced(cos, sin, -spec.quarters)  # where the query stands back, the key is ahead
     # A distance is a key's position seen from a query at the centre, where sizes are those of m.
     centred = rel + getattr(spec, "centre", 0)

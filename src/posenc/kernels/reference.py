@@ -1,6 +1,6 @@
 """The reference: what every number is, on any array library and device. It refuses no request.
 
-    rotate   turn(x, cos, sin), with (cos, sin) = spec.cos_sin(positions) * spec.sizes(positions)
+    rotate   turn(x, cos, sin), with (cos, sin) = spec.phasors(positions) * spec.sizes(positions)
     move     turn(x, cos, sin) of the angle between two rotations, from one difference of phases
     table    spec.rows(positions)
     add      spec.join(embedding_scale * x, spec.rows(positions))
@@ -54,7 +54,7 @@ def rotate(request: Rotate) -> tuple[Array, ...]:
         if last is None or last[0] != kind:
             spec.check_positions(positions, name)
             values = _values(spec, request.params, positions, seq_dim, xp=xp)
-            cos, sin = source.cos_sin(positions, values, dtype=inner, xp=xp)
+            cos, sin = source.phasors(positions, values, dtype=inner, xp=xp)
             cos, sin = advanced(cos, sin, spec.quarters if role == "query" else 0)
             size = source.sizes(positions, role, values, dtype=inner, xp=xp)
             last = kind, *_sized(cos, sin, size, inverse=inverse), values
@@ -91,8 +91,8 @@ def _angle_between(
         both = sides_of_move(old, new, xp)
         values = constants(difference(spec, target), both, xp=xp)
         return phase_cos_sin(both, values["step"], values.get("origin"), dtype=inner, xp=xp)
-    c0, s0 = spec.cos_sin(old, constants(spec, old, xp=xp), dtype=inner, xp=xp)
-    c1, s1 = target.cos_sin(new, constants(target, new, xp=xp), dtype=inner, xp=xp)
+    c0, s0 = spec.phasors(old, constants(spec, old, xp=xp), dtype=inner, xp=xp)
+    c1, s1 = target.phasors(new, constants(target, new, xp=xp), dtype=inner, xp=xp)
     return c1 * c0 + s1 * s0, s1 * c0 - c1 * s0
 
 
@@ -105,7 +105,7 @@ def cos_sin(request: CosSin) -> tuple[Array, Array]:
         positions = positions[..., None, :, :]  # heads stand before the sequence
     spec.check_positions(positions, dtype_name(request.dtype))
     values = _values(spec, request.params, positions, -2, xp=xp)
-    cos, sin = source.cos_sin(positions, values, dtype=inner, xp=xp)
+    cos, sin = source.phasors(positions, values, dtype=inner, xp=xp)
     cos, sin = advanced(cos, sin, spec.quarters if role == "query" else 0)
     size = source.sizes(positions, role, values, dtype=inner, xp=xp)
     cos, sin = _sized(cos, sin, size, inverse=False)

@@ -27,16 +27,16 @@ class Choice(NamedTuple):
     length: Any
     last: int
 
-    def cos_sin(
+    def phasors(
         self, positions: Array, values: dict[str, Array], *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """As that of the spec that holds; `values` are those of `short`."""
         others = constants(self.long, positions, xp=xp)
         if "step" in self.short.arrays:  # the frequencies are among the constants, and nowhere else
             chosen = {key: self.of(values[key], others[key], dtype=dtype, xp=xp) for key in values}
-            return self.short.cos_sin(positions, chosen, dtype=dtype, xp=xp)
-        short = self.short.cos_sin(positions, values, dtype=dtype, xp=xp)
-        long = self.long.cos_sin(positions, others, dtype=dtype, xp=xp)
+            return self.short.phasors(positions, chosen, dtype=dtype, xp=xp)
+        short = self.short.phasors(positions, values, dtype=dtype, xp=xp)
+        long = self.long.phasors(positions, others, dtype=dtype, xp=xp)
         cos, sin = (self.of(a, b, dtype=dtype, xp=xp) for a, b in zip(short, long, strict=True))
         return cos, sin
 

@@ -265,7 +265,7 @@ def _caption(drawn: Tile, table: TableSource) -> tuple[str, ...]:
         what = "pairs, sines and cosines apart" if table.waves is not None else "dimensions"
         sentences.append(f"A pixel covers {number(total / columns)} {what}.")
     if table.sides:
-        axes = table.spec.axes  # type: ignore[attr-defined]
+        axes = table.spec.axes
         cells = " by ".join(f"{n} ({name})" for n, name in zip(table.sides, axes, strict=True))
         sentences.append(f"Positions are the cells of a grid of {cells}, the last fastest.")
     if table.turns:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from posenc._core.foreign import taught
 from posenc.scaling.base import Scaling
 from posenc.scaling.dynamic_ntk import DynamicNTK
 from posenc.scaling.linear import Linear
@@ -40,9 +41,4 @@ for _rule in __all__:
 
 # A type checker must not see it: to it, every misspelt name would then be there.
 if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> Any:
-        from posenc._core.foreign import name_advice
-
-        todo = name_advice(name, [rule for rule in __all__ if rule != "Scaling"])
-        raise AttributeError(f"posenc.scaling has no {name!r}. {todo}")
+    __getattr__ = taught("posenc.scaling", [rule for rule in __all__ if rule != "Scaling"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from posenc._core.foreign import taught
 from posenc.torch.attend import attend
 from posenc.torch.attention import attention
 from posenc.torch.bias import AttentionBias
@@ -56,10 +57,7 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> Any:
         if name not in _LAZY:
-            from posenc._core.foreign import name_advice
-
-            todo = name_advice(name, __all__)
-            raise AttributeError(f"posenc.torch has no {name!r}. {todo}")
+            taught("posenc.torch", __all__)(name)
         module = importlib.import_module(_LAZY[name])
         value = getattr(module, name, module)
         globals()[name] = value

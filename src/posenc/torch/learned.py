@@ -37,6 +37,15 @@ class LearnedModule(nn.Module):
             check_call(cls.__name__, {p.name: p for p in parameters}, args, kwargs)
         return super().__new__(cls)
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse arguments that `forward` does not have, in words that lead on."""
+        try:
+            return super().__call__(*args, **kwargs)
+        except TypeError:
+            parameters = inspect.signature(self.forward).parameters
+            check_call(type(self).__name__, parameters, args, kwargs)
+            raise
+
     def __init__(
         self, spec: Any, heads: tuple[int, int] | None = None, seed: int | None = None
     ) -> None:

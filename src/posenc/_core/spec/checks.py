@@ -2,46 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from posenc._core.errors import bad_spec
 
 MOST_NUMBERS = 2**22
 
 
+def _each(
+    caller: str,
+    fields: Mapping[str, Any],
+    fits: Callable[[Any], bool],
+    expected: str,
+    todo: str = "",
+) -> None:
+    """Raise `SpecError` for the first field whose value does not fit."""
+    for name, value in fields.items():
+        if not fits(value):
+            raise bad_spec(f"{caller}: {name}", expected, value, todo)
+
+
 def positive(caller: str, expected: str = "a positive number", /, **numbers: float) -> None:
     """Raise `SpecError` where a number is not above 0."""
-    for name, value in numbers.items():
-        if value <= 0:
-            raise bad_spec(f"{caller}: {name}", expected, value)
+    _each(caller, numbers, lambda value: value > 0, expected)
 
 
 def at_least(caller: str, least: int = 1, /, **numbers: float) -> None:
     """Raise `SpecError` where a number is below the least."""
-    for name, value in numbers.items():
-        if value < least:
-            raise bad_spec(f"{caller}: {name}", f"at least {least}", value)
+    _each(caller, numbers, lambda value: value >= least, f"at least {least}")
 
 
 def width_of(caller: str, least: int = 1, /, **widths: int) -> None:
     """Raise `SpecError` where a width is below the least."""
-    for name, value in widths.items():
-        if value < least:
-            raise bad_spec(f"{caller}: {name}", f"a width of at least {least}", value)
+    _each(caller, widths, lambda value: value >= least, f"a width of at least {least}")
 
 
 def even_width(caller: str, least: int = 2, todo: str = "", /, **widths: int) -> None:
     """Raise `SpecError` where a width is odd or below the least."""
-    for name, value in widths.items():
-        if value < least or value % 2:
-            raise bad_spec(f"{caller}: {name}", f"an even width of at least {least}", value, todo)
+    expected = f"an even width of at least {least}"
+    _each(caller, widths, lambda value: value >= least and value % 2 == 0, expected, todo)
 
 
 def distinct(
     caller: str, expected: str = "distinct names, at least one", /, **names: tuple[str, ...]
 ) -> None:
     """Raise `SpecError` where names repeat or there are none."""
-    for name, value in names.items():
-        if not value or len(set(value)) != len(value):
-            raise bad_spec(f"{caller}: {name}", expected, value)
+    _each(caller, names, lambda value: 0 < len(value) == len({*value}), expected)
 
 
 def not_too_many(caller: str, what: str, count: int, most: int = MOST_NUMBERS, /) -> None:

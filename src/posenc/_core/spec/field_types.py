@@ -7,8 +7,10 @@ import math
 import numbers
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Union
+
+import numpy as np
 
 from posenc._core.errors import bad_spec, closest, suggest
 from posenc._core.foreign import value_advice
@@ -79,7 +81,7 @@ def _fit(value: Any, hint: Any, caller: str) -> tuple[bool, Any]:
 
 
 def _fit_tuple(value: Any, args: tuple[Any, ...], caller: str) -> tuple[bool, Any]:
-    if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
         return False, None
     items = list(value)
     repeated = len(args) == 2 and args[1] is Ellipsis
@@ -117,3 +119,11 @@ def show(value: object) -> str:
     """A value as an error shows it, cut where it is long."""
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def texts_of(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[str, tuple[int, ...], str]]:
+    """Arrays as (dtype, shape, numbers in a text)."""
+    return {
+        key: (array.dtype.name, array.shape, " ".join(map(repr, array.ravel().tolist())))
+        for key, array in arrays.items()
+    }

@@ -1,8 +1,7 @@
 """Values and specs: frozen dataclasses that check themselves and are their own JSON.
 
 A `Value` is a set of named choices (`Ladder`, `Arrangement`, `Magnitude`, a scaling). A `Spec` is a
-value that *is* an encoding. Both are compared, hashed and fingerprinted by their fields alone, so
-anything derived from one may be keyed by the whole of it.
+value that *is* an encoding. Both are compared, hashed and fingerprinted by their fields alone.
 """
 
 from __future__ import annotations
@@ -22,11 +21,13 @@ import numpy as np
 from posenc._core.errors import PosencError, SpecError, bad_spec, mismatch, suggest
 from posenc._core.foreign import argument_advice, check_call
 from posenc._core.io import inputs
+from posenc._core.spec.answers import Answering, unchanged
 from posenc._core.spec.brief import brief
+from posenc._core.spec.checks import at_least
 from posenc._core.spec.citation import Citation
 from posenc._core.spec.display import Displayed
 from posenc._core.spec.example import Example
-from posenc._core.spec.field_types import coerce, show, words_of
+from posenc._core.spec.field_types import coerce, show, texts_of
 from posenc._core.tracing import compile_time, is_followed, unseen
 
 Self = TypeVar("Self", bound="Value")
@@ -41,6 +42,8 @@ class Value(Displayed):
     tuples, integers become `float` where a float is annotated) and raises `SpecError` otherwise, so
     that equal meanings have equal JSON. `check` is the hook for conditions between fields.
     """
+
+    _counted: ClassVar[tuple[str, ...]] = ()  # fields that are 1 or more, where a class has them
 
     def __init_subclass__(cls, **settings: Any) -> None:
         super().__init_subclass__(**settings)
@@ -105,8 +108,7 @@ class Value(Displayed):
         return {"type": type(self).__name__, **plain}
 
     def __getstate__(self) -> dict[str, Any]:
-        # Only fields travel: whatever else hangs on the object is derived, and may hold device
-        # memory.
+        # Only fields travel: what else hangs on the object is derived, and may hold device memory.
         return {key: self.__dict__[key] for key in _hints(type(self))}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -142,6 +144,8 @@ def _settle(value: Value) -> None:
         coerced = coerce(stated, hint, f"{name}: {field}")
         if coerced is not stated:
             object.__setattr__(value, field, coerced)
+    own = vars(value)
+    at_least(name, **{each: own[each] for each in value._counted if isinstance(own.get(each), int)})
     value.check()
 
 
@@ -186,7 +190,7 @@ class Parameter(NamedTuple):
     init: FirstValues | Spec
 
 
-class Spec(Value):
+class Spec(Answering, Value):
     """Base of the four kinds of encodings.
 
     A spec works its constants out when it is constructed, outside anything that traces:
@@ -198,14 +202,15 @@ class Spec(Value):
     - `device_arrays`, a cache of the same on devices, filled on first real use;
     - `plans`, what kernels made of them, likewise.
 
-    The caches are no fields: they do not travel with copies and pickles and play no part in
-    equality.
+    The caches are no fields: copies, pickles and equality leave them out.
     """
 
     kind: ClassVar[Literal["table", "rotary", "bias", "relative"]]
+    _counted: ClassVar[tuple[str, ...]] = ("heads", "count")
     paper: ClassVar[str] = ""  # a key of `encodings/papers.bib`
     bibtex: ClassVar[str] = Citation()  # type: ignore[assignment]  # a text, got from its class
     example: ClassVar[Example] = Example()
+    by_head: ClassVar[Mapping[str, int]] = {}  # the axis of heads in constants and parameters
     arrays: Mapping[str, np.ndarray]
     texts: Mapping[str, tuple[str, tuple[int, ...], str]]
     shapes: Mapping[str, tuple[int, ...]]
@@ -222,7 +227,20 @@ class Spec(Value):
 
     def constants(self) -> dict[str, np.ndarray]:
         """The paper's constants, from the fields alone; int64 arrays are bit patterns of steps."""
-        return {}
+        of_phases: Any = self if hasattr(type(self), "matrix") else None
+        return of_phases.matrix.constants() if of_phases else {}
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """Names of the axes of a position; more than one means a trailing axis of that length."""
+        space = vars(self).get("space")
+        named = space if isinstance(space, tuple) else ("position",)
+        return getattr(vars(self).get("arrangement"), "axes", named)
+
+    @property
+    def coordinates(self) -> Literal["integer", "real"]:
+        """Whether positions are integers, or may be real numbers."""
+        return "integer"
 
     def parameters(self) -> dict[str, Parameter]:
         """The shape and the first values of each learned array, by name; none by default."""
@@ -268,17 +286,6 @@ def _derived(
     for array in arrays.values():
         array.setflags(write=False)
     return arrays, texts_of(arrays)
-
-
-def texts_of(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[str, tuple[int, ...], str]]:
-    """Arrays as (dtype, shape, numbers in a text)."""
-    return {
-        key: (array.dtype.name, array.shape, " ".join(map(repr, array.ravel().tolist())))
-        for key, array in arrays.items()
-    }
-
-
-# --- JSON -----------------------------------------------------------------------------------------
 
 
 @compile_time
@@ -357,9 +364,8 @@ def from_dict(
         if ours and not isinstance(error, (ArithmeticError, MemoryError, ValueError)):
             raise
         received = f"{show(arguments)} ({type(error).__name__}: {error})"
-        raise bad_spec(
-            f"{place}: {cls.__name__}", "numbers that its constants can be computed from", received
-        ) from error
+        expected = "numbers that its constants can be computed from"
+        raise bad_spec(f"{place}: {cls.__name__}", expected, received) from error
 
 
 def _build(value: object, resolve: Callable[[str], type[Value]], place: str, depth: int) -> object:
@@ -382,17 +388,11 @@ def _plain(value: object) -> object:
     return value
 
 
-# --- checking fields against their annotations ----------------------------------------------------
-
-
 def _find_hints(cls: type) -> dict[str, Any]:
+    if cls.__dataclass_params__.frozen:  # type: ignore[attr-defined]
+        cls.__setattr__ = unchanged  # type: ignore[assignment]  # in place of the dataclass's
     hints = typing.get_type_hints(cls)
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
 
 _hints: Callable[[type], dict[str, Any]] = functools.cache(_find_hints)
-
-
-def field_help(cls: type[Value]) -> dict[str, str]:
-    """The fields of a spec class with their allowed values in words."""
-    return {name: words_of(hint) for name, hint in _hints(cls).items()}

@@ -320,7 +320,7 @@ def sequences(parts: Sequence[Part]) -> Iterator[Check]:
         spec: Spec | None = part.spec
         if spec is None or getattr(spec, "coordinates", "integer") != "integer":
             continue
-        axes = tuple(spec.axes)  # type: ignore[attr-defined]
+        axes = tuple(spec.axes)
         rule = part.positions
         if len(axes) == 1 and (rule is None or rule.builder in ("arange", "from_mask")):
             yield from _counted(part, rule)

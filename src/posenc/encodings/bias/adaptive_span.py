@@ -70,7 +70,6 @@ class AdaptiveSpan(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
-        super().check()
         at_least("AdaptiveSpan", length=self.length, ramp=self.ramp)
         if not 0 <= self.start <= 1:
             raise self._mismatch("start", "a number from 0 to 1")

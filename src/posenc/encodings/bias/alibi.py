@@ -77,7 +77,6 @@ class ALiBi(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
-        super().check()
         positive("ALiBi", max_bias=self.max_bias)
         if self.biased is not None and not 0 <= self.biased <= self.heads:
             raise self._mismatch("biased", f"0 to {self.heads} heads")
@@ -91,11 +90,6 @@ class ALiBi(BiasSpec):
             raise self._mismatch(
                 "slopes", "no recipe, max_bias or biased beside slopes that are given", repr(self)
             )
-
-    @property
-    def place(self) -> Literal["after", "before"]:
-        """Whether it is added after the scores are divided by sqrt(d), or before."""
-        return self.added
 
     def constants(self) -> dict[str, np.ndarray]:
         """The slope of each head."""

@@ -62,7 +62,6 @@ class ALiBi2D(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
-        super().check()
         positive("ALiBi2D", max_bias=self.max_bias)
 
     def constants(self) -> dict[str, np.ndarray]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from posenc._core.spec.checks import at_least
 from posenc._core.spec.spec import Spec
 
 Array = Any
@@ -21,22 +20,14 @@ class BiasSpec(Spec, ABC):
     """
 
     kind: ClassVar[Literal["bias"]] = "bias"
-    by_head: ClassVar[Mapping[str, int]] = {}  # the axis of heads in constants and parameters
     heads: int
-
-    def check(self) -> None:
-        """Raise `SpecError` when there are no heads."""
-        at_least(type(self).__name__, heads=self.heads)
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position; more than one means a trailing axis of that length."""
-        return ("position",)
+    if TYPE_CHECKING:
+        bias: Callable[..., Any]
 
     @property
     def place(self) -> Literal["after", "before"]:
         """Whether it is added after the scores are divided by sqrt(d), or before."""
-        return "after"
+        return vars(self).get("added", "after")
 
     @property
     def pointwise(self) -> bool:

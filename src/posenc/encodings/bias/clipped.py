@@ -63,7 +63,6 @@ class ClippedTable(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when there are no distances."""
-        super().check()
         first, last = self.ends
         if not first <= 0 <= last:
             raise self._mismatch(
@@ -74,11 +73,6 @@ class ClippedTable(BiasSpec):
     def ends(self) -> tuple[int, int]:
         """The first and the last distance."""
         return (-self.clip, self.clip) if isinstance(self.clip, int) else self.clip
-
-    @property
-    def place(self) -> Literal["after", "before"]:
-        """Whether it is added after the scores are divided by sqrt(d), or before."""
-        return self.added
 
     def parameters(self) -> dict[str, Parameter]:
         """The scalar of each distance and head."""

@@ -80,7 +80,6 @@ class ComplexOffsets(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a number is below 1."""
-        super().check()
         at_least("ComplexOffsets", residues=self.residues, copies=self.copies)
 
     def parameters(self) -> dict[str, Parameter]:

@@ -60,7 +60,6 @@ class Decay(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a head would not decay."""
-        super().check()
         not_too_many("Decay", "heads", self.heads, MOST_HEADS)
         if self.recipe == "powers" and self.heads > 1000:
             raise self._mismatch("heads", "at most 1000 powers of two")

@@ -66,9 +66,7 @@ class FIRE(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a number is not positive."""
-        super().check()
-        positive("FIRE", width=self.width, c=self.c)
-        positive("FIRE", threshold=self.threshold, epsilon=self.epsilon)
+        positive("FIRE", width=self.width, c=self.c, threshold=self.threshold, epsilon=self.epsilon)
 
     def parameters(self) -> dict[str, Parameter]:
         """The two numbers of the distance and the weights of the perceptron."""

@@ -82,7 +82,6 @@ class IRPEBias(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when the buckets are none."""
-        super().check()
         check_piecewise("IRPEBias", self.alpha, self.beta, self.gamma)
 
     def constants(self) -> dict[str, np.ndarray]:

@@ -58,7 +58,6 @@ class KERPLE(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a bound is out of range."""
-        super().check()
         if not 0 < self.least < 2:
             raise self._mismatch("least", "a number between 0 and 2")
 

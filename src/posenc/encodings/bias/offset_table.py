@@ -61,7 +61,6 @@ class OffsetTable(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when the grid is none."""
-        super().check()
         check_window("OffsetTable", self.size, of="size")
 
     @property

@@ -69,7 +69,6 @@ class Quadratic(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
-        super().check()
         positive("Quadratic", sharpness=self.sharpness)
 
     def parameters(self) -> dict[str, Parameter]:

@@ -71,7 +71,6 @@ class RotaryBias(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
-        super().check()
         even_width("RotaryBias", dim=self.dim)
         positive("RotaryBias", base=self.base)
 

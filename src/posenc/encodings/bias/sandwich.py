@@ -68,7 +68,6 @@ class Sandwich(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
-        super().check()
         not_too_many("Sandwich", "heads", self.heads, MOST_HEADS)
         even_width("Sandwich", dim=self.dim)
         positive("Sandwich", base=self.base, compression=self.compression)

@@ -75,7 +75,6 @@ class SpatialBuckets(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when buckets and distances contradict each other."""
-        super().check()
         check_buckets("SpatialBuckets", self.buckets, self.max_distance, directions=2)
         check_buckets(
             "SpatialBuckets",
@@ -84,11 +83,6 @@ class SpatialBuckets(BiasSpec):
             directions=2,
             prefix="spatial_",
         )
-
-    @property
-    def place(self) -> Literal["after", "before"]:
-        """Whether it is added after the scores are divided by sqrt(d), or before."""
-        return self.added
 
     def constants(self) -> dict[str, np.ndarray]:
         """The least distance in each bucket but the first, in the text and on the page."""

@@ -76,7 +76,6 @@ class T5(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when buckets and distances contradict each other."""
-        super().check()
         directions = 2 if self.direction == "bidirectional" else 1
         check_buckets("T5", self.buckets, self.max_distance, directions=directions)
 
@@ -84,11 +83,6 @@ class T5(BiasSpec):
     def _side(self) -> int:
         """Buckets of one direction."""
         return self.buckets // 2 if self.direction == "bidirectional" else self.buckets
-
-    @property
-    def place(self) -> Literal["after", "before"]:
-        """Whether it is added after the scores are divided by sqrt(d), or before."""
-        return self.added
 
     def constants(self) -> dict[str, np.ndarray]:
         """The least distance in each bucket but the first."""

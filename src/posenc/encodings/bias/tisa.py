@@ -67,7 +67,6 @@ class TISA(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
-        super().check()
         if not 1 <= self.kernels <= 64:
             raise self._mismatch("kernels", "1 to 64")
         at_least("TISA", 0, offset=self.offset)

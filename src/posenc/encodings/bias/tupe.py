@@ -80,7 +80,6 @@ class TUPE(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when widths and heads do not fit."""
-        super().check()
         if self.dim < 1 or self.dim % self.heads:
             raise self._mismatch("dim", f"a width divisible by {self.heads} heads")
         if self.length < 1:

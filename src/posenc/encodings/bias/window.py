@@ -59,7 +59,6 @@ class WindowSpec(BiasSpec, ABC):
 
     def check(self) -> None:
         """Raise `SpecError` when the window is none."""
-        super().check()
         check_window(type(self).__name__, self.window)
 
     @property

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
 from posenc._core.errors import bad_position
-from posenc._core.spec.checks import at_least
 from posenc._core.spec.spec import Spec
 
 Array = Any
@@ -39,8 +38,10 @@ class RelativeSpec(Spec, ABC):
     """An encoding that adds products of positions with queries and keys to the scores."""
 
     kind: ClassVar[Literal["relative"]] = "relative"
-    by_head: ClassVar[Mapping[str, int]] = {}  # the axis of heads in constants and parameters
+    _counted = ("dim", "heads", "count")
     dim: int
+    if TYPE_CHECKING:
+        relative: Callable[..., Any]
 
     @property
     def heads(self) -> int | None:
@@ -48,14 +49,9 @@ class RelativeSpec(Spec, ABC):
         return None
 
     @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position; more than one means a trailing axis of that length."""
-        return ("position",)
-
-    @property
     def place(self) -> Literal["after", "before"]:
         """Whether it is added after the scores are scaled, or is scaled with them."""
-        return "before"
+        return vars(self).get("added", "before")
 
     @property
     def scale(self) -> float:
@@ -106,10 +102,6 @@ class HeadedRelativeSpec(RelativeSpec, ABC):
     """A relative encoding whose parameters are for `count` heads."""
 
     count: int
-
-    def check(self) -> None:
-        """Raise `SpecError` when the width or the number of heads is below 1."""
-        at_least(type(self).__name__, dim=self.dim, count=self.count)
 
     @property
     def heads(self) -> int:

@@ -13,7 +13,6 @@ from posenc._core.arrays.array import Array, astype, marked, product
 from posenc._core.arrays.lookups import along
 from posenc._core.errors import bad_position
 from posenc._core.positions.axes import AXES
-from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
@@ -66,7 +65,6 @@ class Decomposed(RelativeSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when the grid is none."""
-        at_least("Decomposed", dim=self.dim)
         if len(self.size) not in AXES or min(self.size) < 1:
             raise self._mismatch("size", "1 to 3 lengths of at least 1")
 
@@ -74,11 +72,6 @@ class Decomposed(RelativeSpec):
     def axes(self) -> tuple[str, ...]:
         """Names of the axes of a position."""
         return AXES[len(self.size)]
-
-    @property
-    def place(self) -> Literal["after", "before"]:
-        """Whether it is added after the scores are scaled, or is scaled with them."""
-        return self.added
 
     def parameters(self) -> dict[str, Parameter]:
         """A vector for each offset, along each axis."""

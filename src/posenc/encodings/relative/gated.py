@@ -78,7 +78,6 @@ class GatedBuckets(HeadedRelativeSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when buckets and distances contradict each other."""
-        super().check()
         check_buckets("GatedBuckets", self.buckets, self.max_distance, directions=2)
 
     def constants(self) -> dict[str, np.ndarray]:

@@ -18,7 +18,6 @@ from posenc._core.numeric.piecewise import (
     check_piecewise,
     piecewise_thresholds,
 )
-from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
@@ -81,7 +80,6 @@ class IRPE(RelativeSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when the buckets are none."""
-        at_least("IRPE", dim=self.dim)
         check_piecewise("IRPE", self.alpha, self.beta, self.gamma)
 
     @property

@@ -9,7 +9,6 @@ from typing import Any, Literal, final
 from posenc._core.arrays.array import Array, astype, clipped, product
 from posenc._core.arrays.linear import moveaxis
 from posenc._core.arrays.lookups import along, gather
-from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
@@ -69,7 +68,6 @@ class Shaw(RelativeSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when there are no distances."""
-        at_least("Shaw", dim=self.dim)
         first, last = self.ends
         if not first <= 0 <= last:
             raise self._mismatch(
@@ -80,11 +78,6 @@ class Shaw(RelativeSpec):
     def ends(self) -> tuple[int, int]:
         """The first and the last distance with a vector."""
         return (-self.clip, self.clip) if isinstance(self.clip, int) else self.clip
-
-    @property
-    def place(self) -> Literal["after", "before"]:
-        """Whether it is added after the scores are scaled, or is scaled with them."""
-        return self.added
 
     @property
     def on_values(self) -> bool:

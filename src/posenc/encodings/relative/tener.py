@@ -13,7 +13,7 @@ from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
 from posenc._core.numeric.phase import cos_sin
-from posenc._core.spec.checks import at_least, even_width, positive
+from posenc._core.spec.checks import even_width, positive
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
@@ -76,7 +76,6 @@ class TENER(HeadedRelativeSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
-        at_least("TENER", count=self.count)
         least = 4 if self.ladder == Ladder(denominator="n-1") else 2
         even_width("TENER", least, dim=self.dim)
         positive("TENER", base=self.base)

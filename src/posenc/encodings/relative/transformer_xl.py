@@ -85,7 +85,6 @@ class TransformerXL(HeadedRelativeSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
-        super().check()
         if self.width < 2 or self.width % 2:
             raise self._mismatch("width", "an even number")
         positive("TransformerXL", base=self.base)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from posenc._core.spec.answers import answer
 from posenc._core.spec.spec import Spec
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
 from posenc.encodings.rotary.pairing import MYPY, PAIRINGS, Pairing, PairingField, turn
@@ -14,13 +14,25 @@ Array = Any
 Role = Literal["query", "key"]
 
 
-class RotarySpec(Spec, ABC):
+def _either(phasors: Callable[..., Any]) -> Callable[..., Any]:
+    """`posenc.cos_sin` as a method, which with constants is that of an author, as it was once."""
+
+    def cos_sin(self: Any, positions: Any, constants: Any = None, **options: Any) -> Any:
+        if constants is not None:
+            return phasors(self, positions, constants, **options)
+        return answer(self, "cos_sin")(positions, **options)
+
+    return cos_sin
+
+
+class RotarySpec(Spec):
     """An encoding that turns pairs of channels by angles that are linear in the position."""
 
     kind: ClassVar[Literal["rotary"]] = "rotary"
-    by_head: ClassVar[Mapping[str, int]] = {}  # the axis of heads in constants and parameters
     quarters: ClassVar[int] = 0  # quarter turns that a query makes besides those of its position
     dim: int
+    if TYPE_CHECKING:
+        rotate: Callable[..., Any]
     if MYPY:
         pairing: Pairing
     else:
@@ -34,11 +46,6 @@ class RotarySpec(Spec, ABC):
         super().__post_init__()
 
     @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position; more than one means a trailing axis of that length."""
-        return ("position",)
-
-    @property
     def pairs(self) -> int:
         """Number of pairs that the rotation holds, turning or not."""
         return self.dim // 2
@@ -47,11 +54,6 @@ class RotarySpec(Spec, ABC):
     def channels(self) -> Pairing:
         """Which channels form a pair, and which way they turn."""
         return self.pairing
-
-    @property
-    def coordinates(self) -> Literal["integer", "real"]:
-        """Whether positions are integers, or may be real."""
-        return "integer"
 
     @property
     def per_head(self) -> int | None:
@@ -105,8 +107,13 @@ class RotarySpec(Spec, ABC):
         """The factors as declared."""
         return RotaryMagnitude()
 
-    @abstractmethod
-    def cos_sin(
+    def __init_subclass__(cls, **settings: Any) -> None:
+        super().__init_subclass__(**settings)
+        older = vars(cls).get("cos_sin")
+        if older is not None:  # of an author who knew `phasors` under this name
+            cls.phasors, cls.cos_sin = older, _either(older)  # type: ignore[method-assign]
+
+    def phasors(
         self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """Cosines and sines of the angles, of unit size.
@@ -125,8 +132,10 @@ class RotarySpec(Spec, ABC):
         Returns
         -------
         tuple of arrays
-            cos, sin: (..., pairs) in `dtype`.
+            cos, sin: (..., pairs) in `dtype`; those of the `matrix`, where a class has one.
         """
+        phases = self.matrix  # type: ignore[attr-defined]
+        return phases.cos_sin(positions, constants, dtype=dtype, xp=xp)
 
     def sizes(
         self,
@@ -152,24 +161,21 @@ class RotarySpec(Spec, ABC):
         inverse: bool,
         xp: Any,
     ) -> Array:
-        """The rotated part of an input, (..., dim), by cosines and sines that `cos_sin` gave."""
+        """The rotated part of an input, (..., dim), by cosines and sines that `phasors` gave."""
         return turn(x, cos, sin, self.channels, transposed=inverse, xp=xp)
 
     def check_positions(self, positions: Array, dtype: str) -> None:
         """Raise `PositionError` where a position leaves what `dtype` can hold."""
 
+    cos_sin = _either(lambda spec, *args, **options: spec.phasors(*args, **options))
 
-class SpatialRotarySpec(RotarySpec, ABC):
+
+class SpatialRotarySpec(RotarySpec):
     """A rotation by points of a space, in which each head has numbers of its own."""
 
     heads: int
     space: tuple[str, ...]
     coordinates = "real"
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return self.space
 
     @property
     def per_head(self) -> int | None:

@@ -93,7 +93,6 @@ class FoPE(RotarySpec):
         """Raise `SpecError` when the fields contradict each other."""
         if self.dim < 4 or self.dim % 4:
             raise self._mismatch("dim", "a multiple of 4")
-        at_least("FoPE", heads=self.heads)
         positive("FoPE", base=self.base)
         if self.length < 7:
             raise self._mismatch(
@@ -136,7 +135,7 @@ class FoPE(RotarySpec):
                 weights[:, j * apart, j] += 1
         return weights.astype(np.float32)
 
-    def cos_sin(
+    def phasors(
         self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """Weighted cosines and sines: (..., 1) -> two arrays (..., pairs)."""

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from statistics import NormalDist
-from typing import Any, ClassVar, NamedTuple, final
+from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 
 from posenc._core.numeric.ladder import Ladder, context
 from posenc._core.numeric.mixing import DenseMatrix
-from posenc._core.spec.checks import at_least, distinct, even_width, positive
+from posenc._core.spec.checks import distinct, even_width, positive
 from posenc._core.spec.example import Example
-from posenc.encodings.rotary.base import Array, SpatialRotarySpec
+from posenc.encodings.rotary.base import SpatialRotarySpec
 from posenc.encodings.rotary.pairing import PairingField
 
 
@@ -86,7 +86,6 @@ class GoldenGateRoPE(SpatialRotarySpec):
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
         even_width("GoldenGateRoPE", dim=self.dim)
-        at_least("GoldenGateRoPE", heads=self.heads)
         positive("GoldenGateRoPE", "a positive frequency", lowest=self.lowest, highest=self.highest)
         if not 0 <= self.still <= 1:
             raise self._mismatch("still", "a share from 0 to 1")
@@ -103,12 +102,6 @@ class GoldenGateRoPE(SpatialRotarySpec):
         """The steps of the pairs of each head: (axes, heads, pairs)."""
         shape = (len(self.space), self.heads, self.pairs)
         return {name: array.reshape(shape) for name, array in self.matrix.constants().items()}
-
-    def cos_sin(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> tuple[Array, Array]:
-        """Cosines and sines of the angles: (..., axes) -> two arrays (..., pairs)."""
-        return self.matrix.cos_sin(positions, constants, dtype=dtype, xp=xp)
 
 
 class _DirectionWaves(NamedTuple):

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, final
-
-import numpy as np
+from typing import ClassVar, final
 
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
-from posenc.encodings.rotary.base import Array, RotarySpec
+from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import PairingField
 from posenc.encodings.rotary.rope import RoPE
 
@@ -81,13 +78,3 @@ class ImaginaryRoPE(RotarySpec):
     def matrix(self) -> PhaseMatrix:
         """The phases of the pairs."""
         return self.rope.matrix
-
-    def constants(self) -> dict[str, np.ndarray]:
-        """The steps of the pairs."""
-        return self.matrix.constants()
-
-    def cos_sin(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> tuple[Array, Array]:
-        """Cosines and sines of the angles: (..., 1) -> two arrays (..., pairs)."""
-        return self.matrix.cos_sin(positions, constants, dtype=dtype, xp=xp)

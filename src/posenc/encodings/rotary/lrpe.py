@@ -13,7 +13,7 @@ from posenc._core.errors import bad_argument
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.mixing import DenseMatrix
 from posenc._core.numeric.phase import cos_sin
-from posenc._core.spec.checks import at_least, positive
+from posenc._core.spec.checks import positive
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
@@ -88,7 +88,6 @@ class LRPE(RotarySpec):
         """Raise `SpecError` when the fields contradict each other."""
         if self.dim < 1 or (self.form == "turned" and self.dim % 2):
             raise self._mismatch("dim", "an even width if turned, at least 1 if doubled")
-        at_least("LRPE", heads=self.heads)
         positive("LRPE", base=self.base)
         if self.form == "turned":
             self.channels.sizes(self.pairs)
@@ -141,7 +140,7 @@ class LRPE(RotarySpec):
         frequencies = np.array(self.matrix.frequencies(), dtype=object).astype(np.float64)
         return frequencies.reshape(self.heads, 1, self.pairs).astype(np.float32)
 
-    def cos_sin(
+    def phasors(
         self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """Cosines and sines of the angles: (..., 1) -> two arrays (..., pairs)."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.spec.checks import at_least, distinct, even_width, positive
+from posenc._core.spec.checks import distinct, even_width, positive
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
@@ -76,7 +76,6 @@ class MixedRoPE(SpatialRotarySpec):
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
         even_width("MixedRoPE", dim=self.dim)
-        at_least("MixedRoPE", heads=self.heads)
         positive("MixedRoPE", base=self.base)
         names = self.space
         distinct("MixedRoPE", "distinct names", space=names)
@@ -112,7 +111,7 @@ class MixedRoPE(SpatialRotarySpec):
         angle = np.concatenate([turned, turned + np.pi / 2], axis=1).repeat(share, axis=1)
         return np.stack([np.cos(angle), np.sin(angle)], axis=1) * np.tile(sizes, 2)
 
-    def cos_sin(
+    def phasors(
         self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """Cosines and sines of the angles: (..., axes) -> two arrays (..., pairs)."""

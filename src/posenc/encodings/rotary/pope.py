@@ -14,7 +14,7 @@ from posenc._core.errors import bad_argument
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
-from posenc._core.spec.checks import at_least, positive, width_of
+from posenc._core.spec.checks import positive, width_of
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter
@@ -90,7 +90,6 @@ class PoPE(RotarySpec):
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
         width_of("PoPE", dim=self.dim)
-        at_least("PoPE", heads=self.heads)
         positive("PoPE", base=self.base)
         if self.channels.blocks:
             raise self._mismatch("pairing", "a pairing in one block", self.channels.blocks)
@@ -115,10 +114,6 @@ class PoPE(RotarySpec):
         """The phases of the pairs."""
         return PhaseMatrix(self.base, LADDER, SINGLE, self.dim, 2 * self.dim, "exact")
 
-    def constants(self) -> dict[str, np.ndarray]:
-        """The steps of the pairs."""
-        return self.matrix.constants()
-
     def parameters(self) -> dict[str, Parameter]:
         """The offsets of the keys, where there are any."""
         if self.offset == "none":
@@ -131,12 +126,6 @@ class PoPE(RotarySpec):
             return super().initial(name, rng)
         drawn = -TURN * rng.random((self.heads, self.dim))
         return drawn.astype(np.float32)
-
-    def cos_sin(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> tuple[Array, Array]:
-        """Cosines and sines of the angles of positions: (..., 1) -> two arrays (..., pairs)."""
-        return self.matrix.cos_sin(positions, constants, dtype=dtype, xp=xp)
 
     def turned(
         self,

@@ -134,11 +134,6 @@ class RoPE(RotarySpec):
         return self.base if isinstance(self.base, tuple) else (self.base,)
 
     @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return self.arrangement.axes
-
-    @property
     def coordinates(self) -> Literal["integer", "real"]:
         """Whether positions are integers, or may be real."""
         return "real" if self.phase == "real" else "integer"
@@ -235,14 +230,14 @@ class RoPE(RotarySpec):
         """The steps of the pairs; none while the length is open."""
         return {} if self.needs_length else self.matrix.constants()
 
-    def cos_sin(
+    def phasors(
         self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """Cosines and sines of the angles: (..., axes) -> two arrays (..., pairs)."""
         if self.phase == "exact" and "step" in constants:
             turn = turns(positions, constants["step"], constants.get("origin"))
             return evaluate(turn, dtype=dtype, xp=xp)
-        return self.matrix.cos_sin(positions, constants, dtype=dtype, xp=xp)
+        return super().phasors(positions, constants, dtype=dtype, xp=xp)
 
 
 @compile_time

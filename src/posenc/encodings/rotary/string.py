@@ -91,7 +91,6 @@ class STRING(SpatialRotarySpec):
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
         even_width("STRING", dim=self.dim)
-        at_least("STRING", heads=self.heads)
         positive("STRING", base=self.base)
         at_least("STRING", 0, spread=self.spread)
         distinct("STRING", space=self.space)
@@ -122,7 +121,7 @@ class STRING(SpatialRotarySpec):
         )
         return np.tile(rows, (self.heads, 1, 1)).astype(np.float32)
 
-    def cos_sin(
+    def phasors(
         self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """Cosines and sines of the angles: (..., axes) -> two arrays (..., pairs)."""

@@ -123,12 +123,6 @@ class XPos(RotarySpec):
         """The steps and the decays of the pairs."""
         return {**self.matrix.constants(), **powers.constants(self.decays)}
 
-    def cos_sin(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> tuple[Array, Array]:
-        """Cosines and sines of the angles: (..., 1) -> two arrays (..., pairs)."""
-        return self.matrix.cos_sin(positions, constants, dtype=dtype, xp=xp)
-
     def sizes(
         self,
         positions: Array,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from posenc._core.arrays.array import device_of
 from posenc._core.spec.spec import Spec
@@ -17,21 +17,14 @@ class TableSpec(Spec, ABC):
 
     kind: ClassVar[Literal["table"]] = "table"
     dim: int
-
-    @property
-    def coordinates(self) -> Literal["integer", "real"]:
-        """Whether positions may be real numbers; integers are always taken."""
-        return "integer"
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position; more than one means a trailing axis of that length."""
-        return ("position",)
+    if TYPE_CHECKING:
+        table: Callable[..., Any]
+        add: Callable[..., Any]
 
     @property
     def embedding_scale(self) -> float:
-        """Factor on the embeddings when the table is added to them."""
-        return 1.0
+        """Factor on the embeddings when the table is added to them: what a `magnitude` says."""
+        return getattr(vars(self).get("magnitude"), "embedding", lambda _: 1.0)(self.dim)
 
     @property
     def width(self) -> int:

@@ -90,11 +90,6 @@ class Concatenated(TableSpec):
         """Width of the result: that of the embeddings and that of the table."""
         return self.dim + self.table.dim
 
-    @property
-    def embedding_scale(self) -> float:
-        """Factor on the embeddings."""
-        return self.magnitude.embedding(self.dim)
-
     def constants(self) -> dict[str, np.ndarray]:
         """The constants of the table."""
         return self.table.constants()

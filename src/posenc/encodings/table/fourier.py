@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
-import numpy as np
-
 from posenc._core.arrays.array import astype
 from posenc._core.errors import bad_spec
 from posenc._core.numeric.arrangement import Arrangement
@@ -132,11 +130,6 @@ class Fourier(TableSpec):
                 raise self._mismatch("arrangement", "as many bands per axis", shares)
 
     @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return self.arrangement.axes
-
-    @property
     def raw_width(self) -> int:
         """Channels that hold coordinates themselves."""
         return 0 if self.raw == "none" else len(self.axes)
@@ -155,10 +148,6 @@ class Fourier(TableSpec):
         return PhaseMatrix(
             self.base, self.ladder, self.arrangement, self.pairs, width, self.phase, "real"
         )
-
-    def constants(self) -> dict[str, np.ndarray]:
-        """The steps of the pairs."""
-        return self.matrix.constants()
 
     def sizes(self) -> tuple[int, ...]:
         """Pairs in each block of channels."""

@@ -90,11 +90,6 @@ class GridCells(TableSpec):
             raise self._mismatch("space", "two distinct names")
 
     @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return self.space
-
-    @property
     def pairs(self) -> int:
         """Number of (sine, cosine) pairs: three for each scale."""
         return self.dim // 2
@@ -103,10 +98,6 @@ class GridCells(TableSpec):
     def matrix(self) -> DenseMatrix:
         """The phases of the pairs."""
         return DenseMatrix(_GridWaves(self.shortest, self.longest), 2, self.pairs, self.phase)
-
-    def constants(self) -> dict[str, np.ndarray]:
-        """The steps of the pairs."""
-        return self.matrix.constants()
 
     def rows(
         self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any

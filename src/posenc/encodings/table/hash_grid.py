@@ -110,11 +110,6 @@ class HashGrid(TableSpec):
             raise self._mismatch("space", f"one to {len(PRIMES)} distinct names", names)
 
     @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return self.space
-
-    @property
     def sides(self) -> tuple[int, ...]:
         """Cells along each side of each grid."""
         if self.levels == 1:

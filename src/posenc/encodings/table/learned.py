@@ -145,11 +145,6 @@ class Learned(TableSpec):
             return (self.lookup.prefix + math.prod(self.lengths),)
         return self.lengths
 
-    @property
-    def embedding_scale(self) -> float:
-        """Factor on the embeddings when the table is added to them."""
-        return self.magnitude.embedding(self.dim)
-
     def _shapes(self) -> Iterator[tuple[str, tuple[int, int]]]:
         """The parameter that each axis reads, and its shape."""
         limits = (math.prod(self.lengths),) if self.lookup.rule == "grid" else self.limits

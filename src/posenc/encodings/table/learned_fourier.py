@@ -100,11 +100,6 @@ class LearnedFourier(TableSpec):
         not_too_many("LearnedFourier", "features and hidden units", self.features + self.hidden)
         positive("LearnedFourier", gamma=self.gamma)
 
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return self.space
-
     def parameters(self) -> dict[str, Parameter]:
         """The frequencies and the two layers of the network."""
         share, outputs = len(self.space) // self.groups, self.dim // self.groups

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
-import numpy as np
-
 from posenc._core.errors import bad_spec
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
@@ -113,11 +111,6 @@ class Sinusoidal(TableSpec):
             )
 
     @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return self.arrangement.axes
-
-    @property
     def pairs(self) -> int:
         """Number of (sine, cosine) pairs."""
         if self.arrangement.given is not None:
@@ -133,19 +126,10 @@ class Sinusoidal(TableSpec):
         return 2 * self.pairs <= self.dim and not self.ladder.cos_shift
 
     @property
-    def embedding_scale(self) -> float:
-        """Factor on the embeddings when the table is added to them."""
-        return self.magnitude.embedding(self.dim)
-
-    @property
     def matrix(self) -> PhaseMatrix:
         """The phases of the pairs."""
         width = self.dim if self.odd == "sin_extra" else 2 * self.pairs
         return PhaseMatrix(self.base, self.ladder, self.arrangement, self.pairs, width, self.phase)
-
-    def constants(self) -> dict[str, np.ndarray]:
-        """The steps of the pairs."""
-        return self.matrix.constants()
 
     def parameters(self) -> dict[str, Parameter]:
         """The factor on the table, where it is learned."""

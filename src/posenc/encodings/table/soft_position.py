@@ -74,11 +74,6 @@ class SoftPosition(TableSpec):
         width_of("SoftPosition", dim=self.dim)
         distinct("SoftPosition", space=self.space)
 
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """Names of the axes of a position."""
-        return self.space
-
     def parameters(self) -> dict[str, Parameter]:
         """The matrix and the shift."""
         inputs = len(self.space) * (2 if self.features == "both_ways" else 1)

@@ -108,11 +108,6 @@ class Summed(TableSpec):
         """Whether positions may be real numbers: if every table takes them."""
         return "real" if all(table.coordinates == "real" for table in self.tables) else "integer"
 
-    @property
-    def embedding_scale(self) -> float:
-        """Factor on the embeddings when the table is added to them."""
-        return self.magnitude.embedding(self.dim)
-
     def _parts(self) -> Iterator[tuple[str, TableSpec, tuple[int, ...]]]:
         """The prefix of each table's names, the table, and the axes of a position it reads."""
         begin, axes = 0, self.axes

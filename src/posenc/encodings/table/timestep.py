@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
-import numpy as np
-
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
@@ -87,10 +85,6 @@ class Timestep(TableSpec):
         """The phases of the pairs."""
         width = 2 * self.pairs
         return PhaseMatrix(self.base, self.ladder, TIME, self.pairs, width, self.phase, "real")
-
-    def constants(self) -> dict[str, np.ndarray]:
-        """The steps of the pairs."""
-        return self.matrix.constants()
 
     def rows(
         self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
