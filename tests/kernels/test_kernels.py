@@ -444,7 +444,7 @@ def test_the_way_to_the_sine_of_the_reference_is_short(monkeypatch: pytest.Monke
     posenc.rotate(
         GRID, np.ones((3, 8), np.float32), positions=np.ones((3, 2), int), kernel="reference"
     )
-    assert ways == [["rotate", "run", "rotate", "cos_sin"]]  # and `evaluate`
+    assert ways == [["rotate", "run", "rotate", "phasors"]]  # and `evaluate`
 
 
 def test_the_way_to_the_compiled_code_is_short(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,7 @@ STRETCH = {
 # Attributes in other libraries, and the call here: a sentence, or one for each kind.
 ATTRIBUTES: tuple[tuple[str, str | dict[str, str]], ...] = (
     (
-        r"(\w*_)?inv_freqs?|frequencies|wavelengths|freqs?|thetas?_?i?|freq_?bands?|omega",
+        r"(\w*_)?inv_freqs?|frequencies|wavelengths|freqs?|thetas?_?i?|freq_?bands?|omega|angles?|div_term",
         "spec.frequencies has that",
     ),
     (
@@ -179,7 +179,7 @@ class Unanswered(NamedTuple):
         says = f"It is spec.{field}." if field else row and f"{_fit(row, self.cls)}."
         if near and (not says or closest(self.name, [near], cutoff=0.9)):
             says = f"Did you mean {near!r}?"
-        says = says or sentence or "dir(spec) has its names."
+        says = says or sentence or f"{_fit(WHOLE, self.cls)}; dir(spec) has all names."
         return f"{self.cls.__name__} has no {self.name!r}. {says}"
 
 
