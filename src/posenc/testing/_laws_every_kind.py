@@ -71,11 +71,11 @@ def calls(lab: Lab) -> tuple[float, float]:
         library=mine.library, layout=None,
     )  # fmt: skip
     choice: Any = _named(mine, subject)
-    known = choice is not None or mine.spec is not None
+    ruled = choice is not None or mine.spec is not None
     if choice is None:
         end = FARTHEST if mine.axes == 1 else GRID
         choice = subject.survey(_expected(lab, subject), end=end)
-    lab.reach = choice.reach if known else dataclasses.replace(choice.reach, against=ITSELF)
+    lab.reach = choice.reach if ruled else dataclasses.replace(choice.reach, against=ITSELF)
     if choice.call is not None:
         numbers = f"{choice.call.received:.6g}, expected {choice.call.expected:.6g}"
         raise Broken(f"{choice.call}: {numbers}", {}, choice.difference, choice.tolerance)
@@ -95,10 +95,10 @@ def _named(mine: Any, subject: Subject) -> Inferred | None:
     if mine.spec is not None or mine.axes > 1 or subject.kind == "bias":
         return None
     try:
-        found = infer_spec(subject, dim=subject.dim)
+        inferred = infer_spec(subject, dim=subject.dim)
     except CannotAsk:
         return None
-    return found if found.spec is not None and not found.params else None
+    return inferred if inferred.spec is not None and not inferred.params else None
 
 
 def _expected(lab: Lab, subject: Subject) -> Any:

@@ -182,8 +182,8 @@ def _candidates(
         for dtype in HALVES:
             single, half = (sentences.say("rounding", each) for each in ("float32", dtype))
             rates, places = (rounded(each, dtype) for each in (frequencies, seen.first))
-            held = np.exp(1j * (places + start)[:, None] * frequencies)
-            yield "positions", "position p", sentences.say("held", dtype), held
+            coarse = np.exp(1j * (places + start)[:, None] * frequencies)
+            yield "positions", "position p", sentences.say("held", dtype), coarse
             yield "dtype", single, half, np.exp(1j * seen.first[:, None] * rates)
             angles = rounded(places[:, None] * rates, dtype)
             yield "dtype", "angles in float32", f"angles in {dtype}", np.exp(1j * angles)
