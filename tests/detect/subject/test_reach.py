@@ -108,3 +108,21 @@ def test_what_is_held_against_itself_is_said_so() -> None:
     reach = testing.check(testing.adapt(bias, heads=2), laws=["calls"]).reach
     assert reach is not None
     assert reach.lines()[0].startswith("agrees with its own plain calls, of one row and head")
+
+
+@pytest.mark.costly
+def test_a_part_of_a_head_and_positions_in_halves_are_called_so() -> None:
+    rope = posenc.RoPE(16, pairing="half")
+    speeds = 1e4 ** (-np.arange(8) / 8)
+
+    def part(q: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        inner = turned(q[..., :8], positions, 1e4 ** (-np.arange(4) / 4))
+        return np.concatenate([inner, q[..., 8:]], axis=-1)
+
+    def half(q: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        near = np.minimum(positions, 60_000).astype(np.float16)
+        return turned(q, np.where(positions > 60_000, positions, near), speeds)
+
+    for code, words in ((part, "16 against a partial rotation, of 8 of 16 channels"),
+                        (half, "position p against positions held in float16")):  # fmt: skip
+        assert any(words in row.text for row in posenc.diff(rope, code).rows)
