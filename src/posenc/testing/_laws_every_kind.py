@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from posenc.detect.subject import Subject, asked
+from posenc._core.spec.brief import brief
+from posenc.detect.infer import Inferred, infer_spec
+from posenc.detect.subject import CannotAsk, Subject, asked
 from posenc.detect.subject.calling import without_repeats
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.testing._laws import Found, answer, largest
@@ -18,6 +22,7 @@ from posenc.testing.subject import NotOffered
 SQUARE = 1024  # positions of a whole bias
 FARTHEST, GRID = 2**20, 31  # positions; of a grid, whose cells code may all make
 PLAINLY = 256  # tokens of a plain call
+ITSELF = "its own plain calls, of one row and head in order,"  # where no rule is known
 
 
 @law("settings", "implementations of other bases do not share answers", "rotary", "table")
@@ -55,7 +60,7 @@ def deepcopied(lab: Lab) -> Found:
 
 @law(
     "calls",
-    "in every kind of call the numbers of the spec; without one, those of a plain call",
+    "in every kind of call the numbers of the spec, of the rule it follows, or of a plain call",
     *("rotary", "table", "bias"),
 )
 def calls(lab: Lab) -> tuple[float, float]:
@@ -65,14 +70,35 @@ def calls(lab: Lab) -> tuple[float, float]:
         mine, axes=mine.axes, dim=mine.dim, heads=mine.heads, kind=mine.kind,
         library=mine.library, layout=None,
     )  # fmt: skip
-    choice = subject.survey(_expected(lab, subject), end=FARTHEST if mine.axes == 1 else GRID)
-    lab.reach = choice.reach
+    choice: Any = _named(mine, subject)
+    ruled = choice is not None or mine.spec is not None
+    if choice is None:
+        end = FARTHEST if mine.axes == 1 else GRID
+        choice = subject.survey(_expected(lab, subject), end=end)
+    lab.reach = choice.reach if ruled else dataclasses.replace(choice.reach, against=ITSELF)
     if choice.call is not None:
         numbers = f"{choice.call.received:.6g}, expected {choice.call.expected:.6g}"
         raise Broken(f"{choice.call}: {numbers}", {}, choice.difference, choice.tolerance)
+    if departed := getattr(choice, "departures", ()):
+        says = f"{brief(choice.spec)}, but {', '.join(departed)}"
+        raise Broken(says, {}, math.inf, choice.tolerance)
     if not choice.reach.positions:
         raise NotOffered("; ".join(choice.reach.refused))
     return choice.difference, choice.tolerance
+
+
+def _named(mine: Any, subject: Subject) -> Inferred | None:
+    """The rule that code without a spec follows, and how far; None where none is known.
+
+    Of a bias it is not asked: some make all positions to the farthest, squared.
+    """
+    if mine.spec is not None or mine.axes > 1 or subject.kind == "bias":
+        return None
+    try:
+        inferred = infer_spec(subject, dim=subject.dim)
+    except CannotAsk:
+        return None
+    return inferred if inferred.spec is not None and not inferred.params else None
 
 
 def _expected(lab: Lab, subject: Subject) -> Any:

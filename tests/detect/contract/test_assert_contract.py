@@ -122,7 +122,7 @@ MUTANTS = {
     ),
     "one pair too few": (
         lambda layer: Plain().frequencies()[:-1],
-        r"dim: 16 against 14 channels that turn",
+        r"dim: 16 against a partial rotation, of 14 of 16 channels",
     ),
 }  # fmt: skip
 

@@ -711,13 +711,13 @@ MISTAKES: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "heads that do not fit": (
         {"num_attention_heads": 3, "head_dim": None, "num_key_value_heads": None},
         {},
-        r"q_proj.weight: expected rows for 3 heads of 4 channels, got 16 rows",
+        r"heads: 3 heads of 4 channels by the config, but 16 rows by .*q_proj.weight",
     ),
-    "another width": ({"head_dim": 4}, {}, r"rows for 2 heads of 4 channels, got 16 rows"),
+    "another width": ({"head_dim": 4}, {}, r"2 heads of 4 channels by the config, but 16 rows"),
     "keys that do not fit": (
         {"num_key_value_heads": 1},
         {},
-        r"k_proj.weight: expected 1 heads of 8 channels, as the queries have, got 16 rows",
+        r"1 heads of keys of 8 channels by the config, but 16 rows by .*k_proj.weight",
     ),
     "a number of heads that is none": (
         {"num_attention_heads": 2.5, "head_dim": 8},

@@ -93,7 +93,7 @@ def test_the_attention_inside_is_converted_by_itself_and_back(tmp_path: Path) ->
         ({"indexer.wq_b.weight": (), "indexer.qk.weight": (36, 5)}, "queries beside its keys"),
         ({"indexer.wq_b.weight": (), "indexer.wk.weight": (), "indexer.k_norm.weight": (),
           "indexer.k_norm.bias": (), "indexer.index_qk_proj.weight": (36, 5)}, "index_qk_proj"),
-        ({"indexer.wq_b.weight": (HEADS * WIDE - 1, 5)}, "rows for 2 heads of 12 channels"),
+        ({"indexer.wq_b.weight": (HEADS * WIDE - 1, 5)}, "2 heads of 12 channels by"),
     ],
 )  # fmt: skip
 def test_an_attention_that_is_not_there_as_a_whole(

@@ -304,7 +304,11 @@ def test_the_command() -> None:
         (["nowhere"], 2, "is not there"),
         ([str(TRAINED), "--stored", "half"], 2, "No such option '--stored'"),
         ([str(TRAINED)], 1, "a config beside it"),
-        ([str(TRAINED), "--heads", "3", "--rotary", "4"], 1, "rows for 3 heads"),
+        (
+            [str(TRAINED), "--heads", "3", "--rotary", "4"],
+            1,
+            "3 heads by what the caller says, but 128 rows",
+        ),
     ],
 )
 def test_mistakes_of_the_command_line(arguments: list[str], code: int, message: str) -> None:

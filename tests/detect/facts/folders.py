@@ -121,6 +121,26 @@ def turning(values: np.ndarray, model_type: str = "llama", **more: Any) -> tuple
     return {**trained(), **buffers(values)}, config_of(model_type, **more)
 
 
+def cosines(base: float = 1e4, rows: int = 2048, form: str = "cached") -> Arrays:
+    """Tables of cosines and sines, as modules of published code keep them."""
+    angles = np.outer(np.arange(rows), ladder(base, dtype=np.float64))
+    cos, sin = (np.float32(one) for one in (np.cos(angles), np.sin(angles)))
+    at = "model.layers.0.self_attn.rotary_emb"
+    if form == "cached":
+        both = {"cos": cos, "sin": sin}
+        return {f"{at}.{n}_cached": np.tile(one, 2)[None, None] for n, one in both.items()}
+    if form == "cos_sin_cache":
+        return {f"{at}.cos_sin_cache": np.concatenate([cos, sin], axis=-1)}
+    return {"freqs_cis": np.stack([cos, sin], axis=-1)}
+
+
+def tabled(*, rounding: Callable[[np.ndarray], np.ndarray] = np.asarray, **how: Any) -> Any:
+    """A model of rotations that keeps tables of cosines and sines."""
+    tables = {name: rounding(values) for name, values in cosines(**how).items()}
+    return {**trained(), **tables}, config_of()
+
+
+FORMS = ("cached", "cos_sin_cache", "freqs_cis")
 Case = tuple[Name, tuple[str, ...], Callable[[Path], object]]
 RATE = "by config key rope_theta"
 LINEAR = {"rope_scaling": {"type": "linear", "factor": 4.0}}
@@ -163,6 +183,25 @@ CONTRADICTORY: dict[str, Case] = {
             ("a scaling that is not stated", (RATE,), [ladder() / 4]),
             ("twice as many pairs", ("64 of them",), [ladder(pairs=64)]),
             ("half as many pairs", ("16 of them",), [ladder(pairs=16)]),
+        )
+    },
+    **{
+        f"cosines of another base, {form}": _wrong(
+            "frequencies", RATE, "0.6494", made=tabled(base=1e6, form=form))
+        for form in FORMS
+    },
+    "cosines of another base in bfloat16": _wrong(
+        "frequencies", RATE, made=tabled(base=1.05e4, rounding=bfloat16)),
+    "cosines that end before the length": _wrong(
+        "length", "2048 by config key max_position_embeddings", "1024 by", "cos_cached",
+        made=tabled(rows=1024)),
+    **{
+        f"heads of another {what}": _wrong(
+            "heads", said, "but 128 rows by", made=(trained(), config_of(**more)))
+        for what, said, more in (
+            ("width", "2 heads of 32 channels by the config", {"head_dim": 32}),
+            ("number", "3 heads of 64 channels", {"num_attention_heads": 3}),
+            ("number of keys", "1 heads of keys of 64 channels", {"num_key_value_heads": 1}),
         )
     },
     **{

@@ -14,12 +14,14 @@ from safetensors.numpy import save_file
 
 import posenc
 from tests.detect.checkpoints import folder_of
+from tests.detect.facts.folders import FORMS as TABLES
 from tests.detect.facts.folders import (
     LINEAR,
     YARN,
     bert,
     bfloat16,
     config_of,
+    cosines,
     opt,
     t5,
     trained,
@@ -116,6 +118,33 @@ def test_frequencies_that_were_rounded(tmp_path: Path, rounded: Any, base: float
     values = {name: rounded(numbers) for name, numbers in ladders(config).items()}
     folder = folder_of(tmp_path, {**trained(), **values}, config)
     assert posenc.facts(folder).contradictions == ()
+
+
+@pytest.mark.parametrize("rounded", [np.float32, bfloat16, np.float16])
+def test_tables_of_the_same_cosines(tmp_path: Path, rounded: Any) -> None:
+    for number, (form, rows) in enumerate(itertools.product(TABLES, (2048, 5000))):
+        kept = {key: rounded(v) for key, v in cosines(rows=rows, form=form).items()}
+        folder = folder_of(tmp_path / str(number), {**trained(), **kept}, config_of())
+        known = posenc.facts(folder)
+        assert known.contradictions == ()
+        assert [fact.value for fact in known.of("length") if fact.source == "header"] == [rows]
+
+
+def test_tables_of_a_scaling_and_of_its_original_length(tmp_path: Path) -> None:
+    config = config_of(rope_scaling=LLAMA3)
+    spec: Any = posenc.from_hf(config)["attention"].spec
+    cos, sin = posenc.cos_sin(spec, np.arange(512), dtype="float32")
+    folder = folder_of(tmp_path, {"cos_sin_cache": np.concatenate([cos, sin], -1)}, config)
+    known = posenc.facts(folder)
+    assert (len(known.headers), known.contradictions) == (2, ())
+
+
+def test_heads_of_another_module_or_packed_ones_contradict_nothing(tmp_path: Path) -> None:
+    beside = {"resampler.layers.0.self_attn.q_proj.weight": np.ones((48, 8), np.float32)}
+    packed = {key: np.ones((96, 1), np.uint8) for key in trained() if "q_proj" in key}
+    for name, more in (("a", beside), ("b", packed)):
+        folder = folder_of(tmp_path / name, {**trained(), **more}, config_of())
+        assert posenc.facts(folder).contradictions == ()
 
 
 def test_frequencies_from_before_a_scaling(tmp_path: Path) -> None:

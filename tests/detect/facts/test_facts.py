@@ -6,13 +6,16 @@ import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from safetensors.numpy import load_file
 
 import posenc
+import posenc.torch
 from posenc._core.errors import DataError
 from posenc.cli import app
 from posenc.detect.facts import ASKED, Fact
@@ -32,17 +35,38 @@ from tests.detect.facts.folders import (
 )
 
 HALF = config_of()
+
+
+def loaded(folder: Path) -> Any:
+    """A model in memory with the tensors and the config of a folder."""
+    torch = pytest.importorskip("torch")
+    config = json.loads((folder / "config.json").read_text())
+    model = torch.nn.Module()
+    model.config = SimpleNamespace(to_dict=lambda: config, model_type=config["model_type"])
+    for file in sorted(folder.glob("*.safetensors")):
+        for name, values in load_file(file).items():
+            module, (*path, last) = model, name.split(".")
+            for part in path:
+                if part not in dict(module.named_children()):
+                    module.add_module(part, torch.nn.Module())
+                module = getattr(module, part)
+            module.register_buffer(last, torch.tensor(values))
+    return model
+
+
 VERBS: dict[str, Callable[[Path], Any]] = {
     "explain": posenc.explain,
     "golden": posenc.golden,
     "diff": lambda folder: posenc.diff(folder, HALF),
     "extend_context": lambda folder: posenc.extend_context(folder, factor=2),
     "convert": lambda folder: posenc.convert(folder, pairing="interleaved"),
+    "adopt": lambda folder: posenc.torch.adopt(loaded(folder)),
 }
 ALL: tuple[Name, ...] = ASKED
 DEPENDS: dict[str, tuple[Name, ...]] = {
     "explain": ALL, "golden": ALL, "diff": ALL,
-    "extend_context": ("spec", "frequencies", "length", "window"), "convert": ("pairing",),
+    "extend_context": ("spec", "frequencies", "length", "window", "heads"),
+    "convert": ("pairing", "heads"), "adopt": ALL,
 }  # fmt: skip
 
 
@@ -60,7 +84,10 @@ def contradicted(case: str, folder: Path) -> tuple[str, posenc.Facts]:
 def stops(verb: str, name: Name, known: posenc.Facts) -> bool | None:
     """Whether a verb depends on a fact; None where it has no question to such a model."""
     turns = any(entry.kind == "rotary" for entry in known.plan)
-    return None if verb in ("extend_context", "convert") and not turns else name in DEPENDS[verb]
+    recorded = known.contradictions[0].other.source == "stamp" or known.stamp
+    if (verb in ("extend_context", "convert") and not turns) or (verb == "adopt" and recorded):
+        return None  # a model in memory keeps no record of a conversion
+    return name in DEPENDS[verb]
 
 
 @pytest.mark.parametrize("case", CONTRADICTORY)
@@ -79,6 +106,12 @@ def test_a_contradictory_folder_stops_every_tool_with_one_sentence(
                 ask(folder)
             assert f": {sentence}" in str(caught.value)
     assert sentence in {note.text for note in read_model(folder).notes}
+    diagnosis = posenc.doctor(folder)
+    assert sentence in [fault.text for fault in diagnosis.faults]
+    if name == "heads":
+        with pytest.raises(DataError) as caught:
+            posenc.detect_pairing(folder)
+        assert str(caught.value) == f"detect_pairing: {sentence}"
     if name == "pairing":
         with contextlib.suppress(DataError):  # two records that exclude each other
             answer = posenc.detect_pairing(folder)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import posenc
+from posenc import testing
 
 ROPE = posenc.RoPE(64, pairing="half")
 
@@ -69,3 +70,59 @@ def test_time_that_is_short_shortens_the_claims() -> None:
     assert set(survey.reach.lengths) <= lengths
     assert len(survey.reach.lengths) < survey.reach.planned
     assert "time" in str(survey)
+
+
+def turned(q: np.ndarray, positions: np.ndarray, speeds: np.ndarray) -> np.ndarray:
+    angles = np.asarray(positions)[..., None] * speeds
+    cos, sin = np.cos(angles), np.sin(angles)
+    a, b = np.split(q, 2, axis=-1)
+    return np.concatenate([a * cos - b * sin, b * cos + a * sin], -1).astype(q.dtype)
+
+
+@pytest.mark.costly
+def test_check_without_a_spec_says_the_rule_as_infer_does() -> None:
+    speeds = 1e4 ** (-np.arange(8) / 8)
+    backward = speeds * np.where(np.arange(8) == 5, -1, 1)
+
+    def odd(q: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        return turned(q, positions, backward)
+
+    def capped(q: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        return turned(q, np.minimum(positions, 999), speeds)
+
+    rule = "RoPE(16, pairing=Pairing('half'))"
+    for code, words in ((odd, f"{rule}, but pair 5 turns backward"),
+                        (capped, "smallest call: one token at position 1,000")):  # fmt: skip
+        card = testing.check(testing.adapt(code, dim=16), laws=["calls"])
+        assert not card.passed
+        assert any(words in line for line in card.lines())
+        assert card.reach is not None
+    assert card.reach.lines() == posenc.infer_spec(capped, dim=16).reach.lines()  # type: ignore[union-attr]
+
+
+def test_what_is_held_against_itself_is_said_so() -> None:
+    def bias(q_positions: np.ndarray, k_positions: np.ndarray) -> np.ndarray:
+        away = np.abs(q_positions[:, None] - k_positions)
+        return -(away**0.5)[None].repeat(2, axis=0)
+
+    reach = testing.check(testing.adapt(bias, heads=2), laws=["calls"]).reach
+    assert reach is not None
+    assert reach.lines()[0].startswith("agrees with its own plain calls, of one row and head")
+
+
+@pytest.mark.costly
+def test_a_part_of_a_head_and_positions_in_halves_are_called_so() -> None:
+    rope = posenc.RoPE(16, pairing="half")
+    speeds = 1e4 ** (-np.arange(8) / 8)
+
+    def part(q: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        inner = turned(q[..., :8], positions, 1e4 ** (-np.arange(4) / 4))
+        return np.concatenate([inner, q[..., 8:]], axis=-1)
+
+    def half(q: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        near = np.minimum(positions, 60_000).astype(np.float16)
+        return turned(q, np.where(positions > 60_000, positions, near), speeds)
+
+    for code, words in ((part, "16 against a partial rotation, of 8 of 16 channels"),
+                        (half, "position p against positions held in float16")):  # fmt: skip
+        assert any(words in row.text for row in posenc.diff(rope, code).rows)

@@ -27,7 +27,7 @@ from posenc.detect.adopt.refusals import CALLER, config_change, refuse_model
 from posenc.detect.adopt.report import Adoption, Replacement
 from posenc.detect.adopt.tables import Rows, exact_rows, has_rows, put_in, restore, row_tensors
 from posenc.detect.adopt.trial import Trial, forget
-from posenc.detect.facts import facts
+from posenc.detect.facts import ASKED, facts
 from posenc.detect.fit.turns import attempt
 from posenc.detect.subject import CannotAsk
 from posenc.encodings.rotary.rope import RoPE
@@ -105,7 +105,7 @@ def adopt(
         raise ArgumentError(mismatch(f"{CALLER}: phase", "'exact' or 'float32'", repr(phase)))
     refuse_model(model)
     about = facts(model)
-    others = about.require(CALLER, "pairing")  # modules are asked for their frequencies below
+    others = about.require(CALLER, *ASKED)
     reading = about.reading
     other = spec is not None or plan is not None
     tables, rows = ([], []) if other else _tables(model, reading, phase)

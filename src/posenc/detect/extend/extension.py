@@ -219,7 +219,7 @@ def extend_context(
     check_numbers(to, factor, trained)
     trained = None if trained is None else int(trained)
     about = facts(source)
-    others = about.require("extend_context", "spec", "frequencies", "length", "window")
+    others = about.require("extend_context", "spec", "frequencies", "length", "window", "heads")
     plan, config = about.reading, about.config if about.format == "config" else None
     rotary = [layer for layer in plan if layer.kind == "rotary"]
     rotary = [layer for layer in rotary if layer.layer.startswith("text.")] or [

@@ -12,6 +12,7 @@ from posenc._core.errors import PosencError
 from posenc._core.io import files
 from posenc._core.reading import Layer, Reading
 from posenc.detect.facts.fact import Contradiction, Fact, FactSource, Name
+from posenc.detect.facts.tables import COSINES
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 
@@ -77,14 +78,14 @@ def of_buffers(
 
 def contradicted(reading: Reading, facts: tuple[Fact, ...]) -> Iterator[Contradiction]:
     """Shapes and frequencies that no entry of a plan can have."""
-    for fact in facts:
+    for fact in (fact for fact in facts if fact.name != "length"):
         against = _rotations if fact.name == "frequencies" else _shapes
-        one = against(fact, _named(reading, fact.rests_on))
+        one = against(fact, named(reading, fact.rests_on))
         if one is not None:
             yield Contradiction(one, fact, MEND)
 
 
-def _named(reading: Reading, key: str) -> list[Layer]:
+def named(reading: Reading, key: str) -> list[Layer]:
     """The entries that a tensor may belong to: those of the part that its name tells, or all."""
     words = re.split(r"[._]", key.lower())
     own = [entry for entry in reading if re.split(r"[. ]", entry.layer)[0] in words]
@@ -122,6 +123,8 @@ def _rotations(fact: Fact, entries: list[Layer]) -> Fact | None:
     if not near or not all(ladders):
         return None
     axes = max(len(entry.spec.axes) for entry in near)  # type: ignore[union-attr]
+    if axes > 1 and COSINES.search(fact.rests_on.partition(" ")[0]):  # rows are cells of a picture
+        return None
     if any(_follow(values, ladder, axes) for each in ladders for ladder in each):
         return None
     return stated("frequencies", tuple(ladders[0][0].tolist()), near[0], "base", "scaling", "dim")

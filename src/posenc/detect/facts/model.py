@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 from collections.abc import Iterator, Mapping
@@ -21,15 +22,20 @@ from posenc.detect.facts.fact import Contradiction, Fact, Name
 from posenc.detect.facts.loaded import ENDINGS, opened
 from posenc.detect.facts.plan import header_config, of_plan
 from posenc.detect.facts.stamp import conflicts, of_records, stamped
-from posenc.detect.facts.weights.heads import Projections, text_of
+from posenc.detect.facts.tables import of_tables, short
+from posenc.detect.facts.weights.heads import Projections, is_main, read_model, text_of
 from posenc.detect.facts.weights.pairing import PairingFinding, examined
+from posenc.detect.facts.weights.projections import find
+from posenc.detect.facts.weights.segments import MisfitError
 from posenc.encodings.rotary.base import RotarySpec
 
 BASE = 10_000.0  # of a rotation whose angles do not matter
 GROUPS = 16  # of heads, that every tool asks; those that are about weights ask all
 # What numbers at positions depend on.
-ASKED: tuple[Name, ...] = ("spec", "pairing", "frequencies", "rows", "buckets", "window")
-HEADERS: tuple[Name, ...] = ("rows", "buckets", "frequencies")
+ASKED: tuple[Name, ...] = (
+    "spec", "pairing", "frequencies", "rows", "buckets", "window", "length", "heads",
+)  # fmt: skip
+HEADERS: tuple[Name, ...] = ("rows", "buckets", "frequencies", "length")
 WEIGHTS = (".safetensors", ".index.json", *ENDINGS)
 
 
@@ -100,25 +106,52 @@ class Facts(Displayed):
     def headers(self) -> tuple[Fact, ...]:
         """What shapes of tensors and small tensors say."""
         tensors = {} if self.checkpoint is None else self.checkpoint.tensors
-        shapes = {key: one.tensor.shape for key, one in tensors.items() if one.tensor.stored}
+        shapes = {
+            key: one.tensor.shape for key, one in tensors.items()
+            if one.tensor.stored and not one.tensor.dtype.lower().startswith("c")
+        }  # fmt: skip
         numbers = arrays.of_buffers(shapes, lambda key: tensors[key].array())
-        return (*arrays.of_shapes(shapes), *numbers)
+        rows = of_tables(shapes, lambda key, begin, count: tensors[key].numbers(begin, count))
+        return (*arrays.of_shapes(shapes), *numbers, *rows)
+
+    @functools.cached_property
+    def _projections(self) -> Projections | None:
+        """Which weights hold the heads that turn; None where there are none."""
+        rotary = (e.layer for e in self.plan if isinstance(e.spec, RotarySpec) and not e.attention)
+        parts = [*dict.fromkeys(part_at(self.config or {}, layer)[0] for layer in rotary)]
+        if self.checkpoint is None or not parts:
+            return None
+        if len(parts) == 1:
+            return Projections()
+        part, only = text_of(self.checkpoint.tensors, parts)
+        return Projections(part=part, only=only)
 
     @functools.cached_property
     def evidence(self) -> PairingFinding | None:
         """What the weights say of the pairing; None where that is settled or cannot be asked."""
-        rotary = (e.layer for e in self.plan if isinstance(e.spec, RotarySpec) and not e.attention)
-        parts = [*dict.fromkeys(part_at(self.config or {}, layer)[0] for layer in rotary)]
-        if self.checkpoint is None or not parts or "pairing" in self.settled:
+        own, checkpoint = self._projections, self.checkpoint
+        if checkpoint is None or own is None or "pairing" in self.settled:
             return None
-        layout = Projections()
-        if len(parts) > 1:
-            part, only = text_of(self.checkpoint.tensors, parts)
-            layout = layout._replace(part=part, only=only)
+        with contextlib.suppress(PosencError):
+            return examined(checkpoint, self.plan, own, "facts", most=GROUPS)
+        return None
+
+    @functools.cached_property
+    def _misfit(self) -> Contradiction | None:
+        """Heads of the config that the shapes of the weights cannot have."""
+        own, checkpoint = self._projections, self.checkpoint
+        if checkpoint is None or own is None:
+            return None
         try:
-            return examined(self.checkpoint, self.plan, layout, "facts", most=GROUPS)
+            find(checkpoint, read_model(checkpoint, self.plan, own, "facts"), "facts")
+        except MisfitError as error:
+            one = error.contradiction
+            stored = checkpoint.tensors[one.other.rests_on].tensor
+            plain = stored.dtype.lower().startswith(("f", "bf"))  # packed numbers have other rows
+            return one if plain and is_main(stored.name, checkpoint.tensors) else None
         except PosencError:
-            return None
+            pass
+        return None
 
     # --- what is asked ----------------------------------------------------------------------------
 
@@ -152,6 +185,13 @@ class Facts(Displayed):
         if name in (None, "pairing") and self.evidence is not None:
             yield from self.evidence.facts
 
+    def _cut(self) -> Iterator[Contradiction]:
+        """Tables of cosines that end before the length of the config."""
+        for fact in (fact for fact in self.headers if fact.name == "length"):
+            if entry := short(fact.value, arrays.named(self.plan, fact.rests_on)):
+                stated = next(one for one in self.of("length") if one.layer == entry.label)
+                yield Contradiction(stated, fact, arrays.MEND)
+
     @functools.cached_property
     def contradictions(self) -> tuple[Contradiction, ...]:
         """Facts that exclude each other, but for what the caller has stated."""
@@ -161,7 +201,9 @@ class Facts(Displayed):
         every = (
             *conflicts(self.stamp),
             *arrays.contradicted(self.plan, self.headers),
+            *self._cut(),
             *(arrays.absent(self.plan, shapes) if self.checkpoint.whole else ()),
+            self._misfit,
             None if self.evidence is None else self.evidence.contradiction,
         )
         return tuple(one for one in every if one and one.one.name not in self.settled)

@@ -13,6 +13,9 @@ SENTENCES = {
     "offset": "position p {} {}",
     "constant": "position 0, wherever they differ",
     "rounding": "frequencies in {}",
+    "held": "positions held in {}",
+    "partial": "a partial rotation, of {} of {} channels",
+    "whole": "{} channels that turn",
     "sine": "cosine and sine are exchanged",
     "widened": "its numbers were rounded to {} before they were stored",
     "backward": "pair {} turns backward",
@@ -35,6 +38,11 @@ def say(what: str, *values: Any) -> str:
 def offset(places: int) -> str:
     """Positions that are counted otherwise."""
     return say("offset", "+" if places > 0 else "-", abs(places))
+
+
+def share(turning: int, width: int) -> str:
+    """How many channels turn, and whether these are a part of a head."""
+    return say("partial" if turning < width else "whole", turning, width)
 
 
 def backward(pairs: Sequence[int]) -> str:

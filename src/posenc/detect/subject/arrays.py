@@ -148,3 +148,28 @@ def _names(code: types.CodeType) -> Iterator[str]:
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             yield from _names(constant)
+
+
+def followed(turns: np.ndarray, places: list[int]) -> np.ndarray:
+    """What pairs turn by, from turns (places, pairs) since the first of places that double."""
+    angles = np.angle(turns[1:])
+    speed = angles[0]
+    for place, angle in zip(places[2:], angles[1:], strict=True):
+        off = np.angle(np.exp(1j * (angle - speed * place)))
+        speed = np.where(np.abs(off) < 0.5, speed + off / place, speed)
+    return np.asarray(speed)
+
+
+def one_of_each(turns: np.ndarray) -> slice:
+    """One column of each pair, where two are alike for each; else all."""
+    for one, two in _halves(turns.shape[-1]):
+        if np.array_equal(turns[..., one], turns[..., two], equal_nan=True):
+            return one
+    return slice(None)
+
+
+def _halves(width: int) -> list[tuple[slice, slice]]:
+    half = width // 2
+    if width % 2 or not half:
+        return []
+    return [(slice(0, half), slice(half, None)), (slice(0, None, 2), slice(1, None, 2))]

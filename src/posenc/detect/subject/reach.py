@@ -46,6 +46,8 @@ class Reach:
         What they took.
     late : bool
         Whether time ended them.
+    against : str
+        What it was held against, where that is neither a spec nor a rule.
 
     Examples
     --------
@@ -74,6 +76,7 @@ class Reach:
     calls: int = 0
     seconds: float = 0.0
     late: bool = False
+    against: str = ""
 
     def lines(self) -> list[str]:
         """The same for people; the seconds, which differ from run to run, are left out."""
@@ -90,7 +93,8 @@ class Reach:
         asked = f"{self.positions:,} asked for"
         asked += f": every one to {self.dense:,}" if self.dense else ""
         asked += f", and one in each stretch of {self.stretch:,} beyond" if self.stretch else ""
-        to = f"agrees to position {self.position:,.12g} ({asked})"
+        beside = f" with {self.against}" if self.against else ""
+        to = f"agrees{beside} to position {self.position:,.12g} ({asked})"
         away = "" if self.differs is None else f", differs at position {self.differs:,.12g}"
         return to + away
 

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch
+from posenc.detect.subject.arrays import followed, one_of_each
 from posenc.detect.subject.calling import biased, rows_made, turn
 from posenc.detect.subject.code import CannotAsk
 from posenc.detect.subject.discovery import Found, pairs_of
@@ -257,12 +258,7 @@ class Subject:
             return np.asarray(self.built([1])[0].reshape(-1))
         places = [2**k for k in range(12)]
         turns = self._turns(np.array([0, *places]))
-        angles = np.angle(turns[1:] * np.conj(turns[0]))
-        speed = angles[0]
-        for place, angle in zip(places[1:], angles[1:], strict=True):
-            off = np.angle(np.exp(1j * (angle - speed * place)))
-            speed = np.where(np.abs(off) < 0.5, speed + off / place, speed)
-        return np.asarray(speed)
+        return followed(turns * np.conj(turns[0]), [0, *places])
 
     def fresh(self) -> Subject:
         """Another instance of a class, or of the module that was handed over.
@@ -346,9 +342,7 @@ class Subject:
             if cos.shape[1] < 2:  # at one position all may be alike
                 self.cos_sin(np.arange(5))
                 return self._columns(cos, sin)
-            self._one = next((one for one, two in _halves(cos.shape[-1]) if all(
-                np.array_equal(a[..., one], a[..., two], equal_nan=True) for a in (cos, sin)
-            )), slice(None))  # fmt: skip
+            self._one = one_of_each(cos + 1j * sin)
         return self._one
 
     def _is(self, *kinds: str) -> None:
@@ -388,10 +382,3 @@ class Subject:
             raise CannotAsk(f"ask: no pair of channels of {self.name} turns")
         a, b = np.array(pairs).T
         return np.asarray(matrices[:, a, a] + 1j * matrices[:, b, a])
-
-
-def _halves(width: int) -> list[tuple[slice, slice]]:
-    half = width // 2
-    if width % 2 or not half:
-        return []
-    return [(slice(0, half), slice(half, None)), (slice(0, None, 2), slice(1, None, 2))]

@@ -40,7 +40,7 @@ from posenc.testing.target import adapt
 Row = tuple[str, Any]
 # What running a model asks of an implementation, batch by batch and token by token.
 LAWS = ("calls", "kept", "rows", "history of dtypes")
-KINDS = {"frequencies": "rotary", "rows": "table", "buckets": "bias"}
+KINDS = {"frequencies": "rotary", "length": "rotary", "rows": "table", "buckets": "bias"}
 NUMBER = re.compile(r"-?\d+(\.\d+)?(e[-+]?\d+)?(?=$|,)")
 # What code does with a call, which no config says.
 OF_CALLS = {
@@ -194,7 +194,8 @@ def _mended(about: Facts, one: Contradiction) -> str:
     place, config = one.other.rests_on, f"the config of {about.name}"
     if one.one.name != "frequencies":
         value = f"{one.other.value}, and not {one.one.value}, by {one.one.rests_on}"
-        return _missing(about, one) or f"{config}: {value}; or take other weights"
+        own = "" if one.one.name in KINDS else f"{one.one.name} that make "
+        return _missing(about, one) or f"{config}: {own}{value}; or take other weights"
     claims = identify({"inv_freq": np.asarray(one.other.value, np.float32)}).claims
     if not claims:
         return f"{place}: no rule gives these numbers; make them anew from the config"
@@ -203,6 +204,8 @@ def _mended(about: Facts, one: Contradiction) -> str:
 
 def _missing(about: Facts, one: Contradiction) -> str:
     """The tensor that lacks the rows that its family keeps before position 0."""
+    if one.one.name not in ("rows", "buckets"):
+        return ""
     starts = {getattr(e.spec, "start", 0) for e in about.reading if e.label == one.one.layer}
     lacking = {start for start in starts if one.one.value[0] - start == one.other.value[0]}
     todo = "".join(f"position p is row p + {n}; keep the {n} rows before it" for n in lacking)

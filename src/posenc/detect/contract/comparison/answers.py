@@ -18,6 +18,7 @@ from posenc.detect.contract.contract import Check, Part
 from posenc.detect.contract.sides.side import Implementation
 from posenc.detect.fit import turns
 from posenc.detect.fit.tolerances import ROUNDING
+from posenc.detect.fit.words import share
 from posenc.detect.subject import CannotAsk, Subject
 from posenc.detect.subject.tally import of_spec
 from posenc.encodings.rotary.base import RotarySpec
@@ -178,7 +179,8 @@ class _Rotation:
             return self.spec
         for field, mine, theirs, _ in changed(self.spec, spec)[:1]:
             size = (*effect(self.spec, spec)[:2], "a rotated query")
-            self.rows.append(Difference(field, words(mine), words(theirs), *size))
+            text = share(theirs, self.subject.dim) if field == "dim" else words(theirs)
+            self.rows.append(Difference(field, words(mine), text, *size))
         return spec
 
     def _cosines(self, places: np.ndarray) -> turns.PairTurns:

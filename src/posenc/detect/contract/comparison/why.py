@@ -52,7 +52,7 @@ def why(
         wanted = turns.expected(spec, seen)
         if seen.values.shape != wanted.shape:
             width = 2 * seen.values.shape[-1]
-            rows.append(Difference("dim", str(spec.dim), f"{width} channels that turn"))
+            rows.append(Difference("dim", str(spec.dim), sentences.share(width, spec.dim)))
             candidate = turns.attempt(spec.replace, dim=width)
             if candidate is None or candidate.pairs != width // 2:
                 break
@@ -182,6 +182,8 @@ def _candidates(
         for dtype in HALVES:
             single, half = (sentences.say("rounding", each) for each in ("float32", dtype))
             rates, places = (rounded(each, dtype) for each in (frequencies, seen.first))
+            coarse = np.exp(1j * (places + start)[:, None] * frequencies)
+            yield "positions", "position p", sentences.say("held", dtype), coarse
             yield "dtype", single, half, np.exp(1j * seen.first[:, None] * rates)
             angles = rounded(places[:, None] * rates, dtype)
             yield "dtype", "angles in float32", f"angles in {dtype}", np.exp(1j * angles)

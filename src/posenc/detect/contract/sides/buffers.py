@@ -15,13 +15,11 @@ from posenc._core.errors import DataError, mismatch
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.sides.side import Comparand, Implementation
 from posenc.detect.facts.arrays import FREQUENCIES, ROWS
+from posenc.detect.facts.tables import COSINES, SINES, complex_of
 from posenc.detect.subject import CannotAsk
 from posenc.detect.subject.arrays import numbers
 from posenc.encodings.rotary.base import RotarySpec
 
-# Buffers of other people's modules, by the last words of their names.
-COSINES = re.compile(r"(?:^|[._])(cos_cached|cos_sin_cache|freqs_cis?|freqs_complex)$")
-SINES = re.compile(r"(?:^|[._])sin_cached$")
 NEAR = 16  # rows that tell sines beside cosines from other tables
 LAYER = re.compile(r"(?:^|\.)(?:layers?|h|blocks?)\.(\d+)(?=\.|$)")
 
@@ -174,19 +172,3 @@ def cosines(path: str, values: np.ndarray) -> Buffer:
 
     code = SimpleNamespace(cos_sin=cos_sin, shape=(side, side))
     return Buffer(path, "", values.shape[-1], code, unlike=digest_of(values))
-
-
-def complex_of(key: str, arrays: Mapping[str, np.ndarray]) -> np.ndarray | None:
-    """Cosines + i sines under a name; None where it has no numbers of these."""
-    array = arrays[key]
-    if array.dtype.kind == "c":
-        return array
-    if key.endswith("cos_sin_cache"):
-        cos, sin = np.array_split(array, 2, axis=-1)
-    elif key.endswith("cos_cached"):
-        cos, sin = array, arrays.get(f"{key.removesuffix('cos_cached')}sin_cached", array[:0])
-    elif array.ndim > 2 and array.shape[-1] == 2:  # as `view_as_real` has them
-        cos, sin = array[..., 0], array[..., 1]
-    else:
-        return None
-    return cos + 1j * sin if cos.shape == sin.shape else None

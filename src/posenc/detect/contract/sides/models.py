@@ -21,14 +21,7 @@ from posenc._core.io.checkpoints import load, open_store
 from posenc.detect.contract.checks import ruled
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.make import described, parts_of
-from posenc.detect.contract.sides.buffers import (
-    COSINES,
-    SINES,
-    Buffer,
-    digest_of,
-    of_buffers,
-    of_tensors,
-)
+from posenc.detect.contract.sides.buffers import Buffer, digest_of, of_buffers, of_tensors
 from posenc.detect.contract.sides.building import counted, without_code
 from posenc.detect.contract.sides.forwards import unused_modules
 from posenc.detect.contract.sides.modules import answering, rebuilt
@@ -37,6 +30,7 @@ from posenc.detect.contract.sides.side import Comparand, Implementation
 from posenc.detect.explain import to_hf
 from posenc.detect.facts import facts
 from posenc.detect.facts.arrays import FREQUENCIES, ROWS
+from posenc.detect.facts.tables import COSINES, SINES
 from posenc.detect.subject import CannotAsk, Subject
 from posenc.detect.subject.arrays import numbers
 from posenc.encodings.rotary.base import RotarySpec

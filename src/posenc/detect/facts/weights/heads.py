@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -221,6 +222,12 @@ def layer_of(name: str) -> int | None:
     """The number of the layer in the name of a tensor."""
     number = split_name(name)[1]
     return int(number) if number else None
+
+
+def is_main(name: str, tensors: Iterable[str]) -> bool:
+    """Whether a tensor is of the layers that a checkpoint has most of."""
+    stems = Counter(stem for stem, _ in {split_name(n)[:2] for n in tensors})
+    return stems[split_name(name)[0]] == max(stems.values())
 
 
 # --- reading --------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from posenc._core.errors import DataError, mismatch
 from posenc._core.io.checkpoints import Checkpoint, Stored
 from posenc.detect.facts.weights.heads import Heads, Model, layer_of, split_name
 from posenc.detect.facts.weights.segments import (
+    MisfitError,
     NamedTensor,
     Segment,
     channels_of,
@@ -109,7 +110,10 @@ def find(
             continue
         layer = layer_of(f"{prefix}.")
         if (heads := model.heads(layer)) is not None:
-            attentions.append(_attention(prefix, layer, heads, group, model))
+            try:
+                attentions.append(_attention(prefix, layer, heads, group, model))
+            except MisfitError as error:
+                raise MisfitError(caller, error.contradiction) from None
     if not attentions:
         raise DataError(_unknown(checkpoint, model, caller, bool(groups)))
     return tuple(sorted(attentions, key=lambda a: (-1 if a.layer is None else a.layer, a.name)))

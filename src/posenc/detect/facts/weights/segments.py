@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from posenc._core.errors import DataError, mismatch
 from posenc._core.io.checkpoints import Stored
+from posenc.detect.facts.arrays import MEND
+from posenc.detect.facts.fact import Contradiction, Fact, FactSource
 from posenc.detect.facts.weights.heads import Heads, Model
 from posenc.presets.projections import Packing, packing
 
@@ -22,6 +24,23 @@ class Segment(NamedTuple):
         """Where the channels that turn begin, or some times as many on the same side of it."""
         trailing = heads.channels.part == "trailing"
         return self.begin + (self.width - times * heads.rotated if trailing else 0)
+
+
+class MisfitError(DataError):
+    """Rows that the stated heads cannot have, as two facts of a model."""
+
+    def __init__(self, caller: str, contradiction: Contradiction) -> None:
+        self.contradiction = contradiction
+        super().__init__(f"{caller}: {contradiction.text}")
+
+
+def _misfit(tensor: str, stated: str, rows: int, model: Model) -> MisfitError:
+    says = model.layout.heads or model.layout.rope
+    source: FactSource = "caller" if says else "config"
+    rests_on = "what the caller says" if says else "the config"
+    one = Fact("heads", stated, source=source, rests_on=rests_on)
+    other = Fact("heads", f"{rows} rows", source="header", rests_on=tensor)
+    return MisfitError(tensor, Contradiction(one, other, MEND))
 
 
 class NamedTensor(NamedTuple):
@@ -71,19 +90,18 @@ def segments_of(
             todo = "Give `layout=Projections(kv_heads=)`."
             raise DataError(mismatch(caller, "the number of heads of keys", "none stated", todo))
         if count % each or heads.q % (count // each) or (kv is not None and count != kv * each):
-            stated = f"{kv} heads" if kv is not None else f"heads that divide {heads.q}"
-            expected = f"{stated} of {each} channels, as the queries have"
-            raise DataError(mismatch(caller, expected, f"{count} rows"))
+            number = f"{kv} heads" if kv is not None else f"a divisor of {heads.q} heads"
+            raise _misfit(caller, f"{number} of keys of {each} channels", count, model)
         _fits(caller, each, heads, count // each)
         return tuple(Segment("k", i * each, each) for i in range(count // each))
     if (
         rule := packing(model.model_type, named.module)
     ) is not None:  # each head of queries with something of its width
-        return _repeated(caller, count, rule, heads, heads.kv or heads.q)
+        return _repeated(caller, count, rule, heads, heads.kv or heads.q, model)
     each, rest = divmod(count, heads.q)
     if rest or each != (heads.width or each):
         size = f" of {heads.width} channels" if heads.width else ""
-        raise DataError(mismatch(caller, f"rows for {heads.q} heads{size}", f"{count} rows"))
+        raise _misfit(caller, f"{heads.q} heads{size}", count, model)
     _fits(caller, each, heads, heads.q)
     return tuple(Segment("q", i * each, each) for i in range(heads.q))
 
@@ -111,10 +129,12 @@ def _packed(named: NamedTensor, count: int, heads: Heads, model: Model) -> tuple
         )
         expected = "a family whose packing of queries, keys and values is known"
         raise DataError(mismatch(caller, expected, repr(model.model_type or "none"), todo))
-    return _repeated(caller, count, rule, heads, kv)
+    return _repeated(caller, count, rule, heads, kv, model)
 
 
-def _repeated(caller: str, count: int, rule: Packing, heads: Heads, kv: int) -> tuple[Segment, ...]:
+def _repeated(
+    caller: str, count: int, rule: Packing, heads: Heads, kv: int, model: Model
+) -> tuple[Segment, ...]:
     """The heads of a module that packs several parts."""
     repeats = {"heads": heads.q, "kv_heads": kv}.get(str(rule.repeats), rule.repeats)
     numbers = {"q": heads.q, "gate": heads.q, "k": kv, "v": kv}
@@ -123,9 +143,9 @@ def _repeated(caller: str, count: int, rule: Packing, heads: Heads, kv: int) -> 
     uneven = any(numbers[part] % int(repeats) for part in rule.order)
     wrong = heads.width is not None and heads.width != each
     if rest or uneven or heads.q % kv or wrong:
-        stated = f"{heads.q} heads of queries and {kv} of keys"
         width = f" of {heads.width} channels" if wrong else ""
-        raise DataError(mismatch(caller, f"rows for {stated}{width}", f"{count} rows"))
+        stated = f"{heads.q} heads of queries and {kv} of keys{width}"
+        raise _misfit(caller, stated, count, model)
     _fits(caller, each, heads, total)
     segments, at = [], 0
     for _ in range(int(repeats)):
