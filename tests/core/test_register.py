@@ -371,6 +371,15 @@ def kindless() -> type:
     return Kindless
 
 
+def still() -> type:
+    @dataclass(frozen=True)
+    class Still(api.RotarySpec):
+        dim: int
+        pairing: Literal["half", "interleaved"] = "half"
+
+    return Still
+
+
 def holding() -> type:
     @dataclass(frozen=True)
     class Holding(Body):
@@ -412,6 +421,7 @@ REFUSED = {
     uncalled: "the field 'width' is no argument",
     derived: "ALiBi is final",
     kindless: "its kind is None",
+    still: "it lacks phasors",
     holding: "holds Wheel, which is not registered",
     unresolved: "an annotation cannot be resolved.*NoSuchName",
 }

@@ -34,6 +34,9 @@ def why_no_json(candidate: Any) -> str:
             return f"{base.__name__} is final: kernels know it by its class. Hold one in a field"
     if inspect.isabstract(cls):
         return f"it lacks {', '.join(sorted(cls.__abstractmethods__))}"
+    needs = getattr(getattr(cls, "phasors", None), "needs", "")  # of a rotation's own default
+    if needs and not hasattr(cls, needs):
+        return f"it lacks phasors, or a {needs} that has them"
     try:
         hints = typing.get_type_hints(cls)
     except NameError as error:

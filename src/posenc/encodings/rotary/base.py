@@ -137,6 +137,8 @@ class RotarySpec(Spec):
         phases = self.matrix  # type: ignore[attr-defined]
         return phases.cos_sin(positions, constants, dtype=dtype, xp=xp)
 
+    phasors.needs = "matrix"  # type: ignore[attr-defined]  # whoever has one needs no other
+
     def sizes(
         self,
         positions: Array,
