@@ -550,7 +550,7 @@ def test_table_of_no_rows(run: Run) -> None:
         (["encode", "a", "--dim", "99999999"], "--dim"),
         (["encode", "a", "--base", "0"], "a positive number"),
         (["encode", "a", "--base", "nan"], "a finite number"),
-        (["encode", "a", "--positions", "1", "--offset", "1"], "not both"),
+        (["encode", "a", "--positions", "1,2", "--offset", "1"], "not both"),
         (["encode", "a", "--positions", "1,2"], "2 positions for 1 token"),
         (["encode", "a", "--positions", "x"], "'x' is no position"),
         (["encode", "a", "--positions", "1.5"], "no position"),

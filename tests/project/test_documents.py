@@ -76,7 +76,7 @@ def test_docstrings_are_found() -> None:
 # that tells JAX of its devices before it is imported, and one that asks with the arrays of all
 # libraries that are loaded.
 APART = (
-    "posenc table --dim 8 --length 4",
+    "posenc table --dim 8 --positions 4",
     "python jax_modules.py",
     "python journey_checkpoint.py",
 )

@@ -83,7 +83,7 @@ HELP = """Positional encodings for Transformers, exact at any position.
 \b
   posenc encode "classify the book"
   posenc encode embeddings.npy --base 10000 -o encoded.npy
-  posenc table --dim 8 --length 16
+  posenc table --dim 8 --positions 16
 
 Every command has --json. Exit codes:
 

@@ -32,7 +32,7 @@ HELP = """Draw an encoding.
 
 \b
   posenc plot table --dim 64 -o table.png
-  posenc plot table --dim 50 --length 45000 --height 670 -o period.png
+  posenc plot table --dim 50 --positions 45000 --height 670 -o period.png
   posenc plot wavelengths --each-dim 64,128,512 -o widths.svg
   posenc plot bias --encoding T5 --heads 4 --init-seed 0 -o t5.png
 
@@ -108,7 +108,7 @@ def _several(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
             raise click.UsageError(f"--each-base {bases[:50]!r}: {expected}") from None
         several = [words._replace(base=base) for words in several for base in numbers]
     specs = [chosen(words, row.name).spec for words in several]
-    return PictureRequest(None, (specs,), arguments_of(row, options, None))
+    return PictureRequest(None, (specs,), arguments_of(row, options, *specs))
 
 
 def _sentence(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
@@ -143,7 +143,9 @@ def _two(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
     words, view = words_of(options), options.pop("view")
     first = chosen(words, view)
     second = chosen(_second(words, options), view)
-    keywords = arguments_of(row, options, first.spec)
+    keywords = arguments_of(
+        row, options, first.spec, second.spec, view=view if view in PICTURES else ""
+    )
     learned = {"a_params": first.params, "b_params": second.params}
     return PictureRequest(first, (view, first.spec, second.spec), learned | keywords)
 

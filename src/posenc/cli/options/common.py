@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 
 from posenc._core.errors import ArgumentError, DataError, PosencError, mismatch, suggest
 from posenc._core.io import inputs
+from posenc._core.numeric.counts import counted
 from posenc.cli._child import SECONDS, limit
 from posenc.cli.options.inputs import file_there, standard_input
 from posenc.encodings.table.base import TableSpec
@@ -96,6 +97,18 @@ class RenamedOption(click.Option):
             return super().get_help_record(ctx)
         finally:
             self.opts = every
+
+
+class Whole(click.types.IntParamType):
+    """A whole number, which may be written 128k or 1M."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number itself."""
+        return super().convert(counted(value), param, ctx)
+
+
+class Count(Whole, click.IntRange):
+    """A whole number between ends, which may be written 128k or 1M."""
 
 
 def grouped(

@@ -12,13 +12,16 @@ import click
 
 from posenc._core.errors import ArgumentError, DataError, SpecError, suggest
 from posenc._core.io import inputs
+from posenc._core.numeric.counts import whole
 from posenc._core.spec.spec import Value
 from posenc.cli.options.common import (
     FIELDS,
     LARGEST_DIM,
     ODDS,
     ORDERS,
+    Count,
     RenamedOption,
+    Whole,
     WordChoice,
     encoding_names,
     of_options,
@@ -236,12 +239,11 @@ def _none_beside(option: str, fields: Mapping[str, Any]) -> None:
 
 
 def ranged(text: str, option: str) -> int | tuple[int, int]:
-    """`1000`, or `FROM:TO` with the end left out."""
-    match = re.fullmatch(r"\s*(?:(-?[\d_,]+)\s*:)?\s*(-?[\d_,]+)\s*", text)
-    if not match:
+    """`1000`, `128k`, or `FROM:TO` with the end left out."""
+    ends = [whole(end.replace(",", "")) for end in text.split(":")]
+    if len(ends) > 2 or None in ends:
         raise click.UsageError(f"{option} {text[:50]!r}: write a number, or FROM:TO.")
-    ends = [int(re.sub("[_,]", "", group)) for group in match.groups() if group is not None]
-    return ends[0] if len(ends) == 1 else (ends[0], ends[1])
+    return ends[0] if len(ends) == 1 else (ends[0], ends[1])  # type: ignore[return-value]
 
 
 def stretch_of(text: str, option: str) -> tuple[int, int]:
@@ -284,7 +286,7 @@ def sides(text: str, spec: Any) -> tuple[int, ...]:
 
 
 # How click reads an option, and what its help shows in the place of its value.
-TYPES = {"count": click.IntRange(1), "integer": click.INT, "float": click.FLOAT}
+TYPES = {"count": Count(1), "integer": Whole(), "float": click.FLOAT}
 TYPES |= {"pixels": click.IntRange(1, 16384)}
 METAVARS = {"stretch": "FROM:TO", "range": "N|FROM:TO", "list": "0,1,5-7", "two": "M,N"}
 METAVARS |= {"grid": "HxW", "names": "A,B,…"}
@@ -299,16 +301,23 @@ def row_option(option: PictureOption) -> Callable[[F], F]:
         help=option.help,
         metavar=METAVARS.get(option.reads),
         type=WordChoice(option.words) if option.words else TYPES.get(option.reads),
-        is_flag=option.reads == "flag",
+        is_flag=option.reads == "flag" or None,
         hidden=option.reads == "stranger",
     )
 
 
-def arguments_of(row: PictureRow, options: dict[str, Any], spec: Any) -> dict[str, Any]:
-    """The arguments of a picture of a spec that were given, taken out of the options."""
+def arguments_of(
+    row: PictureRow, options: dict[str, Any], *specs: Any, view: str = ""
+) -> dict[str, Any]:
+    """The arguments of a picture of some specs that were given, taken out of the options."""
     # What click calls it: an encoding may have a field of the argument's name.
     texts = [(option, options.pop(option.name or option.argument)) for option in row.options]
-    return {one.argument: _read(one, text, spec) for one, text in texts if text is not None}
+    given = {one.argument: _read(one, text, specs[0]) for one, text in texts if text is not None}
+    reads = any(getattr(spec, "needs_length", False) for spec in specs)
+    extent = PICTURES[view or row.name].extent
+    if not reads and "length" in given and extent != "offsets" and extent not in given:
+        given[extent] = given.pop("length")  # its older spelling
+    return given
 
 
 def _read(option: PictureOption, text: Any, spec: Any) -> Any:
