@@ -36,13 +36,13 @@ VERBS: dict[str, Callable[[Path], Any]] = {
     "explain": posenc.explain,
     "golden": posenc.golden,
     "diff": lambda folder: posenc.diff(folder, HALF),
-    "extend_context": lambda folder: posenc.extend_context(folder, factor=2),
+    "extend": lambda folder: posenc.extend(folder, factor=2),
     "convert": lambda folder: posenc.convert(folder, pairing="interleaved"),
 }
 ALL: tuple[Name, ...] = ASKED
 DEPENDS: dict[str, tuple[Name, ...]] = {
     "explain": ALL, "golden": ALL, "diff": ALL,
-    "extend_context": ("spec", "frequencies", "length", "window"), "convert": ("pairing",),
+    "extend": ("spec", "frequencies", "length", "window"), "convert": ("pairing",),
 }  # fmt: skip
 
 
@@ -60,7 +60,7 @@ def contradicted(case: str, folder: Path) -> tuple[str, posenc.Facts]:
 def stops(verb: str, name: Name, known: posenc.Facts) -> bool | None:
     """Whether a verb depends on a fact; None where it has no question to such a model."""
     turns = any(entry.kind == "rotary" for entry in known.plan)
-    return None if verb in ("extend_context", "convert") and not turns else name in DEPENDS[verb]
+    return None if verb in ("extend", "convert") and not turns else name in DEPENDS[verb]
 
 
 @pytest.mark.parametrize("case", CONTRADICTORY)
@@ -121,7 +121,7 @@ def test_a_converted_folder_is_read_as_converted_by_every_verb(tmp_path: Path) -
     assert posenc.golden(new).parts[0].spec.channels.order == "interleaved"
     assert [d.field for d in posenc.diff(source, new).differences] == ["pairing.order"]
     assert not posenc.diff(source, HALF).differences
-    assert posenc.extend_context(new, factor=2).layers[0].option("none").spec.channels.order == (
+    assert posenc.extend(new, factor=2).layers[0].option("none").spec.channels.order == (
         "interleaved"
     )
     fact = posenc.facts(new).of("pairing", "attention")[0]

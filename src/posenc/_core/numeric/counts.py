@@ -11,7 +11,7 @@ _UNITS = {"": 1, "k": 2**10, "m": 2**20}
 
 
 def whole(text: str) -> int | None:
-    """The number that a text is, a k standing for 1024 and an M for 1024²; None where it is none."""
+    """The number that a text is, k being 1024 and M 1024²; None where it is none."""
     match = _NUMBER.fullmatch(text.strip()[:60])
     if match is None:
         return None

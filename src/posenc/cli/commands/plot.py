@@ -10,7 +10,7 @@ import click
 
 from posenc._core.errors import suggest
 from posenc.cli.detective.locate import unpaired
-from posenc.cli.options.common import with_options
+from posenc.cli.options.common import Count, with_options
 from posenc.cli.options.inputs import InputFile, InputText
 from posenc.cli.options.pictures import (
     PlotSubject,
@@ -220,17 +220,17 @@ for _row in PICTURES.values():
 
 @command.command()
 @click.argument("config", metavar="CONFIG", type=InputFile())
-@click.option("--to", type=int, metavar="LENGTH", help="The new length, in positions.")
+@click.option("--to", type=Count(1), metavar="LENGTH", help="The new length, in positions.")
 @click.option("--factor", type=float, help="The new length over the trained one, in place of --to.")
-@click.option("--trained", type=int, metavar="LENGTH", help="Where training ended.")
+@click.option("--trained", type=Count(1), metavar="LENGTH", help="Where training ended.")
 @output_options
 def extend(config: str, **options: Any) -> None:
     """Draw what rules that extend a context do to the rotations of a config."""
     import posenc.plot
-    from posenc.detect.extend import extend_context
+    from posenc.detect.extend import extend
 
     lengths = {name: options.pop(name) for name in ("factor", "trained")}
-    extension = extend_context(config, options.pop("to"), **lengths)
+    extension = extend(config, options.pop("to"), **lengths)
     stretched = next((layer for layer in extension.layers if not layer.window), extension.layers[0])
     spec = stretched.baseline.spec
     asked: dict[str, Any] = {"original_length": extension.trained, "factor": extension.factor}

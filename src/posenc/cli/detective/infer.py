@@ -85,7 +85,7 @@ def command(
         layout=layout,
         heads=heads,
     )
-    print_answer(json_, inferred.describe, str(inferred).splitlines())
+    print_answer(json_, inferred.to_dict, str(inferred).splitlines())
     if inferred.spec is None:
         raise click.exceptions.Exit(1)
 

@@ -133,7 +133,7 @@ def command(
         if params is not None or getattr(chosen, "shapes", None):
             extra["params"] = learnt_from(ParameterChoice(params), chosen).values
         location = locate(chosen, x, **extra)
-    print_answer(json_, location.describe, location.story)
+    print_answer(json_, location.to_dict, location.story)
     if location.best is None:
         raise click.exceptions.Exit(1)
 
