@@ -10,7 +10,15 @@ from posenc import testing
 from posenc._core.errors import DataError, suggest
 from posenc._core.io import inputs
 from posenc._core.spec.spec import Spec
-from posenc.cli.options.common import WordChoice, as_json, code_named, is_json, runs_code, spec_of
+from posenc.cli.options.common import (
+    WordChoice,
+    as_json,
+    code_named,
+    is_json,
+    library_option,
+    runs_code,
+    spec_of,
+)
 from posenc.cli.output.show import print_answer, print_definitions, print_json, progress
 from posenc.testing.battery import subject_of
 from posenc.testing.peers import PEERS
@@ -23,11 +31,7 @@ KINDS = ("rotary", "cos_sin", "angles", "table", "bias")
 @click.option("--kind", type=WordChoice(KINDS), help="Where it acts; found out by default.")
 @click.option("--dim", type=click.IntRange(1, 2**16), default=64, help="Width. [default: 64]")
 @click.option("--heads", type=click.IntRange(1, 2**12), default=8, help="Heads. [default: 8]")
-@click.option(
-    "--library",
-    type=WordChoice(("torch", "numpy", "jax")),
-    help="Of its arrays; found out by default.",
-)
+@library_option
 @click.option(
     "--layout",
     help="Axes of queries, as bhsd: batch, heads, seq, dim; found out by default.",

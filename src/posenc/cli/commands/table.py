@@ -12,13 +12,10 @@ import numpy as np
 from posenc._core.errors import DataError, PositionError, mismatch
 from posenc._core.spec.brief import brief
 from posenc.cli.options.common import (
-    SpecChoice,
     WordChoice,
     as_json,
-    make_spec,
-    spec_options,
-    table_width,
 )
+from posenc.cli.options.encodings import EncodingChoice, encoding_options, make_spec, table_width
 from posenc.cli.options.inputs import check_output
 from posenc.cli.options.parameters import ParameterChoice, learnt_from, parameter_options
 from posenc.cli.options.places import PlaceChoice, place_options, places_from
@@ -42,7 +39,7 @@ Examples:
 
 
 @click.command(epilog=EXAMPLES)
-@spec_options
+@encoding_options
 @place_options
 @parameter_options
 @click.option("--dtype", type=WordChoice(DTYPES), default="float32", help="[default: float32]")
@@ -51,7 +48,7 @@ Examples:
 @as_json
 def command(
     *,
-    choice: SpecChoice,
+    choice: EncodingChoice,
     places: PlaceChoice,
     parameters: ParameterChoice,
     dtype: str,

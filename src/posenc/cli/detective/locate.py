@@ -10,13 +10,11 @@ import click
 from posenc._core.errors import ArgumentError
 from posenc.cli.options.common import (
     RenamedOption,
-    SpecChoice,
     WordChoice,
-    any_spec,
     as_json,
     grouped,
-    spec_options,
 )
+from posenc.cli.options.encodings import EncodingChoice, any_spec, encoding_options
 from posenc.cli.options.inputs import InputFile
 from posenc.cli.options.parameters import ParameterChoice, learnt_from
 from posenc.cli.options.vectors import vector_from
@@ -86,7 +84,7 @@ vector_options = grouped(
     default="siblings",
     help="Whether to try siblings of the stated convention. [default: siblings]",
 )
-@spec_options
+@encoding_options
 @as_json
 def command(
     *,
@@ -96,7 +94,7 @@ def command(
     part: VectorChoice,
     within: str | None,
     conventions: str,
-    choice: SpecChoice,
+    choice: EncodingChoice,
     json_: bool,
 ) -> None:
     """Find the position that numbers come from.
