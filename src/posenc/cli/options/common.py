@@ -5,11 +5,10 @@ from __future__ import annotations
 import functools
 import math
 import sys
-from collections.abc import Callable, Iterable, Sequence, Sized
+from collections.abc import Callable, Sequence, Sized
 from typing import Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
 from posenc._core.errors import DataError, PosencError, mismatch, suggest
 from posenc._core.io import inputs
@@ -20,13 +19,13 @@ from posenc.cli.options.inputs import file_there, standard_input
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class WordChoice(click.ParamType):
+class WordChoice(click.Choice[str]):
     """One of some words, with a suggestion for a misspelt one."""
 
-    name = "choice"
-
-    def __init__(self, words: Iterable[str]) -> None:
-        self.words = tuple(words)
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words."""
+        return tuple(self.choices)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The word itself."""
@@ -34,19 +33,6 @@ class WordChoice(click.ParamType):
             listed = ", ".join(self.words)
             self.fail(f"{value!r} is none of {listed}. {suggest(value, self.words)}", param, ctx)
         return str(value)
-
-    def shell_complete(
-        self,
-        ctx: click.Context,  # noqa: ARG002
-        param: click.Parameter,  # noqa: ARG002
-        incomplete: str,
-    ) -> list[CompletionItem]:
-        """The words that begin with what is typed."""
-        return [CompletionItem(word) for word in self.words if word.startswith(incomplete)]
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:  # noqa: ARG002
-        """The words, in the help."""
-        return "[" + "|".join(self.words) + "]"
 
 
 class RenamedOption(click.Option):

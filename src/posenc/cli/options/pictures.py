@@ -225,8 +225,8 @@ def _read(option: PictureOption, text: Any, spec: Any) -> Any:
     if option.reads == "names":
         return tuple(name.strip() for name in text.split(","))
     if option.reads == "two":
-        numbers = whole_numbers(text, option.flag)
-        if len(numbers) != 2:
+        numbers = [whole(number) for number in text.split(",")]
+        if len(numbers) != 2 or None in numbers:
             raise click.UsageError(f"{option.flag}: write two positions, such as 40,8.")
         return tuple(numbers)
     readers = {"range": ranged, "stretch": stretch_of, "list": whole_numbers}
