@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypedDict, Unpack
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc._core.guard import foreign
@@ -12,22 +12,8 @@ from posenc._core.spec.spec import Spec
 from posenc.testing.card import Card, Result
 from posenc.testing.lab import LAWS, Law, run
 from posenc.testing.peers import peer
-from posenc.testing.subject import KINDS, Kind, Library, Subject
+from posenc.testing.subject import KINDS, Kind, Subject
 from posenc.testing.target import adapt, of_spec
-
-
-class How(TypedDict, total=False):
-    """The keywords of `adapt`."""
-
-    kind: Kind | None
-    name: str | None
-    dim: int
-    heads: int
-    library: Library | None
-    layout: str | None
-    arguments: Mapping[str, Any] | None
-    spec: Spec | None
-
 
 # The laws register themselves where they stand, and are tried in this order.
 for _name in ("rotary", "rotary_numbers", "table", "bias", "every_kind", "torch"):
@@ -70,7 +56,7 @@ def check(
     *,
     laws: Iterable[str] | None = None,
     progress: Callable[[int], object] | None = None,
-    **how: Unpack[How],
+    **how: Any,
 ) -> Card:
     """Hold an implementation to the laws of its kind.
 
@@ -112,7 +98,7 @@ def check(
     return Card(subject.name, subject.kind, tuple(gathered), dict(subject.versions))
 
 
-def subject_of(target: Any, **how: Unpack[How]) -> Subject:
+def subject_of(target: Any, **how: Any) -> Subject:
     """What is to be tried as a subject."""
     if isinstance(target, Subject):
         return target
