@@ -14,6 +14,7 @@ from posenc._names import ALIASES as _ALIASES
 from posenc._names import HANDED as _HANDED
 from posenc._names import HOMES as _HOMES
 from posenc._names import INSIDE as _INSIDE
+from posenc._names import OLDER as _OLDER
 from posenc._names import PACKAGES as _PACKAGES
 from posenc._names import __version__ as __version__
 from posenc._names import has_part as _has_part
@@ -24,8 +25,8 @@ __all__ = [*sorted(_HOMES)]  # noqa: PLE0604 - the names stand in `_names`
 def __getattr__(name: str) -> Any:
     if name in _PACKAGES:
         return importlib.import_module(f"posenc.{name}")
-    if name in _ALIASES:
-        return __getattr__(_ALIASES[name])
+    if other := _ALIASES.get(name) or _OLDER.get(name):
+        return __getattr__(other)
     if name not in _HOMES:
         if _has_part(__path__, name):
             # `from posenc import registry` asks first, and goes on to import it.

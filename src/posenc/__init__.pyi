@@ -53,7 +53,7 @@ from posenc.detect.explain.dialects import to_hf as to_hf
 from posenc.detect.explain.gguf.reader import from_gguf as from_gguf
 from posenc.detect.explain.reader import from_hf as from_hf
 from posenc.detect.extend.extension import Extension as Extension
-from posenc.detect.extend.extension import extend_context as extend_context
+from posenc.detect.extend.extension import extend as extend
 from posenc.detect.facts.fact import Contradiction as Contradiction
 from posenc.detect.facts.fact import Fact as Fact
 from posenc.detect.facts.model import Facts as Facts
@@ -145,14 +145,16 @@ from posenc.functional._relative import relative as relative
 from posenc.functional._relative import relative_values as relative_values
 from posenc.functional._reorder import reorder as reorder
 from posenc.functional._rerotate import rerotate as rerotate
-from posenc.functional._resize import extend as extend
 from posenc.functional._resize import resize as resize
 from posenc.functional._rotate import rotate as rotate
 from posenc.functional._shift import shift as shift
 from posenc.functional._shift import similarity as similarity
 from posenc.functional._table import add as add
 from posenc.presets import preset as preset
+from posenc.presets.citing import Reference as Reference
+from posenc.presets.citing import cite as cite
 from posenc.registry import register as register
+from posenc.testing.battery import check as check
 from posenc.testing.doctor.diagnosis import Diagnosis as Diagnosis
 from posenc.testing.doctor.diagnosis import Fault as Fault
 from posenc.testing.doctor.doctor import doctor as doctor
@@ -411,6 +413,7 @@ __all__ = [
     "Projections",
     "Quadratic",
     "Reading",
+    "Reference",
     "RelativeSegments",
     "RoPE",
     "RotaryBias",
@@ -441,6 +444,8 @@ __all__ = [
     "apply_rotary",
     "ask",
     "bias",
+    "check",
+    "cite",
     "convert",
     "cos_sin",
     "detect_pairing",
@@ -448,7 +453,6 @@ __all__ = [
     "doctor",
     "explain",
     "extend",
-    "extend_context",
     "facts",
     "frequencies",
     "from_gguf",

@@ -122,7 +122,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "posenc.detect.convert": ("Projections", "convert", "detect_pairing"),
     "posenc.detect.explain": ("from_gguf", "from_hf", "to_hf"),
     "posenc.detect.facts": ("Contradiction", "Fact", "Facts", "explain", "facts"),
-    "posenc.detect.extend": ("Extension", "extend_context"),
+    "posenc.detect.extend": ("Extension", "extend"),
     "posenc.detect.identify": ("Finding", "Identification", "identify"),
     "posenc.detect.infer": ("Inferred", "infer_spec"),
     "posenc.detect.locate": ("Fit", "Location", "locate"),
@@ -132,7 +132,6 @@ OTHERS: dict[str, tuple[str, ...]] = {
         "apply_rotary",
         "bias",
         "cos_sin",
-        "extend",
         "frequencies",
         "init",
         "logit_scale",
@@ -150,7 +149,9 @@ OTHERS: dict[str, tuple[str, ...]] = {
         "wavelengths",
     ),
     "posenc.presets": ("preset",),
+    "posenc.presets.citing": ("Reference", "cite"),
     "posenc.registry": ("from_json", "register"),
+    "posenc.testing.battery": ("check",),
     "posenc.testing.doctor": ("Diagnosis", "Fault", "doctor"),
 }
 
@@ -170,6 +171,9 @@ INSIDE = {
 
 # Functions under the names of their commands, too.
 ALIASES = {"infer": "infer_spec", "pairing": "detect_pairing"}
+
+# Names that work as before and are not shown.
+OLDER = {"extend_context": "extend"}
 
 HOMES: dict[str, str] = {
     **SPECS,

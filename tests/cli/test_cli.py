@@ -538,9 +538,15 @@ def test_table_of_no_rows(run: Run) -> None:
         (["encode", "a", "--odd", "zeropad"], "Did you mean 'zero_pad'"),
         (["encode", "a", "--preset", "wisper"], "Did you mean 'whisper'"),
         (["encode", "a", "--preset", "whisper", "--dim", "7"], "--dim 7"),
-        (["encode", "a", "--preset", "whisper", "--base", "3"], "--preset settles --base"),
+        (
+            ["encode", "a", "--preset", "whisper", "--base", "3"],
+            "--preset says everything: leave out --base",
+        ),
         (["encode", "a", "--spec", "{}", "--dim", "3"], "leave out --dim"),
-        (["encode", "a", "--spec", "{}", "--preset", "x", "--odd", "cut"], "--odd, --preset"),
+        (
+            ["encode", "a", "--spec", "{}", "--preset", "x", "--odd", "cut"],
+            "--preset or --spec, not both",
+        ),
         (["encode", "a", "--spec", "{"], "not JSON"),
         (["encode", "a", "--spec", "{}"], "a key 'type'"),
         (["encode", "a", "--spec", '{"type": "Sinusoidl"}'], "Did you mean 'Sinusoidal'"),
@@ -548,9 +554,9 @@ def test_table_of_no_rows(run: Run) -> None:
         (["encode", "a", "--spec", "absent.json"], "'absent.json' is not there"),
         (["encode", "a", "--dim", "0"], "--dim"),
         (["encode", "a", "--dim", "99999999"], "--dim"),
-        (["encode", "a", "--base", "0"], "a positive number"),
-        (["encode", "a", "--base", "nan"], "a finite number"),
-        (["encode", "a", "--positions", "1", "--offset", "1"], "not both"),
+        (["encode", "a", "--base", "0"], "a finite number above 0"),
+        (["encode", "a", "--base", "nan"], "a finite number above 0"),
+        (["encode", "a", "--positions", "1,2", "--offset", "1"], "not both"),
         (["encode", "a", "--positions", "1,2"], "2 positions for 1 token"),
         (["encode", "a", "--positions", "x"], "'x' is no position"),
         (["encode", "a", "--positions", "1.5"], "no position"),
@@ -663,6 +669,26 @@ def test_cite(run: Run) -> None:
     output = run("cite", "whisper").output
     assert output.startswith("% whisper: openai/whisper")
     assert output.endswith(posenc.Sinusoidal.bibtex + "\n")
+
+
+def test_a_table_is_named_as_in_plot(run: Run) -> None:
+    words = ("--encoding", "fourier", "--dim", "6", "--positions", "3,", "--json")
+    found = json.loads(run("table", *words).stdout)
+    assert found["spec"]["type"] == "Fourier"
+    assert found["positions"] == [3]
+    far = json.loads(run("table", "--dim", "4", "--positions", "128k:131073", "--json").stdout)
+    assert far["positions"] == [131072]
+    assert "RoPE is no table" in run("table", "--encoding", "rope", code=2).output
+
+
+def test_a_file_alone_is_explained_or_identified(run: Run) -> None:
+    Path("config.json").write_text('{"model_type": "llama", "head_dim": 64, "rope_theta": 1e4}')
+    np.save("table.npy", posenc.table(posenc.Sinusoidal(16), 40))
+    for name, verb in (("config.json", "explain"), ("table.npy", "identify"), (".", "explain")):
+        alone, named = run(name), run(verb, name)
+        assert alone.stderr == f"posenc: {name} is there, so this is: posenc {verb}\n"
+        assert alone.stdout == named.stdout
+    assert "No such command 'none.json'" in run("none.json", code=2).output
 
 
 def test_cite_without_a_reference(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -299,7 +299,7 @@ def test_parameters_that_do_not_fit(
     run: Run, spec: Any, tensors: dict[str, np.ndarray], message: str
 ) -> None:
     save_file(tensors, "p.safetensors")
-    args = [*spec_of(spec), "--params", "p.safetensors", "--positions", "0"]
+    args = [*spec_of(spec), "--params", "p.safetensors", "--positions", "0:1"]
     if spec is TWO:
         args[-1] = "0,0"
     assert message in run("encode", "a", *args, code=1).output
@@ -503,7 +503,7 @@ def test_positions_of_a_family_that_has_no_grid(run: Run) -> None:
 
 def test_a_grid_or_a_length(run: Run) -> None:
     args = ["table", *spec_of(GRID), "--grid", "2x2", "--length", "4"]
-    assert "--grid or --length, not both" in run(*args, code=2).output
+    assert "--length or --grid, not both" in run(*args, code=2).output
 
 
 def test_a_grid_must_fill_the_sequence(run: Run) -> None:

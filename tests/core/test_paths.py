@@ -25,7 +25,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "from_hf": posenc.from_hf,
     "to_hf": lambda source: posenc.to_hf(source, "hf5"),
     "golden": posenc.golden,
-    "extend_context": lambda source: posenc.extend_context(source, 8192),
+    "extend": lambda source: posenc.extend(source, 8192),
     "diff": lambda source: posenc.diff(source, CONFIG),
 }
 FILES: dict[str, Callable[[Any], Any]] = {

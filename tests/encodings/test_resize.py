@@ -109,6 +109,10 @@ def test_row_18_sizes_of_real_images(
     assert_close(new["weight"], theirs[0].permute(1, 2, 0).reshape(-1, 16).numpy(), RESAMPLED)
 
 
+def tiled(spec: Any, params: Any, length: Any) -> Any:
+    return posenc.resize(spec, params, length, how="tile")
+
+
 @each_backend
 @each_method
 @pytest.mark.parametrize("spec", [LINE, IMAGE, GRID, SUMMED], ids=["line", "image", "grid", "sum"])
@@ -180,7 +184,7 @@ def test_three_axes() -> None:
 def test_dtypes_are_kept_and_half_precision_is_rounded_once(dtype: str) -> None:
     torch = pytest.importorskip("torch", reason="torch is not installed")
     weight = torch.from_numpy(posenc.init(IMAGE)["weight"]).to(getattr(torch, dtype))
-    for change in (posenc.resize, posenc.extend):
+    for change in (posenc.resize, tiled):
         spec, size = (IMAGE, (5, 9)) if change is posenc.resize else (LINE, 33)
         given = weight if spec is IMAGE else weight[:12]
         new = change(spec, {"weight": given}, size)[1]["weight"]
@@ -204,7 +208,7 @@ def test_what_is_beside_the_tables_is_kept() -> None:
         4, table=LINE.replace(magnitude=posenc.Magnitude(learned="table_scale", table_scale=3))
     )
     params = posenc.init(spec)
-    for change in (posenc.resize, posenc.extend):
+    for change in (posenc.resize, tiled):
         longer, new = change(spec, params, 15)
         assert longer.table.length == 15
         assert longer.dim == 4
@@ -221,7 +225,7 @@ def test_what_is_beside_the_tables_is_kept() -> None:
 def test_row_6_extending_leaves_the_rows_alone(how: Any, backend: Backend) -> None:
     params = posenc.init(LINE)
     given = {"weight": backend.asarray(params["weight"])}
-    spec, new = posenc.extend(LINE, given, 37, how=how)
+    spec, new = posenc.resize(LINE, given, 37, how=how)
     assert spec == LINE.replace(length=37)
     assert new["weight"].shape == (39, 3)
     assert type(new["weight"]) is type(given["weight"])
@@ -231,7 +235,7 @@ def test_row_6_extending_leaves_the_rows_alone(how: Any, backend: Backend) -> No
 
 def test_a_tile_repeats_the_positions_not_the_reserved_rows() -> None:
     params = posenc.init(LINE)
-    longer, new = posenc.extend(LINE, params, 25)
+    longer, new = tiled(LINE, params, 25)
     old = posenc.table(LINE, 10, params=params)
     got = posenc.table(longer, 25, params=new)
     np.testing.assert_array_equal(got, old[np.arange(25) % 10])
@@ -240,7 +244,7 @@ def test_a_tile_repeats_the_positions_not_the_reserved_rows() -> None:
 def test_a_sinusoidal_tail_is_as_large_as_the_rows() -> None:
     spec = Learned(6, length=50, start=2, init=Init(scale=0.02))
     params = posenc.init(spec)
-    longer, new = posenc.extend(spec, params, 200, how="sinusoidal")
+    longer, new = posenc.resize(spec, params, 200, how="sinusoidal")
     tail = posenc.table(longer, 200, params=new)[50:].astype(np.float64)
     size = np.sqrt(np.square(params["weight"][2:].astype(np.float64)).mean())
     waves = np.array([tables.vaswani(p, 6) for p in range(50, 200)])
@@ -251,7 +255,7 @@ def test_a_sinusoidal_tail_is_as_large_as_the_rows() -> None:
 
 def test_tables_of_their_own_are_extended_by_themselves() -> None:
     params = posenc.init(SUMMED)
-    longer, new = posenc.extend(SUMMED, params, (4, 15))
+    longer, new = tiled(SUMMED, params, (4, 15))
     np.testing.assert_array_equal(new["row_weight"], params["row_weight"])
     assert longer.length == (4, 15)
     assert new["column_weight"].shape == (16, 3)
@@ -260,7 +264,7 @@ def test_tables_of_their_own_are_extended_by_themselves() -> None:
 @pytest.mark.parametrize("how", ["tile", "sinusoidal"])
 def test_extending_by_nothing(how: Any) -> None:
     params = posenc.init(LINE)
-    spec, new = posenc.extend(LINE, params, 10, how=how)
+    spec, new = posenc.resize(LINE, params, 10, how=how)
     assert spec == LINE
     np.testing.assert_array_equal(new["weight"], params["weight"])
 
@@ -294,7 +298,7 @@ MISTAKES: dict[str, tuple[Any, type[Exception], str]] = {
         r"shape \(12, 3\), got shape \(26, 3\)",
     ),
     "no parameters": (
-        lambda: posenc.extend(LINE, None, 50),  # type: ignore[arg-type]
+        lambda: tiled(LINE, None, 50),  # type: ignore[arg-type]
         posenc.ArgumentError,
         "posenc.init",
     ),
@@ -304,17 +308,22 @@ MISTAKES: dict[str, tuple[Any, type[Exception], str]] = {
         "pad row before",
     ),
     "shorter": (
-        lambda: posenc.extend(LINE, posenc.init(LINE), 9),
+        lambda: tiled(LINE, posenc.init(LINE), 9),
         posenc.ArgumentError,
         "at least 10, got 9",
     ),
     "grid": (
-        lambda: posenc.extend(IMAGE, posenc.init(IMAGE), (8, 8)),
+        lambda: tiled(IMAGE, posenc.init(IMAGE), (8, 8)),
         posenc.SpecError,
-        "Use `resize`",
+        "Leave out `how`",
+    ),
+    "method and how": (
+        lambda: posenc.resize(LINE, posenc.init(LINE), 20, method="linear", how="tile"),
+        posenc.ArgumentError,
+        "method is of interpolation",
     ),
     "how": (
-        lambda: posenc.extend(LINE, posenc.init(LINE), 20, how="tiles"),  # type: ignore[arg-type]
+        lambda: posenc.resize(LINE, posenc.init(LINE), 20, how="tiles"),  # type: ignore[arg-type]
         posenc.ArgumentError,
         "Did you mean 'tile'",
     ),

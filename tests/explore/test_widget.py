@@ -95,7 +95,7 @@ FINDINGS = {
     "locate": lambda: posenc.locate(
         posenc.Sinusoidal(8), posenc.table(posenc.Sinusoidal(8), [5])[0]
     ),
-    "extend": lambda: posenc.extend_context(LLAMA, 16384),
+    "extend": lambda: posenc.extend(LLAMA, 16384),
     "golden": lambda: posenc.golden(posenc.RoPE(8, pairing="half")),
     "explain": lambda: posenc.from_hf(LLAMA),
     "refused": lambda: posenc.from_hf({"model_type": HOSTILE}, on_error="report"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import math
 from typing import Any
+from unittest import mock
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -16,6 +16,9 @@ from posenc import registry
 from posenc._core.errors import ArgumentError, PosencError
 from posenc._core.spec.example import small
 from posenc.cli import app
+from posenc.plot.rows import PICTURES as ROWS
+from posenc.plot.rows import PictureRow
+from posenc.plot.views import table
 
 TABLE, ROPE = posenc.Sinusoidal(16), posenc.RoPE(16, pairing="half")
 SUBJECTS: dict[str, tuple[Any, ...]] = {
@@ -99,36 +102,46 @@ def test_an_unknown_keyword_is_refused(name: str) -> None:
         assert advice in str(raised.value)
 
 
-@pytest.mark.costly
-@pytest.mark.parametrize("name", ["table", "waves", "similarity", "counter", "compare"])
-def test_a_length_is_what_is_drawn_as_the_command_has_it(name: str) -> None:
-    draw = getattr(posenc.plot, name)
-    by_length = draw(*SUBJECTS[name], length=7)
-    by_positions = draw(*SUBJECTS[name], positions=7)
-    assert by_length.to_bytes("svg").count(b"<") == by_positions.to_bytes("svg").count(b"<")
-    assert by_length.figure.axes[0].get_ylim() == by_positions.figure.axes[0].get_ylim()
-    # Positions that are given are drawn, whatever the length.
-    both = draw(*SUBJECTS[name], positions=7, length=100)
-    assert both.figure.axes[0].get_ylim() == by_positions.figure.axes[0].get_ylim()
+GROWING = posenc.RoPE(
+    16, pairing="half", scaling=posenc.scaling.DynamicNTK(2.0, original_length=64)
+)
 
 
-def test_the_rows_that_a_length_draws() -> None:
-    assert posenc.plot.table(TABLE, length=5).data.tile.values.shape == (5, 16)
-    assert posenc.plot.table(TABLE).data.tile.values.shape == (128, 16)
-    with pytest.raises(IndexError):
-        posenc.plot.table(
-            posenc.Learned(8, length=4), params={"weight": np.zeros((4, 8))}, length=5
-        )
+@pytest.mark.parametrize(
+    "row",
+    [row for row in ROWS.values() if "length" in {option.argument for option in row.options}],
+    ids=lambda row: row.name,
+)
+def test_a_length_is_what_a_rule_reads_and_nothing_else(row: PictureRow) -> None:
+    with pytest.raises(ArgumentError, match=f"length: .* by {row.extent}=7"):
+        getattr(posenc.plot, row.name)(*SUBJECTS[row.name], length=7)
 
 
-def test_the_command_draws_as_many(tmp_path: Any) -> None:
-    output = tmp_path / "table.png"
-    arguments = ["plot", "table", "--dim", "16", "--length", "5", "-o", str(output), "--json"]
-    result = CliRunner().invoke(app, arguments)
+def test_a_rule_reads_the_length_and_positions_are_what_is_drawn() -> None:
+    usual, far = (table.data(GROWING, length=n).tile for n in (64, 4096))
+    assert usual.values.shape == far.values.shape == (128, 16)
+    assert (usual.values != far.values).any()
+
+
+@pytest.mark.parametrize(
+    ("words", "drawn"),
+    [
+        ("table --dim 16 --length 5", 5),
+        ("table --dim 16 --positions 5", 5),
+        ("table --dim 16 --positions 1k", 1024),
+        ("table --dim 16 --positions -2:3", 5),
+        ("compare table --dim 16 --b-base 100 --length 5", 5),
+        ("counter --dim 16 --length 5", 5),
+    ],
+)
+def test_the_command_draws_as_many_by_the_older_spelling_too(words: str, drawn: int) -> None:
+    made: list[Any] = []
+    with mock.patch("posenc.cli.commands.plot.finish", lambda draw, *_, **__: made.append(draw)):
+        result = CliRunner().invoke(app, ["plot", *words.split()])
     assert result.exit_code == 0, result.output
-    assert (
-        "5 positions" in result.output or "5 x 16" in result.output or '"rows": 5' in result.output
-    )
+    extent = made[0].keywords["positions"]
+    assert (extent if isinstance(extent, int) else extent[1] - extent[0]) == drawn
+    assert "length" not in made[0].keywords
 
 
 @pytest.mark.parametrize("key", ["width", "height"])

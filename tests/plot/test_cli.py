@@ -81,12 +81,9 @@ def test_the_figures_of_the_sources(run: Run) -> None:
 
 
 @pytest.mark.costly
-def test_a_length_is_drawn_unless_positions_are_named(run: Run) -> None:
-    run("table", "--dim", "8", "--length", "5", "--numbers", "five.npz")
-    run("table", "--dim", "8", "--length", "5", "--positions", "0:3", "--numbers", "three.npz")
-    for name, rows in (("five", 5), ("three", 3)):
-        with np.load(f"{name}.npz") as found:
-            assert found["tile.values"].shape == (rows, 8)
+def test_a_length_is_no_longer_named_beside_positions(run: Run) -> None:
+    asked = ("table", "--dim", "8", "--length", "5", "--positions", "0:3")
+    assert "said by --positions 5" in run(*asked, code=2).output
     asked = ("compare", "wavelengths", "--dim", "8", "--b-dim", "16", "--length", "300")
     assert "within 300" in run(*asked, "-o", "x.png").output
 
@@ -199,7 +196,7 @@ def test_learned_encodings_need_their_numbers(run: Run) -> None:
         (("table", "--preset", "wisper"), "Did you mean 'whisper'"),
         (("table", "--theme", "drak"), "Did you mean 'dark'"),
         (("table", "--positions", "many"), "FROM:TO"),
-        (("table", "--positions", "100"), "for the first 100 --positions 0:100"),
+        (("table", "--dims", "100"), "for the first 100 --dims 0:100"),
         (("table", "--dims", "5"), "--dims 0:5"),
         (("table", "--length", "0"), "x>=1"),
         (("table", "--dims", "0:200"), "dimensions 0 to 127"),

@@ -54,7 +54,7 @@ ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "attention": ((ROPE,), {"shift": 5}),
     "table": ((SMALL,), {"positions": 16}),
     "waves": ((SMALL,), {"positions": 3000}),
-    "wavelengths": (([SMALL, posenc.Sinusoidal(16)],), {"length": 100}),
+    "wavelengths": (([SMALL, posenc.Sinusoidal(16)],), {"mark": 100}),
     "offset": ((SMALL,), {"offsets": 40}),
     "similarity": ((SMALL,), {"positions": 20}),
     "counter": ((SMALL,), {"at": 6}),

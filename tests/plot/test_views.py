@@ -170,7 +170,7 @@ def test_the_last_wavelength_is_the_true_one() -> None:
 
 
 def test_widths_are_compared_by_share() -> None:
-    found = wavelengths.data([posenc.Sinusoidal(d) for d in (16, 64)], length=1000)
+    found = wavelengths.data([posenc.Sinusoidal(d) for d in (16, 64)], mark=1000)
     for ladder, d in zip(found.ladders, (16, 64), strict=True):
         exact = [2 * math.pi * 10_000 ** (2 * j / d) for j in range(d // 2)]
         assert_close(ladder.wavelengths, np.array(exact), 1e-9 * max(exact))

@@ -67,7 +67,7 @@ UNASKED = ("posenc_study", "posenc.explore", "posenc.learn", "posenc.plot")
 COMMANDS = (
     "list",
     "cite RoPE",
-    "table --dim 4 --length 2",
+    "table --dim 4 --positions 2",
     "encode word --dim 4 --json",
     "locate --dim 8 --at 0 --value 0.5",
     "explain --plan bloom",

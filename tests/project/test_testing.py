@@ -82,7 +82,7 @@ def test_the_card_says_what_was_looked_at() -> None:
     card = testing.check(subject, laws=["norm", "calls"])
     reach = posenc.ask(subject).survey(subject.spec).reach
     assert [line.strip() for line in card.lines()][-len(reach.lines()) :] == reach.lines()
-    assert card.describe()["reach"]["heads"] == 33
+    assert card.to_dict()["reach"]["heads"] == 33
     assert testing.check(subject, laws=["norm"]).reach is None
 
 
@@ -222,7 +222,7 @@ def test_nan_and_wrong_shapes_fail() -> None:
     nan = mutants.rotary(call=lambda made, x, positions: x * float("nan"))
     result = testing.check(nan, laws=["calls"])["calls"]
     assert result.measured == np.inf
-    assert json.loads(json.dumps(result.describe(), allow_nan=False))["measured"] == "infinity"
+    assert json.loads(json.dumps(result.to_dict(), allow_nan=False))["measured"] == "infinity"
     cut = mutants.rotary(call=lambda made, x, positions: x[..., :-1])
     assert "shape" in testing.check(cut, laws=["norm"])["norm"].says
 

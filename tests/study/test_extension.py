@@ -48,7 +48,7 @@ def test_the_rules_are_those_of_the_planner_once_each() -> None:
         rules, best = distinct(spec, length, 4 * length)
         assert tuple(rule.name for rule in rules) == tuple(RULES)
         config = {"model_type": "llama", "head_dim": 32, "rope_theta": base}
-        plan = posenc.extend_context(config, 4 * length, trained=length)
+        plan = posenc.extend(config, 4 * length, trained=length)
         assert best == plan.rule
         for rule in rules:
             assert rule.effect == plan.layers[0].option(rule.name).effect

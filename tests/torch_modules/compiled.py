@@ -305,7 +305,7 @@ def _() -> Row:
     learned = params(spec)
 
     def call(weight: Tensor, x: Tensor) -> Tensor:
-        new, given = posenc.extend(spec, {"weight": weight}, 30, how="sinusoidal")
+        new, given = posenc.resize(spec, {"weight": weight}, 30, how="sinusoidal")
         return posenc.add(new, x[:, :4], params=given, offset=25)
 
     return call, lambda n: (learned["weight"] * n, x(n))

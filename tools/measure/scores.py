@@ -42,7 +42,7 @@ def cards() -> dict[str, Card]:
 def _told(card: Card) -> dict[str, Any]:
     """A card as JSON, with what was asked in the lines for people."""
     reach = None if card.reach is None else card.reach.lines()
-    return {**card.describe(), "reach": reach}
+    return {**card.to_dict(), "reach": reach}
 
 
 def page(found: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Any, NoReturn
 
 import click
@@ -20,6 +21,7 @@ from posenc._core.errors import ArgumentError, EndedError, PosencError, mismatch
 from posenc._core.guard import Interrupted, ended
 from posenc.cli._child import watched
 from posenc.cli.options.flags import command_advice, in_flags, usage_advice
+from posenc.cli.options.inputs import file_there
 
 # Name -> (module, one line for the help), so that `posenc --help` imports no command. A command of
 # another distribution has the name of that in place of a module.
@@ -83,7 +85,8 @@ HELP = """Positional encodings for Transformers, exact at any position.
 \b
   posenc encode "classify the book"
   posenc encode embeddings.npy --base 10000 -o encoded.npy
-  posenc table --dim 8 --length 16
+  posenc table --dim 8 --positions 16
+  posenc config.json
 
 Every command has --json. Exit codes:
 
@@ -102,6 +105,8 @@ Every command has --json. Exit codes:
 POSENC_DEBUG=1 shows the traceback of an error.
 """
 
+# Endings of files that hold arrays, which `posenc FILE` identifies; others are explained.
+ARRAYS = (".npy", ".npz", ".safetensors", ".bin", ".pt", ".pth")
 # Entry points of this group are commands of other distributions.
 GROUP = "posenc.commands"
 # Commands whose code 1 is a difference.
@@ -139,7 +144,10 @@ class App(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command as click does, with a suggestion."""
         name = args[0]
-        if name not in COMMANDS and not name.startswith("-"):
+        if name not in COMMANDS and (verb := _verb_of(name)):
+            click.echo(f"posenc: {printed(name)} is there, so this is: posenc {verb}", err=True)
+            args = [verb, *args]
+        elif name not in COMMANDS and not name.startswith("-"):
             ctx.fail(f"No such command {name!r}. {command_advice(name) or suggest(name, COMMANDS)}")
         return super().resolve_command(ctx, args)
 
@@ -215,6 +223,15 @@ def _provided(name: str, distribution: str) -> click.Command:
 
     anything = {"ignore_unknown_options": True, "allow_extra_args": True}
     return click.Command(name, callback=absent, add_help_option=False, context_settings=anything)
+
+
+def _verb_of(name: str) -> str:
+    """The command that a file alone is meant for; nothing where it is no file."""
+    try:
+        file_there(name)
+    except click.BadParameter:
+        return ""
+    return "identify" if Path(name).suffix in ARRAYS else "explain"
 
 
 def _name(args: Sequence[str] | None) -> str:

@@ -12,7 +12,7 @@ from posenc.functional._parameters import init
 from posenc.functional._relative import relative, relative_values
 from posenc.functional._reorder import reorder
 from posenc.functional._rerotate import rerotate
-from posenc.functional._resize import extend, resize
+from posenc.functional._resize import resize
 from posenc.functional._rotate import rotate, rotate_together
 from posenc.functional._shift import shift, similarity
 from posenc.functional._table import add, table
@@ -22,7 +22,6 @@ __all__ = [
     "apply_rotary",
     "bias",
     "cos_sin",
-    "extend",
     "frequencies",
     "init",
     "logit_scale",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -18,8 +18,9 @@ from posenc.functional._parameters import parameters
 from posenc.functional._resize_scores import interpolated, offsets_of, resized, sinusoid
 from posenc.functional.arguments.common import Array, name_of
 
-T = TypeVar("T", bound=TableSpec)
 S = TypeVar("S", bound=Spec)
+How = Literal["interpolate", "tile", "sinusoidal"]
+HOW = get_args(How)
 
 
 @numpy_rules
@@ -29,10 +30,17 @@ def resize(
     length: int | tuple[int, ...],
     *,
     method: Method = "cubic_antialias",
+    how: How = "interpolate",
 ) -> tuple[S, dict[str, Array]]:
-    """A learned table for another length, grid or window, by interpolation.
+    """A learned table for another length, grid or window.
 
-        weight'[i] = sum over t of  k(t, i) * weight[t]
+        interpolate  weight'[i] = sum over t of  k(t, i) * weight[t]
+        tile         PE'(p) = PE(p mod length)
+        sinusoidal   PE'(p) = a * sin_cos(p)       p >= length
+
+    Interpolation moves every row. The other two keep the rows that are there, bit for bit, and add
+    new ones as a beginning to train from: the old ones again, or the sinusoid of Vaswani et al.
+    (2017), to which a gives the root mean square of the old rows.
 
     Each axis is resampled in turn: the rows of positions of a table, or the offsets of a bias or of
     a relative encoding, 2 n - 1 of them for a length n where both directions have entries. Reserved
@@ -54,6 +62,9 @@ def resize(
         in timm; `linear_antialias` that of images of any size in SigLIP 2. `linear` interpolates a
         sequence, the offsets of BEiT in transformers, and those of decomposed encodings (SAM,
         ViTDet, MViTv2). `linear_corners` and `cubic_corners` keep the first and last rows in place.
+    how : {"interpolate", "tile", "sinusoidal"}
+        Where the rows come from. The last two are for tables of one axis, or with a table for each,
+        and for lengths of at least the old one.
 
     Returns
     -------
@@ -64,8 +75,9 @@ def resize(
     Raises
     ------
     ArgumentError
-        If the length is not positive or has another number of axes, the method is unknown, or the
-        parameters are not those of the spec.
+        If the length is not positive, has another number of axes or is too short, a word is
+        unknown, a method is named and nothing is interpolated, or the parameters are not those of
+        the spec.
     SpecError
         If the spec has no table to interpolate, or its pad row stands among the rows.
 
@@ -89,10 +101,24 @@ def resize(
     >>> spec, params = posenc.resize(spec, posenc.init(spec), (12, 12), method="cubic")
     >>> params["weight"].shape, spec.window
     ((529, 4), (12, 12))
+
+    A table of 512 positions becomes one of 4,096, whose first 512 are the old ones:
+
+    >>> spec = posenc.Learned(6, length=512, start=2, pad=1)
+    >>> longer, params = posenc.resize(spec, posenc.init(spec), 4096, how="tile")
+    >>> params["weight"].shape
+    (4098, 6)
     """
+    if how not in HOW:
+        todo = suggest(how, HOW)
+        raise ArgumentError(mismatch("resize: how", " or ".join(map(repr, HOW)), repr(how), todo))
     if method not in METHODS:
         todo = suggest(method, METHODS)
         raise ArgumentError(mismatch("resize: method", "a way to interpolate", repr(method), todo))
+    if how != "interpolate":
+        if method != METHODS[0]:
+            raise ArgumentError(f"resize: method is of interpolation, and how={how!r} does none.")
+        return _lengthened(spec, params, length, how)
     layout = offsets_of(spec)
     if layout is not None:
         size = _lengths(length, len(layout.size), "resize")
@@ -110,71 +136,25 @@ def resize(
     }
 
 
-@numpy_rules
-def extend(
-    spec: T,
-    params: Mapping[str, Array],
-    length: int | tuple[int, ...],
-    *,
-    how: Literal["tile", "sinusoidal"] = "tile",
-) -> tuple[T, dict[str, Array]]:
-    """A learned table with more positions, its own rows unchanged bit for bit.
-
-        tile         PE'(p) = PE(p mod length)
-        sinusoidal   PE'(p) = a * sin_cos(p)       p >= length
-
-    The new rows are a beginning to train from. The sinusoid is that of Vaswani et al. (2017); a
-    gives it the root mean square of the old rows.
-
-    Parameters
-    ----------
-    spec : Learned
-        The spec of the parameters, or a `Concatenated` of one; not of a grid in one table, whose
-        rows would change their places.
-    params : mapping of str to array
-        Its parameters, of any library.
-    length : int or tuple of int
-        The new usable length, at least the old one: one number, or one for each axis.
-    how : {"tile", "sinusoidal"}
-        What the new rows are.
-
-    Returns
-    -------
-    tuple
-        The new spec, and new parameters in the dtype, library and device of the given ones.
-
-    Raises
-    ------
-    ArgumentError
-        If a length is shorter than the old one, `how` is unknown, or the parameters are not those
-        of the spec.
-    SpecError
-        If the spec has no learned table, or one that stands for a grid.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> spec = posenc.Learned(6, length=512, start=2, pad=1)
-    >>> longer, params = posenc.extend(spec, posenc.init(spec), 4096)
-    >>> params["weight"].shape
-    (4098, 6)
-    """
-    if how not in ("tile", "sinusoidal"):
-        todo = suggest(how, ("tile", "sinusoidal"))
-        raise ArgumentError(mismatch("extend: how", "'tile' or 'sinusoidal'", repr(how), todo))
-    learned, rebuilt = _learned(spec, "extend")
+def _lengthened(
+    spec: Any, params: Mapping[str, Array], length: Any, how: How
+) -> tuple[Any, dict[str, Array]]:
+    """A learned table with more positions, its own rows unchanged bit for bit."""
+    learned, rebuilt = _learned(spec, "resize")
     if learned.lookup.rule == "grid" or len(learned.lengths) > len(learned.axes):
         expected = "a table for each axis, as rows of a grid would change their places"
-        raise SpecError(mismatch("extend", expected, f"length={learned.length}", "Use `resize`."))
-    new = _of_length(learned, length, "extend")
-    arrays = _learned_arrays(spec, params, "extend")
+        raise SpecError(
+            mismatch("resize", expected, f"length={learned.length}", "Leave out `how`.")
+        )
+    new = _of_length(learned, length, "resize")
+    arrays = _learned_arrays(spec, params, "resize")
 
     def change(weight: Array, old: tuple[int, ...], now: tuple[int, ...], kept: int) -> Array:
         kept = min(kept, learned.start)  # prefix rows are positions too
-        xp = namespace(weight, "extend")
+        xp = namespace(weight, "resize")
         have, expected = weight.shape[0] - kept, now[0] - old[0] + weight.shape[0] - kept
         if expected < have:
-            raise ArgumentError(mismatch("extend: length", f"at least {old[0]}", now[0]))
+            raise ArgumentError(mismatch("resize: length", f"at least {old[0]}", now[0]))
         if how == "tile":
             row = carried(kept + np.arange(have, expected) % have, xp, device_of(weight))
             tail = xp.take(weight, row, axis=0)

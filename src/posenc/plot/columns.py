@@ -92,7 +92,6 @@ class TableSource:
     waves: ColumnWaves | None
     params: Params
     sides: tuple[int, ...] = ()
-    length: int | None = None
 
     @property
     def turns(self) -> bool:
@@ -119,9 +118,9 @@ class TableSource:
         return low
 
     def usual(self, most: int = USUAL) -> int:
-        """Positions drawn unasked: those of the length, else a few, or all of a grid or table."""
-        if self.sides or self.length is not None:
-            return math.prod(self.sides) if self.sides else int(self.length or 0)
+        """Positions drawn unasked: a few, or all of a grid or table."""
+        if self.sides:
+            return math.prod(self.sides)
         return most if self.end is None else max(1, min(most, self.end))
 
     def positions(self, index: np.ndarray) -> np.ndarray:
@@ -199,7 +198,7 @@ def source(
     if not isinstance(spec, TableSpec | RotarySpec):
         refuse(caller, spec, "a table or a rotation")
     check_learned(spec, params, caller)
-    bare = TableSource(spec, 0, None, params, sides_of(spec, grid, caller), length)
+    bare = TableSource(spec, 0, None, params, sides_of(spec, grid, caller))
     first = bare.rows(np.zeros(1, dtype=np.int64))
     waves = None if bare.sides else _waves(spec, params)
     return replace(bare, width=first.shape[1], waves=waves)

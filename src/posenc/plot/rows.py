@@ -40,13 +40,12 @@ class PictureOption(NamedTuple):
 
 
 Take = PictureOption
-LONG = "Length of the sequence: its positions are drawn, and scalings see it."
 CELLS = "Cells of a grid as positions, for specs of several axes: 3x4 or h=3,w=4, the slowest axis"
-POSITIONS = Take("positions", "stretch", "Positions drawn.")
-LENGTH = Take("length", "count", LONG)
+POSITIONS = Take("positions", "range", "Positions drawn: so many from 0, or from and to.")
+LENGTH = Take("length", "count", "Length of the sequence, for scaling rules that read it.")
+MARK = Take("mark", "count", "A length of sequences to mark.")
 GRID = Take("grid", "grid", f"{CELLS} first.")
 PLACED = (POSITIONS, LENGTH, GRID)
-SCALED = LENGTH._replace(help="Length of the sequence, for scalings.")
 HEIGHT = Take("height", "pixels", "Pixels of the panel, at most.")
 PRODUCT = Take(
     "kind", "word", "Of two rows. [default: dot]", "product", ("dot", "cosine"), ("--kind",)
@@ -81,6 +80,13 @@ class PictureRow(NamedTuple):
     high: int = 0  # of a chart, or of a matrix at most; 0 is as usual
     pixels: Literal["", "cells", "side", "line"] = ""  # which ones its numbers depend on
     apart: bool = False  # whether each sentence of the caption begins a line
+
+    @property
+    def extent(self) -> str:
+        """The argument that says how much is drawn, for which a length is easily taken."""
+        reads = {one.argument: one.reads for one in self.options}
+        several = ("positions", "mark", "offsets")
+        return next((name for name in several if reads.get(name) in ("range", "count")), "")
 
     def in_pixels(self, rows: int, columns: int, line: int) -> dict[str, int]:
         """The arguments of its numbers for pixels of a matrix, or along a curve."""
@@ -154,7 +160,8 @@ ROWS = (
         TURNING,
         _turns,
         options=(
-            LENGTH._replace(help="A length to mark."),
+            LENGTH,
+            MARK,
             Take("over", "word", "What stands below the curves.", words=("pair", "share")),
             HEIGHT,
         ),
@@ -184,7 +191,7 @@ ROWS = (
             PRODUCT,
             Take("axis", "word", "[default: both]", words=("linear", "log", "both")),
             POSITIONS._replace(reads="stranger", help="distances are given by --offsets."),
-            SCALED,
+            LENGTH,
             GRID,
         ),
         difference="mean",
@@ -212,7 +219,7 @@ ROWS = (
             POSITIONS,
             Take("at", "integer", "One whose digits and row are shown.", "position", (), ("--at",)),
             Take("bits", "count", "How many bits."),
-            SCALED,
+            LENGTH,
         ),
         difference="",
         example=COUNTER,
@@ -231,7 +238,7 @@ ROWS = (
             Take("pairs", "list", "Whose dials are drawn."),
             OFFSETS._replace(help="Distances. [default: 64]"),
             SEED._replace(help="Of the random query and key. [default: 0]"),
-            SCALED,
+            LENGTH,
         ),
         difference="terms",
         example=ROPE,
@@ -297,7 +304,7 @@ ROWS = (
     PictureRow(
         "compare",
         "Draw one of the other pictures for A and B, and A - B.",
-        options=(*PLACED, PRODUCT),
+        options=(*PLACED, MARK, PRODUCT),
         apart=True,
     ),
 )

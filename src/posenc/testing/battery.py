@@ -11,6 +11,7 @@ from posenc._core.guard import foreign
 from posenc._core.spec.spec import Spec
 from posenc.testing.card import Card, Result
 from posenc.testing.lab import LAWS, Law, run
+from posenc.testing.peers import peer
 from posenc.testing.subject import KINDS, Kind, Subject
 from posenc.testing.target import adapt, of_spec
 
@@ -51,21 +52,25 @@ def laws(kind: Kind) -> tuple[Law, ...]:
 
 @foreign("check", timed=False)
 def check(
-    subject: Any,
+    target: Any,
     *,
     laws: Iterable[str] | None = None,
     progress: Callable[[int], object] | None = None,
+    **how: Any,
 ) -> Card:
     """Hold an implementation to the laws of its kind.
 
     Parameters
     ----------
-    subject : Subject or object
-        What is tried; `of_spec` and `adapt` make one, and anything else is asked as it is.
+    target : Subject, Spec, str or object
+        What is tried: code as `adapt` takes it, a spec, `"peer:NAME"`, or a subject.
     laws : iterable of str, optional
         Names of the laws to try; all of them by default.
     progress : callable, optional
         Called with 1 after each law.
+    **how
+        Of code, as for `adapt`: `kind`, `name`, `dim`, `heads`, `library`, `layout`, `arguments`
+        and `spec`.
 
     Returns
     -------
@@ -80,19 +85,28 @@ def check(
     Examples
     --------
     >>> import posenc
-    >>> from posenc.testing import check, of_spec
     >>> rope = posenc.RoPE(64, pairing="half")
-    >>> check(of_spec(rope, library="numpy"), laws=["shift", "near 2^31"]).passed
+    >>> posenc.check(rope, library="numpy", laws=["shift", "near 2^31"]).passed
     True
     """
-    if not isinstance(subject, Subject):
-        subject = of_spec(subject) if isinstance(subject, Spec) else adapt(subject)
+    subject = subject_of(target, **how)
     gathered = []
     for result in results(subject, laws):
         gathered.append(result)
         if progress is not None:
             progress(1)
     return Card(subject.name, subject.kind, tuple(gathered), dict(subject.versions))
+
+
+def subject_of(target: Any, **how: Any) -> Subject:
+    """What is to be tried as a subject."""
+    if isinstance(target, Subject):
+        return target
+    if isinstance(target, str) and target.startswith("peer:"):
+        return peer(target.removeprefix("peer:"))
+    if isinstance(target, Spec):
+        return of_spec(target, library=how.get("library") or "torch")
+    return adapt(target, **how)
 
 
 def results(subject: Subject, names: Iterable[str] | None = None) -> Iterator[Result]:

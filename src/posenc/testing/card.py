@@ -46,7 +46,7 @@ class Result:
     def __str__(self) -> str:
         return self.law
 
-    def describe(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The result as JSON holds it."""
         return {
             "law": self.law,
@@ -121,7 +121,7 @@ class Card:
         yield f"  {', '.join(counts)}"
         yield from (f"  {line}" for line in (self.reach.lines() if self.reach else ()))
 
-    def describe(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The card as JSON holds it."""
         return {
             "name": self.name,
@@ -129,7 +129,7 @@ class Card:
             "passed": self.passed,
             "versions": self.versions,
             "reach": None if self.reach is None else asdict(self.reach),
-            "results": [r.describe() for r in self.results],
+            "results": [r.to_dict() for r in self.results],
         }
 
 

@@ -936,7 +936,7 @@ def test_learned_tables(tmp_path: Path, name: str, dtype: str) -> None:
         body = weight[old.start :]
     elif how in ("tile", "sinusoidal"):
         longer = new.replace(start=old.start, pad=old.pad)
-        body = posenc.extend(old, {"weight": weight}, longer.length, how=how)[1]["weight"]
+        body = posenc.resize(old, {"weight": weight}, longer.length, how=how)[1]["weight"]
         body = body[old.start :]
     else:
         body = posenc.resize(old, {"weight": weight}, new.length, method=how)[1]["weight"]

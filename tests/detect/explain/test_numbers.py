@@ -11,7 +11,7 @@ import pytest
 
 import posenc
 from posenc._core.errors import PosencError
-from posenc.detect.extend import extend_context
+from posenc.detect.extend import extend
 
 VALUES = (-1, 0, 1e308, math.inf, math.nan, "5", True, None, 2**70, 1e-320)
 CONFIGS: dict[str, dict[str, Any]] = {
@@ -89,7 +89,7 @@ def changed(config: dict[str, Any], path: tuple[Any, ...], value: Any) -> dict[s
 
 
 def extended(config: dict[str, Any]) -> None:
-    found = extend_context(config, 2**20)
+    found = extend(config, 2**20)
     for rule in found.rules:
         found.lines(rule)
 
@@ -157,13 +157,13 @@ def test_a_count_is_whole(name: str, path: tuple[Any, ...], whole: float) -> Non
 def test_a_length_below_zero_is_none(name: str, path: tuple[str, ...], value: int) -> None:
     config = changed(CONFIGS[name], (*path, "max_position_embeddings"), value)
     with pytest.raises(PosencError, match=f"max_position_embeddings={value} is no length"):
-        extend_context(config, 2**20)
-    assert extend_context(config, 2**15, trained=8192).length == 2**15
+        extend(config, 2**20)
+    assert extend(config, 2**15, trained=8192).length == 2**15
 
 
 def test_large_numbers_that_models_state_are_read() -> None:
     config = {**CONFIGS["plain"], "rope_theta": 1e12, "max_position_embeddings": 10_485_760}
-    found = extend_context(config, 2**31)
+    found = extend(config, 2**31)
     assert found.lines("linear")
     # A number that nobody reads is nobody's business.
     config["attention_mask_value"] = -3.4028234663852886e38

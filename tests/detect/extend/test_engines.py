@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 import posenc
 from posenc.cli import app
-from posenc.detect.extend import extend_context
+from posenc.detect.extend import extend
 from posenc.presets.families import class_defaults
 from tests.tolerances import RELATIVE
 
@@ -84,7 +84,7 @@ LINES: list[tuple[dict[str, Any], str, set[str]]] = [
 def test_a_line_stands_only_where_the_engine_is_known_to_follow(
     config: dict[str, Any], rule: str, engines: set[str]
 ) -> None:
-    lines, remarks = extend_context(config, factor=4.03125).written(rule)
+    lines, remarks = extend(config, factor=4.03125).written(rule)
     assert {name for name in lines if not name.startswith("transformers")} == engines
     told = " ".join(remarks)
     for engine in {*SERVERS, "llama.cpp"} - engines:
@@ -97,7 +97,7 @@ def test_a_line_stands_only_where_the_engine_is_known_to_follow(
 def test_a_scaling_of_mla_differs_in_deepseek_yarn() -> None:
     """The frequencies of both rules, by their formulas: why the line may not stand."""
     steps = [10_000.0 ** (-2 * j / 64) for j in range(32)]
-    layer = extend_context(LATENT, factor=16).layers[0]
+    layer = extend(LATENT, factor=16).layers[0]
     llama3, other = layer.option("llama3"), layer.option("yarn")
     assert llama3 is not None
     assert other is not None
@@ -111,22 +111,22 @@ def test_a_scaling_of_mla_differs_in_deepseek_yarn() -> None:
 @pytest.mark.parametrize("key", ["mscale", "mscale_all_dim"])
 def test_one_factor_without_the_other_is_read_otherwise(key: str) -> None:
     stated = LATENT | {"max_position_embeddings": 16_384, "rope_scaling": yarn(4.0, **{key: 0.7})}
-    found = extend_context(stated, 32_768)
+    found = extend(stated, 32_768)
     assert not {*found.lines("given")} & SERVERS
     both = yarn(4.0, mscale=0.7, mscale_all_dim=0.7)
-    found = extend_context(stated | {"rope_scaling": both}, 32_768)
+    found = extend(stated | {"rope_scaling": both}, 32_768)
     assert {*found.lines("given")} >= SERVERS
     # Outside deepseek_yarn, releases read them otherwise.
     assert not any("#48621" in text for text in found.remarks("given"))
     plain = of("llama", max_position_embeddings=16_384, rope_scaling=both)
-    assert any("#48621" in text for text in extend_context(plain, 32_768).remarks("given"))
+    assert any("#48621" in text for text in extend(plain, 32_768).remarks("given"))
 
 
 def test_a_stated_attention_factor_goes_with_its_factor() -> None:
     own = 0.1 * math.log(8) + 1
     config = of("llama", rope_scaling=yarn(8.0, attention_factor=own))
     config["max_position_embeddings"] = 32_768
-    found = extend_context(config, 65_536)
+    found = extend(config, 65_536)
     lines = found.lines("given")
     change = json.loads(next(iter(lines.values())))["rope_parameters"]
     assert change["attention_factor"] == pytest.approx(0.1 * math.log(16) + 1)
@@ -138,7 +138,7 @@ def test_a_stated_attention_factor_goes_with_its_factor() -> None:
 def test_an_attention_factor_of_another_factor_is_named(stated: float) -> None:
     config = of("llama", rope_scaling=yarn(8.0, attention_factor=stated))
     config["max_position_embeddings"] = 32_768
-    found = extend_context(config, 65_536)
+    found = extend(config, 65_536)
     lines, remarks = found.written("given")
     change = json.loads(next(iter(lines.values())))["rope_parameters"]
     assert change["attention_factor"] == pytest.approx(stated)
@@ -152,12 +152,12 @@ def test_an_attention_factor_of_another_factor_is_named(stated: float) -> None:
     assert any("attention_factor: vLLM 0.33.0 reads it" in text for text in remarks)
     # Without a stated one there is nothing to say.
     plain = config | {"rope_scaling": yarn(8.0)}
-    assert not any("attention factor" in text for text in extend_context(plain, 65_536).notes)
+    assert not any("attention factor" in text for text in extend(plain, 65_536).notes)
 
 
 def test_a_scaling_that_was_not_trained_leaves_no_attention_factor() -> None:
     config = of("llama", rope_scaling=yarn(8.0, attention_factor=1.0))
-    found = extend_context(config, 65_536)
+    found = extend(config, 65_536)
     change = json.loads(next(iter(found.lines("yarn").values())))["rope_parameters"]
     assert "attention_factor" not in change
     assert found.layers[0].baseline.spec.attention_factor == 1
@@ -169,7 +169,7 @@ def test_a_line_says_the_share_that_the_class_alone_knows(name: str, share: floa
     from transformers import CONFIG_MAPPING
 
     sizes = {"hidden_size": 512, "num_attention_heads": 4, "max_position_embeddings": 4096}
-    found = extend_context({"model_type": name, **sizes}, 8192)
+    found = extend({"model_type": name, **sizes}, 8192)
     words = found.lines("yarn")["vLLM"].split("'")
     config = CONFIG_MAPPING[name]()
     config.update(json.loads(words[1]))
@@ -181,12 +181,12 @@ def test_a_line_says_the_share_that_the_class_alone_knows(name: str, share: floa
 def test_sections_that_the_class_alone_knows_are_not_lost() -> None:
     inner = of("qwen2_vl_text", head_dim=128)
     outer = {"model_type": "qwen2_vl", "text_config": inner}
-    assert "vLLM" not in extend_context(outer, 65_536).lines("yarn")
+    assert "vLLM" not in extend(outer, 65_536).lines("yarn")
     inner["rope_scaling"] = {"type": "mrope", "mrope_section": [16, 24, 24]}
-    assert "vLLM" in extend_context(outer, 65_536).lines("yarn")
-    assert "vLLM" not in extend_context(outer, 65_536).lines("llama3")
+    assert "vLLM" in extend(outer, 65_536).lines("yarn")
+    assert "vLLM" not in extend(outer, 65_536).lines("llama3")
     # An override of the whole would not reach the part that transformers 5 makes of flat keys.
-    flat = extend_context(inner | {"model_type": "qwen2_vl"}, 65_536)
+    flat = extend(inner | {"model_type": "qwen2_vl"}, 65_536)
     assert not {*flat.lines("yarn")} & SERVERS
 
 

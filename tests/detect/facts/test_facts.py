@@ -58,14 +58,14 @@ VERBS: dict[str, Callable[[Path], Any]] = {
     "explain": posenc.explain,
     "golden": posenc.golden,
     "diff": lambda folder: posenc.diff(folder, HALF),
-    "extend_context": lambda folder: posenc.extend_context(folder, factor=2),
+    "extend": lambda folder: posenc.extend(folder, factor=2),
     "convert": lambda folder: posenc.convert(folder, pairing="interleaved"),
     "adopt": lambda folder: posenc.torch.adopt(loaded(folder)),
 }
 ALL: tuple[Name, ...] = ASKED
 DEPENDS: dict[str, tuple[Name, ...]] = {
     "explain": ALL, "golden": ALL, "diff": ALL,
-    "extend_context": ("spec", "frequencies", "length", "window", "heads"),
+    "extend": ("spec", "frequencies", "length", "window", "heads"),
     "convert": ("pairing", "heads"), "adopt": ALL,
 }  # fmt: skip
 
@@ -85,7 +85,7 @@ def stops(verb: str, name: Name, known: posenc.Facts) -> bool | None:
     """Whether a verb depends on a fact; None where it has no question to such a model."""
     turns = any(entry.kind == "rotary" for entry in known.plan)
     recorded = known.contradictions[0].other.source == "stamp" or known.stamp
-    if (verb in ("extend_context", "convert") and not turns) or (verb == "adopt" and recorded):
+    if (verb in ("extend", "convert") and not turns) or (verb == "adopt" and recorded):
         return None  # a model in memory keeps no record of a conversion
     return name in DEPENDS[verb]
 
@@ -154,7 +154,7 @@ def test_a_converted_folder_is_read_as_converted_by_every_verb(tmp_path: Path) -
     assert posenc.golden(new).parts[0].spec.channels.order == "interleaved"
     assert [d.field for d in posenc.diff(source, new).differences] == ["pairing.order"]
     assert not posenc.diff(source, HALF).differences
-    assert posenc.extend_context(new, factor=2).layers[0].option("none").spec.channels.order == (
+    assert posenc.extend(new, factor=2).layers[0].option("none").spec.channels.order == (
         "interleaved"
     )
     fact = posenc.facts(new).of("pairing", "attention")[0]

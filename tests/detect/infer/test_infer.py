@@ -640,7 +640,7 @@ def test_the_result_is_json() -> None:
         (lambda q, k: posenc.bias(posenc.ALiBi(4), q, k), {}),
     ):
         found = posenc.infer_spec(source, **more)
-        told = json.loads(json.dumps(found.describe(), allow_nan=False))
+        told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
         if found.spec is not None:
             assert posenc.from_json(json.dumps(told["spec"])) == found.spec
 

@@ -565,7 +565,7 @@ def test_the_result_is_json() -> None:
         posenc.locate(spec, "0.5", at=1),
         posenc.locate(spec, np.ones(64)),
     ):
-        told = json.loads(json.dumps(found.describe(), allow_nan=False))
+        told = json.loads(json.dumps(found.to_dict(), allow_nan=False))
         assert told["position"] == found.position
         assert posenc.from_json(json.dumps(told["stated"])) == spec
 

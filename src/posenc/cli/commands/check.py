@@ -7,12 +7,21 @@ from typing import Any
 import click
 
 from posenc import testing
-from posenc._core.errors import DataError, suggest
+from posenc._core.errors import DataError
 from posenc._core.io import inputs
 from posenc._core.spec.spec import Spec
-from posenc.cli.options.common import WordChoice, as_json, code_named, is_json, runs_code, spec_of
+from posenc.cli.options.common import (
+    WordChoice,
+    as_json,
+    code_named,
+    is_json,
+    library_option,
+    runs_code,
+    spec_of,
+)
 from posenc.cli.output.show import print_answer, print_definitions, print_json, progress
-from posenc.testing.peers import PEERS, peer
+from posenc.testing.battery import subject_of
+from posenc.testing.peers import PEERS
 
 KINDS = ("rotary", "cos_sin", "angles", "table", "bias")
 
@@ -22,11 +31,7 @@ KINDS = ("rotary", "cos_sin", "angles", "table", "bias")
 @click.option("--kind", type=WordChoice(KINDS), help="Where it acts; found out by default.")
 @click.option("--dim", type=click.IntRange(1, 2**16), default=64, help="Width. [default: 64]")
 @click.option("--heads", type=click.IntRange(1, 2**12), default=8, help="Heads. [default: 8]")
-@click.option(
-    "--library",
-    type=WordChoice(("torch", "numpy", "jax")),
-    help="Of its arrays; found out by default.",
-)
+@library_option
 @click.option(
     "--layout",
     help="Axes of queries, as bhsd: batch, heads, seq, dim; found out by default.",
@@ -60,19 +65,12 @@ def command(
         if not why.answered or options["spec"] is None:
             raise
         card = _unlike(target, why)
-        print_answer(json_, card.describe, card.lines())
+        print_answer(json_, card.to_dict, card.lines())
         raise click.exceptions.Exit(1) from why
     names = [name.strip() for name in laws.split(",")] if laws is not None else None
-    chosen = testing.laws(subject.kind)
-    allowed = {law.name for law in chosen}
-    for name in names or ():
-        if name not in allowed:
-            raise click.UsageError(
-                f"--laws: {name!r} is no law of a {subject.kind}. {suggest(name, allowed)}"
-            )
-    with progress("laws", len(names or chosen)) as step:
+    with progress("laws", len(names or testing.laws(subject.kind))) as step:
         card = testing.check(subject, laws=names, progress=step)
-    print_answer(json_, card.describe, card.lines())
+    print_answer(json_, card.to_dict, card.lines())
     if not card.passed or not card.count("pass"):
         raise click.exceptions.Exit(3 if card.passed else 1)
 
@@ -84,41 +82,15 @@ def _unlike(target: str, why: Exception) -> testing.Card:
     return testing.Card(target, "no encoding", (result,))
 
 
-def _subject(
-    target: str,
-    *,
-    kind: str | None,
-    dim: int,
-    heads: int,
-    library: Any,
-    layout: Any,
-    arguments: str | None,
-    spec: str | None,
-) -> testing.Subject:
+def _subject(target: str, *, arguments: str | None, spec: str | None, **how: Any) -> Any:
+    """What the command line names, as a subject."""
+    named: Any = target
     if is_json(target):
-        return testing.of_spec(_spec(target, "TARGET"), library=library or "torch")
-    if target.startswith("peer:"):
-        name = target.removeprefix("peer:")
-        if name not in PEERS:
-            raise click.UsageError(f"{name!r} is no wrapped package. {suggest(name, PEERS)}")
-        return peer(name)
-    subject = code_named(target)
-    if isinstance(subject, testing.Subject):
-        return subject
+        named = _spec(target, "TARGET")
+    elif not target.startswith("peer:"):
+        named = code_named(target)
     wanted = None if spec is None else _spec(spec, "--spec")
-    if isinstance(subject, Spec):
-        return testing.of_spec(subject, library=library or "torch")
-    return testing.adapt(
-        subject,
-        kind,  # type: ignore[arg-type]
-        name=target,
-        dim=dim,
-        heads=heads,
-        library=library,
-        layout=layout,
-        arguments=_arguments(arguments),
-        spec=wanted,
-    )
+    return subject_of(named, name=target, arguments=_arguments(arguments), spec=wanted, **how)
 
 
 def _spec(text: str, caller: str) -> Spec:

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 import posenc
-from posenc.cli.options.common import as_json, library_option, runs_code, side_named
+from posenc.cli.options.common import as_json, base_option, library_option, runs_code, side_named
 from posenc.cli.options.inputs import InputFile
 from posenc.cli.options.projections import stored_option
 from posenc.cli.output.show import print_answer, print_json
@@ -41,7 +41,7 @@ PATIENCE = 120  # seconds for an import
 @click.argument("model", metavar="[MODEL]", type=InputFile(), required=False)
 @click.argument("engine", metavar="[ENGINE]", required=False)
 @stored_option
-@click.option("--base", type=float, help="The base, where the config does not state it.")
+@base_option
 @click.option(
     "--config", type=InputFile(), metavar="FILE", help="Config, if not beside the weights."
 )

@@ -14,13 +14,11 @@ from posenc._core.io import files, tensor_layout
 from posenc._core.numeric.random_vectors import random_vectors
 from posenc._core.spec.brief import brief
 from posenc.cli.options.common import (
-    SpecChoice,
     as_json,
     count_of,
     grouped,
-    make_spec,
-    spec_options,
 )
+from posenc.cli.options.encodings import EncodingChoice, encoding_options, make_spec
 from posenc.cli.options.inputs import (
     InputFile,
     check_output,
@@ -47,7 +45,7 @@ Examples:
 class Choices(NamedTuple):
     """What the command line says about the encoding, the positions and the parameters."""
 
-    spec: SpecChoice
+    spec: EncodingChoice
     places: PlaceChoice
     parameters: ParameterChoice
 
@@ -101,7 +99,7 @@ text_options = grouped(
 
 @click.command(epilog=EXAMPLES)
 @click.argument("source", metavar="TEXT|FILE|-")
-@spec_options
+@encoding_options
 @place_options
 @parameter_options
 @text_options
@@ -113,7 +111,7 @@ text_options = grouped(
 def command(
     *,
     source: str,
-    choice: SpecChoice,
+    choice: EncodingChoice,
     places: PlaceChoice,
     parameters: ParameterChoice,
     text: TextChoice,

@@ -10,7 +10,7 @@ import click
 
 from posenc._core.errors import suggest
 from posenc.cli.detective.locate import unpaired
-from posenc.cli.options.common import with_options
+from posenc.cli.options.common import Count, with_options
 from posenc.cli.options.inputs import InputFile, InputText
 from posenc.cli.options.pictures import (
     PlotSubject,
@@ -32,7 +32,7 @@ HELP = """Draw an encoding.
 
 \b
   posenc plot table --dim 64 -o table.png
-  posenc plot table --dim 50 --length 45000 --height 670 -o period.png
+  posenc plot table --dim 50 --positions 45000 --height 670 -o period.png
   posenc plot wavelengths --each-dim 64,128,512 -o widths.svg
   posenc plot bias --encoding T5 --heads 4 --init-seed 0 -o t5.png
 
@@ -108,7 +108,7 @@ def _several(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
             raise click.UsageError(f"--each-base {bases[:50]!r}: {expected}") from None
         several = [words._replace(base=base) for words in several for base in numbers]
     specs = [chosen(words, row.name).spec for words in several]
-    return PictureRequest(None, (specs,), arguments_of(row, options, None))
+    return PictureRequest(None, (specs,), arguments_of(row, options, *specs))
 
 
 def _sentence(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
@@ -143,7 +143,9 @@ def _two(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
     words, view = words_of(options), options.pop("view")
     first = chosen(words, view)
     second = chosen(_second(words, options), view)
-    keywords = arguments_of(row, options, first.spec)
+    keywords = arguments_of(
+        row, options, first.spec, second.spec, view=view if view in PICTURES else ""
+    )
     learned = {"a_params": first.params, "b_params": second.params}
     return PictureRequest(first, (view, first.spec, second.spec), learned | keywords)
 
@@ -218,17 +220,17 @@ for _row in PICTURES.values():
 
 @command.command()
 @click.argument("config", metavar="CONFIG", type=InputFile())
-@click.option("--to", type=int, metavar="LENGTH", help="The new length, in positions.")
+@click.option("--to", type=Count(1), metavar="LENGTH", help="The new length, in positions.")
 @click.option("--factor", type=float, help="The new length over the trained one, in place of --to.")
-@click.option("--trained", type=int, metavar="LENGTH", help="Where training ended.")
+@click.option("--trained", type=Count(1), metavar="LENGTH", help="Where training ended.")
 @output_options
 def extend(config: str, **options: Any) -> None:
     """Draw what rules that extend a context do to the rotations of a config."""
     import posenc.plot
-    from posenc.detect.extend import extend_context
+    from posenc.detect.extend import extend
 
     lengths = {name: options.pop(name) for name in ("factor", "trained")}
-    extension = extend_context(config, options.pop("to"), **lengths)
+    extension = extend(config, options.pop("to"), **lengths)
     stretched = next((layer for layer in extension.layers if not layer.window), extension.layers[0])
     spec = stretched.baseline.spec
     asked: dict[str, Any] = {"original_length": extension.trained, "factor": extension.factor}

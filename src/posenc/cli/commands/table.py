@@ -12,13 +12,10 @@ import numpy as np
 from posenc._core.errors import DataError, PositionError, mismatch
 from posenc._core.spec.brief import brief
 from posenc.cli.options.common import (
-    SpecChoice,
     WordChoice,
     as_json,
-    make_spec,
-    spec_options,
-    table_width,
 )
+from posenc.cli.options.encodings import EncodingChoice, encoding_options, make_spec, table_width
 from posenc.cli.options.inputs import check_output
 from posenc.cli.options.parameters import ParameterChoice, learnt_from, parameter_options
 from posenc.cli.options.places import PlaceChoice, place_options, places_from
@@ -34,16 +31,15 @@ DTYPES = ("float32", "float64", "float16", "bfloat16")
 
 EXAMPLES = """\b
 Examples:
-  posenc table --dim 4 --length 3
-  posenc table --dim 512 --length 5000 -o table.npy
+  posenc table --dim 4 --positions 3
+  posenc table --dim 512 --positions 5000 -o table.npy
   posenc table --dim 16 --base 100 --positions 1,2 --json
   posenc table --dim 64 --preset mae --grid 3x4
 """
 
 
 @click.command(epilog=EXAMPLES)
-@spec_options
-@click.option("--length", type=click.IntRange(0, 2**40), help="Number of rows. [default: 16]")
+@encoding_options
 @place_options
 @parameter_options
 @click.option("--dtype", type=WordChoice(DTYPES), default="float32", help="[default: float32]")
@@ -52,8 +48,7 @@ Examples:
 @as_json
 def command(
     *,
-    choice: SpecChoice,
-    length: int | None,
+    choice: EncodingChoice,
     places: PlaceChoice,
     parameters: ParameterChoice,
     dtype: str,
@@ -65,17 +60,12 @@ def command(
 
     Of a Concatenated spec these are the columns that it appends.
     """
-    listed = places.positions is not None
-    for name, value in (("--positions", places.positions), ("--grid", places.grid)):
-        if value is not None and length is not None:
-            raise click.UsageError(f"{name} or --length, not both.")
     encoding = make_spec(choice, default=DEFAULT_DIM)
     width = table_width(encoding)
-    rows = length
-    if length is None and not listed and places.grid is None:
-        rows = _default_length(encoding, places.offset or 0)
+    unasked = places[:3] == (None, None, None)
+    rows = _default_length(encoding, places.offset or 0) if unasked else None
     tokens = places_from(places, encoding, rows, preset=choice.preset)
-    if output is None and json_ and not listed and len(tokens) * width > MOST_NUMBERS:
+    if output is None and json_ and len(tokens) * width > MOST_NUMBERS:
         received = f"{len(tokens)} rows of width {width}"
         expected = f"at most {MOST_NUMBERS} numbers as JSON"
         raise DataError(mismatch("table", expected, received, "Write them to a file: -o OUT."))

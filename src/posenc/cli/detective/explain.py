@@ -8,7 +8,15 @@ from pathlib import Path
 
 import click
 
-from posenc.cli.options.common import RenamedOption, WordChoice, as_json, plan_names, standard_json
+from posenc.cli.options.common import (
+    RenamedOption,
+    WordChoice,
+    as_json,
+    base_option,
+    pairing_option,
+    plan_names,
+    standard_json,
+)
 from posenc.cli.options.inputs import InputFile
 from posenc.cli.output.show import print_answer, print_json, print_lines
 
@@ -24,8 +32,8 @@ CONFIG = "the JSON of a config, which begins with {"
     help="Explain the plan of a published model; see posenc list.",
     shell_complete=plan_names,
 )
-@click.option("--pairing", type=WordChoice(("half", "interleaved")), help="For families not known.")
-@click.option("--base", type=float, help="For configs that do not state it.")
+@pairing_option
+@base_option
 @click.option(
     "--dialect",
     cls=RenamedOption,
@@ -61,8 +69,6 @@ def command(
     if config is None or name is not None:
         both = "" if config is None else ", not both"
         raise click.UsageError(f"Give a CONFIG, or --plan NAME{both}.")
-    if base is not None and not base > 0:
-        raise click.UsageError(f"--base: {base:g} is not positive.")
     source = standard_json(CONFIG) if config == "-" else Path(config)
     if dialect is not None:
         _translate(source, dialect, json_)

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from posenc.cli.options.common import WordChoice, as_json, count_of, is_json, standard_json
+from posenc.cli.options.common import (
+    as_json,
+    base_option,
+    count_of,
+    is_json,
+    pairing_option,
+    standard_json,
+)
 from posenc.cli.options.inputs import check_output, file_there
 from posenc.cli.output.show import clean, print_lines
 
@@ -33,8 +40,8 @@ Examples:
     help="json, safetensors or both. [default: by the ending of FILE, else json]",
 )  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace an output that exists.")
-@click.option("--pairing", type=WordChoice(("half", "interleaved")), help="For families not known.")
-@click.option("--base", type=float, help="For configs that do not state it.")
+@pairing_option
+@base_option
 @as_json
 def command(
     source: str, *, output: str | None, formats: Any, force: bool, pairing: Any,
@@ -48,8 +55,6 @@ def command(
     rows and biases at positions near and far, with tolerances; docs/golden.md describes every
     field. Without -o the JSON is printed.
     """
-    if base is not None and not base > 0:
-        raise click.UsageError(f"--base: {base:g} is not positive.")
     if output is None and (formats is not None or force):
         raise click.UsageError("-o is missing: --format and --force are of the file.")
     from posenc.detect.contract import golden

@@ -8,7 +8,14 @@ import click
 import numpy as np
 
 from posenc._core.errors import DataError, mismatch
-from posenc.cli.options.common import RenamedOption, WordChoice, as_json, code_named, runs_code
+from posenc.cli.options.common import (
+    Positive,
+    RenamedOption,
+    WordChoice,
+    as_json,
+    code_named,
+    runs_code,
+)
 from posenc.cli.options.inputs import file_there
 from posenc.cli.output.show import print_answer
 
@@ -29,9 +36,9 @@ Examples:
 @click.option("--dim", type=click.IntRange(2, 4096), help="Channels of a head. [default: 64]")
 @click.option("--axes", metavar="NAMES", default="position", help="Coordinates: h,w.")
 @click.option("--kind", type=WordChoice(KINDS), help="What it computes.")
-@click.option("--base", type=float, help="The base of frequencies that follow no known rule.")
+@click.option("--base", type=Positive(), help="The base of frequencies that follow no known rule.")
 @click.option(
-    "--unit", type=float, default=1.0, help="The step of the positions asked for. [default: 1]"
+    "--unit", type=Positive(), default=1.0, help="The step of the positions asked for. [default: 1]"
 )
 @click.option(
     "--library",
@@ -68,10 +75,6 @@ def command(
     """
     from posenc.detect.infer import infer_spec
 
-    if base is not None and not base > 0:
-        raise click.UsageError(f"--base: {base:g} is not positive.")
-    if not unit > 0:
-        raise click.UsageError(f"--unit: {unit:g} is not positive.")
     subject = _recording(source) if source.endswith(".npz") else code_named(source)
     names = tuple(name.strip() for name in axes.split(",") if name.strip())
     inferred = infer_spec(
@@ -85,7 +88,7 @@ def command(
         layout=layout,
         heads=heads,
     )
-    print_answer(json_, inferred.describe, str(inferred).splitlines())
+    print_answer(json_, inferred.to_dict, str(inferred).splitlines())
     if inferred.spec is None:
         raise click.exceptions.Exit(1)
 

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import click
 
-from posenc._core.errors import ArgumentError
+from posenc._core.numeric.counts import counted
 from posenc.cli.options.common import (
     RenamedOption,
-    SpecChoice,
     WordChoice,
-    any_spec,
     as_json,
     grouped,
-    spec_options,
 )
+from posenc.cli.options.encodings import EncodingChoice, any_spec, encoding_options
 from posenc.cli.options.inputs import InputFile
 from posenc.cli.options.parameters import ParameterChoice, learnt_from
 from posenc.cli.options.vectors import vector_from
 from posenc.cli.output.show import print_answer
-
-if TYPE_CHECKING:
-    from posenc.detect.locate import Location
 
 EXAMPLES = """\b
 Examples:
@@ -86,7 +80,7 @@ vector_options = grouped(
     default="siblings",
     help="Whether to try siblings of the stated convention. [default: siblings]",
 )
-@spec_options
+@encoding_options
 @as_json
 def command(
     *,
@@ -96,7 +90,7 @@ def command(
     part: VectorChoice,
     within: str | None,
     conventions: str,
-    choice: SpecChoice,
+    choice: EncodingChoice,
     json_: bool,
 ) -> None:
     """Find the position that numbers come from.
@@ -122,7 +116,7 @@ def command(
         if len(set(at)) != len(at):
             raise click.UsageError("--at: one value for each dimension.")
         chosen = any_spec(choice)
-        location = _asked(lambda: locate(chosen, dict(zip(at, values, strict=True)), **extra))
+        location = locate(chosen, dict(zip(at, values, strict=True)), **extra)
     else:
         assert vector is not None, "the other case"  # noqa: S101 - for the type checker
         row, name, before, params = part
@@ -133,7 +127,7 @@ def command(
         if params is not None or getattr(chosen, "shapes", None):
             extra["params"] = learnt_from(ParameterChoice(params), chosen).values
         location = locate(chosen, x, **extra)
-    print_answer(json_, location.describe, location.story)
+    print_answer(json_, location.to_dict, location.story)
     if location.best is None:
         raise click.exceptions.Exit(1)
 
@@ -145,18 +139,9 @@ def unpaired(values: tuple[str, ...], at: tuple[int, ...]) -> str:
     return f"--at {at[len(values)]} has no --value: write the number that stands there."
 
 
-def _asked(call: Any) -> Location:
-    """Values and dimensions are typed on the command line, so mistakes in them are its own."""
-    try:
-        return call()
-    except ArgumentError as error:
-        raise click.UsageError(str(error)) from error
-
-
 def _range(text: str) -> tuple[float, float]:
-    ends = re.fullmatch(r"\s*([+-]?[\d.eE+]+?):([+-]?[\d.eE+]+)\s*", text)
     try:
-        low, high = (float(end) for end in ends.groups()) if ends else (1.0, 0.0)
+        low, high = (float(counted(end)) for end in text.split(":"))
     except ValueError:
         low, high = 1.0, 0.0
     if low > high:

@@ -3,53 +3,29 @@
 from __future__ import annotations
 
 import functools
-import re
+import math
 import sys
-from collections.abc import Callable, Iterable, Sequence, Sized
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Sequence, Sized
+from typing import Any, TypeVar
 
 import click
-from click.shell_completion import CompletionItem
 
-from posenc._core.errors import ArgumentError, DataError, PosencError, mismatch, suggest
+from posenc._core.errors import DataError, PosencError, mismatch, suggest
 from posenc._core.io import inputs
+from posenc._core.numeric.counts import counted
 from posenc.cli._child import SECONDS, limit
 from posenc.cli.options.inputs import file_there, standard_input
-from posenc.encodings.table.base import TableSpec
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-ORDERS = ("interleaved", "sin_cos", "cos_sin")
-ODDS = ("sin_extra", "zero_pad", "cut", "error")
-FIELDS = ("dim", "base", "heads", "order", "odd", "pairing")
-LARGEST_DIM = 2**19  # a spec works its frequencies out to 50 digits each
 
-
-def _limit(_ctx: click.Context, _param: click.Parameter, value: float) -> None:
-    if not value > 0:
-        raise click.BadParameter(f"{value:g} is not positive.")
-    limit[0] = value
-
-
-# Of every command that runs code which its arguments name, and of no other.
-runs_code = click.option(
-    "--timeout",
-    type=float,
-    default=SECONDS,
-    metavar="SECONDS",
-    callback=_limit,
-    expose_value=False,
-    help=f"For the import, and for each call, of code that is run. [default: {SECONDS:g}]",
-)
-
-
-class WordChoice(click.ParamType):
+class WordChoice(click.Choice[str]):
     """One of some words, with a suggestion for a misspelt one."""
 
-    name = "choice"
-
-    def __init__(self, words: Iterable[str]) -> None:
-        self.words = tuple(words)
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words."""
+        return tuple(self.choices)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The word itself."""
@@ -57,19 +33,6 @@ class WordChoice(click.ParamType):
             listed = ", ".join(self.words)
             self.fail(f"{value!r} is none of {listed}. {suggest(value, self.words)}", param, ctx)
         return str(value)
-
-    def shell_complete(
-        self,
-        ctx: click.Context,  # noqa: ARG002
-        param: click.Parameter,  # noqa: ARG002
-        incomplete: str,
-    ) -> list[CompletionItem]:
-        """The words that begin with what is typed."""
-        return [CompletionItem(word) for word in self.words if word.startswith(incomplete)]
-
-    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:  # noqa: ARG002
-        """The words, in the help."""
-        return "[" + "|".join(self.words) + "]"
 
 
 class RenamedOption(click.Option):
@@ -96,6 +59,45 @@ class RenamedOption(click.Option):
             return super().get_help_record(ctx)
         finally:
             self.opts = every
+
+
+class Positive(click.types.FloatParamType):
+    """A positive, finite number."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number itself."""
+        number = super().convert(value, param, ctx)
+        if not 0 < number < math.inf:
+            self.fail(f"{number:g} is not positive: write a finite number above 0.", param, ctx)
+        return number
+
+
+class WholeNumber(click.types.IntParamType):
+    """A whole number, which may be written 128k or 1M."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number itself."""
+        return super().convert(counted(value), param, ctx)
+
+
+class Count(WholeNumber, click.IntRange):
+    """A whole number between ends, which may be written 128k or 1M."""
+
+
+def _limit(_ctx: click.Context, _param: click.Parameter, value: float) -> None:
+    limit[0] = value
+
+
+# Of every command that runs code which its arguments name, and of no other.
+runs_code = click.option(
+    "--timeout",
+    type=Positive(),
+    default=SECONDS,
+    metavar="SECONDS",
+    callback=_limit,
+    expose_value=False,
+    help=f"For the import, and for each call, of code that is run. [default: {SECONDS:g}]",
+)
 
 
 def grouped(
@@ -146,37 +148,15 @@ def plan_names(_: Any, __: Any, begun: str) -> list[str]:
     return [name for name in plan_names() if name.startswith(begun.lower())]
 
 
-class SpecChoice(NamedTuple):
-    """What the command line says about the spec."""
-
-    dim: int | None = None
-    base: float | None = None
-    order: str | None = None
-    odd: str | None = None
-    preset: str | None = None
-    spec: str | None = None
-
-
-spec_options = grouped(
-    SpecChoice,
-    "choice",
-    click.option("--dim", type=click.IntRange(1, LARGEST_DIM), help="Width of the encoding."),
-    click.option("--base", type=float, help="Base of the frequencies. [default: 10000]"),
-    click.option("--order", type=WordChoice(ORDERS), help="Order of the channels."),
-    click.option("--odd", type=WordChoice(ODDS), help="What happens at an odd width."),
-    click.option(
-        "--preset",
-        metavar="NAME",
-        help="A family of models; see `posenc list`.",
-        shell_complete=preset_names,
-    ),
-    click.option(
-        "--spec", metavar="JSON|FILE", help="The JSON of a spec, or a file that holds it."
-    ),
-)
-
-
 as_json = click.option("--json", "json_", is_flag=True, help="Print JSON.")
+
+
+base_option = click.option("--base", type=Positive(), help="Where the source does not state it.")
+
+
+pairing_option = click.option(
+    "--pairing", type=WordChoice(("half", "interleaved")), help="For families not known."
+)
 
 
 library_option = click.option(
@@ -184,41 +164,6 @@ library_option = click.option(
     type=WordChoice(("torch", "numpy", "jax")),
     help="Of the arrays that MODULE:NAME takes, where that is not to be found out.",
 )
-
-
-def make_spec(choice: SpecChoice, *, width: int | None = None, default: int) -> TableSpec:
-    """The table that the options describe."""
-    fields = _fields(choice)
-    if width is not None and choice.dim not in (None, width):
-        raise click.UsageError(f"--dim is {choice.dim}, but the data are {width} wide.")
-    if width is not None and width > LARGEST_DIM:
-        raise ArgumentError(mismatch("encode", f"a width up to {LARGEST_DIM}", width))
-    return _table(_encoding(choice, choice.dim or width or default, fields), width)
-
-
-def any_spec(choice: SpecChoice, *, width: int | None = None) -> Any:
-    """The encoding that the options describe, of any kind."""
-    return _encoding(choice, choice.dim or width, _fields(choice))
-
-
-def _fields(choice: SpecChoice) -> dict[str, Any]:
-    """The fields that are given, unless something else settles them."""
-    values = {key: getattr(choice, key) for key in ("base", "order", "odd")}
-    fields = {key: value for key, value in values.items() if value is not None}
-    options = [f"--{key}" for key in fields]
-    if choice.spec is not None:
-        others = [
-            *options,
-            *(["--preset"] if choice.preset else []),
-            *(["--dim"] if choice.dim else []),
-        ]
-        if others:
-            raise click.UsageError(f"--spec says everything: leave out {', '.join(others)}.")
-    if choice.preset is not None and options:
-        raise click.UsageError(
-            f"--preset settles {', '.join(options)}: leave them out, or use --spec."
-        )
-    return fields
 
 
 def is_json(text: str) -> bool:
@@ -265,42 +210,6 @@ def side_named(text: str) -> Any:
     from posenc.detect.contract.sides.sides import is_code
 
     return code_named(text) if is_code(text) else text
-
-
-def of_options(error: PosencError) -> str:
-    """An error of a spec whose fields are options."""
-    return re.sub(rf"^(?:from_json: )?\w+: ({'|'.join(FIELDS)}): ", r"--\1: ", str(error))
-
-
-def _encoding(choice: SpecChoice, dim: int | None, fields: dict[str, Any]) -> Any:
-    if choice.spec is not None:
-        return spec_of(choice.spec, "--spec")
-    if dim is None:
-        raise click.UsageError("--dim says how wide the encoding is.")
-    try:
-        if choice.preset is not None:
-            from posenc.presets import preset
-
-            return preset(choice.preset, dim)
-        from posenc.encodings.table.sinusoidal import Sinusoidal
-
-        return Sinusoidal(dim, **fields)
-    except PosencError as error:
-        raise click.UsageError(of_options(error)) from error
-
-
-def _table(spec: Any, width: int | None) -> TableSpec:
-    if not isinstance(spec, TableSpec):
-        name = type(spec).__name__
-        raise click.UsageError(f"{name} is no table: this command adds tables to embeddings.")
-    if width is not None and spec.dim != width:
-        raise ArgumentError(mismatch("encode", f"data {spec.dim} wide, as the spec", f"{width}"))
-    return spec
-
-
-def table_width(spec: TableSpec) -> int:
-    """Numbers in a row of the table itself: of one that is appended, what it adds to the width."""
-    return spec.dim if spec.width == spec.dim else spec.width - spec.dim
 
 
 def count_of(items: Sized, what: str) -> str:

@@ -32,7 +32,7 @@ COMMAND_WORDS = {
 }
 # Options of other programs whose words are not those of arguments.
 OPTION_WORDS = {
-    "length": "n num rows count max_len",
+    "positions": "n num rows count max_len length",
     "output": "out save file outfile",
     "json": "as_json format_json",
     "force": "overwrite yes f",

@@ -2,41 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from posenc._core.errors import ArgumentError, DataError, SpecError, suggest
-from posenc._core.io import inputs
-from posenc._core.spec.spec import Value
-from posenc.cli.options.common import (
-    FIELDS,
-    LARGEST_DIM,
-    ODDS,
-    ORDERS,
-    RenamedOption,
-    WordChoice,
-    encoding_names,
-    of_options,
-    preset_names,
-    spec_of,
-    with_options,
-)
+from posenc._core.errors import ArgumentError, SpecError
+from posenc._core.numeric.counts import whole
+from posenc.cli.options.common import Count, RenamedOption, WholeNumber, WordChoice, with_options
+from posenc.cli.options.encodings import FIELDS, LARGEST_DIM, fields_of, spec_from
+from posenc.cli.options.encodings import OPTIONS as NAMED
 from posenc.cli.options.inputs import InputFile
 from posenc.cli.options.parameters import ParameterChoice, learnt_from
 from posenc.cli.options.places import grid_sides
 from posenc.plot.rows import PICTURES, PictureOption, PictureRow, pictures_of
-from posenc.registry import from_json, lookup, names
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-PAIRINGS = ("half", "interleaved")
-NAMES = ("encoding", "preset", "spec", "table")  # of which one names the encoding
-DIM, HEADS = 128, 8  # where an encoding needs a size and none is given
+DIM = 128  # where an encoding needs a size and none is given
 
 
 class SpecWords(NamedTuple):
@@ -66,27 +50,8 @@ class PlotSubject(NamedTuple):
     origin: str
 
 
-SIZE = click.IntRange(1, LARGEST_DIM)
-# Name and settings of what names an encoding.
 OPTIONS: dict[str, dict[str, Any]] = {
-    "encoding": {
-        "metavar": "NAME",
-        "help": "A class; see `posenc list`.",
-        "shell_complete": encoding_names,
-    },
-    "dim": {"type": SIZE, "help": "Width of the encoding. [default: 128]"},
-    "base": {"type": float, "help": "Base of the frequencies. [default: 10000]"},
-    "heads": {"type": click.IntRange(1), "help": "Heads of a bias. [default: 8]"},
-    "order": {"type": WordChoice(ORDERS), "help": "Order of the channels."},
-    "odd": {"type": WordChoice(ODDS), "help": "What happens at an odd width."},
-    "pairing": {"type": WordChoice(PAIRINGS), "help": "Of a rotation."},
-    "field": {"multiple": True, "metavar": "NAME=JSON", "help": "Any other field of the class."},
-    "preset": {
-        "metavar": "NAME",
-        "help": "A family of models; see `posenc list`.",
-        "shell_complete": preset_names,
-    },
-    "spec": {"metavar": "JSON|FILE", "help": "The JSON of a spec, or a file that holds it."},
+    **NAMED,
     "table": {
         "type": InputFile(),
         "metavar": "FILE",
@@ -126,21 +91,11 @@ def usage(call: Callable[[], Any]) -> Any:
 
 def chosen(words: SpecWords, picture: str) -> PlotSubject:
     """The encoding that the options name."""
-    named = [name for name in NAMES if getattr(words, name) is not None]
-    if len(named) > 1:
-        raise click.UsageError(" or ".join(f"--{name}" for name in named) + ", not both.")
     if words.tensor is not None and words.table is None:
         raise click.UsageError("--tensor names an array of a --table.")
-    if words.table is not None:
+    if words.table is not None and (words.encoding, words.preset, words.spec) == (None,) * 3:
         return _from_file(words)
-    if words.spec is not None:
-        _none_beside("--spec", _fields(words))
-        spec = spec_of(words.spec, "--spec")
-    else:
-        try:
-            spec = _spec(words, picture)
-        except (ArgumentError, SpecError) as error:
-            raise click.UsageError(of_options(error)) from error
+    spec = spec_from(words, DIM, _example(words, picture))
     learnable = picture in pictures_of(spec) or picture == "compare"
     if not learnable and words.init_seed is None and words.params is None:
         return PlotSubject(spec, None, "")  # the picture itself says what it shows
@@ -164,84 +119,28 @@ def _from_file(words: SpecWords) -> PlotSubject:
     return PlotSubject(spec, params, origin)
 
 
-def _spec(words: SpecWords, picture: str) -> Any:
-    fields = _fields(words)
-    if words.preset is not None:
-        _none_beside("--preset", {k: v for k, v in fields.items() if k not in SIZES})
-        from posenc.presets import preset, row
-
-        size = row(words.preset).size
-        return preset(words.preset, fields.get(size, HEADS if size == "heads" else DIM))
-    if words.encoding is None:
-        base = dict(PICTURES[picture if picture in PICTURES else "table"].example)
-        if fields and "ladder" in base:  # which is of one width and one base
-            base = dict(PICTURES["table"].example)
-        if words.heads is not None and "heads" not in base:
-            raise click.UsageError("--heads: say which --encoding has heads.")
-        if words.pairing is not None and base["type"] != "RoPE":
-            base = {"type": "RoPE", "dim": DIM}
-        return from_json(json.dumps({**base, **fields}))
-    return from_json(json.dumps({"type": _named(words.encoding), **_sized(words, fields)}))
-
-
-SIZES = ("dim", "heads")
-
-
-def _named(name: str) -> str:
-    """The class of a name, in any case of letters."""
-    folded = {known.lower(): known for known in names()}
-    if name.lower() not in folded:
-        raise click.UsageError(f"no encoding {name[:60]!r}. {suggest(name, folded.values())}")
-    return folded[name.lower()]
-
-
-def _sized(words: SpecWords, fields: dict[str, Any]) -> dict[str, Any]:
-    """The fields, with those that the class needs and nobody gave: as in its example."""
-    cls: Any = lookup(_named(str(words.encoding)))
-    needed = {
-        field.name
-        for field in dataclasses.fields(cls)
-        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-    }
-    usual = {"dim": DIM, "pairing": "half", **cls.example.fields, "heads": HEADS, "length": 512}
-    return {**{key: _plain(value) for key, value in usual.items() if key in needed}, **fields}
-
-
-def _plain(value: Any) -> Any:
-    """A field as JSON has it."""
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value.to_dict() if isinstance(value, Value) else value
-
-
-def _fields(words: SpecWords) -> dict[str, Any]:
-    fields = {name: getattr(words, name) for name in FIELDS if getattr(words, name) is not None}
-    if "pairing" in fields:
-        fields["pairing"] = {"type": "Pairing", "order": fields["pairing"]}
-    for text in words.field:
-        name, equals, value = text.partition("=")
-        if not equals or not name.isidentifier():
-            raise click.UsageError(f"--field {text[:60]!r}: write NAME=JSON, such as buckets=64.")
-        try:
-            fields[name] = inputs.parse(value, f"--field {name}", inputs.PAGE)
-        except DataError:
-            fields[name] = value
-    return fields
-
-
-def _none_beside(option: str, fields: Mapping[str, Any]) -> None:
-    if fields:
-        listed = ", ".join(f"--{name}" for name in fields)
-        raise click.UsageError(f"{option} says everything: leave out {listed}.")
+def _example(words: SpecWords, picture: str) -> dict[str, Any]:
+    """The encoding that a picture shows unasked, of a kind that has the fields that are given."""
+    example = dict(PICTURES[picture if picture in PICTURES else "table"].example)
+    if fields_of(words) and "ladder" in example:  # which is of one width and one base
+        example = dict(PICTURES["table"].example)
+    if words.pairing is not None and example["type"] != "RoPE":
+        example = {"type": "RoPE", "dim": DIM}
+    if (
+        words.heads is not None
+        and "heads" not in example
+        and (words.encoding or words.preset or words.spec) is None
+    ):
+        raise click.UsageError("--heads: say which --encoding has heads.")
+    return example
 
 
 def ranged(text: str, option: str) -> int | tuple[int, int]:
-    """`1000`, or `FROM:TO` with the end left out."""
-    match = re.fullmatch(r"\s*(?:(-?[\d_,]+)\s*:)?\s*(-?[\d_,]+)\s*", text)
-    if not match:
+    """`1000`, `128k`, or `FROM:TO` with the end left out."""
+    ends = [whole(end.replace(",", "")) for end in text.split(":")]
+    if len(ends) > 2 or None in ends:
         raise click.UsageError(f"{option} {text[:50]!r}: write a number, or FROM:TO.")
-    ends = [int(re.sub("[_,]", "", group)) for group in match.groups() if group is not None]
-    return ends[0] if len(ends) == 1 else (ends[0], ends[1])
+    return ends[0] if len(ends) == 1 else (ends[0], ends[1])  # type: ignore[return-value]
 
 
 def stretch_of(text: str, option: str) -> tuple[int, int]:
@@ -284,7 +183,7 @@ def sides(text: str, spec: Any) -> tuple[int, ...]:
 
 
 # How click reads an option, and what its help shows in the place of its value.
-TYPES = {"count": click.IntRange(1), "integer": click.INT, "float": click.FLOAT}
+TYPES = {"count": Count(1), "integer": WholeNumber(), "float": click.FLOAT}
 TYPES |= {"pixels": click.IntRange(1, 16384)}
 METAVARS = {"stretch": "FROM:TO", "range": "N|FROM:TO", "list": "0,1,5-7", "two": "M,N"}
 METAVARS |= {"grid": "HxW", "names": "A,B,…"}
@@ -299,16 +198,23 @@ def row_option(option: PictureOption) -> Callable[[F], F]:
         help=option.help,
         metavar=METAVARS.get(option.reads),
         type=WordChoice(option.words) if option.words else TYPES.get(option.reads),
-        is_flag=option.reads == "flag",
+        is_flag=option.reads == "flag" or None,
         hidden=option.reads == "stranger",
     )
 
 
-def arguments_of(row: PictureRow, options: dict[str, Any], spec: Any) -> dict[str, Any]:
-    """The arguments of a picture of a spec that were given, taken out of the options."""
+def arguments_of(
+    row: PictureRow, options: dict[str, Any], *specs: Any, view: str = ""
+) -> dict[str, Any]:
+    """The arguments of a picture of some specs that were given, taken out of the options."""
     # What click calls it: an encoding may have a field of the argument's name.
     texts = [(option, options.pop(option.name or option.argument)) for option in row.options]
-    return {one.argument: _read(one, text, spec) for one, text in texts if text is not None}
+    given = {one.argument: _read(one, text, specs[0]) for one, text in texts if text is not None}
+    reads = any(getattr(spec, "needs_length", False) for spec in specs)
+    extent = PICTURES[view or row.name].extent
+    if not reads and "length" in given and extent != "offsets" and extent not in given:
+        given[extent] = given.pop("length")  # its older spelling
+    return given
 
 
 def _read(option: PictureOption, text: Any, spec: Any) -> Any:
@@ -319,8 +225,8 @@ def _read(option: PictureOption, text: Any, spec: Any) -> Any:
     if option.reads == "names":
         return tuple(name.strip() for name in text.split(","))
     if option.reads == "two":
-        numbers = whole_numbers(text, option.flag)
-        if len(numbers) != 2:
+        numbers = [whole(number) for number in text.split(",")]
+        if len(numbers) != 2 or None in numbers:
             raise click.UsageError(f"{option.flag}: write two positions, such as 40,8.")
         return tuple(numbers)
     readers = {"range": ranged, "stretch": stretch_of, "list": whole_numbers}

@@ -15,10 +15,12 @@ from typing import Any, Literal, NamedTuple
 import click
 import numpy as np
 
-from posenc.cli.options.common import count_of, grouped
+from posenc._core.numeric.counts import whole
+from posenc.cli.options.common import Count, WholeNumber, count_of, grouped
 from posenc.encodings.table.base import TableSpec
 
 MOST_POSITIONS = 2**24
+MOST_COUNTED = 2**40
 LONGEST_SIDE = 2**24
 
 # Names of axes whose order in a picture or video is settled, the slowest first. Others, such as x
@@ -35,6 +37,7 @@ class PlaceChoice(NamedTuple):
     """What the command line says about positions."""
 
     positions: str | None = None
+    length: int | None = None  # an older spelling of a number of positions
     grid: str | None = None
     offset: int | None = None
 
@@ -42,12 +45,12 @@ class PlaceChoice(NamedTuple):
 place_options = grouped(
     PlaceChoice,
     "places",
-    click.option("--offset", type=int, help="Position of the first token. [default: 0]"),
+    click.option("--offset", type=WholeNumber(), help="Position of the first token. [default: 0]"),
     click.option(
         "--positions",
-        metavar="LIST",
-        help="Of each token: 3,1,4 or 0:10 or 0:100:10; 0.5,1.25 for specs of real "
-        "positions; '0,0 0,1 1,0' for specs of two axes.",
+        metavar="N|LIST",
+        help="The first 10: 10 or 128k. These alone: 5:6, 0:100:10 or 3,1,4; 0.5,1.25 for specs "
+        "of real positions; '0,0 0,1 1,0' for specs of two axes.",
     ),
     click.option(
         "--grid",
@@ -55,6 +58,7 @@ place_options = grouped(
         help="Tokens row after row, for specs of several axes: 3x4 or h=3,w=4, the slowest "
         "axis first. A preset says how its coordinates follow.",
     ),
+    click.option("--length", type=Count(0, MOST_COUNTED), hidden=True),
 )
 
 
@@ -149,20 +153,25 @@ def places_from(
 ) -> PositionSequence:
     """The positions that the options describe."""
     options = [f"--{key}" for key, value in choice._asdict().items() if value is not None]
-    if len(options) > 1:
+    text, count = choice.positions, choice.length
+    if text is not None and len(spec.axes) == 1:
+        count = whole(text)
+    if len(options) > (1 if count is None or choice.offset is None else 2):
         todo = ": add it to the positions" if "--offset" in options else ""
         raise click.UsageError(f"{' or '.join(options)}, not both{todo}.")
     try:
         if choice.grid is not None:
             places: PositionSequence = _grid(choice.grid, spec, preset)
-        elif choice.positions is not None:
-            places = Listed(_parsed(choice.positions, spec))
+        elif count is None and text is not None:
+            places = Listed(_parsed(text, spec))
         else:
-            return _counted(spec, choice.offset or 0, length or 0)
+            places = _counted(spec, choice.offset or 0, (length or 0) if count is None else count)
     except click.BadParameter as error:
         raise click.UsageError(f"{options[0]}: {error.message}") from error
     if length is not None and len(places) != length:
-        raise click.UsageError(f"{options[0]}: {count_of(places, 'position')} for {length} tokens.")
+        alone = "" if count is None else f" The one position {count} alone is {count}:{count + 1}."
+        many = count_of(places, "position")
+        raise click.UsageError(f"{options[0]}: {many} for {length} tokens.{alone}")
     return places
 
 
@@ -174,12 +183,15 @@ def _counted(spec: TableSpec, first: int, length: int) -> PositionSequence:
             f"the spec has the axes {names}: give --grid {example}, or --positions with "
             f"{len(spec.axes)} numbers for each token."
         )
+    _bounded(length, str(length))
+    if not 0 <= length <= MOST_COUNTED:
+        expected = f"is no number of positions from 0 to {MOST_COUNTED}"
+        raise click.BadParameter(f"{length} {expected}: one alone is {length}:{length + 1}.")
     if not -(2**63) <= first < 2**63 - length:
         raise click.UsageError(f"--offset: {first} is beyond 2**63.")
     return Listed(range(first, first + length))
 
 
-_RANGE = re.compile(r"([+-]?\d+):([+-]?\d+)(?::([+-]?\d+))?")
 _REAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
@@ -206,7 +218,7 @@ def _parsed(text: str, spec: TableSpec) -> Sequence[int] | np.ndarray:
 
 def _list(text: str, spec: TableSpec) -> list[Any]:
     positions: list[Any] = []
-    for piece in text.split(","):
+    for piece in text.removesuffix(",").split(","):
         values = _piece(piece.strip(), spec)
         if len(positions) + len(values) > MOST_POSITIONS:
             raise click.BadParameter(f"more than {MOST_POSITIONS} positions; use --offset.")
@@ -215,10 +227,10 @@ def _list(text: str, spec: TableSpec) -> list[Any]:
 
 
 def _piece(piece: str, spec: TableSpec) -> Sequence[Any]:
-    ends = _RANGE.fullmatch(piece)
-    if ends is None:
+    ends = [whole(end) for end in piece.split(":")]
+    if len(ends) not in (2, 3) or None in ends:
         return _number(piece, spec)
-    first, last, step = (_integer(n) for n in ends.groups(default="1"))
+    first, last, step = (_bounded(end, piece) for end in (*ends, 1)[:3])
     if step == 0:
         raise click.BadParameter(f"{piece!r} has a step of 0.")
     values = range(first, last, step)
@@ -230,8 +242,8 @@ def _piece(piece: str, spec: TableSpec) -> Sequence[Any]:
 
 def _number(piece: str, spec: TableSpec) -> list[Any]:
     """One number, in a list: an integer, or a float where the spec takes real positions."""
-    if re.fullmatch(r"[+-]?\d+", piece):
-        return [_integer(piece)]
+    if (number := whole(piece)) is not None:
+        return [_bounded(number, piece)]
     real = spec.coordinates == "real"
     if real and _REAL.fullmatch(piece) and math.isfinite(float(piece)):
         return [float(piece)]
@@ -245,11 +257,10 @@ def _number(piece: str, spec: TableSpec) -> list[Any]:
     raise click.BadParameter(f"{piece[:50]!r} is no position{why}: write {' or '.join(forms)}.")
 
 
-def _integer(text: str) -> int:
-    number = int(text[:40])
+def _bounded(number: Any, text: str) -> int:
     if abs(number) >= 2**63:
         raise click.BadParameter(f"{text[:50]!r} is beyond 2**63.")
-    return number
+    return int(number)
 
 
 def _as_array(values: list[Any]) -> np.ndarray:

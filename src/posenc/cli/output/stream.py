@@ -12,7 +12,7 @@ import numpy as np
 
 from posenc._core.errors import DataError, mismatch
 from posenc._core.io import files, inputs, npy, outputs, safetensors, tensor_layout
-from posenc.cli.options.common import table_width
+from posenc.cli.options.encodings import table_width
 from posenc.cli.options.places import PositionSequence
 from posenc.encodings.table.base import TableSpec
 

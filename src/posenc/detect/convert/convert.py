@@ -142,8 +142,7 @@ def convert(
         the same sines and cosines change the order of their channels; learned tables the number of
         rows, of reserved rows, or both.
     method : str
-        For learned tables of another length: as in `posenc.resize`, or `tile` or `sinusoidal` as in
-        `posenc.extend`.
+        For learned tables of another length: a `method` or a `how` of `posenc.resize`.
     dialect : {"hf4", "hf5"}, optional
         The dialect of the rotary parameters of the config, as in `posenc.to_hf`; of folders.
     layout : Projections, optional

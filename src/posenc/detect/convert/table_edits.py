@@ -15,7 +15,7 @@ from posenc.detect.convert.tensor_edits import Change, Move, New
 from posenc.detect.facts.weights.heads import check_name
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.learned import Learned
-from posenc.functional import extend, reorder, resize, table
+from posenc.functional import reorder, resize, table
 
 How = Method | Literal["tile", "sinusoidal"]
 EXTENSIONS = ("tile", "sinusoidal")
@@ -137,6 +137,5 @@ def _learned(name: str, stored: Stored, source: Learned, target: Learned, how: H
 def _resized(
     source: Learned, params: Mapping[str, Any], target: Learned, how: How
 ) -> tuple[Learned, dict[str, Any]]:
-    if how in EXTENSIONS:
-        return extend(source, params, target.length, how=how)  # type: ignore[arg-type]
-    return resize(source, params, target.length, method=how)  # type: ignore[arg-type]
+    word: Any = {"how" if how in EXTENSIONS else "method": how}
+    return resize(source, params, target.length, **word)

@@ -1,6 +1,6 @@
 """A config and a longer length -> what each rule does, and what to write where."""
 
-from posenc.detect.extend.extension import Extension, extend_context
+from posenc.detect.extend.extension import Extension, extend
 from posenc.detect.extend.options import LayerExtension, TriedRule
 from posenc.detect.extend.rules import RULES, Baseline, Effect, effect
 
@@ -12,5 +12,5 @@ __all__ = [
     "LayerExtension",
     "TriedRule",
     "effect",
-    "extend_context",
+    "extend",
 ]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
+from posenc._core.numeric.counts import counted
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.display import Displayed
+from posenc._core.spec.spec import Spec
 from posenc.detect.extend.engines import LAYERS, Wanted, lines_of, patched
 from posenc.detect.extend.lengths import (
     check_numbers,
@@ -37,7 +39,7 @@ ORDER = (
 
 @dataclass(frozen=True)
 class Extension(Displayed):
-    """What `extend_context` found.
+    """What `extend` found.
 
     Parameters
     ----------
@@ -57,10 +59,12 @@ class Extension(Displayed):
         The config that was read.
     architecture : str
         Of a GGUF file.
+    asked : str, optional
+        The rule that the caller wants in place of the first.
 
     Notes
     -----
-    Methods take one of `rules`, by default `rule`. They raise `ArgumentError` where
+    Methods take one of `rules`, by default `asked`, else `rule`. They raise `ArgumentError` where
     that is empty and none is named, or the name is of none that applies; `config` also where
     no config was read, or no dialect of transformers can say the rule. What a line puts into a
     config is read back first.
@@ -69,7 +73,7 @@ class Extension(Displayed):
     --------
     >>> import posenc
     >>> config = {"model_type": "llama", "head_dim": 64, "rope_theta": 1e4}
-    >>> found = posenc.extend_context({**config, "max_position_embeddings": 4096}, 16384)
+    >>> found = posenc.extend({**config, "max_position_embeddings": 4096}, 16384)
     >>> found.rule, found.layers[0].option("linear").effect.lost
     ('llama3', 11)
     >>> found.lines("yarn")["llama.cpp"].split(" --ctx")[0]
@@ -85,6 +89,7 @@ class Extension(Displayed):
     notes: tuple[str, ...]
     source: Mapping[str, Any] | None
     architecture: str
+    asked: str | None = None
 
     @property
     def factor(self) -> float:
@@ -99,7 +104,7 @@ class Extension(Displayed):
 
     def wanted(self, rule: str | None = None, *, everywhere: bool = False) -> Wanted:
         """What engines are to be told; `everywhere` puts the rule into layers with a window too."""
-        name = rule or self.rule
+        name = rule or self.asked or self.rule
         if name not in self.rules and name != "none":
             todo = suggest(name, self.rules) if name else "Name one of " + ", ".join(self.rules)
             expected = "a rule that applies to the model"
@@ -158,15 +163,51 @@ class Extension(Displayed):
                 if written is not None:
                     return written.config
         expected = "a rule that a config of transformers can say"
-        raise ArgumentError(mismatch("extend", expected, rule or self.rule))
+        raise ArgumentError(mismatch("extend", expected, rule or self.asked or self.rule))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as plain JSON types, as `posenc extend --json` prints it."""
+        chosen = self.asked or self.rule
+        words, remarks = self.written(chosen) if chosen else ({}, ())
+        return {
+            **{key: getattr(self, key) for key in ("model", "trained", "length")},
+            "layers": [
+                {
+                    "layer": layer.name,
+                    "spec": layer.baseline.spec.to_dict(),
+                    "pairs": layer.baseline.steps.size,
+                    "slow": int(layer.baseline.slow.sum()),
+                    "fast": int(layer.baseline.fast.sum()),
+                    "rules": [
+                        {"rule": option.name}
+                        | {key: getattr(option, key) for key in ("factor", "base", "smallest")}
+                        | asdict(option.effect)
+                        | {"spec": option.spec.to_dict()}
+                        for option in (() if layer.window else layer.options)
+                    ],
+                    "window": layer.window,
+                    "left_out": layer.left_out,
+                }
+                for layer in self.layers
+            ],
+            "recommended": self.rule or None,
+            "reasons": list(self.reasons),
+            "rule": chosen or None,
+            "switches": self.switches(chosen) if chosen else None,
+            "lines": words,
+            "remarks": list(remarks),
+            "notes": list(self.notes),
+        }
 
 
-def extend_context(
+def extend(
     source: Any,
-    to: int | None = None,
-    *,
+    to: int | str | None = None,
+    *older: Any,
     factor: float | None = None,
-    trained: int | None = None,
+    trained: int | str | None = None,
+    rule: str | None = None,
+    **unknown: Any,
 ) -> Extension:
     """Plan a longer context for a model.
 
@@ -181,12 +222,18 @@ def extend_context(
     ----------
     source : config, path, or Reading
         What `posenc.from_hf` reads, a GGUF file, or a plan that was read.
-    to : int, optional
-        The new length, in positions.
+    to : int or str, optional
+        The new length, in positions; `"128k"` is 131,072.
+    *older
+        What a learned table was extended with; see `posenc.resize`.
     factor : float, optional
         The new length over the trained one, in place of `to`.
-    trained : int, optional
+    trained : int or str, optional
         The trained length, where the config states none or another.
+    rule : str, optional
+        A rule to write in place of the first.
+    **unknown
+        No other is taken: what is written here gets a sentence with the right call.
 
     Returns
     -------
@@ -197,7 +244,7 @@ def extend_context(
     ------
     ArgumentError
         If not exactly one of `to` and `factor` is given, a factor is below 1, or the new length is
-        not above the trained one.
+        not above the trained one, the rule is of none that applies, or it is handed a table.
     DataError
         If no layer rotates, the config leaves the rotation open, states no trained length, or
         states lengths that contradict each other.
@@ -211,15 +258,17 @@ def extend_context(
     --------
     >>> import posenc
     >>> config = {"model_type": "llama", "head_dim": 128, "rope_theta": 5e5}
-    >>> found = posenc.extend_context(config, 131072, trained=8192)
+    >>> found = posenc.extend(config, 131072, trained=8192)
     >>> unchanged = found.layers[0].option("none").effect
     >>> unchanged.unseen, round(unchanged.arc, 2)
     (29, 0.93)
     """
-    check_numbers(to, factor, trained)
-    trained = None if trained is None else int(trained)
+    _check_source(source, older, unknown)
+    wanted, last = counted(to), counted(trained)
+    check_numbers(wanted, factor, last)
+    last = None if last is None else int(last)
     about = facts(source)
-    others = about.require("extend_context", "spec", "frequencies", "length", "window", "heads")
+    others = about.require("extend", "spec", "frequencies", "length", "window", "heads")
     plan, config = about.reading, about.config if about.format == "config" else None
     rotary = [layer for layer in plan if layer.kind == "rotary"]
     rotary = [layer for layer in rotary if layer.layer.startswith("text.")] or [
@@ -228,14 +277,14 @@ def extend_context(
     if not rotary:
         raise DataError(_no_rotation(plan))
     doubts = "".join(f" ({note.text})" for note in plan.notes if "is no length" in note.text)
-    baselines = [trained_rotation(layer, trained, doubts) for layer in rotary]
+    baselines = [trained_rotation(layer, last, doubts) for layer in rotary]
     start = max(baseline.trained for baseline in baselines)
-    length = new_length(start, to, factor)
+    length = new_length(start, wanted, factor)
     layers = tuple(
         layer_extension(layer.label, baseline, length, window=_is_near(about, layer))
         for layer, baseline in zip(rotary, baselines, strict=True)
     )
-    rule, why = recommended(layers, start, length)
+    first, why = recommended(layers, start, length)
     notes = [*others, *(note.text for note in plan.notes if note.level != "remark")]
     notes += _switching(rotary)
     notes += {stated_factor(layer, length / start) for layer in rotary} - {""}
@@ -246,17 +295,33 @@ def extend_context(
             f"The config's own scaling is taken as trained, up to {start:,} positions. Where it "
             "was added afterwards, say where training ended: trained."
         )
-    return Extension(
+    extension = Extension(
         plan.model,
         start,
         length,
         layers,
-        rule,
-        (*why, *([ORDER] if rule not in ("", "none") else []), UNKNOWN),
+        first,
+        (*why, *([ORDER] if first not in ("", "none") else []), UNKNOWN),
         tuple(notes),
         config,
         plan.model or "ARCH" if about.format == "gguf" else "ARCH",
+        rule,
     )
+    if rule is not None:
+        extension.wanted()  # an unknown rule is told at once
+    return extension
+
+
+def _check_source(source: Any, older: tuple[Any, ...], unknown: Mapping[str, Any]) -> None:
+    """Raise for a spec, whose table grows by another verb, and for arguments that are none."""
+    if isinstance(source, Spec):
+        expected = "the config of a model"
+        todo = "A learned table grows by posenc.resize(spec, params, length, how='tile')."
+        raise ArgumentError(mismatch("extend", expected, type(source).__name__, todo))
+    names = [*unknown, *map(str, older)]
+    if names:
+        todo = suggest(names[0], ["to", "factor", "trained", "rule"])
+        raise TypeError(f"posenc.extend has no argument {names[0][:60]!r}. {todo}")
 
 
 def _switching(layers: list[Layer]) -> list[str]:
@@ -314,7 +379,7 @@ TODO["relative"] = TODO["bias"]
 
 def _no_rotation(plan: Reading) -> str:
     if plan.errors:
-        return f"extend_context: the plan is open: {'; '.join(plan.errors)}"
+        return f"extend: the plan is open: {'; '.join(plan.errors)}"
     kinds = {layer.kind: type(layer.spec).__name__ for layer in plan if layer.spec is not None}
     if kinds.get("table") == "Learned":
         kinds["Learned"] = "Learned"
@@ -322,4 +387,4 @@ def _no_rotation(plan: Reading) -> str:
         (TODO[k].format(kinds[k]) for k in TODO if k in kinds), "Nothing limits its length."
     )
     received = ", ".join(sorted(set(kinds.values()))) or "no encoding"
-    return mismatch("extend_context", "a model that rotates queries and keys", received, todo)
+    return mismatch("extend", "a model that rotates queries and keys", received, todo)

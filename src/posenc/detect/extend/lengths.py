@@ -22,15 +22,13 @@ def trained_rotation(layer: Layer, trained: int | None, doubts: str = "") -> Bas
     original = getattr(own, "original_length", None)
     if trained is not None:
         if trained < 1:
-            raise ArgumentError(mismatch("extend_context: trained", "a length", trained))
+            raise ArgumentError(mismatch("extend: trained", "a length", trained))
         kept = own is not None and (original is None or trained > original)
         return Baseline(spec.at(trained) if kept else _plain(spec), trained, kept)
     declared = layer.length
     if declared is None and original is None:
         todo = "Say it: trained=8192."
-        raise DataError(
-            mismatch("extend_context", "a trained length", f"none in the config{doubts}", todo)
-        )
+        raise DataError(mismatch("extend", "a trained length", f"none in the config{doubts}", todo))
     if own is None:
         return Baseline(spec, int(declared or 0))
     if original is not None and (declared is None or declared == original):
@@ -39,7 +37,7 @@ def trained_rotation(layer: Layer, trained: int | None, doubts: str = "") -> Bas
         # Files that raise the original length above the declared one state no single length.
         received = f"{declared} declared, {original} before the scaling"
         todo = "Say where training ended: trained=…."
-        raise DataError(mismatch("extend_context", "lengths that agree", received, todo))
+        raise DataError(mismatch("extend", "lengths that agree", received, todo))
     return Baseline(spec.at(declared), int(declared or 0), True)
 
 
@@ -85,23 +83,21 @@ def check_numbers(to: Any, factor: Any, trained: Any) -> None:
     ):
         if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
             expected = "an integer" if kind is Integral else "a number"
-            raise ArgumentError(mismatch(f"extend_context: {name}", expected, repr(value)[:80]))
+            raise ArgumentError(mismatch(f"extend: {name}", expected, repr(value)[:80]))
 
 
 def new_length(trained: int, to: int | None, factor: float | None) -> int:
     """The length that is asked for, which is above the trained one."""
     if (to is None) == (factor is None):
         received = "neither" if to is None else "both"
-        raise ArgumentError(mismatch("extend_context", "to or factor", received))
+        raise ArgumentError(mismatch("extend", "to or factor", received))
     if factor is not None:
         if not 1 <= factor <= 2**20:
-            raise ArgumentError(
-                mismatch("extend_context: factor", "a number from 1 to 2**20", factor)
-            )
+            raise ArgumentError(mismatch("extend: factor", "a number from 1 to 2**20", factor))
         to = round(trained * factor)
     assert to is not None  # noqa: S101 - one of the two is given
     if not trained < to <= 2**31:
         todo = "Nothing has to be written for it." if to <= trained else ""
         expected = f"a length above the trained {trained}, up to 2**31"
-        raise ArgumentError(mismatch("extend_context: to", expected, to, todo))
+        raise ArgumentError(mismatch("extend: to", expected, to, todo))
     return int(to)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
-from typing import Any
 
 from posenc.detect.extend.extension import Extension
 from posenc.detect.extend.options import LayerExtension, TriedRule
@@ -19,8 +17,9 @@ LEGEND = (
 )
 
 
-def lines(extension: Extension, rule: str | None = None) -> Iterator[str]:
+def lines(extension: Extension) -> Iterator[str]:
     """The report, a line at a time."""
+    rule = extension.asked
     name = extension.model or "a model without a name"
     yield (
         f"{name}: trained on {extension.trained:,} positions, asked for {extension.length:,}, "
@@ -109,38 +108,3 @@ def _row(option: TriedRule) -> tuple[str, ...]:
 
 def _number(x: float) -> str:
     return f"{x:.4g}"
-
-
-def described(extension: Extension, rule: str | None = None) -> dict[str, Any]:
-    """The same as plain JSON types."""
-    chosen = extension.rule if rule is None else rule
-    words, remarks = extension.written(chosen) if chosen else ({}, ())
-    return {
-        **{key: getattr(extension, key) for key in ("model", "trained", "length")},
-        "layers": [
-            {
-                "layer": layer.name,
-                "spec": layer.baseline.spec.to_dict(),
-                "pairs": layer.baseline.steps.size,
-                "slow": int(layer.baseline.slow.sum()),
-                "fast": int(layer.baseline.fast.sum()),
-                "rules": [
-                    {"rule": option.name}
-                    | {key: getattr(option, key) for key in ("factor", "base", "smallest")}
-                    | dataclasses.asdict(option.effect)
-                    | {"spec": option.spec.to_dict()}
-                    for option in (() if layer.window else layer.options)
-                ],
-                "window": layer.window,
-                "left_out": layer.left_out,
-            }
-            for layer in extension.layers
-        ],
-        "recommended": extension.rule or None,
-        "reasons": list(extension.reasons),
-        "rule": chosen or None,
-        "switches": extension.switches(chosen) if chosen else None,
-        "lines": words,
-        "remarks": list(remarks),
-        "notes": list(extension.notes),
-    }

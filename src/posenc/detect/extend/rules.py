@@ -208,6 +208,6 @@ def enlarged(spec: Any, factor: float) -> float:
     """The base by which the slowest pair is stretched by a factor, rounded up to six digits."""
     base = larger_base(spec.base, factor, 2 * spec.pairs, FLOAT, "NTK")
     if not math.isfinite(base):
-        raise ArgumentError(mismatch("extend_context: base", "one below 1e308", spec.base))
+        raise ArgumentError(mismatch("extend: base", "one below 1e308", spec.base))
     digits = 10.0 ** (math.floor(math.log10(base)) - 5)
     return float(f"{math.ceil(base / digits) * digits:.6g}")

@@ -74,7 +74,7 @@ class Inferred(Displayed):
         alike = self.call is None and self.difference <= self.tolerance
         return self.spec is not None and alike and not self.departures
 
-    def describe(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The result as plain JSON types; of learned values their shapes."""
         measured = math.isfinite(self.difference)
         return {

@@ -142,7 +142,7 @@ class Location(Displayed):
     def __str__(self) -> str:
         return "\n".join(self.story)
 
-    def describe(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """The result as plain JSON types."""
         return {
             "position": _plain(self.position),

@@ -245,7 +245,7 @@ class Learned(TableSpec):
         pad = "" if self.pad is None else f", or {self.pad - self.start} for padding"
         caller = "Learned: positions" + (f" of {self.axes[axis]!r}" if len(self.axes) > 1 else "")
         expected = f"0 to {limit - 1}{pad}, as the usable length is {limit}"
-        todo = "`posenc.extend` and `posenc.resize` make a table longer."
+        todo = "`posenc.resize` makes a table longer."
         raise bad_position(caller, expected, f"position {worst}", todo)
 
 

@@ -51,7 +51,7 @@ def show(scene: Scene) -> Page:
     rows = (scene["s"], scene["s"] + scene["L"])
     j, p = scene["j"], scene["p"]
     pair = table.pair_of(j)
-    data = wavelengths.data(table.spec, length=scene["L"], labels=[scene.a.label])
+    data = wavelengths.data(table.spec, mark=scene["L"], labels=[scene.a.label])
     ladder = data.ladders[0]
     own = math.inf if pair is None else float(ladder.wavelengths[pair])
     (chart,) = wavelengths.panels(data)
@@ -159,4 +159,4 @@ def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
     """The picture of `posenc.plot` that shows the same, and its arguments."""
     if scene["counter"]:
         return "counter", {"at": scene["p"]}
-    return "wavelengths", {"length": scene["L"]}
+    return "wavelengths", {"mark": scene["L"]}

@@ -132,6 +132,7 @@ def asked(picture: str, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], F
     look = arguments["look"]
     settings = {k: v for k, v in arguments.items() if k not in ("ax", "params", "look")}
     check_settings(picture, {**settings, **look}, arguments.keys() - {"look"})
+    check_length(picture, settings, arguments["spec"])
     return settings | dict(look), framed(look)
 
 
@@ -155,6 +156,17 @@ def check_settings(picture: str, settings: Mapping[str, Any], names: Iterable[st
         if not fits(value) or (words and value not in words):
             expected = ", ".join(words) or expected
             raise ArgumentError(mismatch(f"plot {picture}: {name}", expected, repr(value)[:60]))
+
+
+def check_length(picture: str, settings: Mapping[str, Any], *specs: Any) -> None:
+    """Raise for a length that no rule of the encodings reads: it is not what is drawn."""
+    length = settings.get("length")
+    lists = (spec if isinstance(spec, (list, tuple)) else (spec,) for spec in specs)
+    if length is None or any(getattr(one, "needs_length", False) for each in lists for one in each):
+        return
+    expected = "an encoding whose scaling rule reads it"
+    todo = f"How much is drawn is said by {PICTURES[picture].extent}={length}."
+    raise ArgumentError(mismatch(f"plot {picture}: length", expected, length, todo))
 
 
 def _is_count(value: Any) -> bool:

@@ -74,7 +74,7 @@ def data(
         refuse("counter", table.spec, "a table of sines and cosines, or a rotation")
     if at is not None and not 0 <= at < 2**62:
         raise ArgumentError(mismatch("plot counter: at", "a position of at least 0", at))
-    start, stop = _range(length if positions is None else positions, at)
+    start, stop = _range(positions, at)
     count = max(1, max(stop - 1, at or 0).bit_length()) if bits is None else bits
     if not 1 <= count <= 62:
         raise ArgumentError(mismatch("plot counter: bits", "1 to 62", bits))

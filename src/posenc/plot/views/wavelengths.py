@@ -42,7 +42,7 @@ class Wavelengths:
     """The wavelengths of some encodings."""
 
     ladders: tuple[SpecWavelengths, ...]
-    length: int | None
+    mark: int | None
     over: Over
     title: str
     caption: tuple[str, ...]
@@ -52,6 +52,7 @@ def data(
     specs: Any,
     *,
     length: int | None = None,
+    mark: int | None = None,
     labels: Sequence[str] | None = None,
     over: Over | None = None,
 ) -> Wavelengths:
@@ -63,19 +64,17 @@ def data(
     several = [specs] if isinstance(specs, Spec) else list(specs)
     if not 1 <= len(several) <= MOST_SPECS:
         raise ArgumentError(mismatch("plot wavelengths", f"1 to {MOST_SPECS} specs", len(several)))
-    if length is not None and length < 1:
-        raise ArgumentError(mismatch("plot wavelengths: length", "at least 1 position", length))
     names = [brief(spec) for spec in several] if labels is None else list(labels)
     if len(names) != len(several):
         received = f"{len(names)} for {len(several)} specs"
         raise ArgumentError(mismatch("plot wavelengths: labels", "one for each spec", received))
     ladders = tuple(
-        _ladder(settled(spec, length), name, length)
+        _ladder(settled(spec, length), name, mark)
         for spec, name in zip(several, names, strict=True)
     )
     title = ladders[0].label if len(ladders) == 1 else "Wavelengths of pairs"
     usual: Over = "share" if len({len(ladder.share) for ladder in ladders}) > 1 else "pair"
-    return Wavelengths(ladders, length, over or usual, title, _caption(ladders, length))
+    return Wavelengths(ladders, mark, over or usual, title, _caption(ladders, mark))
 
 
 def _ladder(spec: Any, label: str, length: int | None) -> SpecWavelengths:
@@ -138,7 +137,7 @@ def panels(data: Wavelengths) -> tuple[Chart]:
     wide, share = max(len(ladder.share) for ladder in data.ladders), data.over == "share"
     every = np.concatenate([ladder.wavelengths for ladder in data.ladders])
     finite = every[np.isfinite(every)]
-    ends = [6.0, 10.0] if data.length is None else [data.length] * 2
+    ends = [6.0, 10.0] if data.mark is None else [data.mark] * 2
     low, high = float(finite.min(initial=ends[0])), float(finite.max(initial=ends[1]))
     series = tuple(
         Series(
@@ -151,7 +150,7 @@ def panels(data: Wavelengths) -> tuple[Chart]:
     )
     unmoved = len(every) - len(finite)
     x = values("share of the pairs: fast → slow", 0.0, 1.0, most=6) if share else None
-    at = data.length
+    at = data.mark
     return (
         Chart(
             id="wavelengths",

@@ -1,6 +1,6 @@
 """What the rules of `posenc extend` do to a trained model, and whether its numbers foretell it.
 
-Every rule that `posenc.extend_context` offers for plain rotations is put into the trained model, as
+Every rule that `posenc.extend` offers for plain rotations is put into the trained model, as
 it stands, and the model reads texts of 2, 4 and 8 times the trained length. Rules with the same
 angles are one rule: at a fixed length dynamic NTK is NTK.
 

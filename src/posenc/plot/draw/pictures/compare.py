@@ -7,7 +7,7 @@ from typing import Any
 
 from posenc import plot
 from posenc.plot.draw.drawing import drawn
-from posenc.plot.draw.look import Frame, check_settings, framed
+from posenc.plot.draw.look import Frame, check_length, check_settings, framed
 from posenc.plot.draw.paper import Room
 from posenc.plot.draw.picture import Picture
 from posenc.plot.panels.both import together
@@ -62,6 +62,7 @@ def compare(
     _numbers.check(view)
     names = inspect.signature(getattr(plot, view)).parameters.keys() - {"look", "params", "ax"}
     check_settings(view, options, names)
+    check_length(view, options, a, b)
     frame = framed({key: options.pop(key) for key in Frame._fields if key in options})
     side = frame.width or SIDE
     room = Room(2 * side, (side, options.pop("height", None) or side))

@@ -49,7 +49,7 @@ def table(
     params : mapping, optional
         What a learned table has learned.
     length : int, optional
-        Length of the sequence, for scalings that depend on it.
+        Length of the sequence, which a scaling rule reads; an error where none does.
     grid : tuple of int, optional
         Sides of a grid whose cells are the positions, for specs of several axes.
     height : int, optional
@@ -130,6 +130,7 @@ def wavelengths(
     ax: Any = None,
     *,
     length: int | None = None,
+    mark: int | None = None,
     labels: Sequence[str] | None = None,
     over: str | None = None,
     height: int | None = None,
@@ -144,6 +145,8 @@ def wavelengths(
     ax : matplotlib.axes.Axes, optional
         Where to draw; a new figure by default.
     length : int, optional
+        As for `table`.
+    mark : int, optional
         A length of sequences to mark.
     labels : sequence of str, optional
         What the encodings are called.
@@ -163,7 +166,7 @@ def wavelengths(
     Examples
     --------
     >>> import posenc, posenc.plot
-    >>> made = posenc.plot.wavelengths([posenc.Sinusoidal(d) for d in (64, 512)], length=1000)
+    >>> made = posenc.plot.wavelengths([posenc.Sinusoidal(d) for d in (64, 512)], mark=1000)
     >>> [ladder.finished for ladder in made.data.ladders]
     [18, 141]
     """
