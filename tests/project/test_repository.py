@@ -665,7 +665,9 @@ def test_the_public_names_are_those_of_the_docstrings() -> None:
         x for _, x in check_docstrings.public() if inspect.isclass(x) or inspect.isfunction(x)
     ]
     own = {(thing.__module__, thing.__qualname__) for thing in things}
-    assert {place for place in own if "." not in place[1]} <= ceilings.public_places(files)
+    places = ceilings.public_places(files)
+    places |= {("posenc", name) for _, name in places}  # where a traceback finds errors
+    assert {place for place in own if "." not in place[1]} <= places
 
 
 # --- the documentation ----------------------------------------------------------------------------

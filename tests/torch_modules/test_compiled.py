@@ -270,8 +270,9 @@ def test_traced_by_jit(name: str) -> None:
 
 
 def test_the_page_has_every_row() -> None:
-    page = Path(__file__).parents[2] / "docs" / "compile.md"
-    text = page.read_text(encoding="utf-8")
+    from tools.pages import shelf
+
+    text = shelf.whole(Path(__file__).parents[2] / "docs" / "compile.md")
     assert all(f"| {row['row'].replace('|', '')} |" in text for row in latest("graphs"))
 
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
+from posenc._core.spec.display import Displayed
 from posenc._core.spec.spec import Spec
 from posenc.presets import names as preset_names
 from posenc.presets import row
@@ -14,7 +15,7 @@ from posenc.registry import lookup, names
 
 
 @dataclass(frozen=True)
-class Reference:
+class Reference(Displayed):
     """Whom to cite.
 
     Parameters

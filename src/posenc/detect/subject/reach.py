@@ -93,8 +93,8 @@ class Reach:
         asked = f"{self.positions:,} asked for"
         asked += f": every one to {self.dense:,}" if self.dense else ""
         asked += f", and one in each stretch of {self.stretch:,} beyond" if self.stretch else ""
-        beside = f" with {self.against}" if self.against else ""
-        to = f"agrees{beside} to position {self.position:,.12g} ({asked})"
+        agrees = f"agrees with {self.against} to" if self.against else "agrees to"
+        to = f"{agrees} position {self.position:,.12g} ({asked})"
         away = "" if self.differs is None else f", differs at position {self.differs:,.12g}"
         return to + away
 

@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.positions.counting import offset
 from posenc.encodings.rotary.base import Role
 from posenc.functional import bias, logit_scale, relative, relative_values, rotate, table
 from posenc.plot import palette
@@ -172,7 +173,7 @@ def data(
             mismatch("plot attention: order", f"each of 0 to {len(typed) - 1} once", now.tolist())
         )
     head = _ShippedHead(spec, content, params, dtype)
-    scores, weights, _ = head.attended(now, typed + shift, causal=causal)
+    scores, weights, _ = head.attended(now, offset(len(typed), shift), causal=causal)
     start, _, outputs = head.attended(now, typed, causal=causal)
     _, _, before = head.attended(typed, typed, causal=causal)
     outputs = outputs[np.argsort(now)]

@@ -25,6 +25,7 @@ from posenc._core.errors import DataError, DependencyError, mismatch
 from posenc._core.io import files, inputs
 from posenc._core.io.outputs import write_whole
 from posenc.encodings.rotary.rope import RoPE
+from posenc.encodings.table.concatenated import Concatenated
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc_study.cell import Cell
 from posenc_study.model.transformer import Stack
@@ -57,7 +58,7 @@ def _follows(stack: Stack, run: Run) -> dict[str, np.ndarray]:
     arrays = {}
     if stack.pos_embed is not None and not stack.pos_embed.spec.shapes:
         spec = stack.pos_embed.spec
-        table = getattr(spec, "table", spec)  # of an appended table, its own columns
+        table = spec.table if isinstance(spec, Concatenated) else spec  # its own columns
         if isinstance(table, Sinusoidal):
             rows = posenc.table(table, run.sizes.longest, dtype="float32")
             arrays["pos_embed.pe"] = np.ascontiguousarray(rows)
