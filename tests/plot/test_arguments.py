@@ -49,6 +49,7 @@ TAKEN = {
     "factor": {"1.5"},
     "tokens": {"'ten'"},
     "offset": {"-5", "0"},
+    "shift": {"-5", "0"},
     "sample": {"True"},
 }
 
