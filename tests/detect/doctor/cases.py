@@ -128,7 +128,7 @@ CASES = {
         "window 4096, by config key sliding_window"),
     # --- positions ---
     "positions in bfloat16": Broken("EleutherAI/gpt-neox#1016", LLAMA, ports.coarse,
-        "257 is taken for 256", "(coarse): turn each token by the position"),
+        "positions held in bfloat16", "(coarse): turn each token by the position"),
     "decoding at position 0": Broken("Blaizzy/mlx-vlm#1983", LLAMA, ports.from_zero,
         "position 0, wherever they differ", "(from_zero): turn each token by the position"),
     "kept by length alone": Broken("lucidrains/rotary-embedding-torch#11", LLAMA,
