@@ -27,12 +27,17 @@ from hypothesis import HealthCheck, settings
 ROOT = Path(__file__).resolve().parents[1]
 BEGIN = pytest.StashKey[float]()  # when the tests begin, for --limit
 
-# Libraries read these when they are imported. JAX is as strict as people set it. Threads of OpenMP
-# that wait by spinning take the cores of the other worker: ten times the time of a small call.
+# Libraries read these when they are imported. JAX is as strict as people set it, and keeps what it
+# compiled for the next run. Threads of OpenMP that wait by spinning take the cores of the other
+# worker: ten times the time of a small call.
+COMPILED = ROOT / "build" / "jax" / os.environ.get("PYTEST_XDIST_WORKER", "alone")
 for name, value in (
     ("JAX_NUMPY_RANK_PROMOTION", "raise"),
     ("JAX_NUMPY_DTYPE_PROMOTION", "strict"),
     ("JAX_DEBUG_NANS", "1"),
+    ("JAX_COMPILATION_CACHE_DIR", str(COMPILED)),
+    ("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0"),
+    ("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1"),
     ("OMP_WAIT_POLICY", "PASSIVE"),
 ):
     os.environ.setdefault(name, value)

@@ -30,10 +30,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning"),
 ]
 
-QUICK = (
-    *("rerotate", "extend", "rotate, LongRoPE, length a number"),
-    *("a spec replaced or fixed inside", "what a spec says of itself"),
-)
+QUICK = ("rerotate", "rotate, LongRoPE, length a number", "a spec replaced or fixed inside")
 
 
 def run(*arguments: str) -> str:

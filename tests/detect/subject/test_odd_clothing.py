@@ -14,7 +14,7 @@ from tests.detect.subject.odd_clothing import Dressed
 from tests.detect.subject.odd_clothing_more import CLOTHING
 from tests.drawing import drawn
 
-ROWS = drawn(CLOTHING, 3, "detect/subject", by=lambda row: (row.library, type(row.spec)))
+ROWS = drawn(CLOTHING, 2, "detect/subject", by=lambda row: (row.library, type(row.spec)))
 FEWEST = 28  # of those that are understood
 
 
