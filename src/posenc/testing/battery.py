@@ -62,7 +62,7 @@ def check(
 
     Parameters
     ----------
-    target : Subject, Spec, str or object
+    target : posenc.testing.Subject, spec, str or object
         What is tried: code as `adapt` takes it, a spec, `"peer:NAME"`, or a subject.
     laws : iterable of str, optional
         Names of the laws to try; all of them by default.
