@@ -179,8 +179,10 @@ def _write_hf4(
             return None
         if known is not None and known.reach and LOCAL not in _reached(LOCAL_BASES[0], known):
             bases = {k: v["base"] for k, v in (known.kinds or {}).items() if v is not None}
-            if any(v.get("rope_theta", bases.get(k)) != bases.get(k) for k, v in own.items()):
-                lost.append(f"{where}version 4 has no key for the base of each type of layer")
+            odd = any(v.get("rope_theta", bases.get(k)) != bases.get(k) for k, v in own.items())
+            if odd or fractions != {1.0}:  # a share alone would be one dictionary for all types
+                what = "base" if odd else "share of a head"
+                lost.append(f"{where}version 4 has no key for the {what} of each type of layer")
                 return None
             return {"rope_scaling": _scaling_of(first)}
         local = None if other is None else (LOCAL_BASES[0], other["rope_theta"])
