@@ -46,6 +46,11 @@ def lookup(name: str) -> type[Value]:
     raise bad_spec("posenc", "the name of an encoding or value", repr(name), todo)
 
 
+def spelled(name: str) -> str:
+    """The name of an encoding that was written in any case of letters; nothing where none is."""
+    return next((known for known in names() if known.lower() == name.lower()), "")
+
+
 def names() -> tuple[str, ...]:
     """The names of all encodings: ours, and those of other packages, which this does not import."""
     others = {

@@ -100,6 +100,12 @@ SPECS: list[Any] = [
 ]
 
 
+@pytest.mark.parametrize("target", [SPECS[0], testing.of_spec(SPECS[0]), lambda x, positions: x])
+def test_an_option_that_nothing_reads_is_an_error(target: Any) -> None:
+    with pytest.raises(posenc.KeywordError, match="check: expected known arguments, got lawz="):
+        posenc.check(target, lawz=["shift"])
+
+
 # JAX compiles each operation for each shape, so two specs stand for all there.
 OWN = [
     *((library, spec) for library in ("torch", "numpy") for spec in SPECS),

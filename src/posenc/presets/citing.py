@@ -11,7 +11,7 @@ from posenc._core.spec.display import Displayed
 from posenc._core.spec.spec import Spec
 from posenc.presets import names as preset_names
 from posenc.presets import row
-from posenc.registry import lookup, names
+from posenc.registry import lookup, names, spelled
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,12 @@ def cite(name: Any) -> Reference:
     """
     asked = name if isinstance(name, str | type) else type(name)
     text = asked if isinstance(asked, str) else asked.__name__
-    known = {one.lower(): one for one in names()}
+    encoding = spelled(text)
     sources: tuple[Mapping[str, str], ...] = ()
     if text in preset_names():
         encoding, sources = row(text).spec["type"], tuple(row(text).sources)
-    elif text.lower() in known:
-        encoding = known[text.lower()]
-    else:
-        todo = suggest(text, [*known.values(), *preset_names()])
+    elif not encoding:
+        todo = suggest(text, [*names(), *preset_names()])
         raise ArgumentError(mismatch("cite", "an encoding or a preset", repr(text[:60]), todo))
     cls = lookup(encoding)
     bibtex = cls.bibtex if issubclass(cls, Spec) else ""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from posenc._core.errors import ArgumentError, mismatch, suggest
+from posenc._core.foreign import check_call
 from posenc._core.guard import foreign
 from posenc._core.spec.spec import Spec
 from posenc.testing.card import Card, Result
@@ -99,7 +101,10 @@ def check(
 
 
 def subject_of(target: Any, **how: Any) -> Subject:
-    """What is to be tried as a subject."""
+    """What is to be tried as a subject; an option that nothing reads is an error."""
+    options = {**inspect.signature(check).parameters, **inspect.signature(adapt).parameters}
+    known = {key: one for key, one in options.items() if key not in ("how", "made")}
+    check_call("check", known, (target,), how)
     if isinstance(target, Subject):
         return target
     if isinstance(target, str) and target.startswith("peer:"):

@@ -22,7 +22,7 @@ from posenc.cli.options.common import (
     spec_of,
 )
 from posenc.encodings.table.base import TableSpec
-from posenc.registry import from_json, lookup, names
+from posenc.registry import from_json, lookup, names, spelled
 
 ORDERS = ("interleaved", "sin_cos", "cos_sin")
 ODDS = ("sin_extra", "zero_pad", "cut", "error")
@@ -134,10 +134,9 @@ def _preset(name: str, fields: Mapping[str, Any], dim: int) -> Any:
 
 def _named(name: str) -> str:
     """The class of a name, in any case of letters."""
-    folded = {known.lower(): known for known in names()}
-    if name.lower() not in folded:
-        raise click.UsageError(f"no encoding {name[:60]!r}. {suggest(name, folded.values())}")
-    return folded[name.lower()]
+    if not (known := spelled(name)):
+        raise click.UsageError(f"no encoding {name[:60]!r}. {suggest(name, names())}")
+    return known
 
 
 def _sized(name: str, fields: Mapping[str, Any], dim: int) -> dict[str, Any]:

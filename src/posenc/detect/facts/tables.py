@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 
 import numpy as np
 
-from posenc._core.io import files
+from posenc._core.io.files import rounded
 from posenc._core.reading import Layer
 from posenc.detect.facts.fact import Fact
+from posenc.detect.fit.precision import HALVES, seen
 from posenc.detect.subject.arrays import followed, one_of_each
 from posenc.encodings.rotary.base import RotarySpec
 
@@ -52,12 +53,10 @@ def _frequencies(
     turns = complex_of(key, arrays)
     if turns is None or len(places) < 2:
         return rows, None
+    dtype = seen(turns)
     turns = turns[:, one_of_each(turns)]
     values = followed(turns * np.conj(turns[0]), places)
-    for dtype in ("bfloat16", "float16"):
-        if all(np.array_equal(files.rounded(a, dtype), a) for a in arrays.values()):
-            values = files.rounded(values, dtype)
-    return rows, values
+    return rows, rounded(values, dtype) if dtype in HALVES else values
 
 
 def complex_of(key: str, arrays: Mapping[str, np.ndarray]) -> np.ndarray | None:
