@@ -10,6 +10,7 @@ import torch
 
 import posenc
 from posenc.detect.subject import CannotAsk
+from posenc.detect.subject.arrays import followed
 from tests.detect.subject import shapes
 from tests.tolerances import ORIGINAL, assert_close
 
@@ -247,3 +248,12 @@ def test_a_type_of_layer_is_named_by_its_buffers() -> None:
 
     angle = np.arange(3)[:, None] * shapes.INV
     assert_close(posenc.ask(Layered()).cos_sin(np.arange(3))[1], np.sin(angle), 20 * ORIGINAL)
+
+
+def test_a_speed_is_known_better_the_farther_it_is_followed() -> None:
+    frequencies = 10_000.0 ** (-np.arange(8) / 8)
+    places = [0, *(2**k for k in range(12))]
+    noise = np.random.default_rng(0).normal(size=(13, 8)) * 1e-3
+    noise[0] = 0
+    turns = np.exp(1j * (np.outer(places, frequencies) + noise))
+    assert np.abs(followed(turns, places) - frequencies).max() < 1e-5
