@@ -103,8 +103,8 @@ def check(
 def subject_of(target: Any, **how: Any) -> Subject:
     """What is to be tried as a subject; an option that nothing reads is an error."""
     options = {**inspect.signature(check).parameters, **inspect.signature(adapt).parameters}
-    known = {key: one for key, one in options.items() if key not in ("how", "made")}
-    check_call("check", known, (target,), how)
+    allowed = {key: one for key, one in options.items() if key not in ("how", "made")}
+    check_call("check", allowed, (target,), how)
     if isinstance(target, Subject):
         return target
     if isinstance(target, str) and target.startswith("peer:"):

@@ -134,9 +134,9 @@ def _preset(name: str, fields: Mapping[str, Any], dim: int) -> Any:
 
 def _named(name: str) -> str:
     """The class of a name, in any case of letters."""
-    if not (known := spelled(name)):
+    if not (spelling := spelled(name)):
         raise click.UsageError(f"no encoding {name[:60]!r}. {suggest(name, names())}")
-    return known
+    return spelling
 
 
 def _sized(name: str, fields: Mapping[str, Any], dim: int) -> dict[str, Any]:
