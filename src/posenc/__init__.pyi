@@ -32,8 +32,8 @@ from posenc._core.errors import SpecError as SpecError
 from posenc._core.numeric.arrangement import Arrangement as Arrangement
 from posenc._core.numeric.ladder import Ladder as Ladder
 from posenc._core.numeric.magnitude import Magnitude as Magnitude
-from posenc._core.numeric.mixing import FrequencyMatrix as FrequencyMatrix
-from posenc._core.numeric.mixing import Gaussian as Gaussian
+from posenc._core.numeric.matrix import FrequencyMatrix as FrequencyMatrix
+from posenc._core.numeric.matrix import Gaussian as Gaussian
 from posenc._core.positions.builder import Positions as Positions
 from posenc._core.reading import Layer as Layer
 from posenc._core.reading import Note as Note

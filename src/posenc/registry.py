@@ -134,9 +134,11 @@ def register(encoding: type[V]) -> type[V]:
     rival = next((o for o in _offers() if own.clashes(o) and not own.same(o)), None)
     if rival is not None or own.name.lower() in _TAKEN:
         other = f"{_TAKEN[own.name.lower()]} of posenc" if rival is None else rival.origin
-        todo = "Rename it: JSON has no other way to tell them apart."
         raise bad_spec(
-            "register", f"a name for {own.origin} that no other class has", f"that of {other}", todo
+            "register",
+            f"a name for {own.origin} that no other class has",
+            f"that of {other}",
+            "Rename it: JSON has no other way to tell them apart.",
         )
     _registered[own.name] = encoding
     return encoding
@@ -253,8 +255,12 @@ def _accepted(offer: _Offer, offers: list[_Offer]) -> type[Value]:
         raise bad_spec(caller, "a class", f"{type(error).__name__}: {error}", todo) from error
     _check(cls, caller)
     if cls.__name__ != offer.name:
-        expected = f"the name of the class, {cls.__name__!r}, as JSON writes it"
-        raise bad_spec(caller, expected, repr(offer.name), todo)
+        raise bad_spec(
+            caller,
+            f"the name of the class, {cls.__name__!r}, as JSON writes it",
+            repr(offer.name),
+            todo,
+        )
     _registered[offer.name] = cls
     return cast("type[Value]", cls)
 
@@ -263,8 +269,11 @@ def _check(cls: Any, caller: str) -> None:
     """Raise `SpecError` unless JSON can write and rebuild what a class makes."""
     why = why_no_json(cls) or _unknown_inside(cls)
     if why:
-        expected = "a frozen dataclass of an encoding or a value, of plain fields"
-        raise bad_spec(caller, expected, f"{getattr(cls, '__name__', cls)!s}: {why}")
+        raise bad_spec(
+            caller,
+            "a frozen dataclass of an encoding or a value, of plain fields",
+            f"{getattr(cls, '__name__', cls)!s}: {why}",
+        )
 
 
 def _unknown_inside(cls: type[Value]) -> str:

@@ -183,8 +183,7 @@ MODULES: tuple[tuple[str, str], ...] = (
 
 def snake(name: str) -> str:
     """`RotaryEmbedding` and `rotary-embedding` as `rotary_embedding`."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
-    return words.replace("-", "_").lower()
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).replace("-", "_").lower()
 
 
 def letters(name: object) -> str:
@@ -318,8 +317,9 @@ def check_call(
             f"For {' and '.join(of)}: {text}" if several else text for text, of in advice.items()
         ]
         todo = " ".join([*parts, everything]).strip()
-        received = " and ".join(f"{name}=" for name in strange)
-        raise KeywordError(mismatch(caller, "known arguments", received, todo))
+        raise KeywordError(
+            mismatch(caller, "known arguments", " and ".join(f"{name}=" for name in strange), todo)
+        )
     twice = [name for name in places[: len(args)] if name in names]
     if twice:
         raise KeywordError(mismatch(caller, f"one value for {twice[0]}", "two"))

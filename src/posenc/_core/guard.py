@@ -122,8 +122,11 @@ def offline() -> Iterator[None]:
         raise OSError("posenc opens no connection here")
 
     constants: Any = sys.modules.get("huggingface_hub.constants")
-    changed: list[tuple[Any, str, Any]] = [(socket.socket, "connect", refused)]
-    changed += [(socket, name, refused) for name in ("create_connection", "getaddrinfo")]
+    changed: list[tuple[Any, str, Any]] = [
+        (socket.socket, "connect", refused),
+        (socket, "create_connection", refused),
+        (socket, "getaddrinfo", refused),
+    ]
     changed += [] if constants is None else [(constants, "HF_HUB_OFFLINE", True)]
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in changed]
     try:

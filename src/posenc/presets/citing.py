@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
-from posenc._core.spec.display import Displayed
+from posenc._core.errors import bad_argument, bad_data, suggest
+from posenc._core.spec.answers import Displayed
 from posenc._core.spec.spec import Spec
 from posenc.presets import names as preset_names
 from posenc.presets import row
@@ -83,10 +83,14 @@ def cite(name: Any) -> Reference:
     if text in preset_names():
         encoding, sources = row(text).spec["type"], tuple(row(text).sources)
     elif not encoding:
-        todo = suggest(text, [*names(), *preset_names()])
-        raise ArgumentError(mismatch("cite", "an encoding or a preset", repr(text[:60]), todo))
+        raise bad_argument(
+            "cite",
+            "an encoding or a preset",
+            repr(text[:60]),
+            suggest(text, [*names(), *preset_names()]),
+        )
     cls = lookup(encoding)
     bibtex = cls.bibtex if issubclass(cls, Spec) else ""
     if not bibtex:
-        raise DataError(mismatch("cite", "an encoding with a reference", encoding))
+        raise bad_data("cite", "an encoding with a reference", encoding)
     return Reference(text, encoding, bibtex, sources)

@@ -17,9 +17,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple, TypedDict
 
-from posenc._core.errors import SpecError, mismatch
-from posenc.presets._rows import of_keys, read, table
-from posenc.presets.row_check import check
+from posenc._core.errors import bad_argument, bad_spec, closest, suggest
+from posenc._core.foreign import letters
+from posenc.presets._rows import Row, check, of_keys, read, table
 from posenc.presets.row_types import AnyRule, RotaryRule
 from posenc.presets.row_types_gguf import GgufRotaryRule, LayerPattern, TypeDefaults
 
@@ -82,10 +82,9 @@ class ClassDefaults(NamedTuple):
         stated = {key for alias, key in self.aliases.items() if alias in data}
         own = {*self.aliases, *self.fields, *self.sizes}  # which are no others, misspelled
         others = [key for key in data if isinstance(key, str) and key not in own]
-        taken = self.fields if data else {**self.sizes, **self.fields}
         return {
             key: value
-            for key, value in taken.items()
+            for key, value in (self.fields if data else {**self.sizes, **self.fields}).items()
             if key not in data and key not in stated
             if not difflib.get_close_matches(key, others, 1, cutoff=MISSPELLED)
         }
@@ -179,8 +178,7 @@ def class_defaults(model_type: object) -> ClassDefaults | None:
 @functools.lru_cache(maxsize=1)
 def _windows() -> dict[str, ClassWindows]:
     data = table("windows")
-    unread = dict.fromkeys(data["unread"], ClassWindows("none", version=data["version"]))
-    return unread | {
+    return dict.fromkeys(data["unread"], ClassWindows("none", version=data["version"])) | {
         n: ClassWindows(version=data["version"], **row) for n, row in data["types"].items()
     }
 
@@ -197,7 +195,7 @@ def _rows(kind: str) -> dict[str, Family]:
         made = of_keys(Family, file, **data)
         for name in made.model_types:
             if name in found:
-                raise SpecError(mismatch(f"families: {kind}", "each name once", repr(name)))
+                raise bad_spec(f"families: {kind}", "each name once", repr(name))
             found[name] = made
     return found
 
@@ -235,3 +233,40 @@ def family_of_architectures(architectures: object) -> tuple[str, Family] | None:
             name = known[stem]
             return name, _rows("transformers")[name]
     return None
+
+
+def find(what: str, name: str, known: Mapping[str, Row]) -> Row:
+    """The row of a name."""
+    if name not in known:
+        raise bad_argument(what, f"the name of a {what}", repr(name), _advice(str(name), known))
+    return known[name]
+
+
+def _advice(name: str, known: Mapping[str, Row]) -> str:
+    """What to write for the name of a model or family: a row, or who reads the whole model."""
+    word = letters(name.rpartition("/")[2])
+    hints: dict[str, list[str]] = {}  # model type -> the rows that models of it use
+    for model_type, family in families().items():
+        rules = [rule[key] for rule in family.entries for key in ("rotary", "table") if key in rule]
+        hints[model_type] = [rule for rule in rules if isinstance(rule, str) and rule in known]
+    for row in known.values():
+        recognise: Mapping[str, tuple[str, ...]] = getattr(row, "recognise", {})
+        for model_type in recognise.get("model_types", ()):
+            hints.setdefault(model_type, []).append(row.name)
+    begins = [other for other in (*known, *hints) if word.startswith(letters(other))]
+    nearest = max(begins, key=lambda other: len(letters(other)), default="")
+    if len(letters(nearest)) > 1 and nearest in known:
+        return f"Did you mean {nearest!r}?"
+    if len(letters(nearest)) > 1:
+        used = " and ".join(f"{row!r}" for row in dict.fromkeys(hints[nearest]))
+        listed = f"Models of the type {nearest} use {used}. " if used else ""
+        alike = [other for other in known if letters(other).startswith(word)][:3]
+        if alike and not used:
+            listed = f"Did you mean {' or '.join(map(repr, alike))}? "
+        return f"{listed}posenc.explain(CONFIG), or `posenc explain`, reads a whole model."
+    inside = [other for other in known if len(word) > 2 and word in letters(other)][:3]
+    return (
+        f"Did you mean {' or '.join(map(repr, inside))}?"
+        if inside and not closest(name, known)
+        else suggest(name, known)
+    )

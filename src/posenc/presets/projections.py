@@ -58,6 +58,5 @@ def names() -> Names:
 
 def packing(model_type: object, module: str) -> Packing | None:
     """How a family packs a module, None where that is not known."""
-    if not isinstance(model_type, str):
-        return None
-    return names().families.get(model_type, {}).get(module)
+    families = names().families if isinstance(model_type, str) else {}
+    return families.get(model_type, {}).get(module)

@@ -41,23 +41,30 @@ def is_torch(x: object) -> bool:
 def is_divided(*values: object) -> bool:
     """Whether one of the values is a DTensor, divided between processes."""
     # Where nobody imported its module there is none; importing it would cost a second.
-    module = sys.modules.get("torch.distributed.tensor")
-    kind = getattr(module, "DTensor", None)
+    kind = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
     return kind is not None and any(isinstance(value, kind) for value in values)
 
 
 def undivided(caller: str, *values: object) -> None:
     """Raise for a DTensor, where only the tensors of one process will do."""
     if is_divided(*values):
-        todo = "Call it on local tensors: inside local_map, or on x.to_local()."
-        raise bad_argument(caller, "tensors of this process", "a DTensor", todo)
+        raise bad_argument(
+            caller,
+            "tensors of this process",
+            "a DTensor",
+            "Call it on local tensors: inside local_map, or on x.to_local().",
+        )
 
 
 def rectangular(caller: str, *values: Array) -> None:
     """Raise for a nested tensor of torch, whose rows have lengths of their own."""
     if any(is_torch(value) and value.is_nested for value in values):
-        todo = "Pass x.values() with cu_seqlens=x.offsets(), or a padded tensor."
-        raise bad_argument(caller, "rows of one length", "a nested tensor", todo)
+        raise bad_argument(
+            caller,
+            "rows of one length",
+            "a nested tensor",
+            "Pass x.values() with cu_seqlens=x.offsets(), or a padded tensor.",
+        )
 
 
 def is_jax(x: object) -> bool:
@@ -244,8 +251,12 @@ def dtype_named(dtype: Any, xp: Any, caller: str) -> Any:
     if name not in FLOATS:
         raise bad_dtype(f"{caller}: dtype", " or ".join(FLOATS), name)
     if name == "float64" and not has_int64(xp):
-        todo = "Set jax_enable_x64, or ask for float32."
-        raise bad_dtype(f"{caller}: dtype", "float32, as JAX runs without x64", name, todo)
+        raise bad_dtype(
+            f"{caller}: dtype",
+            "float32, as JAX runs without x64",
+            name,
+            "Set jax_enable_x64, or ask for float32.",
+        )
     native = getattr(xp, name, None)
     if native is None and getattr(xp, "__name__", "").endswith("numpy") and name in FLOATS:
         native = _numpy_dtype(name, caller)
@@ -258,8 +269,12 @@ def _numpy_dtype(name: str, caller: str) -> Any:
     try:
         return np.dtype(name)  # bfloat16 is known once ml_dtypes is imported
     except TypeError:
-        todo = "Import ml_dtypes first, or ask for float32."
-        raise bad_dtype(f"{caller}: dtype", "a dtype that NumPy knows", name, todo) from None
+        raise bad_dtype(
+            f"{caller}: dtype",
+            "a dtype that NumPy knows",
+            name,
+            "Import ml_dtypes first, or ask for float32.",
+        ) from None
 
 
 def result_dtype(x: Array, caller: str) -> Any:
@@ -267,8 +282,12 @@ def result_dtype(x: Array, caller: str) -> Any:
     rectangular(caller, x)
     name = dtype_name(x.dtype)
     if name not in FLOATS:
-        todo = "Convert it to a floating dtype first."
-        raise bad_dtype(f"{caller}: x", f"an array of {' or '.join(FLOATS)}", name, todo)
+        raise bad_dtype(
+            f"{caller}: x",
+            f"an array of {' or '.join(FLOATS)}",
+            name,
+            "Convert it to a floating dtype first.",
+        )
     return x.dtype
 
 

@@ -24,12 +24,13 @@ def constants(spec: Any, beside: Tensor) -> dict[str, Any]:
     """The constants of `spec` on the device of `beside`."""
     device = beside.device
     if torch.compiler.is_compiling():
-        if not holds_tensors():
-            constants = _made(spec, device)
-        else:
-            # The compiler names a constant after the function it came from, and refuses two of one
-            # name. Taking all of it gives each a name of its own, and costs nothing in the graph.
-            constants = {key: _resident(spec, key, device)[...] for key in spec.texts}
+        # The compiler names a constant after the function it came from, and refuses two of one
+        # name. Taking all of it gives each a name of its own, and costs nothing in the graph.
+        constants = (
+            {key: _resident(spec, key, device)[...] for key in spec.texts}
+            if holds_tensors()
+            else _made(spec, device)
+        )
         # The compiler writes C++, where the overflow of a signed product is undefined.
         return {k: words(v) if v.dtype == torch.int64 else v for k, v in constants.items()}
     return _kept(spec, device) if type(beside) is Tensor else _made(spec, device)

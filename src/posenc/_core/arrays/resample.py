@@ -66,17 +66,12 @@ def _antialiased(source: int, target: int, kernel: str) -> tuple[np.ndarray, np.
     centre = (scale * (np.arange(target) + 0.5)).astype(np.float32)
     first = np.maximum((centre - support + np.float32(0.5)).astype(np.int64), 0)
     last = np.minimum((centre + support + np.float32(0.5)).astype(np.int64), source)
-    count = int((last - first).max())
-    rows = first[:, None] + np.arange(count, dtype=np.int64)
+    rows = first[:, None] + np.arange(int((last - first).max()), dtype=np.int64)
     distance = (rows - centre[:, None] + 0.5).astype(np.float32) / stretch
-    weights = _triangle(distance) if kernel == "linear" else _cubic(distance, SOFT)
+    weights = np.maximum(1 - np.abs(distance), 0) if kernel == "linear" else _cubic(distance, SOFT)
     weights = np.where(rows < last[:, None], weights, np.float32(0))
     weights = weights / weights.sum(axis=-1, keepdims=True)
     return np.minimum(rows, source - 1), weights.astype(np.float32)
-
-
-def _triangle(x: np.ndarray) -> np.ndarray:
-    return np.maximum(1 - np.abs(x), 0)
 
 
 def _cubic(x: np.ndarray, a: float) -> np.ndarray:

@@ -91,27 +91,30 @@ class Arrangement(Value):
 
     def check(self) -> None:
         """Raise `SpecError` when names repeat or a field does not belong to the rule."""
-        distinct("Arrangement", axes=self.axes)
-        if self.order is not None and sorted(self.order) != sorted(self.axes):
-            raise self._mismatch("order", f"the names {self.axes}")
-        if self.rule == "single" and len(self.axes) != 1:
-            todo = "Choose 'axial', 'sections' or another rule that says how pairs are dealt."
-            raise self._mismatch("", "one axis with rule='single'", self.axes, todo)
+        axes, sizes = self.axes, self.sizes
+        distinct("Arrangement", axes=axes)
+        self._require(
+            self.order is None or sorted(self.order) == sorted(axes), "order", f"the names {axes}"
+        )
+        todo = "Choose 'axial', 'sections' or another rule that says how pairs are dealt."
+        fits = self.rule != "single" or len(axes) == 1
+        self._require(fits, "", "one axis with rule='single'", axes, todo)
         for name in ("axis", "index"):
-            if (getattr(self, name) is not None) != (self.rule == "explicit"):
-                raise self._mismatch(name, "it with rule='explicit' alone", repr(self.rule))
+            fits = (getattr(self, name) is not None) == (self.rule == "explicit")
+            self._require(fits, name, "it with rule='explicit' alone", repr(self.rule))
         if self.axis is not None and self.index is not None:
-            bad = [a for a in self.axis if not 0 <= a < len(self.axes)]
-            if bad or len(self.axis) != len(self.index) or any(i < -1 for i in self.index):
-                expected = f"one axis below {len(self.axes)} and one rung >= -1 for each pair"
-                raise self._mismatch("", expected, f"{self.axis} and {self.index}")
-        if abs(self.start) > 2**53 or abs(self.pad or 0) > 2**53:
-            raise self._mismatch(
-                "", "start and pad up to 2**53 in size", f"start={self.start}, pad={self.pad}"
-            )
-        sizes = self.sizes
-        if sizes is not None and (len(sizes) != len(self.axes) or any(size < 0 for size in sizes)):
-            raise self._mismatch("sizes", f"{len(self.axes)} counts of pairs", sizes)
+            fits = all(0 <= a < len(axes) for a in self.axis) and min(self.index, default=0) >= -1
+            expected = f"one axis below {len(axes)} and one rung >= -1 for each pair"
+            fits = fits and len(self.axis) == len(self.index)
+            self._require(fits, "", expected, f"{self.axis} and {self.index}")
+        self._require(
+            max(abs(self.start), abs(self.pad or 0)) <= 2**53,
+            "",
+            "start and pad up to 2**53 in size",
+            f"start={self.start}, pad={self.pad}",
+        )
+        fits = sizes is None or (len(sizes) == len(axes) and min(sizes) >= 0)
+        self._require(fits, "sizes", f"{len(axes)} counts of pairs", sizes)
 
     @property
     def shared(self) -> bool:
@@ -133,36 +136,34 @@ class Arrangement(Value):
         """Pairs of each axis, in channel order; they add up to `pairs`."""
         count = len(self.axes)
         if self.sizes is None:
-            if pairs % count:
-                raise self._mismatch(
-                    "", f"a number of pairs divisible by the {count} axes", pairs, "Give `sizes`."
-                )
+            expected = f"a number of pairs divisible by the {count} axes"
+            self._require(pairs % count == 0, "", expected, pairs, "Give `sizes`.")
             return (pairs // count,) * count
-        if sum(self.sizes) != pairs:
-            raise self._mismatch(
-                "sizes", f"{pairs} pairs in all", f"{self.sizes}, which add up to {sum(self.sizes)}"
-            )
+        self._require(
+            sum(self.sizes) == pairs,
+            "sizes",
+            f"{pairs} pairs in all",
+            f"{self.sizes}, which add up to {sum(self.sizes)}",
+        )
         return self.sizes
 
     def layout(self, pairs: int) -> RungLayout:
         """The integer vectors for `pairs` pairs."""
         not_too_many("Arrangement", "pairs", pairs, MOST_FREQUENCIES)
-        if self.rule == "mixed":
-            raise self._mismatch("rule", "a rule that gives each pair one axis", "'mixed'")
+        self._require(
+            self.rule != "mixed", "rule", "a rule that gives each pair one axis", "'mixed'"
+        )
         if self.axis is not None and self.index is not None:
-            if len(self.axis) != pairs:
-                raise self._mismatch("axis", f"{pairs} entries", len(self.axis))
+            self._require(len(self.axis) == pairs, "axis", f"{pairs} entries", len(self.axis))
             rungs = max(self.index, default=-1) + 1
             return RungLayout(self.axis, self.index, (rungs,) * len(self.axes))
         shares = self.shares(pairs)
         dealt = _deal(self.rule, shares)
         place = [self.axes.index(name) for name in self.order or self.axes]
-        counts = [pairs] * len(self.axes)
-        if not self.shared:
-            for number, share in zip(place, shares, strict=True):
-                counts[number] = share
-        axis = tuple(place[a] for a, _ in dealt)
-        return RungLayout(axis, tuple(rung for _, rung in dealt), tuple(counts))
+        own = sorted(zip(place, shares, strict=True))
+        counts = [pairs if self.shared else share for _, share in own]
+        axis, index = [place[a] for a, _ in dealt], [rung for _, rung in dealt]
+        return RungLayout(tuple(axis), tuple(index), tuple(counts))
 
 
 def _deal(rule: str, shares: tuple[int, ...]) -> list[tuple[int, int]]:

@@ -64,8 +64,5 @@ class Magnitude(Value):
 
 
 def _number(scale: float | str, dim: int) -> float:
-    if scale == "sqrt_dim":
-        return math.sqrt(dim)
-    if scale == "rsqrt_dim":
-        return 1 / math.sqrt(dim)
-    return float(scale)
+    named = {"sqrt_dim": math.sqrt(dim), "rsqrt_dim": 1 / math.sqrt(dim)}
+    return named[scale] if isinstance(scale, str) else float(scale)

@@ -15,6 +15,15 @@ import numpy as np
 from posenc._core.errors import bad_spec, closest, suggest
 from posenc._core.foreign import value_advice
 
+WORDS: dict[Any, str] = {
+    types.NoneType: "None",
+    int: "an integer",
+    float: "a number",
+    str: "a text",
+    bool: "True or False",
+}
+NUMBERS: dict[Any, Any] = {int: numbers.Integral, float: numbers.Real}
+
 
 def coerce(value: Any, hint: Any, caller: str) -> Any:
     """The value as an annotation asks for it, or an error that says what was expected."""
@@ -42,9 +51,8 @@ def _object_for(name: str, kinds: list[type]) -> str:
 
 @functools.cache
 def _options(hint: Any) -> tuple[Any, ...]:
-    if typing.get_origin(hint) in (Union, types.UnionType):
-        return typing.get_args(hint)
-    return (hint,)
+    several = typing.get_origin(hint) in (Union, types.UnionType)
+    return typing.get_args(hint) if several else (hint,)
 
 
 def _fit(value: Any, hint: Any, caller: str) -> tuple[bool, Any]:
@@ -53,21 +61,18 @@ def _fit(value: Any, hint: Any, caller: str) -> tuple[bool, Any]:
     if hint is types.NoneType:
         return value is None, None
     if origin is Literal:
-        for choice in typing.get_args(hint):
-            if type(value) is type(choice) and value == choice:
-                return True, value
-        return False, None
+        choices = typing.get_args(hint)
+        return any(type(value) is type(one) and value == one for one in choices), value
     if origin is tuple:
         return _fit_tuple(value, typing.get_args(hint), caller)
     if hint is bool:
         return isinstance(value, bool), value
+    kind = NUMBERS.get(hint)
+    if kind is not None and (isinstance(value, bool) or not isinstance(value, kind)):
+        return False, None
     if hint is int:
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-            return False, None
         return True, int(value)
     if hint is float:
-        if isinstance(value, bool) or not isinstance(value, numbers.Real):
-            return False, None
         try:
             number = float(value)
         except OverflowError:
@@ -84,10 +89,9 @@ def _fit_tuple(value: Any, args: tuple[Any, ...], caller: str) -> tuple[bool, An
     if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
         return False, None
     items = list(value)
-    repeated = len(args) == 2 and args[1] is Ellipsis
-    if not repeated and len(items) != len(args):
+    hints = args[:1] * len(items) if args[1:] == (Ellipsis,) else args
+    if len(items) != len(hints):
         return False, None
-    hints = [args[0]] * len(items) if repeated else list(args)
     pairs = enumerate(zip(items, hints, strict=True))
     result = tuple(coerce(item, hint, f"{caller}[{index}]") for index, (item, hint) in pairs)
     same = isinstance(value, tuple) and all(a is b for a, b in zip(value, result, strict=True))
@@ -96,22 +100,18 @@ def _fit_tuple(value: Any, args: tuple[Any, ...], caller: str) -> tuple[bool, An
 
 def words_of(hint: Any) -> str:
     """What an annotation allows, in words."""
-    options = []
+    options: list[str] = []
     for option in _options(hint):
         origin = typing.get_origin(option)
-        if option is types.NoneType:
-            options.append("None")
-        elif origin is Literal:
+        if origin is Literal:
             options.extend(repr(choice) for choice in typing.get_args(option))
         elif origin is tuple:
             args = typing.get_args(option)
-            inner = words_of(args[0])
-            several = args[-1] is Ellipsis
-            options.append(f"a tuple of {inner}" if several else f"{len(args)} {inner}")
+            several = "a tuple of" if args[-1] is Ellipsis else len(args)
+            options.append(f"{several} {words_of(args[0])}")
         else:
-            words = {int: "an integer", float: "a number", str: "a text", bool: "True or False"}
             name = getattr(option, "__name__", str(option))
-            options.append(words.get(option, f"{'an' if name[0] in 'AEIO' else 'a'} {name}"))
+            options.append(WORDS.get(option, f"{'an' if name[0] in 'AEIO' else 'a'} {name}"))
     return " or ".join(options)
 
 

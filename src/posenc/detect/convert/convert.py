@@ -12,7 +12,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc._core.io.checkpoints import Checkpoint, Stored, open_checkpoint
-from posenc._core.spec.display import Displayed
+from posenc._core.spec.answers import Displayed
 from posenc._names import __version__
 from posenc.detect.convert.completeness import check_whole
 from posenc.detect.convert.config_edits import changed_config

@@ -9,7 +9,7 @@ from typing import Any
 from posenc._core.errors import DataError
 from posenc._core.io.checkpoints import RECORD
 from posenc._core.io.checkpoints.safetensors_model import record_of
-from posenc._core.io.tensor_layout import Layout
+from posenc._core.io.headers import Layout
 from posenc._core.reading import Layer, Note, Reading, Source
 from posenc.detect.explain import PAIRINGS
 from posenc.detect.facts.fact import Contradiction, Fact

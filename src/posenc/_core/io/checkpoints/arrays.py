@@ -71,6 +71,10 @@ class ArrayStore(NamedTuple):
     def pick(self, name: str) -> Array:
         """The array of that name."""
         if name not in self.arrays:
-            todo = suggest(name, sorted(self.arrays)[:1000])
-            raise bad_argument(str(self.path), "the name of a tensor", repr(name), todo)
+            raise bad_argument(
+                str(self.path),
+                "the name of a tensor",
+                repr(name),
+                suggest(name, sorted(self.arrays)[:1000]),
+            )
         return self.arrays[name]
