@@ -224,10 +224,10 @@ def _offers() -> list[_Offer]:
         try:
             points = distribution.entry_points.select(group=GROUP)
         except Exception as error:  # noqa: BLE001 - one unreadable file must not hide the others
-            reason = f"{type(error).__name__}: {error}"
             path = getattr(distribution, "_path", "an installed package")
             expected = f"entry points in {path} that can be read"
-            warnings.warn(printed(mismatch("posenc", expected, reason)), stacklevel=4)
+            text = mismatch("posenc", expected, f"{type(error).__name__}: {error}")
+            warnings.warn(printed(text), stacklevel=4)
             continue
         for point in points:
             offer = _Offer(point.name, point.module, point.attr, point=point)

@@ -275,8 +275,7 @@ class Reading(Value):
 
     def by_type(self, name: str) -> tuple[Layer, ...]:
         """The entries of a type of layer, such as `sliding_attention`, in every part."""
-        places = of_type("Reading.by_type", [entry.layer for entry in self.layers], name)
-        return tuple(self.layers[i] for i in places)
+        return of_type("Reading.by_type", [(entry.layer, entry) for entry in self], name)
 
     def part(self, name: str) -> Reading:
         """The plan of one part of a model; notes that name no layer concern it too.
@@ -297,7 +296,7 @@ class Reading(Value):
             If the model has no such part.
         """
         inside = f"{name}."
-        own = [self.layers[i] for i in of_part("Reading.part", [e.layer for e in self], name)]
+        own = of_part("Reading.part", [(entry.layer, entry) for entry in self], name)
         layers = tuple(dataclasses.replace(e, layer=e.layer.removeprefix(inside)) for e in own)
         notes = tuple(
             dataclasses.replace(n, layer=n.layer.removeprefix(inside))

@@ -1,4 +1,4 @@
-"""How to read the configs of model families, as data: what their files leave unsaid.
+"""How to read the configs and weights of model families, as data: what files leave unsaid.
 
 The rows of one format may lie in several files: `transformers.json`, `transformers-vision.json`.
 Their kinds and keys are declared in `posenc.presets.row_types`.
@@ -6,6 +6,17 @@ Their kinds and keys are declared in `posenc.presets.row_types`.
 `configs/classes.json` is written by `tools/models/class_defaults.py`: what the classes of
 transformers take for keys that a config leaves out. `configs/windows.json` is written by
 `tools/models/class_windows.py`: which of their layers have the window of `sliding_window`.
+`configs/projections.json`, on how checkpoints name and pack projections of queries and keys, holds
+
+    modules    the names of modules by what they hold: `q`, `k`, `one_k` (one head of keys, in the
+               last channels of a wider projection), `qkv`, and the gains of their norms
+    cross      parts of names of attention over another sequence, which does not turn
+    apart      parts of names of other modules that reuse these names
+    inside     parts of names of attentions inside a layer, which have a rotation of their own
+    families   for modules that pack several projections, the packing of each family
+
+A packing is the order of its parts, `repeats` times over: 1 for all queries, all keys, all values;
+`kv_heads` for one group after the other; `heads` for one head after the other.
 """
 
 from __future__ import annotations
@@ -152,15 +163,14 @@ def meanings(*, in_rope_parameters: bool = False) -> Mapping[str, str]:
 @functools.lru_cache(maxsize=1)
 def _classes() -> dict[str, ClassDefaults]:
     data = table("classes")
-    every = [
-        Reads(frozenset(one["keys"]), {k: frozenset(v) for k, v in one["rules"].items()})
-        for one in data["reads"]
-    ]
-    defaults = {}
-    for name, values in data["types"].items():
-        reads = every[values["reads"]] if "reads" in values else None
-        defaults[name] = ClassDefaults(data["version"], **{**values, "reads": reads})
-    return defaults
+    every = {
+        number: Reads(frozenset(one["keys"]), {k: frozenset(v) for k, v in one["rules"].items()})
+        for number, one in enumerate(data["reads"])
+    }
+    return {
+        name: ClassDefaults(data["version"], **{**row, "reads": every.get(row.get("reads"))})
+        for name, row in data["types"].items()
+    }
 
 
 def class_parts(model_type: object) -> ClassParts:
@@ -224,15 +234,14 @@ def family_of_architectures(architectures: object) -> tuple[str, Family] | None:
     """
     if not isinstance(architectures, list):
         return None
-    known = {re.sub(r"[-_ ]", "", name).lower(): name for name in _rows("transformers")}
-    for architecture in architectures:
-        if not isinstance(architecture, str):
-            continue
-        stem = re.split(r"(For[A-Z]|Model|LMHead)", architecture)[0].lower().replace("_", "")
-        if stem in known:
-            name = known[stem]
-            return name, _rows("transformers")[name]
-    return None
+    rows = _rows("transformers")
+    known = {re.sub(r"[-_ ]", "", name).lower(): name for name in rows}
+    stems = [
+        re.split(r"(For[A-Z]|Model|LMHead)", one)[0].lower().replace("_", "")
+        for one in architectures
+        if isinstance(one, str)
+    ]
+    return next(((known[stem], rows[known[stem]]) for stem in stems if stem in known), None)
 
 
 def find(what: str, name: str, known: Mapping[str, Row]) -> Row:
@@ -270,3 +279,46 @@ def _advice(name: str, known: Mapping[str, Row]) -> str:
         if inside and not closest(name, known)
         else suggest(name, known)
     )
+
+
+# --- projections ----------------------------------------------------------------------------------
+
+
+class Packing(NamedTuple):
+    """Parts of a projection in their order, and how often that order repeats."""
+
+    order: tuple[str, ...]
+    repeats: int | str
+
+
+class ProjectionNames(NamedTuple):
+    """What modules are called."""
+
+    modules: Mapping[str, str]  # name -> what it holds
+    cross: tuple[str, ...]
+    apart: tuple[str, ...]
+    inside: tuple[str, ...]
+    families: Mapping[str, Mapping[str, Packing]]  # model type -> module -> packing
+
+
+@functools.lru_cache(maxsize=1)
+def projection_names() -> ProjectionNames:
+    """The data."""
+    data = table("projections")
+    modules = {name: role for role, listed in data["modules"].items() for name in listed}
+    families = {
+        model_type: {
+            module: Packing(tuple(p["order"]), p["repeats"]) for module, p in row["modules"].items()
+        }
+        for row in data["families"]
+        for model_type in row["model_types"]
+    }
+    return ProjectionNames(
+        modules, tuple(data["cross"]), tuple(data["apart"]), tuple(data["inside"]), families
+    )
+
+
+def packing(model_type: object, module: str) -> Packing | None:
+    """How a family packs a module, None where that is not known."""
+    own = projection_names().families.get(model_type, {}) if isinstance(model_type, str) else {}
+    return own.get(module)

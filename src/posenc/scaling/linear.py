@@ -89,10 +89,13 @@ class Unit(Scaling):
     def check(self) -> None:
         """Raise `SpecError` for what is no fraction in lowest terms."""
         written = re.fullmatch(r"[1-9]\d{0,11}(/[1-9]\d{0,11})?", self.unit)
-        lowest = written is not None and str(Fraction(self.unit)) == self.unit
-        expected = "a positive fraction, such as '1/16' or '2'"
-        todo = "Write it in lowest terms, as text or as a fractions.Fraction."
-        self._require(lowest, "unit", expected, repr(self.unit), todo)
+        self._require(
+            written is not None and str(Fraction(self.unit)) == self.unit,
+            "unit",
+            "a positive fraction, such as '1/16' or '2'",
+            repr(self.unit),
+            "Write it in lowest terms, as text or as a fractions.Fraction.",
+        )
 
     def scale(self, rungs: Rungs) -> Rungs:
         """The scaled ladder."""

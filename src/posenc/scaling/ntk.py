@@ -119,8 +119,9 @@ class DynamicNTK(Scaling):
 
     def at(self, length: int) -> DynamicNTK:
         """The scaling for sequences of `length` positions, unless a length is fixed already."""
-        own = max(length, self.original_length)
-        return self.replace(length=own) if self.length is None else self
+        return (
+            self.replace(length=max(length, self.original_length)) if self.length is None else self
+        )
 
     def rebase(self, base: Number, width: int, axis: int, numbers: RungArithmetic) -> Number:  # noqa: ARG002
         """The base for the length."""
@@ -165,18 +166,13 @@ class MixedNTK(Scaling):
         require_factor(self.factor, "MixedNTK")
         positive("MixedNTK", power=self.power)
 
-    def _exponents(self, width: int, numbers: RungArithmetic, count: int) -> list[Number]:
-        half = numbers.number(width) / 2
-        power = numbers.number(self.power)
-        strength = numbers.ln(numbers.number(self.factor)) * numbers.exp(-power * numbers.ln(half))
-        rungs = [numbers.ln(numbers.number(j + 1)) for j in range(count)]
-        return [strength * numbers.exp(power * rung) for rung in rungs]
-
     def scale(self, rungs: Rungs) -> Rungs:
         """The scaled ladder."""
-        exponents = self._exponents(rungs.width, rungs.numbers, len(rungs.frequencies))
-        pairs = zip(rungs.frequencies, exponents, strict=True)
-        return rungs.with_frequencies([f * rungs.numbers.exp(-e) for f, e in pairs])
+        number, ln, exp, _ = rungs.numbers
+        power = number(self.power)
+        strength = ln(number(self.factor)) * exp(-power * ln(number(rungs.width) / 2))
+        pairs = [(f, ln(number(j))) for j, f in enumerate(rungs.frequencies, start=1)]
+        return rungs.with_frequencies([f * exp(-strength * exp(power * log)) for f, log in pairs])
 
     def float32(self, rungs: Float32Rungs, *, xp: Any) -> Array:
         """The same in float32."""

@@ -24,8 +24,6 @@ from posenc._core.tracing import is_compiling
 Array = Any
 P = ParamSpec("P")
 R = TypeVar("R")
-INT32 = (-(2**31), 2**31 - 1)
-INT64 = (-(2**63), 2**63 - 1)
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 
 
@@ -154,7 +152,7 @@ def has_int64(xp: Any) -> bool:
 
 def limits(xp: Any) -> tuple[int, int]:
     """The least and the largest position that the integers of the library hold."""
-    return INT64 if has_int64(xp) else INT32
+    return (-(2**63), 2**63 - 1) if has_int64(xp) else (-(2**31), 2**31 - 1)
 
 
 def device_of(x: Array) -> Any:

@@ -38,12 +38,9 @@ def constants(spec: Any, beside: Tensor) -> dict[str, Any]:
 
 def holds_tensors() -> bool:
     """Whether the graph that is traced may hold tensors of ours, rather than their numbers."""
-    return not (_exporting() or _every_length_symbolic())
-
-
-def _exporting() -> bool:
     # torch 2.6 cannot say; numbers in the graph are right under export and under compile.
-    return torch.compiler.is_exporting() if hasattr(torch.compiler, "is_exporting") else True
+    exporting = torch.compiler.is_exporting() if hasattr(torch.compiler, "is_exporting") else True
+    return not (exporting or _every_length_symbolic())
 
 
 @outside

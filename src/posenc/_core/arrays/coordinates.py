@@ -114,5 +114,9 @@ def _own_integers(value: Array, xp: Any, device: Any, caller: str) -> Array:
 
 def _refused(dtype: object, caller: str) -> DTypeError:
     merged = "Keep integers: a float merges neighbouring positions (bfloat16 beyond 256)."
-    todo = merged if "float" in str(dtype) else "Positions count tokens: use integers."
-    return bad_dtype(caller, "integer positions", str(dtype), todo)
+    return bad_dtype(
+        caller,
+        "integer positions",
+        str(dtype),
+        merged if "float" in str(dtype) else "Positions count tokens: use integers.",
+    )

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.arrays.array import Array, is_jax, is_symbolic, is_torch
-from posenc._core.errors import ArgumentError, bad_argument, mismatch
+from posenc._core.errors import ArgumentError, bad_argument
 from posenc._core.tracing import is_compiling
 
 
@@ -230,8 +230,12 @@ def _memory(x: Array) -> np.ndarray | None:
 
 
 def _overlapping(caller: str, copy: str) -> ArgumentError:
-    todo = f"Their common elements would turn several times: {copy} first."
-    return ArgumentError(mismatch(caller, "memory of its own", "windows that overlap", todo))
+    return bad_argument(
+        caller,
+        "memory of its own",
+        "windows that overlap",
+        f"Their common elements would turn several times: {copy} first.",
+    )
 
 
 def _overlaps_itself(shape: Iterable[Any], strides: Iterable[Any], item: int) -> bool:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.arrays.array import Array, device_of
+from posenc._core.arrays.array import Array, carried, device_of
 
 Method = Literal[
     "cubic_antialias", "linear_antialias", "cubic", "linear", "cubic_corners", "linear_corners"
@@ -93,13 +93,12 @@ def resample(x: Array, axis: int, target: int, method: Method, *, xp: Any) -> Ar
         return x
     index, weight = taps(source, target, method)
     device = device_of(x)
-    options = {} if device is None else {"device": device}
     shape = [1] * len(x.shape)
     shape[axis] = target
     total = None
     for tap in range(index.shape[1]):
-        rows = xp.asarray(index[:, tap].copy(), **options)
-        share = xp.astype(xp.asarray(weight[:, tap].copy(), **options), x.dtype)
+        rows = carried(index[:, tap].copy(), xp, device)
+        share = xp.astype(carried(weight[:, tap].copy(), xp, device), x.dtype)
         part = xp.take(x, rows, axis=axis) * xp.reshape(share, tuple(shape))
         total = part if total is None else total + part
     return total

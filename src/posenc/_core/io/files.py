@@ -43,8 +43,8 @@ def read_open_layout(path: Path, file: IO[bytes]) -> Layout:
     state = inputs.state_of(file)
     start = file.read(8) or b""
     if start[:6] == b"\x93NUMPY":
-        tensors = {"": npy_tensor(str(path), file, state.size, start)}
-        return Layout(path, "npy", state.size, tensors, {}, state)
+        tensor = npy_tensor(str(path), file, state.size, start)
+        return Layout(path, "npy", state.size, {"": tensor}, {}, state)
     return safetensors_layout(path, file, state, start)
 
 

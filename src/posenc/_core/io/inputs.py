@@ -262,7 +262,7 @@ def understood(caller: str, expected: str) -> Iterator[None]:
 # --- configs --------------------------------------------------------------------------------------
 
 
-def load_config(config: Any, caller: str) -> dict[str, Any]:
+def load(config: Any, caller: str) -> dict[str, Any]:
     """The config as a dictionary of plain JSON types."""
     if isinstance(config, Mapping):
         return _plain_config(dict(config), caller)
@@ -272,7 +272,7 @@ def load_config(config: Any, caller: str) -> dict[str, Any]:
         return _read_config(named(config, caller), caller)
     to_dict = getattr(config, "to_dict", None)
     if callable(to_dict):
-        return load_config(to_dict(), caller)
+        return load(to_dict(), caller)
     raise bad_data(
         caller,
         "a config",

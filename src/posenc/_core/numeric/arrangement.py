@@ -1,13 +1,17 @@
-"""Which pair of channels turns with which axis, and by which frequency of its ladder."""
+"""Which pair of channels turns with which axis, by which frequency, and how large the result is."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal, NamedTuple, final
+from typing import Any, Literal, NamedTuple, final
 
+from posenc._core.arrays.array import Array, astype
 from posenc._core.numeric.ladder import MOST_FREQUENCIES
 from posenc._core.spec.checks import distinct, not_too_many
-from posenc._core.spec.spec import Value
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter, Value
 
 
 class RungLayout(NamedTuple):
@@ -96,17 +100,24 @@ class Arrangement(Value):
         self._require(
             self.order is None or sorted(self.order) == sorted(axes), "order", f"the names {axes}"
         )
-        todo = "Choose 'axial', 'sections' or another rule that says how pairs are dealt."
-        fits = self.rule != "single" or len(axes) == 1
-        self._require(fits, "", "one axis with rule='single'", axes, todo)
+        self._require(
+            self.rule != "single" or len(axes) == 1,
+            "",
+            "one axis with rule='single'",
+            axes,
+            "Choose 'axial', 'sections' or another rule that says how pairs are dealt.",
+        )
         for name in ("axis", "index"):
             fits = (getattr(self, name) is not None) == (self.rule == "explicit")
             self._require(fits, name, "it with rule='explicit' alone", repr(self.rule))
         if self.axis is not None and self.index is not None:
-            fits = all(0 <= a < len(axes) for a in self.axis) and min(self.index, default=0) >= -1
-            expected = f"one axis below {len(axes)} and one rung >= -1 for each pair"
-            fits = fits and len(self.axis) == len(self.index)
-            self._require(fits, "", expected, f"{self.axis} and {self.index}")
+            within = all(0 <= a < len(axes) for a in self.axis) and min(self.index, default=0) >= -1
+            self._require(
+                within and len(self.axis) == len(self.index),
+                "",
+                f"one axis below {len(axes)} and one rung >= -1 for each pair",
+                f"{self.axis} and {self.index}",
+            )
         self._require(
             max(abs(self.start), abs(self.pad or 0)) <= 2**53,
             "",
@@ -187,3 +198,59 @@ def _deal(rule: str, shares: tuple[int, ...]) -> list[tuple[int, int]]:
     turns = sorted((k, a) for a in range(leading) for k in range(shares[a]))
     dealt = [(a, j) for j, (_, a) in enumerate(turns)]
     return dealt + [(axes - 1, j) for j in range(len(dealt), pairs)]
+
+
+@final
+@dataclass(frozen=True)
+class Magnitude(Value):
+    """The factors of a sum of embeddings and encodings.
+
+        add(x) = embedding_scale * x + table_scale * PE
+
+    Parameters
+    ----------
+    table_scale : float or {"sqrt_dim", "rsqrt_dim"}
+        Factor on the table; `"rsqrt_dim"` is dim ** -0.5.
+    embedding_scale : float or {"sqrt_dim", "rsqrt_dim"}
+        Factor on the embeddings; `"sqrt_dim"` is the sqrt(d_model) of Vaswani et al. (2017).
+    learned : {"nothing", "table_scale"}
+        `"table_scale"`: the factor on the table is a parameter, `scale` of shape (), and the field
+        `table_scale` says where it begins.
+
+    Examples
+    --------
+    >>> from posenc import Magnitude
+    >>> Magnitude(embedding_scale="sqrt_dim").embedding(16)
+    4.0
+    """
+
+    _: KW_ONLY
+    table_scale: float | Literal["sqrt_dim", "rsqrt_dim"] = 1.0
+    embedding_scale: float | Literal["sqrt_dim", "rsqrt_dim"] = 1.0
+    learned: Literal["nothing", "table_scale"] = "nothing"
+
+    def table(self, dim: int) -> float:
+        """The factor on the table as a number."""
+        return _number(self.table_scale, dim)
+
+    def embedding(self, dim: int) -> float:
+        """The factor on the embeddings as a number."""
+        return _number(self.embedding_scale, dim)
+
+    def parameters(self, dim: int) -> dict[str, Parameter]:
+        """The learned factor, if there is one."""
+        if self.learned == "nothing":
+            return {}
+        return {"scale": Parameter((), Init("constant", scale=self.table(dim)))}
+
+    def scaled(self, table: Array, dim: int, values: Mapping[str, Array], *, xp: Any) -> Array:
+        """A table times its factor; `values` holds the parameters."""
+        if self.learned == "table_scale":
+            return table * astype(values["scale"], table.dtype, xp)
+        scale = self.table(dim)
+        return table if scale == 1 else table * scale
+
+
+def _number(scale: float | str, dim: int) -> float:
+    named = {"sqrt_dim": math.sqrt(dim), "rsqrt_dim": 1 / math.sqrt(dim)}
+    return named[scale] if isinstance(scale, str) else float(scale)

@@ -1,4 +1,4 @@
-"""Buckets of distances: exact thresholds in integers, where published code takes float logarithms.
+"""What biases are made of: slopes of lines, and buckets of distances by exact thresholds.
 
 A rule of the form
 
@@ -6,7 +6,8 @@ A rule of the form
     bucket(n) = exact + floor(steps * ln(n / exact) / ln(limit / exact))     above
 
 reaches exact + j at the least n with n ** steps >= limit ** j * exact ** (steps - j). That is a
-comparison of integers, so its solution is exact in any dtype of the model.
+comparison of integers, so its solution is exact in any dtype of the model; published code takes
+float logarithms.
 
 Piecewise buckets of offsets on an image (Wu et al. 2021) are
 
@@ -29,6 +30,7 @@ import numpy as np
 from posenc._core.arrays.array import clipped
 from posenc._core.arrays.lookups import rank
 from posenc._core.errors import bad_spec
+from posenc._core.spec.checks import not_too_many
 
 LARGEST = 2**31 - 1
 FARTHEST = 2**15 - 1  # offsets beyond it share the last bucket, and their squares fit 32 bits
@@ -191,3 +193,35 @@ def buckets_2d(
     if method == "product":
         return {"weight": signed(rows) * (2 * last + 1) + signed(columns)}
     return {"weight": rank(thresholds, rows * rows + columns * columns, size, xp=xp) + last}
+
+
+# --- slopes ---------------------------------------------------------------------------------------
+
+MOST_HEADS = 2**16
+Recipe = Literal["paper", "geometric"]
+
+
+def slopes_of(heads: int, recipe: Recipe, max_bias: float) -> np.ndarray:
+    """Slopes of linear biases, one for each head.
+
+        slope[h] = 2 ** (-max_bias (h + 1) / H)
+
+    Parameters
+    ----------
+    heads : int
+        H.
+    recipe : {"paper", "geometric"}
+        Whether H that is no power of two takes the slopes of the power below, and then every other
+        one of the power above, or has the formula all the same.
+    max_bias : float
+        8 in the paper.
+
+    Returns
+    -------
+    numpy.ndarray
+        float64, (heads,).
+    """
+    not_too_many("slopes", "heads", heads, MOST_HEADS)
+    whole = heads if recipe == "geometric" else 1 << max(heads.bit_length() - 1, 0)
+    power, above = (2.0 ** (-max_bias * np.arange(1, n + 1) / n) for n in (whole, 2 * whole))
+    return np.concatenate([power, above[0::2]])[:heads]

@@ -55,8 +55,7 @@ def pi() -> Decimal:
             k += 1
         return total
 
-    scaled = 16 * arctan_of_inverse(5) - 4 * arctan_of_inverse(239)
-    return context().divide(Decimal(scaled), Decimal(one))
+    return context().divide(16 * arctan_of_inverse(5) - 4 * arctan_of_inverse(239), one)
 
 
 _DENOMINATOR = re.compile(
@@ -137,9 +136,12 @@ class Ladder(Value):
             stated = getattr(self, name) is not None
             expected = f"`{name}` {'only with' if stated else 'with'} spacing={needed!r}"
             self._require(stated == (self.spacing == needed), "", expected, repr(self.spacing))
-        moved = bool(self.start or self.cos_shift)
-        expected = "start and cos_shift 0 unless geometric"
-        self._require(plain or not moved, "", expected, repr(self.spacing))
+        self._require(
+            plain or not (self.start or self.cos_shift),
+            "",
+            "start and cos_shift 0 unless geometric",
+            repr(self.spacing),
+        )
         self._require(self.spacing == "explicit" or self.first > 0, "first", "a positive frequency")
 
     def divisor(self, *, count: int, width: int) -> Decimal:

@@ -98,7 +98,7 @@ class PhaseMatrix(NamedTuple):
         """Radians per position of each pair, to about 45 digits."""
         with decimal.localcontext(context()):
             ladders = [self._rungs(a, cosine) for a in range(len(self.arrangement.axes))]
-        return tuple(self._of_rungs(ladders, Decimal(0)))
+            return tuple(self._of_rungs(ladders, Decimal(0)))
 
     def _rungs(self, axis: int, cosine: bool) -> tuple[Decimal, ...]:
         (ladder, plain), (count, width) = self.ladders[axis], self._sizes()[axis]
@@ -311,9 +311,8 @@ class Gaussian(Value):
 
 
 def _radians(value: Decimal, unit: str) -> Decimal:
-    arithmetic = context()
-    turn = arithmetic.multiply(2, pi())
-    return arithmetic.multiply(value, turn) if unit == "turns" else value
+    turn = context().multiply(2, pi())
+    return context().multiply(value, turn) if unit == "turns" else value
 
 
 class FrequencyRows(Protocol):

@@ -76,8 +76,7 @@ def whole_turns(frequencies: Iterable[Decimal]) -> np.ndarray:
 def _turns_per_position(frequencies: Iterable[Decimal]) -> list[int]:
     arithmetic = context()
     unit = arithmetic.divide(Decimal(2**64), arithmetic.multiply(2, pi()))
-    products = (arithmetic.multiply(frequency, unit) for frequency in frequencies)
-    return [int(arithmetic.to_integral_value(product)) for product in products]
+    return [int(arithmetic.to_integral_value(arithmetic.multiply(f, unit))) for f in frequencies]
 
 
 def turns(positions: Array, step: Array | Halves | Words, origin: Any = None) -> Any:

@@ -117,7 +117,12 @@ def grid(
     names, lengths = _names(sizes, caller)
     count = len(lengths)
     scales = _for_each(scale, count, f"{caller}: scale")
-    references = _references(reference, normalise, count, caller)
+    one_of(normalise, ("none", "unit", "centred", "reference"), f"{caller}: normalise")
+    if (reference is not None) != (normalise == "reference"):
+        raise bad_argument(
+            f"{caller}: reference", "it with normalise='reference' alone", repr(reference)
+        )
+    references = _for_each(1 if reference is None else reference, count, f"{caller}: reference")
     whole = normalise == "none" and _is_whole(start) and all(s == 1 for s in scales)
     if prefix and not whole:
         raise bad_argument(
@@ -167,8 +172,7 @@ def _names(sizes: Any, caller: str) -> tuple[tuple[str, ...] | None, tuple[Any, 
             f"{caller}: sizes", "one size for each axis, such as {'h': 5, 'w': 7}", repr(sizes)
         ) from None
     # Symbolic sizes are no ints, and must not become such.
-    bad = [n for n in lengths if isinstance(n, (bool, float, str)) or n < 0]
-    if bad or not lengths:
+    if not lengths or any(isinstance(n, (bool, float, str)) or n < 0 for n in lengths):
         raise bad_argument(f"{caller}: sizes", "at least one size, each of 0 or more", sizes)
     return names, lengths
 
@@ -178,15 +182,6 @@ def _for_each(value: Any, count: int, caller: str) -> tuple[Any, ...]:
     if len(values) != count or any(not v > 0 for v in values):
         raise bad_argument(caller, f"a positive number, or {count} of them", repr(value))
     return values
-
-
-def _references(reference: Any, normalise: str, count: int, caller: str) -> tuple[Any, ...]:
-    one_of(normalise, ("none", "unit", "centred", "reference"), f"{caller}: normalise")
-    if (reference is not None) != (normalise == "reference"):
-        raise bad_argument(
-            f"{caller}: reference", "it with normalise='reference' alone", repr(reference)
-        )
-    return _for_each(1 if reference is None else reference, count, f"{caller}: reference")
 
 
 def _is_whole(start: float) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 from posenc._core.errors import KeywordError, PosencError, closest
 from posenc._core.foreign import meanings
-from posenc._core.spec.field_types import show
+from posenc._core.spec.checks import show
 from posenc._names import HANDED
 
 
@@ -147,8 +147,12 @@ def answer(spec: Any, name: str) -> Any:
 def shown(cls: Any) -> set[str]:
     """The names of a spec that are for users."""
     phases = PHASES if hasattr(cls, "matrix") else ()
-    names = f"{SHOWN['']} {SHOWN[cls.kind]}".split()
-    return {*cls.__dataclass_fields__, *VERBS[cls.kind], *phases, *names}
+    return {
+        *cls.__dataclass_fields__,
+        *VERBS[cls.kind],
+        *phases,
+        *f"{SHOWN['']} {SHOWN[cls.kind]}".split(),
+    }
 
 
 def refusal(spec: Any, use: str) -> KeywordError:

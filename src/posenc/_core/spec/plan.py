@@ -8,13 +8,15 @@ and convolutional encodings stand in plans by name, without arithmetic.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal, final
+from typing import Literal, TypeVar, final
 
 from posenc._core.errors import bad_position, bad_spec, suggest
 from posenc._core.spec.checks import at_least, positive
 from posenc._core.spec.spec import Spec, Value
+
+T = TypeVar("T")
 
 
 @final
@@ -214,8 +216,7 @@ class Plan(Value):
 
     def by_type(self, name: str) -> tuple[Entry, ...]:
         """The entries of a type of layer, such as `sliding_attention`, in every part."""
-        places = of_type("Plan.by_type", [entry.name for entry in self.entries], name)
-        return tuple(self.entries[i] for i in places)
+        return of_type("Plan.by_type", {entry.name: entry for entry in self.entries}.items(), name)
 
     def part(self, name: str) -> Plan:
         """The plan of one part of a model, whose entries are named `part.name` in the whole.
@@ -241,37 +242,37 @@ class Plan(Value):
         def own(entry: Entry) -> Entry:
             return entry.replace(name=entry.name.removeprefix(inside))
 
-        places = of_part("Plan.part", [entry.name for entry in self.entries], name)
-        entries = tuple(own(self.entries[i]) for i in places)
+        whole = {entry.name: entry for entry in self.entries}.items()
+        entries = tuple(map(own, of_part("Plan.part", whole, name)))
         layers = tuple(n.removeprefix(inside) for n in self.layers if f"{n}.".startswith(inside))
         first = self.embeddings
         kept = own(first) if first is not None and f"{first.name}.".startswith(inside) else None
         return Plan(entries, layers=layers, embeddings=kept)
 
 
-def of_type(caller: str, names: Sequence[str], name: str) -> list[int]:
-    """Which of the names are that of a type of layer, in whatever part; `SpecError` if none is."""
-    places = [i for i, place in enumerate(names) if f".{place}".endswith(f".{name}")]
-    if not places:
-        types = sorted({place.rpartition(".")[2] for place in names})
+def of_type(caller: str, layers: Collection[tuple[str, T]], name: str) -> tuple[T, ...]:
+    """Those whose name is that of a type of layer, in whatever part; `SpecError` if none is."""
+    own = tuple(layer for place, layer in layers if f".{place}".endswith(f".{name}"))
+    if not own:
+        types = sorted({place.rpartition(".")[2] for place, _ in layers})
         raise bad_spec(
             caller,
             "a type of layer",
             repr(name),
             suggest(name, types) if types else "It has no layers.",
         )
-    return places
+    return own
 
 
-def of_part(caller: str, names: Sequence[str], name: str) -> list[int]:
-    """Which of the names, `part.type`, are of a part of a model; `SpecError` if none is."""
-    places = [i for i, place in enumerate(names) if f"{place}.".startswith(f"{name}.")]
-    if not places:
-        parts = sorted({place.partition(".")[0] for place in names if "." in place})
+def of_part(caller: str, layers: Collection[tuple[str, T]], name: str) -> tuple[T, ...]:
+    """Those whose name, `part.type`, is of a part of a model; `SpecError` if none is."""
+    own = tuple(layer for place, layer in layers if f"{place}.".startswith(f"{name}."))
+    if not own:
+        parts = sorted({place.partition(".")[0] for place, _ in layers if "." in place})
         raise bad_spec(
             caller,
             "a part of the model",
             repr(name),
             suggest(name, parts) if parts else "The model has one part: ask the plan itself.",
         )
-    return places
+    return own

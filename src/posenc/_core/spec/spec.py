@@ -22,9 +22,8 @@ from posenc._core.errors import PosencError, SpecError, bad_spec, mismatch, sugg
 from posenc._core.foreign import argument_advice, check_call
 from posenc._core.io import inputs
 from posenc._core.spec.answers import Answering, Citation, Displayed, brief, unchanged
-from posenc._core.spec.checks import at_least
+from posenc._core.spec.checks import at_least, coerce, show, texts_of
 from posenc._core.spec.example import Example
-from posenc._core.spec.field_types import coerce, show, texts_of
 from posenc._core.tracing import compile_time, is_followed, unseen
 
 Self = TypeVar("Self", bound="Value")
@@ -109,8 +108,8 @@ class Value(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain JSON types, with defaults, and the class name under `type`."""
-        plain = {key: _plain(getattr(self, key)) for key in _hints(type(self))}
-        return {"type": type(self).__name__, **plain}
+        fields = {key: _plain(getattr(self, key)) for key in _hints(type(self))}
+        return {"type": type(self).__name__, **fields}
 
     def __getstate__(self) -> dict[str, Any]:
         # Only fields travel: what else hangs on the object is derived, and may hold device memory.
@@ -265,8 +264,13 @@ def _digest(spec: Spec) -> str:
 def _derive(spec: Spec) -> None:
     """Give a spec what follows from its fields."""
     arrays, texts = _derived(spec)
-    shapes = {name: tuple(p.shape) for name, p in spec.parameters().items()}
-    vars(spec).update(arrays=arrays, texts=texts, shapes=shapes, device_arrays={}, plans={})
+    vars(spec).update(
+        arrays=arrays,
+        texts=texts,
+        shapes={name: tuple(p.shape) for name, p in spec.parameters().items()},
+        device_arrays={},
+        plans={},
+    )
 
 
 @functools.lru_cache(maxsize=256)
@@ -310,8 +314,10 @@ def from_json(text: str | bytes, resolve: Callable[[str], type[Value]]) -> Value
     """Parse a JSON text; `resolve` maps a `type` name to its class."""
     if not isinstance(text, (str, bytes, bytearray)):
         raise bad_spec("from_json", "a JSON text", type(text).__name__)
-    data = inputs.parse(text, "from_json", inputs.SPEC, error=SpecError, constant=_refuse_constant)
-    return from_dict(data, resolve)
+    return from_dict(
+        inputs.parse(text, "from_json", inputs.SPEC, error=SpecError, constant=_refuse_constant),
+        resolve,
+    )
 
 
 def from_dict(

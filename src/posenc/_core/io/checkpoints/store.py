@@ -32,8 +32,8 @@ import numpy as np
 from posenc._core.errors import DataError, bad_data
 from posenc._core.io import files, headers, inputs
 from posenc._core.io.checkpoints import gguf_header, torch_file
-from posenc._core.io.checkpoints.arrays import MOST_ENTRIES, STORED, Array, ArrayStore
 from posenc._core.io.checkpoints.safetensors_model import ENDING, inside, read_shards
+from posenc._core.io.headers import MOST_ENTRIES, STORED, Array, ArrayStore
 
 Opener = Callable[[], contextlib.AbstractContextManager[IO[bytes]]]
 GGUF_TYPES = {
@@ -142,8 +142,8 @@ def _index_store(path: Path) -> ArrayStore:
     for shard, layout in layouts.items():
         # Each is closed again: a system opens 256 files.
         opened = functools.partial(inputs.unchanged, layout.path, layout.state)
-        part = _layout_store(layout, opened).arrays
-        arrays |= {key: array for key, array in part.items() if names.get(key) == shard}
+        own = _layout_store(layout, opened).arrays.items()
+        arrays |= {key: array for key, array in own if names.get(key) == shard}
     missing = [name for name in names if name not in arrays]
     if missing:
         raise bad_data(

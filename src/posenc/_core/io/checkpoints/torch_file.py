@@ -17,14 +17,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc._core.errors import DataError, bad_data
-from posenc._core.io.checkpoints.arrays import STORED
+from posenc._core.io.headers import LARGEST_RANK, STORED
 
 LARGEST_PICKLE = 2**23
 MOST_OPERATIONS = 2**20
 MOST_PARTS = 2**15
 LONGEST_NAME = 1000
 DEEPEST = 8
-LARGEST_RANK = 64
 # The classes of storages: name -> dtype.
 STORAGES = {
     "DoubleStorage": "float64",
