@@ -68,8 +68,7 @@ def registered() -> tuple[type[Value], ...]:
 
 def specs() -> Iterator[type[Spec]]:
     """Every encoding class: ours in the order of the registry, then those of other packages."""
-    for name in SPECS:
-        yield cast("type[Spec]", lookup(name))
+    yield from cast("Iterator[type[Spec]]", map(lookup, SPECS))
     yield from others()
 
 

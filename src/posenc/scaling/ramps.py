@@ -198,10 +198,11 @@ class Llama3(Scaling):
         scaled = []
         for f in rungs.frequencies:
             turns = length * f / (2 * rungs.numbers.pi())
-            if low == high:
-                t = number(int(turns >= low))
-            else:
-                t = min(max((turns - low) / (high - low), number(0)), number(1))
+            t = (
+                number(int(turns >= low))
+                if low == high
+                else min(max((turns - low) / (high - low), number(0)), number(1))
+            )
             scaled.append(f * (t + (1 - t) / factor))
         return rungs.with_frequencies(scaled)
 

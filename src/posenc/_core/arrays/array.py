@@ -324,10 +324,8 @@ def product(a: Array, b: Array, *, xp: Any) -> Array:
 
 def marked(x: Array, mask: Array, mark: float, *, xp: Any) -> Array:
     """The same values with NaN or an infinity where a condition holds."""
-    if is_jax(x):
-        # An array of NaN would raise under `jax_debug_nans` where nothing is marked.
-        return xp.where(mask, mark, x)
-    return xp.where(mask, xp.full_like(x, mark), x)
+    # An array of NaN would raise under `jax_debug_nans` where nothing is marked.
+    return xp.where(mask, mark if is_jax(x) else xp.full_like(x, mark), x)
 
 
 def clipped(x: Array, low: int, high: int, *, xp: Any) -> Array:

@@ -29,7 +29,9 @@ from posenc._core.numeric.ladder import (
     MOST_FREQUENCIES,
     Float32Rungs,
     Ladder,
+    Number,
     Rescaling,
+    RungArithmetic,
     Rungs,
     context,
     pi,
@@ -101,12 +103,10 @@ class PhaseMatrix(NamedTuple):
             return tuple(self._of_rungs(ladders, Decimal(0)))
 
     def _rungs(self, axis: int, cosine: bool) -> tuple[Decimal, ...]:
-        (ladder, plain), (count, width) = self.ladders[axis], self._sizes()[axis]
+        (ladder, _), (count, width) = self.ladders[axis], self._sizes()[axis]
         if not count:
             return ()
-        base = Decimal(plain)
-        for scaling in self.scaling:
-            base = scaling.rebase(base, width, axis, DECIMAL)
+        base = self._base(axis, DECIMAL)
         frequencies = ladder.rungs(base, count=count, width=width, cosine=cosine)
         rungs = Rungs(frequencies, base, width, axis, DECIMAL)
         for scaling in self.scaling:
@@ -151,12 +151,12 @@ class PhaseMatrix(NamedTuple):
     def _float32_ladders(self) -> list[tuple[int, Ladder, float, tuple[int, int]]]:
         """(axis, ladder, its base after the scalings, its sizes) of each axis that has rungs."""
         ladders = enumerate(zip(self.ladders, self._sizes(), strict=True))
-        return [(a, ladder, self._float32_base(a), n) for a, ((ladder, _), n) in ladders if n[0]]
+        return [(a, ladder, self._base(a, FLOAT), n) for a, ((ladder, _), n) in ladders if n[0]]
 
-    def _float32_base(self, axis: int) -> float:
-        base, width = self.ladders[axis][1], self._sizes()[axis][1]
+    def _base(self, axis: int, numbers: RungArithmetic) -> Number:
+        base, width = numbers.number(self.ladders[axis][1]), self._sizes()[axis][1]
         for scaling in self.scaling:
-            base = scaling.rebase(base, width, axis, FLOAT)
+            base = scaling.rebase(base, width, axis, numbers)
         return base
 
     def cos_sin(

@@ -146,11 +146,10 @@ def answer(spec: Any, name: str) -> Any:
 
 def shown(cls: Any) -> set[str]:
     """The names of a spec that are for users."""
-    phases = PHASES if hasattr(cls, "matrix") else ()
     return {
         *cls.__dataclass_fields__,
         *VERBS[cls.kind],
-        *phases,
+        *(PHASES if hasattr(cls, "matrix") else ()),
         *f"{SHOWN['']} {SHOWN[cls.kind]}".split(),
     }
 
