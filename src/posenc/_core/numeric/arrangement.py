@@ -112,12 +112,9 @@ class Arrangement(Value):
             self._require(fits, name, "it with rule='explicit' alone", repr(self.rule))
         if self.axis is not None and self.index is not None:
             within = all(0 <= a < len(axes) for a in self.axis) and min(self.index, default=0) >= -1
-            self._require(
-                within and len(self.axis) == len(self.index),
-                "",
-                f"one axis below {len(axes)} and one rung >= -1 for each pair",
-                f"{self.axis} and {self.index}",
-            )
+            if not within or len(self.axis) != len(self.index):  # they may be long to write out
+                expected = f"one axis below {len(axes)} and one rung >= -1 for each pair"
+                raise self._mismatch("", expected, f"{self.axis} and {self.index}")
         self._require(
             max(abs(self.start), abs(self.pad or 0)) <= 2**53,
             "",

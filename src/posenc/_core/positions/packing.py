@@ -236,5 +236,7 @@ def randomised(seed: int, step: int, sample: int, length: int, *, maximum: int) 
 
 def _below(limit: int, words: Iterator[int]) -> int:
     """A number below `limit`, each equally likely: words that would favour some are dropped."""
-    fair = 2**64 - 2**64 % limit
-    return next(word for word in words if word < fair) % limit
+    fair, word = 2**64 - 2**64 % limit, next(words)
+    while word >= fair:
+        word = next(words)
+    return word % limit

@@ -18,6 +18,9 @@ from posenc._core.foreign import meanings
 from posenc._core.spec.checks import show
 from posenc._names import HANDED
 
+if TYPE_CHECKING:
+    import numpy as np
+
 
 class Displayed:
     """Base of specs, plans and findings: notebooks show them by name, with a small picture."""
@@ -55,8 +58,7 @@ def _entries() -> dict[str, str]:
     return {entry.partition("{")[2].partition(",")[0]: entry for entry in entries}
 
 
-if TYPE_CHECKING:
-    import numpy as np
+# --- answers --------------------------------------------------------------------------------------
 
 # By kinds: a name of a spec, and the function below `posenc` that it calls with the spec first.
 VERBS: dict[str, dict[str, str]] = {
