@@ -47,8 +47,8 @@ SIN = (
     0.0024900069643183295,
     -3.59543992578884e-05,
 )
-EIGHTH = math.pi / 4  # of a turn, in radians
 COS = (-0.3084251357928012, 0.015854327515167944, -0.00032594163727223124, 3.531154069761483e-06)
+EIGHTH = math.pi / 4  # of a turn, in radians
 
 
 def steps(frequencies: Iterable[Decimal]) -> np.ndarray:
