@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from posenc.presets import PlanRow, Preset, row_types, row_types_gguf
-from posenc.presets.families import ClassDefaults, ClassParts, ClassWindows, Reads
-from posenc.presets.projections import Packing
-from posenc.presets.row_check import check, keys_of, meaning
+from posenc.presets._rows import check, keys_of, meaning
+from posenc.presets.families import ClassDefaults, ClassParts, ClassWindows, Packing, Reads
 
 FOLDER = Path(__file__).resolve().parents[1] / "src" / "posenc" / "presets"
 

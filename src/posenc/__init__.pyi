@@ -30,10 +30,10 @@ from posenc._core.errors import PosencError as PosencError
 from posenc._core.errors import PositionError as PositionError
 from posenc._core.errors import SpecError as SpecError
 from posenc._core.numeric.arrangement import Arrangement as Arrangement
+from posenc._core.numeric.arrangement import Magnitude as Magnitude
 from posenc._core.numeric.ladder import Ladder as Ladder
-from posenc._core.numeric.magnitude import Magnitude as Magnitude
-from posenc._core.numeric.mixing import FrequencyMatrix as FrequencyMatrix
-from posenc._core.numeric.mixing import Gaussian as Gaussian
+from posenc._core.numeric.matrix import FrequencyMatrix as FrequencyMatrix
+from posenc._core.numeric.matrix import Gaussian as Gaussian
 from posenc._core.positions.builder import Positions as Positions
 from posenc._core.reading import Layer as Layer
 from posenc._core.reading import Note as Note
@@ -150,9 +150,9 @@ from posenc.functional._rotate import rotate as rotate
 from posenc.functional._shift import shift as shift
 from posenc.functional._shift import similarity as similarity
 from posenc.functional._table import add as add
+from posenc.presets import Reference as Reference
+from posenc.presets import cite as cite
 from posenc.presets import preset as preset
-from posenc.presets.citing import Reference as Reference
-from posenc.presets.citing import cite as cite
 from posenc.registry import register as register
 from posenc.testing.battery import check as check
 from posenc.testing.doctor.diagnosis import Diagnosis as Diagnosis

@@ -12,9 +12,8 @@ Each builder is a pure function of its arguments, on NumPy, torch, JAX and array
 from typing import TYPE_CHECKING
 
 from posenc._core.foreign import taught
-from posenc._core.positions.boxes import boxes, descending
-from posenc._core.positions.counting import arange, from_mask, offset, padding_mask
-from posenc._core.positions.grid import from_grid_mask, grid
+from posenc._core.positions.counting import arange, descending, from_mask, offset, padding_mask
+from posenc._core.positions.grid import boxes, from_grid_mask, grid
 from posenc._core.positions.packing import packed, packed_mask, randomised, segments
 from posenc._core.positions.sequences import multimodal, shard, variable
 from posenc._core.positions.serving import delta, following, from_token_types, paged, path, tree

@@ -34,7 +34,7 @@ def arange(
     device: Any = ...,
 ) -> Any: ...
 
-from posenc._core.positions.boxes import boxes as _boxes
+from posenc._core.positions.grid import boxes as _boxes
 @overload
 def boxes(
     corners: int | np.integer | Sequence[Any] | np.ndarray,
@@ -50,7 +50,7 @@ def boxes(
     size: tuple[float, float] | None = ...,
 ) -> _X: ...
 
-from posenc._core.positions.boxes import descending as _descending
+from posenc._core.positions.counting import descending as _descending
 @overload
 def descending(
     first: int,

@@ -68,8 +68,7 @@ def registered() -> tuple[type[Value], ...]:
 
 def specs() -> Iterator[type[Spec]]:
     """Every encoding class: ours in the order of the registry, then those of other packages."""
-    for name in SPECS:
-        yield cast("type[Spec]", lookup(name))
+    yield from cast("Iterator[type[Spec]]", map(lookup, SPECS))
     yield from others()
 
 
@@ -134,9 +133,11 @@ def register(encoding: type[V]) -> type[V]:
     rival = next((o for o in _offers() if own.clashes(o) and not own.same(o)), None)
     if rival is not None or own.name.lower() in _TAKEN:
         other = f"{_TAKEN[own.name.lower()]} of posenc" if rival is None else rival.origin
-        todo = "Rename it: JSON has no other way to tell them apart."
         raise bad_spec(
-            "register", f"a name for {own.origin} that no other class has", f"that of {other}", todo
+            "register",
+            f"a name for {own.origin} that no other class has",
+            f"that of {other}",
+            "Rename it: JSON has no other way to tell them apart.",
         )
     _registered[own.name] = encoding
     return encoding
@@ -222,10 +223,10 @@ def _offers() -> list[_Offer]:
         try:
             points = distribution.entry_points.select(group=GROUP)
         except Exception as error:  # noqa: BLE001 - one unreadable file must not hide the others
-            reason = f"{type(error).__name__}: {error}"
             path = getattr(distribution, "_path", "an installed package")
             expected = f"entry points in {path} that can be read"
-            warnings.warn(printed(mismatch("posenc", expected, reason)), stacklevel=4)
+            text = mismatch("posenc", expected, f"{type(error).__name__}: {error}")
+            warnings.warn(printed(text), stacklevel=4)
             continue
         for point in points:
             offer = _Offer(point.name, point.module, point.attr, point=point)
@@ -253,8 +254,12 @@ def _accepted(offer: _Offer, offers: list[_Offer]) -> type[Value]:
         raise bad_spec(caller, "a class", f"{type(error).__name__}: {error}", todo) from error
     _check(cls, caller)
     if cls.__name__ != offer.name:
-        expected = f"the name of the class, {cls.__name__!r}, as JSON writes it"
-        raise bad_spec(caller, expected, repr(offer.name), todo)
+        raise bad_spec(
+            caller,
+            f"the name of the class, {cls.__name__!r}, as JSON writes it",
+            repr(offer.name),
+            todo,
+        )
     _registered[offer.name] = cls
     return cast("type[Value]", cls)
 
@@ -263,8 +268,11 @@ def _check(cls: Any, caller: str) -> None:
     """Raise `SpecError` unless JSON can write and rebuild what a class makes."""
     why = why_no_json(cls) or _unknown_inside(cls)
     if why:
-        expected = "a frozen dataclass of an encoding or a value, of plain fields"
-        raise bad_spec(caller, expected, f"{getattr(cls, '__name__', cls)!s}: {why}")
+        raise bad_spec(
+            caller,
+            "a frozen dataclass of an encoding or a value, of plain fields",
+            f"{getattr(cls, '__name__', cls)!s}: {why}",
+        )
 
 
 def _unknown_inside(cls: type[Value]) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import posenc
-from posenc._core.io import npy
+from posenc._core.io import headers
 
 COMMAND = [sys.executable, "-m", "posenc.cli"]
 SOURCES = str(Path(posenc.__file__).parents[1])
@@ -41,7 +41,7 @@ def run(
 
 def zeros(path: Path, shape: tuple[int, ...]) -> None:
     """A .npy of zeros that takes no room on the disk."""
-    header = npy.npy_header("float32", shape)
+    header = headers.npy_header("float32", shape)
     with path.open("wb") as file:
         file.write(header)
         file.truncate(len(header) + 4 * int(np.prod(shape)))

@@ -17,7 +17,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from posenc import ArgumentError, DataError
-from posenc._core.io import files, npy, outputs, safetensors, tensor_layout
+from posenc._core.io import files, headers, outputs
 
 DTYPES = ["float64", "float32", "float16", ">f4", ">f8", "int64", "uint8", "bool", "complex64"]
 
@@ -36,13 +36,13 @@ def f32(shape: Any, begin: int, end: int) -> dict[str, Any]:
     return {"dtype": "F32", "shape": shape, "data_offsets": [begin, end]}
 
 
-def layout_of(tmp_path: Path, content: bytes) -> tensor_layout.Layout:
+def layout_of(tmp_path: Path, content: bytes) -> headers.Layout:
     path = tmp_path / "x.bin"
     path.write_bytes(content)
     return files.read_layout(path)
 
 
-def read_all(layout: tensor_layout.Layout, tensor: tensor_layout.Tensor) -> np.ndarray:
+def read_all(layout: headers.Layout, tensor: headers.Tensor) -> np.ndarray:
     assert tensor.stored is not None
     with layout.path.open("rb", buffering=0) as file:
         count = int(np.prod(tensor.shape, dtype=np.int64))
@@ -258,7 +258,7 @@ def test_reading_past_the_end_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int32"])
 @pytest.mark.parametrize("shape", [(2,), (2, 3), (0, 5), (10**6, 10**6)])
 def test_npy_header_is_numpys(dtype: str, shape: tuple[int, ...]) -> None:
-    ours = io.BytesIO(npy.npy_header(dtype, shape))
+    ours = io.BytesIO(headers.npy_header(dtype, shape))
     assert np.lib.format.read_magic(ours) == (1, 0)
     found = np.lib.format.read_array_header_1_0(ours)
     assert found == (shape, False, np.dtype(dtype))
@@ -268,11 +268,11 @@ def test_npy_header_is_numpys(dtype: str, shape: tuple[int, ...]) -> None:
 
 def test_npy_header_has_no_bfloat16() -> None:
     with pytest.raises(DataError, match="bfloat16"):
-        npy.npy_header("bfloat16", (2,))
+        headers.npy_header("bfloat16", (2,))
 
 
 def test_safetensors_header_is_read_by_the_library(tmp_path: Path) -> None:
-    header = safetensors.safetensors_header(
+    header = headers.safetensors_header(
         {"x": ("float32", (2, 2)), "y": ("bfloat16", (3,))}, {"note": "ü"}
     )
     assert len(header) % 8 == 0

@@ -240,9 +240,9 @@ ALLOWED = {
     "detect/convert/config_edits.py": {"json.loads"},
     "torch/parallel.py": {"json.loads"},  # what another process of the same program wrote
     "detect/explain/describe.py": {"json.loads"},
-    "_core/io/checkpoints/zip_file.py": {"archive.open", "zipfile.ZipFile"},
+    "_core/io/checkpoints/store.py": {"archive.open", "zipfile.ZipFile"},
     "_core/io/checkpoints/torch_file.py": {"archive.open"},
-    "_core/spec/citation.py": {"file.read_text"},
+    "_core/spec/answers.py": {"file.read_text"},
     "detect/infer/result.py": {"json.loads"},
     "explore/server/protocol.py": {"json.loads"},
     "explore/server/server.py": {"file.read_text"},

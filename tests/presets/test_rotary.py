@@ -7,9 +7,8 @@ import dataclasses
 import pytest
 
 import posenc
-from posenc.presets import names, preset, row
+from posenc.presets import names, plan, preset, row
 from posenc.presets.families import families
-from posenc.presets.plans import plan
 from tests.encodings.test_conventions_rotary import CONVENTIONS, test_convention
 
 ROTARY = tuple(name for name in names() if row(name).kind == "rotary")

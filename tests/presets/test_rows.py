@@ -16,7 +16,7 @@ from tools import check_rows
 import posenc
 from posenc._core.errors import SpecError
 from posenc.presets import PlanRow, Preset, families, row_types
-from posenc.presets.row_check import check, keys_of
+from posenc.presets._rows import check, keys_of
 
 FILES = sorted(check_rows.FOLDER.rglob("*.json"))
 SOURCE = Path(posenc.__file__).parent
@@ -102,7 +102,7 @@ def test_the_loader_refuses_a_key_that_the_type_lacks(monkeypatch: pytest.Monkey
 
 
 def test_the_loader_refuses_a_row_with_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    loader = importlib.import_module("posenc.presets._rows")  # a function has its name, too
+    loader = importlib.import_module("posenc.presets._rows")
     row = {"name": "x", "kind": "table", "nots": "y", "recognise": {}}
     monkeypatch.setattr(loader, "read", lambda folder: [("tables.json", dict(row))])
     with pytest.raises(SpecError, match=r"tables.json: .*'nots'"):

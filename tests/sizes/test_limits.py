@@ -14,7 +14,7 @@ import pytest
 import posenc
 from posenc._core.errors import DataError
 from posenc._core.io import files, inputs
-from posenc._core.io.safetensors import MOST_TENSORS
+from posenc._core.io.headers import MOST_TENSORS
 from tests.sizes.other_formats import make_bin
 from tests.sizes.test_sizes import MEMORY, cost
 
@@ -131,7 +131,7 @@ def test_marks_inside_texts_are_no_values(text: str, most: int, *, passes: bool)
 
 @slow
 def test_an_index_of_300_000_tensors_is_read_and_a_longer_one_is_not(tmp_path: Path) -> None:
-    from posenc._core.io.checkpoints.index import read_index
+    from posenc._core.io.checkpoints.safetensors_model import read_index
 
     name = "model.layers.%d.mlp.experts.%d.down_proj.weight_packed"
 

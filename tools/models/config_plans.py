@@ -21,7 +21,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 import posenc
-from posenc._core.spec.brief import brief
+from posenc._core.spec.answers import brief
 from posenc._core.spec.spec import Value
 
 FOLDER = Path(__file__).resolve().parents[2] / "tests" / "golden" / "configs"

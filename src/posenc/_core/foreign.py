@@ -39,8 +39,6 @@ original_context_length original_max_len old_context_len max_position_embeddings
 SHARES = """partial_rotary_factor rotary_pct rotary_percent rotary_percentage rotary_ndims
 rotary_fraction percentage"""
 
-DROPOUT = "posenc.torch.PositionTable has dropout; elsewhere, apply it to the result."
-
 # Words -> the parameters that they may stand for, and a sentence for callers that have none.
 ARGUMENTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (WIDTHS, ("dim", "spec"), "It has no width."),
@@ -89,7 +87,11 @@ ARGUMENTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "The imaginary heads of RoPE++ are posenc.ImaginaryRoPE.",
     ),
     ("use_xpos xpos xpos_scale_base", (), "That encoding is posenc.XPos."),
-    ("dropout p drop dropout_rate attn_drop", (), DROPOUT),
+    (
+        "dropout p drop dropout_rate attn_drop",
+        (),
+        "posenc.torch.PositionTable has dropout; elsewhere, apply it to the result.",
+    ),
     ("dtype device", (), "A spec has neither: verbs and modules take them."),
     ("trainable learned learnable learned_freq requires_grad", (), "That is posenc.Learned."),
     ("config", (), "posenc.from_hf reads the config of a model."),
@@ -103,7 +105,6 @@ NOTES = {
     "scaling": "scaling=posenc.scaling.YaRN(…), Linear(…) or another; posenc.from_hf reads the "
     "`rope_scaling` of a config",
 }
-SHARE_NOTE = "Write `dim`, the rotated width: the share times the width of a head."
 
 # Words for a pairing.
 HALF = "neox gptneox isneoxstyle rotatehalf llama mistral qwen split halves hf huggingface default"
@@ -183,8 +184,7 @@ MODULES: tuple[tuple[str, str], ...] = (
 
 def snake(name: str) -> str:
     """`RotaryEmbedding` and `rotary-embedding` as `rotary_embedding`."""
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)
-    return words.replace("-", "_").lower()
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).replace("-", "_").lower()
 
 
 def letters(name: object) -> str:
@@ -197,8 +197,10 @@ def name_advice(name: str, choices: Collection[str]) -> str:
     by_letters = {letters(choice): choice for choice in choices}
     if letters(name) in by_letters:
         return f"Did you mean {by_letters[letters(name)]!r}?"
-    rules = {rule: f"posenc.scaling.{rule}" for rule in VALUES if rule not in HOMES}
-    places = {**{other: f"posenc.{other}" for other in HOMES}, **rules}
+    places = {
+        **{other: f"posenc.{other}" for other in HOMES},
+        **{rule: f"posenc.scaling.{rule}" for rule in VALUES if rule not in HOMES},
+    }
     elsewhere = {letters(other): place for other, place in places.items()}
     in_torch = "RotaryEmbedding" in choices
     if letters(name) in elsewhere and not (in_torch and name[:1].isupper()):
@@ -229,8 +231,8 @@ def taught(module: str, choices: Collection[str]) -> Callable[[str], NoReturn]:
 def meanings(name: str) -> tuple[list[str], str]:
     """The parameters that a foreign one may stand for, and a sentence for who has none of them."""
     rows = [(targets, todo) for words, targets, todo in ARGUMENTS if name in words.split()]
-    sentences = [todo for _, todo in rows if todo]
-    return [target for targets, _ in rows for target in targets], next(iter(sentences), "")
+    sentence = next((todo for _, todo in rows if todo), "")
+    return [target for targets, _ in rows for target in targets], sentence
 
 
 def argument_advice(
@@ -244,7 +246,7 @@ def argument_advice(
     for target in targets:
         if target in parameters and target not in present:
             if name in SHARES.split():
-                return SHARE_NOTE
+                return "Write `dim`, the rotated width: the share times the width of a head."
             choices = re.findall(r"'(\w+)'", str(parameters[target].annotation))
             words = f": {' or '.join(choices)}" if choices else ""
             return f"Write {NOTES.get(target, f'`{target}`{words}')}."
@@ -318,8 +320,9 @@ def check_call(
             f"For {' and '.join(of)}: {text}" if several else text for text, of in advice.items()
         ]
         todo = " ".join([*parts, everything]).strip()
-        received = " and ".join(f"{name}=" for name in strange)
-        raise KeywordError(mismatch(caller, "known arguments", received, todo))
+        raise KeywordError(
+            mismatch(caller, "known arguments", " and ".join(f"{name}=" for name in strange), todo)
+        )
     twice = [name for name in places[: len(args)] if name in names]
     if twice:
         raise KeywordError(mismatch(caller, f"one value for {twice[0]}", "two"))

@@ -91,10 +91,15 @@ def ended(error: BaseException) -> EndedError:
     frames = traceback.extract_tb(error.__traceback__)
     place = f" at line {frames[-1].lineno} of {Path(frames[-1].filename).name}" if frames else ""
     text = " ".join(str(error).split())[:100]
-    received = f"{type(error).__name__}{f': {text}' if text else ''}{place}: it ended the process"
     todo = 'Put what a script does under `if __name__ == "__main__":`, and raise an error instead.'
-    who = getattr(error, "during", "the examined code")
-    return EndedError(mismatch(who, "code that returns", received, todo))
+    return EndedError(
+        mismatch(
+            getattr(error, "during", "the examined code"),
+            "code that returns",
+            f"{type(error).__name__}{f': {text}' if text else ''}{place}: it ended the process",
+            todo,
+        )
+    )
 
 
 def why_no_code(target: str) -> str:
@@ -106,8 +111,9 @@ def why_no_code(target: str) -> str:
     if module.endswith(".py") and DOTTED.fullmatch(name):
         return "" if Path(module).is_file() else f"{module[:200]!r} is not there."
     if not (DOTTED.fullmatch(module) and DOTTED.fullmatch(name)):
-        todo = "Such as mypackage.rope:RotaryEmbedding or rope.py:rotate."
-        return f"{shown} is no MODULE:NAME. {todo}"
+        return (
+            f"{shown} is no MODULE:NAME. Such as mypackage.rope:RotaryEmbedding or rope.py:rotate."
+        )
     if DATA.fullmatch(Path(module).suffix) or Path(module).is_file():
         return f"{shown} is no MODULE:NAME: {module} is the name of a file that is no Python."
     return ""
@@ -122,8 +128,11 @@ def offline() -> Iterator[None]:
         raise OSError("posenc opens no connection here")
 
     constants: Any = sys.modules.get("huggingface_hub.constants")
-    changed: list[tuple[Any, str, Any]] = [(socket.socket, "connect", refused)]
-    changed += [(socket, name, refused) for name in ("create_connection", "getaddrinfo")]
+    changed: list[tuple[Any, str, Any]] = [
+        (socket.socket, "connect", refused),
+        (socket, "create_connection", refused),
+        (socket, "getaddrinfo", refused),
+    ]
     changed += [] if constants is None else [(constants, "HF_HUB_OFFLINE", True)]
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in changed]
     try:

@@ -154,9 +154,11 @@ class Layer(Value):
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
         if self.spec is not None and self.convolution:
-            received = f"{type(self.spec).__name__} and {self.convolution!r}"
             raise self._mismatch(
-                "", "an encoding or a convolution", received, "Write two entries of one layer."
+                "",
+                "an encoding or a convolution",
+                f"{type(self.spec).__name__} and {self.convolution!r}",
+                "Write two entries of one layer.",
             )
 
     @property
@@ -218,13 +220,15 @@ class Reading(Value):
         """Raise `SpecError` when an attention has no layer that it is inside of."""
         outer = set()
         for entry in self.layers:
-            place = (entry.layer, entry.indices)
             if not entry.attention:
-                outer.add(place)
-            elif place not in outer:
-                expected = f"the main attention of {entry.layer!r} before its {entry.attention!r}"
-                todo = "Give both entries the same layer and indices; one without a spec will do."
-                raise bad_spec("Reading", expected, "none", todo)
+                outer.add((entry.layer, entry.indices))
+            elif (entry.layer, entry.indices) not in outer:
+                raise bad_spec(
+                    "Reading",
+                    f"the main attention of {entry.layer!r} before its {entry.attention!r}",
+                    "none",
+                    "Give both entries the same layer and indices; one without a spec will do.",
+                )
 
     def __iter__(self) -> Iterator[Layer]:
         return iter(self.layers)
@@ -250,23 +254,28 @@ class Reading(Value):
         """
         if not isinstance(layer, str):
             number = operator.index(layer)
-            layers = self.at(number)
-            if number < 0 or not layers:
+            layers = self.at(number) if number >= 0 else ()
+            if not layers:
                 last = max((i for e in self.layers for i in e.indices or ()), default=-1)
-                expected = f"a layer from 0 to {last}" if last >= 0 else "a layer from 0"
-                raise bad_position("Reading", expected, number)
+                raise bad_position(
+                    "Reading",
+                    f"a layer from 0 to {last}" if last >= 0 else "a layer from 0",
+                    number,
+                )
             return layers
-        for entry in self.layers:
-            if entry.layer == layer:
-                return entry
         names = [entry.layer for entry in self.layers]
-        todo = suggest(layer, names) if names else "The plan has no layers."
-        raise self._mismatch("", "the name of a layer", repr(layer), todo)
+        if layer not in names:
+            raise self._mismatch(
+                "",
+                "the name of a layer",
+                repr(layer),
+                suggest(layer, names) if names else "The plan has no layers.",
+            )
+        return self.layers[names.index(layer)]
 
     def by_type(self, name: str) -> tuple[Layer, ...]:
         """The entries of a type of layer, such as `sliding_attention`, in every part."""
-        places = of_type("Reading.by_type", [entry.layer for entry in self.layers], name)
-        return tuple(self.layers[i] for i in places)
+        return of_type("Reading.by_type", [(entry.layer, entry) for entry in self], name)
 
     def part(self, name: str) -> Reading:
         """The plan of one part of a model; notes that name no layer concern it too.
@@ -287,7 +296,7 @@ class Reading(Value):
             If the model has no such part.
         """
         inside = f"{name}."
-        own = [self.layers[i] for i in of_part("Reading.part", [e.layer for e in self], name)]
+        own = of_part("Reading.part", [(entry.layer, entry) for entry in self], name)
         layers = tuple(dataclasses.replace(e, layer=e.layer.removeprefix(inside)) for e in own)
         notes = tuple(
             dataclasses.replace(n, layer=n.layer.removeprefix(inside))
@@ -303,12 +312,9 @@ class Reading(Value):
     @property
     def errors(self) -> tuple[str, ...]:
         """What is left undecided and would change numbers."""
-        return self._texts("error")
+        return tuple(note.text for note in self.notes if note.level == "error")
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader should know."""
-        return self._texts("warning")
-
-    def _texts(self, level: Level) -> tuple[str, ...]:
-        return tuple(note.text for note in self.notes if note.level == level)
+        return tuple(note.text for note in self.notes if note.level == "warning")

@@ -45,9 +45,7 @@ def is_followed() -> bool:
 def unseen(function: Callable[..., T], *args: Any) -> T:
     """Call a function whose frames Dynamo is to leave alone, where a graph was broken before."""
     disable = getattr(sys.modules.get("torch._dynamo"), "disable", None)
-    if disable is None:
-        return function(*args)
-    return disable(function)(*args)
+    return function(*args) if disable is None else disable(function)(*args)
 
 
 # --- what is made while Dynamo traces ------------------------------------------------------------

@@ -16,15 +16,17 @@ and give the same numbers on NumPy, PyTorch and JAX. The page "Adding an encodin
 from posenc._core.arrays.array import arange, astype, concrete, device_of, marked, product
 from posenc._core.arrays.lookups import along, gather, lookup
 from posenc._core.errors import ArgumentError, PositionError, SpecError, mismatch
-from posenc._core.numeric.arrangement import Arrangement
-from posenc._core.numeric.buckets import bucket_of, check_buckets, direction_thresholds
-from posenc._core.numeric.ladder import Ladder, context, pi
-from posenc._core.numeric.magnitude import Magnitude
-from posenc._core.numeric.matrix import PhaseMatrix
-from posenc._core.numeric.mixing import DenseMatrix
+from posenc._core.numeric.arrangement import Arrangement, Magnitude
+from posenc._core.numeric.buckets import (
+    Recipe,
+    bucket_of,
+    check_buckets,
+    direction_thresholds,
+    slopes_of,
+)
+from posenc._core.numeric.ladder import Float32Rungs, Ladder, Rungs, context, pi
+from posenc._core.numeric.matrix import DenseMatrix, PhaseMatrix
 from posenc._core.numeric.phase import cos_sin, steps
-from posenc._core.numeric.rungs import Float32Rungs, Rungs
-from posenc._core.numeric.slopes import Recipe, slopes_of
 from posenc._core.spec.checks import (
     at_least,
     distinct,

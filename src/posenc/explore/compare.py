@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from posenc._core.spec.brief import brief
+from posenc._core.spec.answers import brief
 from posenc.explore.state.entry import Chosen
 from posenc.explore.state.scene import PIN, Page, Scene
 from posenc.plot.columns import width_of

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc._core.arrays.array import dtype_name
-from posenc._core.spec.field_types import texts_of
+from posenc._core.spec.checks import texts_of
 from posenc._core.tracing import compile_time
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE

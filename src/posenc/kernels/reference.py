@@ -26,7 +26,7 @@ from posenc._core.arrays.array import (
     dtype_name,
     marked,
 )
-from posenc._core.arrays.inplace import overwrite
+from posenc._core.arrays.lookups import overwrite
 from posenc._core.arrays.words import Halves, Words
 from posenc._core.numeric.phase import cos_sin as phase_cos_sin
 from posenc.encodings.rotary.base import RotarySpec

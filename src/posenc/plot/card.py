@@ -19,7 +19,7 @@ import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc._core.reading import Reading
-from posenc._core.spec.brief import brief
+from posenc._core.spec.answers import brief
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec, Value
 from posenc.detect import extend, identify

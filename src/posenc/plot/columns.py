@@ -16,8 +16,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from posenc._core.errors import ArgumentError, PositionError, mismatch, suggest
-from posenc._core.numeric.matrix import PhaseMatrix
-from posenc._core.numeric.mixing import DenseMatrix
+from posenc._core.numeric.matrix import DenseMatrix, PhaseMatrix
 from posenc._core.numeric.phase import steps
 from posenc._core.spec.spec import Spec
 from posenc.encodings.rotary.base import RotarySpec

@@ -1,7 +1,7 @@
 """What published models do, as data: a row per family with its source, and no code.
 
-Rows of models that do not do the same in every layer lie in `layers/`; see `posenc.presets.plans`.
-The kinds of rows and their keys are declared in `posenc.presets.row_types`.
+Rows of models that do not do the same in every layer are plans and lie in `layers/`. The kinds of
+rows and their keys are declared in `posenc.presets.row_types`.
 """
 
 from __future__ import annotations
@@ -9,18 +9,19 @@ from __future__ import annotations
 import functools
 import json
 from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal, NamedTuple
 
 from posenc import positions as _positions
 from posenc import registry
-from posenc._core.errors import ArgumentError, SpecError, mismatch
+from posenc._core.errors import bad_argument, bad_data, bad_spec, suggest
+from posenc._core.spec.answers import Displayed
+from posenc._core.spec.plan import Entry, Plan
 from posenc._core.spec.spec import Spec
 from posenc._core.tracing import compile_time
-from posenc.presets._find import find
-from posenc.presets._rows import rows
-from posenc.presets._templates import fill
-from posenc.presets.plans import PlanRow, plan, plan_names, plan_row
-from posenc.presets.row_types import Builder, Recognise, SourceRow
+from posenc.presets._rows import fill, rows
+from posenc.presets.families import find
+from posenc.presets.row_types import Builder, PlanEntry, Recognise, SourceRow
 
 __all__ = [
     "PlanRow",
@@ -33,6 +34,109 @@ __all__ = [
     "preset",
     "row",
 ]
+
+
+class PlanRow(NamedTuple):
+    """What each layer of a published model does: `layers/*.json`."""
+
+    name: Annotated[str, "how people call the model, or a stack of it"]
+    sizes: Annotated[Mapping[str, int], "of the source: `layers`, and what its entries mention"]
+    entries: Annotated[tuple[Mapping[str, Any], ...], list[PlanEntry], "what layers do"]
+    pattern: Annotated[str, "names of entries, repeated until there are enough layers"]
+    sources: Annotated[tuple[Mapping[str, str], ...], list[SourceRow], "where it was read"]
+    recognise: Annotated[Mapping[str, tuple[str, ...]], Recognise, "hints for tools"]
+    note: Annotated[str, "what a plan cannot say, in a sentence"]
+    embeddings: Annotated[
+        Mapping[str, Any] | None,
+        PlanEntry,
+        "that of the embeddings, where something happens to them",
+    ] = None
+
+    def build(self, **sizes: int) -> Plan:
+        """The plan, with some sizes in place of those of the source."""
+        for name, value in sizes.items():
+            caller = f"plan {self.name!r}"
+            if name not in self.sizes:
+                raise bad_argument(
+                    caller, "a size of the plan", repr(name), suggest(name, self.sizes)
+                )
+            _check_integer(f"{caller}: {name}", value)
+        known = {**self.sizes, **sizes}
+        layers = known.pop("layers")
+        entries = [_entry(template, known) for template in self.entries]
+        first = None if self.embeddings is None else _entry(self.embeddings, known)
+        return Plan.repeat(entries, self.pattern, layers=layers, embeddings=first)
+
+
+def _check_integer(caller: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise bad_argument(caller, "an integer", repr(value))
+
+
+def _entry(template: Mapping[str, Any], sizes: Mapping[str, int]) -> Entry:
+    made = registry.from_json(json.dumps({"type": "Entry", **fill(template, sizes)}))
+    if not isinstance(made, Entry):
+        raise bad_spec("plans", "an entry", type(made).__name__)
+    return made
+
+
+_plans = functools.cache(functools.partial(rows, "plan", "layers", PlanRow))
+
+
+def plan_names() -> tuple[str, ...]:
+    """The names of all plans, in the order of the data."""
+    return tuple(_plans())
+
+
+def plan_row(name: str) -> PlanRow:
+    """The row of a plan: its sizes, sources and note.
+
+    Parameters
+    ----------
+    name : str
+        One of `plan_names()`.
+
+    Returns
+    -------
+    PlanRow
+        As it stands in the data.
+
+    Raises
+    ------
+    ArgumentError
+        If the name is unknown; the message suggests the nearest one.
+    """
+    return find("plan", name, _plans())
+
+
+def plan(name: str, **sizes: int) -> Plan:
+    """What each layer of a published model does about positions.
+
+    Parameters
+    ----------
+    name : str
+        One of `posenc.presets.plan_names()`.
+    **sizes : int
+        Sizes in place of those of the source: `layers`, `dim`, `heads`, as the row has them.
+
+    Returns
+    -------
+    Plan
+        The entry of each layer: specs, windows, temperatures.
+
+    Raises
+    ------
+    ArgumentError
+        If the name or a size is unknown; the message suggests the nearest one.
+
+    Examples
+    --------
+    >>> from posenc.presets import plan
+    >>> made = plan("llama4", layers=8)
+    >>> made.layers[:4], made[3].temperature.length
+    (('rope', 'rope', 'rope', 'nope'), 8192)
+    """
+    return plan_row(name).build(**sizes)
 
 
 class Preset(NamedTuple):
@@ -75,32 +179,31 @@ class Preset(NamedTuple):
                [0, 1]])
         """
         if not self.positions:
-            todo = "Give its table a number of positions, or positions of your own."
-            caller = f"preset {self.name!r}: place"
-            raise ArgumentError(mismatch(caller, "a family that builds positions", "none", todo))
+            raise bad_argument(
+                f"preset {self.name!r}: place",
+                "a family that builds positions",
+                "none",
+                "Give its table a number of positions, or positions of your own.",
+            )
         builder = getattr(_positions, self.positions["builder"])
         return builder(*given, **{**self.positions["arguments"], **more})
 
     def build(self, number: int) -> Spec:
         """The spec of the family at a width, or number of heads."""
-        if isinstance(number, bool) or not isinstance(number, int):
-            caller = f"preset {self.name!r}: {self.size}"
-            raise ArgumentError(mismatch(caller, "an integer", repr(number)))
+        _check_integer(f"preset {self.name!r}: {self.size}", number)
         filled = {**fill(self.spec, {self.size: number}), self.size: number}
         spec = registry.from_json(json.dumps(filled))
         if not isinstance(spec, Spec):
-            raise SpecError(mismatch(f"preset {self.name!r}", "an encoding", type(spec).__name__))
+            raise bad_spec(f"preset {self.name!r}", "an encoding", type(spec).__name__)
         return spec
 
 
-@functools.lru_cache(maxsize=1)
-def _rows() -> dict[str, Preset]:
-    return rows("preset", "", Preset)
+_presets = functools.cache(functools.partial(rows, "preset", "", Preset))
 
 
 def names() -> tuple[str, ...]:
     """The names of all presets, in the order of the data."""
-    return tuple(_rows())
+    return tuple(_presets())
 
 
 def row(name: str) -> Preset:
@@ -121,7 +224,7 @@ def row(name: str) -> Preset:
     ArgumentError
         If the name is unknown; the message suggests the nearest one.
     """
-    return find("preset", name, _rows())
+    return find("preset", name, _presets())
 
 
 @compile_time
@@ -154,3 +257,85 @@ def preset(name: str, dim: int) -> Spec:
     512
     """
     return row(name).build(dim)
+
+
+@dataclass(frozen=True)
+class Reference(Displayed):
+    """Whom to cite.
+
+    Parameters
+    ----------
+    name : str
+        As it was asked for.
+    encoding : str
+        The encoding that it names.
+    bibtex : str
+        The entry of the paper.
+    sources : tuple of mapping
+        What a preset was read from.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.cite("whisper").encoding
+    'Sinusoidal'
+    """
+
+    name: str
+    encoding: str
+    bibtex: str
+    sources: tuple[Mapping[str, str], ...] = ()
+
+    def __str__(self) -> str:
+        lines = (f"% {self.name}: {', '.join(source.values())}" for source in self.sources)
+        return "\n".join([*lines, self.bibtex])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The reference as plain JSON types, as `posenc cite --json` prints it."""
+        return {**asdict(self), "sources": list(map(dict, self.sources))}
+
+
+def cite(name: Any) -> Reference:
+    """Whom to cite for an encoding or a preset.
+
+    Parameters
+    ----------
+    name : str, Spec or class
+        An encoding, by its name in any case of letters, its class or a spec of it; or a preset.
+
+    Returns
+    -------
+    Reference
+        `print` shows its BibTeX.
+
+    Raises
+    ------
+    ArgumentError
+        If it is no encoding and no preset.
+    DataError
+        If the encoding has no reference.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> print(posenc.cite(posenc.ALiBi(8)))  # doctest: +ELLIPSIS
+    @inproceedings{...
+    """
+    asked = name if isinstance(name, str | type) else type(name)
+    text = asked if isinstance(asked, str) else asked.__name__
+    encoding = registry.spelled(text)
+    sources: tuple[Mapping[str, str], ...] = ()
+    if text in names():
+        encoding, sources = row(text).spec["type"], tuple(row(text).sources)
+    elif not encoding:
+        raise bad_argument(
+            "cite",
+            "an encoding or a preset",
+            repr(text[:60]),
+            suggest(text, [*registry.names(), *names()]),
+        )
+    cls = registry.lookup(encoding)
+    bibtex = cls.bibtex if issubclass(cls, Spec) else ""
+    if not bibtex:
+        raise bad_data("cite", "an encoding with a reference", encoding)
+    return Reference(text, encoding, bibtex, sources)

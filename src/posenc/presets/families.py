@@ -1,4 +1,4 @@
-"""How to read the configs of model families, as data: what their files leave unsaid.
+"""How to read the configs and weights of model families, as data: what files leave unsaid.
 
 The rows of one format may lie in several files: `transformers.json`, `transformers-vision.json`.
 Their kinds and keys are declared in `posenc.presets.row_types`.
@@ -6,6 +6,17 @@ Their kinds and keys are declared in `posenc.presets.row_types`.
 `configs/classes.json` is written by `tools/models/class_defaults.py`: what the classes of
 transformers take for keys that a config leaves out. `configs/windows.json` is written by
 `tools/models/class_windows.py`: which of their layers have the window of `sliding_window`.
+`configs/projections.json`, on how checkpoints name and pack projections of queries and keys, holds
+
+    modules    the names of modules by what they hold: `q`, `k`, `one_k` (one head of keys, in the
+               last channels of a wider projection), `qkv`, and the gains of their norms
+    cross      parts of names of attention over another sequence, which does not turn
+    apart      parts of names of other modules that reuse these names
+    inside     parts of names of attentions inside a layer, which have a rotation of their own
+    families   for modules that pack several projections, the packing of each family
+
+A packing is the order of its parts, `repeats` times over: 1 for all queries, all keys, all values;
+`kv_heads` for one group after the other; `heads` for one head after the other.
 """
 
 from __future__ import annotations
@@ -17,9 +28,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, NamedTuple, TypedDict
 
-from posenc._core.errors import SpecError, mismatch
-from posenc.presets._rows import of_keys, read, table
-from posenc.presets.row_check import check
+from posenc._core.errors import bad_argument, bad_spec, closest, suggest
+from posenc._core.foreign import letters
+from posenc.presets._rows import Row, check, of_keys, read, table
 from posenc.presets.row_types import AnyRule, RotaryRule
 from posenc.presets.row_types_gguf import GgufRotaryRule, LayerPattern, TypeDefaults
 
@@ -82,10 +93,9 @@ class ClassDefaults(NamedTuple):
         stated = {key for alias, key in self.aliases.items() if alias in data}
         own = {*self.aliases, *self.fields, *self.sizes}  # which are no others, misspelled
         others = [key for key in data if isinstance(key, str) and key not in own]
-        taken = self.fields if data else {**self.sizes, **self.fields}
         return {
             key: value
-            for key, value in taken.items()
+            for key, value in (self.fields if data else {**self.sizes, **self.fields}).items()
             if key not in data and key not in stated
             if not difflib.get_close_matches(key, others, 1, cutoff=MISSPELLED)
         }
@@ -153,15 +163,14 @@ def meanings(*, in_rope_parameters: bool = False) -> Mapping[str, str]:
 @functools.lru_cache(maxsize=1)
 def _classes() -> dict[str, ClassDefaults]:
     data = table("classes")
-    every = [
-        Reads(frozenset(one["keys"]), {k: frozenset(v) for k, v in one["rules"].items()})
-        for one in data["reads"]
-    ]
-    defaults = {}
-    for name, values in data["types"].items():
-        reads = every[values["reads"]] if "reads" in values else None
-        defaults[name] = ClassDefaults(data["version"], **{**values, "reads": reads})
-    return defaults
+    every = {
+        number: Reads(frozenset(one["keys"]), {k: frozenset(v) for k, v in one["rules"].items()})
+        for number, one in enumerate(data["reads"])
+    }
+    return {
+        name: ClassDefaults(data["version"], **{**row, "reads": every.get(row.get("reads"))})
+        for name, row in data["types"].items()
+    }
 
 
 def class_parts(model_type: object) -> ClassParts:
@@ -179,8 +188,7 @@ def class_defaults(model_type: object) -> ClassDefaults | None:
 @functools.lru_cache(maxsize=1)
 def _windows() -> dict[str, ClassWindows]:
     data = table("windows")
-    unread = dict.fromkeys(data["unread"], ClassWindows("none", version=data["version"]))
-    return unread | {
+    return dict.fromkeys(data["unread"], ClassWindows("none", version=data["version"])) | {
         n: ClassWindows(version=data["version"], **row) for n, row in data["types"].items()
     }
 
@@ -197,7 +205,7 @@ def _rows(kind: str) -> dict[str, Family]:
         made = of_keys(Family, file, **data)
         for name in made.model_types:
             if name in found:
-                raise SpecError(mismatch(f"families: {kind}", "each name once", repr(name)))
+                raise bad_spec(f"families: {kind}", "each name once", repr(name))
             found[name] = made
     return found
 
@@ -226,12 +234,91 @@ def family_of_architectures(architectures: object) -> tuple[str, Family] | None:
     """
     if not isinstance(architectures, list):
         return None
-    known = {re.sub(r"[-_ ]", "", name).lower(): name for name in _rows("transformers")}
-    for architecture in architectures:
-        if not isinstance(architecture, str):
-            continue
-        stem = re.split(r"(For[A-Z]|Model|LMHead)", architecture)[0].lower().replace("_", "")
-        if stem in known:
-            name = known[stem]
-            return name, _rows("transformers")[name]
-    return None
+    rows = _rows("transformers")
+    known = {re.sub(r"[-_ ]", "", name).lower(): name for name in rows}
+    stems = [
+        re.split(r"(For[A-Z]|Model|LMHead)", one)[0].lower().replace("_", "")
+        for one in architectures
+        if isinstance(one, str)
+    ]
+    return next(((known[stem], rows[known[stem]]) for stem in stems if stem in known), None)
+
+
+def find(what: str, name: str, known: Mapping[str, Row]) -> Row:
+    """The row of a name."""
+    if name not in known:
+        raise bad_argument(what, f"the name of a {what}", repr(name), _advice(str(name), known))
+    return known[name]
+
+
+def _advice(name: str, known: Mapping[str, Row]) -> str:
+    """What to write for the name of a model or family: a row, or who reads the whole model."""
+    word = letters(name.rpartition("/")[2])
+    hints: dict[str, list[str]] = {}  # model type -> the rows that models of it use
+    for model_type, family in families().items():
+        rules = [rule[key] for rule in family.entries for key in ("rotary", "table") if key in rule]
+        hints[model_type] = [rule for rule in rules if isinstance(rule, str) and rule in known]
+    for row in known.values():
+        recognise: Mapping[str, tuple[str, ...]] = getattr(row, "recognise", {})
+        for model_type in recognise.get("model_types", ()):
+            hints.setdefault(model_type, []).append(row.name)
+    begins = [other for other in (*known, *hints) if word.startswith(letters(other))]
+    nearest = max(begins, key=lambda other: len(letters(other)), default="")
+    if len(letters(nearest)) > 1 and nearest in known:
+        return f"Did you mean {nearest!r}?"
+    if len(letters(nearest)) > 1:
+        used = " and ".join(f"{row!r}" for row in dict.fromkeys(hints[nearest]))
+        listed = f"Models of the type {nearest} use {used}. " if used else ""
+        alike = [other for other in known if letters(other).startswith(word)][:3]
+        if alike and not used:
+            listed = f"Did you mean {' or '.join(map(repr, alike))}? "
+        return f"{listed}posenc.explain(CONFIG), or `posenc explain`, reads a whole model."
+    inside = [other for other in known if len(word) > 2 and word in letters(other)][:3]
+    return (
+        f"Did you mean {' or '.join(map(repr, inside))}?"
+        if inside and not closest(name, known)
+        else suggest(name, known)
+    )
+
+
+# --- projections ----------------------------------------------------------------------------------
+
+
+class Packing(NamedTuple):
+    """Parts of a projection in their order, and how often that order repeats."""
+
+    order: tuple[str, ...]
+    repeats: int | str
+
+
+class ProjectionNames(NamedTuple):
+    """What modules are called."""
+
+    modules: Mapping[str, str]  # name -> what it holds
+    cross: tuple[str, ...]
+    apart: tuple[str, ...]
+    inside: tuple[str, ...]
+    families: Mapping[str, Mapping[str, Packing]]  # model type -> module -> packing
+
+
+@functools.lru_cache(maxsize=1)
+def projection_names() -> ProjectionNames:
+    """The data."""
+    data = table("projections")
+    modules = {name: role for role, listed in data["modules"].items() for name in listed}
+    families = {
+        model_type: {
+            module: Packing(tuple(p["order"]), p["repeats"]) for module, p in row["modules"].items()
+        }
+        for row in data["families"]
+        for model_type in row["model_types"]
+    }
+    return ProjectionNames(
+        modules, tuple(data["cross"]), tuple(data["apart"]), tuple(data["inside"]), families
+    )
+
+
+def packing(model_type: object, module: str) -> Packing | None:
+    """How a family packs a module, None where that is not known."""
+    own = projection_names().families.get(model_type, {}) if isinstance(model_type, str) else {}
+    return own.get(module)

@@ -1,6 +1,6 @@
 """The kinds of rows of the JSON files beside this one: every key with its type and its meaning.
 
-A loader refuses a key that its type lacks, and `posenc.presets.row_check` holds whole files against
+A loader refuses a key that its type lacks, and `posenc.presets._rows` holds whole files against
 these types. `docs/rows.md` shows them as tables.
 
 An expression is written in keys of the config: `image_size[0] // patch_size[0]`, or a number. Of

@@ -1,4 +1,4 @@
-"""Scalings: how a ladder trained on one length is stretched to another. One file to a paper."""
+"""Scalings: how a ladder trained on one length is stretched to another. Kin share a file."""
 
 from __future__ import annotations
 
@@ -6,17 +6,10 @@ from typing import TYPE_CHECKING
 
 from posenc._core.foreign import taught
 from posenc.scaling.base import Scaling
-from posenc.scaling.dynamic_ntk import DynamicNTK
-from posenc.scaling.linear import Linear
-from posenc.scaling.llama3 import Llama3
-from posenc.scaling.longrope import LongRoPE
-from posenc.scaling.mixed_ntk import MixedNTK
-from posenc.scaling.mrrope import MrRoPE
-from posenc.scaling.multipliers import Multipliers
-from posenc.scaling.ntk import NTK
-from posenc.scaling.proportional import Proportional
-from posenc.scaling.unit import Unit
-from posenc.scaling.yarn import YaRN
+from posenc.scaling.linear import Linear, Unit
+from posenc.scaling.multipliers import LongRoPE, Multipliers, Proportional
+from posenc.scaling.ntk import NTK, DynamicNTK, MixedNTK
+from posenc.scaling.ramps import Llama3, MrRoPE, YaRN
 
 __all__ = [
     "NTK",
@@ -34,10 +27,9 @@ __all__ = [
 ]
 
 # The file of a rule has its name in small letters, which is what people write for the rule: it
-# would be taken in silence. `import posenc.scaling.yarn` finds the file all the same.
+# would be taken in silence. `import posenc.scaling.ntk` finds the file all the same.
 for _rule in __all__:
-    for _name in (_rule.lower(), "dynamic_ntk", "mixed_ntk"):
-        globals().pop(_name, None)
+    globals().pop(_rule.lower(), None)
 
 # A type checker must not see it: to it, every misspelt name would then be there.
 if not TYPE_CHECKING:

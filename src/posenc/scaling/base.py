@@ -6,7 +6,7 @@ from abc import ABC
 from typing import Any, ClassVar
 
 from posenc._core.errors import bad_spec
-from posenc._core.numeric.rungs import Array, Float32Rungs, Number, RungArithmetic, Rungs
+from posenc._core.numeric.ladder import Array, Float32Rungs, Number, RungArithmetic, Rungs
 from posenc._core.spec.spec import Value
 
 
@@ -85,16 +85,20 @@ def require_factor(factor: float | tuple[float, ...], caller: str) -> None:
 def require_length(length: int | None, caller: str) -> None:
     """Raise unless a length of training is a positive number of positions."""
     if length is not None and length < 1:
-        todo = "It is the length of training before any scaling."
-        raise bad_spec(f"{caller}: original_length", "at least 1 position", length, todo)
+        raise bad_spec(
+            f"{caller}: original_length",
+            "at least 1 position",
+            length,
+            "It is the length of training before any scaling.",
+        )
 
 
 def contradiction(scalings: tuple[Scaling, ...]) -> str | None:
     """Why these scalings cannot act together, or None."""
     names = [type(scaling).__name__ for scaling in scalings]
-    twice = {name for name in names if names.count(name) > 1}
+    twice = sorted(name for name in names if names.count(name) > 1)
     if twice:
-        return f"{sorted(twice)[0]} twice"
+        return f"{twice[0]} twice"
     for scaling, name, after in zip(scalings, names, names[1:], strict=False):
         if scaling.comes_last:
             return f"{name} before {after}, which it follows"

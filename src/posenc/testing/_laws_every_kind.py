@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.spec.brief import brief
+from posenc._core.spec.answers import brief
 from posenc.detect.infer import Inferred, infer_spec
 from posenc.detect.subject import CannotAsk, Subject, asked
 from posenc.detect.subject.calling import without_repeats

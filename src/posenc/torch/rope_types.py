@@ -15,7 +15,7 @@ from posenc._core.errors import bad_argument, bad_spec
 from posenc._core.spec.checks import positive
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling.base import Scaling, contradiction
-from posenc.scaling.yarn import YaRN
+from posenc.scaling.ramps import YaRN
 from posenc.torch.registration import RegisteredNames
 
 # transformers asks for new frequencies where the name holds "dynamic", and only there.

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from safetensors.numpy import save_file
 
 import posenc
-from posenc._core.io import safetensors
+from posenc._core.io import headers
 from posenc.cli import app
 from tests.cli.test_process import COMMAND, environment
 from tests.detect.checkpoints import config_of, folder_of, loaded, weights_of
@@ -180,7 +180,7 @@ def large(tmp_path: Path, *, shards: int) -> Path:
             f"model.layers.{shard}.self_attn.{n}_proj.weight": ("float32", (16, 12)) for n in "qk"
         }
         tensors |= {f"model.layers.{shard}.mlp.weight": ("float32", (2**28, 1))}
-        header = safetensors.safetensors_header(tensors)
+        header = headers.safetensors_header(tensors)
         name = f"model-{shard}.safetensors" if shards > 1 else "model.safetensors"
         with (source / name).open("wb") as file:
             file.write(header)
@@ -279,7 +279,7 @@ def test_memory_is_that_of_pieces(tmp_path: Path) -> None:
 
     rows = 2**12
     tensors = {f"layers.0.attn.{n}_proj.weight": ("bfloat16", (rows, rows)) for n in "qk"}
-    header = safetensors.safetensors_header(tensors)
+    header = headers.safetensors_header(tensors)
     with (tmp_path / "a.safetensors").open("wb") as file:
         file.write(header)
         file.truncate(len(header) + 4 * rows**2)

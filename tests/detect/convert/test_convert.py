@@ -17,7 +17,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 import posenc
-from posenc._core.io import files, safetensors
+from posenc._core.io import files, headers
 from posenc.detect.convert import tensor_edits, verification
 from tests.detect.checkpoints import (
     HIDDEN,
@@ -237,7 +237,7 @@ def test_eight_bit_weights_move_with_the_scales_of_their_rows(tmp_path: Path) ->
         tensors |= {f"{name}.weight_scale": ("float32", scale.shape)}
     data = (weight.tobytes() + scale.tobytes()) * 2
     source = tmp_path / "a.safetensors"
-    source.write_bytes(safetensors.safetensors_header(tensors) + data)
+    source.write_bytes(headers.safetensors_header(tensors) + data)
     layout = posenc.Projections(heads=heads, rope=posenc.RoPE(width, pairing="half"))
     target = tmp_path / "b.safetensors"
     made = posenc.convert(source, target, pairing="interleaved", layout=layout)
@@ -918,7 +918,7 @@ LEARNED: dict[str, tuple[Any, Any, str]] = {
 def test_learned_tables(tmp_path: Path, name: str, dtype: str) -> None:
     old, new, how = LEARNED[name]
     weight = np.random.default_rng(0).standard_normal((10, 4)).astype("float32")
-    header = safetensors.safetensors_header({"wpe.weight": (dtype, (10, 4))})
+    header = headers.safetensors_header({"wpe.weight": (dtype, (10, 4))})
     stored = "<u2" if dtype == "bfloat16" else "<f4"
     weight = files.decode(files.encode(weight, dtype, stored), dtype)
     source = tmp_path / "a.safetensors"

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from safetensors.numpy import load_file, save_file
 
 import posenc
-from posenc._core.io import safetensors
+from posenc._core.io import headers
 from posenc.cli import app
 from posenc.detect.facts import verbs
 from posenc.detect.facts.weights import evidence, pairing
@@ -198,7 +198,7 @@ def test_what_is_not_measured(tmp_path: Path) -> None:
     assert (found.pairing, found.weights.groups) == ("unknown", 0)
     tensors = {name: ("float8_e4m3", value.shape) for name, value in trained.items()}
     data = b"".join(value.astype(np.int8).tobytes() for value in trained.values())
-    header = safetensors.safetensors_header(tensors)
+    header = headers.safetensors_header(tensors)
     (tmp_path / "small.safetensors").write_bytes(header + data)
     found = posenc.detect_pairing(tmp_path / "small.safetensors", layout=LAYOUT)
     assert (found.pairing, found.weights.groups) == ("unknown", 0)

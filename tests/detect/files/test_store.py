@@ -19,10 +19,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import posenc
-from posenc._core.io.checkpoints.arrays import MOST_ENTRIES, ArrayStore
 from posenc._core.io.checkpoints.store import open_store
-from posenc._core.io.npy import npy_header
-from posenc._core.io.safetensors import safetensors_header
+from posenc._core.io.headers import MOST_ENTRIES, ArrayStore, npy_header, safetensors_header
 
 QUIET = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -13,7 +13,7 @@ from safetensors.numpy import save_file
 
 import posenc
 from posenc._core.io.files import to_bfloat16
-from posenc._core.io.safetensors import safetensors_header
+from posenc._core.io.headers import safetensors_header
 from posenc.cli import app
 
 

@@ -24,8 +24,6 @@ from posenc._core.tracing import is_compiling
 Array = Any
 P = ParamSpec("P")
 R = TypeVar("R")
-INT32 = (-(2**31), 2**31 - 1)
-INT64 = (-(2**63), 2**63 - 1)
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 
 
@@ -41,23 +39,30 @@ def is_torch(x: object) -> bool:
 def is_divided(*values: object) -> bool:
     """Whether one of the values is a DTensor, divided between processes."""
     # Where nobody imported its module there is none; importing it would cost a second.
-    module = sys.modules.get("torch.distributed.tensor")
-    kind = getattr(module, "DTensor", None)
+    kind = getattr(sys.modules.get("torch.distributed.tensor"), "DTensor", None)
     return kind is not None and any(isinstance(value, kind) for value in values)
 
 
 def undivided(caller: str, *values: object) -> None:
     """Raise for a DTensor, where only the tensors of one process will do."""
     if is_divided(*values):
-        todo = "Call it on local tensors: inside local_map, or on x.to_local()."
-        raise bad_argument(caller, "tensors of this process", "a DTensor", todo)
+        raise bad_argument(
+            caller,
+            "tensors of this process",
+            "a DTensor",
+            "Call it on local tensors: inside local_map, or on x.to_local().",
+        )
 
 
 def rectangular(caller: str, *values: Array) -> None:
     """Raise for a nested tensor of torch, whose rows have lengths of their own."""
     if any(is_torch(value) and value.is_nested for value in values):
-        todo = "Pass x.values() with cu_seqlens=x.offsets(), or a padded tensor."
-        raise bad_argument(caller, "rows of one length", "a nested tensor", todo)
+        raise bad_argument(
+            caller,
+            "rows of one length",
+            "a nested tensor",
+            "Pass x.values() with cu_seqlens=x.offsets(), or a padded tensor.",
+        )
 
 
 def is_jax(x: object) -> bool:
@@ -147,7 +152,7 @@ def has_int64(xp: Any) -> bool:
 
 def limits(xp: Any) -> tuple[int, int]:
     """The least and the largest position that the integers of the library hold."""
-    return INT64 if has_int64(xp) else INT32
+    return (-(2**63), 2**63 - 1) if has_int64(xp) else (-(2**31), 2**31 - 1)
 
 
 def device_of(x: Array) -> Any:
@@ -244,8 +249,12 @@ def dtype_named(dtype: Any, xp: Any, caller: str) -> Any:
     if name not in FLOATS:
         raise bad_dtype(f"{caller}: dtype", " or ".join(FLOATS), name)
     if name == "float64" and not has_int64(xp):
-        todo = "Set jax_enable_x64, or ask for float32."
-        raise bad_dtype(f"{caller}: dtype", "float32, as JAX runs without x64", name, todo)
+        raise bad_dtype(
+            f"{caller}: dtype",
+            "float32, as JAX runs without x64",
+            name,
+            "Set jax_enable_x64, or ask for float32.",
+        )
     native = getattr(xp, name, None)
     if native is None and getattr(xp, "__name__", "").endswith("numpy") and name in FLOATS:
         native = _numpy_dtype(name, caller)
@@ -258,8 +267,12 @@ def _numpy_dtype(name: str, caller: str) -> Any:
     try:
         return np.dtype(name)  # bfloat16 is known once ml_dtypes is imported
     except TypeError:
-        todo = "Import ml_dtypes first, or ask for float32."
-        raise bad_dtype(f"{caller}: dtype", "a dtype that NumPy knows", name, todo) from None
+        raise bad_dtype(
+            f"{caller}: dtype",
+            "a dtype that NumPy knows",
+            name,
+            "Import ml_dtypes first, or ask for float32.",
+        ) from None
 
 
 def result_dtype(x: Array, caller: str) -> Any:
@@ -267,8 +280,12 @@ def result_dtype(x: Array, caller: str) -> Any:
     rectangular(caller, x)
     name = dtype_name(x.dtype)
     if name not in FLOATS:
-        todo = "Convert it to a floating dtype first."
-        raise bad_dtype(f"{caller}: x", f"an array of {' or '.join(FLOATS)}", name, todo)
+        raise bad_dtype(
+            f"{caller}: x",
+            f"an array of {' or '.join(FLOATS)}",
+            name,
+            "Convert it to a floating dtype first.",
+        )
     return x.dtype
 
 
@@ -307,10 +324,8 @@ def product(a: Array, b: Array, *, xp: Any) -> Array:
 
 def marked(x: Array, mask: Array, mark: float, *, xp: Any) -> Array:
     """The same values with NaN or an infinity where a condition holds."""
-    if is_jax(x):
-        # An array of NaN would raise under `jax_debug_nans` where nothing is marked.
-        return xp.where(mask, mark, x)
-    return xp.where(mask, xp.full_like(x, mark), x)
+    # An array of NaN would raise under `jax_debug_nans` where nothing is marked.
+    return xp.where(mask, mark if is_jax(x) else xp.full_like(x, mark), x)
 
 
 def clipped(x: Array, low: int, high: int, *, xp: Any) -> Array:

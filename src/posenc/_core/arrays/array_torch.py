@@ -24,12 +24,13 @@ def constants(spec: Any, beside: Tensor) -> dict[str, Any]:
     """The constants of `spec` on the device of `beside`."""
     device = beside.device
     if torch.compiler.is_compiling():
-        if not holds_tensors():
-            constants = _made(spec, device)
-        else:
-            # The compiler names a constant after the function it came from, and refuses two of one
-            # name. Taking all of it gives each a name of its own, and costs nothing in the graph.
-            constants = {key: _resident(spec, key, device)[...] for key in spec.texts}
+        # The compiler names a constant after the function it came from, and refuses two of one
+        # name. Taking all of it gives each a name of its own, and costs nothing in the graph.
+        constants = (
+            {key: _resident(spec, key, device)[...] for key in spec.texts}
+            if holds_tensors()
+            else _made(spec, device)
+        )
         # The compiler writes C++, where the overflow of a signed product is undefined.
         return {k: words(v) if v.dtype == torch.int64 else v for k, v in constants.items()}
     return _kept(spec, device) if type(beside) is Tensor else _made(spec, device)
@@ -37,12 +38,9 @@ def constants(spec: Any, beside: Tensor) -> dict[str, Any]:
 
 def holds_tensors() -> bool:
     """Whether the graph that is traced may hold tensors of ours, rather than their numbers."""
-    return not (_exporting() or _every_length_symbolic())
-
-
-def _exporting() -> bool:
     # torch 2.6 cannot say; numbers in the graph are right under export and under compile.
-    return torch.compiler.is_exporting() if hasattr(torch.compiler, "is_exporting") else True
+    exporting = torch.compiler.is_exporting() if hasattr(torch.compiler, "is_exporting") else True
+    return not (exporting or _every_length_symbolic())
 
 
 @outside

@@ -17,7 +17,7 @@ from posenc._core.arrays.array import (
     limits,
     namespace,
 )
-from posenc._core.errors import DTypeError, bad_argument, bad_dtype, bad_position, mismatch
+from posenc._core.errors import DTypeError, bad_argument, bad_dtype, bad_position
 
 
 def integers(value: Any, *, xp: Any, device: Any = None, caller: str) -> Array:
@@ -27,9 +27,11 @@ def integers(value: Any, *, xp: Any, device: Any = None, caller: str) -> Array:
     array = _numpy_integers(value, caller)
     low, high = limits(xp)
     if array.size and (int(array.min()) < low or int(array.max()) > high):
-        todo = "" if has_int64(xp) else "Set jax_enable_x64 for more."
         raise bad_position(
-            caller, f"positions from {low} to {high}", f"{array.min()} to {array.max()}", todo
+            caller,
+            f"positions from {low} to {high}",
+            f"{array.min()} to {array.max()}",
+            "" if has_int64(xp) else "Set jax_enable_x64 for more.",
         )
     return carried(array.astype(np.int64 if has_int64(xp) else np.int32), xp, device)
 
@@ -46,13 +48,20 @@ def reals(value: Any, *, xp: Any, device: Any = None, caller: str) -> Array:
     if empty or name.startswith(("int", "uint", "object")):
         return integers(value, xp=xp, device=device, caller=caller)
     if name not in ("float32", "float64"):
-        todo = "Form positions in float32 or as integers: half precision merges neighbours."
-        raise bad_dtype(caller, "integers, float32 or float64", name, todo)
+        raise bad_dtype(
+            caller,
+            "integers, float32 or float64",
+            name,
+            "Form positions in float32 or as integers: half precision merges neighbours.",
+        )
     values = concrete(array)
     limit = float(limits(xp)[1] + 1)
     if values is not None and not (np.abs(values) < limit).all():
-        worst = values[~(np.abs(values) < limit)][0]
-        raise bad_position(caller, f"finite positions below {limit:.0f} in size", worst)
+        raise bad_position(
+            caller,
+            f"finite positions below {limit:.0f} in size",
+            values[~(np.abs(values) < limit)][0],
+        )
     if own:
         return _own_library(value, xp, device, caller)
     return carried(array if has_int64(xp) else array.astype(np.float32), xp, device)
@@ -60,8 +69,12 @@ def reals(value: Any, *, xp: Any, device: Any = None, caller: str) -> Array:
 
 def _own_library(value: Array, xp: Any, device: Any, caller: str) -> Array:
     if namespace(value, caller) is not xp:
-        what = f"positions of {xp.__name__.rpartition('.')[2]}, as the input"
-        raise bad_argument(caller, what, type(value).__module__, "Convert one of them.")
+        raise bad_argument(
+            caller,
+            f"positions of {xp.__name__.rpartition('.')[2]}, as the input",
+            type(value).__module__,
+            "Convert one of them.",
+        )
     return value.to(device=device) if is_torch(value) else value
 
 
@@ -88,15 +101,22 @@ def _own_integers(value: Array, xp: Any, device: Any, caller: str) -> Array:
         raise _refused(name, caller)
     value = _own_library(value, xp, device, caller)
     if name == "uint64" or (name == "uint32" and not has_int64(xp)):
-        todo = "Convert them to a signed dtype yourself; values that do not fit would wrap."
-        raise bad_dtype(caller, "signed positions", name, todo)
+        raise bad_dtype(
+            caller,
+            "signed positions",
+            name,
+            "Convert them to a signed dtype yourself; values that do not fit would wrap.",
+        )
     if is_torch(value):
         return value.to(device=device, dtype=xp.int64)
     return xp.astype(value, xp.int64 if has_int64(xp) else xp.int32)
 
 
 def _refused(dtype: object, caller: str) -> DTypeError:
-    todo = "Positions count tokens: use integers."
-    if "float" in str(dtype):
-        todo = "Keep integers: a float merges neighbouring positions (bfloat16 beyond 256)."
-    return DTypeError(mismatch(caller, "integer positions", str(dtype), todo))
+    merged = "Keep integers: a float merges neighbouring positions (bfloat16 beyond 256)."
+    return bad_dtype(
+        caller,
+        "integer positions",
+        str(dtype),
+        merged if "float" in str(dtype) else "Positions count tokens: use integers.",
+    )

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.arrays.array import Array, device_of
+from posenc._core.arrays.array import Array, carried, device_of
 
 Method = Literal[
     "cubic_antialias", "linear_antialias", "cubic", "linear", "cubic_corners", "linear_corners"
@@ -66,17 +66,12 @@ def _antialiased(source: int, target: int, kernel: str) -> tuple[np.ndarray, np.
     centre = (scale * (np.arange(target) + 0.5)).astype(np.float32)
     first = np.maximum((centre - support + np.float32(0.5)).astype(np.int64), 0)
     last = np.minimum((centre + support + np.float32(0.5)).astype(np.int64), source)
-    count = int((last - first).max())
-    rows = first[:, None] + np.arange(count, dtype=np.int64)
+    rows = first[:, None] + np.arange(int((last - first).max()), dtype=np.int64)
     distance = (rows - centre[:, None] + 0.5).astype(np.float32) / stretch
-    weights = _triangle(distance) if kernel == "linear" else _cubic(distance, SOFT)
+    weights = np.maximum(1 - np.abs(distance), 0) if kernel == "linear" else _cubic(distance, SOFT)
     weights = np.where(rows < last[:, None], weights, np.float32(0))
     weights = weights / weights.sum(axis=-1, keepdims=True)
     return np.minimum(rows, source - 1), weights.astype(np.float32)
-
-
-def _triangle(x: np.ndarray) -> np.ndarray:
-    return np.maximum(1 - np.abs(x), 0)
 
 
 def _cubic(x: np.ndarray, a: float) -> np.ndarray:
@@ -98,13 +93,12 @@ def resample(x: Array, axis: int, target: int, method: Method, *, xp: Any) -> Ar
         return x
     index, weight = taps(source, target, method)
     device = device_of(x)
-    options = {} if device is None else {"device": device}
     shape = [1] * len(x.shape)
     shape[axis] = target
     total = None
     for tap in range(index.shape[1]):
-        rows = xp.asarray(index[:, tap].copy(), **options)
-        share = xp.astype(xp.asarray(weight[:, tap].copy(), **options), x.dtype)
+        rows = carried(index[:, tap].copy(), xp, device)
+        share = xp.astype(carried(weight[:, tap].copy(), xp, device), x.dtype)
         part = xp.take(x, rows, axis=axis) * xp.reshape(share, tuple(shape))
         total = part if total is None else total + part
     return total

@@ -22,9 +22,7 @@ import numpy as np
 
 from posenc._core.errors import bad_data
 from posenc._core.io import inputs
-from posenc._core.io.npy import npy_tensor
-from posenc._core.io.safetensors import safetensors_layout
-from posenc._core.io.tensor_layout import Layout
+from posenc._core.io.headers import Layout, npy_tensor, safetensors_layout
 
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 PIECE = 2**22  # bytes per read when copying
@@ -35,9 +33,8 @@ PIECE = 2**22  # bytes per read when copying
 
 def read_layout(path: str | os.PathLike[str]) -> Layout:
     """The layout of a `.npy` or `.safetensors` file, told apart by its first bytes."""
-    path = Path(path)
     with inputs.opened(path) as file:
-        return read_open_layout(path, file)
+        return read_open_layout(Path(path), file)
 
 
 def read_open_layout(path: Path, file: IO[bytes]) -> Layout:
@@ -46,12 +43,9 @@ def read_open_layout(path: Path, file: IO[bytes]) -> Layout:
     state = inputs.state_of(file)
     start = file.read(8) or b""
     if start[:6] == b"\x93NUMPY":
-        tensors = {"": npy_tensor(str(path), file, state.size, start)}
-        return Layout(path, "npy", state.size, tensors, {}, state)
+        tensor = npy_tensor(str(path), file, state.size, start)
+        return Layout(path, "npy", state.size, {"": tensor}, {}, state)
     return safetensors_layout(path, file, state, start)
-
-
-# --- writing headers ------------------------------------------------------------------------------
 
 
 # --- numbers --------------------------------------------------------------------------------------
@@ -90,7 +84,7 @@ def decode(stored: np.ndarray, dtype: str) -> np.ndarray:
 def encode(values: np.ndarray, dtype: str, stored: str) -> np.ndarray:
     """What a file holds, from numbers; the inverse of `decode`, rounding to nearest."""
     patterns = to_bfloat16(values) if dtype == "bfloat16" else values
-    return np.ascontiguousarray(patterns.astype(np.dtype(stored), copy=False))
+    return np.ascontiguousarray(patterns, dtype=stored)
 
 
 # --- bytes ----------------------------------------------------------------------------------------
@@ -105,8 +99,9 @@ def read(file: IO[bytes], at: int, count: int, stored: str) -> np.ndarray:
     while done < len(view):
         received = file.readinto(view[done:])  # type: ignore[attr-defined]
         if not received:
-            name = getattr(file, "name", "file")
-            raise bad_data(f"{name} is truncated", f"{len(view)} bytes at {at}", done)
+            raise bad_data(
+                f"{getattr(file, 'name', 'file')} is truncated", f"{len(view)} bytes at {at}", done
+            )
         done += received
     return array
 
@@ -121,5 +116,4 @@ def write(file: IO[bytes], at: int, data: bytes | np.ndarray) -> None:
 def copy(source: IO[bytes], begin: int, end: int, sink: IO[bytes], at: int) -> None:
     """Bytes `begin` to `end` of one file to byte `at` of another."""
     for start in range(begin, end, PIECE):
-        piece = read(source, start, min(PIECE, end - start), "|u1")
-        write(sink, at + start - begin, piece)
+        write(sink, at + start - begin, read(source, start, min(PIECE, end - start), "|u1"))

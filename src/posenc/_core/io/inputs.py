@@ -11,17 +11,22 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import os
 import re
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from posenc._core.errors import DataError, PosencError, bad_data, mismatch
 
 PIECE = 2**20
+DEEPEST = 64  # of a config; composite models nest four or five deep
+CONFIG_FILE = "config.json"
+ADAPTER = "adapter_config.json"  # which names the model that it adapts
+BLANK = "\ufeff \t\r\n"  # before the text, a byte order mark among them
 MOST_MEMORY = 2**27  # bytes of a text in memory, where one wide letter makes all letters wide
 
 
@@ -252,3 +257,82 @@ def understood(caller: str, expected: str) -> Iterator[None]:
         raise DataError(str(error) if caller in str(error) else f"{caller}: {error}") from error
     except _MISREADINGS as error:
         raise bad_data(caller, expected, f"others ({str(error)[:120]})") from error
+
+
+# --- configs --------------------------------------------------------------------------------------
+
+
+def load(config: Any, caller: str) -> dict[str, Any]:
+    """The config as a dictionary of plain JSON types."""
+    if isinstance(config, Mapping):
+        return _plain_config(dict(config), caller)
+    if isinstance(config, str) and config.lstrip(BLANK)[:1] in ("{", "["):
+        return _config_of(config.lstrip(BLANK), caller, "the text")
+    if isinstance(config, (str, Path)):
+        return _read_config(named(config, caller), caller)
+    to_dict = getattr(config, "to_dict", None)
+    if callable(to_dict):
+        return load(to_dict(), caller)
+    raise bad_data(
+        caller,
+        "a config",
+        type(config).__name__,
+        "Pass a dictionary, the text or path of a config.json, or a config object.",
+    )
+
+
+def folder_of(config: Any) -> Path | None:
+    """The folder that the file of a config lies in; None for what is no file."""
+    is_text = isinstance(config, str) and config.lstrip(BLANK)[:1] in ("{", "[")
+    if is_text or not isinstance(config, (str, Path)):
+        return None
+    return Path(config) if Path(config).is_dir() else Path(config).parent
+
+
+def _read_config(path: Path, caller: str) -> dict[str, Any]:
+    if path.is_dir():
+        inside = next(
+            (file for file in [path / CONFIG_FILE, path / ADAPTER] if file.is_file()), None
+        )
+        if inside is None:
+            raise bad_data(caller, f"a folder that holds {CONFIG_FILE}", repr(str(path)))
+        path = inside
+    if not path.exists():
+        raise bad_data(
+            caller,
+            "a file that exists",
+            repr(str(path)[:200]),
+            "A text is taken for JSON if it begins with a brace.",
+        )
+    return _config_of(text_of(path, CONFIG), caller, path.name)
+
+
+def _config_of(text: str, caller: str, source: str) -> dict[str, Any]:
+    data = parse(text, f"{caller}: {source}", CONFIG)
+    if not isinstance(data, dict):
+        raise bad_data(caller, "a JSON object", type(data).__name__)
+    return _plain_config(data, caller)
+
+
+def _plain_config(data: dict[str, Any], caller: str) -> dict[str, Any]:
+    try:
+        return {str(key): _plain(value, str(key), caller, 1) for key, value in data.items()}
+    except RecursionError:
+        raise DataError(f"{caller}: nested deeper than {DEEPEST} levels") from None
+
+
+def _plain(value: Any, key: str, caller: str, depth: int) -> Any:
+    if depth > DEEPEST:
+        raise DataError(f"{caller}: nested deeper than {DEEPEST} levels")
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v, f"{key}.{k}", caller, depth + 1) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v, key, caller, depth + 1) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        # Python's JSON writes NaN and Infinity; a mask value may be one, an angle may not.
+        if "rope" in key or "theta" in key:
+            raise bad_data(f"{caller}: {key}", "a finite number", value)
+        return None
+    if type(value) is int and abs(value) > sys.float_info.max:
+        return "an integer beyond every float"  # a text, so that whoever reads it finds no number
+    return value

@@ -49,10 +49,8 @@ def check_target(target: str | os.PathLike[str], *, existing: Literal["refuse", 
     if _is_special(target):
         return
     path = Path(os.path.realpath(target))
-    code = errno.EEXIST if path.exists() and existing == "refuse" else 0
-    if path.is_dir():
-        code = errno.EISDIR
-    if code:
+    if path.is_dir() or (path.exists() and existing == "refuse"):
+        code = errno.EISDIR if path.is_dir() else errno.EEXIST
         raise OSError(code, os.strerror(code), os.fspath(target))
     if not os.access(path.parent, os.W_OK):
         os.scandir(path.parent).close()  # says that it is missing, or no folder
@@ -191,8 +189,9 @@ def _exchanged(beside: Path, path: Path) -> None:
         aside.rename(beside)
     except OSError as error:
         if not path.exists():
-            reason = f"{error.strerror}; the old folder is {aside}"
-            raise OSError(error.errno, reason, str(path)) from error
+            raise OSError(
+                error.errno, f"{error.strerror}; the old folder is {aside}", str(path)
+            ) from error
         raise
     finally:
         os.close(descriptor)
@@ -222,8 +221,9 @@ def _begun(path: Path, *, folder: bool) -> tuple[Path, int]:
             if there and tries:  # cleared by another process before it was open
                 continue
             # The user knows the folder, not the name beside. /proc is one that takes no file.
-            name = str(path if there else path.parent)
-            raise type(error)(error.errno, error.strerror, name) from None
+            raise type(error)(
+                error.errno, error.strerror, str(path if there else path.parent)
+            ) from None
         if _locked(descriptor) is not False and _is(beside, descriptor):
             return beside, descriptor
         os.close(descriptor)  # another process took it for left over, between the two calls

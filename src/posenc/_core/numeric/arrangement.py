@@ -1,13 +1,17 @@
-"""Which pair of channels turns with which axis, and by which frequency of its ladder."""
+"""Which pair of channels turns with which axis, by which frequency, and how large the result is."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal, NamedTuple, final
+from typing import Any, Literal, NamedTuple, final
 
+from posenc._core.arrays.array import Array, astype
 from posenc._core.numeric.ladder import MOST_FREQUENCIES
 from posenc._core.spec.checks import distinct, not_too_many
-from posenc._core.spec.spec import Value
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter, Value
 
 
 class RungLayout(NamedTuple):
@@ -91,27 +95,34 @@ class Arrangement(Value):
 
     def check(self) -> None:
         """Raise `SpecError` when names repeat or a field does not belong to the rule."""
-        distinct("Arrangement", axes=self.axes)
-        if self.order is not None and sorted(self.order) != sorted(self.axes):
-            raise self._mismatch("order", f"the names {self.axes}")
-        if self.rule == "single" and len(self.axes) != 1:
-            todo = "Choose 'axial', 'sections' or another rule that says how pairs are dealt."
-            raise self._mismatch("", "one axis with rule='single'", self.axes, todo)
+        axes, sizes = self.axes, self.sizes
+        distinct("Arrangement", axes=axes)
+        self._require(
+            self.order is None or sorted(self.order) == sorted(axes), "order", f"the names {axes}"
+        )
+        self._require(
+            self.rule != "single" or len(axes) == 1,
+            "",
+            "one axis with rule='single'",
+            axes,
+            "Choose 'axial', 'sections' or another rule that says how pairs are dealt.",
+        )
         for name in ("axis", "index"):
-            if (getattr(self, name) is not None) != (self.rule == "explicit"):
-                raise self._mismatch(name, "it with rule='explicit' alone", repr(self.rule))
+            fits = (getattr(self, name) is not None) == (self.rule == "explicit")
+            self._require(fits, name, "it with rule='explicit' alone", repr(self.rule))
         if self.axis is not None and self.index is not None:
-            bad = [a for a in self.axis if not 0 <= a < len(self.axes)]
-            if bad or len(self.axis) != len(self.index) or any(i < -1 for i in self.index):
-                expected = f"one axis below {len(self.axes)} and one rung >= -1 for each pair"
+            within = all(0 <= a < len(axes) for a in self.axis) and min(self.index, default=0) >= -1
+            if not within or len(self.axis) != len(self.index):  # they may be long to write out
+                expected = f"one axis below {len(axes)} and one rung >= -1 for each pair"
                 raise self._mismatch("", expected, f"{self.axis} and {self.index}")
-        if abs(self.start) > 2**53 or abs(self.pad or 0) > 2**53:
-            raise self._mismatch(
-                "", "start and pad up to 2**53 in size", f"start={self.start}, pad={self.pad}"
-            )
-        sizes = self.sizes
-        if sizes is not None and (len(sizes) != len(self.axes) or any(size < 0 for size in sizes)):
-            raise self._mismatch("sizes", f"{len(self.axes)} counts of pairs", sizes)
+        self._require(
+            max(abs(self.start), abs(self.pad or 0)) <= 2**53,
+            "",
+            "start and pad up to 2**53 in size",
+            f"start={self.start}, pad={self.pad}",
+        )
+        fits = sizes is None or (len(sizes) == len(axes) and min(sizes) >= 0)
+        self._require(fits, "sizes", f"{len(axes)} counts of pairs", sizes)
 
     @property
     def shared(self) -> bool:
@@ -133,36 +144,34 @@ class Arrangement(Value):
         """Pairs of each axis, in channel order; they add up to `pairs`."""
         count = len(self.axes)
         if self.sizes is None:
-            if pairs % count:
-                raise self._mismatch(
-                    "", f"a number of pairs divisible by the {count} axes", pairs, "Give `sizes`."
-                )
+            expected = f"a number of pairs divisible by the {count} axes"
+            self._require(pairs % count == 0, "", expected, pairs, "Give `sizes`.")
             return (pairs // count,) * count
-        if sum(self.sizes) != pairs:
-            raise self._mismatch(
-                "sizes", f"{pairs} pairs in all", f"{self.sizes}, which add up to {sum(self.sizes)}"
-            )
+        self._require(
+            sum(self.sizes) == pairs,
+            "sizes",
+            f"{pairs} pairs in all",
+            f"{self.sizes}, which add up to {sum(self.sizes)}",
+        )
         return self.sizes
 
     def layout(self, pairs: int) -> RungLayout:
         """The integer vectors for `pairs` pairs."""
         not_too_many("Arrangement", "pairs", pairs, MOST_FREQUENCIES)
-        if self.rule == "mixed":
-            raise self._mismatch("rule", "a rule that gives each pair one axis", "'mixed'")
+        self._require(
+            self.rule != "mixed", "rule", "a rule that gives each pair one axis", "'mixed'"
+        )
         if self.axis is not None and self.index is not None:
-            if len(self.axis) != pairs:
-                raise self._mismatch("axis", f"{pairs} entries", len(self.axis))
+            self._require(len(self.axis) == pairs, "axis", f"{pairs} entries", len(self.axis))
             rungs = max(self.index, default=-1) + 1
             return RungLayout(self.axis, self.index, (rungs,) * len(self.axes))
         shares = self.shares(pairs)
         dealt = _deal(self.rule, shares)
         place = [self.axes.index(name) for name in self.order or self.axes]
-        counts = [pairs] * len(self.axes)
-        if not self.shared:
-            for number, share in zip(place, shares, strict=True):
-                counts[number] = share
-        axis = tuple(place[a] for a, _ in dealt)
-        return RungLayout(axis, tuple(rung for _, rung in dealt), tuple(counts))
+        own = sorted(zip(place, shares, strict=True))
+        counts = [pairs if self.shared else share for _, share in own]
+        axis, index = [place[a] for a, _ in dealt], [rung for _, rung in dealt]
+        return RungLayout(tuple(axis), tuple(index), tuple(counts))
 
 
 def _deal(rule: str, shares: tuple[int, ...]) -> list[tuple[int, int]]:
@@ -186,3 +195,59 @@ def _deal(rule: str, shares: tuple[int, ...]) -> list[tuple[int, int]]:
     turns = sorted((k, a) for a in range(leading) for k in range(shares[a]))
     dealt = [(a, j) for j, (_, a) in enumerate(turns)]
     return dealt + [(axes - 1, j) for j in range(len(dealt), pairs)]
+
+
+@final
+@dataclass(frozen=True)
+class Magnitude(Value):
+    """The factors of a sum of embeddings and encodings.
+
+        add(x) = embedding_scale * x + table_scale * PE
+
+    Parameters
+    ----------
+    table_scale : float or {"sqrt_dim", "rsqrt_dim"}
+        Factor on the table; `"rsqrt_dim"` is dim ** -0.5.
+    embedding_scale : float or {"sqrt_dim", "rsqrt_dim"}
+        Factor on the embeddings; `"sqrt_dim"` is the sqrt(d_model) of Vaswani et al. (2017).
+    learned : {"nothing", "table_scale"}
+        `"table_scale"`: the factor on the table is a parameter, `scale` of shape (), and the field
+        `table_scale` says where it begins.
+
+    Examples
+    --------
+    >>> from posenc import Magnitude
+    >>> Magnitude(embedding_scale="sqrt_dim").embedding(16)
+    4.0
+    """
+
+    _: KW_ONLY
+    table_scale: float | Literal["sqrt_dim", "rsqrt_dim"] = 1.0
+    embedding_scale: float | Literal["sqrt_dim", "rsqrt_dim"] = 1.0
+    learned: Literal["nothing", "table_scale"] = "nothing"
+
+    def table(self, dim: int) -> float:
+        """The factor on the table as a number."""
+        return _number(self.table_scale, dim)
+
+    def embedding(self, dim: int) -> float:
+        """The factor on the embeddings as a number."""
+        return _number(self.embedding_scale, dim)
+
+    def parameters(self, dim: int) -> dict[str, Parameter]:
+        """The learned factor, if there is one."""
+        if self.learned == "nothing":
+            return {}
+        return {"scale": Parameter((), Init("constant", scale=self.table(dim)))}
+
+    def scaled(self, table: Array, dim: int, values: Mapping[str, Array], *, xp: Any) -> Array:
+        """A table times its factor; `values` holds the parameters."""
+        if self.learned == "table_scale":
+            return table * astype(values["scale"], table.dtype, xp)
+        scale = self.table(dim)
+        return table if scale == 1 else table * scale
+
+
+def _number(scale: float | str, dim: int) -> float:
+    named = {"sqrt_dim": math.sqrt(dim), "rsqrt_dim": 1 / math.sqrt(dim)}
+    return named[scale] if isinstance(scale, str) else float(scale)

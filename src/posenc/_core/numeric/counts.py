@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-FORMS = "131072, 128k (131072) or 1M (1048576)"
 _NUMBER = re.compile(r"([+-]?)(\d[\d_]*)(\.\d{1,9})?\s?([kKmM]?)")
 _UNITS = {"": 1, "k": 2**10, "m": 2**20}
 

@@ -18,11 +18,12 @@ import decimal
 import functools
 import math
 import re
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from itertools import accumulate, repeat
 from operator import mul
-from typing import Any, Literal, final
+from typing import Any, Literal, NamedTuple, Protocol, final
 
 import numpy as np
 
@@ -54,8 +55,7 @@ def pi() -> Decimal:
             k += 1
         return total
 
-    scaled = 16 * arctan_of_inverse(5) - 4 * arctan_of_inverse(239)
-    return context().divide(Decimal(scaled), Decimal(one))
+    return context().divide(16 * arctan_of_inverse(5) - 4 * arctan_of_inverse(239), one)
 
 
 _DENOMINATOR = re.compile(
@@ -124,23 +124,25 @@ class Ladder(Value):
 
     def check(self) -> None:
         """Raise `SpecError` when a field does not belong to the spacing."""
-        if isinstance(self.denominator, str) and not _DENOMINATOR.fullmatch(self.denominator):
-            raise bad_spec(
-                "Ladder: denominator",
-                "a number, or an expression such as 'd/2', 'n', 'n-1', 'n-0.5', 'd'",
-                repr(self.denominator),
-            )
-        if self.denominator == 0:
-            raise self._mismatch("denominator", "a number other than 0", 0)
+        text, plain = self.denominator, self.spacing == "geometric"
+        self._require(
+            not isinstance(text, str) or _DENOMINATOR.fullmatch(text) is not None,
+            "denominator",
+            "a number, or an expression such as 'd/2', 'n', 'n-1', 'n-0.5', 'd'",
+            repr(text),
+        )
+        self._require(text != 0, "denominator", "a number other than 0", 0)
         for name, needed in (("last", "linear"), ("frequencies", "explicit")):
             stated = getattr(self, name) is not None
-            if stated != (self.spacing == needed):
-                expected = f"`{name}` " + ("only with" if stated else "with")
-                raise bad_spec("Ladder", f"{expected} spacing={needed!r}", repr(self.spacing))
-        if self.spacing != "geometric" and (self.start or self.cos_shift):
-            raise self._mismatch("", "start and cos_shift 0 unless geometric", repr(self.spacing))
-        if self.spacing != "explicit" and not self.first > 0:
-            raise self._mismatch("first", "a positive frequency")
+            expected = f"`{name}` {'only with' if stated else 'with'} spacing={needed!r}"
+            self._require(stated == (self.spacing == needed), "", expected, repr(self.spacing))
+        self._require(
+            plain or not (self.start or self.cos_shift),
+            "",
+            "start and cos_shift 0 unless geometric",
+            repr(self.spacing),
+        )
+        self._require(self.spacing == "explicit" or self.first > 0, "first", "a positive frequency")
 
     def divisor(self, *, count: int, width: int) -> Decimal:
         """The denominator as a number, for `count` rungs that serve `width` channels."""
@@ -179,18 +181,21 @@ class Ladder(Value):
                 raise bad_spec(
                     "Ladder", "frequencies that are numbers", f"{type(error).__name__} in {self}"
                 ) from None
-            if any(abs(rung) > LARGEST_FREQUENCY for rung in rungs):
-                worst = max(abs(rung) for rung in rungs)
-                raise self._mismatch("", "frequencies up to 2**40 rad/position", f"{worst:.3g}")
+            worst = max(map(abs, rungs), default=0)
+            self._require(
+                worst <= LARGEST_FREQUENCY,
+                "",
+                "frequencies up to 2**40 rad/position",
+                f"{worst:.3g}",
+            )
             return rungs
 
     def _rungs(self, base: Decimal, count: int, width: int, cosine: bool) -> tuple[Decimal, ...]:
         first = Decimal(self.first)
         if self.frequencies is not None:
-            if len(self.frequencies) != count:
-                what = f"{count} frequencies, one for each rung"
-                raise self._mismatch("frequencies", what, len(self.frequencies))
-            return tuple(Decimal(value) for value in self.frequencies)
+            own, what = self.frequencies, f"{count} frequencies, one for each rung"
+            self._require(len(own) == count, "frequencies", what, len(own))
+            return tuple(map(Decimal, own))
         if self.last is not None:
             gap = (Decimal(self.last) - first) / max(count - 1, 1)
             return tuple(first + gap * j for j in range(count))
@@ -200,16 +205,19 @@ class Ladder(Value):
             return tuple(first * 2**j for j in range(count))
         start = Decimal(self.start) + (Decimal(self.cos_shift) if cosine else 0)
         divisor = self.divisor(count=count, width=width)
+        if divisor == 0 and count == 1 and start == 0:
+            return (first,)  # one rung needs no ratio: tensor2tensor's max(n - 1, 1)
         if divisor == 0:
-            if count == 1 and start == 0:  # one rung needs no ratio: tensor2tensor's max(n - 1, 1)
-                return (first,)
-            caller = f"Ladder: denominator {self.denominator!r} for {count} pairs"
-            raise bad_spec(caller, "a divisor other than 0", 0, "Use more pairs.")
+            raise bad_spec(
+                f"Ladder: denominator {self.denominator!r} for {count} pairs",
+                "a divisor other than 0",
+                0,
+                "Use more pairs.",
+            )
         log = -base.ln()
-        ratio = (log / divisor).exp()
         # One exact-looking product per rung: at 50 digits a thousand of them cost three digits.
         lowest = first * (log * start / divisor).exp()
-        return tuple(accumulate(repeat(ratio, count), mul, initial=lowest))[:count]
+        return tuple(accumulate(repeat((log / divisor).exp(), count), mul, initial=lowest))[:count]
 
     @property
     def powers(self) -> bool:
@@ -253,3 +261,95 @@ LADDERS: dict[str, Ladder] = {
     "exponent 2c/d for channel c": Ladder(denominator="d/4", cos_shift=0.5),
     "cosine exponent 2(i+1)/d": Ladder(cos_shift=1.0),
 }
+
+
+# --- ladders on their way through scalings --------------------------------------------------------
+
+# A scaling is arithmetic on a handful of numbers. It is written once, against `RungArithmetic`, and
+# runs in 50-digit decimals where phases need it, and in floats for pictures.
+Array = Any
+Number = Any  # Decimal or float
+
+
+class RungArithmetic(NamedTuple):
+    """The functions that scalings need beside `+ - * / <`; `math.floor` must accept the numbers."""
+
+    number: Callable[[float], Number]  # of a float or integer, exactly
+    ln: Callable[[Number], Number]
+    exp: Callable[[Number], Number]
+    pi: Callable[[], Number]  # half a turn in radians
+
+
+DECIMAL = RungArithmetic(Decimal, Decimal.ln, Decimal.exp, pi)  # in the context of its caller
+FLOAT = RungArithmetic(float, math.log, math.exp, lambda: math.pi)
+
+
+class Rungs(NamedTuple):
+    """The ladder of one axis, while scalings act on it.
+
+    Parameters
+    ----------
+    frequencies : tuple of numbers
+        Radians per position.
+    base : number
+        What the ladder was built with.
+    width : int
+        Channels that it serves: the d of the papers.
+    axis : int
+        Which axis of the positions, for scalings with a factor for each.
+    numbers : RungArithmetic
+        Their arithmetic: `Decimal` of 50 digits, or float64.
+    """
+
+    frequencies: tuple[Number, ...]
+    base: Number
+    width: int
+    axis: int
+    numbers: RungArithmetic
+
+    def with_frequencies(self, frequencies: list[Number]) -> Rungs:
+        """The same ladder with other frequencies."""
+        return self._replace(frequencies=tuple(frequencies))
+
+
+class Float32Rungs(NamedTuple):
+    """The same in the float32 arithmetic of the array library that the caller uses.
+
+    Parameters
+    ----------
+    frequencies : array
+        (rungs,).
+    periods : array
+        (rungs,): base ** (2j/d), of which the frequencies are the reciprocals.
+    index : array
+        (rungs,): 0, 1, … as float32.
+    base : float
+        What the ladder was built with.
+    width : int
+        Channels that it serves.
+    axis : int
+        Which axis of the positions.
+    leading : callable
+        k -> the first k frequencies of the plain ladder, computed alone.
+    """
+
+    frequencies: Array
+    periods: Array
+    index: Array
+    base: float
+    width: int
+    axis: int
+    leading: Callable[[int], Array]
+
+
+class Rescaling(Protocol):
+    """What a phase matrix asks of a scaling."""
+
+    def rebase(self, base: Number, width: int, axis: int, numbers: RungArithmetic) -> Number:
+        """The base to build the ladder with."""
+
+    def scale(self, rungs: Rungs) -> Rungs:
+        """The scaled ladder."""
+
+    def float32(self, rungs: Float32Rungs, *, xp: Any) -> Array:
+        """The scaled frequencies by the float32 expression of published code."""

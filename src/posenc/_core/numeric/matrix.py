@@ -2,23 +2,43 @@
 
     phase[p, j] = sum over axes a of  (position[p, a] + start) * frequency[j, a]
 
-Tables and rotary embeddings hold a `PhaseMatrix` made from their fields; it is no field itself.
+Tables and rotary embeddings hold a `PhaseMatrix` made from their fields; it is no field itself. In
+a `DenseMatrix` every pair mixes every axis, with no entry that must be zero: it is data, written
+out, or drawn from a seed by a rule that is the same on every machine.
 """
 
 from __future__ import annotations
 
 import decimal
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
-from typing import Any, Literal, NamedTuple
+from itertools import accumulate, chain, pairwise
+from statistics import NormalDist
+from typing import Any, Literal, NamedTuple, Protocol, final
 
 import numpy as np
 
+from posenc._core.errors import bad_spec
 from posenc._core.numeric import real
 from posenc._core.numeric.arrangement import Arrangement
-from posenc._core.numeric.ladder import Ladder, context
-from posenc._core.numeric.phase import Array, classic, evaluate, steps, turns
-from posenc._core.numeric.rungs import DECIMAL, FLOAT, Float32Rungs, Rescaling, Rungs
+from posenc._core.numeric.ladder import (
+    DECIMAL,
+    FLOAT,
+    LARGEST_FREQUENCY,
+    MOST_FREQUENCIES,
+    Float32Rungs,
+    Ladder,
+    Number,
+    Rescaling,
+    RungArithmetic,
+    Rungs,
+    context,
+    pi,
+)
+from posenc._core.numeric.phase import Array, classic, cos_sin, evaluate, steps, turns
+from posenc._core.spec.checks import not_too_many, positive
+from posenc._core.spec.spec import Value
 
 
 class PhaseMatrix(NamedTuple):
@@ -80,15 +100,13 @@ class PhaseMatrix(NamedTuple):
         """Radians per position of each pair, to about 45 digits."""
         with decimal.localcontext(context()):
             ladders = [self._rungs(a, cosine) for a in range(len(self.arrangement.axes))]
-        return tuple(self._of_rungs(ladders, Decimal(0)))
+            return tuple(self._of_rungs(ladders, Decimal(0)))
 
     def _rungs(self, axis: int, cosine: bool) -> tuple[Decimal, ...]:
-        (ladder, plain), (count, width) = self.ladders[axis], self._sizes()[axis]
+        (ladder, _), (count, width) = self.ladders[axis], self._sizes()[axis]
         if not count:
             return ()
-        base = Decimal(plain)
-        for scaling in self.scaling:
-            base = scaling.rebase(base, width, axis, DECIMAL)
+        base = self._base(axis, DECIMAL)
         frequencies = ladder.rungs(base, count=count, width=width, cosine=cosine)
         rungs = Rungs(frequencies, base, width, axis, DECIMAL)
         for scaling in self.scaling:
@@ -119,27 +137,26 @@ class PhaseMatrix(NamedTuple):
 
     def _float32_constants(self, onehot: np.ndarray, cosine: bool) -> dict[str, np.ndarray]:
         constants: dict[str, np.ndarray] = {}
-        numbers, total = [], 0
-        for a, ((ladder, _), (count, width)) in enumerate(
-            zip(self.ladders, self._sizes(), strict=True)
-        ):
-            numbers.append(range(total, total + count))
-            total += count
-            if count:
-                base = self._float32_base(a)
-                terms = ladder.float32_terms(base, count=count, width=width, cosine=cosine)
-                constants[f"terms{a}"] = np.array(terms, dtype=np.float32)
-                constants[f"index{a}"] = np.arange(count, dtype=np.float32)
+        for a, ladder, base, (count, width) in self._float32_ladders():
+            terms = ladder.float32_terms(base, count=count, width=width, cosine=cosine)
+            constants[f"terms{a}"] = np.array(terms, dtype=np.float32)
+            constants[f"index{a}"] = np.arange(count, dtype=np.float32)
+        ends = [0, *accumulate(count for count, _ in self._sizes())]
         # Pairs that do not turn read any rung and multiply it by the zero of the mask.
-        picked = np.array(self._of_rungs(numbers, -1))
+        picked = np.array(self._of_rungs([range(*place) for place in pairwise(ends)], -1))
         constants["pick"] = np.maximum(picked, 0).astype(np.int32)
         constants["mask"] = (onehot & (picked >= 0)).astype(np.float32)
         return constants
 
-    def _float32_base(self, axis: int) -> float:
-        base, width = self.ladders[axis][1], self._sizes()[axis][1]
+    def _float32_ladders(self) -> list[tuple[int, Ladder, float, tuple[int, int]]]:
+        """(axis, ladder, its base after the scalings, its sizes) of each axis that has rungs."""
+        ladders = enumerate(zip(self.ladders, self._sizes(), strict=True))
+        return [(a, ladder, self._base(a, FLOAT), n) for a, ((ladder, _), n) in ladders if n[0]]
+
+    def _base(self, axis: int, numbers: RungArithmetic) -> Number:
+        base, width = numbers.number(self.ladders[axis][1]), self._sizes()[axis][1]
         for scaling in self.scaling:
-            base = scaling.rebase(base, width, axis, FLOAT)
+            base = scaling.rebase(base, width, axis, numbers)
         return base
 
     def cos_sin(
@@ -161,9 +178,7 @@ class PhaseMatrix(NamedTuple):
             whole, slope = constants.get(f"{prefix}whole"), constants[f"{prefix}slope"]
             return real.cos_sin(positions, step, whole, slope, origin, dtype=dtype, xp=xp)
         moved = positions + self.arrangement.start if self.arrangement.start else positions
-        frequencies = self._float32(constants, prefix, xp)
-        cos, sin = classic(moved, frequencies, xp=xp)
-        return xp.astype(cos, dtype), xp.astype(sin, dtype)
+        return classic(moved, self._float32(constants, prefix, xp), dtype=dtype, xp=xp)
 
     def _float32(self, constants: Mapping[str, Array], prefix: str, xp: Any) -> Array:
         """The frequencies (axes, pairs) in float32.
@@ -171,12 +186,7 @@ class PhaseMatrix(NamedTuple):
         The functions run in the caller's library, as its bits are the ones to repeat.
         """
         ladders = []
-        for a, ((ladder, _), (count, width)) in enumerate(
-            zip(self.ladders, self._sizes(), strict=True)
-        ):
-            if not count:
-                continue
-            base = self._float32_base(a)
+        for a, ladder, base, (_, width) in self._float32_ladders():
             terms, index = constants[f"{prefix}terms{a}"], constants[f"{prefix}index{a}"]
 
             # A power's bits may depend on the length of its vector, as tails take another path.
@@ -194,3 +204,166 @@ class PhaseMatrix(NamedTuple):
             ladders.append(values)
         values = ladders[0] if len(ladders) == 1 else xp.concat(ladders)
         return xp.take(values, constants[f"{prefix}pick"], axis=0) * constants[f"{prefix}mask"]
+
+
+@final
+@dataclass(frozen=True)
+class FrequencyMatrix(Value):
+    """A matrix of frequencies, written out: what a checkpoint stores.
+
+    Parameters
+    ----------
+    rows : tuple of tuple of float
+        One row for each axis, with one number for each pair.
+    unit : {"radians", "turns"}
+        Radians per position, or turns, which are 2 pi radians.
+
+    Raises
+    ------
+    SpecError
+        If the rows differ in length, or are empty.
+
+    Examples
+    --------
+    >>> from posenc import FrequencyMatrix
+    >>> FrequencyMatrix(((1.0, 0.0), (0.5, 2.0)), unit="turns").shape
+    (2, 2)
+    """
+
+    rows: tuple[tuple[float, ...], ...]
+    _: KW_ONLY
+    unit: Literal["radians", "turns"] = "radians"
+
+    def check(self) -> None:
+        """Raise `SpecError` when the rows are no matrix."""
+        lengths = {len(row) for row in self.rows}
+        self._require(
+            len(lengths) == 1 and 0 not in lengths,
+            "rows",
+            "rows of one length",
+            f"rows of {sorted(lengths)} numbers",
+        )
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(axes, pairs)."""
+        return len(self.rows), len(self.rows[0])
+
+    def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:
+        """The frequencies in radians per position: `axes` rows of `pairs`."""
+        self._require(
+            self.shape == (axes, pairs),
+            "rows",
+            f"{axes} rows of {pairs} numbers",
+            f"shape {self.shape}",
+        )
+        return [[_radians(Decimal(value), self.unit) for value in row] for row in self.rows]
+
+
+@final
+@dataclass(frozen=True)
+class Gaussian(Value):
+    """A matrix of frequencies drawn from a normal distribution: random Fourier features.
+
+        frequency[a, j] = 2 pi * sigma * normal()
+
+    Tancik et al. (2020, arXiv:2006.10739). The numbers follow from the seed alone, on every machine
+    and in every version: the upper 53 bits of each word of the generator Philox-4x64-10, whose key
+    is the seed, taken as a uniform number in (0, 1), through the inverse of the normal
+    distribution, rounded to float32, row by row. They are not those that other code draws from the
+    same seed; a trained matrix is data, for `FrequencyMatrix`.
+
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation, in turns per unit of position.
+    seed : int
+        A number of at least 0.
+
+    Raises
+    ------
+    SpecError
+        If sigma is not positive or the seed is negative.
+
+    Examples
+    --------
+    >>> from posenc import Gaussian
+    >>> [round(float(f), 3) for f in Gaussian(sigma=1.0, seed=0).matrix(1, 2)[0]]
+    [-14.275, -4.407]
+    """
+
+    _: KW_ONLY
+    sigma: float = 1.0
+    seed: int = 0
+
+    def check(self) -> None:
+        """Raise `SpecError` for a deviation or seed that cannot be."""
+        positive("Gaussian", sigma=self.sigma)
+        self._require(0 <= self.seed < 2**64, "seed", "a number from 0 to 2**64 - 1")
+
+    def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:
+        """The frequencies in radians per position: `axes` rows of `pairs`."""
+        words = np.random.Philox(key=self.seed).random_raw(axes * pairs)
+        normal = NormalDist(0.0, self.sigma)
+        drawn = [normal.inv_cdf(((int(word) >> 11) + 0.5) * 2.0**-53) for word in words]
+        radians = [_radians(Decimal(float(np.float32(value))), "turns") for value in drawn]
+        return [radians[a * pairs : (a + 1) * pairs] for a in range(axes)]
+
+
+def _radians(value: Decimal, unit: str) -> Decimal:
+    turn = context().multiply(2, pi())
+    return context().multiply(value, turn) if unit == "turns" else value
+
+
+class FrequencyRows(Protocol):
+    """What gives a matrix of frequencies when asked, which is never while a graph is traced."""
+
+    def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:
+        """The frequencies in radians per position: `axes` rows of `pairs`."""
+
+
+class DenseMatrix(NamedTuple):
+    """The phases of pairs that mix axes: what `PhaseMatrix` is for pairs with one axis each.
+
+    Parameters
+    ----------
+    rows : FrequencyMatrix, Gaussian, or what has a method `matrix` like theirs
+        (axes, pairs) -> radians per position, one row for each axis.
+    axes, pairs : int
+        Its shape.
+    phase : {"exact", "float32"}
+        Integer phases, or the arithmetic of published code.
+    """
+
+    rows: FrequencyRows
+    axes: int
+    pairs: int
+    phase: Literal["exact", "float32"]
+
+    def frequencies(self) -> tuple[tuple[Decimal, ...], ...]:
+        """Radians per position, one row for each axis, to about 45 digits."""
+        not_too_many("frequencies", "of them", self.axes * self.pairs, MOST_FREQUENCIES)
+        rows = self.rows.matrix(self.axes, self.pairs)
+        for value in chain(*rows):
+            if abs(value) > LARGEST_FREQUENCY:
+                raise bad_spec("frequencies", "up to 2**40 rad/position", f"{value:.3g}")
+        return tuple(map(tuple, rows))
+
+    def constants(self) -> dict[str, np.ndarray]:
+        """What `cos_sin` needs."""
+        frequencies = np.array(self.frequencies(), dtype=object)
+        if self.phase == "float32":
+            return {"slope": frequencies.astype(np.float64).astype(np.float32)}
+        step = np.array([steps(row) for row in frequencies])
+        return {"step": step, **real.constants(frequencies)}
+
+    def cos_sin(
+        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+    ) -> tuple[Array, Array]:
+        """Cosines and sines: positions (..., axes) -> two arrays (..., pairs) in `dtype`."""
+        if self.phase == "float32":
+            return classic(positions, constants["slope"], dtype=dtype, xp=xp)
+        step, whole, slope = constants["step"], constants.get("whole"), constants["slope"]
+        if xp.isdtype(positions.dtype, "integral"):
+            return cos_sin(positions, step, dtype=dtype, xp=xp)
+        return real.cos_sin(positions, step, whole, slope, dtype=dtype, xp=xp)

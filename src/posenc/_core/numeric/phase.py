@@ -48,6 +48,7 @@ SIN = (
     -3.59543992578884e-05,
 )
 COS = (-0.3084251357928012, 0.015854327515167944, -0.00032594163727223124, 3.531154069761483e-06)
+EIGHTH = math.pi / 4  # of a turn, in radians
 
 
 def steps(frequencies: Iterable[Decimal]) -> np.ndarray:
@@ -69,15 +70,13 @@ def steps(frequencies: Iterable[Decimal]) -> np.ndarray:
 
 def whole_turns(frequencies: Iterable[Decimal]) -> np.ndarray:
     """What `steps` drops: the whole turns per position, int64, for positions between integers."""
-    whole = [(s + 2**63) >> 64 for s in _turns_per_position(frequencies)]
-    return np.array(whole, dtype=np.int64)
+    return np.array([(s + 2**63) >> 64 for s in _turns_per_position(frequencies)], dtype=np.int64)
 
 
 def _turns_per_position(frequencies: Iterable[Decimal]) -> list[int]:
     arithmetic = context()
     unit = arithmetic.divide(Decimal(2**64), arithmetic.multiply(2, pi()))
-    products = (arithmetic.multiply(frequency, unit) for frequency in frequencies)
-    return [int(arithmetic.to_integral_value(product)) for product in products]
+    return [int(arithmetic.to_integral_value(arithmetic.multiply(f, unit))) for f in frequencies]
 
 
 def turns(positions: Array, step: Array | Halves | Words, origin: Any = None) -> Any:
@@ -197,10 +196,8 @@ def evaluate(turn: Array | Halves, *, dtype: Any, xp: Any) -> tuple[Array, Array
     """Cosine and sine of phases that `turns` gave, in `dtype`."""
     quadrant, residual = quadrants(turn)
     u = from_residual(residual, dtype, xp)
-    if dtype == xp.float64:
-        cos, sin = xp.cos(u * (math.pi / 4)), xp.sin(u * (math.pi / 4))
-    else:
-        cos, sin = _polynomials(u)
+    double = dtype == xp.float64
+    cos, sin = (xp.cos(u * EIGHTH), xp.sin(u * EIGHTH)) if double else _polynomials(u)
     quadrant = xp.astype(quadrant, xp.int32)
     swapped = (quadrant & 1) == 1
     cos_sign = xp.astype(1 - ((quadrant + 1) & 2), dtype)
@@ -215,7 +212,7 @@ def _polynomials(u: Array) -> tuple[Array, Array]:
     return cos, sin
 
 
-def classic(positions: Array, frequencies: Array, *, xp: Any) -> tuple[Array, Array]:
+def classic(positions: Array, frequencies: Array, *, dtype: Any, xp: Any) -> tuple[Array, Array]:
     """Cosine and sine of `float32(position) * float32(frequency)`, with that product's rounding.
 
     For people who must continue a checkpoint exactly. The error is about half an ulp of the angle:
@@ -225,4 +222,4 @@ def classic(positions: Array, frequencies: Array, *, xp: Any) -> tuple[Array, Ar
     angles = real[..., 0, None] * frequencies[0, :]
     for a in range(1, positions.shape[-1]):
         angles = angles + real[..., a, None] * frequencies[a, :]
-    return xp.cos(angles), xp.sin(angles)
+    return xp.astype(xp.cos(angles), dtype), xp.astype(xp.sin(angles), dtype)

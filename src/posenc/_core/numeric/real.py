@@ -66,8 +66,7 @@ def cos_sin(
 def _wrong(within: Array, dtype: Any, xp: Any) -> Array:
     """NaN for a row with a coordinate that no integer can hold, else 0: (..., 1)."""
     zero = xp.zeros(within.shape[:-1], dtype=dtype, device=device_of(within))
-    every = xp.all(within, axis=-1)
-    return marked(zero, ~every, math.nan, xp=xp)[..., None]
+    return marked(zero, ~xp.all(within, axis=-1), math.nan, xp=xp)[..., None]
 
 
 def turns(
@@ -79,22 +78,18 @@ def turns(
     xp: Any,
 ) -> Array | Halves:
     """The phases of real positions, summed over axes, modulo one turn: (..., pairs)."""
-    total: Any = None
-    for a in range(positions.shape[-1]):
-        part = _of_axis(positions[..., a, None], _row(step, a), _row(whole, a), xp)
-        if total is None:
-            total = part
-        elif isinstance(part, Halves):
-            total = add(total, part)
-        elif isinstance(part, Words):
-            total = Words(total.high + part.high, total.low + part.low)
-        else:
-            total = total + part
+    total = _of_axis(positions[..., 0, None], _row(step, 0), _row(whole, 0), xp)
+    for a in range(1, positions.shape[-1]):
+        total = _sum(total, _of_axis(positions[..., a, None], _row(step, a), _row(whole, a), xp))
     if isinstance(total, Words):
         return joined(total.high, total.low, origin)
-    if origin is None:
-        return total
-    return add(total, origin) if isinstance(total, Halves) else total + origin
+    return total if origin is None else _sum(total, origin)
+
+
+def _sum(a: Any, b: Any) -> Any:
+    if isinstance(a, Words):
+        return Words(a.high + b.high, a.low + b.low)
+    return add(a, b) if isinstance(a, Halves) else a + b
 
 
 def _row(words: Any, a: int) -> Any:

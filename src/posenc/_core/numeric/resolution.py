@@ -20,16 +20,14 @@ DISTANCES = 1 << 18  # at a time: bounds memory
 
 def rounded(values: np.ndarray, dtype: str) -> np.ndarray:
     """float64 values rounded to a dtype, as integers that are equal when the results are."""
-    if dtype == "bfloat16":
-        single = values.astype(np.float32)
-        # Rounding twice may differ from once by an ulp; where float32 landed on a tie, undo it.
-        bits = single.view(np.uint32).astype(np.int64)
-        tie = (bits & 0xFFFF) == 0x8000
-        bits += np.where(tie, np.sign(np.abs(values) - np.abs(single)).astype(np.int64), 0)
-        kept = bits + 0x7FFF + ((bits >> 16) & 1)
-        return (kept >> 16).astype(np.uint16)
-    kinds = {"float16": np.uint16, "float32": np.uint32, "float64": np.uint64}
-    return values.astype(dtype).view(kinds[dtype])
+    if dtype != "bfloat16":
+        return values.astype(dtype).view(f"u{np.dtype(dtype).itemsize}")
+    single = values.astype(np.float32)
+    bits = single.view(np.uint32).astype(np.int64)
+    # Rounding twice may differ from once by an ulp; where float32 landed on a tie, undo it.
+    tie = (bits & 0xFFFF) == 0x8000
+    bits += np.where(tie, np.sign(np.abs(values) - np.abs(single)).astype(np.int64), 0)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
 
 
 def first_collision(
@@ -54,8 +52,7 @@ def first_collision(
             end = limit if best is None else best[1]
             if distance >= end:
                 return best
-            collision = _at_distance(rows, distance, dtype, end)
-            best = collision or best
+            best = _at_distance(rows, distance, dtype, end) or best
     return best
 
 

@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, NamedTuple, final
 
-from posenc._core.positions.boxes import boxes
 from posenc._core.positions.counting import arange, from_mask
-from posenc._core.positions.grid import from_grid_mask, grid
+from posenc._core.positions.grid import boxes, from_grid_mask, grid
 from posenc._core.positions.sequences import multimodal
 from posenc._core.spec.spec import Value
 
@@ -102,18 +101,17 @@ class Positions(Value):
         names = BUILDERS[self.builder].arguments
         for name in self.arguments:
             if name not in names:
-                expected = f"arguments {', '.join(names)}"
-                raise self._mismatch(f"{self.builder}", expected, f"{name}={getattr(self, name)!r}")
+                raise self._mismatch(
+                    f"{self.builder}",
+                    f"arguments {', '.join(names)}",
+                    f"{name}={getattr(self, name)!r}",
+                )
 
     @property
     def arguments(self) -> Mapping[str, Any]:
         """What the model always gives the builder."""
-        fields = {key: value for key, value in vars(self).items() if key in self._names()}
-        return {key: value for key, value in fields.items() if value is not None}
-
-    @classmethod
-    def _names(cls) -> tuple[str, ...]:
-        return tuple(name for name in cls.__dataclass_fields__ if name not in ("builder", "_"))
+        names = self.__dataclass_fields__.keys() - {"builder"}
+        return {k: v for k, v in vars(self).items() if k in names and v is not None}
 
     def build(self, *inputs: Any, **more: Any) -> Any:
         """The positions of one call.
@@ -141,8 +139,7 @@ class Positions(Value):
 
     def to_dict(self) -> dict[str, Any]:
         """The builder and the arguments that are given, as plain JSON types."""
-        plain = super().to_dict()
-        return {key: value for key, value in plain.items() if value is not None}
+        return {key: value for key, value in super().to_dict().items() if value is not None}
 
     def __str__(self) -> str:
         arguments = [f"{name}={value!r}" for name, value in self.arguments.items()]

@@ -1,4 +1,4 @@
-"""Positions that are counted: from a start, from offsets, past padding.
+"""Positions that are counted: from a start, from offsets, down, past padding.
 
 `posenc.positions` is their public home.
 """
@@ -117,37 +117,78 @@ def offset(length: int, offsets: Any, *, xp: Any = np, device: Any = None) -> Ar
     # A symbolic length is no int and must not become one: `int(length)` would fix it in the graph.
     if isinstance(length, (bool, float, str)) or length < 0:
         raise bad_argument("positions", "a length of at least 0", repr(length))
-    if is_foreign(offsets):
-        xp, device = namespace(offsets, "positions: offset"), device_of(offsets)
-    else:
-        xp = library(xp)
-    if isinstance(offsets, int) and not isinstance(offsets, bool):
+    own = is_foreign(offsets)
+    xp = namespace(offsets, "positions: offset") if own else library(xp)
+    device = device_of(offsets) if own else device
+    plain = isinstance(offsets, int) and not isinstance(offsets, bool)
+    if plain:
         low, high = limits(xp)
         # Comparing a symbolic length would put a bound on it into the graph. No array is longer
         # than 2**48, and where integers are short (JAX) lengths are always known.
         room = max(length, 1) - 1 if high < 2**48 else 2**48
         if offsets < low or offsets > high - room:
             raise bad_position("positions", f"an offset from {low} to {high - room}", offsets)
-        return _arange(length, xp=xp, device=device) + offsets
-    if is_symbolic(offsets):
+    if plain or is_symbolic(offsets):
         return _arange(length, xp=xp, device=device) + offsets
     first = integers(offsets, xp=xp, device=device, caller="positions: offset")
     if len(first.shape) > 1:
         raise bad_argument(
             "positions: offset", "one number, or one per row", f"shape {tuple(first.shape)}"
         )
-    count = _arange(length, xp=xp, device=device)
-    return _sum(first, count, length)
-
-
-def _sum(first: Array, count: Array, length: int) -> Array:
-    values = concrete(first)
+    count, values = _arange(length, xp=xp, device=device), concrete(first)
     if values is not None and values.size and length:
-        limit = int(np.iinfo(values.dtype).max)
-        last = int(values.max()) + length - 1
+        limit, last = int(np.iinfo(values.dtype).max), int(values.max()) + length - 1
         if last > limit:
             raise bad_position("positions", f"positions up to {limit}", last)
     return first + count if len(first.shape) == 0 else first[:, None] + count
+
+
+@numpy_rules
+def descending(
+    first: int, last: int, *, clip: int | None = None, xp: Any = np, device: Any = None
+) -> Array:
+    """Signed offsets first, first - 1, …, last: the rows of tables for relative attention.
+
+    A layer that looks at keys from `first` tokens back to `-last` tokens ahead reads a table of
+    these rows: L-1 down to -(L-1) for both directions, keys-1 down to 0 for the past alone.
+
+    Parameters
+    ----------
+    first, last : int
+        The ends, both included; `first >= last - 1`, where equality gives no rows.
+    clip : int, optional
+        Offsets beyond this size are cut to it.
+    xp : module
+        `numpy`, `torch`, `jax.numpy` or another array-API module.
+    device : device, optional
+        Where the array goes.
+
+    Returns
+    -------
+    array of integers
+        (first - last + 1,).
+
+    Raises
+    ------
+    ArgumentError
+        If the offsets rise, or the clip is negative.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.positions.descending(2, -2)
+    array([ 2,  1,  0, -1, -2])
+    """
+    caller = "positions.descending"
+    if isinstance(first, (bool, float, str)) or isinstance(last, (bool, float, str)):
+        raise bad_argument(caller, "two integers", f"{first!r} and {last!r}")
+    if first < last - 1:
+        raise bad_argument(caller, "a first offset above the last", f"{first} and {last}")
+    if clip is not None and clip < 0:
+        raise bad_argument(f"{caller}: clip", "a distance of at least 0", clip)
+    xp = library(xp)
+    offsets = first - _arange(first - last + 1, xp=xp, device=device)
+    return offsets if clip is None else xp.clip(offsets, -clip, clip)
 
 
 @numpy_rules
@@ -185,10 +226,9 @@ def from_mask(mask: Array, *, pad: int = 0) -> Array:
     array([[0, 0, 0, 1],
            [0, 1, 2, 3]])
     """
-    real, xp = _real_tokens(mask, "positions.from_mask")
+    real, xp = real_tokens(mask, "positions.from_mask")
     zero = _arange(1, xp=xp, device=device_of(real))[0]
-    counted = xp.cumulative_sum(xp.astype(real, zero.dtype), axis=-1) - 1
-    return xp.where(real, counted, zero + pad)
+    return xp.where(real, xp.cumulative_sum(xp.astype(real, zero.dtype), axis=-1) - 1, zero + pad)
 
 
 @numpy_rules
@@ -234,14 +274,18 @@ def padding_mask(
     """
     caller = "positions.padding_mask"
     check_direction(direction, caller)
-    real, xp = _real_tokens(mask, caller)
+    real, xp = real_tokens(mask, caller)
     if len(real.shape) != 2:
         raise bad_argument(caller, "a mask of shape (batch, seq)", f"shape {tuple(real.shape)}")
     keys = real.shape[1]
     rows = keys if queries is None else queries
     if isinstance(rows, (bool, float)) or not 0 <= rows <= keys:
-        todo = "The mask counts the tokens in the KV cache too."
-        raise bad_argument(f"{caller}: queries", f"from 0 to {keys}", queries, todo)
+        raise bad_argument(
+            f"{caller}: queries",
+            f"from 0 to {keys}",
+            queries,
+            "The mask counts the tokens in the KV cache too.",
+        )
     j = _arange(keys, xp=xp, device=device_of(real))
     i = j[keys - rows :][:, None]
     seen = real[:, None, None, :] & (j <= i) if direction == "causal" else real[:, None, None, :]
@@ -254,7 +298,7 @@ def check_direction(direction: Any, caller: str) -> None:
         raise bad_argument(f"{caller}: direction", "'causal' or 'bidirectional'", repr(direction))
 
 
-def _real_tokens(mask: Array, caller: str) -> tuple[Array, Any]:
+def real_tokens(mask: Array, caller: str) -> tuple[Array, Any]:
     """A mask of 0 and 1 as booleans, and its library."""
     mask = mask if is_array(mask) else np.asarray(mask)
     xp = namespace(mask, caller)
@@ -262,6 +306,10 @@ def _real_tokens(mask: Array, caller: str) -> tuple[Array, Any]:
         raise bad_argument(caller, "a mask of shape (..., seq)", "a scalar")
     values = concrete(mask)
     if values is not None and not np.isin(values, (0, 1)).all():
-        todo = "An additive mask (0 and -inf) becomes one by `mask == 0`."
-        raise bad_argument(caller, "a mask of 0 and 1", "others", todo)
+        raise bad_argument(
+            caller,
+            "a mask of 0 and 1",
+            "others",
+            "An additive mask (0 and -inf) becomes one by `mask == 0`.",
+        )
     return mask if xp.isdtype(mask.dtype, "bool") else mask != 0, xp

@@ -1,4 +1,4 @@
-"""Positions on grids, of boxes, and of signed offsets. `posenc.positions` is their public home."""
+"""Positions on grids and of boxes. `posenc.positions` is their public home."""
 
 from __future__ import annotations
 
@@ -10,16 +10,21 @@ import numpy as np
 from posenc._core.arrays.array import (
     Array,
     arange,
+    astype,
     concrete,
     device_of,
+    dtype_name,
     dtype_named,
     is_array,
     library,
     namespace,
     numpy_rules,
 )
+from posenc._core.arrays.coordinates import integers
 from posenc._core.errors import bad_argument, one_of
+from posenc._core.positions.counting import real_tokens
 
+AXES = {1: ("position",), 2: ("row", "column"), 3: ("time", "row", "column")}  # by their number
 Normalise = Literal["none", "unit", "centred", "reference"]
 
 
@@ -112,11 +117,20 @@ def grid(
     names, lengths = _names(sizes, caller)
     count = len(lengths)
     scales = _for_each(scale, count, f"{caller}: scale")
-    references = _references(reference, normalise, count, caller)
+    one_of(normalise, ("none", "unit", "centred", "reference"), f"{caller}: normalise")
+    if (reference is not None) != (normalise == "reference"):
+        raise bad_argument(
+            f"{caller}: reference", "it with normalise='reference' alone", repr(reference)
+        )
+    references = _for_each(1 if reference is None else reference, count, f"{caller}: reference")
     whole = normalise == "none" and _is_whole(start) and all(s == 1 for s in scales)
     if prefix and not whole:
-        todo = "A class token has no coordinate there; put its row in front yourself."
-        raise bad_argument(f"{caller}: prefix", "0 unless coordinates count", prefix, todo)
+        raise bad_argument(
+            f"{caller}: prefix",
+            "0 unless coordinates count",
+            prefix,
+            "A class token has no coordinate there; put its row in front yourself.",
+        )
     one_of(order, ("row_major", "column_major"), f"{caller}: order")
     one_of(ends, ("cells", "points"), f"{caller}: ends")
     if block != 1:
@@ -143,10 +157,10 @@ def grid(
     if axes is not None:
         columns = [columns[place] for place in _places(axes, names, caller)]
     tokens = xp.stack(columns, axis=-1)
-    if not prefix:
-        return tokens
-    before = xp.zeros((prefix, count), dtype=tokens.dtype, device=device) - 1
-    return xp.concat([before, tokens], axis=0)
+    if prefix:
+        before = xp.zeros((prefix, count), dtype=tokens.dtype, device=device) - 1
+        tokens = xp.concat([before, tokens], axis=0)
+    return tokens
 
 
 def _names(sizes: Any, caller: str) -> tuple[tuple[str, ...] | None, tuple[Any, ...]]:
@@ -158,8 +172,7 @@ def _names(sizes: Any, caller: str) -> tuple[tuple[str, ...] | None, tuple[Any, 
             f"{caller}: sizes", "one size for each axis, such as {'h': 5, 'w': 7}", repr(sizes)
         ) from None
     # Symbolic sizes are no ints, and must not become such.
-    bad = [n for n in lengths if isinstance(n, (bool, float, str)) or n < 0]
-    if bad or not lengths:
+    if not lengths or any(isinstance(n, (bool, float, str)) or n < 0 for n in lengths):
         raise bad_argument(f"{caller}: sizes", "at least one size, each of 0 or more", sizes)
     return names, lengths
 
@@ -171,25 +184,18 @@ def _for_each(value: Any, count: int, caller: str) -> tuple[Any, ...]:
     return values
 
 
-def _references(reference: Any, normalise: str, count: int, caller: str) -> tuple[Any, ...]:
-    one_of(normalise, ("none", "unit", "centred", "reference"), f"{caller}: normalise")
-    if (reference is not None) != (normalise == "reference"):
-        raise bad_argument(
-            f"{caller}: reference", "it with normalise='reference' alone", repr(reference)
-        )
-    if reference is None:
-        return (1,) * count
-    return _for_each(reference, count, f"{caller}: reference")
-
-
 def _is_whole(start: float) -> bool:
     return not isinstance(start, float) or start.is_integer()
 
 
 def _places(axes: Sequence[str], names: tuple[str, ...] | None, caller: str) -> list[int]:
     if names is None:
-        todo = "Give sizes by name: {'h': 5, 'w': 7}."
-        raise bad_argument(f"{caller}: axes", "sizes with names", "a sequence", todo)
+        raise bad_argument(
+            f"{caller}: axes",
+            "sizes with names",
+            "a sequence",
+            "Give sizes by name: {'h': 5, 'w': 7}.",
+        )
     if sorted(axes) != sorted(names):
         raise bad_argument(f"{caller}: axes", f"the names {names}", tuple(axes))
     return [names.index(name) for name in axes]
@@ -199,8 +205,11 @@ def _check_block(block: Any, lengths: tuple[Any, ...], order: str, caller: str) 
     whole = isinstance(block, int) and not isinstance(block, bool) and block > 0
     fits = whole and len(lengths) > 1 and order == "row_major"
     if not fits or any(size % block for size in lengths[-2:]):
-        expected = "a whole number that divides the last two sizes, in row-major order"
-        raise bad_argument(f"{caller}: block", expected, f"{block!r} for sizes {lengths}")
+        raise bad_argument(
+            f"{caller}: block",
+            "a whole number that divides the last two sizes, in row-major order",
+            f"{block!r} for sizes {lengths}",
+        )
 
 
 def _in_blocks(column: Array, lengths: tuple[Any, ...], block: int, xp: Any) -> Array:
@@ -212,17 +221,14 @@ def _in_blocks(column: Array, lengths: tuple[Any, ...], block: int, xp: Any) -> 
 
 def _product(lines: list[Array], order: str, xp: Any) -> list[Array]:
     """Each line repeated over the grid of all of them, flattened."""
-    count = len(lines)
-    shape = tuple(line.shape[0] for line in lines)
     # The slowest axis of the sequence comes first in memory.
-    slowest = range(count) if order == "row_major" else range(count - 1, -1, -1)
-    places = {axis: place for place, axis in enumerate(slowest)}
-    extent = tuple(shape[axis] for axis in slowest)
+    slowest = lines if order == "row_major" else lines[::-1]
+    extent = tuple(line.shape[0] for line in slowest)
     columns = []
-    for axis, line in enumerate(lines):
-        thin = tuple(shape[axis] if place == places[axis] else 1 for place in range(count))
+    for place, line in enumerate(slowest):
+        thin = tuple(size if place == axis else 1 for axis, size in enumerate(extent))
         columns.append(xp.reshape(xp.broadcast_to(xp.reshape(line, thin), extent), (-1,)))
-    return columns
+    return columns if order == "row_major" else columns[::-1]
 
 
 @numpy_rules
@@ -281,16 +287,11 @@ def from_grid_mask(
     caller = "positions.from_grid_mask"
     one_of(normalise, ("none", "unit"), f"{caller}: normalise")
     mask = mask if is_array(mask) else np.asarray(mask)
-    xp = namespace(mask, caller)
     if axes < 1 or len(mask.shape) < axes:
         raise bad_argument(
             caller, f"a mask of at least {max(axes, 1)} axes", f"shape {tuple(mask.shape)}"
         )
-    values = concrete(mask)
-    if values is not None and not np.isin(values, (0, 1)).all():
-        todo = "An additive mask (0 and -inf) becomes one by `mask == 0`."
-        raise bad_argument(caller, "a mask of 0 and 1", "others", todo)
-    real = mask if xp.isdtype(mask.dtype, "bool") else mask != 0
+    real, xp = real_tokens(mask, caller)
     integer = arange(1, xp=xp, device=device_of(mask)).dtype
     lead = tuple(mask.shape)[: len(mask.shape) - axes]
     columns = []
@@ -308,3 +309,72 @@ def from_grid_mask(
             line = line / (count[tuple(last)] + margin)
         columns.append(xp.reshape(line, (*lead, -1)))
     return xp.stack(columns, axis=-1)
+
+
+@numpy_rules
+def boxes(
+    corners: Array,
+    *,
+    form: Literal["centre", "corners", "corners_and_size"] = "centre",
+    size: tuple[float, float] | None = None,
+) -> Array:
+    """Coordinates of boxes from their corners.
+
+        centre            (x, y, w, h)              x, y the centre
+        corners           (x0, y0, x1, y1)
+        corners_and_size  (x0, y0, x1, y1, w, h)
+
+    Parameters
+    ----------
+    corners : array
+        (..., 4): x0, y0, x1, y1, left and top before right and bottom.
+    form : {"centre", "corners", "corners_and_size"}
+        The coordinates wanted.
+    size : tuple of float, optional
+        Width and height of the image, which coordinates are then divided by.
+
+    Returns
+    -------
+    array
+        (..., 4) or (..., 6). Integers for integer corners, unless a centre or a size needs
+        float32; floats keep their dtype.
+
+    Raises
+    ------
+    ArgumentError
+        If the last axis is not of length 4, or a box ends before it begins.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.positions.boxes([[10, 20, 30, 60]], form="corners_and_size")
+    array([[10, 20, 30, 60, 20, 40]])
+    """
+    caller = "positions.boxes"
+    one_of(form, ("centre", "corners", "corners_and_size"), f"{caller}: form")
+    corners = corners if is_array(corners) else np.asarray(corners)
+    xp = namespace(corners, caller)
+    if not corners.shape or corners.shape[-1] != 4:
+        raise bad_argument(
+            f"{caller}: corners", "shape (..., 4): x0, y0, x1, y1", f"shape {tuple(corners.shape)}"
+        )
+    numbers = concrete(corners)
+    if numbers is not None and (numbers[..., 2:] < numbers[..., :2]).any():
+        raise bad_argument(
+            caller,
+            "boxes that end after they begin",
+            "others",
+            "Corners are x0, y0, x1, y1 with x0 <= x1 and y0 <= y1.",
+        )
+    if dtype_name(corners.dtype).startswith(("int", "uint")):
+        whole = size is None and form != "centre"
+        corners = integers(corners, xp=xp, device=device_of(corners), caller=caller)
+        corners = corners if whole else astype(corners, xp.float32, xp)
+    x0, y0, x1, y1 = (corners[..., k] for k in range(4))
+    if size is not None:
+        width, height = size
+        x0, x1, y0, y1 = x0 / width, x1 / width, y0 / height, y1 / height
+    w, h = x1 - x0, y1 - y0
+    if form == "centre":
+        return xp.stack([(x0 + x1) / 2, (y0 + y1) / 2, w, h], axis=-1)
+    return xp.stack([x0, y0, x1, y1, *([w, h] if form == "corners_and_size" else [])], axis=-1)

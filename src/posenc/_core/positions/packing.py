@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -158,8 +159,12 @@ def _sequences(
             raise bad_argument(f"{caller}: total", f"at least {last[-1]}", total)
         total = int(last[-1]) if total is None else total
     if total is None:
-        todo = "Pass it: the length of the packed row."
-        raise bad_argument(f"{caller}: total", "a number under tracing", None, todo)
+        raise bad_argument(
+            f"{caller}: total",
+            "a number under tracing",
+            None,
+            "Pass it: the length of the packed row.",
+        )
     token = _arange(total, xp=xp, device=device)
     return ends, token, xp.searchsorted(ends, token, side="right") - 1, xp
 
@@ -206,33 +211,32 @@ def randomised(seed: int, step: int, sample: int, length: int, *, maximum: int) 
                 f"positions.randomised: {name}", "an integer of at least 0", repr(value)
             )
     if length > maximum:
-        expected = f"a length of at most {maximum}, the number of positions"
-        raise bad_argument("positions.randomised", expected, length)
+        raise bad_argument(
+            "positions.randomised",
+            f"a length of at most {maximum}, the number of positions",
+            length,
+        )
     if seed >= 2**64:
         raise bad_argument("positions.randomised", "a seed below 2**64", seed)
+    if step >= 2**32 or sample >= 2**32:  # one word has both of them apart
+        raise bad_argument(
+            "positions.randomised", "step and sample below 2**32", (int(step), int(sample))
+        )
     # Floyd's algorithm, written out: the draw must not change with a library's way of sampling.
-    key = np.array([int(seed), _mixed(int(step), int(sample))], dtype=np.uint64)
+    key = np.array([int(seed), int(step) << 32 | int(sample)], dtype=np.uint64)
     bits = np.random.Philox(key=key)
-    words = iter(bits.random_raw(2 * int(length) + 8).tolist())
+    many = bits.random_raw(2 * int(length) + 8).tolist()
+    words = itertools.chain(many, iter(bits.random_raw, None))
     chosen: set[int] = set()
     for top in range(int(maximum) - int(length), int(maximum)):
-        drawn = _below(top + 1, words, bits)
-        chosen.add(top if drawn in chosen else drawn)
+        number = _below(top + 1, words)
+        chosen.add(top if number in chosen else number)
     return np.array(sorted(chosen), dtype=np.int64)
 
 
-def _mixed(step: int, sample: int) -> int:
-    """One word of two counters below 2**32, which are kept apart."""
-    if step >= 2**32 or sample >= 2**32:
-        raise bad_argument("positions.randomised", "step and sample below 2**32", (step, sample))
-    return step << 32 | sample
-
-
-def _below(limit: int, words: Iterator[int], bits: Any) -> int:
+def _below(limit: int, words: Iterator[int]) -> int:
     """A number below `limit`, each equally likely: words that would favour some are dropped."""
-    fair = 2**64 - 2**64 % limit
-    while True:
-        word = next(words, None)
-        word = bits.random_raw() if word is None else word
-        if word < fair:
-            return int(word) % limit
+    fair, word = 2**64 - 2**64 % limit, next(words)
+    while word >= fair:
+        word = next(words)
+    return word % limit

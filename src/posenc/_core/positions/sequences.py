@@ -98,8 +98,12 @@ def multimodal(
 def _grid(part: Any, caller: str) -> np.ndarray:
     todo = "An image is (1, rows, columns), n tokens of text are n."
     if not isinstance(part, (tuple, list)) or len(part) != 3:
-        expected = "counts of text tokens and grids (frames, rows, columns)"
-        raise bad_argument(f"{caller}: layout", expected, repr(part), todo)
+        raise bad_argument(
+            f"{caller}: layout",
+            "counts of text tokens and grids (frames, rows, columns)",
+            repr(part),
+            todo,
+        )
     frames, rows, columns = part
     counted = isinstance(frames, (int, np.integer)) and not isinstance(frames, bool)
     times = np.arange(max(int(frames), 0)) if counted else _known(frames, f"{caller}: frames")
@@ -234,6 +238,5 @@ def shard(
     if layout == "striped":
         return arange(size, xp=xp, device=device) * world + rank
     first = arange(size, xp=xp, device=device) + rank * size
-    if layout == "contiguous":
-        return first
-    return xp.concat([first, first + (pieces - 1 - 2 * rank) * size])
+    behind = (pieces - 1 - 2 * rank) * size
+    return first if layout == "contiguous" else xp.concat([first, first + behind])

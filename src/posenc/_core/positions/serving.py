@@ -77,14 +77,16 @@ def tree(parents: Any, *, start: Any = 0) -> Array:
     depth = np.zeros(len(nodes), dtype=np.int64)
     for node, parent in enumerate(nodes):
         if not -1 <= parent < node:
-            expected = f"a place from -1 to {node - 1} for node {node}"
-            raise bad_argument("positions.tree: parents", expected, int(parent))
+            raise bad_argument(
+                "positions.tree: parents",
+                f"a place from -1 to {node - 1} for node {node}",
+                int(parent),
+            )
         depth[node] = depth[parent] + 1 if parent >= 0 else 0
     beside = next((a for a in (start, parents) if is_array(a)), None)
     xp = library(np) if beside is None else namespace(beside, "positions.tree")
     steps = integers(depth, xp=xp, device=device_of(beside), caller="positions.tree")
-    first = offset(1, start, xp=xp, device=device_of(beside))
-    return first + steps
+    return offset(1, start, xp=xp, device=device_of(beside)) + steps
 
 
 def path(parents: Any, node: int) -> np.ndarray:
@@ -167,8 +169,7 @@ def following(length: Any, count: int = 1, *, delta: Any = 0, axes: int = 1) -> 
     flat = offset(count, length + delta)
     if axes == 1:
         return flat
-    xp = namespace(flat, "positions.following")
-    return xp.broadcast_to(flat[..., None], (*flat.shape, axes))
+    return namespace(flat, "positions.following").broadcast_to(flat[..., None], (*flat.shape, axes))
 
 
 def delta(positions: Any, mask: Any = None) -> np.ndarray:
@@ -201,10 +202,12 @@ def delta(positions: Any, mask: Any = None) -> np.ndarray:
     values = values.reshape(-1, *values.shape[-2:])
     real = _real(mask, values.shape[:2])
     if real.shape != values.shape[:2] or not real.any(axis=1).all():
-        expected = f"a real token in each row, shape {values.shape[:2]}"
-        raise bad_argument("positions.delta: mask", expected, real.shape)
-    least = np.iinfo(np.int64).min
-    largest = np.where(real, values.max(axis=-1), least).max(axis=1)
+        raise bad_argument(
+            "positions.delta: mask",
+            f"a real token in each row, shape {values.shape[:2]}",
+            real.shape,
+        )
+    largest = np.where(real, values.max(axis=-1), np.iinfo(np.int64).min).max(axis=1)
     result: np.ndarray = (largest + 1 - real.sum(axis=1))[:, None]
     return result
 
@@ -285,8 +288,11 @@ def from_token_types(
             size = 0 if grid is None else np.size(grid[0]) * grid[1] * grid[2]
             size = size * grid[0] if grid is not None and isinstance(grid[0], int) else size
             if grid is None or size != count:
-                expected = f"a grid of {count} tokens for those of type {kind} in row {row}"
-                raise bad_argument(caller, expected, "none" if grid is None else f"one of {size}")
+                raise bad_argument(
+                    caller,
+                    f"a grid of {count} tokens for those of type {kind} in row {row}",
+                    "none" if grid is None else f"one of {size}",
+                )
             layout.append(grid)
         result[row, where] = multimodal(layout, after="space")
     left = {kind: len(list(rest)) for kind, rest in coming.items()}
@@ -295,8 +301,7 @@ def from_token_types(
             caller, "tokens for each grid", f"{left[1]} images and {left[2]} videos or frames more"
         )
     xp = namespace(token_types, caller) if is_array(token_types) else library(np)
-    device = device_of(token_types) if is_array(token_types) else None
-    return integers(result, xp=xp, device=device, caller=caller)
+    return integers(result, xp=xp, device=device_of(token_types), caller=caller)
 
 
 def _grids(grids: Any, merge: int, caller: str) -> list[Any]:
@@ -305,8 +310,11 @@ def _grids(grids: Any, merge: int, caller: str) -> list[Any]:
         return []
     values = _host(grids, f"{caller}: grid_thw")
     if values.ndim != 2 or values.shape[1] != 3 or (values[:, 1:] % merge).any():
-        expected = f"(pictures, 3), rows and columns that {merge} divides"
-        raise bad_argument(f"{caller}: grid_thw", expected, values.tolist())
+        raise bad_argument(
+            f"{caller}: grid_thw",
+            f"(pictures, 3), rows and columns that {merge} divides",
+            values.tolist(),
+        )
     return [(int(t), int(h) // merge, int(w) // merge) for t, h, w in values]
 
 
@@ -351,8 +359,11 @@ def paged(pages: Any, size: int, *, length: int, pool: int) -> np.ndarray:
     used = -(-length // size) if size > 0 else -1
     table = table[: max(used, 0)] if table.ndim == 1 else table
     if table.ndim != 1 or used != len(table) or len({*table.tolist()}) != len(table):
-        expected = f"at least {used} pages, each once, for {length} tokens"
-        raise bad_argument("positions.paged: pages", expected, table.tolist())
+        raise bad_argument(
+            "positions.paged: pages",
+            f"at least {used} pages, each once, for {length} tokens",
+            table.tolist(),
+        )
     if len(table) and not 0 <= table.min() <= table.max() < pool:
         raise bad_position("positions.paged: pages", f"pages from 0 to {pool - 1}", table.tolist())
     result = np.full((pool, size), -1, dtype=np.int64)

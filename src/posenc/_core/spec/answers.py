@@ -1,6 +1,7 @@
 """What a spec answers itself, and what it says to who expects the methods of another library.
 
-The verbs stand in layers above; `posenc` hands down what finds them, in `_names.HANDED`.
+Also how values are written, shown in notebooks and cited. The verbs and pictures stand in layers
+above; `posenc` hands down what finds them, in `_names.HANDED`.
 """
 
 from __future__ import annotations
@@ -9,15 +10,55 @@ import dataclasses
 import functools
 import re
 from collections.abc import Callable
+from importlib import resources
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 from posenc._core.errors import KeywordError, PosencError, closest
 from posenc._core.foreign import meanings
-from posenc._core.spec.field_types import show
+from posenc._core.spec.checks import show
 from posenc._names import HANDED
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+class Displayed:
+    """Base of specs, plans and findings: notebooks show them by name, with a small picture."""
+
+    def _repr_html_(self) -> str:
+        return str(HANDED["card"](self))
+
+
+def brief(value: Any, write: Callable[[Any], str] = repr) -> str:
+    """The call that makes a value, without the fields that have their defaults."""
+    shown, by_place = [], True
+    for field in dataclasses.fields(value):
+        argument = getattr(value, field.name)
+        # By their texts, as 0.0 and -0.0 are equal and have other JSON.
+        if field.default is not dataclasses.MISSING and repr(argument) == repr(field.default):
+            by_place = False
+            continue
+        by_place &= not field.kw_only
+        shown.append(f"{'' if by_place else f'{field.name}='}{write(argument)}")
+    return f"{type(value).__name__}({', '.join(shown)})"
+
+
+class Citation:
+    """`bibtex` of an encoding class: the entry of `encodings/papers.bib` that its `paper` names."""
+
+    def __get__(self, spec: object, cls: Any) -> str:
+        return _entries()[cls.paper] if cls.paper else ""
+
+
+@functools.cache
+def _entries() -> dict[str, str]:
+    """The entries by their keys; a blank line is between two."""
+    file = resources.files("posenc") / "encodings" / "papers.bib"
+    entries = file.read_text(encoding="utf-8").strip().split("\n\n")
+    return {entry.partition("{")[2].partition(",")[0]: entry for entry in entries}
+
+
+# --- answers --------------------------------------------------------------------------------------
 
 # By kinds: a name of a spec, and the function below `posenc` that it calls with the spec first.
 VERBS: dict[str, dict[str, str]] = {
@@ -107,15 +148,18 @@ def answer(spec: Any, name: str) -> Any:
 
 def shown(cls: Any) -> set[str]:
     """The names of a spec that are for users."""
-    phases = PHASES if hasattr(cls, "matrix") else ()
-    names = f"{SHOWN['']} {SHOWN[cls.kind]}".split()
-    return {*cls.__dataclass_fields__, *VERBS[cls.kind], *phases, *names}
+    return {
+        *cls.__dataclass_fields__,
+        *VERBS[cls.kind],
+        *(PHASES if hasattr(cls, "matrix") else ()),
+        *f"{SHOWN['']} {SHOWN[cls.kind]}".split(),
+    }
 
 
 def refusal(spec: Any, use: str) -> KeywordError:
     """The error of who calls a spec, or takes it for a list."""
-    calls = WHOLE if use == "called" else ROWS
-    return KeywordError(f"{type(spec).__name__}: a spec is not {use}: {_fit(calls, type(spec))}.")
+    says = _fit(WHOLE if use == "called" else ROWS, type(spec))
+    return KeywordError(f"{type(spec).__name__}: a spec is not {use}: {says}.")
 
 
 class Answering:
@@ -160,8 +204,9 @@ def unchanged(value: Any, name: str, new: object) -> NoReturn:
     fields = value.__dataclass_fields__
     field = next((each for each in (name, *meanings(name)[0]) if each in fields), "")
     todo = f"write spec.replace({field}={show(new)})" if field else "it has fields alone"
-    text = f"{type(value).__name__}: a value does not change. For another {name!r}, {todo}."
-    raise dataclasses.FrozenInstanceError(text)
+    raise dataclasses.FrozenInstanceError(
+        f"{type(value).__name__}: a value does not change. For another {name!r}, {todo}."
+    )
 
 
 class Unanswered(NamedTuple):

@@ -1,11 +1,22 @@
-"""Checks that the fields of many specs share, with one wording for each."""
+"""What the fields of specs hold: read from annotations, fitted, told in words; and checks of them.
+
+Each check that many specs share has one wording.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import functools
+import math
+import numbers
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, Union
 
-from posenc._core.errors import bad_spec
+import numpy as np
+
+from posenc._core.errors import bad_spec, closest, suggest
+from posenc._core.foreign import value_advice
 
 MOST_NUMBERS = 2**22
 
@@ -67,3 +78,117 @@ def not_too_many(caller: str, what: str, count: int, most: int = MOST_NUMBERS, /
     """
     if count > most:
         raise bad_spec(caller, f"at most {most} {what}", count)
+
+
+WORDS: dict[Any, str] = {
+    types.NoneType: "None",
+    int: "an integer",
+    float: "a number",
+    str: "a text",
+    bool: "True or False",
+}
+NUMBERS: dict[Any, Any] = {int: numbers.Integral, float: numbers.Real}
+
+
+def coerce(value: Any, hint: Any, caller: str) -> Any:
+    """The value as an annotation asks for it, or an error that says what was expected."""
+    for option in _options(hint):
+        fits, coerced = _fit(value, option, caller)
+        if fits:
+            return coerced
+    inside = [c for option in _options(hint) for c in (option, *typing.get_args(option))]
+    inside += [word for option in inside for word in typing.get_args(option)]
+    words = [c for c in inside if isinstance(c, str)]
+    kinds = [c for c in inside if isinstance(c, type) and c.__module__ != "builtins"]
+    todo = value_advice(value, words, kinds)
+    if not todo and isinstance(value, str):
+        todo = suggest(value, words) if words else _object_for(value, kinds)
+    raise bad_spec(caller, words_of(hint), show(value), todo)
+
+
+def _object_for(name: str, kinds: list[type]) -> str:
+    """What to write where a name stands for an object: one of the kinds, or made by them."""
+    names = [one.__name__ for kind in kinds for one in (kind.__subclasses__() or [kind])]
+    near = closest(name, names)
+    listed = ", ".join(f"{word}(…)" for word in ([near] if near else sorted(set(names))))
+    return f"Give an object: {listed}." if names else ""
+
+
+@functools.cache
+def _options(hint: Any) -> tuple[Any, ...]:
+    several = typing.get_origin(hint) in (Union, types.UnionType)
+    return typing.get_args(hint) if several else (hint,)
+
+
+def _fit(value: Any, hint: Any, caller: str) -> tuple[bool, Any]:
+    """Whether `value` can stand for `hint`, and the value in its canonical type."""
+    origin = typing.get_origin(hint)
+    if hint is types.NoneType:
+        return value is None, None
+    if origin is Literal:
+        choices = typing.get_args(hint)
+        return any(type(value) is type(one) and value == one for one in choices), value
+    if origin is tuple:
+        return _fit_tuple(value, typing.get_args(hint), caller)
+    if hint is bool:
+        return isinstance(value, bool), value
+    kind = NUMBERS.get(hint)
+    if kind is not None and (isinstance(value, bool) or not isinstance(value, kind)):
+        return False, None
+    if hint is int:
+        return True, int(value)
+    if hint is float:
+        try:
+            number = float(value)
+        except OverflowError:
+            return False, None
+        if not math.isfinite(number):
+            raise bad_spec(caller, "a finite number", show(value))
+        return True, number
+    if isinstance(hint, type):
+        return isinstance(value, hint), value
+    raise TypeError(f"{caller}: annotation {hint} is not one that specs understand")
+
+
+def _fit_tuple(value: Any, args: tuple[Any, ...], caller: str) -> tuple[bool, Any]:
+    if isinstance(value, (str, bytes, Mapping)) or not isinstance(value, Iterable):
+        return False, None
+    items = list(value)
+    hints = args[:1] * len(items) if args[1:] == (Ellipsis,) else args
+    if len(items) != len(hints):
+        return False, None
+    pairs = enumerate(zip(items, hints, strict=True))
+    result = tuple(coerce(item, hint, f"{caller}[{index}]") for index, (item, hint) in pairs)
+    same = isinstance(value, tuple) and all(a is b for a, b in zip(value, result, strict=True))
+    return True, value if same else result
+
+
+def words_of(hint: Any) -> str:
+    """What an annotation allows, in words."""
+    options: list[str] = []
+    for option in _options(hint):
+        origin = typing.get_origin(option)
+        if origin is Literal:
+            options.extend(repr(choice) for choice in typing.get_args(option))
+        elif origin is tuple:
+            args = typing.get_args(option)
+            several = "a tuple of" if args[-1] is Ellipsis else len(args)
+            options.append(f"{several} {words_of(args[0])}")
+        else:
+            name = getattr(option, "__name__", str(option))
+            options.append(WORDS.get(option, f"{'an' if name[0] in 'AEIO' else 'a'} {name}"))
+    return " or ".join(options)
+
+
+def show(value: object) -> str:
+    """A value as an error shows it, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def texts_of(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[str, tuple[int, ...], str]]:
+    """Arrays as (dtype, shape, numbers in a text)."""
+    return {
+        key: (array.dtype.name, array.shape, " ".join(map(repr, array.ravel().tolist())))
+        for key, array in arrays.items()
+    }

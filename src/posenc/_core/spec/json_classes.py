@@ -29,9 +29,9 @@ def why_no_json(candidate: Any) -> str:
     settings = cls.__dataclass_params__
     if not (settings.frozen and settings.eq) or "__slots__" in vars(cls):
         return "it is not @dataclass(frozen=True), without slots and with equality"
-    for base in cls.__mro__[1:]:
-        if getattr(base, "__final__", False):
-            return f"{base.__name__} is final: kernels know it by its class. Hold one in a field"
+    final = next((base for base in cls.__mro__[1:] if getattr(base, "__final__", False)), None)
+    if final is not None:
+        return f"{final.__name__} is final: kernels know it by its class. Hold one in a field"
     if inspect.isabstract(cls):
         return f"it lacks {', '.join(sorted(cls.__abstractmethods__))}"
     needs = getattr(getattr(cls, "phasors", None), "needs", "")  # of a rotation's own default
@@ -74,13 +74,11 @@ def _hides(cls: type, name: str) -> bool:
 
 def _is_plain(hint: Any) -> bool:
     """Whether JSON can hold all that an annotation allows, and `_fit` understands it."""
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return all(map(_is_plain, typing.get_args(hint)))
-    if typing.get_origin(hint) is Literal:
-        return all(isinstance(choice, (bool, int, str)) for choice in typing.get_args(hint))
-    if typing.get_origin(hint) is tuple:
-        inner = [arg for arg in typing.get_args(hint) if arg is not Ellipsis]
-        return bool(inner) and all(map(_is_plain, inner))
+    origin, inside = typing.get_origin(hint), typing.get_args(hint)
+    if origin is Literal:
+        return all(isinstance(choice, (bool, int, str)) for choice in inside)
+    if origin in (typing.Union, types.UnionType, tuple):
+        return inside != () and all(_is_plain(arg) for arg in inside if arg is not Ellipsis)
     if hint in (bool, int, float, str, types.NoneType):
         return True
     return isinstance(hint, type) and issubclass(hint, Value)
@@ -95,5 +93,5 @@ def values_inside(cls: type[Value]) -> set[type[Value]]:
         return set().union(*(inside(arg) for arg in typing.get_args(hint)))
 
     hints = typing.get_type_hints(cls)
-    fields = dataclasses.fields(cls)  # type: ignore[arg-type]
-    return set().union(*(inside(hints[field.name]) for field in fields))
+    own = (hints[field.name] for field in dataclasses.fields(cls))  # type: ignore[arg-type]
+    return set().union(*map(inside, own))

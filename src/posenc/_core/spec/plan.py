@@ -8,13 +8,15 @@ and convolutional encodings stand in plans by name, without arithmetic.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal, final
+from typing import Literal, TypeVar, final
 
 from posenc._core.errors import bad_position, bad_spec, suggest
 from posenc._core.spec.checks import at_least, positive
 from posenc._core.spec.spec import Spec, Value
+
+T = TypeVar("T")
 
 
 @final
@@ -71,13 +73,12 @@ class Entry(Value):
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
         kinds = [spec.kind for spec in self.specs]
-        if len(set(kinds)) != len(kinds):
-            raise self._mismatch("specs", "at most one encoding of each kind", kinds)
-        if not self.name:
-            raise self._mismatch("name", "a name", repr(self.name))
+        self._require(
+            len(set(kinds)) == len(kinds), "specs", "at most one encoding of each kind", kinds
+        )
+        self._require(self.name != "", "name", "a name", repr(self.name))
         names = [entry.name for entry in self.attentions]
-        if len(set(names)) != len(names):
-            raise self._mismatch("attentions", "distinct names", names)
+        self._require(len(set(names)) == len(names), "attentions", "distinct names", names)
         if self.window is not None:
             at_least("Entry", window=self.window)
         if self.scale is not None:
@@ -132,14 +133,15 @@ class Plan(Value):
     def check(self) -> None:
         """Raise `SpecError` when names do not fit."""
         names = [entry.name for entry in self.entries]
-        if len(set(names)) != len(names):
-            raise self._mismatch("entries", "distinct names", names)
-        for name in self.layers:
-            if name not in names:
-                expected = f"names of the entries {names}"
-                raise self._mismatch(
-                    "layers", expected, repr(name), suggest(name, names) if names else ""
-                )
+        self._require(len(set(names)) == len(names), "entries", "distinct names", names)
+        strange = next((name for name in self.layers if name not in names), None)
+        if strange is not None:
+            raise self._mismatch(
+                "layers",
+                f"names of the entries {names}",
+                repr(strange),
+                suggest(strange, names) if names else "",
+            )
 
     @classmethod
     def repeat(
@@ -192,25 +194,29 @@ class Plan(Value):
         names = [entry.name for entry in self.entries]
         if isinstance(layer, str):
             if layer not in names:
-                todo = suggest(layer, names) if names else "The plan has no entries."
-                raise self._mismatch("", "the name of an entry", repr(layer), todo)
+                raise self._mismatch(
+                    "",
+                    "the name of an entry",
+                    repr(layer),
+                    suggest(layer, names) if names else "The plan has no entries.",
+                )
             return self.entries[names.index(layer)]
         number, count = operator.index(layer), len(self)
         if not -count <= number < count:
-            expected = f"a layer from 0 to {count - 1}" if count else "a plan that has layers"
-            raise bad_position("Plan", expected, number)
+            raise bad_position(
+                "Plan",
+                f"a layer from 0 to {count - 1}" if count else "a plan that has layers",
+                number,
+            )
         return self.entries[names.index(self.layers[number])]
 
     def at(self, index: int) -> tuple[Entry, ...]:
         """What acts in layer `index`, counted from 0: its entry, and the attentions inside it."""
-        if not 0 <= index < len(self):
-            return ()
-        return (self[index], *self[index].attentions)
+        return (self[index], *self[index].attentions) if 0 <= index < len(self) else ()
 
     def by_type(self, name: str) -> tuple[Entry, ...]:
         """The entries of a type of layer, such as `sliding_attention`, in every part."""
-        places = of_type("Plan.by_type", [entry.name for entry in self.entries], name)
-        return tuple(self.entries[i] for i in places)
+        return of_type("Plan.by_type", {entry.name: entry for entry in self.entries}.items(), name)
 
     def part(self, name: str) -> Plan:
         """The plan of one part of a model, whose entries are named `part.name` in the whole.
@@ -236,29 +242,37 @@ class Plan(Value):
         def own(entry: Entry) -> Entry:
             return entry.replace(name=entry.name.removeprefix(inside))
 
-        places = of_part("Plan.part", [entry.name for entry in self.entries], name)
-        entries = tuple(own(self.entries[i]) for i in places)
+        whole = {entry.name: entry for entry in self.entries}.items()
+        entries = tuple(map(own, of_part("Plan.part", whole, name)))
         layers = tuple(n.removeprefix(inside) for n in self.layers if f"{n}.".startswith(inside))
         first = self.embeddings
         kept = own(first) if first is not None and f"{first.name}.".startswith(inside) else None
         return Plan(entries, layers=layers, embeddings=kept)
 
 
-def of_type(caller: str, names: Sequence[str], name: str) -> list[int]:
-    """Which of the names are that of a type of layer, in whatever part; `SpecError` if none is."""
-    places = [i for i, place in enumerate(names) if f".{place}".endswith(f".{name}")]
-    if not places:
-        types = sorted({place.rpartition(".")[2] for place in names})
-        todo = suggest(name, types) if types else "It has no layers."
-        raise bad_spec(caller, "a type of layer", repr(name), todo)
-    return places
+def of_type(caller: str, layers: Collection[tuple[str, T]], name: str) -> tuple[T, ...]:
+    """Those whose name is that of a type of layer, in whatever part; `SpecError` if none is."""
+    own = tuple(layer for place, layer in layers if f".{place}".endswith(f".{name}"))
+    if not own:
+        types = sorted({place.rpartition(".")[2] for place, _ in layers})
+        raise bad_spec(
+            caller,
+            "a type of layer",
+            repr(name),
+            suggest(name, types) if types else "It has no layers.",
+        )
+    return own
 
 
-def of_part(caller: str, names: Sequence[str], name: str) -> list[int]:
-    """Which of the names, `part.type`, are of a part of a model; `SpecError` if none is."""
-    places = [i for i, place in enumerate(names) if f"{place}.".startswith(f"{name}.")]
-    if not places:
-        parts = sorted({place.partition(".")[0] for place in names if "." in place})
-        todo = suggest(name, parts) if parts else "The model has one part: ask the plan itself."
-        raise bad_spec(caller, "a part of the model", repr(name), todo)
-    return places
+def of_part(caller: str, layers: Collection[tuple[str, T]], name: str) -> tuple[T, ...]:
+    """Those whose name, `part.type`, is of a part of a model; `SpecError` if none is."""
+    own = tuple(layer for place, layer in layers if f"{place}.".startswith(f"{name}."))
+    if not own:
+        parts = sorted({place.partition(".")[0] for place, _ in layers if "." in place})
+        raise bad_spec(
+            caller,
+            "a part of the model",
+            repr(name),
+            suggest(name, parts) if parts else "The model has one part: ask the plan itself.",
+        )
+    return own

@@ -21,13 +21,9 @@ import numpy as np
 from posenc._core.errors import PosencError, SpecError, bad_spec, mismatch, suggest
 from posenc._core.foreign import argument_advice, check_call
 from posenc._core.io import inputs
-from posenc._core.spec.answers import Answering, unchanged
-from posenc._core.spec.brief import brief
-from posenc._core.spec.checks import at_least
-from posenc._core.spec.citation import Citation
-from posenc._core.spec.display import Displayed
+from posenc._core.spec.answers import Answering, Citation, Displayed, brief, unchanged
+from posenc._core.spec.checks import at_least, coerce, show, texts_of
 from posenc._core.spec.example import Example
-from posenc._core.spec.field_types import coerce, show, texts_of
 from posenc._core.tracing import compile_time, is_followed, unseen
 
 Self = TypeVar("Self", bound="Value")
@@ -53,18 +49,19 @@ class Value(Displayed):
         for name in vars(cls).get("__annotations__", {}):
             base = next((base for base in cls.__mro__ if name in vars(base)), cls)
             if isinstance(vars(base).get(name), property) and base is not cls:
-                received = f"a field {name!r}, which is a property of {base.__name__}"
-                todo = f"Name the field otherwise, such as `count`, and give `{name}` from it."
                 raise bad_spec(
-                    cls.__name__, "fields that hide nothing of their kind", received, todo
+                    cls.__name__,
+                    "fields that hide nothing of their kind",
+                    f"a field {name!r}, which is a property of {base.__name__}",
+                    f"Name the field otherwise, such as `count`, and give `{name}` from it.",
                 )
 
     def __new__(cls, *args: Any, **kwargs: Any) -> typing.Self:
         if is_followed():
             return _built(cls, args, tuple(kwargs), tuple(kwargs.values()))
         if args or kwargs:  # copies and pickles bring their fields afterwards
-            shape = _usual_call(cls)  # type: ignore[arg-type]  # a class is hashable
-            if not (len(args) == shape.places and shape.needed <= kwargs.keys() <= shape.named):
+            places, needed, named = _usual_call(cls)  # type: ignore[arg-type]  # is hashable
+            if not (len(args) == places and needed <= kwargs.keys() <= named):
                 check_call(cls.__name__, _signature(cls), args, kwargs)  # type: ignore[arg-type]
         return object.__new__(cls)
 
@@ -90,6 +87,13 @@ class Value(Displayed):
         came = operator.attrgetter(field)(self) if received is ... else received
         return SpecError(mismatch(caller, expected, came, todo))
 
+    def _require(
+        self, holds: bool, field: str, expected: str, received: object = ..., todo: str = ""
+    ) -> None:
+        """Raise the error of `_mismatch` unless a condition holds."""
+        if not holds:
+            raise self._mismatch(field, expected, received, todo)
+
     def replace(self, **changes: Any) -> typing.Self:
         """The same value with some fields changed, checked anew."""
         if is_followed():
@@ -104,8 +108,8 @@ class Value(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain JSON types, with defaults, and the class name under `type`."""
-        plain = {key: _plain(getattr(self, key)) for key in _hints(type(self))}
-        return {"type": type(self).__name__, **plain}
+        fields = {key: _plain(getattr(self, key)) for key in _hints(type(self))}
+        return {"type": type(self).__name__, **fields}
 
     def __getstate__(self) -> dict[str, Any]:
         # Only fields travel: what else hangs on the object is derived, and may hold device memory.
@@ -115,20 +119,13 @@ class Value(Displayed):
         self.__dict__.update(state)
 
 
-class _UsualCall(NamedTuple):
-    """What a class is usually called with: enough to let a right call pass at no cost."""
-
-    places: int
-    needed: frozenset[str]
-    named: frozenset[str]
-
-
 @functools.cache
-def _usual_call(cls: type) -> _UsualCall:
+def _usual_call(cls: type) -> tuple[int, frozenset[str], frozenset[str]]:
+    """How many places, which names, and which it may have: enough to let a right call pass."""
     fields = [p for p in _signature(cls).values() if p.default is p.empty]
     places = [p.name for p in fields if p.kind is p.POSITIONAL_OR_KEYWORD]
     needed = {p.name for p in fields} - {*places}
-    return _UsualCall(len(places), frozenset(needed), frozenset({*_signature(cls)} - {*places}))
+    return len(places), frozenset(needed), frozenset({*_signature(cls)} - {*places})
 
 
 @functools.cache
@@ -267,15 +264,13 @@ def _digest(spec: Spec) -> str:
 def _derive(spec: Spec) -> None:
     """Give a spec what follows from its fields."""
     arrays, texts = _derived(spec)
-    shapes = {name: tuple(p.shape) for name, p in spec.parameters().items()}
-    for name, value in (
-        ("arrays", arrays),
-        ("texts", texts),
-        ("shapes", shapes),
-        ("device_arrays", {}),
-        ("plans", {}),
-    ):
-        object.__setattr__(spec, name, value)
+    vars(spec).update(
+        arrays=arrays,
+        texts=texts,
+        shapes={name: tuple(p.shape) for name, p in spec.parameters().items()},
+        device_arrays={},
+        plans={},
+    )
 
 
 @functools.lru_cache(maxsize=256)
@@ -319,8 +314,10 @@ def from_json(text: str | bytes, resolve: Callable[[str], type[Value]]) -> Value
     """Parse a JSON text; `resolve` maps a `type` name to its class."""
     if not isinstance(text, (str, bytes, bytearray)):
         raise bad_spec("from_json", "a JSON text", type(text).__name__)
-    data = inputs.parse(text, "from_json", inputs.SPEC, error=SpecError, constant=_refuse_constant)
-    return from_dict(data, resolve)
+    return from_dict(
+        inputs.parse(text, "from_json", inputs.SPEC, error=SpecError, constant=_refuse_constant),
+        resolve,
+    )
 
 
 def from_dict(
@@ -364,8 +361,9 @@ def from_dict(
         if ours and not isinstance(error, (ArithmeticError, MemoryError, ValueError)):
             raise
         received = f"{show(arguments)} ({type(error).__name__}: {error})"
-        expected = "numbers that its constants can be computed from"
-        raise bad_spec(f"{place}: {cls.__name__}", expected, received) from error
+        raise bad_spec(
+            f"{place}: {cls.__name__}", "numbers that its constants can be computed from", received
+        ) from error
 
 
 def _build(value: object, resolve: Callable[[str], type[Value]], place: str, depth: int) -> object:
@@ -383,9 +381,7 @@ def _refuse_constant(name: str) -> object:
 def _plain(value: object) -> object:
     if isinstance(value, Value):
         return value.to_dict()
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _find_hints(cls: type) -> dict[str, Any]:

@@ -18,7 +18,7 @@ def command(name: str, json_: bool) -> None:
 
     NAME is an encoding or a preset; see `posenc list`.
     """
-    from posenc.presets.citing import cite
+    from posenc.presets import cite
 
     reference = cite(name)
     if json_:

@@ -10,9 +10,9 @@ import click
 import numpy as np
 
 from posenc._core.errors import DataError, mismatch
-from posenc._core.io import files, tensor_layout
+from posenc._core.io import files, headers
 from posenc._core.numeric.random_vectors import random_vectors
-from posenc._core.spec.brief import brief
+from posenc._core.spec.answers import brief
 from posenc.cli.options.common import (
     as_json,
     count_of,
@@ -186,8 +186,8 @@ def _target(output: str, force: bool) -> stream.Target:
 
 def _report(
     encoding: EncodeChoices,
-    layout: tensor_layout.Layout,
-    picked: tensor_layout.Tensor,
+    layout: headers.Layout,
+    picked: headers.Tensor,
     target: stream.Target,
     *,
     json_: bool,

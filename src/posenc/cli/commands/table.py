@@ -10,7 +10,7 @@ import click
 import numpy as np
 
 from posenc._core.errors import DataError, PositionError, mismatch
-from posenc._core.spec.brief import brief
+from posenc._core.spec.answers import brief
 from posenc.cli.options.common import (
     WordChoice,
     as_json,

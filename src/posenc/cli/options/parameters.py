@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from posenc._core.errors import DataError, mismatch, suggest
-from posenc._core.io import files, inputs, tensor_layout
+from posenc._core.io import files, headers, inputs
 from posenc.cli.options.common import grouped
 from posenc.cli.options.inputs import InputFile
 from posenc.encodings.table.base import TableSpec
@@ -102,7 +102,7 @@ def _read(
 
 
 def _tensor(
-    path: Path, tensor: tensor_layout.Tensor, shape: tuple[int, ...], caller: str, *, finite: bool
+    path: Path, tensor: headers.Tensor, shape: tuple[int, ...], caller: str, *, finite: bool
 ) -> np.ndarray:
     # The shape comes first: a file of the wrong one is never read, however large.
     if tensor.shape != shape:

@@ -11,7 +11,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from posenc._core.errors import DataError, mismatch
-from posenc._core.io import files, inputs, npy, outputs, safetensors, tensor_layout
+from posenc._core.io import files, headers, inputs, outputs
 from posenc.cli.options.encodings import table_width
 from posenc.cli.options.places import PositionSequence
 from posenc.encodings.table.base import TableSpec
@@ -43,7 +43,7 @@ class Target(NamedTuple):
         return outputs.replacing(self.path, existing="replace" if self.force else "refuse")
 
 
-def check_source(layout: tensor_layout.Layout, tensor: tensor_layout.Tensor) -> None:
+def check_source(layout: headers.Layout, tensor: headers.Tensor) -> None:
     """Raise unless the tensor holds embeddings: floating, (..., seq, dim), in C order."""
     caller = f"{layout.path}" + (f": {tensor.name!r}" if tensor.name else "")
     dtypes, shape = ", ".join(files.FLOATS), f"shape {tensor.shape}"
@@ -83,8 +83,8 @@ def tiles(rows: int, seq: int, dim: int, size: int = TILE) -> Iterator[RowBlock]
 
 def add_to_file(
     spec: TableSpec,
-    layout: tensor_layout.Layout,
-    tensor: tensor_layout.Tensor,
+    layout: headers.Layout,
+    tensor: headers.Tensor,
     target: Target,
     *,
     places: PositionSequence,
@@ -125,8 +125,8 @@ def add_to_file(
 
 
 def _front(
-    layout: tensor_layout.Layout,
-    tensor: tensor_layout.Tensor,
+    layout: headers.Layout,
+    tensor: headers.Tensor,
     target: Target,
     width: int,
     streams: tuple[IO[bytes], IO[bytes]],
@@ -146,8 +146,8 @@ def _front(
 
 
 def _moved(
-    layout: tensor_layout.Layout,
-    tensor: tensor_layout.Tensor,
+    layout: headers.Layout,
+    tensor: headers.Tensor,
     shape: tuple[int, ...],
     source: IO[bytes],
     sink: IO[bytes],
@@ -155,7 +155,7 @@ def _moved(
     """Copy the other tensors to where a wider one leaves room; where its bytes begin."""
     in_order = sorted(layout.tensors.values(), key=lambda t: (t.begin, t.end))
     shapes = {t.name: (t.dtype, shape if t is tensor else t.shape) for t in in_order}
-    header = safetensors.safetensors_header(shapes, layout.metadata)
+    header = headers.safetensors_header(shapes, layout.metadata)
     files.write(sink, 0, header)
     at = first = len(header)
     for other in in_order:
@@ -172,8 +172,8 @@ def _header(
     target: Target, name: str, dtype: str, shape: tuple[int, ...], metadata: Mapping[str, str]
 ) -> bytes:
     if target.format == "npy":
-        return npy.npy_header(dtype, shape)
-    return safetensors.safetensors_header({name: (dtype, shape)}, metadata)
+        return headers.npy_header(dtype, shape)
+    return headers.safetensors_header({name: (dtype, shape)}, metadata)
 
 
 def _result(
@@ -186,7 +186,7 @@ def _result(
 
 
 def _check_finite(
-    caller: str, x: np.ndarray, y: np.ndarray, tensor: tensor_layout.Tensor, tile: RowBlock
+    caller: str, x: np.ndarray, y: np.ndarray, tensor: headers.Tensor, tile: RowBlock
 ) -> None:
     # NaN and infinity survive the sum, so one look at the result covers both.
     if np.isfinite(files.decode(y, tensor.dtype)).all():

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self, final
 
 import numpy as np
 
-from posenc._core.spec.display import Displayed
+from posenc._core.spec.answers import Displayed
 from posenc._core.spec.spec import Spec
 from posenc.detect.fit.turns import CONSIDERABLE
 from posenc.detect.subject import Reach

@@ -18,7 +18,7 @@ import numpy as np
 from posenc._core.errors import ArgumentError, SpecError, mismatch, suggest
 from posenc._core.positions.builder import Positions
 from posenc._core.reading import Note
-from posenc._core.spec.display import Displayed
+from posenc._core.spec.answers import Displayed
 from posenc._core.spec.spec import Spec, Value
 from posenc.detect.contract.canonical import digest
 from posenc.encodings.rotary.magnitude import Temperature

@@ -24,7 +24,7 @@ import numpy as np
 
 from posenc import registry
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
-from posenc._core.io import files, inputs, outputs, safetensors
+from posenc._core.io import files, headers, inputs, outputs
 from posenc._core.reading import Note
 from posenc._core.spec.spec import from_dict
 from posenc.detect.contract.canonical import digest
@@ -105,7 +105,7 @@ def _write(contract: Contract, kind: str, file: IO[bytes]) -> None:
                 tensors[f"{i}.{name}"] = values
                 del rows[i][name]
     kinds = {name: (values.dtype.name, values.shape) for name, values in tensors.items()}
-    header = safetensors.safetensors_header(
+    header = headers.safetensors_header(
         {**kinds, DIGEST: ("uint8", (32,))}, {METADATA: text_of(contract, rows)}
     )
     pieces = [values.astype(values.dtype.newbyteorder("<")) for values in tensors.values()]

@@ -12,7 +12,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc._core.io.checkpoints import Checkpoint, Stored, open_checkpoint
-from posenc._core.spec.display import Displayed
+from posenc._core.spec.answers import Displayed
 from posenc._names import __version__
 from posenc.detect.convert.completeness import check_whole
 from posenc.detect.convert.config_edits import changed_config
@@ -30,7 +30,7 @@ from posenc.detect.facts.weights.projections import AttentionTensors, HeadTensor
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.encodings.table.base import TableSpec
-from posenc.presets.projections import names
+from posenc.presets.families import projection_names
 
 KEYS, GAINS = ("k", "one_k"), ("q_gain", "k_gain")
 
@@ -293,7 +293,7 @@ def _left(checkpoint: Checkpoint, model: Model) -> list[str]:
         return []
     there = [n for n in checkpoint.tensors if is_inside(n)]
     notes = []
-    for name in sorted({word for n in there for word in names().inside if word in n}):
+    for name in sorted({word for n in there for word in projection_names().inside if word in n}):
         entries = [e for e in model.reading or () if e.attention == name]
         orders = sorted({e.spec.channels.order for e in entries if isinstance(e.spec, RotarySpec)})
         own = [n for n in there if name in n]

@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from posenc._core.io import files, inputs, safetensors, tensor_layout
+from posenc._core.io import files, headers, inputs
 from posenc._core.io.checkpoints import RECORD, Stored
 
 Progress = Callable[[int], object]
@@ -76,7 +76,7 @@ Change = Move | New
 
 
 def header(
-    layout: tensor_layout.Layout, changes: Mapping[str, Change], record: Mapping[str, Any]
+    layout: headers.Layout, changes: Mapping[str, Change], record: Mapping[str, Any]
 ) -> bytes:
     """The header of the new file: names, dtypes and metadata as they were, and the record."""
     tensors = {}
@@ -85,11 +85,11 @@ def header(
         shape = change.shape if isinstance(change, New) else tensor.shape
         tensors[tensor.name] = (tensor.dtype, shape)
     metadata = {**layout.metadata, RECORD: json.dumps(record)}
-    return safetensors.safetensors_header(tensors, metadata)
+    return headers.safetensors_header(tensors, metadata)
 
 
 def write_file(
-    layout: tensor_layout.Layout,
+    layout: headers.Layout,
     changes: Mapping[str, Change],
     record: Mapping[str, Any],
     sink: IO[bytes],

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.numeric.rungs import FLOAT
+from posenc._core.numeric.ladder import FLOAT
 from posenc._core.reading import Layer, Reading
-from posenc._core.spec.brief import brief
+from posenc._core.spec.answers import brief
 from posenc._core.spec.plan import Entry, Plan
 from posenc._core.spec.spec import Value, to_json
 from posenc.detect.explain.config.view import is_open

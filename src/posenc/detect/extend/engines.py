@@ -21,10 +21,9 @@ from posenc.detect.extend.rules import RULES, enlarged
 from posenc.detect.facts import facts
 from posenc.presets.families import class_defaults
 from posenc.scaling.base import Scaling
-from posenc.scaling.dynamic_ntk import DynamicNTK
 from posenc.scaling.linear import Linear
-from posenc.scaling.llama3 import Llama3
-from posenc.scaling.yarn import YaRN
+from posenc.scaling.ntk import DynamicNTK
+from posenc.scaling.ramps import Llama3, YaRN
 
 LENGTH_KEYS = ("max_position_embeddings", "n_positions", "seq_length", "max_sequence_length")
 # What vLLM 0.33.0 and SGLang 0.5.23 make of it: `rotary_embedding`, class DynamicNTK….

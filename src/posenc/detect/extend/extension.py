@@ -9,7 +9,7 @@ from typing import Any
 from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
 from posenc._core.numeric.counts import counted
 from posenc._core.reading import Layer, Reading
-from posenc._core.spec.display import Displayed
+from posenc._core.spec.answers import Displayed
 from posenc._core.spec.spec import Spec
 from posenc.detect.extend.engines import LAYERS, Wanted, lines_of, patched
 from posenc.detect.extend.lengths import (

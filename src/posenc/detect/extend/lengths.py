@@ -9,7 +9,7 @@ from typing import Any
 from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc._core.reading import Layer
 from posenc.detect.extend.rules import Baseline
-from posenc.scaling.yarn import YaRN
+from posenc.scaling.ramps import YaRN
 
 
 def trained_rotation(layer: Layer, trained: int | None, doubts: str = "") -> Baseline:

@@ -12,7 +12,7 @@ import numpy as np
 
 from posenc import scaling
 from posenc._core.errors import ArgumentError, mismatch
-from posenc._core.numeric.rungs import FLOAT
+from posenc._core.numeric.ladder import FLOAT
 from posenc.functional import frequencies
 from posenc.scaling.ntk import larger_base
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
-from posenc._core.spec.display import Displayed
+from posenc._core.spec.answers import Displayed
 
 Name = Literal[
     "spec", "pairing", "window", "length", "heads", "layers", "rows", "buckets", "frequencies",

@@ -18,8 +18,8 @@ from posenc._core.io.checkpoints import (
     open_checkpoint,
     open_store,
 )
-from posenc._core.io.checkpoints.index import ENDING, read_index, shards_of
-from posenc._core.io.tensor_layout import Tensor
+from posenc._core.io.checkpoints.safetensors_model import ENDING, read_index, shards_of
+from posenc._core.io.headers import Tensor
 
 TORCH = "pytorch_model.bin"  # of which no pickle is run
 ENDINGS = (".bin", ".pt", ".pth")

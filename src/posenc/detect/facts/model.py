@@ -14,7 +14,7 @@ from posenc._core.errors import DataError, PosencError
 from posenc._core.io import inputs
 from posenc._core.io.checkpoints import Checkpoint, folder_of, load
 from posenc._core.reading import Note, Reading
-from posenc._core.spec.display import Displayed
+from posenc._core.spec.answers import Displayed
 from posenc._core.spec.spec import Value
 from posenc.detect.explain import PAIRINGS, from_gguf, from_hf, part_at
 from posenc.detect.facts import arrays

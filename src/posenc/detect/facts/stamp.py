@@ -9,12 +9,12 @@ from typing import Any
 from posenc._core.errors import DataError
 from posenc._core.io.checkpoints import RECORD
 from posenc._core.io.checkpoints.safetensors_model import record_of
-from posenc._core.io.tensor_layout import Layout
+from posenc._core.io.headers import Layout
 from posenc._core.reading import Layer, Note, Reading, Source
 from posenc.detect.explain import PAIRINGS
 from posenc.detect.facts.fact import Contradiction, Fact
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.presets.projections import names
+from posenc.presets.families import projection_names
 
 ALL = "*"  # the pattern of all tensors but those of an attention inside a layer
 AGAIN = "Convert the model again, from the files as they were."
@@ -48,7 +48,7 @@ def _pairings(layout: Layout) -> dict[str, str]:
 
 def is_inside(name: str) -> bool:
     """Whether a tensor, or a pattern of names, is of an attention inside a layer."""
-    return any(word in names().inside for word in re.split(r"[./]", name))
+    return any(word in projection_names().inside for word in re.split(r"[./]", name))
 
 
 def conflicts(stamp: tuple[Fact, ...]) -> Iterator[Contradiction]:

@@ -24,8 +24,7 @@ from posenc.detect.fit.description_length import (
 )
 from posenc.scaling.base import Scaling
 from posenc.scaling.linear import Linear
-from posenc.scaling.mixed_ntk import MixedNTK
-from posenc.scaling.ntk import NTK
+from posenc.scaling.ntk import NTK, MixedNTK
 
 # Denominators in the order in which they are believed: (as written, bits).
 DENOMINATORS = (("d/2", 1.0), ("n-1", 2.0), ("d", 6.0), ("d/4", 6.0), ("d/2-0.5", 6.0))

@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.io.checkpoints import Array
-from posenc._core.spec.display import Displayed
+from posenc._core.spec.answers import Displayed
 from posenc._core.spec.spec import Spec
 from posenc.detect.fit.tables.placement import Placement
 from posenc.functional import bias, frequencies, table

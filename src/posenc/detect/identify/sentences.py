@@ -6,7 +6,7 @@ import collections
 from collections.abc import Iterator
 from typing import Any
 
-from posenc._core.spec.brief import brief
+from posenc._core.spec.answers import brief
 from posenc._core.spec.spec import Value
 from posenc.detect.fit.description_length import MARGIN
 from posenc.detect.identify.result import Finding, Identification

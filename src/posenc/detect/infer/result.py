@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.spec.brief import brief
-from posenc._core.spec.display import Displayed
+from posenc._core.spec.answers import Displayed, brief
 from posenc._core.spec.spec import Spec, Value, to_json
 from posenc.detect.subject import Reach
 from posenc.detect.subject.smallest import SmallestCall

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from posenc._core.spec.display import Displayed
+from posenc._core.spec.answers import Displayed
 from posenc._core.spec.spec import Spec
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc._core.arrays.array import astype
 from posenc._core.arrays.lookups import lookup
-from posenc._core.numeric.slopes import Recipe, slopes_of
+from posenc._core.numeric.buckets import Recipe, slopes_of
 from posenc._core.spec.checks import positive
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter

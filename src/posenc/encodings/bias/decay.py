@@ -11,7 +11,7 @@ import numpy as np
 
 from posenc._core.arrays.array import astype, marked
 from posenc._core.arrays.lookups import lookup
-from posenc._core.numeric.slopes import MOST_HEADS
+from posenc._core.numeric.buckets import MOST_HEADS
 from posenc._core.spec.checks import not_too_many
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
 

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 from posenc._core.arrays.array import astype, product
-from posenc._core.arrays.linear import moveaxis
+from posenc._core.arrays.lookups import moveaxis
 from posenc._core.spec.checks import positive
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter

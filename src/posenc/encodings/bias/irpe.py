@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc._core.arrays.array import astype
 from posenc._core.arrays.lookups import lookup
-from posenc._core.numeric.piecewise import (
+from posenc._core.numeric.buckets import (
     Method,
     bucket_count,
     buckets_2d,

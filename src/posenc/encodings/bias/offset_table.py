@@ -9,7 +9,7 @@ from typing import Any, ClassVar, final
 
 from posenc._core.arrays.array import astype, marked
 from posenc._core.arrays.lookups import lookup
-from posenc._core.positions.axes import AXES
+from posenc._core.positions.grid import AXES
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter

@@ -10,10 +10,10 @@ import numpy as np
 
 from posenc._core.arrays.array import astype
 from posenc._core.numeric.arrangement import Arrangement
+from posenc._core.numeric.buckets import MOST_HEADS
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
 from posenc._core.numeric.phase import cos_sin
-from posenc._core.numeric.slopes import MOST_HEADS
 from posenc._core.spec.checks import even_width, not_too_many, positive
 from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
 

@@ -13,7 +13,7 @@ import numpy as np
 from posenc._core.arrays.array import astype, marked
 from posenc._core.arrays.lookups import lookup
 from posenc._core.errors import bad_position, bad_spec
-from posenc._core.positions.axes import AXES
+from posenc._core.positions.grid import AXES
 from posenc._core.spec.checks import not_too_many
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init

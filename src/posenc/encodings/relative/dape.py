@@ -9,9 +9,9 @@ from typing import Any, final
 import numpy as np
 
 from posenc._core.arrays.array import Array, astype, product
-from posenc._core.arrays.linear import moveaxis
+from posenc._core.arrays.lookups import moveaxis
 from posenc._core.errors import bad_argument
-from posenc._core.numeric.slopes import Recipe, slopes_of
+from posenc._core.numeric.buckets import Recipe, slopes_of
 from posenc._core.spec.checks import at_least, positive
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init

@@ -12,7 +12,7 @@ import numpy as np
 from posenc._core.arrays.array import Array, astype, marked, product
 from posenc._core.arrays.lookups import along
 from posenc._core.errors import bad_position
-from posenc._core.positions.axes import AXES
+from posenc._core.positions.grid import AXES
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter

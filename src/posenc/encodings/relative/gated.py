@@ -9,8 +9,7 @@ from typing import Any, ClassVar, final
 import numpy as np
 
 from posenc._core.arrays.array import Array, astype, product
-from posenc._core.arrays.linear import moveaxis
-from posenc._core.arrays.lookups import lookup
+from posenc._core.arrays.lookups import lookup, moveaxis
 from posenc._core.numeric.buckets import bucket_of, check_buckets, direction_thresholds
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init

@@ -9,9 +9,8 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.arrays.array import Array, astype, product
-from posenc._core.arrays.linear import moveaxis
-from posenc._core.arrays.lookups import along, gather
-from posenc._core.numeric.piecewise import (
+from posenc._core.arrays.lookups import along, gather, moveaxis
+from posenc._core.numeric.buckets import (
     Method,
     bucket_count,
     buckets_2d,

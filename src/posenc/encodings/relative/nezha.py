@@ -9,8 +9,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.arrays.array import Array, astype, product
-from posenc._core.arrays.linear import moveaxis
-from posenc._core.arrays.lookups import along, gather
+from posenc._core.arrays.lookups import along, gather, moveaxis
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix

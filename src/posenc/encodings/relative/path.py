@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 from posenc._core.arrays.array import Array, astype, device_of, product
-from posenc._core.arrays.linear import solved
+from posenc._core.arrays.lookups import solved
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter

@@ -10,8 +10,7 @@ from typing import Any, final
 import numpy as np
 
 from posenc._core.arrays.array import Array, astype, marked, product
-from posenc._core.arrays.linear import moveaxis
-from posenc._core.arrays.lookups import along, gather
+from posenc._core.arrays.lookups import along, gather, moveaxis
 from posenc._core.errors import bad_position
 from posenc._core.spec.checks import at_least
 from posenc._core.spec.example import Example

@@ -7,8 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 from posenc._core.arrays.array import Array, astype, clipped, product
-from posenc._core.arrays.linear import moveaxis
-from posenc._core.arrays.lookups import along, gather
+from posenc._core.arrays.lookups import along, gather, moveaxis
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter

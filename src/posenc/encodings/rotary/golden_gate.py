@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple, final
 import numpy as np
 
 from posenc._core.numeric.ladder import Ladder, context
-from posenc._core.numeric.mixing import DenseMatrix
+from posenc._core.numeric.matrix import DenseMatrix
 from posenc._core.spec.checks import distinct, even_width, positive
 from posenc._core.spec.example import Example
 from posenc.encodings.rotary.base import SpatialRotarySpec

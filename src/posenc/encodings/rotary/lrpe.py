@@ -11,7 +11,7 @@ import numpy as np
 
 from posenc._core.errors import bad_argument
 from posenc._core.numeric.ladder import Ladder
-from posenc._core.numeric.mixing import DenseMatrix
+from posenc._core.numeric.matrix import DenseMatrix
 from posenc._core.numeric.phase import cos_sin
 from posenc._core.spec.checks import positive
 from posenc._core.spec.example import Example

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 
 from posenc._core.arrays.array import arange, astype, device_of, product
-from posenc._core.arrays.linear import moveaxis
+from posenc._core.arrays.lookups import moveaxis
 from posenc._core.spec.checks import at_least, distinct, even_width, positive
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init

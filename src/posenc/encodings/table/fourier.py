@@ -11,8 +11,7 @@ from posenc._core.arrays.array import astype
 from posenc._core.errors import bad_spec
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
-from posenc._core.numeric.matrix import PhaseMatrix
-from posenc._core.numeric.mixing import DenseMatrix, FrequencyMatrix, Gaussian
+from posenc._core.numeric.matrix import DenseMatrix, FrequencyMatrix, Gaussian, PhaseMatrix
 from posenc.encodings.table.base import Array, TableSpec, columns
 
 

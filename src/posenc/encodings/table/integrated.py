@@ -13,7 +13,7 @@ import numpy as np
 from posenc._core.arrays.array import astype, concrete, marked
 from posenc._core.errors import bad_position
 from posenc._core.numeric.ladder import Ladder
-from posenc._core.numeric.mixing import DenseMatrix
+from posenc._core.numeric.matrix import DenseMatrix
 from posenc._core.spec.checks import positive
 from posenc._core.spec.example import Example
 from posenc.encodings.table.base import Array, TableSpec, columns

@@ -14,7 +14,7 @@ import numpy as np
 from posenc._core.arrays.array import astype, concrete, fixed, library, marked
 from posenc._core.arrays.lookups import gather
 from posenc._core.errors import bad_position
-from posenc._core.numeric.magnitude import Magnitude
+from posenc._core.numeric.arrangement import Magnitude
 from posenc._core.spec.checks import width_of
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init

@@ -7,9 +7,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 from posenc._core.errors import bad_spec
-from posenc._core.numeric.arrangement import Arrangement
+from posenc._core.numeric.arrangement import Arrangement, Magnitude
 from posenc._core.numeric.ladder import Ladder
-from posenc._core.numeric.magnitude import Magnitude
 from posenc._core.numeric.matrix import PhaseMatrix
 from posenc._core.spec.checks import positive, width_of
 from posenc._core.spec.spec import Parameter

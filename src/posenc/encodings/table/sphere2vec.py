@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple, final
 import numpy as np
 
 from posenc._core.numeric.ladder import Ladder, context, pi
-from posenc._core.numeric.mixing import DenseMatrix
+from posenc._core.numeric.matrix import DenseMatrix
 from posenc._core.spec.checks import positive
 from posenc._core.spec.example import AROUND, Example, around
 from posenc.encodings.table.base import Array, TableSpec

@@ -8,7 +8,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.numeric.magnitude import Magnitude
+from posenc._core.numeric.arrangement import Magnitude
 from posenc._core.spec.example import Example
 from posenc._core.spec.spec import Parameter
 from posenc.encodings.table.base import Array, TableSpec

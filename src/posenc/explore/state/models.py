@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from posenc import presets
 from posenc._core.reading import Layer, Note, Reading
-from posenc._core.spec.brief import brief
+from posenc._core.spec.answers import brief
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
 from posenc.detect.explain import describe

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.errors import PosencError
-from posenc._core.spec.brief import brief
+from posenc._core.spec.answers import brief
 from posenc.detect.contract import Comparison, diff
 from posenc.explore.state import catalogue
 from posenc.explore.state.entry import CatalogueEntry

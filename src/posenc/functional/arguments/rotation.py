@@ -15,7 +15,7 @@ from posenc._core.arrays.array import (
     result_dtype,
 )
 from posenc._core.arrays.coordinates import integers
-from posenc._core.arrays.inplace import check_apart
+from posenc._core.arrays.lookups import check_apart
 from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.functional._parameters import parameters

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from posenc._core.arrays.inplace import check_writable
+from posenc._core.arrays.lookups import check_writable
 from posenc.kernels.places import Packed, Positions
 from posenc.kernels.plans import Way
 from posenc.kernels.requests import Refusal, Rotate

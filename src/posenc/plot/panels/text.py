@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from posenc._core.spec.brief import brief as written
+from posenc._core.spec.answers import brief as written
 from posenc._core.spec.spec import Value
 
 MINUS = "\u2212"

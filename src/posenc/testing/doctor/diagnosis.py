@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
 
-from posenc._core.spec.display import Displayed
+from posenc._core.spec.answers import Displayed
 from posenc.detect.contract.comparison.diff import EXIT_CODES, Verdict
 
 NOTHING = "nothing of the model was compared with the engine"

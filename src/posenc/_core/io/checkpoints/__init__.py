@@ -1,8 +1,5 @@
 """The files that the detective reads: each header checked before any of it is believed."""
 
-from posenc._core.io.checkpoints.arrays import MOST_ENTRIES, Array, ArrayStore
-from posenc._core.io.checkpoints.config_json import FILE as CONFIG
-from posenc._core.io.checkpoints.config_json import folder_of, load
 from posenc._core.io.checkpoints.gguf_header import Header, read_header, read_tensor
 from posenc._core.io.checkpoints.safetensors_model import (
     RECORD,
@@ -11,6 +8,9 @@ from posenc._core.io.checkpoints.safetensors_model import (
     open_checkpoint,
 )
 from posenc._core.io.checkpoints.store import open_store
+from posenc._core.io.headers import MOST_ENTRIES, Array, ArrayStore
+from posenc._core.io.inputs import CONFIG_FILE as CONFIG
+from posenc._core.io.inputs import folder_of, load
 
 __all__ = [
     "CONFIG",

@@ -16,7 +16,7 @@ import numpy as np
 
 from posenc._core.errors import DataError, bad_data
 from posenc._core.io import files, inputs
-from posenc._core.io.safetensors import MOST_TENSORS
+from posenc._core.io.headers import MOST_TENSORS
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -87,12 +87,9 @@ class _Cursor:
 
     def load(self, count: int) -> None:
         """Have at least so many bytes in the piece."""
-        place = self.place
-        if place + count > self.size:
-            raise DataError(f"{self.name}: the header ends before it is complete")
-        self.file.seek(place)
+        self.end = self.file.seek(self.place)
         self.piece, self.at = self.file.read(max(count, PIECE)) or b"", 0
-        self.end = place + len(self.piece)
+        self.end += len(self.piece)
         if len(self.piece) < count:
             raise DataError(f"{self.name}: the header ends before it is complete")
 
@@ -176,8 +173,11 @@ def read_open_header(path: Path, file: IO[bytes]) -> Header:
         raise bad_data(path.name, "a file that begins with GGUF", f"{size} bytes without")
     version = cursor.number("I")
     if version not in VERSIONS:
-        received = "big-endian data" if version in (2 << 24, 3 << 24) else version
-        raise bad_data(path.name, f"GGUF version {VERSIONS[0]} or {VERSIONS[1]}", received)
+        raise bad_data(
+            path.name,
+            f"GGUF version {VERSIONS[0]} or {VERSIONS[1]}",
+            "big-endian data" if version in (2 << 24, 3 << 24) else version,
+        )
     tensor_count, key_count = cursor.number("Q"), cursor.number("Q")
     if key_count > MOST_KEYS or tensor_count > MOST_TENSORS:
         raise DataError(f"{path.name}: {key_count} keys and {tensor_count} tensors are too many")
@@ -191,8 +191,9 @@ def read_open_header(path: Path, file: IO[bytes]) -> Header:
         rank = cursor.number("I")
         if rank > 8:
             raise bad_data(f"{path.name}: {name[:80]}", "at most 8 axes", rank)
-        shape = cursor.numbers("Q", rank)
-        tensors[name] = GgufTensor(shape, cursor.number("I"), cursor.number("Q"))
+        tensors[name] = GgufTensor(
+            cursor.numbers("Q", rank), cursor.number("I"), cursor.number("Q")
+        )
     alignment = keys.get(ALIGNMENT, 32)
     if type(alignment) is not int or alignment < 1:
         raise bad_data(f"{path.name}: {ALIGNMENT}", "a positive number", repr(alignment)[:80])
@@ -213,8 +214,11 @@ def read_tensor(path: Path, header: Header, name: str, longest: int = 2**16) -> 
         return None
     count = int(np.prod(tensor.shape, dtype=object)) if tensor.shape else 0
     if tensor.type != FLOAT32 or not 0 < count <= longest:
-        expected = f"at most {longest} float32 numbers"
-        raise bad_data(f"{path.name}: {name}", expected, f"{count} of type {tensor.type}")
+        raise bad_data(
+            f"{path.name}: {name}",
+            f"at most {longest} float32 numbers",
+            f"{count} of type {tensor.type}",
+        )
     begin = header.data + tensor.offset
     with inputs.opened(path) as file:
         if begin + 4 * count > inputs.state_of(file).size:

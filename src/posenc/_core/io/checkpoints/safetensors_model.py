@@ -20,23 +20,22 @@ from typing import IO, Any
 import numpy as np
 
 from posenc._core.errors import bad_data, suggest
-from posenc._core.io import files, inputs, tensor_layout
-from posenc._core.io.checkpoints.config_json import FILE as CONFIG
-from posenc._core.io.checkpoints.config_json import load
-from posenc._core.io.checkpoints.index import ENDING, check_total, read_index, shards_of
-from posenc._core.io.safetensors import CODES
+from posenc._core.io import files, headers, inputs
 
 SINGLE = "model.safetensors"
-INDEX = ".safetensors.index.json"
+ENDING = ".index.json"
+INDEX = f".safetensors{ENDING}"
 SHARD = re.compile(r"-\d+-of-(\d+)\.(?:safetensors|bin)$")
 RECORD = "posenc.conversion"  # the key of the metadata under which a conversion is recorded
+MOST_SHARDS = 4096
+MOST_TENSORS = 2**19  # of all files together; the largest published model has 300,000
 
 
 @dataclass(frozen=True)
 class Stored:
     """A tensor and where its bytes are: a path, or a file that is open."""
 
-    tensor: tensor_layout.Tensor
+    tensor: headers.Tensor
     file: Path | IO[bytes]
 
     @contextlib.contextmanager
@@ -51,7 +50,7 @@ class Stored:
     @property
     def itemsize(self) -> int:
         """Bytes of one number; raises where numbers share bytes."""
-        bits = next(b for b, name, _ in CODES.values() if name == self.tensor.dtype)
+        bits = next(b for b, name, _ in headers.CODES.values() if name == self.tensor.dtype)
         if bits % 8:
             raise bad_data(
                 f"{self.tensor.name}: dtype", "numbers of whole bytes", self.tensor.dtype
@@ -69,10 +68,9 @@ class Stored:
         Of rows of a `width`, only the first of `every` so many columns are kept.
         """
         size = self.itemsize
-        data = self.raw(begin * size, count * size)
-        kind = self.tensor.stored or f"<u{size}"
-        kept = data.view(kind).reshape(-1, width)[:, ::every].reshape(-1)
-        return files.decode(kept, self.tensor.dtype).astype(np.float64)
+        data = self.raw(begin * size, count * size).view(self.tensor.stored or f"<u{size}")
+        kept = data.reshape(-1, width)[:, ::every]
+        return files.decode(kept.reshape(-1), self.tensor.dtype).astype(np.float64)
 
     def array(self) -> np.ndarray:
         """All of it, float64 in its shape."""
@@ -86,7 +84,7 @@ class Checkpoint:
 
     path: Path
     folder: Path | None
-    layouts: Mapping[str, tensor_layout.Layout]
+    layouts: Mapping[str, headers.Layout]
     index: dict[str, Any] | None
     config: dict[str, Any] | None
     index_name: str = ""
@@ -111,8 +109,11 @@ class Checkpoint:
         """What an earlier conversion recorded; empty where there was none."""
         records = [record_of(layout.metadata) for layout in self.layouts.values() if layout.tensors]
         if any(one != records[0] for one in records[1:]):
-            expected = "one conversion recorded in all files"
-            raise bad_data(str(self.path), expected, "files of different conversions")
+            raise bad_data(
+                str(self.path),
+                "one conversion recorded in all files",
+                "files of different conversions",
+            )
         return records[0] if records else {}
 
 
@@ -130,31 +131,54 @@ def open_checkpoint(source: Any, *, config: Any, caller: str) -> Checkpoint:
     path, *others = (inputs.named(one, caller) for one in several)
     if not path.exists():
         raise bad_data(caller, "a file or folder that exists", repr(str(path)[:200]))
-    folder = path if path.is_dir() else None
-    chosen = inside(path, caller) if path.is_dir() else path
-    index = None
+    folder, index, name = path if path.is_dir() else None, None, ""
+    chosen = path if folder is None else inside(path, caller)
     if chosen.name.endswith(ENDING):
-        folder = chosen.parent
-        index, layouts = read_shards(chosen, f"{caller}: {chosen.name}")
+        folder, name = chosen.parent, chosen.name
+        index, layouts = read_shards(chosen, f"{caller}: {name}")
         _check_index(chosen, index["weight_map"], layouts)
     else:
         layouts = {one.name: _layout(one, caller) for one in (chosen, *others)}
-    beside = chosen.parent / CONFIG
-    if config is None and beside.is_file():
-        config = beside
-    read = None if config is None else load(config, caller)
-    name = "" if index is None else chosen.name
+    beside = chosen.parent / inputs.CONFIG_FILE
+    config = beside if config is None and beside.is_file() else config
+    read = None if config is None else inputs.load(config, caller)
     return Checkpoint(path, folder, layouts, index, read, name)
 
 
-def read_shards(path: Path, caller: str) -> tuple[dict[str, Any], dict[str, tensor_layout.Layout]]:
+def read_index(path: Path, caller: str) -> dict[str, Any]:
+    """The index, its `weight_map` checked.
+
+    It is somebody else's claim: nothing that it names is opened before the name is known to be that
+    of a file beside it.
+    """
+    data = inputs.parse(inputs.text_of(path, inputs.INDEX), caller, inputs.INDEX)
+    names = data.get("weight_map") if isinstance(data, dict) else None
+    if not isinstance(names, dict) or not all(isinstance(v, str) for v in names.values()):
+        raise bad_data(caller, "a weight_map of names to files", repr(names)[:80])
+    shards = shards_of(data)
+    if len(shards) > MOST_SHARDS:
+        raise bad_data(caller, f"at most {MOST_SHARDS} files", len(shards))
+    for shard in shards:
+        outside = "/" in shard or "\\" in shard or shard in ("", ".", "..") or "\0" in shard
+        if outside or shard.endswith(ENDING):  # an index of indexes may name itself
+            raise bad_data(caller, "files beside the index", repr(shard[:80]))
+    return dict(data)
+
+
+def shards_of(index: dict[str, Any]) -> list[str]:
+    """The names of the files, each once, in the order of the index."""
+    return list(dict.fromkeys(index["weight_map"].values()))
+
+
+def read_shards(path: Path, caller: str) -> tuple[dict[str, Any], dict[str, headers.Layout]]:
     """An index, and the layouts of its files."""
     index, count = read_index(path, caller), 0
-    layouts: dict[str, tensor_layout.Layout] = {}
+    layouts: dict[str, headers.Layout] = {}
     for shard in sorted(shards_of(index)):
         layouts[shard] = _layout(path.parent / shard, caller)
         count += len(layouts[shard].tensors)
-        check_total(count, caller)
+        if count > MOST_TENSORS:
+            raise bad_data(caller, f"at most {MOST_TENSORS} tensors in all files", count)
     if not layouts:
         raise bad_data(caller, "a weight_map of names to files", "an empty one")
     return index, layouts
@@ -162,22 +186,26 @@ def read_shards(path: Path, caller: str) -> tuple[dict[str, Any], dict[str, tens
 
 def inside(folder: Path, caller: str) -> Path:
     """The index of a folder, or its one file."""
-    indexes = sorted(folder.glob(f"*{INDEX}"))
-    singles = sorted(folder.glob("*.safetensors"))
-    for paths in (indexes, singles):
+    for paths in (sorted(folder.glob(f"*{INDEX}")), sorted(folder.glob("*.safetensors"))):
         preferred = [p for p in paths if p.name in (SINGLE, f"model{INDEX}")]
         if preferred or len(paths) == 1:
             return (preferred or paths)[0]
         if paths:
-            expected = f"a folder with {SINGLE}, an index or one .safetensors file"
             raise bad_data(
-                caller, expected, ", ".join(p.name for p in paths[:10]), "Name one of these files."
+                caller,
+                f"a folder with {SINGLE}, an index or one .safetensors file",
+                ", ".join(p.name for p in paths[:10]),
+                "Name one of these files.",
             )
-    todo = "Save the model as safetensors first." if any(folder.glob("*.bin")) else ""
-    raise bad_data(caller, "a folder with .safetensors files", repr(str(folder)), todo)
+    raise bad_data(
+        caller,
+        "a folder with .safetensors files",
+        repr(str(folder)),
+        "Save the model as safetensors first." if any(folder.glob("*.bin")) else "",
+    )
 
 
-def _layout(path: Path, caller: str) -> tensor_layout.Layout:
+def _layout(path: Path, caller: str) -> headers.Layout:
     if not path.exists():
         raise bad_data(caller, "the files of the index beside it", f"no {path.name[:80]!r}")
     layout = files.read_layout(path)
@@ -187,16 +215,19 @@ def _layout(path: Path, caller: str) -> tensor_layout.Layout:
 
 
 def _check_index(
-    path: Path, places: Mapping[str, str], layouts: Mapping[str, tensor_layout.Layout]
+    path: Path, places: Mapping[str, str], layouts: Mapping[str, headers.Layout]
 ) -> None:
     homes = {name: file for file, layout in layouts.items() for name in layout.tensors}
-    count = sum(len(layout.tensors) for layout in layouts.values())
     for name, file in places.items():
         if homes.get(name) != file:
             raise bad_data(
                 f"{path.name}: {name[:80]!r}", f"the tensor in {file}", homes.get(name, "nowhere")
             )
-    if count != len(places):
+    if sum(len(layout.tensors) for layout in layouts.values()) != len(places):
         extra = next((n for n in homes if n not in places), "a name that stands twice")
-        todo = suggest(extra, list(places)[:1000]) if extra in homes else ""
-        raise bad_data(path.name, "every tensor of its files once", repr(extra), todo)
+        raise bad_data(
+            path.name,
+            "every tensor of its files once",
+            repr(extra),
+            suggest(extra, list(places)[:1000]) if extra in homes else "",
+        )

@@ -7,30 +7,33 @@
     .gguf                       tensors that are not quantised
 
 The kind of a file is told by its first bytes. Every header is somebody else's claim: sizes are
-checked against the file before anything of that size is read.
+checked against the file before anything of that size is read, and no zip is trusted in what it says
+of itself.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import io
 import math
 import os
 import stat
 import struct
+import zipfile
+import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 
-from posenc._core.errors import bad_data
-from posenc._core.io import files, inputs, tensor_layout
-from posenc._core.io.checkpoints import gguf_header
-from posenc._core.io.checkpoints.arrays import MOST_ENTRIES, Array, ArrayStore
-from posenc._core.io.checkpoints.index import ENDING
-from posenc._core.io.checkpoints.safetensors_model import inside, read_shards
-from posenc._core.io.checkpoints.zip_file import zip_store
+from posenc._core.errors import DataError, bad_data
+from posenc._core.io import files, headers, inputs
+from posenc._core.io.checkpoints import gguf_header, torch_file
+from posenc._core.io.checkpoints.safetensors_model import ENDING, inside, read_shards
+from posenc._core.io.headers import MOST_ENTRIES, STORED, Array, ArrayStore
 
 Opener = Callable[[], contextlib.AbstractContextManager[IO[bytes]]]
 GGUF_TYPES = {
@@ -43,6 +46,24 @@ GGUF_TYPES = {
     28: ("float64", "<f8"),
     30: ("bfloat16", "<u2"),
 }
+LARGEST_DIRECTORY = 2**22  # bytes of a zip's list of members
+MOST_MEMBERS = 2**13  # of a .npz, whose headers lie in its members
+LARGEST_MEMBER = 2**25  # bytes of one array in a .npz, unpacked
+LARGEST_HEADERS = 2**20  # bytes of all these headers together; NumPy writes 118 for each
+PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what NumPy and torch write
+# What the library raises for zips that do not hold together.
+UNSOUND = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    KeyError,
+    NotImplementedError,
+    OSError,  # a seek before the start
+    OverflowError,
+    RuntimeError,
+    ValueError,
+)
 
 
 @contextlib.contextmanager
@@ -57,58 +78,60 @@ def open_store(path: str | os.PathLike[str]) -> Iterator[ArrayStore]:
 def _opened(path: Path, stack: contextlib.ExitStack) -> ArrayStore:
     file = stack.enter_context(inputs.opened(path))
     start = file.read(8) or b""
-    size = inputs.state_of(file).size
-    if start[:4] == b"PK\x03\x04" or start[:4] == b"PK\x05\x06":
-        return zip_store(path, file, stack)
+    if start[:4] in (b"PK\x03\x04", b"PK\x05\x06"):
+        return _zip_store(path, file, stack)
     if start[:4] == b"GGUF":
         return _gguf_store(path, file)
-    if start[:6] == b"\x93NUMPY":
-        return _plain_store(path, file)
-    if path.name.endswith(ENDING):
+    is_npy = start[:6] == b"\x93NUMPY"
+    if path.name.endswith(ENDING) and not is_npy:
         return _index_store(path)
-    length = struct.unpack("<Q", start)[0] if len(start) == 8 else 0
+    length = struct.unpack("<Q", start)[0] if len(start) == 8 and not is_npy else 0
     bare = start[:1] == b"\x80" or path.suffix in (".bin", ".pt", ".pth", ".pkl")
-    if bare and length > size - 8:
-        todo = "It may be a bare pickle, which runs code: save it again with torch.save."
-        raise bad_data(str(path), "a zip, as torch.save writes", repr(start), todo)
-    return _plain_store(path, file)
-
-
-# --- .safetensors and .npy ------------------------------------------------------------------------
-
-
-def _plain_store(path: Path, file: IO[bytes]) -> ArrayStore:
+    if bare and length > inputs.state_of(file).size - 8:
+        raise bad_data(
+            str(path),
+            "a zip, as torch.save writes",
+            repr(start),
+            "It may be a bare pickle, which runs code: save it again with torch.save.",
+        )
     return _layout_store(files.read_open_layout(path, file), lambda: contextlib.nullcontext(file))
 
 
-def _layout_store(layout: tensor_layout.Layout, opened: Opener) -> ArrayStore:
-    arrays = {}
-    for key, tensor in layout.tensors.items():
-        name = key or layout.path.stem
-        arrays[name] = _plain_array(name, tensor, opened)
-    return ArrayStore(layout.path, layout.format, arrays, {})
+def _array(name: str, tensor: headers.Tensor, read: Callable[[int, int], np.ndarray]) -> Array:
+    """An array by what reads its numbers as they are stored: (place of the first, how many)."""
+
+    def fetch(begin: int, end: int) -> np.ndarray:
+        if tensor.order == "C":
+            return files.decode(read(begin, end - begin), tensor.dtype)
+        whole = read(0, math.prod(tensor.shape)).reshape(tensor.shape, order="F")
+        return files.decode(whole.reshape(-1)[begin:end], tensor.dtype)
+
+    return Array(name, tensor.dtype, tensor.shape, fetch)
 
 
-def _plain_array(name: str, tensor: tensor_layout.Tensor, opened: Opener) -> Array:
-    stored = tensor.stored
+def _plain_array(name: str, tensor: headers.Tensor, opened: Opener) -> Array:
+    """An array whose bytes lie side by side in a file."""
+    stored, why = tensor.stored, f"{tensor.dtype} has no numbers here"
+    if tensor.order == "F" and math.prod(tensor.shape) > MOST_ENTRIES:
+        stored, why = None, "it is stored column by column and too large to turn"
     if stored is None:
-        return Array(name, tensor.dtype, tensor.shape, None, f"{tensor.dtype} has no numbers here")
-    count = math.prod(tensor.shape)
-    if tensor.order == "F" and count > MOST_ENTRIES:
-        why = "it is stored column by column and too large to turn"
         return Array(name, tensor.dtype, tensor.shape, None, why)
     width = np.dtype(stored).itemsize
 
-    def fetch(begin: int, end: int) -> np.ndarray:
+    def read(first: int, count: int) -> np.ndarray:
         with opened() as file:
-            if tensor.order == "F":
-                whole = files.read(file, tensor.begin, count, stored)
-                whole = whole.reshape(tensor.shape, order="F")
-                return files.decode(whole.reshape(-1)[begin:end], tensor.dtype)
-            numbers = files.read(file, tensor.begin + begin * width, end - begin, stored)
-            return files.decode(numbers, tensor.dtype)
+            return files.read(file, tensor.begin + first * width, count, stored)
 
-    return Array(name, tensor.dtype, tensor.shape, fetch)
+    return _array(name, tensor, read)
+
+
+# --- .safetensors, .npy and .gguf -----------------------------------------------------------------
+
+
+def _layout_store(layout: headers.Layout, opened: Opener) -> ArrayStore:
+    named = {key or layout.path.stem: tensor for key, tensor in layout.tensors.items()}
+    arrays = {name: _plain_array(name, tensor, opened) for name, tensor in named.items()}
+    return ArrayStore(layout.path, layout.format, arrays, {})
 
 
 def _index_store(path: Path) -> ArrayStore:
@@ -119,24 +142,20 @@ def _index_store(path: Path) -> ArrayStore:
     for shard, layout in layouts.items():
         # Each is closed again: a system opens 256 files.
         opened = functools.partial(inputs.unchanged, layout.path, layout.state)
-        part = _layout_store(layout, opened).arrays
-        arrays |= {key: array for key, array in part.items() if names.get(key) == shard}
+        own = _layout_store(layout, opened).arrays.items()
+        arrays |= {key: array for key, array in own if names.get(key) == shard}
     missing = [name for name in names if name not in arrays]
     if missing:
-        received = f"{len(missing)} without, such as {missing[0][:80]!r}"
-        raise bad_data(str(path), "every tensor in the file it names", received)
+        raise bad_data(
+            str(path),
+            "every tensor in the file it names",
+            f"{len(missing)} without, such as {missing[0][:80]!r}",
+        )
     return ArrayStore(path, "safetensors", arrays, {})
 
 
-# --- zips -----------------------------------------------------------------------------------------
-
-
-# --- .gguf ----------------------------------------------------------------------------------------
-
-
 def _gguf_store(path: Path, file: IO[bytes]) -> ArrayStore:
-    header = gguf_header.read_open_header(path, file)
-    size = inputs.state_of(file).size
+    header, size = gguf_header.read_open_header(path, file), inputs.state_of(file).size
     arrays = {}
     for name, tensor in header.tensors.items():
         shape = tuple(reversed(tensor.shape))  # the fastest axis comes first there
@@ -144,19 +163,189 @@ def _gguf_store(path: Path, file: IO[bytes]) -> ArrayStore:
             arrays[name] = Array(name, f"type {tensor.type}", shape, None, "it is quantised")
             continue
         dtype, stored = GGUF_TYPES[tensor.type]
-        width = np.dtype(stored).itemsize
-        begin = header.data + tensor.offset
-        if begin + math.prod(shape) * width > size:
-            caller = f"{path}: {name[:80]} lies beyond the end of the file"
-            raise bad_data(caller, f"{math.prod(shape) * width} bytes at {begin}", size)
-        arrays[name] = Array(name, dtype, shape, _gguf_fetch(file, begin, width, dtype, stored))
+        begin, length = header.data + tensor.offset, math.prod(shape) * np.dtype(stored).itemsize
+        if begin + length > size:
+            raise bad_data(
+                f"{path}: {name[:80]} lies beyond the end of the file",
+                f"{length} bytes at {begin}",
+                size,
+            )
+        place = headers.Tensor(name, dtype, shape, begin, begin + length, stored)
+        arrays[name] = _plain_array(name, place, lambda: contextlib.nullcontext(file))
     return ArrayStore(path, "gguf", arrays, header.keys)
 
 
-def _gguf_fetch(
-    file: IO[bytes], data: int, width: int, dtype: str, stored: str
-) -> Callable[[int, int], np.ndarray]:
-    def fetch(begin: int, end: int) -> np.ndarray:
-        return files.decode(files.read(file, data + begin * width, end - begin, stored), dtype)
+# --- zips, of NumPy or torch ----------------------------------------------------------------------
 
-    return fetch
+
+@contextlib.contextmanager
+def _sound(caller: str) -> Iterator[None]:
+    try:
+        yield
+    except DataError:
+        raise
+    except UNSOUND as error:
+        raise bad_data(caller, "a zip that holds together", str(error)[:200]) from None
+
+
+class _BoundedFile:
+    """A file that gives a library no more at once than a list of members may be long.
+
+    The end of a zip says in several places how long the list is, and which of them counts is the
+    library's choice: so it is stopped when it asks.
+    """
+
+    def __init__(self, file: IO[bytes], caller: str) -> None:
+        self.file, self.caller = file, caller
+        self.most: float = LARGEST_DIRECTORY
+
+    def read(self, count: int = -1) -> bytes:
+        if count < 0:
+            count = inputs.state_of(self.file).size - self.file.tell()
+        if count > self.most:
+            raise bad_data(
+                self.caller, f"a directory of at most {LARGEST_DIRECTORY} bytes", f"one of {count}"
+            )
+        return self.file.read(count) or b""
+
+    def seek(self, at: int, whence: int = 0) -> int:
+        return self.file.seek(at, whence)
+
+    def tell(self) -> int:
+        return self.file.tell()
+
+    def seekable(self) -> bool:
+        return True
+
+
+def _zip_store(path: Path, file: IO[bytes], stack: contextlib.ExitStack) -> ArrayStore:
+    """The arrays of a .npz, or of a .pt that torch wrote as a zip; `stack` closes it."""
+    caller = str(path)
+    with _sound(caller):
+        measured = _BoundedFile(file, caller)
+        archive = stack.enter_context(zipfile.ZipFile(measured))
+        measured.most = math.inf
+        names = archive.namelist()
+        twice = [name for name, count in Counter(names).items() if count > 1]
+        if twice:
+            raise bad_data(caller, "each member once", f"{twice[0][:80]!r} more than once")
+        if any(m.compress_type not in PACKED for m in archive.infolist()):
+            # Others cannot be unpacked in part, so a few bytes may become any number.
+            raise bad_data(caller, "members that are stored or deflated", "other packing")
+        if any(n == "data.pkl" or n.endswith("/data.pkl") for n in names):
+            return _torch_store(path, file, archive)
+        return _npz_store(path, archive)
+
+
+def _npz_store(path: Path, archive: zipfile.ZipFile) -> ArrayStore:
+    arrays: dict[str, Array] = {}
+    members = [m for m in archive.infolist() if m.filename.endswith(".npy")]
+    if len(members) > MOST_MEMBERS:
+        raise bad_data(str(path), f"at most {MOST_MEMBERS} arrays", len(members))
+    left = LARGEST_HEADERS
+    for member in members:
+        name = member.filename.removesuffix(".npy")
+        head = _npz_header(f"{path}: {name[:80]}", archive, member)
+        left -= len(head)
+        if left < 0:
+            raise bad_data(
+                str(path), f"headers of at most {LARGEST_HEADERS} bytes together", "more"
+            )
+        arrays[name] = _npz_array(f"{path}: {name[:80]}", name, head, (archive, member))
+    if not arrays:
+        raise bad_data(str(path), "a zip with .npy or data.pkl inside", "neither")
+    return ArrayStore(path, "npz", arrays, {})
+
+
+def _npz_header(caller: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+    """The first bytes of a member, to the end of its header."""
+    with archive.open(member) as stream:
+        head = stream.read(12)
+        if head[:6] != b"\x93NUMPY" or len(head) < 12:
+            raise bad_data(caller, "a .npy file", repr(head[:8]))
+        length = int.from_bytes(head[8 : 10 if head[6] == 1 else 12], "little")
+        if length > headers.LARGEST_NPY_HEADER:
+            raise bad_data(
+                caller, f"a header of at most {headers.LARGEST_NPY_HEADER} bytes", length
+            )
+        return head + stream.read(length)
+
+
+def _npz_array(
+    caller: str, name: str, head: bytes, place: tuple[zipfile.ZipFile, zipfile.ZipInfo]
+) -> Array:
+    archive, member = place
+    tensor = headers.npy_tensor(caller, io.BytesIO(head), member.file_size)
+    if tensor.end - tensor.begin > LARGEST_MEMBER:
+        why = f"more than {LARGEST_MEMBER} bytes inside a zip are not unpacked: save it as .npy"
+        return Array(name, tensor.dtype, tensor.shape, None, why)
+    width = np.dtype(tensor.stored).itemsize
+
+    def read(first: int, count: int) -> np.ndarray:
+        with _sound(caller), archive.open(member) as stream:
+            stream.seek(tensor.begin + first * width)
+            raw = stream.read(count * width)
+        if len(raw) != count * width:
+            raise bad_data(f"{caller} is truncated", f"{tensor.end} bytes", len(raw))
+        return np.frombuffer(raw, dtype=tensor.stored)
+
+    return _array(name, tensor, read)
+
+
+def _torch_store(path: Path, file: IO[bytes], archive: zipfile.ZipFile) -> ArrayStore:
+    caller = str(path)
+    folder, parts, foreign = torch_file.parts(archive, caller)
+    members = {m.filename: m for m in archive.infolist()}
+    if f"{folder}byteorder" in members:
+        with archive.open(f"{folder}byteorder") as stream:
+            if stream.read(16) != b"little":
+                raise bad_data(caller, "little-endian numbers", "others")
+    arrays = {}
+    for name, part in parts.items():
+        member = members.get(f"{folder}data/{part.storage}")
+        arrays[name] = _torch_array(f"{caller}: {name[:80]}", name, part, member, file)
+    shown = ", ".join(foreign[:5])
+    if foreign and not arrays:
+        raise bad_data(
+            caller,
+            "tensors",
+            f"a pickle that calls {shown}, which was not run",
+            "Do not load it with pickle.",
+        )
+    remarks = (f"its pickle also names {shown}: nothing of it was run",) if foreign else ()
+    return ArrayStore(path, "torch", arrays, {}, remarks)
+
+
+def _torch_array(
+    caller: str,
+    name: str,
+    part: torch_file.TensorWindow,
+    member: zipfile.ZipInfo | None,
+    file: IO[bytes],
+) -> Array:
+    if member is None:
+        raise bad_data(caller, "its storage in the zip", f"no data/{part.storage[:80]}")
+    width = (torch_file.SIZES | torch_file.UNTYPED)[part.dtype]
+    needed = (part.begin + math.prod(part.shape)) * width
+    if needed > member.file_size:
+        raise bad_data(f"{caller} is truncated", f"{needed} bytes of storage", member.file_size)
+    stored = STORED.get(part.dtype)
+    reasons = {
+        "its entries are not side by side": not part.contiguous,
+        "its storage is compressed": member.compress_type != zipfile.ZIP_STORED,
+        f"{part.dtype} has no numbers here": stored is None,
+    }
+    why = next((reason for reason, holds in reasons.items() if holds), "")
+    if why or stored is None:
+        return Array(name, part.dtype, part.shape, None, why)
+
+    def fetch(begin: int, end: int) -> np.ndarray:
+        file.seek(member.header_offset)
+        head = file.read(30)
+        if len(head) != 30 or head[:4] != b"PK\x03\x04":
+            raise bad_data(caller, "its storage where the zip says", "something else")
+        data = member.header_offset + 30 + sum(struct.unpack("<HH", head[26:30]))
+        at = data + (part.begin + begin) * width
+        return files.decode(files.read(file, at, end - begin, stored), part.dtype)
+
+    return Array(name, part.dtype, part.shape, fetch)

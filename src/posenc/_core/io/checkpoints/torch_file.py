@@ -11,20 +11,19 @@ from __future__ import annotations
 import math
 import struct
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from posenc._core.errors import DataError, bad_data
-from posenc._core.io.checkpoints.arrays import STORED
+from posenc._core.io.headers import LARGEST_RANK, STORED
 
 LARGEST_PICKLE = 2**23
 MOST_OPERATIONS = 2**20
 MOST_PARTS = 2**15
 LONGEST_NAME = 1000
 DEEPEST = 8
-LARGEST_RANK = 64
 # The classes of storages: name -> dtype.
 STORAGES = {
     "DoubleStorage": "float64",
@@ -43,7 +42,6 @@ SIZES = {name: np.dtype(stored).itemsize for name, stored in STORED.items()}
 # Those without a storage of their own: a tensor of untyped bytes says which it is.
 FLOAT8 = ("e4m3fn", "e5m2", "e4m3fnuz", "e5m2fnuz", "e8m0fnu")
 UNTYPED = {**{f"float8_{n}": 1 for n in FLOAT8}, "uint16": 2, "uint32": 4, "uint64": 8}
-REBUILD = ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_parameter")
 
 
 class TensorWindow(NamedTuple):
@@ -103,6 +101,9 @@ class _Machine:
             raise self.fail("takes from an empty stack")
         return self.stack.pop()
 
+    def last(self, count: int) -> tuple[Any, ...]:
+        return tuple(reversed([self.pop() for _ in range(count)]))
+
     def since_mark(self) -> list[Any]:
         if not self.marks:
             raise self.fail("has no mark to go back to")
@@ -128,17 +129,22 @@ class _Machine:
                 raise self.fail("does not hold together") from None
         raise self.fail(f"takes more than {MOST_OPERATIONS} operations")
 
-    def name(self, module: str, name: str) -> Any:
-        if module == "torch" and name in STORAGES:
-            return _Storage("", STORAGES[name], 0)
-        if (module, name) == ("torch.storage", "UntypedStorage"):
-            return _Storage("", "", 0)
-        if (module, name) == ("collections", "OrderedDict") or (
-            module == "torch._utils" and name in REBUILD
-        ):
-            return Foreign(f"{module}.{name}")
+    def put(self, key: int) -> None:
+        self.memo[key] = self.stack[-1]
+
+    def get(self, key: int) -> Any:
+        if key not in self.memo:
+            raise self.fail("recalls what it never kept")
+        return self.memo[key]
+
+    def name(self, module: Any, name: Any) -> Any:
+        if not isinstance(name, str) or not isinstance(module, str):  # else a text of any length
+            raise self.fail("names a function by what is no text")
+        untyped = (module, name) == ("torch.storage", "UntypedStorage")
+        if untyped or (module == "torch" and name in STORAGES):
+            return _Storage("", STORAGES.get(name, ""), 0)
         full = f"{module[:120]}.{name[:120]}"[:120]
-        if not full.startswith("torch."):
+        if not full.startswith("torch.") and full != "collections.OrderedDict":
             self.foreign.add(full)
         return Foreign(full)
 
@@ -159,20 +165,18 @@ class _Machine:
         numbers = (*shape, *strides, begin) if sizes else (None,)
         if not all(type(n) is int and 0 <= n < 2**62 for n in numbers):
             raise self.fail("describes a tensor whose sizes are none")
-        if isinstance(storage, _Storage) and not storage.dtype and len(arguments) > 6:
-            dtype = getattr(arguments[6], "name", "").removeprefix("torch.")
-            if dtype in UNTYPED:
-                storage = _Storage(storage.key, dtype, storage.entries // UNTYPED[dtype])
+        dtype = getattr(arguments[6], "name", "") if len(arguments) > 6 else ""
+        dtype = dtype.removeprefix("torch.")
+        if isinstance(storage, _Storage) and not storage.dtype and dtype in UNTYPED:
+            storage = _Storage(storage.key, dtype, storage.entries // UNTYPED[dtype])
         if not getattr(storage, "dtype", "") or len(shape) != len(strides):
             return Foreign("a tensor without a storage of numbers")
-        count = math.prod(shape)
-        if count and begin + 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) > (
-            storage.entries
-        ):
+        end = begin + 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+        if math.prod(shape) and end > storage.entries:
             raise self.fail("describes a tensor that ends after its storage")
-        return TensorWindow(
-            storage.key, storage.dtype, shape, begin, _is_contiguous(shape, strides)
-        )
+        steps = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+        together = all(n == 1 or s == e for n, s, e in zip(shape, strides, steps, strict=True))
+        return TensorWindow(storage.key, storage.dtype, shape, begin, together)
 
     def persistent(self, key: Any) -> Any:
         if isinstance(key, tuple) and len(key) >= 5 and key[0] == "storage":
@@ -181,111 +185,26 @@ class _Machine:
                 return _Storage(name, kind.dtype, count)
         return Foreign("a storage of another kind")
 
-    def fill(self, target: Any, items: list[Any]) -> None:
+    def fill(self, items: Sequence[Any]) -> None:
+        target = self.stack[-1]
         if isinstance(target, dict):
             target.update(_dict(items))
         elif isinstance(target, list):
             target.extend(items)
 
 
-def _is_contiguous(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    step = 1
-    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
-        if size != 1 and stride != step:
-            return False
-        step *= size
-    return True
-
-
 def _push(make: Callable[[_Machine], Any]) -> Callable[[_Machine], None]:
     return lambda m: m.stack.append(make(m))
-
-
-def _tuple(count: int) -> Callable[[_Machine], None]:
-    def act(m: _Machine) -> None:
-        items = [m.pop() for _ in range(count)]
-        m.stack.append(tuple(reversed(items)))
-
-    return act
 
 
 def _text(code: str) -> Callable[[_Machine], None]:
     return _push(lambda m: str(m.take(m.number(code)), "utf-8", "replace"))
 
 
-def _put(code: str) -> Callable[[_Machine], None]:
-    def act(m: _Machine) -> None:
-        m.memo[m.number(code)] = m.stack[-1]
-
-    return act
-
-
-def _get(code: str) -> Callable[[_Machine], None]:
-    def act(m: _Machine) -> None:
-        key = m.number(code)
-        if key not in m.memo:
-            raise m.fail("recalls what it never kept")
-        m.stack.append(m.memo[key])
-
-    return act
-
-
-def _long(code: str) -> Callable[[_Machine], None]:
-    return _push(lambda m: int.from_bytes(m.take(m.number(code)), "little", signed=True))
-
-
-def _reduce(m: _Machine) -> None:
-    arguments, function = m.pop(), m.pop()
-    m.stack.append(m.call(function, arguments))
-
-
-def _set_item(m: _Machine) -> None:
-    value, key = m.pop(), m.pop()
-    m.fill(m.stack[-1], [key, value])
-
-
-def _append(m: _Machine) -> None:
-    value = m.pop()
-    m.fill(m.stack[-1], [value])
-
-
-def _since(make: Callable[[list[Any]], Any]) -> Callable[[_Machine], None]:
-    return lambda m: m.stack.append(make(m.since_mark()))
-
-
-def _fill_since(m: _Machine) -> None:
-    items = m.since_mark()
-    m.fill(m.stack[-1], items)
-
-
-def _dict(items: list[Any]) -> dict[Any, Any]:
+def _dict(items: Sequence[Any]) -> dict[Any, Any]:
     pairs = zip(items[0::2], items[1::2], strict=True)
-    return {k: v for k, v in pairs if _is_key(k)}
-
-
-def _is_key(value: Any) -> bool:
-    """Texts, and indices; integers of any size could be chosen to meet in one place of a table."""
-    return isinstance(value, str) or (type(value) is int and 0 <= value < 2**32)
-
-
-def _stack_global(m: _Machine) -> None:
-    name, module = m.pop(), m.pop()
-    if not isinstance(name, str) or not isinstance(module, str):  # else a text of any length
-        raise m.fail("names a function by what is no text")
-    m.stack.append(m.name(module, name))
-
-
-def _global(m: _Machine) -> None:
-    module, name = m.line(), m.line()
-    m.stack.append(m.name(module, name))
-
-
-def _memoize(m: _Machine) -> None:
-    m.memo[len(m.memo)] = m.stack[-1]
-
-
-def _build(m: _Machine) -> None:
-    m.pop()  # the state of an object: what has one is not made
+    # Texts, and indices; integers of any size could be chosen to meet in one place of a table.
+    return {k: v for k, v in pairs if isinstance(k, str) or (type(k) is int and 0 <= k < 2**32)}
 
 
 _ACTIONS: dict[int, Callable[[_Machine], object]] = {
@@ -300,7 +219,7 @@ _ACTIONS: dict[int, Callable[[_Machine], object]] = {
     0x4A: _push(lambda m: m.number("i")),
     0x4B: _push(lambda m: m.number("B")),
     0x4D: _push(lambda m: m.number("H")),
-    0x8A: _long("B"),
+    0x8A: _push(lambda m: int.from_bytes(m.take(m.number("B")), "little", signed=True)),
     0x47: _push(lambda m: struct.unpack(">d", m.take(8))[0]),
     0x58: _text("I"),
     0x8C: _text("B"),
@@ -313,27 +232,27 @@ _ACTIONS: dict[int, Callable[[_Machine], object]] = {
     0x5D: _push(lambda _: []),
     0x29: _push(lambda _: ()),
     0x8F: _push(lambda _: []),  # a set, kept as a list
-    0x85: _tuple(1),
-    0x86: _tuple(2),
-    0x87: _tuple(3),
-    0x74: _since(tuple),
-    0x6C: _since(list),
-    0x64: _since(_dict),
-    0x65: _fill_since,
-    0x75: _fill_since,
-    0x90: _fill_since,
-    0x61: _append,
-    0x73: _set_item,
-    0x71: _put("B"),
-    0x72: _put("I"),
-    0x68: _get("B"),
-    0x6A: _get("I"),
-    0x94: _memoize,
-    0x63: _global,
-    0x93: _stack_global,
-    0x52: _reduce,
-    0x81: _reduce,  # NEWOBJ
-    0x62: _build,
+    0x85: _push(lambda m: m.last(1)),
+    0x86: _push(lambda m: m.last(2)),
+    0x87: _push(lambda m: m.last(3)),
+    0x74: _push(lambda m: tuple(m.since_mark())),
+    0x6C: _push(lambda m: m.since_mark()),
+    0x64: _push(lambda m: _dict(m.since_mark())),
+    0x65: lambda m: m.fill(m.since_mark()),
+    0x75: lambda m: m.fill(m.since_mark()),
+    0x90: lambda m: m.fill(m.since_mark()),
+    0x61: lambda m: m.fill(m.last(1)),
+    0x73: lambda m: m.fill(m.last(2)),
+    0x71: lambda m: m.put(m.number("B")),
+    0x72: lambda m: m.put(m.number("I")),
+    0x94: lambda m: m.put(len(m.memo)),
+    0x68: _push(lambda m: m.get(m.number("B"))),
+    0x6A: _push(lambda m: m.get(m.number("I"))),
+    0x63: _push(lambda m: m.name(m.line(), m.line())),
+    0x93: _push(lambda m: m.name(*m.last(2))),
+    0x52: _push(lambda m: m.call(*m.last(2))),
+    0x81: _push(lambda m: m.call(*m.last(2))),  # NEWOBJ
+    0x62: lambda m: m.pop(),  # the state of an object: what has one is not made
     0x51: lambda m: m.stack.append(m.persistent(m.pop())),
 }
 
@@ -351,9 +270,8 @@ def parts(
     if len(data) > LARGEST_PICKLE:
         raise bad_data(f"{caller}: data.pkl", f"at most {LARGEST_PICKLE} bytes", "more")
     machine = _Machine(data, caller)
-    root = machine.run()
     tensors: dict[str, TensorWindow] = {}
-    for name, part in _walk(root, caller, "", 0, set()):
+    for name, part in _walk(machine.run(), caller, "", 0, set()):
         tensors.setdefault(name or "tensor", part)
         if len(tensors) > MOST_PARTS:
             raise bad_data(caller, f"at most {MOST_PARTS} tensors", "more")
@@ -370,8 +288,7 @@ def _walk(
     if not isinstance(value, (dict, list)) or depth > DEEPEST or id(value) in seen:
         return
     seen.add(id(value))
-    items = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, item in items:
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
         if not isinstance(item, (TensorWindow, dict, list)):
             continue
         longer = f"{name}.{key}" if name else str(key)

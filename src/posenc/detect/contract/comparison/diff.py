@@ -8,7 +8,7 @@ from typing import Any, Literal, final
 
 from posenc._core.errors import DataError, mismatch
 from posenc._core.guard import foreign
-from posenc._core.spec.display import Displayed
+from posenc._core.spec.answers import Displayed
 from posenc.detect.contract.sides.side import Library
 
 Verdict = Literal["differs", "nothing differs", "not compared"]

@@ -16,7 +16,7 @@ import numpy as np
 
 from posenc import functional
 from posenc._core.numeric.ladder import LADDERS, Ladder
-from posenc._core.spec.brief import brief
+from posenc._core.spec.answers import brief
 from posenc._core.spec.spec import Spec, Value
 from posenc.detect.contract.checks import alike, records
 from posenc.detect.contract.contract import Part

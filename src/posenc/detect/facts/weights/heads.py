@@ -14,7 +14,7 @@ from posenc.detect.explain import COUNT_KEYS, MORE_LAYERS, PAIRINGS, Keys, besid
 from posenc.detect.facts.stamp import ALL, conflicts, is_inside, of_records
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
-from posenc.presets.projections import names
+from posenc.presets.families import projection_names
 
 FUSED = ("blocks", "groups")
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads")
@@ -284,8 +284,8 @@ def check_name(caller: str, value: Any, choices: tuple[str, ...], *, optional: b
 
 
 def _check(layout: Projections, caller: str) -> None:
-    if layout.attention not in ("", *names().inside):
-        todo = suggest(layout.attention, names().inside)
+    if layout.attention not in ("", *projection_names().inside):
+        todo = suggest(layout.attention, projection_names().inside)
         expected = "the name of an attention inside a layer"
         raise ArgumentError(
             mismatch(f"{caller}: attention", expected, repr(layout.attention), todo)

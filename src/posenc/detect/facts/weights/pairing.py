@@ -12,7 +12,7 @@ from typing import Any, Literal
 from posenc._core.errors import DataError
 from posenc._core.io.checkpoints import Checkpoint
 from posenc._core.reading import Reading
-from posenc._core.spec.display import Displayed
+from posenc._core.spec.answers import Displayed
 from posenc.detect.facts.fact import Contradiction, Fact, FactSource
 from posenc.detect.facts.weights.evidence import Evidence, Measure, measured, summed, total
 from posenc.detect.facts.weights.heads import RECORDED, Projections, read_model, recorded_pairing

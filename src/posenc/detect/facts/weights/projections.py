@@ -22,7 +22,7 @@ from posenc.detect.facts.weights.segments import (
     view,
 )
 from posenc.encodings.rotary.pairing import Pairing
-from posenc.presets.projections import names
+from posenc.presets.families import projection_names
 
 # The last parts of a name, behind the module: what they are, and the axis that holds the channels.
 PARAMETERS: dict[tuple[str, ...], tuple[str, int]] = {
@@ -172,7 +172,7 @@ def _named(name: str, stored: Stored, model: Model) -> NamedTensor | None:
             prefix = "layers" if layer is None else f"layers.{layer}"
             return NamedTensor(stored, prefix, role, role, kind, 0, stated=True)
     parts = name.replace("/", ".").split(".")
-    data = names()
+    data = projection_names()
     if any(word in parts for word in (*data.cross, *data.apart)):
         return None
     if {*data.inside} & {*parts} != {model.layout.attention} - {""}:

@@ -10,7 +10,7 @@ from posenc._core.io.checkpoints import Stored
 from posenc.detect.facts.arrays import MEND
 from posenc.detect.facts.fact import Contradiction, Fact, FactSource
 from posenc.detect.facts.weights.heads import Heads, Model
-from posenc.presets.projections import Packing, packing
+from posenc.presets.families import Packing, packing
 
 
 class Segment(NamedTuple):

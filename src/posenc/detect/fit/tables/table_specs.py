@@ -11,9 +11,8 @@ import math
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
-from posenc._core.numeric.arrangement import Arrangement
+from posenc._core.numeric.arrangement import Arrangement, Magnitude
 from posenc._core.numeric.ladder import Ladder
-from posenc._core.numeric.magnitude import Magnitude
 from posenc.detect.fit.description_length import bits_of, real_bits, roundest_within, stated
 from posenc.detect.fit.ladders import Base, bases, same_ladder
 from posenc.detect.fit.tables.layout import FLOAT32, AxisGrid, TableLayout
