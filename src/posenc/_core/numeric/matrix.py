@@ -194,3 +194,9 @@ class PhaseMatrix(NamedTuple):
             ladders.append(values)
         values = ladders[0] if len(ladders) == 1 else xp.concat(ladders)
         return xp.take(values, constants[f"{prefix}pick"], axis=0) * constants[f"{prefix}mask"]
+
+
+def pair_steps(base: float, width: int, ladder: Ladder = Ladder()) -> np.ndarray:  # noqa: B008
+    """The exact steps of the pairs of a width along one axis: (1, pairs)."""
+    matrix = PhaseMatrix(base, ladder, Arrangement(), width // 2, width, "exact")
+    return matrix.constants()["step"]

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
-from posenc._core.arrays.array import astype, marked
-from posenc._core.arrays.lookups import lookup
-from posenc._core.spec.checks import at_least
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    astype,
+    at_least,
+    distance,
+    lookup,
+    marked,
+)
 
 
 @final
@@ -64,7 +70,7 @@ class AdaptiveSpan(BiasSpec):
     ramp: int = 32
     start: float = 0.0
 
-    by_head: ClassVar[Mapping[str, int]] = {"span": 0}
+    by_head: ClassVar = {"span": 0}
     example = Example({"length": 64, "start": 0.25})
     paper = "sukhbaatar2019adaptive"
 
@@ -79,7 +85,7 @@ class AdaptiveSpan(BiasSpec):
         return {"span": Parameter((self.heads,), Init("constant", scale=self.start))}
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The logarithm of the mask; minus infinity beyond the ramp."""
         span = astype(lookup(constants["span"], head, xp=xp), dtype, xp) * self.length

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype
-from posenc._core.arrays.lookups import lookup
 from posenc._core.numeric.slopes import Recipe, slopes_of
-from posenc._core.spec.checks import positive
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    Init,
+    Parameter,
+    astype,
+    distance,
+    lookup,
+    positive,
+)
 
 
 @final
@@ -72,7 +77,7 @@ class ALiBi(BiasSpec):
     biased: int | None = None
     added: Literal["after", "before"] = "after"
 
-    by_head: ClassVar[Mapping[str, int]] = {"slopes": 0, "log_slopes": 0}
+    by_head: ClassVar = {"slopes": 0, "log_slopes": 0}
     paper = "press2022train"
 
     def check(self) -> None:
@@ -110,16 +115,14 @@ class ALiBi(BiasSpec):
         del name, rng
         return np.log(self.arrays["slopes"]).astype(np.float32)
 
-    def prepare(
-        self, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Mapping[str, Array]:
+    def prepare(self, constants: Constants, *, dtype: Any, xp: Any) -> Constants:
         """The slopes, fixed or learned."""
         if self.slopes != "learned":
             return {"slopes": astype(constants["slopes"], dtype, xp)}
         return {"slopes": xp.exp(astype(constants["log_slopes"], dtype, xp))}
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """A slope times a distance."""
         slope = lookup(constants["slopes"], head, xp=xp)

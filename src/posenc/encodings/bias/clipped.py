@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
-from posenc._core.arrays.array import astype
-from posenc._core.arrays.lookups import lookup
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    astype,
+    distance,
+    lookup,
+)
 
 
 @final
@@ -57,7 +62,7 @@ class ClippedTable(BiasSpec):
     added: Literal["after", "before"] = "after"
     init: Init = Init(scale=0.02)
 
-    by_head: ClassVar[Mapping[str, int]] = {"weight": 1}
+    by_head: ClassVar = {"weight": 1}
     example = Example({"clip": 16, "init": Init(scale=1.0)})
     paper = "jumper2021highly"
 
@@ -81,7 +86,7 @@ class ClippedTable(BiasSpec):
         return {"weight": Parameter((count, self.heads), self.init)}
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The scalar of the clipped distance."""
         first, last = self.ends

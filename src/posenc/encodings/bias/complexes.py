@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype
-from posenc._core.arrays.lookups import lookup
-from posenc._core.spec.checks import at_least
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    astype,
+    at_least,
+    lookup,
+)
 
 
 @final
@@ -63,7 +67,7 @@ class ComplexOffsets(BiasSpec):
     copies: int = 2
     init: Init = Init(scale=0.02)
 
-    by_head: ClassVar[Mapping[str, int]] = {
+    by_head: ClassVar = {
         "residue_weight": 1,
         "token_weight": 1,
         "chain_weight": 1,
@@ -93,7 +97,7 @@ class ComplexOffsets(BiasSpec):
         }
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The sum of the scalars."""
         chain, residue, token, entity, copy = (m - n for m, n in zip(q, k, strict=True))

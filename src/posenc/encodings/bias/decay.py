@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype, marked
-from posenc._core.arrays.lookups import lookup
 from posenc._core.numeric.slopes import MOST_HEADS
-from posenc._core.spec.checks import not_too_many
-from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    astype,
+    distance,
+    lookup,
+    marked,
+    not_too_many,
+)
 
 
 @final
@@ -55,7 +61,7 @@ class Decay(BiasSpec):
     _: KW_ONLY
     recipe: Literal["powers", "even"] = "powers"
 
-    by_head: ClassVar[Mapping[str, int]] = {"rates": 0}
+    by_head: ClassVar = {"rates": 0}
     paper = "sun2023retentive"
 
     def check(self) -> None:
@@ -72,7 +78,7 @@ class Decay(BiasSpec):
         return {"rates": -np.log1p(-lost)}
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """A rate times the distance into the past; minus infinity in the future."""
         rate = astype(lookup(constants["rates"], head, xp=xp), dtype, xp)

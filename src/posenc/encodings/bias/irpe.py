@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype
-from posenc._core.arrays.lookups import lookup
 from posenc._core.numeric.piecewise import (
     Method,
     bucket_count,
@@ -17,10 +14,17 @@ from posenc._core.numeric.piecewise import (
     check_piecewise,
     piecewise_thresholds,
 )
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    astype,
+    lookup,
+)
 
 
 @final
@@ -75,7 +79,7 @@ class IRPEBias(BiasSpec):
     extra: Literal["none", "class_token"] = "none"
     init: Init = Init("constant", scale=0.0)
 
-    by_head: ClassVar[Mapping[str, int]] = {"weight": 0, "rows": 0, "columns": 0}
+    by_head: ClassVar = {"weight": 0, "rows": 0, "columns": 0}
     example = Example({"init": Init(scale=1.0)}, unsuited="Its positions are cells of a grid.")
     paper = "wu2021rethinking"
     axes = ("row", "column")
@@ -96,7 +100,7 @@ class IRPEBias(BiasSpec):
         return {"rows": table, "columns": table} if self.method == "cross" else {"weight": table}
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The scalar of the bucket, or the sum of two."""
         found = buckets_2d(

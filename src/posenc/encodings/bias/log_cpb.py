@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype, product
-from posenc._core.spec.checks import at_least
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array
+from posenc.encodings.bias.base import (
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    astype,
+    at_least,
+    product,
+)
 from posenc.encodings.bias.window import WindowSpec, check_window
 
 
@@ -63,7 +65,7 @@ class LogCPB(WindowSpec):
     hidden: int = 512
     init: Init = Init(scale=0.02)
 
-    by_head: ClassVar[Mapping[str, int]] = {"head_weight": 0}
+    by_head: ClassVar = {"head_weight": 0}
     example = Example({"window": (8, 8)})
     paper = "liu2022swinv2"
 
@@ -96,9 +98,7 @@ class LogCPB(WindowSpec):
             "head_weight": Parameter((self.heads, self.hidden), self.init),
         }
 
-    def prepare(
-        self, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Mapping[str, Array]:
+    def prepare(self, constants: Constants, *, dtype: Any, xp: Any) -> Constants:
         """The perceptron at every offset of the window: a table (offsets, heads)."""
         first, bias, second = (astype(constants[n], dtype, xp) for n in self.shapes)
         x = astype(constants["x"], dtype, xp)

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
 from posenc._core.numeric.phase import cos_sin
-from posenc._core.spec.checks import even_width, positive
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    astype,
+    distance,
+    even_width,
+    positive,
+)
 
 AT_ONCE = 8  # pairs whose phases are held at the same time
 
@@ -64,7 +70,7 @@ class RotaryBias(BiasSpec):
     base: float = 10_000.0
     init: Init = Init(scale=0.02)
 
-    by_head: ClassVar[Mapping[str, int]] = {"alpha": 0, "beta": 0}
+    by_head: ClassVar = {"alpha": 0, "beta": 0}
     example = Example({"dim": 16, "init": Init(scale=1.0)})
     paper = "ma2023mega"
     pointwise = False  # an entry is a sum over all pairs
@@ -86,9 +92,7 @@ class RotaryBias(BiasSpec):
         vector = Parameter((self.heads, self.dim), self.init)
         return {"alpha": vector, "beta": vector}
 
-    def prepare(
-        self, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Mapping[str, Array]:
+    def prepare(self, constants: Constants, *, dtype: Any, xp: Any) -> Constants:
         """The amplitudes of cosines and sines: (heads, pairs)."""
         alpha, beta = (astype(constants[name], dtype, xp) for name in self.shapes)
         half = self.dim // 2
@@ -96,7 +100,7 @@ class RotaryBias(BiasSpec):
         return {**constants, "cosines": a1 * b1 + a2 * b2, "sines": a2 * b1 - a1 * b2}
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The sum of the waves; `head` counts all heads in order."""
         del head

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
 from posenc._core.numeric.phase import cos_sin
 from posenc._core.numeric.slopes import MOST_HEADS
-from posenc._core.spec.checks import even_width, not_too_many, positive
-from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    astype,
+    distance,
+    even_width,
+    not_too_many,
+    positive,
+)
 
 AT_ONCE = 8  # pairs whose phases are held at the same time
 
@@ -62,7 +69,7 @@ class Sandwich(BiasSpec):
     ladder: Ladder = Ladder()
     compression: float = 8.0
 
-    by_head: ClassVar[Mapping[str, int]] = {"divisors": 0}
+    by_head: ClassVar = {"divisors": 0}
     paper = "chi2023dissecting"
     pointwise = False  # an entry is a sum over all pairs
 
@@ -84,7 +91,7 @@ class Sandwich(BiasSpec):
         return {**parts, "divisors": divisors}
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The sum of the cosines, over the divisor of each head in order."""
         del head

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype
-from posenc._core.arrays.lookups import lookup
 from posenc._core.numeric.buckets import bucket_of, check_buckets, direction_thresholds
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    astype,
+    lookup,
+)
 
 
 @final
@@ -63,7 +67,7 @@ class SpatialBuckets(BiasSpec):
     added: Literal["after", "before"] = "after"
     init: Init = Init(scale=0.02)
 
-    by_head: ClassVar[Mapping[str, int]] = {"weight": 1, "x_weight": 1, "y_weight": 1}
+    by_head: ClassVar = {"weight": 1, "x_weight": 1, "y_weight": 1}
     example = Example(
         {"init": Init(scale=1.0)},
         points=lambda: _page(8, 8),
@@ -97,7 +101,7 @@ class SpatialBuckets(BiasSpec):
         return {"weight": text, "x_weight": page, "y_weight": page}
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The sum of three scalars."""
         total: Any = None

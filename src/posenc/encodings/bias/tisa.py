@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype
-from posenc._core.arrays.lookups import lookup
-from posenc._core.spec.checks import at_least
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    Init,
+    Parameter,
+    astype,
+    at_least,
+    distance,
+    lookup,
+)
 
 
 @final
@@ -62,7 +67,7 @@ class TISA(BiasSpec):
     sharpness: float = 0.1
     offset: float = 5.0
 
-    by_head: ClassVar[Mapping[str, int]] = {"amplitude": 1, "sharpness": 1, "offset": 1}
+    by_head: ClassVar = {"amplitude": 1, "sharpness": 1, "offset": 1}
     paper = "wennberg2021case"
 
     def check(self) -> None:
@@ -88,7 +93,7 @@ class TISA(BiasSpec):
         return np.asarray(getattr(self, name) * (1 + drawn), dtype=np.float32)
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The sum of the bumps."""
         rel = astype(distance(q, k), dtype, xp)

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
-from posenc._core.arrays.array import astype, marked, product, widest
-from posenc._core.arrays.lookups import lookup
-from posenc._core.errors import bad_position
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    astype,
+    bad_position,
+    lookup,
+    marked,
+    product,
+    widest,
+)
 
 EPSILON = 1e-5  # of the normalisation of the position vectors
 
@@ -69,7 +76,7 @@ class TUPE(BiasSpec):
     class_position: Literal["tied", "untied"] = "untied"
     init: Init = Init(scale=0.02)
 
-    by_head: ClassVar[Mapping[str, int]] = {
+    by_head: ClassVar = {
         "query_weight": 0,
         "query_bias": 0,
         "key_weight": 0,
@@ -109,9 +116,7 @@ class TUPE(BiasSpec):
                 expected = f"0 to {self.length - 1}, as the length is {self.length}"
                 raise bad_position("TUPE: positions", expected, worst)
 
-    def prepare(
-        self, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Mapping[str, Array]:
+    def prepare(self, constants: Constants, *, dtype: Any, xp: Any) -> Constants:
         """The products of all pairs of vectors: (heads, length, length)."""
         # A score is a sum of products that cancel, so each rounding would count many times.
         wide = widest(constants["position"], dtype, xp)
@@ -129,7 +134,7 @@ class TUPE(BiasSpec):
         return {"score": astype(score, dtype, xp)}
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The product of the two positions; NaN where one has no vector."""
         del dtype

@@ -4,23 +4,32 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype, device_of, product
-from posenc._core.errors import bad_argument
-from posenc._core.numeric.ladder import Ladder, context, pi
 from posenc._core.numeric.phase import cos_sin, steps
-from posenc._core.spec.checks import at_least, positive
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.rotary.base import Array, Role, RotarySpec
-from posenc.encodings.rotary.pairing import PairingField
+from posenc.encodings.rotary.base import (
+    Array,
+    Constants,
+    Example,
+    Init,
+    Ladder,
+    PairingField,
+    Parameter,
+    Role,
+    RotarySpec,
+    astype,
+    at_least,
+    bad_argument,
+    context,
+    device_of,
+    pi,
+    positive,
+    product,
+)
 
 
 @final
@@ -87,7 +96,7 @@ class FoPE(RotarySpec):
 
     example = Example({"heads": 1, "length": 512})
     paper = "hua2025fope"
-    by_head: ClassVar[Mapping[str, int]] = {"cos_weight": 0, "sin_weight": 0}
+    by_head: ClassVar = {"cos_weight": 0, "sin_weight": 0}
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
@@ -136,7 +145,7 @@ class FoPE(RotarySpec):
         return weights.astype(np.float32)
 
     def phasors(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, positions: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """Weighted cosines and sines: (..., 1) -> two arrays (..., pairs)."""
         cos, sin = cos_sin(positions, constants["step"], dtype=dtype, xp=xp)
@@ -153,7 +162,7 @@ class FoPE(RotarySpec):
         cos: Array,
         sin: Array,
         role: Role,
-        constants: Mapping[str, Array],
+        constants: Constants,
         *,
         inverse: bool,
         xp: Any,

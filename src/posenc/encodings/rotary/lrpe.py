@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.errors import bad_argument
-from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.mixing import DenseMatrix
 from posenc._core.numeric.phase import cos_sin
-from posenc._core.spec.checks import positive
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.rotary.base import Array, Role, RotarySpec
+from posenc.encodings.rotary.base import (
+    Array,
+    Constants,
+    Example,
+    Init,
+    Ladder,
+    PairingField,
+    Parameter,
+    Role,
+    RotarySpec,
+    bad_argument,
+    lift,
+    positive,
+)
 from posenc.encodings.rotary.mixed import mixed_angles
-from posenc.encodings.rotary.pairing import PairingField, lift
 
 
 @final
@@ -82,7 +87,7 @@ class LRPE(RotarySpec):
 
     example = Example({"heads": 1})
     paper = "qin2023lrpe"
-    by_head: ClassVar[Mapping[str, int]] = {"step": 1, "frequencies": 0}
+    by_head: ClassVar = {"step": 1, "frequencies": 0}
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
@@ -141,7 +146,7 @@ class LRPE(RotarySpec):
         return frequencies.reshape(self.heads, 1, self.pairs).astype(np.float32)
 
     def phasors(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, positions: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """Cosines and sines of the angles: (..., 1) -> two arrays (..., pairs)."""
         if self.learned == "nothing":
@@ -155,7 +160,7 @@ class LRPE(RotarySpec):
         cos: Array,
         sin: Array,
         role: Role,
-        constants: Mapping[str, Array],
+        constants: Constants,
         *,
         inverse: bool,
         xp: Any,

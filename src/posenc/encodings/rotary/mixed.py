@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.spec.checks import distinct, even_width, positive
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.rotary.base import Array, SpatialRotarySpec
-from posenc.encodings.rotary.pairing import PairingField
+from posenc.encodings.rotary.base import (
+    Array,
+    Constants,
+    Example,
+    Init,
+    PairingField,
+    Parameter,
+    SpatialRotarySpec,
+    distinct,
+    even_width,
+    positive,
+)
 
 
 @final
@@ -71,7 +76,7 @@ class MixedRoPE(SpatialRotarySpec):
 
     example = Example({"heads": 1})
     paper = "heo2024ropevit"
-    by_head: ClassVar[Mapping[str, int]] = {"frequencies": 0}
+    by_head: ClassVar = {"frequencies": 0}
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
@@ -112,7 +117,7 @@ class MixedRoPE(SpatialRotarySpec):
         return np.stack([np.cos(angle), np.sin(angle)], axis=1) * np.tile(sizes, 2)
 
     def phasors(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, positions: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """Cosines and sines of the angles: (..., axes) -> two arrays (..., pairs)."""
         angles = mixed_angles(positions, constants["frequencies"], dtype=dtype, xp=xp)

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.errors import bad_argument, bad_spec
 from posenc._core.numeric.arrangement import Arrangement
-from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
 from posenc._core.numeric.phase import evaluate, turns
-from posenc._core.spec.checks import even_width, positive
 from posenc._core.tracing import compile_time
-from posenc.encodings.rotary.base import Array, RotarySpec
+from posenc.encodings.rotary.base import (
+    Array,
+    Constants,
+    Ladder,
+    PairingField,
+    RotarySpec,
+    bad_argument,
+    bad_spec,
+    even_width,
+    positive,
+)
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
-from posenc.encodings.rotary.pairing import PairingField
 from posenc.scaling.base import Scaling, contradiction
 
 
@@ -231,7 +236,7 @@ class RoPE(RotarySpec):
         return {} if self.needs_length else self.matrix.constants()
 
     def phasors(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, positions: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """Cosines and sines of the angles: (..., axes) -> two arrays (..., pairs)."""
         if self.phase == "exact" and "step" in constants:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import concrete
-from posenc._core.errors import bad_position
 from posenc._core.numeric.arrangement import Arrangement
-from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
-from posenc._core.spec.checks import even_width, positive
 from posenc.encodings.rotary import powers
-from posenc.encodings.rotary.base import Array, Role, RotarySpec
-from posenc.encodings.rotary.pairing import PairingField
+from posenc.encodings.rotary.base import (
+    Array,
+    Constants,
+    Ladder,
+    PairingField,
+    Role,
+    RotarySpec,
+    bad_position,
+    concrete,
+    even_width,
+    positive,
+)
 
 SINGLE = Arrangement()
 # ln of the largest and of the least normal number.
@@ -127,7 +132,7 @@ class XPos(RotarySpec):
         self,
         positions: Array,
         role: Role,
-        constants: Mapping[str, Array],
+        constants: Constants,
         *,
         dtype: Any,
         xp: Any,

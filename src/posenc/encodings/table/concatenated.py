@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 import numpy as np
 
 from posenc._core.numeric.magnitude import Magnitude
-from posenc._core.spec.checks import width_of
-from posenc._core.spec.example import Example
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.table.base import Array, TableSpec
+from posenc.encodings.table.base import Array, Constants, Example, Parameter, TableSpec, width_of
 from posenc.encodings.table.sinusoidal import Sinusoidal
 
 
@@ -107,9 +103,7 @@ class Concatenated(TableSpec):
         """Raise `PositionError` unless the positions first, first + 1, … `count` of them exist."""
         self.table.check_count(first, count)
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., axes) -> (..., width - dim)."""
         rows = self.table.rows(positions, constants, dtype=dtype, xp=xp)
         return self.magnitude.scaled(rows, self.table.dim, constants, xp=xp)

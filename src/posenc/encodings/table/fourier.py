@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
-from posenc._core.arrays.array import astype
-from posenc._core.errors import bad_spec
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
 from posenc._core.numeric.mixing import DenseMatrix, FrequencyMatrix, Gaussian
-from posenc.encodings.table.base import Array, TableSpec, columns
+from posenc.encodings.table.base import Array, Constants, TableSpec, astype, bad_spec, columns
 
 
 @final
@@ -157,9 +154,7 @@ class Fourier(TableSpec):
             return (len(self.axes),) * (self.pairs // len(self.axes))
         return (self.pairs,)
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., axes) -> (..., dim)."""
         cos, sin = self.matrix.cos_sin(positions, constants, dtype=dtype, xp=xp)
         table = columns(cos, sin, self.order, 2 * self.pairs, self.sizes(), xp=xp)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import decimal
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple, final
@@ -12,9 +11,7 @@ import numpy as np
 
 from posenc._core.numeric.ladder import Ladder, context
 from posenc._core.numeric.mixing import DenseMatrix
-from posenc._core.spec.checks import positive
-from posenc._core.spec.example import Example
-from posenc.encodings.table.base import Array, TableSpec, columns
+from posenc.encodings.table.base import Array, Constants, Example, TableSpec, columns, positive
 
 
 @final
@@ -99,9 +96,7 @@ class GridCells(TableSpec):
         """The phases of the pairs."""
         return DenseMatrix(_GridWaves(self.shortest, self.longest), 2, self.pairs, self.phase)
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., 2) -> (..., dim)."""
         cos, sin = self.matrix.cos_sin(positions, constants, dtype=dtype, xp=xp)
         return columns(cos, sin, "interleaved", self.dim, (self.pairs,), xp=xp)

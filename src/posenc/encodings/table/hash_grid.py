@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype, concrete, has_int64, marked
-from posenc._core.arrays.lookups import gather
-from posenc._core.errors import bad_position
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.table.base import Array, TableSpec
+from posenc.encodings.table.base import (
+    Array,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    TableSpec,
+    astype,
+    bad_position,
+    concrete,
+    gather,
+    has_int64,
+    marked,
+)
 
 # One for each axis; the first is 1 for the sake of caches (section 3 of the paper).
 PRIMES = (1, 2654435761, 805459861, 3674653429, 2097192037, 1434869437, 2165219737)
@@ -142,9 +148,7 @@ class HashGrid(TableSpec):
         """The tables of all levels."""
         return {"table": Parameter((self.levels, self.size, self.dim // self.levels), self.init)}
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., axes) -> (..., dim)."""
         outside = self._outside(positions)
         x = positions
@@ -178,7 +182,7 @@ class HashGrid(TableSpec):
             return rows
         return marked(rows, outside[..., None], math.nan, xp=xp)
 
-    def _numbers(self, places: list[Array], constants: Mapping[str, Array], xp: Any) -> Array:
+    def _numbers(self, places: list[Array], constants: Constants, xp: Any) -> Array:
         """The row of a corner in the tables of each level: (..., levels)."""
         mask = self.size - 1
         hashed: Any = None

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype, concrete, marked
-from posenc._core.errors import bad_position
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.mixing import DenseMatrix
-from posenc._core.spec.checks import positive
-from posenc._core.spec.example import Example
-from posenc.encodings.table.base import Array, TableSpec, columns
+from posenc.encodings.table.base import (
+    Array,
+    Constants,
+    Example,
+    TableSpec,
+    astype,
+    bad_position,
+    columns,
+    concrete,
+    marked,
+    positive,
+)
 
 
 @final
@@ -113,9 +119,7 @@ class IntegratedFourier(TableSpec):
         frequencies = np.array(self.matrix.frequencies(), dtype=object).astype(np.float64)
         return self.matrix.constants() | {"damping": frequencies**2 / 2}
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., axes) -> (..., dim)."""
         count = len(self.space)
         self._check_known(positions)

@@ -5,21 +5,29 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype, concrete, fixed, library, marked
-from posenc._core.arrays.lookups import gather
-from posenc._core.errors import bad_position
 from posenc._core.numeric.magnitude import Magnitude
-from posenc._core.spec.checks import width_of
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.table.base import Array, TableSpec
+from posenc.encodings.table.base import (
+    Array,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    TableSpec,
+    astype,
+    bad_position,
+    concrete,
+    fixed,
+    gather,
+    library,
+    marked,
+    width_of,
+)
 from posenc.encodings.table.lookup import Lookup
 
 
@@ -183,9 +191,7 @@ class Learned(TableSpec):
         values[first:] = init.rows(positions, init.arrays, dtype=xp.float32, xp=xp)
         return values
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., axes) -> (..., dim)."""
         known = concrete(positions)
         outside = None
@@ -208,9 +214,7 @@ class Learned(TableSpec):
             return table
         return marked(table, outside[..., None], math.nan, xp=xp)
 
-    def _pieces(
-        self, positions: Array, constants: Mapping[str, Array], dtype: Any, xp: Any
-    ) -> list[Array]:
+    def _pieces(self, positions: Array, constants: Constants, dtype: Any, xp: Any) -> list[Array]:
         """What each table gives, in the order of the axes."""
         numbers = [positions[..., axis] for axis in range(len(self.axes))]
         if self.lookup.rule == "grid":

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype, product
-from posenc._core.spec.checks import at_least, not_too_many, positive
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.table.base import Array, TableSpec
+from posenc.encodings.table.base import (
+    Array,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    TableSpec,
+    astype,
+    at_least,
+    not_too_many,
+    positive,
+    product,
+)
 from posenc.encodings.table.special import gelu
 
 
@@ -117,9 +123,7 @@ class LearnedFourier(TableSpec):
             "bias2": Parameter((outputs,), zeros),
         }
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., axes) -> (..., dim)."""
         known = {name: astype(constants[name], dtype, xp) for name in self.shapes}
         x = astype(positions, dtype, xp)

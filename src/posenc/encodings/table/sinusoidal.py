@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
-from posenc._core.errors import bad_spec
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.magnitude import Magnitude
 from posenc._core.numeric.matrix import PhaseMatrix
-from posenc._core.spec.checks import positive, width_of
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.table.base import Array, TableSpec, columns
+from posenc.encodings.table.base import (
+    Array,
+    Constants,
+    Parameter,
+    TableSpec,
+    bad_spec,
+    columns,
+    positive,
+    width_of,
+)
 
 
 @final
@@ -135,9 +140,7 @@ class Sinusoidal(TableSpec):
         """The factor on the table, where it is learned."""
         return self.magnitude.parameters(self.dim)
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., axes) -> (..., dim)."""
         cos, sin = self.matrix.cos_sin(positions, constants, dtype=dtype, xp=xp)
         blocks, lone_sine = self.arrangement.blocks(self.pairs), self.odd == "sin_extra"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import decimal
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple, final
@@ -12,9 +11,15 @@ import numpy as np
 
 from posenc._core.numeric.ladder import Ladder, context, pi
 from posenc._core.numeric.mixing import DenseMatrix
-from posenc._core.spec.checks import positive
-from posenc._core.spec.example import AROUND, Example, around
-from posenc.encodings.table.base import Array, TableSpec
+from posenc.encodings.table.base import (
+    AROUND,
+    Array,
+    Constants,
+    Example,
+    TableSpec,
+    around,
+    positive,
+)
 
 WIDTHS = {"sphereC": 3, "sphereC+": 6, "sphereM": 5, "sphereM+": 8}
 
@@ -103,9 +108,7 @@ class Sphere2Vec(TableSpec):
         """The steps of the angles."""
         return self.phases.constants()
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., 2) -> (..., dim)."""
         cos, sin = self.phases.cos_sin(positions, constants, dtype=dtype, xp=xp)
         count = self.scales

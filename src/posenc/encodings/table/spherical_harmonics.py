@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple, final
@@ -13,8 +12,7 @@ import numpy as np
 
 from posenc._core.numeric.ladder import context, pi
 from posenc._core.numeric.mixing import DenseMatrix
-from posenc._core.spec.example import AROUND, Example, around
-from posenc.encodings.table.base import Array, TableSpec
+from posenc.encodings.table.base import AROUND, Array, Constants, Example, TableSpec, around
 
 
 @final
@@ -102,9 +100,7 @@ class SphericalHarmonics(TableSpec):
         """The steps of the multiples of the angles."""
         return self.phases.constants()
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., 2) -> (..., dim)."""
         cos, sin = self.phases.cos_sin(positions, constants, dtype=dtype, xp=xp)
         # cos(t) = -sin(latitude), and m half turns of the longitude are a sign.

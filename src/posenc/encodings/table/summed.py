@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 import numpy as np
 
 from posenc._core.numeric.magnitude import Magnitude
-from posenc._core.spec.example import Example
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.table.base import Array, TableSpec
+from posenc.encodings.table.base import Array, Constants, Example, Parameter, TableSpec
 from posenc.encodings.table.concatenated import Concatenated
 from posenc.encodings.table.sinusoidal import Sinusoidal
 
@@ -147,9 +145,7 @@ class Summed(TableSpec):
             for table in self.tables:
                 table.check_count(first, count)
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., axes) -> (..., dim)."""
         total: Any = None
         for prefix, table, places in self._parts():

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
 
-from posenc._core.arrays.array import astype, concrete, device_of, marked
-from posenc._core.errors import bad_position
-from posenc._core.spec.checks import at_least
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.table.base import Array, TableSpec
+from posenc.encodings.table.base import (
+    Array,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    TableSpec,
+    astype,
+    at_least,
+    bad_position,
+    concrete,
+    device_of,
+    marked,
+)
 
 
 @final
@@ -98,9 +104,7 @@ class TreePositions(TableSpec):
         """The decays, before the hyperbolic tangent."""
         return {"decay": Parameter((self.decays,), self.init)}
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., depth) -> (..., dim)."""
         outside = self._outside(positions)
         p = xp.tanh(astype(constants["decay"], dtype, xp))
