@@ -90,6 +90,13 @@ class Value(Displayed):
         came = operator.attrgetter(field)(self) if received is ... else received
         return SpecError(mismatch(caller, expected, came, todo))
 
+    def _refuse(
+        self, wrong: object, field: str, expected: str, received: object = ..., todo: str = ""
+    ) -> None:
+        """Raise the error of a field where something is wrong with it."""
+        if wrong:
+            raise self._mismatch(field, expected, received, todo)
+
     def replace(self, **changes: Any) -> typing.Self:
         """The same value with some fields changed, checked anew."""
         if is_followed():

@@ -83,14 +83,23 @@ class ALiBi(BiasSpec):
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
         positive("ALiBi", max_bias=self.max_bias)
-        if self.biased is not None and not 0 <= self.biased <= self.heads:
-            raise self._mismatch("biased", f"0 to {self.heads} heads")
-        if self.slopes == "learned" and self.biased not in (None, self.heads):
-            raise self._mismatch("biased", "every head biased where slopes are learned")
+        self._refuse(
+            self.biased is not None and not 0 <= self.biased <= self.heads,
+            "biased",
+            f"0 to {self.heads} heads",
+        )
+        self._refuse(
+            self.slopes == "learned" and self.biased not in (None, self.heads),
+            "biased",
+            "every head biased where slopes are learned",
+        )
         if not isinstance(self.slopes, tuple):
             return
-        if len(self.slopes) != self.heads or min(self.slopes) < 0:
-            raise self._mismatch("slopes", f"{self.heads} numbers of at least 0, one for each head")
+        self._refuse(
+            len(self.slopes) != self.heads or min(self.slopes) < 0,
+            "slopes",
+            f"{self.heads} numbers of at least 0, one for each head",
+        )
         if (self.recipe, self.max_bias, self.biased) != ("paper", 8.0, None):
             raise self._mismatch(
                 "slopes", "no recipe, max_bias or biased beside slopes that are given", repr(self)

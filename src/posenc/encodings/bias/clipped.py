@@ -69,10 +69,11 @@ class ClippedTable(BiasSpec):
     def check(self) -> None:
         """Raise `SpecError` when there are no distances."""
         first, last = self.ends
-        if not first <= 0 <= last:
-            raise self._mismatch(
-                "clip", "a distance of at least 0, or the first and last one around 0"
-            )
+        self._refuse(
+            not first <= 0 <= last,
+            "clip",
+            "a distance of at least 0, or the first and last one around 0",
+        )
 
     @property
     def ends(self) -> tuple[int, int]:

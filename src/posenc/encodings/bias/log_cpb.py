@@ -74,10 +74,11 @@ class LogCPB(WindowSpec):
         super().check()
         if self.trained_window is not None:
             check_window("LogCPB", self.trained_window, of="trained_window")
-            if len(self.trained_window) != len(self.window):
-                raise self._mismatch(
-                    "trained_window", f"{len(self.window)} lengths, as the window has"
-                )
+            self._refuse(
+                len(self.trained_window) != len(self.window),
+                "trained_window",
+                f"{len(self.window)} lengths, as the window has",
+            )
         at_least("LogCPB", hidden=self.hidden)
 
     def constants(self) -> dict[str, np.ndarray]:

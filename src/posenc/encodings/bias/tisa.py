@@ -72,8 +72,7 @@ class TISA(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
-        if not 1 <= self.kernels <= 64:
-            raise self._mismatch("kernels", "1 to 64")
+        self._refuse(not 1 <= self.kernels <= 64, "kernels", "1 to 64")
         at_least("TISA", 0, offset=self.offset)
 
     def parameters(self) -> dict[str, Parameter]:

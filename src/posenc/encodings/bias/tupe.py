@@ -87,10 +87,10 @@ class TUPE(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when widths and heads do not fit."""
-        if self.dim < 1 or self.dim % self.heads:
-            raise self._mismatch("dim", f"a width divisible by {self.heads} heads")
-        if self.length < 1:
-            raise self._mismatch("length", "at least 1 position")
+        self._refuse(
+            self.dim < 1 or self.dim % self.heads, "dim", f"a width divisible by {self.heads} heads"
+        )
+        self._refuse(self.length < 1, "length", "at least 1 position")
 
     def parameters(self) -> dict[str, Parameter]:
         """Position vectors, their normalisation, and the two projections."""

@@ -70,8 +70,9 @@ class Decomposed(RelativeSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when the grid is none."""
-        if len(self.size) not in AXES or min(self.size) < 1:
-            raise self._mismatch("size", "1 to 3 lengths of at least 1")
+        self._refuse(
+            len(self.size) not in AXES or min(self.size) < 1, "size", "1 to 3 lengths of at least 1"
+        )
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -89,17 +89,19 @@ class Disentangled(HeadedRelativeSpec):
     def check(self) -> None:
         """Raise `SpecError` when buckets and distances contradict each other."""
         at_least("Disentangled", dim=self.dim, count=self.count, max_distance=self.max_distance)
-        if self.max_distance >= LARGEST:
-            raise self._mismatch("max_distance", "less than 2**31 - 1")
+        self._refuse(self.max_distance >= LARGEST, "max_distance", "less than 2**31 - 1")
         if self.buckets is None:
             return
-        if self.buckets < 4 or self.buckets % 2 or self.buckets > 2048:
-            raise self._mismatch("buckets", "even, 4 to 2048")
-        if self.max_distance - 1 <= self.buckets // 2:
-            raise self._mismatch(
-                "max_distance",
-                f"more than {self.buckets // 2 + 1}, as half the buckets hold a distance each",
-            )
+        self._refuse(
+            self.buckets < 4 or self.buckets % 2 or self.buckets > 2048,
+            "buckets",
+            "even, 4 to 2048",
+        )
+        self._refuse(
+            self.max_distance - 1 <= self.buckets // 2,
+            "max_distance",
+            f"more than {self.buckets // 2 + 1}, as half the buckets hold a distance each",
+        )
 
     @property
     def span(self) -> int:

@@ -84,10 +84,11 @@ class TENER(HeadedRelativeSpec):
         least = 4 if self.ladder == Ladder(denominator="n-1") else 2
         even_width("TENER", least, dim=self.dim)
         positive("TENER", base=self.base)
-        if self.ladder.cos_shift:
-            raise self._mismatch(
-                "ladder.cos_shift", "0, as sines and cosines of one angle are summed"
-            )
+        self._refuse(
+            self.ladder.cos_shift,
+            "ladder.cos_shift",
+            "0, as sines and cosines of one angle are summed",
+        )
 
     @property
     def scale(self) -> float:

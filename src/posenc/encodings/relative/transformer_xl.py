@@ -92,15 +92,18 @@ class TransformerXL(HeadedRelativeSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
-        if self.width < 2 or self.width % 2:
-            raise self._mismatch("width", "an even number")
+        self._refuse(self.width < 2 or self.width % 2, "width", "an even number")
         positive("TransformerXL", base=self.base)
-        if self.ladder.cos_shift:
-            raise self._mismatch(
-                "ladder.cos_shift", "0, as sines and cosines of one angle are summed"
-            )
-        if self.clamp is not None and not 0 < self.clamp < 2**20:
-            raise self._mismatch("clamp", "a distance of at least 1, below 2**20")
+        self._refuse(
+            self.ladder.cos_shift,
+            "ladder.cos_shift",
+            "0, as sines and cosines of one angle are summed",
+        )
+        self._refuse(
+            self.clamp is not None and not 0 < self.clamp < 2**20,
+            "clamp",
+            "a distance of at least 1, below 2**20",
+        )
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the pairs of the table R."""

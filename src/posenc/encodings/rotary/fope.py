@@ -100,13 +100,13 @@ class FoPE(RotarySpec):
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
-        if self.dim < 4 or self.dim % 4:
-            raise self._mismatch("dim", "a multiple of 4")
+        self._refuse(self.dim < 4 or self.dim % 4, "dim", "a multiple of 4")
         positive("FoPE", base=self.base)
-        if self.length < 7:
-            raise self._mismatch(
-                "length", "at least 7 positions, which the fastest wave needs for a turn"
-            )
+        self._refuse(
+            self.length < 7,
+            "length",
+            "at least 7 positions, which the fastest wave needs for a turn",
+        )
         at_least("FoPE", 0, gain=self.gain)
         self.channels.sizes(self.pairs)
 

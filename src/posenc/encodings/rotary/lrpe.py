@@ -91,8 +91,11 @@ class LRPE(RotarySpec):
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
-        if self.dim < 1 or (self.form == "turned" and self.dim % 2):
-            raise self._mismatch("dim", "an even width if turned, at least 1 if doubled")
+        self._refuse(
+            self.dim < 1 or (self.form == "turned" and self.dim % 2),
+            "dim",
+            "an even width if turned, at least 1 if doubled",
+        )
         positive("LRPE", base=self.base)
         if self.form == "turned":
             self.channels.sizes(self.pairs)

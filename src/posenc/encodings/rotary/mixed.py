@@ -84,13 +84,18 @@ class MixedRoPE(SpatialRotarySpec):
         positive("MixedRoPE", base=self.base)
         names = self.space
         distinct("MixedRoPE", "distinct names", space=names)
-        if self.init == "rotated" and (len(names) != 2 or self.pairs % 2):
-            expected = "two axes and an even number of pairs"
-            raise self._mismatch("init='rotated'", expected, f"{names} and {self.pairs}")
-        if self.init == "axial" and self.pairs % len(names):
-            raise self._mismatch(
-                "init='axial'", f"a number of pairs divisible by {len(names)}", self.pairs
-            )
+        self._refuse(
+            self.init == "rotated" and (len(names) != 2 or self.pairs % 2),
+            "init='rotated'",
+            "two axes and an even number of pairs",
+            f"{names} and {self.pairs}",
+        )
+        self._refuse(
+            self.init == "axial" and self.pairs % len(names),
+            "init='axial'",
+            f"a number of pairs divisible by {len(names)}",
+            self.pairs,
+        )
         self.channels.sizes(self.pairs)
 
     def parameters(self) -> dict[str, Parameter]:

@@ -62,10 +62,8 @@ class Pairing(Value):
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
-        if len(set(self.targets)) != len(self.targets):
-            raise self._mismatch("targets", "each target once")
-        if any(block < 1 for block in self.blocks):
-            raise self._mismatch("blocks", "at least one pair in each")
+        self._refuse(len(set(self.targets)) != len(self.targets), "targets", "each target once")
+        self._refuse(any(block < 1 for block in self.blocks), "blocks", "at least one pair in each")
 
     def word(self) -> str:
         """The order alone, which specs take for a pairing that is plain otherwise."""

@@ -97,8 +97,9 @@ class PoPE(RotarySpec):
         """Raise `SpecError` when the fields contradict each other."""
         width_of("PoPE", dim=self.dim)
         positive("PoPE", base=self.base)
-        if self.channels.blocks:
-            raise self._mismatch("pairing", "a pairing in one block", self.channels.blocks)
+        self._refuse(
+            self.channels.blocks, "pairing", "a pairing in one block", self.channels.blocks
+        )
 
     @property
     def pairs(self) -> int:

@@ -108,21 +108,33 @@ class RoPE(RotarySpec):
             raise self._mismatch(
                 "base", f"one base for each of the axes {self.axes}", f"{len(self.base)} of them"
             )
-        if self.arrangement.pad is not None:
-            raise self._mismatch("arrangement", "no `pad`: rotations have no rows", "pad")
-        if self.ladder.cos_shift:
-            expected = "one frequency for the cosine and sine of a pair"
-            raise self._mismatch("ladder", expected, f"cos_shift={self.ladder.cos_shift}")
+        self._refuse(
+            self.arrangement.pad is not None,
+            "arrangement",
+            "no `pad`: rotations have no rows",
+            "pad",
+        )
+        self._refuse(
+            self.ladder.cos_shift,
+            "ladder",
+            "one frequency for the cosine and sine of a pair",
+            f"cos_shift={self.ladder.cos_shift}",
+        )
         why = contradiction(self.scalings)
-        if why:
-            todo = "Each of them extends the context by itself."
-            raise self._mismatch("scaling", "rules that go together", why, todo)
+        self._refuse(
+            why,
+            "scaling",
+            "rules that go together",
+            why,
+            "Each of them extends the context by itself.",
+        )
         for scaling in self.scalings:
-            if scaling.geometric and (self.ladder.spacing != "geometric" or 1 in self.bases):
-                expected = f"a geometric ladder, as {type(scaling).__name__} needs its base"
-                raise self._mismatch(
-                    "ladder", expected, f"spacing={self.ladder.spacing!r} with base {self.base}"
-                )
+            self._refuse(
+                scaling.geometric and (self.ladder.spacing != "geometric" or 1 in self.bases),
+                "ladder",
+                f"a geometric ladder, as {type(scaling).__name__} needs its base",
+                f"spacing={self.ladder.spacing!r} with base {self.base}",
+            )
             factor = getattr(scaling, "factor", None)
             if isinstance(factor, tuple) and len(factor) != len(layout.counts):
                 expected = f"{len(layout.counts)} factors, one for each axis"

@@ -104,10 +104,12 @@ class STRING(SpatialRotarySpec):
         positive("STRING", base=self.base)
         at_least("STRING", 0, spread=self.spread)
         distinct("STRING", space=self.space)
-        if self.start == "axial" and self.pairs % len(self.space):
-            raise self._mismatch(
-                "start='axial'", f"a number of pairs divisible by {len(self.space)}", self.pairs
-            )
+        self._refuse(
+            self.start == "axial" and self.pairs % len(self.space),
+            "start='axial'",
+            f"a number of pairs divisible by {len(self.space)}",
+            self.pairs,
+        )
         self.channels.sizes(self.pairs)
 
     def parameters(self) -> dict[str, Parameter]:

@@ -61,15 +61,19 @@ class Concatenated(TableSpec):
         width_of("Concatenated", dim=self.dim)
         if isinstance(self.table, Concatenated):
             raise self._mismatch("table", "a table that is not itself appended", repr(self.table))
-        if self.table.embedding_scale != 1:
-            todo = "Put the factor into the magnitude of Concatenated."
-            raise self._mismatch(
-                "", "a table with embedding_scale=1", self.table.embedding_scale, todo
-            )
-        if set(self.table.parameters()) & set(self.magnitude.parameters(self.table.dim)):
-            raise self._mismatch(
-                "", "one learned factor on the table", "one here and one in `table`"
-            )
+        self._refuse(
+            self.table.embedding_scale != 1,
+            "",
+            "a table with embedding_scale=1",
+            self.table.embedding_scale,
+            "Put the factor into the magnitude of Concatenated.",
+        )
+        self._refuse(
+            set(self.table.parameters()) & set(self.magnitude.parameters(self.table.dim)),
+            "",
+            "one learned factor on the table",
+            "one here and one in `table`",
+        )
 
     @property
     def coordinates(self) -> Literal["integer", "real"]:

@@ -97,17 +97,20 @@ class Fourier(TableSpec):
                 f", and {self.raw_width} for the coordinates" if self.raw_width else ""
             )
             raise bad_spec("Fourier: dim", expected, self.dim)
-        if arrangement.start or arrangement.pad is not None:
-            received = f"start={arrangement.start}, pad={arrangement.pad}"
-            raise self._mismatch(
-                "arrangement", "start 0 and no pad", received, "Shift the positions themselves."
-            )
+        self._refuse(
+            arrangement.start or arrangement.pad is not None,
+            "arrangement",
+            "start 0 and no pad",
+            f"start={arrangement.start}, pad={arrangement.pad}",
+            "Shift the positions themselves.",
+        )
         mixed = isinstance(self.ladder, FrequencyMatrix | Gaussian)
-        if mixed != (arrangement.rule == "mixed"):
-            expected = "a matrix of frequencies with rule='mixed', and with no other"
-            raise self._mismatch(
-                "", expected, f"{type(self.ladder).__name__} with rule={arrangement.rule!r}"
-            )
+        self._refuse(
+            mixed != (arrangement.rule == "mixed"),
+            "",
+            "a matrix of frequencies with rule='mixed', and with no other",
+            f"{type(self.ladder).__name__} with rule={arrangement.rule!r}",
+        )
         needed = {"axis": ("axial", "single"), "band": ("axial_cyclic", "single")}
         if self.blocks != "all" and arrangement.rule not in needed[self.blocks]:
             expected = f"rule={needed[self.blocks][0]!r} with blocks={self.blocks!r}"
@@ -119,12 +122,15 @@ class Fourier(TableSpec):
                     name, f"one entry for each of the axes {axes}", f"{len(value)} entries"
                 )
         bases = self.base if isinstance(self.base, tuple) else (self.base,)
-        if any(base <= 0 for base in bases):
-            raise self._mismatch("base", "positive numbers")
+        self._refuse(any(base <= 0 for base in bases), "base", "positive numbers")
         if arrangement.rule in ("axial", "axial_cyclic"):
             shares = arrangement.shares(self.pairs)
-            if self.blocks == "band" and len(set(shares)) > 1:
-                raise self._mismatch("arrangement", "as many bands per axis", shares)
+            self._refuse(
+                self.blocks == "band" and len(set(shares)) > 1,
+                "arrangement",
+                "as many bands per axis",
+                shares,
+            )
 
     @property
     def raw_width(self) -> int:

@@ -78,13 +78,13 @@ class GridCells(TableSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when the width or a scale cannot be."""
-        if self.dim < 6 or self.dim % 6:
-            raise self._mismatch(
-                "dim", "a multiple of 6, three waves of two channels for each scale"
-            )
+        self._refuse(
+            self.dim < 6 or self.dim % 6,
+            "dim",
+            "a multiple of 6, three waves of two channels for each scale",
+        )
         positive("GridCells", "a positive length", shortest=self.shortest, longest=self.longest)
-        if self.space[0] == self.space[1]:
-            raise self._mismatch("space", "two distinct names")
+        self._refuse(self.space[0] == self.space[1], "space", "two distinct names")
 
     @property
     def pairs(self) -> int:

@@ -101,19 +101,33 @@ class HashGrid(TableSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
-        if self.levels < 1 or self.dim < 1 or self.dim % self.levels:
-            raise self._mismatch("dim", f"a multiple of the {self.levels} levels, at least 1")
-        if not 1 <= self.log2_size <= LARGEST_TABLE:
-            raise self._mismatch("log2_size", f"from 1 to {LARGEST_TABLE}")
-        if not 1 <= self.coarsest <= self.finest < 2**30:
-            expected = "1 <= coarsest <= finest < 2**30"
-            raise self._mismatch("", expected, f"coarsest={self.coarsest}, finest={self.finest}")
-        if self.levels == 1 and self.coarsest != self.finest:
-            expected = "coarsest equal to finest where there is one level"
-            raise self._mismatch("", expected, f"coarsest={self.coarsest}, finest={self.finest}")
+        self._refuse(
+            self.levels < 1 or self.dim < 1 or self.dim % self.levels,
+            "dim",
+            f"a multiple of the {self.levels} levels, at least 1",
+        )
+        self._refuse(
+            not 1 <= self.log2_size <= LARGEST_TABLE, "log2_size", f"from 1 to {LARGEST_TABLE}"
+        )
+        self._refuse(
+            not 1 <= self.coarsest <= self.finest < 2**30,
+            "",
+            "1 <= coarsest <= finest < 2**30",
+            f"coarsest={self.coarsest}, finest={self.finest}",
+        )
+        self._refuse(
+            self.levels == 1 and self.coarsest != self.finest,
+            "",
+            "coarsest equal to finest where there is one level",
+            f"coarsest={self.coarsest}, finest={self.finest}",
+        )
         names = self.space
-        if not 1 <= len(names) <= len(PRIMES) or len(set(names)) != len(names):
-            raise self._mismatch("space", f"one to {len(PRIMES)} distinct names", names)
+        self._refuse(
+            not 1 <= len(names) <= len(PRIMES) or len(set(names)) != len(names),
+            "space",
+            f"one to {len(PRIMES)} distinct names",
+            names,
+        )
 
     @property
     def sides(self) -> tuple[int, ...]:

@@ -87,16 +87,24 @@ class IntegratedFourier(TableSpec):
     def check(self) -> None:
         """Raise `SpecError` when the width and the coordinates do not fit."""
         names = self.space
-        if not names or len(set(self.axes)) != len(self.axes):
-            raise self._mismatch("space", "distinct names, none of them that of a variance", names)
-        if self.dim < 2 or self.dim % (2 * len(names)):
-            raise self._mismatch(
-                "dim", f"a multiple of {2 * len(names)}, two channels for each coordinate and band"
-            )
+        self._refuse(
+            not names or len(set(self.axes)) != len(self.axes),
+            "space",
+            "distinct names, none of them that of a variance",
+            names,
+        )
+        self._refuse(
+            self.dim < 2 or self.dim % (2 * len(names)),
+            "dim",
+            f"a multiple of {2 * len(names)}, two channels for each coordinate and band",
+        )
         positive("IntegratedFourier", base=self.base)
-        if self.ladder.cos_shift:
-            expected = "one frequency for the sine and cosine of a band"
-            raise self._mismatch("ladder", expected, f"cos_shift={self.ladder.cos_shift}")
+        self._refuse(
+            self.ladder.cos_shift,
+            "ladder",
+            "one frequency for the sine and cosine of a band",
+            f"cos_shift={self.ladder.cos_shift}",
+        )
 
     @property
     def axes(self) -> tuple[str, ...]:

@@ -101,27 +101,38 @@ class Learned(TableSpec):
         """Raise `SpecError` when lengths and widths do not fit."""
         lookup, lengths = self.lookup, self.lengths
         width_of("Learned", dim=self.dim)
-        if min(lengths, default=0) < 1:
-            raise self._mismatch("length", "at least 1 position")
-        if len(lengths) == 1 and not isinstance(self.length, int):
-            raise self._mismatch(
-                "length", str(lengths[0]), todo="Two spellings of one spec would not be equal."
-            )
-        if lookup.rule != "flat" and len(lengths) != len(lookup.axes):
-            raise self._mismatch("length", f"one number for each of the axes {lookup.axes}")
-        if self.start < 0:
-            raise self._mismatch("start", "at least 0 rows")
-        if lookup.rule == "grid" and (self.start or self.pad is not None):
-            expected = "start=0 and pad=None where coordinates share one table"
-            raise self._mismatch("", expected, f"start={self.start}, pad={self.pad}")
-        if self.pad is not None and not 0 <= self.pad < self.start + min(self.limits):
-            raise self._mismatch("pad", f"a row from 0 to {self.start + min(self.limits) - 1}")
+        self._refuse(min(lengths, default=0) < 1, "length", "at least 1 position")
+        self._refuse(
+            len(lengths) == 1 and not isinstance(self.length, int),
+            "length",
+            str(lengths[0]),
+            todo="Two spellings of one spec would not be equal.",
+        )
+        self._refuse(
+            lookup.rule != "flat" and len(lengths) != len(lookup.axes),
+            "length",
+            f"one number for each of the axes {lookup.axes}",
+        )
+        self._refuse(self.start < 0, "start", "at least 0 rows")
+        self._refuse(
+            lookup.rule == "grid" and (self.start or self.pad is not None),
+            "",
+            "start=0 and pad=None where coordinates share one table",
+            f"start={self.start}, pad={self.pad}",
+        )
+        self._refuse(
+            self.pad is not None and not 0 <= self.pad < self.start + min(self.limits),
+            "pad",
+            f"a row from 0 to {self.start + min(self.limits) - 1}",
+        )
         shapes: dict[str, tuple[int, int]] = {}
         for name, shape in self._shapes():
-            if shapes.setdefault(name, shape) != shape:
-                raise self._mismatch(
-                    "", f"one shape for the shared table {name!r}", f"{shapes[name]} and {shape}"
-                )
+            self._refuse(
+                shapes.setdefault(name, shape) != shape,
+                "",
+                f"one shape for the shared table {name!r}",
+                f"{shapes[name]} and {shape}",
+            )
         if isinstance(self.init, TableSpec):
             self._check_init(self.init)
 

@@ -92,16 +92,20 @@ class LearnedFourier(TableSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a width cannot be."""
-        if self.groups < 1 or not self.space or len(self.space) % self.groups:
-            raise self._mismatch("groups", "a number that divides that of the coordinates")
-        if len(set(self.space)) != len(self.space):
-            raise self._mismatch("space", "distinct names")
-        if self.dim < 1 or self.dim % self.groups:
-            raise self._mismatch("dim", f"a multiple of the {self.groups} groups")
-        if self.features < 2 or self.features % 2:
-            raise self._mismatch(
-                "features", "an even number, a cosine and a sine for each frequency"
-            )
+        self._refuse(
+            self.groups < 1 or not self.space or len(self.space) % self.groups,
+            "groups",
+            "a number that divides that of the coordinates",
+        )
+        self._refuse(len(set(self.space)) != len(self.space), "space", "distinct names")
+        self._refuse(
+            self.dim < 1 or self.dim % self.groups, "dim", f"a multiple of the {self.groups} groups"
+        )
+        self._refuse(
+            self.features < 2 or self.features % 2,
+            "features",
+            "an even number, a cosine and a sine for each frequency",
+        )
         at_least("LearnedFourier", hidden=self.hidden)
         not_too_many("LearnedFourier", "features and hidden units", self.features + self.hidden)
         positive("LearnedFourier", gamma=self.gamma)

@@ -87,10 +87,11 @@ class Sphere2Vec(TableSpec):
     def check(self) -> None:
         """Raise `SpecError` when the width or a scale cannot be."""
         share = WIDTHS[self.mixing]
-        if self.dim < share or self.dim % share:
-            raise self._mismatch(
-                "dim", f"a multiple of {share}, the products of a scale of {self.mixing}"
-            )
+        self._refuse(
+            self.dim < share or self.dim % share,
+            "dim",
+            f"a multiple of {share}, the products of a scale of {self.mixing}",
+        )
         positive("Sphere2Vec", "a positive scale", shortest=self.shortest, longest=self.longest)
 
     @property

@@ -73,28 +73,35 @@ class Summed(TableSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when the parts do not fit."""
-        if len(self.tables) < 2:
-            raise self._mismatch("tables", "two tables or more", len(self.tables))
+        self._refuse(len(self.tables) < 2, "tables", "two tables or more", len(self.tables))
         for table in self.tables:
             if isinstance(table, Concatenated):
                 raise self._mismatch("tables", "tables that are added", repr(table))
-            if table.dim != self.dim:
-                raise self._mismatch(
-                    "tables", f"tables of width {self.dim}", f"one of width {table.dim}"
-                )
-            if table.embedding_scale != 1:
-                todo = "Put the factor into the magnitude of Summed."
-                raise self._mismatch(
-                    "", "tables with embedding_scale=1", table.embedding_scale, todo
-                )
+            self._refuse(
+                table.dim != self.dim,
+                "tables",
+                f"tables of width {self.dim}",
+                f"one of width {table.dim}",
+            )
+            self._refuse(
+                table.embedding_scale != 1,
+                "",
+                "tables with embedding_scale=1",
+                table.embedding_scale,
+                "Put the factor into the magnitude of Summed.",
+            )
         needed = sum(len(table.axes) for table in self.tables)
-        if len(self.axes_of) != needed:
-            raise self._mismatch("axes_of", f"{needed} names, one for each axis of the tables")
+        self._refuse(
+            len(self.axes_of) != needed,
+            "axes_of",
+            f"{needed} names, one for each axis of the tables",
+        )
         for _, table, places in self._parts():
-            if len(set(places)) != len(places):
-                raise self._mismatch(
-                    "axes_of", f"distinct names for the axes {table.axes} of one table"
-                )
+            self._refuse(
+                len(set(places)) != len(places),
+                "axes_of",
+                f"distinct names for the axes {table.axes} of one table",
+            )
 
     @property
     def axes(self) -> tuple[str, ...]:

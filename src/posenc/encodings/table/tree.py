@@ -87,8 +87,9 @@ class TreePositions(TableSpec):
     def check(self) -> None:
         """Raise `SpecError` when a number cannot be."""
         at_least("TreePositions", degree=self.degree, depth=self.depth)
-        if self.decays < 1:
-            raise self._mismatch("dim", f"at least depth * degree = {self.depth * self.degree}")
+        self._refuse(
+            self.decays < 1, "dim", f"at least depth * degree = {self.depth * self.degree}"
+        )
 
     @property
     def axes(self) -> tuple[str, ...]:
