@@ -16,13 +16,13 @@ from posenc._core.arrays.array import (
 )
 from posenc._core.tracing import is_compiling
 from posenc.encodings.table.base import TableSpec
-from posenc.functional._parameters import parameters
 from posenc.functional.arguments.common import (
     Array,
     Kernel,
     X,
     home,
     name_of,
+    parameters,
     require,
     values_of,
     wrong_shape,

@@ -113,8 +113,11 @@ class TUPE(BiasSpec):
         for p in (q[0], k[0]):
             if p.size and (p.min() < 0 or p.max() >= self.length):
                 worst = int(p.max() if p.max() >= self.length else p.min())
-                expected = f"0 to {self.length - 1}, as the length is {self.length}"
-                raise bad_position("TUPE: positions", expected, worst)
+                raise bad_position(
+                    "TUPE: positions",
+                    f"0 to {self.length - 1}, as the length is {self.length}",
+                    worst,
+                )
 
     def prepare(self, constants: Constants, *, dtype: Any, xp: Any) -> Constants:
         """The products of all pairs of vectors: (heads, length, length)."""

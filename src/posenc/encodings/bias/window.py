@@ -52,10 +52,11 @@ def outside_window(caller: str, q: Axes, k: Axes, window: tuple[int, ...], free:
     for name, m, n, size in zip(AXES[len(window)], q, k, window, strict=True):
         rel = np.where(free, 0, m - n)
         if rel.size and np.abs(rel).max() >= size:
-            expected = (
-                f"offsets of {name!r} from {1 - size} to {size - 1}, as the window is {window}"
+            raise bad_position(
+                caller,
+                f"offsets of {name!r} from {1 - size} to {size - 1}, as the window is {window}",
+                int(rel.flat[np.abs(rel).argmax()]),
             )
-            raise bad_position(caller, expected, int(rel.flat[np.abs(rel).argmax()]))
 
 
 class WindowSpec(BiasSpec, ABC):

@@ -171,7 +171,9 @@ def weighted_vectors(weights: Array, vectors: Array, *, xp: Any) -> Array:
 def in_order(caller: str, k: tuple[Array, ...]) -> None:
     """Raise `PositionError` where known keys (NumPy) are out of order, for sums over keys."""
     if (np.diff(k[0], axis=-1) < 0).any():
-        todo = "Sort the keys, as the gates between key and query are counted in their order."
         raise bad_position(
-            f"{caller}: k_positions", "keys in the order of their positions", "others", todo
+            f"{caller}: k_positions",
+            "keys in the order of their positions",
+            "others",
+            "Sort the keys, as the gates between key and query are counted in their order.",
         )

@@ -106,8 +106,11 @@ class DAPE(RelativeSpec):
     ) -> Array:
         """The bias and its correction."""
         if q.shape[-3] != self.count:
-            expected = f"all {self.count} heads, as the perceptron mixes them"
-            raise bad_argument("relative(DAPE): q", expected, f"{q.shape[-3]} heads")
+            raise bad_argument(
+                "relative(DAPE): q",
+                f"all {self.count} heads, as the perceptron mixes them",
+                f"{q.shape[-3]} heads",
+            )
         w = {name: astype(constants[name], dtype, xp) for name in self.shapes}
         x = product(q, xp.matrix_transpose(k), xp=xp) * self.scale
         rel = astype(at.rel, dtype, xp)

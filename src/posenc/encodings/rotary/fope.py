@@ -182,8 +182,11 @@ def _weighted(waves: Array, weight: Array, xp: Any) -> Array:
     if len(weight.shape) == 4:  # heads before the sequence: (heads, 1, waves, pairs)
         return product(waves, weight[:, 0, ...], xp=xp)
     if len(waves.shape) > 1 and waves.shape[-2] != 1:
-        expected = "positions that all heads share, where heads stand after the sequence"
-        raise bad_argument("FoPE: positions", expected, f"{waves.shape[-2]} of a token")
+        raise bad_argument(
+            "FoPE: positions",
+            "positions that all heads share, where heads stand after the sequence",
+            f"{waves.shape[-2]} of a token",
+        )
     heads, count, pairs = weight.shape
     side_by_side = xp.reshape(xp.permute_dims(weight, (1, 0, 2)), (count, heads * pairs))
     found = product(waves[..., 0, :], side_by_side, xp=xp)

@@ -74,8 +74,11 @@ class Pairing(Value):
         if not self.blocks:
             return (pairs,)
         if sum(self.blocks) != pairs:
-            received = f"{self.blocks}, which add up to {sum(self.blocks)}"
-            raise self._mismatch("blocks", f"{pairs} pairs in all", received)
+            raise self._mismatch(
+                "blocks",
+                f"{pairs} pairs in all",
+                f"{self.blocks}, which add up to {sum(self.blocks)}",
+            )
         return self.blocks
 
     def channels(self, dim: int) -> tuple[tuple[int, int], ...]:

@@ -137,8 +137,11 @@ class RoPE(RotarySpec):
             )
             factor = getattr(scaling, "factor", None)
             if isinstance(factor, tuple) and len(factor) != len(layout.counts):
-                expected = f"{len(layout.counts)} factors, one for each axis"
-                raise bad_spec(f"{type(scaling).__name__}: factor", expected, factor)
+                raise bad_spec(
+                    f"{type(scaling).__name__}: factor",
+                    f"{len(layout.counts)} factors, one for each axis",
+                    factor,
+                )
 
     @property
     def scalings(self) -> tuple[Scaling, ...]:
@@ -186,8 +189,12 @@ class RoPE(RotarySpec):
         if lengths is None:
             return self
         if not isinstance(length, (int, np.integer)):
-            todo = "Pass it to the verb: posenc.rotate(spec, x, length=...)."
-            raise bad_argument("RoPE.at: length", "a number", type(length).__name__, todo)
+            raise bad_argument(
+                "RoPE.at: length",
+                "a number",
+                type(length).__name__,
+                "Pass it to the verb: posenc.rotate(spec, x, length=...).",
+            )
         first, last = lengths
         # Lengths of one set of frequencies are one spec, and one compiled graph.
         length = max(length, first) if last is None else min(max(length, first), last)
@@ -225,8 +232,12 @@ class RoPE(RotarySpec):
     def _require_length(self) -> None:
         if self.needs_length:
             caller = " and ".join(type(s).__name__ for s in self.scalings if s.needs_length)
-            todo = "Pass `length=` to the verb, or fix it: `spec.at(length)`."
-            raise bad_argument(f"RoPE with {caller}", "the length of the sequence", None, todo)
+            raise bad_argument(
+                f"RoPE with {caller}",
+                "the length of the sequence",
+                None,
+                "Pass `length=` to the verb, or fix it: `spec.at(length)`.",
+            )
 
     @property
     def matrix(self) -> PhaseMatrix:

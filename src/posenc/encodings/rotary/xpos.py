@@ -151,10 +151,9 @@ class XPos(RotarySpec):
         reach = self.reach(dtype)
         least, most = int(known.min()) - self.centre, int(known.max()) - self.centre
         if max(-least, most) > reach:
-            expected = (
-                f"positions within {reach} of {self.centre}, as the decay leaves {dtype} there"
-            )
-            todo = "Move the centre, or choose a larger scale."
             raise bad_position(
-                "XPos", expected, f"{least + self.centre} to {most + self.centre}", todo
+                "XPos",
+                f"positions within {reach} of {self.centre}, as the decay leaves {dtype} there",
+                f"{least + self.centre} to {most + self.centre}",
+                "Move the centre, or choose a larger scale.",
             )

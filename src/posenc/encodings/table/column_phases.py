@@ -68,9 +68,11 @@ def phases_of(spec: Any) -> Phases:
     """The phases of a spec whose pairs read one axis each."""
     matrix = spec.matrix
     if not isinstance(matrix, PhaseMatrix):
-        todo = "Where every pair mixes the axes, no coordinate can be found by itself."
         raise bad_argument(
-            f"locate({type(spec).__name__})", "pairs that read one axis each", "a matrix", todo
+            f"locate({type(spec).__name__})",
+            "pairs that read one axis each",
+            "a matrix",
+            "Where every pair mixes the axes, no coordinate can be found by itself.",
         )
     layout = matrix.arrangement.layout(matrix.pairs)
     both = [matrix.frequencies(), matrix.frequencies(cosine=True)]

@@ -93,10 +93,12 @@ class Fourier(TableSpec):
         arrangement, axes = self.arrangement, self.axes
         room = self.dim - self.raw_width
         if room < 2 or room % 2:
-            expected = "a width of two channels for each pair" + (
-                f", and {self.raw_width} for the coordinates" if self.raw_width else ""
+            raise bad_spec(
+                "Fourier: dim",
+                "a width of two channels for each pair"
+                + (f", and {self.raw_width} for the coordinates" if self.raw_width else ""),
+                self.dim,
             )
-            raise bad_spec("Fourier: dim", expected, self.dim)
         self._refuse(
             arrangement.start or arrangement.pad is not None,
             "arrangement",
@@ -113,8 +115,11 @@ class Fourier(TableSpec):
         )
         needed = {"axis": ("axial", "single"), "band": ("axial_cyclic", "single")}
         if self.blocks != "all" and arrangement.rule not in needed[self.blocks]:
-            expected = f"rule={needed[self.blocks][0]!r} with blocks={self.blocks!r}"
-            raise self._mismatch("arrangement", expected, repr(arrangement.rule))
+            raise self._mismatch(
+                "arrangement",
+                f"rule={needed[self.blocks][0]!r} with blocks={self.blocks!r}",
+                repr(arrangement.rule),
+            )
         for name in ("base", "ladder"):
             value = getattr(self, name)
             if isinstance(value, tuple) and len(value) != len(axes):

@@ -216,8 +216,12 @@ class HashGrid(TableSpec):
             return _strays(positions, len(self.space))
         if known.size and (known.min() < 0 or known.max() > 1):
             worst = known.max() if known.max() > 1 else known.min()
-            todo = "Normalise them, or clip what is rounded."
-            raise bad_position("HashGrid: positions", "from 0 to 1", worst, todo)
+            raise bad_position(
+                "HashGrid: positions",
+                "from 0 to 1",
+                worst,
+                "Normalise them, or clip what is rounded.",
+            )
         return None
 
 

@@ -144,8 +144,11 @@ class Learned(TableSpec):
                 f"a table without parameters, of width {' and '.join(map(str, sorted(widths)))}"
             )
             expected += f" and {' or '.join(map(str, sorted({1, coordinates})))} axes"
-            received = f"{type(init).__name__} of width {init.width} and axes {init.axes}"
-            raise self._mismatch("init", expected, received)
+            raise self._mismatch(
+                "init",
+                expected,
+                f"{type(init).__name__} of width {init.width} and axes {init.axes}",
+            )
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -259,9 +262,12 @@ class Learned(TableSpec):
         worst = worst.max() if worst.max() >= limit else worst.min()
         pad = "" if self.pad is None else f", or {self.pad - self.start} for padding"
         caller = "Learned: positions" + (f" of {self.axes[axis]!r}" if len(self.axes) > 1 else "")
-        expected = f"0 to {limit - 1}{pad}, as the usable length is {limit}"
-        todo = "`posenc.resize` makes a table longer."
-        raise bad_position(caller, expected, f"position {worst}", todo)
+        raise bad_position(
+            caller,
+            f"0 to {limit - 1}{pad}, as the usable length is {limit}",
+            f"position {worst}",
+            "`posenc.resize` makes a table longer.",
+        )
 
 
 def _raveled(left: tuple[Array, int], right: tuple[Array, int]) -> tuple[Array, int]:

@@ -97,9 +97,12 @@ class Sinusoidal(TableSpec):
             "sin_extra": missing == 0 or (missing == -1 and len(self.axes) == 1),
         }
         if not allowed[self.odd]:
-            expected = f"another rule than odd={self.odd!r} for {self.pairs} pairs"
-            todo = "'zero_pad' fills with zeros, 'cut' cuts to the width."
-            raise bad_spec("Sinusoidal", expected, f"dim={self.dim}", todo)
+            raise bad_spec(
+                "Sinusoidal",
+                f"another rule than odd={self.odd!r} for {self.pairs} pairs",
+                f"dim={self.dim}",
+                "'zero_pad' fills with zeros, 'cut' cuts to the width.",
+            )
         self._check_axes()
 
     def _check_axes(self) -> None:
@@ -110,9 +113,10 @@ class Sinusoidal(TableSpec):
         blocks = arrangement.blocks(self.pairs) if self.pairs else ()
         if not blocks or 2 * sum(blocks[:-1]) >= self.dim:
             lost = (arrangement.order or arrangement.axes)[-1]
-            expected = f"a width with room for each of the axes {self.axes}"
             raise self._mismatch(
-                "dim", expected, todo=f"Nothing would be left for {lost!r}: use a wider table."
+                "dim",
+                f"a width with room for each of the axes {self.axes}",
+                todo=f"Nothing would be left for {lost!r}: use a wider table.",
             )
 
     @property

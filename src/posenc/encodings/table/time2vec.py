@@ -85,8 +85,11 @@ class Time2Vec(TableSpec):
         width_of("Time2Vec", 1 if self.trend == "none" else 2, dim=self.dim)
         positive("Time2Vec", base=self.base)
         if isinstance(self.init, Ladder) and self.init.cos_shift:
-            expected = "a ladder with cos_shift=0: each frequency has one wave"
-            raise self._mismatch("init", expected, self.init.cos_shift)
+            raise self._mismatch(
+                "init",
+                "a ladder with cos_shift=0: each frequency has one wave",
+                self.init.cos_shift,
+            )
 
     def parameters(self) -> dict[str, Parameter]:
         """The frequency and the phase of each channel."""

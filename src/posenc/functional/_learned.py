@@ -1,22 +1,80 @@
-"""Learned tables of another size: interpolated, or with a tail that leaves their rows alone."""
+"""Parameters of learned encodings: the first ones, and tables of another size.
+
+A table is interpolated, or gets a tail that leaves its rows alone.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
-from posenc._core.arrays.array import carried, device_of, namespace, numpy_rules
-from posenc._core.arrays.resample import METHODS, Method
-from posenc._core.errors import ArgumentError, SpecError, mismatch, suggest
+from posenc._core.arrays.array import (
+    astype,
+    carried,
+    compute_dtype,
+    device_of,
+    library,
+    namespace,
+    numpy_rules,
+)
+from posenc._core.arrays.resample import METHODS, Method, resample
+from posenc._core.errors import ArgumentError, bad_argument, bad_spec, suggest
 from posenc._core.spec.spec import Spec
+from posenc._core.tracing import compile_time
+from posenc.encodings.bias.offset_table import OffsetTable
+from posenc.encodings.bias.window import WindowTable
+from posenc.encodings.relative.decomposed import Decomposed
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.concatenated import Concatenated
 from posenc.encodings.table.learned import Learned
-from posenc.functional._parameters import parameters
-from posenc.functional._resize_scores import interpolated, offsets_of, resized, sinusoid
-from posenc.functional.arguments.common import Array, name_of
+from posenc.encodings.table.sinusoidal import Sinusoidal
+from posenc.functional.arguments.common import Array, name_of, parameters
+
+
+@compile_time
+def init(spec: Spec, seed: int = 0) -> dict[str, np.ndarray]:
+    """The first parameters of a learned encoding.
+
+    The fields of the spec say how they begin. Each parameter draws from a stream of its own, so the
+    result depends on the spec and the seed alone.
+
+    Parameters
+    ----------
+    spec : Spec
+        An encoding of any kind.
+    seed : int
+        At least 0. Two tables of one model, such as those of encoder and decoder, need two seeds.
+
+    Returns
+    -------
+    dict of numpy.ndarray
+        float32 arrays by name; empty for encodings that learn nothing.
+
+    Raises
+    ------
+    ArgumentError
+        If the seed is no integer of at least 0, or `spec` is none.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.init(posenc.Learned(4, length=8), seed=1)["weight"].shape
+    (8, 4)
+    >>> posenc.init(posenc.Sinusoidal(4))
+    {}
+    """
+    if not isinstance(spec, Spec):
+        raise bad_argument("init", "a spec such as posenc.Learned(...)", name_of(spec))
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise bad_argument("init: seed", "an integer of at least 0", repr(seed))
+    return {
+        name: spec.initial(name, np.random.default_rng([place, int(seed)]))
+        for place, name in enumerate(spec.parameters())
+    }
+
 
 S = TypeVar("S", bound=Spec)
 How = Literal["interpolate", "tile", "sinusoidal"]
@@ -110,11 +168,11 @@ def resize(
     (4098, 6)
     """
     if how not in HOW:
-        todo = suggest(how, HOW)
-        raise ArgumentError(mismatch("resize: how", " or ".join(map(repr, HOW)), repr(how), todo))
+        raise bad_argument("resize: how", " or ".join(map(repr, HOW)), repr(how), suggest(how, HOW))
     if method not in METHODS:
-        todo = suggest(method, METHODS)
-        raise ArgumentError(mismatch("resize: method", "a way to interpolate", repr(method), todo))
+        raise bad_argument(
+            "resize: method", "a way to interpolate", repr(method), suggest(method, METHODS)
+        )
     if how != "interpolate":
         if method != METHODS[0]:
             raise ArgumentError(f"resize: method is of interpolation, and how={how!r} does none.")
@@ -126,8 +184,11 @@ def resize(
         return spec.replace(**{layout.field: size}), tables
     learned, rebuilt = _learned(spec, "resize")
     if learned.pad is not None and learned.pad >= learned.start:
-        expected = "a pad row before `start`, which interpolation leaves alone"
-        raise SpecError(mismatch("resize", expected, f"pad={learned.pad}, start={learned.start}"))
+        raise bad_spec(
+            "resize",
+            "a pad row before `start`, which interpolation leaves alone",
+            f"pad={learned.pad}, start={learned.start}",
+        )
     new = _of_length(learned, length, "resize")
     arrays = _learned_arrays(spec, params, "resize")
     return rebuilt(new), arrays | {
@@ -142,9 +203,11 @@ def _lengthened(
     """A learned table with more positions, its own rows unchanged bit for bit."""
     learned, rebuilt = _learned(spec, "resize")
     if learned.lookup.rule == "grid" or len(learned.lengths) > len(learned.axes):
-        expected = "a table for each axis, as rows of a grid would change their places"
-        raise SpecError(
-            mismatch("resize", expected, f"length={learned.length}", "Leave out `how`.")
+        raise bad_spec(
+            "resize",
+            "a table for each axis, as rows of a grid would change their places",
+            f"length={learned.length}",
+            "Leave out `how`.",
         )
     new = _of_length(learned, length, "resize")
     arrays = _learned_arrays(spec, params, "resize")
@@ -154,7 +217,7 @@ def _lengthened(
         xp = namespace(weight, "resize")
         have, expected = weight.shape[0] - kept, now[0] - old[0] + weight.shape[0] - kept
         if expected < have:
-            raise ArgumentError(mismatch("resize: length", f"at least {old[0]}", now[0]))
+            raise bad_argument("resize: length", f"at least {old[0]}", now[0])
         if how == "tile":
             row = carried(kept + np.arange(have, expected) % have, xp, device_of(weight))
             tail = xp.take(weight, row, axis=0)
@@ -172,8 +235,12 @@ def _learned(spec: Any, verb: str) -> tuple[Learned, Any]:
     if isinstance(spec, Concatenated) and isinstance(spec.table, Learned):
         return spec.table, lambda table: spec.replace(table=table)
     if not isinstance(spec, Learned):
-        todo = "Others are computed at any position." if isinstance(spec, TableSpec) else ""
-        raise SpecError(mismatch(verb, "a learned table", name_of(spec), todo))
+        raise bad_spec(
+            verb,
+            "a learned table",
+            name_of(spec),
+            "Others are computed at any position." if isinstance(spec, TableSpec) else "",
+        )
     return spec, lambda table: table
 
 
@@ -186,15 +253,22 @@ def _lengths(length: Any, count: int, verb: str) -> tuple[int, ...]:
     lengths = tuple(length) if isinstance(length, (tuple, list)) else (length,)
     whole = all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in lengths)
     if len(lengths) != count or not whole or min(lengths) < 1:
-        expected = "one positive number" if count == 1 else f"{count} positive numbers"
-        raise ArgumentError(mismatch(f"{verb}: length", expected, length))
+        raise bad_argument(
+            f"{verb}: length",
+            "one positive number" if count == 1 else f"{count} positive numbers",
+            length,
+        )
     return lengths
 
 
 def _learned_arrays(spec: Spec, params: Mapping[str, Array], verb: str) -> dict[str, Array]:
     if not isinstance(params, Mapping) or not params:
-        todo = "`posenc.init(spec, seed)` makes the first ones."
-        raise ArgumentError(mismatch(f"{verb}: params", "the arrays of the spec", params, todo))
+        raise bad_argument(
+            f"{verb}: params",
+            "the arrays of the spec",
+            params,
+            "`posenc.init(spec, seed)` makes the first ones.",
+        )
     first = next(iter(params.values()))
     xp = namespace(first, f"{verb}: params")
     return parameters(spec, params, xp=xp, device=device_of(first), caller=verb)
@@ -206,3 +280,89 @@ def _sides(old: Learned, new: Learned) -> dict[str, tuple[tuple[int, ...], tuple
         return {"weight": (old.lengths, new.lengths, old.start + old.lookup.prefix)}
     sides = zip(old.lookup.names(), old.lengths, new.lengths, strict=True)
     return {name: ((a,), (b,), old.start) for name, a, b in sides}
+
+
+class Offsets(NamedTuple):
+    """How a spec keeps what it learned of offsets."""
+
+    field: str  # of the spec, its size
+    size: tuple[int, ...]
+    twice: bool  # whether both directions have entries: 2 n - 1 of them, or n
+    along: int | None  # the axis of the offsets in the table; None: a table for each axis
+    kept: int = 0  # entries at the end that stand for no offset
+
+    def lengths(self, size: tuple[int, ...]) -> tuple[int, ...]:
+        """Entries along each axis for a size."""
+        return tuple(2 * n - 1 for n in size) if self.twice else size
+
+
+def offsets_of(spec: Any) -> Offsets | None:
+    """The layout of the tables of a spec, or None where it has none of offsets on a grid."""
+    if isinstance(spec, WindowTable):
+        kept = 3 if spec.extra == "class_token" else 0
+        return Offsets("window", spec.window, twice=True, along=0, kept=kept)
+    if isinstance(spec, OffsetTable):
+        return Offsets("size", spec.size, twice=False, along=1)
+    if isinstance(spec, Decomposed):
+        return Offsets("size", spec.size, twice=True, along=None)
+    return None
+
+
+def resized(
+    layout: Offsets, params: dict[str, Array], size: tuple[int, ...], method: Method
+) -> dict[str, Array]:
+    """The tables for another size."""
+    old, new = layout.lengths(layout.size), layout.lengths(size)
+    if layout.along is None:
+        # A table for each axis, in the order of the axes: rows of offsets by channels.
+        named = zip(params, old, new, strict=True)
+        return {name: interpolated(params[name], (a,), (b,), method) for name, a, b in named}
+    tables = {}
+    for name, table in params.items():
+        xp = namespace(table, "resize")
+        rows = table if layout.along == 0 else xp.matrix_transpose(table)
+        rows = interpolated(rows, old, new, method, last=layout.kept)
+        tables[name] = rows if layout.along == 0 else xp.matrix_transpose(rows)
+    return tables
+
+
+def interpolated(
+    rows: Array,
+    old: tuple[int, ...],
+    new: tuple[int, ...],
+    method: Method,
+    *,
+    first: int = 0,
+    last: int = 0,
+) -> Array:
+    """Rows that are a flattened grid, but for the first or the last ones, which are kept."""
+    xp = namespace(rows, "resize")
+    end, width = rows.shape[0] - last, rows.shape[1]
+    grid = astype(rows[first:end, :], compute_dtype(rows.dtype, xp), xp)
+    grid = xp.reshape(grid, (*old, width))
+    for axis in reversed(range(len(old))):
+        grid = resample(grid, axis, new[axis], method, xp=xp)
+    grid = astype(xp.reshape(grid, (-1, width)), rows.dtype, xp)
+    if not first and not last:
+        return grid
+    return xp.concat([rows[:first, :], grid, rows[end:, :]], axis=0)
+
+
+def sinusoid(weight: Array, kept: int, expected: int, xp: Any) -> Array:
+    """Sinusoids for the positions past the table, as large as its rows are on the whole."""
+    inner = compute_dtype(weight.dtype, xp)
+    have, width = weight.shape[0] - kept, weight.shape[-1]
+    rows = astype(weight[kept:, :], inner, xp)
+    unit = _unit_rows(width, have, expected)
+    tail = carried(unit, xp, device_of(weight))
+    return astype(astype(tail, inner, xp) * xp.sqrt(xp.mean(rows * rows)), weight.dtype, xp)
+
+
+@compile_time
+def _unit_rows(width: int, first: int, end: int) -> np.ndarray:
+    """Rows of sinusoids whose root mean square is 1, float64."""
+    plain, numpy = Sinusoidal(width), library(np)
+    positions = np.arange(first, end, dtype=np.int64)[:, None]
+    rows: np.ndarray = plain.rows(positions, plain.arrays, dtype=numpy.float64, xp=numpy)
+    size = math.sqrt(float(np.square(rows).mean())) if rows.size else 1.0
+    return rows / size
