@@ -111,10 +111,7 @@ def cos_sin(
             undivided(caller, positions, *(params or {}).values())
         options = {"length": length, "role": role, "dtype": dtype, "kernel": kernel}
         options |= {"device": device, "width": width}
-        both: tuple[Array, Array] = at_positions(
-            cos_sin, spec, positions, params, options, caller, "pairs"
-        )
-        return both
+        return at_positions(cos_sin, spec, positions, params, options, caller, "pairs")
     if length is not None:
         counted = isinstance(positions, (int, np.integer))
         check_length(length, *((positions, None) if counted else (None, positions)), caller=caller)
@@ -196,13 +193,11 @@ def relative_score(
     if len(rel.shape) != 2:
         raise bad_argument(label, "shape (n,)", f"{tuple(rel.shape)}")
     values = constants(spec, rel, xp=xp)
-    source = spec if choice is None else choice
-    cos, sin = source.phasors(rel, values, dtype=inner, xp=xp)
+    cos, sin = (choice or spec).phasors(rel, values, dtype=inner, xp=xp)
     cos, sin = advanced(cos, sin, -spec.quarters)  # where the query stands back, the key is ahead
     # A distance is a key's position seen from a query at the centre, where sizes are those of m.
     centred = rel + getattr(spec, "centre", 0)
-    size = spec.sizes(centred, "key", values, dtype=inner, xp=xp)
-    size = size * spec.attention_factor
+    size = spec.sizes(centred, "key", values, dtype=inner, xp=xp) * spec.attention_factor
     if choice is not None:
         size = choice.of(size, choice.long.attention_factor**2, dtype=inner, xp=xp)
     wide, keys = astype(q, inner, xp)[..., None, :], astype(k, inner, xp)[..., None, :]

@@ -278,8 +278,10 @@ def _sides(old: Learned, new: Learned) -> dict[str, tuple[tuple[int, ...], tuple
     """Of each table: its sides before and after, and how many rows before them are no position."""
     if old.lookup.shared:
         return {"weight": (old.lengths, new.lengths, old.start + old.lookup.prefix)}
-    sides = zip(old.lookup.names(), old.lengths, new.lengths, strict=True)
-    return {name: ((a,), (b,), old.start) for name, a, b in sides}
+    return {
+        name: ((a,), (b,), old.start)
+        for name, a, b in zip(old.lookup.names(), old.lengths, new.lengths, strict=True)
+    }
 
 
 class Offsets(NamedTuple):
@@ -315,8 +317,10 @@ def resized(
     old, new = layout.lengths(layout.size), layout.lengths(size)
     if layout.along is None:
         # A table for each axis, in the order of the axes: rows of offsets by channels.
-        named = zip(params, old, new, strict=True)
-        return {name: interpolated(params[name], (a,), (b,), method) for name, a, b in named}
+        return {
+            name: interpolated(params[name], (a,), (b,), method)
+            for name, a, b in zip(params, old, new, strict=True)
+        }
     tables = {}
     for name, table in params.items():
         xp = namespace(table, "resize")
@@ -343,9 +347,8 @@ def interpolated(
     for axis in reversed(range(len(old))):
         grid = resample(grid, axis, new[axis], method, xp=xp)
     grid = astype(xp.reshape(grid, (-1, width)), rows.dtype, xp)
-    if not first and not last:
-        return grid
-    return xp.concat([rows[:first, :], grid, rows[end:, :]], axis=0)
+    kept = [rows[:first, :], grid, rows[end:, :]]
+    return xp.concat(kept, axis=0) if first or last else grid
 
 
 def sinusoid(weight: Array, kept: int, expected: int, xp: Any) -> Array:
@@ -353,8 +356,7 @@ def sinusoid(weight: Array, kept: int, expected: int, xp: Any) -> Array:
     inner = compute_dtype(weight.dtype, xp)
     have, width = weight.shape[0] - kept, weight.shape[-1]
     rows = astype(weight[kept:, :], inner, xp)
-    unit = _unit_rows(width, have, expected)
-    tail = carried(unit, xp, device_of(weight))
+    tail = carried(_unit_rows(width, have, expected), xp, device_of(weight))
     return astype(astype(tail, inner, xp) * xp.sqrt(xp.mean(rows * rows)), weight.dtype, xp)
 
 

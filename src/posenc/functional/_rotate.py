@@ -309,8 +309,9 @@ def apply_rotary(
     if is_divided(x, cos, sin):
         from posenc.functional.arguments.divided import on_tokens
 
-        options: dict[str, Any] = {"pairing": pairing, "width": width, "inplace": inplace}
-        local = functools.partial(apply_rotary, **options, seq_dim=seq_dim)
+        local: Any = functools.partial(
+            apply_rotary, pairing=pairing, width=width, seq_dim=seq_dim, inplace=inplace
+        )
         places = {"cos": cos, "sin": sin}
         return on_tokens(local, ("x", x), seq_dim, places, caller, last=1, inplace=inplace)
     xp = namespace(x, f"{caller}: x")
@@ -335,11 +336,11 @@ def apply_rotary(
     if aligned is None:
         rows = f"{lead[place]}, {dim // 2}"
         raise wrong_shape(caller, f"cos of shape ({rows}) or (batch, {rows})", cos)
-    cos = astype(xp.reshape(cos, (*aligned, dim // 2)), inner, xp)
-    sin = astype(xp.reshape(sin, (*aligned, dim // 2)), inner, xp)
+    cos, sin = (astype(xp.reshape(a, (*aligned, dim // 2)), inner, xp) for a in (cos, sin))
     by_angle = functools.partial(turn, cos=cos, sin=sin, pairing=pairing, xp=xp)
-    asker = caller if inplace else None
-    return turned_by(x, by_angle, pairing, dim=dim, inner=inner, xp=xp, inplace=asker)
+    return turned_by(
+        x, by_angle, pairing, dim=dim, inner=inner, xp=xp, inplace=caller if inplace else None
+    )
 
 
 def _half_width(full: Array, pairing: Pairing) -> Array:
@@ -348,6 +349,4 @@ def _half_width(full: Array, pairing: Pairing) -> Array:
         raise bad_argument(
             "apply_rotary: width", "half-width cos and sin for a pairing of several blocks", "full"
         )
-    if pairing.order == "half":
-        return full[..., : full.shape[-1] // 2]
-    return full[..., 0::2]
+    return full[..., : full.shape[-1] // 2] if pairing.order == "half" else full[..., 0::2]

@@ -122,7 +122,7 @@ def bias(
             return entries
     caller = f"bias({name_of(spec)})"
     require(spec, BiasSpec, "bias")
-    values = params.values() if isinstance(params, Mapping) else ()
+    values = values_of(params)
     if is_divided(q_positions, k_positions, *values):
         options = {"dtype": dtype, "device": device, "kernel": kernel}
         sides_of = q_positions, q_positions if k_positions is None else k_positions
@@ -340,8 +340,7 @@ def _divided_scores(
 
     caller = f"{run.__name__}({name_of(spec)})"
     rank = next(iter(inputs.values())).ndim
-    lead = tuple(str(axis) for axis in range(rank - 3))
-    labels = (*lead, _divided.HEADS, "q", "k")
+    labels = (*(str(axis) for axis in range(rank - 3)), _divided.HEADS, "q", "k")
     axes = ("axes",) if len(spec.axes) > 1 else ()
     parts = {
         name: _divided.Part(x, labels, leads=True)
@@ -349,8 +348,8 @@ def _divided_scores(
         else _divided.Part(x, (*labels[:-2], name, "channels"), leads=True)
         for name, x in inputs.items()
     }
-    parts["q_positions"] = _divided.numbered(positions[0], "q", axes)
-    parts["k_positions"] = _divided.numbered(positions[1], "k", axes)
+    for side, places in zip("qk", positions, strict=True):
+        parts[f"{side}_positions"] = _divided.numbered(places, side, axes)
     if spec.heads is None:
         learned = params
     else:
@@ -367,8 +366,8 @@ def _divided_scores(
 
     todo = "Its entries need the whole sequence: divide the batch or the heads."
     refused = dict.fromkeys(("q", "k"), ("a whole sequence", todo))
-    parts.update(_divided.of_parameters(spec, learned))
+    refused["channels"] = _divided.WHOLE_CHANNELS
     out = labels if "weights" not in inputs else (*labels[:-1], "channels")
     return _divided.apply(
-        scores, parts, out, caller, refused | {"channels": _divided.WHOLE_CHANNELS}
+        scores, parts | _divided.of_parameters(spec, learned), out, caller, refused
     )

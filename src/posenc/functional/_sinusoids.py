@@ -14,10 +14,10 @@ from posenc._core.errors import SpecError, bad_argument, bad_spec
 from posenc._core.numeric.resolution import first_collision
 from posenc._core.spec.spec import Spec
 from posenc._core.tracing import compile_time
-from posenc.encodings.table.base import TableSpec, columns
+from posenc.encodings.table.base import TableSpec
+from posenc.encodings.table.column_phases import FUNCTIONS, columns_of, sinusoids
 from posenc.encodings.table.fourier import Fourier
 from posenc.encodings.table.sinusoidal import Sinusoidal
-from posenc.encodings.table.timestep import Timestep
 from posenc.functional._table import table
 from posenc.functional.arguments.common import name_of
 from posenc.functional.arguments.tokens import with_axes
@@ -136,9 +136,13 @@ def resolution(spec: Sinusoidal, dtype: Any = "float32", *, limit: int = 2**22) 
     name = dtype if isinstance(dtype, str) else dtype_name(dtype)
     if isinstance(limit, bool) or not isinstance(limit, int) or not 2 <= limit <= 2**31:
         raise bad_argument("resolution: limit", "from 2 to 2**31", limit)
-    complete = spec.arrays["step"][0, : spec.dim // 2]
-    scale = spec.magnitude.table(spec.dim)
-    return first_collision(lambda p: table(spec, p, dtype="float64"), complete, name, limit, scale)
+    return first_collision(
+        lambda p: table(spec, p, dtype="float64"),
+        spec.arrays["step"][0, : spec.dim // 2],
+        name,
+        limit,
+        spec.magnitude.table(spec.dim),
+    )
 
 
 def _sinusoidal(spec: Any, verb: str) -> Any:
@@ -261,14 +265,9 @@ def _angles(spec: Sinusoidal, k: np.ndarray, caller: str) -> tuple[np.ndarray, n
 
 def _channels(spec: Sinusoidal) -> tuple[np.ndarray, np.ndarray]:
     """The channel of each pair's sine and of its cosine."""
-    xp = library(np)
-    pairs = np.arange(spec.pairs, dtype=np.int64)
-    order, blocks = spec.order, spec.arrangement.blocks(spec.pairs)
-    numbered = columns(2 * pairs + 2, 2 * pairs + 1, order, spec.dim, blocks, xp=xp)
-    place = {int(value): channel for channel, value in enumerate(numbered)}
-    sines = np.array([place[2 * j + 1] for j in range(spec.pairs)], dtype=np.int64)
-    cosines = np.array([place[2 * j + 2] for j in range(spec.pairs)], dtype=np.int64)
-    return sines, cosines
+    pair, function = columns_of(spec)
+    sines, cosines = (np.flatnonzero((pair >= 0) & (function == kind)) for kind in (0, 1))
+    return sines[np.argsort(pair[sines])], cosines[np.argsort(pair[cosines])]
 
 
 @compile_time
@@ -305,7 +304,7 @@ def reorder(source: TableSpec, target: TableSpec) -> np.ndarray:
     array([0, 2, 4, 1, 3, 5])
     """
     for spec in (source, target):
-        if not isinstance(spec, (Sinusoidal, Fourier, Timestep)):
+        if not sinusoids(spec):
             raise bad_argument("reorder", "two sinusoidal tables", name_of(spec))
     if source.dim != target.dim:
         raise bad_spec("reorder", "two tables of one width", f"{source.dim} and {target.dim}")
@@ -323,13 +322,12 @@ def reorder(source: TableSpec, target: TableSpec) -> np.ndarray:
 
 def _same_rows(source: Any, target: Any) -> None:
     """Raise unless rows, scales and the arithmetic are the same."""
-    pairs = (
+    for what, a, b in (
         ("axes", sorted(source.axes), sorted(target.axes)),
         ("phase", source.phase, target.phase),
         ("start", _start(source), _start(target)),
         ("scale", _scale(source), _scale(target)),
-    )
-    for what, a, b in pairs:
+    ):
         if a != b:
             raise bad_spec("reorder", f"the same {what} in both tables", f"{a} and {b}")
 
@@ -345,36 +343,20 @@ def _scale(spec: Any) -> float:
 
 def _labels(spec: Any) -> list[Hashable]:
     """What each channel holds: its function, and the frequency along each axis by name."""
-    matrix, pairs = spec.matrix, spec.pairs
-    numbers = np.arange(pairs, dtype=np.int64)
-    xp = library(np)
-    width = spec.dim - (spec.raw_width if isinstance(spec, Fourier) else 0)
-    order, sizes = spec.order, _sizes(spec)
-    lone = isinstance(spec, Sinusoidal) and spec.odd == "sin_extra"
-    # Each sine carries an even number, each cosine an odd one; 0 stands for columns of zeros.
-    placed = columns(2 * numbers + 3, 2 * numbers + 2, order, width, sizes, lone_sine=lone, xp=xp)
-    sines, cosines = _frequencies(matrix, spec), _frequencies(matrix, spec, cosine=True)
-    labels: list[Hashable] = []
-    for number in placed.tolist():
-        if number == 0:
-            labels.append("zero")
-            continue
-        pair, function = divmod(number - 2, 2)
-        labels.append(("cos", *cosines[pair]) if function else ("sin", *sines[pair]))
+    both = _frequencies(spec), _frequencies(spec, cosine=True)
+    labels: list[Hashable] = [
+        "zero" if pair < 0 else (FUNCTIONS[function], *both[function][pair])
+        for pair, function in zip(*(array.tolist() for array in columns_of(spec)), strict=True)
+    ]
     if isinstance(spec, Fourier) and spec.raw != "none":
-        raw: list[Hashable] = [("raw", name) for name in spec.axes]
-        labels = raw + labels if spec.raw == "first" else labels + raw
+        first = 0 if spec.raw == "first" else len(labels) - spec.raw_width
+        labels[first : first + spec.raw_width] = [("raw", name) for name in spec.axes]
     return labels
 
 
-def _sizes(spec: Any) -> tuple[int, ...]:
-    if isinstance(spec, Fourier):
-        return spec.sizes()
-    return spec.arrangement.blocks(spec.pairs) if isinstance(spec, Sinusoidal) else (spec.pairs,)
-
-
-def _frequencies(matrix: Any, spec: Any, *, cosine: bool = False) -> list[tuple[Any, ...]]:
+def _frequencies(spec: Any, *, cosine: bool = False) -> list[tuple[Any, ...]]:
     """For each pair, its (axis, frequency) entries that are not zero, by name of axis."""
+    matrix = spec.matrix
     if hasattr(matrix, "arrangement"):
         values = matrix.frequencies(cosine=cosine)
         axis = matrix.arrangement.layout(spec.pairs).axis

@@ -115,9 +115,8 @@ class ALiBi(BiasSpec):
 
     def parameters(self) -> dict[str, Parameter]:
         """The logarithms of the slopes, where they are learned."""
-        if self.slopes != "learned":
-            return {}
-        return {"log_slopes": Parameter((self.heads,), Init("constant", scale=0.0))}
+        slopes = Parameter((self.heads,), Init("constant", scale=0.0))
+        return {"log_slopes": slopes} if self.slopes == "learned" else {}
 
     def initial(self, name: str, rng: np.random.Generator) -> np.ndarray:
         """The logarithms of the slopes of the paper."""

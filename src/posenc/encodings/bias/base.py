@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from posenc._core.arrays.array import astype, library, marked, product, widest
+from posenc._core.arrays.array import astype, clipped, library, marked, product, summed, widest
 from posenc._core.arrays.lookups import lookup
 from posenc._core.errors import bad_position, bad_spec
 from posenc._core.spec.checks import at_least, even_width, not_too_many, positive
@@ -26,6 +26,7 @@ __all__ = [
     "at_least",
     "bad_position",
     "bad_spec",
+    "clipped",
     "distance",
     "even_width",
     "library",
@@ -34,6 +35,7 @@ __all__ = [
     "not_too_many",
     "positive",
     "product",
+    "summed",
     "widest",
 ]
 

@@ -14,6 +14,7 @@ from posenc.encodings.bias.base import (
     Init,
     Parameter,
     astype,
+    clipped,
     distance,
     lookup,
 )
@@ -91,8 +92,6 @@ class ClippedTable(BiasSpec):
     ) -> Array:
         """The scalar of the clipped distance."""
         first, last = self.ends
-        r = distance(q, k)
-        r = xp.where(r < first, xp.full_like(r, first), r)
-        r = xp.where(r > last, xp.full_like(r, last), r)
+        r = clipped(distance(q, k), first, last, xp=xp)
         row = r - first if self.form == "signed" else xp.abs(r)
         return astype(lookup(constants["weight"], row, head, xp=xp), dtype, xp)

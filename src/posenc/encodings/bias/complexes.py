@@ -17,6 +17,7 @@ from posenc.encodings.bias.base import (
     Parameter,
     astype,
     at_least,
+    clipped,
     lookup,
 )
 
@@ -104,8 +105,7 @@ class ComplexOffsets(BiasSpec):
         one_chain = chain == 0
 
         def found(name: str, offset: Array, known: Array, last: int) -> Array:
-            row = xp.where(offset < -last, xp.full_like(offset, -last), offset)
-            row = xp.where(row > last, xp.full_like(row, last), row) + last
+            row = clipped(offset, -last, last, xp=xp) + last
             row = xp.where(known, row, xp.full_like(row, 2 * last + 1))
             return astype(lookup(constants[name], row, head, xp=xp), dtype, xp)
 

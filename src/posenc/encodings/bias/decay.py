@@ -84,5 +84,4 @@ class Decay(BiasSpec):
         """A rate times the distance into the past; minus infinity in the future."""
         rate = astype(lookup(constants["rates"], head, xp=xp), dtype, xp)
         rel = distance(q, k)
-        entries = rate * astype(rel, dtype, xp)
-        return marked(entries, rel > 0, -math.inf, xp=xp)
+        return marked(rate * astype(rel, dtype, xp), rel > 0, -math.inf, xp=xp)

@@ -24,6 +24,7 @@ from posenc.encodings.bias.base import (
     Parameter,
     astype,
     lookup,
+    summed,
 )
 
 
@@ -90,8 +91,7 @@ class IRPEBias(BiasSpec):
 
     def constants(self) -> dict[str, np.ndarray]:
         """The least distance in each bucket but the first."""
-        thresholds = piecewise_thresholds(self.method, self.alpha, self.beta, self.gamma)
-        return {"thresholds": thresholds}
+        return {"thresholds": piecewise_thresholds(self.method, self.alpha, self.beta, self.gamma)}
 
     def parameters(self) -> dict[str, Parameter]:
         """The scalar of each head and bucket."""
@@ -112,14 +112,10 @@ class IRPEBias(BiasSpec):
             last=int(self.beta),
             xp=xp,
         )
-        total: Any = None
-        for name, cell in found.items():
-            bucket = self._with_token(cell, q, k, xp) if self.extra == "class_token" else cell
-            entry = astype(lookup(constants[name], head, bucket, xp=xp), dtype, xp)
-            total = entry if total is None else total + entry
-        return total
-
-    def _with_token(self, bucket: Array, q: Axes, k: Axes, xp: Any) -> Array:
-        """The last bucket where a class token takes part."""
-        last = xp.full_like(bucket, bucket_count(self.method, self.beta))
-        return xp.where((q[0] < 0) | (k[0] < 0), last, bucket)
+        if self.extra == "class_token":  # the last bucket where it takes part
+            special, last = (q[0] < 0) | (k[0] < 0), bucket_count(self.method, self.beta)
+            found = {key: xp.where(special, xp.full_like(b, last), b) for key, b in found.items()}
+        return summed(
+            astype(lookup(constants[name], head, bucket, xp=xp), dtype, xp)
+            for name, bucket in found.items()
+        )

@@ -83,9 +83,8 @@ class LogCPB(WindowSpec):
 
     def constants(self) -> dict[str, np.ndarray]:
         """The coordinates x of every offset, the last axis fastest."""
-        trained = self.trained_window or self.window
         curves = []
-        for size, unit in zip(self.window, trained, strict=True):
+        for size, unit in zip(self.window, self.trained_window or self.window, strict=True):
             r = 8.0 * np.arange(1 - size, size) / max(unit - 1, 1)
             curves.append(np.sign(r) * np.log2(1 + np.abs(r)) / 3)
         grid = np.stack(np.meshgrid(*curves, indexing="ij"), axis=-1)

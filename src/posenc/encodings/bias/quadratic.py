@@ -77,8 +77,7 @@ class Quadratic(BiasSpec):
 
     def parameters(self) -> dict[str, Parameter]:
         """A place and a sharpness for each head, or the coefficients."""
-        first = Init("constant", scale=self.sharpness)
-        zeros = Init("constant", scale=0.0)
+        first, zeros = (Init("constant", scale=scale) for scale in (self.sharpness, 0.0))
         if self.form == "centre":
             return {
                 "alpha": Parameter((self.heads,), first),

@@ -7,9 +7,7 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from posenc._core.numeric.arrangement import Arrangement
-from posenc._core.numeric.ladder import Ladder
-from posenc._core.numeric.matrix import PhaseMatrix
+from posenc._core.numeric.matrix import pair_steps
 from posenc._core.numeric.phase import cos_sin
 from posenc.encodings.bias.base import (
     Array,
@@ -82,10 +80,10 @@ class RotaryBias(BiasSpec):
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the pairs, a few at a time."""
-        pairs = self.dim // 2
-        matrix = PhaseMatrix(self.base, Ladder(), Arrangement(), pairs, self.dim, "exact")
-        step = matrix.constants()["step"]
-        return {f"step_{j}": step[:, j : j + AT_ONCE].copy() for j in range(0, pairs, AT_ONCE)}
+        step = pair_steps(self.base, self.dim)
+        return {
+            f"step_{j}": step[:, j : j + AT_ONCE].copy() for j in range(0, self.dim // 2, AT_ONCE)
+        }
 
     def parameters(self) -> dict[str, Parameter]:
         """The two vectors of each head."""

@@ -7,9 +7,8 @@ from typing import Any, ClassVar, final
 
 import numpy as np
 
-from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
-from posenc._core.numeric.matrix import PhaseMatrix
+from posenc._core.numeric.matrix import pair_steps
 from posenc._core.numeric.phase import cos_sin
 from posenc._core.numeric.slopes import MOST_HEADS
 from posenc.encodings.bias.base import (
@@ -82,12 +81,11 @@ class Sandwich(BiasSpec):
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the pairs, a few at a time, and the divisor of each head."""
-        pairs = self.dim // 2
-        matrix = PhaseMatrix(self.base, self.ladder, Arrangement(), pairs, self.dim, "exact")
-        divisors = np.arange(1, self.heads + 1) * self.compression / self.heads
-        step = matrix.constants()["step"]
-        parts = {f"step_{j}": step[:, j : j + AT_ONCE].copy() for j in range(0, pairs, AT_ONCE)}
-        return {**parts, "divisors": divisors}
+        step = pair_steps(self.base, self.dim, self.ladder)
+        parts = {
+            f"step_{j}": step[:, j : j + AT_ONCE].copy() for j in range(0, self.dim // 2, AT_ONCE)
+        }
+        return parts | {"divisors": np.arange(1, self.heads + 1) * self.compression / self.heads}
 
     def score(
         self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any

@@ -18,6 +18,7 @@ from posenc.encodings.bias.base import (
     Parameter,
     astype,
     lookup,
+    summed,
 )
 
 
@@ -104,17 +105,17 @@ class SpatialBuckets(BiasSpec):
         self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The sum of three scalars."""
-        total: Any = None
-        for m, n, name in zip(q, k, self.shapes, strict=True):
+
+        def scalar(m: Array, n: Array, name: str) -> Array:
             prefix, buckets = (
                 ("", self.buckets) if name == "weight" else ("spatial_", self.spatial_buckets)
             )
             key = f"{prefix}thresholds"
             size = self.texts[key][1][0]  # a traced constant does not tell its length
             row = bucket_of(n - m, constants[key], size, buckets // 2, xp=xp)
-            found = astype(lookup(constants[name], row, head, xp=xp), dtype, xp)
-            total = found if total is None else total + found
-        return total
+            return astype(lookup(constants[name], row, head, xp=xp), dtype, xp)
+
+        return summed(map(scalar, q, k, self.shapes))
 
 
 def _page(lines: int, columns: int) -> np.ndarray:

@@ -82,8 +82,12 @@ class T5(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when buckets and distances contradict each other."""
-        directions = 2 if self.direction == "bidirectional" else 1
-        check_buckets("T5", self.buckets, self.max_distance, directions=directions)
+        check_buckets(
+            "T5",
+            self.buckets,
+            self.max_distance,
+            directions=2 if self.direction == "bidirectional" else 1,
+        )
 
     @property
     def _side(self) -> int:

@@ -18,6 +18,7 @@ from posenc.encodings.bias.base import (
     at_least,
     distance,
     lookup,
+    summed,
 )
 
 
@@ -96,12 +97,12 @@ class TISA(BiasSpec):
     ) -> Array:
         """The sum of the bumps."""
         rel = astype(distance(q, k), dtype, xp)
-        total: Any = None
-        for s in range(self.kernels):
+
+        def bump(s: int) -> Array:
             height, width, place = (
                 astype(lookup(constants[name], head * 0 + s, head, xp=xp), dtype, xp)
                 for name in self.shapes
             )
-            bump = height * xp.exp(-xp.abs(width) * (rel - place) ** 2)
-            total = bump if total is None else total + bump
-        return total
+            return height * xp.exp(-xp.abs(width) * (rel - place) ** 2)
+
+        return summed(map(bump, range(self.kernels)))

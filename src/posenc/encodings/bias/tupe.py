@@ -132,8 +132,7 @@ class TUPE(BiasSpec):
             + w[f"{side}_bias"][:, None, :]
             for side in ("query", "key")
         )
-        scale = math.sqrt(2 * self.dim / self.heads)
-        score = product(q / scale, xp.matrix_transpose(k), xp=xp)
+        score = product(q / math.sqrt(2 * self.dim / self.heads), xp.matrix_transpose(k), xp=xp)
         return {"score": astype(score, dtype, xp)}
 
     def score(

@@ -146,8 +146,7 @@ class WindowTable(WindowSpec):
 
     def check_positions(self, q: Axes, k: Axes) -> None:
         """Raise `PositionError` where an offset leaves the window."""
-        special = self.extra == "class_token"
-        free = (q[0] < 0) | (k[0] < 0) if special else False
+        free = (q[0] < 0) | (k[0] < 0) if self.extra == "class_token" else False
         outside_window("WindowTable: positions", q, k, self.window, free)
 
     def score(

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from posenc._core.arrays.array import Array, arange, astype, clipped, device_of, marked, product
+from posenc._core.arrays.array import (
+    Array,
+    arange,
+    astype,
+    clipped,
+    device_of,
+    marked,
+    product,
+    summed,
+)
 from posenc._core.arrays.linear import moveaxis, solved
 from posenc._core.arrays.lookups import along, gather, lookup, rank
 from posenc._core.errors import bad_argument, bad_position
@@ -47,6 +56,7 @@ __all__ = [
     "query_products",
     "rank",
     "solved",
+    "summed",
     "weighted_vectors",
 ]
 

@@ -21,6 +21,7 @@ from posenc.encodings.relative.base import (
     bad_position,
     marked,
     query_products,
+    summed,
 )
 
 
@@ -102,12 +103,12 @@ class Decomposed(RelativeSpec):
     ) -> Array:
         """The products along each axis; NaN where an offset has no vector."""
         del k
-        total: Any = None
-        for name, size, m, n in zip(self.axes, self.size, at.q, at.k, strict=True):
+
+        def products(name: str, size: int, m: Array, n: Array) -> Array:
             row = m - n + (size - 1)
             outside = (row < 0) | (row > 2 * size - 2)
             row = xp.where(outside, xp.zeros_like(row), row)
-            found = query_products(q, astype(constants[name], dtype, xp), row, xp=xp)
-            found = marked(found, outside, math.nan, xp=xp)
-            total = found if total is None else total + found
-        return total
+            entries = query_products(q, astype(constants[name], dtype, xp), row, xp=xp)
+            return marked(entries, outside, math.nan, xp=xp)
+
+        return summed(map(products, self.axes, self.size, at.q, at.k))

@@ -26,6 +26,7 @@ from posenc.encodings.relative.base import (
     gather,
     key_products,
     query_products,
+    summed,
     weighted_vectors,
 )
 
@@ -142,9 +143,8 @@ class IRPE(RelativeSpec):
         self, weights: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """Weighted vectors, sum_n weight[m, n] a_V: one product for each query."""
-        vectors: Any = None
-        for end, bucket in self._buckets(at, constants["thresholds"], 1, xp):
-            table = astype(constants[f"values{end}"], dtype, xp)
-            found = gather(table, bucket[..., 0, :, :], xp=xp)
-            vectors = found if vectors is None else vectors + found
+        vectors = summed(
+            gather(astype(constants[f"values{end}"], dtype, xp), bucket[..., 0, :, :], xp=xp)
+            for end, bucket in self._buckets(at, constants["thresholds"], 1, xp)
+        )
         return weighted_vectors(weights, vectors, xp=xp)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from posenc._core.arrays.array import arange, astype, concrete, device_of, product
+from posenc._core.arrays.array import arange, astype, concrete, device_of, product, summed
 from posenc._core.arrays.linear import moveaxis
 from posenc._core.errors import bad_argument, bad_position, bad_spec
 from posenc._core.numeric.ladder import Ladder, context, pi
@@ -21,6 +21,7 @@ __all__ = [
     "Array",
     "Constants",
     "Example",
+    "HeadedRotarySpec",
     "Init",
     "Ladder",
     "PairingField",
@@ -44,6 +45,7 @@ __all__ = [
     "pi",
     "positive",
     "product",
+    "summed",
     "width_of",
 ]
 
@@ -210,14 +212,19 @@ class RotarySpec(Spec):
     cos_sin = _either(lambda spec, *args, **options: spec.phasors(*args, **options))
 
 
-class SpatialRotarySpec(RotarySpec):
-    """A rotation by points of a space, in which each head has numbers of its own."""
+class HeadedRotarySpec(RotarySpec):
+    """A rotation in which each head has numbers of its own."""
 
     heads: int
-    space: tuple[str, ...]
-    coordinates = "real"
 
     @property
     def per_head(self) -> int | None:
         """The number of heads."""
         return self.heads
+
+
+class SpatialRotarySpec(HeadedRotarySpec):
+    """A rotation by points of a space, in which each head has numbers of its own."""
+
+    space: tuple[str, ...]
+    coordinates = "real"

@@ -15,12 +15,12 @@ from posenc.encodings.rotary.base import (
     Array,
     Constants,
     Example,
+    HeadedRotarySpec,
     Init,
     Ladder,
     PairingField,
     Parameter,
     Role,
-    RotarySpec,
     astype,
     at_least,
     bad_argument,
@@ -34,7 +34,7 @@ from posenc.encodings.rotary.base import (
 
 @final
 @dataclass(frozen=True)
-class FoPE(RotarySpec):
+class FoPE(HeadedRotarySpec):
     """Fourier position embedding (Hua et al. 2024, arXiv:2412.17739).
 
         cos[h, p, j] = sum over i of  cos(p f[i]) * cos_weight[h, i, j]
@@ -109,11 +109,6 @@ class FoPE(RotarySpec):
         )
         at_least("FoPE", 0, gain=self.gain)
         self.channels.sizes(self.pairs)
-
-    @property
-    def per_head(self) -> int | None:
-        """The number of heads."""
-        return self.heads
 
     @property
     def waves(self) -> tuple[Decimal, ...]:

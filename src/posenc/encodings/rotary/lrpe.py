@@ -14,22 +14,22 @@ from posenc.encodings.rotary.base import (
     Array,
     Constants,
     Example,
+    HeadedRotarySpec,
     Init,
     Ladder,
     PairingField,
     Parameter,
     Role,
-    RotarySpec,
     bad_argument,
     lift,
     positive,
 )
-from posenc.encodings.rotary.mixed import mixed_angles
+from posenc.encodings.rotary.mixed import mixed_phasors
 
 
 @final
 @dataclass(frozen=True)
-class LRPE(RotarySpec):
+class LRPE(HeadedRotarySpec):
     """Linearized relative positional encoding (Qin et al. 2023, arXiv:2307.09270).
 
         f[h, j] = base ** (-2 (h n + j) / (heads d))        n pairs in each head, d channels
@@ -115,11 +115,6 @@ class LRPE(RotarySpec):
         return 2 * self.pairs
 
     @property
-    def per_head(self) -> int | None:
-        """The number of heads."""
-        return self.heads
-
-    @property
     def sided(self) -> bool:
         """Whether cosines and sines do not tell all: if doubled, a pair has one channel."""
         return self.form == "doubled"
@@ -139,9 +134,8 @@ class LRPE(RotarySpec):
 
     def parameters(self) -> dict[str, Parameter]:
         """The frequencies of each head, where they are learned."""
-        if self.learned == "nothing":
-            return {}
-        return {"frequencies": Parameter((self.heads, 1, self.pairs), Init())}
+        frequencies = Parameter((self.heads, 1, self.pairs), Init())
+        return {} if self.learned == "nothing" else {"frequencies": frequencies}
 
     def initial(self, name: str, rng: np.random.Generator) -> np.ndarray:  # noqa: ARG002
         """The first frequencies, float32: those of the ladder."""
@@ -154,8 +148,7 @@ class LRPE(RotarySpec):
         """Cosines and sines of the angles: (..., 1) -> two arrays (..., pairs)."""
         if self.learned == "nothing":
             return cos_sin(positions, constants["step"], dtype=dtype, xp=xp)
-        angles = mixed_angles(positions, constants["frequencies"], dtype=dtype, xp=xp)
-        return xp.cos(angles), xp.sin(angles)
+        return mixed_phasors(positions, constants["frequencies"], dtype=dtype, xp=xp)
 
     def turned(
         self,

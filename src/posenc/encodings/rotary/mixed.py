@@ -18,6 +18,7 @@ from posenc.encodings.rotary.base import (
     distinct,
     even_width,
     positive,
+    summed,
 )
 
 
@@ -125,14 +126,16 @@ class MixedRoPE(SpatialRotarySpec):
         self, positions: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """Cosines and sines of the angles: (..., axes) -> two arrays (..., pairs)."""
-        angles = mixed_angles(positions, constants["frequencies"], dtype=dtype, xp=xp)
-        return xp.cos(angles), xp.sin(angles)
+        return mixed_phasors(positions, constants["frequencies"], dtype=dtype, xp=xp)
 
 
-def mixed_angles(positions: Array, frequencies: Array, *, dtype: Any, xp: Any) -> Array:
-    """Learned directions times positions: (..., axes) and (..., axes, pairs) -> (..., pairs)."""
+def mixed_phasors(
+    positions: Array, frequencies: Array, *, dtype: Any, xp: Any
+) -> tuple[Array, Array]:
+    """Cosines and sines of learned directions times positions.
+
+    (..., axes) and (..., axes, pairs) -> two arrays (..., pairs)
+    """
     frequencies, real = xp.astype(frequencies, dtype), xp.astype(positions, dtype)
-    angles = real[..., 0, None] * frequencies[..., 0, :]
-    for a in range(1, positions.shape[-1]):
-        angles = angles + real[..., a, None] * frequencies[..., a, :]
-    return angles
+    angles = summed(real[..., a, None] * frequencies[..., a, :] for a in range(positions.shape[-1]))
+    return xp.cos(angles), xp.sin(angles)

@@ -123,16 +123,14 @@ class PoPE(RotarySpec):
 
     def parameters(self) -> dict[str, Parameter]:
         """The offsets of the keys, where there are any."""
-        if self.offset == "none":
-            return {}
-        return {"delta": Parameter((self.heads, self.dim), Init("constant", scale=0.0))}
+        delta = Parameter((self.heads, self.dim), Init("constant", scale=0.0))
+        return {} if self.offset == "none" else {"delta": delta}
 
     def initial(self, name: str, rng: np.random.Generator) -> np.ndarray:
         """The first offsets, float32."""
         if self.offset == "zero":
             return super().initial(name, rng)
-        drawn = -TURN * rng.random((self.heads, self.dim))
-        return drawn.astype(np.float32)
+        return (-TURN * rng.random((self.heads, self.dim))).astype(np.float32)
 
     def turned(
         self,

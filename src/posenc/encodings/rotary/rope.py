@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
@@ -167,10 +168,7 @@ class RoPE(RotarySpec):
     def lengths(self) -> tuple[int, int | None] | None:
         """The first and last length with frequencies of their own, while the length is open."""
         # At most one scaling depends on the length, as each stretches the context.
-        for scaling in self.scalings:
-            if scaling.needs_length:
-                return scaling.lengths
-        return None
+        return next((rule.lengths for rule in self.scalings if rule.needs_length), None)
 
     def at(self, length: int) -> RoPE:
         """The same encoding for sequences of `length` positions, its length-dependent rules fixed.
@@ -209,10 +207,7 @@ class RoPE(RotarySpec):
         if self.magnitude.attention_factor is not None:
             return self.magnitude.attention_factor
         self._require_length()
-        factor = 1.0
-        for scaling in self.scalings:
-            factor *= scaling.attention_factor()
-        return factor
+        return math.prod((rule.attention_factor() for rule in self.scalings), start=1.0)
 
     @property
     def attention_factor(self) -> float:
@@ -222,12 +217,10 @@ class RoPE(RotarySpec):
     @property
     def logit_factor(self) -> float:
         """The constant factor on the softmax scale."""
-        given = self.magnitude.logit_factor
-        if isinstance(given, str):
-            given = 1.0
-            for scaling in self.scalings:
-                given *= scaling.logit_factor()
-        return given * self._factor() ** 2 if self.magnitude.at == "softmax" else given
+        factor = self.magnitude.logit_factor
+        if isinstance(factor, str):
+            factor = math.prod((rule.logit_factor() for rule in self.scalings), start=1.0)
+        return factor * self._factor() ** 2 if self.magnitude.at == "softmax" else factor
 
     def _require_length(self) -> None:
         if self.needs_length:

@@ -26,7 +26,7 @@ from posenc.encodings.rotary.base import (
     positive,
     product,
 )
-from posenc.encodings.rotary.mixed import mixed_angles
+from posenc.encodings.rotary.mixed import mixed_phasors
 
 
 @final
@@ -114,11 +114,10 @@ class STRING(SpatialRotarySpec):
 
     def parameters(self) -> dict[str, Parameter]:
         """The frequencies and the generator of the basis of each head."""
-        frequencies = (self.heads, len(self.space), self.pairs)
-        generator = (self.heads, self.dim, self.dim)
+        spread = Init("normal", scale=self.spread)
         return {
-            "frequencies": Parameter(frequencies, Init()),
-            "generator": Parameter(generator, Init("normal", scale=self.spread)),
+            "frequencies": Parameter((self.heads, len(self.space), self.pairs), Init()),
+            "generator": Parameter((self.heads, self.dim, self.dim), spread),
         }
 
     def initial(self, name: str, rng: np.random.Generator) -> np.ndarray:
@@ -137,8 +136,7 @@ class STRING(SpatialRotarySpec):
         self, positions: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """Cosines and sines of the angles: (..., axes) -> two arrays (..., pairs)."""
-        angles = mixed_angles(positions, constants["frequencies"], dtype=dtype, xp=xp)
-        return xp.cos(angles), xp.sin(angles)
+        return mixed_phasors(positions, constants["frequencies"], dtype=dtype, xp=xp)
 
     def turned(
         self,

@@ -15,6 +15,7 @@ from posenc._core.arrays.array import (
     library,
     marked,
     product,
+    summed,
 )
 from posenc._core.arrays.lookups import gather
 from posenc._core.errors import bad_position, bad_spec
@@ -48,6 +49,7 @@ __all__ = [
     "not_too_many",
     "positive",
     "product",
+    "summed",
     "width_of",
 ]
 

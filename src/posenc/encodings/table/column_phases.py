@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from posenc._core.arrays.array import library
 from posenc._core.errors import bad_argument
-from posenc._core.numeric.ladder import pi
 from posenc._core.numeric.matrix import PhaseMatrix
 from posenc._core.numeric.phase import steps, whole_turns
 from posenc.encodings.table.base import columns
@@ -54,7 +53,7 @@ def columns_of(spec: Any) -> ColumnFunctions:
         blocks, lone, width = spec.sizes(), False, 2 * n
     else:
         blocks, lone, width = (n,), False, spec.dim
-    laid = columns(number + n, number, spec.order, width, blocks, lone_sine=lone, xp=np)
+    laid = columns(number + n, number, spec.order, width, blocks, lone_sine=lone, xp=library(np))
     cell = laid.astype(np.int64) - 1  # -1: zeros
     pair, function = np.where(cell < 0, -1, cell % max(n, 1)), np.where(cell >= n, 1, 0)
     if isinstance(spec, Fourier) and spec.raw != "none":
@@ -94,8 +93,3 @@ def sinusoids(spec: Any) -> bool:
 def inner(spec: Any) -> Any:
     """The table itself, of one that is appended to embeddings."""
     return spec.table if isinstance(spec, Concatenated) else spec
-
-
-def turn() -> Decimal:
-    """A whole turn in radians."""
-    return 2 * pi()

@@ -100,8 +100,8 @@ class Concatenated(TableSpec):
 
     def initial(self, name: str, rng: np.random.Generator) -> np.ndarray:
         """The first values of one parameter, float32."""
-        own = name not in self.table.parameters()
-        return super().initial(name, rng) if own else self.table.initial(name, rng)
+        inner = name in self.table.parameters()
+        return self.table.initial(name, rng) if inner else super().initial(name, rng)
 
     def check_count(self, first: int, count: int) -> None:
         """Raise `PositionError` unless the positions first, first + 1, … `count` of them exist."""

@@ -152,9 +152,14 @@ class Fourier(TableSpec):
         """The phases of the pairs."""
         if isinstance(self.ladder, FrequencyMatrix | Gaussian):
             return DenseMatrix(self.ladder, len(self.axes), self.pairs, self.phase)
-        width = 2 * self.pairs
         return PhaseMatrix(
-            self.base, self.ladder, self.arrangement, self.pairs, width, self.phase, "real"
+            self.base,
+            self.ladder,
+            self.arrangement,
+            self.pairs,
+            2 * self.pairs,
+            self.phase,
+            "real",
         )
 
     def sizes(self) -> tuple[int, ...]:
@@ -172,5 +177,6 @@ class Fourier(TableSpec):
         if self.raw == "none":
             return table
         coordinates = astype(positions, dtype, xp)
-        both = [coordinates, table] if self.raw == "first" else [table, coordinates]
-        return xp.concat(both, axis=-1)
+        return xp.concat(
+            [coordinates, table] if self.raw == "first" else [table, coordinates], axis=-1
+        )

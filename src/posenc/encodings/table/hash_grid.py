@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
+import operator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
@@ -22,6 +24,7 @@ from posenc.encodings.table.base import (
     gather,
     has_int64,
     marked,
+    summed,
 )
 
 # One for each axis; the first is 1 for the sake of caches (section 3 of the paper).
@@ -183,37 +186,33 @@ class HashGrid(TableSpec):
             after.append(astype(scaled - cell, dtype, xp))
         total: Any = None
         for corner in itertools.product((0, 1), repeat=len(self.space)):
-            weight: Any = None
-            for share, step in zip(after, corner, strict=True):
-                part = share if step else 1 - share
-                weight = part if weight is None else weight * part
+            shares = zip(after, corner, strict=True)
+            weight = functools.reduce(operator.mul, [s if step else 1 - s for s, step in shares])
             places = [cell + step for cell, step in zip(lower, corner, strict=True)]
             found = gather(table, self._numbers(places, constants, xp), xp=xp)
             term = weight[..., None] * found
             total = term if total is None else total + term
         rows = xp.reshape(total, (*total.shape[:-2], self.dim))
-        if outside is None:
-            return rows
-        return marked(rows, outside[..., None], math.nan, xp=xp)
+        return rows if outside is None else marked(rows, outside[..., None], math.nan, xp=xp)
 
     def _numbers(self, places: list[Array], constants: Constants, xp: Any) -> Array:
         """The row of a corner in the tables of each level: (..., levels)."""
         mask = self.size - 1
-        hashed: Any = None
-        linear: Any = None
-        for axis, place in enumerate(places):
-            # Below 2**48, or wrapped around where integers have 32 bits: the last bits are right.
-            term = (place & mask) * astype(constants["factor"][axis, :], place.dtype, xp)
-            hashed = term if hashed is None else hashed ^ term
-            linear = term if linear is None else linear + term
-        number = xp.where(constants["dense"] == 1, linear, hashed & mask)
+        # Below 2**48, or wrapped around where integers have 32 bits: the last bits are right.
+        terms = [
+            (place & mask) * astype(constants["factor"][axis, :], place.dtype, xp)
+            for axis, place in enumerate(places)
+        ]
+        hashed = functools.reduce(operator.xor, terms) & mask
+        number = xp.where(constants["dense"] == 1, summed(terms), hashed)
         return number + astype(constants["first"], number.dtype, xp)
 
     def _outside(self, positions: Array) -> Array | None:
         """Which points lie outside; None where they were looked at, and none does."""
         known = concrete(positions)
         if known is None:
-            return _strays(positions, len(self.space))
+            axes = [positions[..., axis] for axis in range(len(self.space))]
+            return ~functools.reduce(operator.and_, [(x >= 0) & (x <= 1) for x in axes])
         if known.size and (known.min() < 0 or known.max() > 1):
             worst = known.max() if known.max() > 1 else known.min()
             raise bad_position(
@@ -223,11 +222,3 @@ class HashGrid(TableSpec):
                 "Normalise them, or clip what is rounded.",
             )
         return None
-
-
-def _strays(positions: Array, axes: int) -> Array:
-    """Whether any coordinate of a point is not from 0 to 1."""
-    inside = (positions[..., 0] >= 0) & (positions[..., 0] <= 1)
-    for axis in range(1, axes):
-        inside = inside & (positions[..., axis] >= 0) & (positions[..., axis] <= 1)
-    return ~inside

@@ -22,6 +22,7 @@ from posenc.encodings.table.base import (
     concrete,
     marked,
     positive,
+    summed,
 )
 
 
@@ -133,11 +134,8 @@ class IntegratedFourier(TableSpec):
         self._check_known(positions)
         variance = astype(positions[..., count:], dtype, xp)
         damping = astype(constants["damping"], dtype, xp)
-        exponent = variance[..., 0, None] * damping[0, :]
-        for a in range(1, count):
-            exponent = exponent + variance[..., a, None] * damping[a, :]
-        size = xp.exp(-exponent)
-        size = marked(size, exponent < 0, math.nan, xp=xp)
+        exponent = summed(variance[..., a, None] * damping[a, :] for a in range(count))
+        size = marked(xp.exp(-exponent), exponent < 0, math.nan, xp=xp)
         cos, sin = self.matrix.cos_sin(positions[..., :count], constants, dtype=dtype, xp=xp)
         return columns(cos * size, sin * size, "sin_cos", self.dim, (self.pairs,), xp=xp)
 

@@ -213,9 +213,10 @@ class Learned(TableSpec):
             for axis, limit in enumerate(self.limits):
                 self._check_known(known[..., axis], axis, limit)
         else:
-            limits = enumerate(self.limits)
-            found = [self._outside(positions[..., axis], limit) for axis, limit in limits]
-            outside = functools.reduce(operator.or_, found)
+            outside = functools.reduce(
+                operator.or_,
+                [self._outside(positions[..., a], limit) for a, limit in enumerate(self.limits)],
+            )
             positions = xp.where(outside[..., None], xp.zeros_like(positions), positions)
         pieces = self._pieces(positions, constants, dtype, xp)
         if self.lookup.rule == "concatenated":
@@ -224,9 +225,7 @@ class Learned(TableSpec):
         else:
             table = functools.reduce(operator.add, pieces)
         table = self.magnitude.scaled(table, self.dim, constants, xp=xp)
-        if outside is None:
-            return table
-        return marked(table, outside[..., None], math.nan, xp=xp)
+        return table if outside is None else marked(table, outside[..., None], math.nan, xp=xp)
 
     def _pieces(self, positions: Array, constants: Constants, dtype: Any, xp: Any) -> list[Array]:
         """What each table gives, in the order of the axes."""

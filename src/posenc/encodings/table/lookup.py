@@ -80,13 +80,12 @@ class Lookup(Value):
                 "identifiers as names",
                 repr(name),
             )
-        owners = {
-            "tables": ("factorised", "concatenated"),
-            "order": ("concatenated",),
-            "sizes": ("concatenated",),
-            "prefix": ("flat",),
-        }
-        for field, rules in owners.items():
+        for field, rules in (
+            ("tables", ("factorised", "concatenated")),
+            ("order", ("concatenated",)),
+            ("sizes", ("concatenated",)),
+            ("prefix", ("flat",)),
+        ):
             self._refuse(
                 getattr(self, field) and self.rule not in rules,
                 field,

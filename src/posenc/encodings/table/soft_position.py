@@ -16,6 +16,7 @@ from posenc.encodings.table.base import (
     TableSpec,
     astype,
     distinct,
+    summed,
     width_of,
 )
 
@@ -92,8 +93,6 @@ class SoftPosition(TableSpec):
         x = astype(positions, dtype, xp)
         both = [x, 1 - x] if self.features == "both_ways" else [x]
         inputs = xp.concat(both, axis=-1)
-        rows = astype(constants["bias"], dtype, xp)
         # A few coordinates: sums of products, as matrix units would round them to half precision.
-        for i in range(weight.shape[0]):
-            rows = rows + inputs[..., i, None] * weight[i, :]
-        return rows
+        terms = [inputs[..., i, None] * weight[i, :] for i in range(weight.shape[0])]
+        return summed([astype(constants["bias"], dtype, xp), *terms])

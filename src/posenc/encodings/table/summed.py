@@ -9,7 +9,7 @@ from typing import Any, Literal, final
 import numpy as np
 
 from posenc._core.numeric.magnitude import Magnitude
-from posenc.encodings.table.base import Array, Constants, Example, Parameter, TableSpec
+from posenc.encodings.table.base import Array, Constants, Example, Parameter, TableSpec, summed
 from posenc.encodings.table.concatenated import Concatenated
 from posenc.encodings.table.sinusoidal import Sinusoidal
 
@@ -154,15 +154,16 @@ class Summed(TableSpec):
 
     def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., axes) -> (..., dim)."""
-        total: Any = None
-        for prefix, table, places in self._parts():
+
+        def rows_of(prefix: str, table: TableSpec, places: tuple[int, ...]) -> Array:
             read = [positions[..., place, None] for place in places]
-            where = read[0] if len(read) == 1 else xp.concat(read, axis=-1)
             own = {
                 name.removeprefix(prefix): value
                 for name, value in constants.items()
                 if name.startswith(prefix)
             }
-            rows = table.rows(where, own, dtype=dtype, xp=xp)
-            total = rows if total is None else total + rows
+            at = read[0] if len(read) == 1 else xp.concat(read, axis=-1)
+            return table.rows(at, own, dtype=dtype, xp=xp)
+
+        total = summed(rows_of(*part) for part in self._parts())
         return self.magnitude.scaled(total, self.dim, constants, xp=xp)

@@ -106,9 +106,8 @@ class Time2Vec(TableSpec):
 
     def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., 1) -> (..., dim)."""
-        time = astype(positions, dtype, xp)
-        angle = time * astype(constants["frequency"], dtype, xp)
-        angle = angle + astype(constants["shift"], dtype, xp)
+        frequency, shift = (astype(constants[name], dtype, xp) for name in self.shapes)
+        angle = astype(positions, dtype, xp) * frequency + shift
         wave = xp.sin if self.wave == "sin" else xp.cos
         if self.trend == "none":
             return wave(angle)

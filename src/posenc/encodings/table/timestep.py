@@ -81,8 +81,9 @@ class Timestep(TableSpec):
     @property
     def matrix(self) -> PhaseMatrix:
         """The phases of the pairs."""
-        width = 2 * self.pairs
-        return PhaseMatrix(self.base, self.ladder, TIME, self.pairs, width, self.phase, "real")
+        return PhaseMatrix(
+            self.base, self.ladder, TIME, self.pairs, 2 * self.pairs, self.phase, "real"
+        )
 
     def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., 1) -> (..., dim)."""

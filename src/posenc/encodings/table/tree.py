@@ -122,9 +122,7 @@ class TreePositions(TableSpec):
             shape = (*positions.shape[:-1], rest)
             pieces.append(xp.zeros(shape, dtype=dtype, device=device_of(positions)))
         rows = xp.concat(pieces, axis=-1)
-        if outside is None:
-            return rows
-        return marked(rows, outside[..., None], math.nan, xp=xp)
+        return rows if outside is None else marked(rows, outside[..., None], math.nan, xp=xp)
 
     def _outside(self, positions: Array) -> Array | None:
         """Which paths have a step out of range; None where they were looked at, and have not."""

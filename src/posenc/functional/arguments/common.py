@@ -89,9 +89,8 @@ def home(positions: Any, params: Any, *, xp: Any, device: Any, caller: str) -> t
 def require(spec: object, kind: type[Spec], verb: str) -> None:
     """Raise unless `spec` is an encoding of the kind that a verb works on."""
     if not isinstance(spec, kind):
-        todo = ""
-        if isinstance(spec, type) and issubclass(spec, Spec):
-            todo = f"Construct it first: {spec.__name__}(...)."
+        unmade = isinstance(spec, type) and issubclass(spec, Spec)
+        todo = f"Construct it first: {name_of(spec)}(...)." if unmade else ""
         raise bad_argument(verb, EXAMPLES.get(kind.__name__, kind.__name__), name_of(spec), todo)
 
 
@@ -127,16 +126,15 @@ def parameters(
     shapes = spec.shapes
     if not shapes and (params is None or (isinstance(params, Mapping) and not params)):
         return {}
-    part = part or {}
     caller = f"{caller}: params"
     if not shapes:
-        todo = "Leave them out."
         names = list(params) if isinstance(params, Mapping) else type(params).__name__
-        raise bad_argument(caller, "none, as the spec learns nothing", names, todo)
+        raise bad_argument(caller, "none, as the spec learns nothing", names, "Leave them out.")
     if not isinstance(params, Mapping):
         raise bad_argument(
             caller,
-            f"a dict with {_list(shapes)}",
+            "a dict with "
+            + ", ".join(f"{name!r} of shape {shape}" for name, shape in shapes.items()),
             None if params is None else type(params).__name__,
             "`posenc.init(spec, seed)` makes the first ones.",
         )
@@ -150,14 +148,15 @@ def parameters(
         )
     return {
         name: _given(
-            params[name], shape, part.get(name), xp=xp, device=device, caller=f"{caller}[{name!r}]"
+            params[name],
+            shape,
+            (part or {}).get(name),
+            xp=xp,
+            device=device,
+            caller=f"{caller}[{name!r}]",
         )
         for name, shape in shapes.items()
     }
-
-
-def _list(shapes: Mapping[str, tuple[int, ...]]) -> str:
-    return ", ".join(f"{name!r} of shape {shape}" for name, shape in shapes.items())
 
 
 def _given(

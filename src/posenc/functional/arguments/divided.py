@@ -85,7 +85,7 @@ def of_parameters(spec: Any, params: Any) -> dict[str, Part]:
     parts = {}
     for name, value in (params or {}).items():
         labels = ["parameter"] * len(getattr(value, "shape", ()))
-        axis = spec.by_head.get(name) if hasattr(spec, "by_head") else None
+        axis = spec.by_head.get(name)
         if axis is not None and labels:
             labels[axis] = HEADS
         parts[f"params.{name}"] = Part(value, tuple(labels))
@@ -328,8 +328,7 @@ def shard_of(part: Part, mesh: Any, along: Sequence[str | None]) -> Any:
         Partial() if placement.is_replicate() and label is not None else placement
         for placement, label in zip(wanted, along, strict=True)
     ]
-    local: Tensor = value.to_local(grad_placements=gradients)
-    return local
+    return value.to_local(grad_placements=gradients)
 
 
 def padded(value: Any, labels: Sequence[str]) -> Any:

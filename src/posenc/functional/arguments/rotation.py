@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,6 +38,7 @@ from posenc.functional.arguments.common import (
     name_of,
     parameters,
     require,
+    values_of,
     without_request,
     wrong_shape,
 )
@@ -94,9 +95,8 @@ def at_once(
             )
             if turned is not None:
                 return turned
-    learned = params.values() if isinstance(params, Mapping) else ()
     arrays = [x for x, _ in inputs]
-    if is_divided(*arrays, positions, offset, cu_seqlens, *learned):
+    if is_divided(*arrays, positions, offset, cu_seqlens, *values_of(params)):
         check_tokens(arrays, seq_dim, f"rotate({name_of(spec)})")
         asked = Rotation(spec, inputs, *options)
         return tuple([_divided_turn(asked, x, role) for x, role in inputs])
@@ -121,8 +121,8 @@ def _divided_turn(asked: Rotation, x: Array, role: Role) -> Array:
     require(spec, RotarySpec, "rotate")
     refused = {}
     if (spec.per_head or 1) > 1 and rank > 2:
-        todo = "Its heads turn differently: divide the batch."
-        refused = {str(rank - (3 if seq_dim == -2 else 2)): ("all heads", todo)}
+        heads = str(rank - (3 if seq_dim == -2 else 2))
+        refused = {heads: ("all heads", "Its heads turn differently: divide the batch.")}
 
     def turned(x: Array, positions: Any, offset: Any, ends: Any, **params: Array) -> Array:
         part = asked._replace(
@@ -164,9 +164,11 @@ def read(asked: Rotation) -> kernels.Rotate:
     spec, choice = at_length(asked.spec, asked.length, "rotate")
     if asked.inplace:
         if spec.shapes or spec.output_dim != spec.dim:
-            todo = "Gradients of what is learned need what stood there before."
-            if spec.output_dim != spec.dim:
-                todo = f"The result has {spec.output_dim} channels for each {spec.dim}."
+            todo = (
+                "Gradients of what is learned need what stood there before."
+                if spec.output_dim == spec.dim
+                else f"The result has {spec.output_dim} channels for each {spec.dim}."
+            )
             raise bad_argument(f"{caller}: inplace", "False", asked.inplace, todo)
         check_apart(arrays, caller)
     places: list[Any] = []

@@ -159,8 +159,7 @@ def part_shapes(spec: Any, first: int, end: int) -> dict[str, tuple[int, ...]]:
     shapes = {}
     for name, shape in spec.shapes.items():
         axis = spec.by_head.get(name)
-        cut = () if axis is None else (*shape[:axis], end - first, *shape[axis + 1 :])
-        shapes[name] = shape if axis is None else cut
+        shapes[name] = shape if axis is None else (*shape[:axis], end - first, *shape[axis + 1 :])
     return shapes
 
 
@@ -182,12 +181,10 @@ def known(
     part = part_shapes(spec, first, end) if spec.shapes else None
     learned = parameters(spec, params, xp=xp, device=device, caller=caller, part=part)
     values = {**constants(spec, beside, xp=xp), **learned}
-    by_head: Mapping[str, int] = getattr(spec, "by_head", {})
-    for name, axis in by_head.items():
-        if name not in values:
-            continue
-        # A traced constant does not tell its shape, so that of the spec is asked.
-        shape = learned[name].shape if name in learned else spec.texts[name][1]
-        if shape[axis] != end - first:
-            values[name] = values[name][(slice(None),) * axis + (slice(first, end), ...)]
+    for name, axis in spec.by_head.items():
+        if name in values:
+            # A traced constant does not tell its shape, so that of the spec is asked.
+            shape = learned[name].shape if name in learned else spec.texts[name][1]
+            if shape[axis] != end - first:
+                values[name] = values[name][(slice(None),) * axis + (slice(first, end), ...)]
     return values

@@ -103,17 +103,20 @@ def token_positions(
         )
     if aligned is None:
         shapes = dict.fromkeys([(seq,), *([(lead[0], seq)] if place > 0 else []), lead])
-        options = " or ".join(map(str, shapes))
-        todo = ""
-        for other, layout in LAYOUTS.items():
-            if (
-                received
-                and other != seq_dim
-                and -other <= len(shape)
-                and received[-1] == shape[other]
-            ):
-                todo = f"Axis {other} is that long: say seq_dim={other} for {layout}."
-        raise bad_argument(f"{caller}: positions", f"shape {options}", f"shape {received}", todo)
+        hints = [
+            f"Axis {other} is that long: say seq_dim={other} for {layout}."
+            for other, layout in LAYOUTS.items()
+            if received
+            and other != seq_dim
+            and -other <= len(shape)
+            and received[-1] == shape[other]
+        ]
+        raise bad_argument(
+            f"{caller}: positions",
+            f"shape {' or '.join(map(str, shapes))}",
+            f"shape {received}",
+            "".join(hints[-1:]),
+        )
     return xp.reshape(array, (*aligned, axes))
 
 
