@@ -109,8 +109,14 @@ def cos_sin(
 
         if (spec.per_head or 1) > 1:
             undivided(caller, positions, *(params or {}).values())
-        options = {"length": length, "role": role, "dtype": dtype, "kernel": kernel}
-        options |= {"device": device, "width": width}
+        options = {
+            "width": width,
+            "length": length,
+            "role": role,
+            "dtype": dtype,
+            "device": device,
+            "kernel": kernel,
+        }
         return at_positions(cos_sin, spec, positions, params, options, caller, "pairs")
     if length is not None:
         counted = isinstance(positions, (int, np.integer))

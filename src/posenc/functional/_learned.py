@@ -173,70 +173,61 @@ def resize(
         raise bad_argument(
             "resize: method", "a way to interpolate", repr(method), suggest(method, METHODS)
         )
-    if how != "interpolate":
-        if method != METHODS[0]:
-            raise ArgumentError(f"resize: method is of interpolation, and how={how!r} does none.")
-        return _lengthened(spec, params, length, how)
-    layout = offsets_of(spec)
+    if how != "interpolate" and method != METHODS[0]:
+        raise ArgumentError(f"resize: method is of interpolation, and how={how!r} does none.")
+    layout = _offsets_of(spec) if how == "interpolate" else None
     if layout is not None:
-        size = _lengths(length, len(layout.size), "resize")
-        tables = resized(layout, _learned_arrays(spec, params, "resize"), size, method)
+        size = _lengths(length, len(layout.size))
+        tables = _resized(layout, _learned_arrays(spec, params), size, method)
         return spec.replace(**{layout.field: size}), tables
-    learned, rebuilt = _learned(spec, "resize")
-    if learned.pad is not None and learned.pad >= learned.start:
+    learned, rebuilt = _learned(spec)
+    if how == "interpolate" and learned.pad is not None and learned.pad >= learned.start:
         raise bad_spec(
             "resize",
             "a pad row before `start`, which interpolation leaves alone",
             f"pad={learned.pad}, start={learned.start}",
         )
-    new = _of_length(learned, length, "resize")
-    arrays = _learned_arrays(spec, params, "resize")
-    return rebuilt(new), arrays | {
-        name: interpolated(arrays[name], old, now, method, first=kept)
-        for name, (old, now, kept) in _sides(learned, new).items()
-    }
-
-
-def _lengthened(
-    spec: Any, params: Mapping[str, Array], length: Any, how: How
-) -> tuple[Any, dict[str, Array]]:
-    """A learned table with more positions, its own rows unchanged bit for bit."""
-    learned, rebuilt = _learned(spec, "resize")
-    if learned.lookup.rule == "grid" or len(learned.lengths) > len(learned.axes):
+    by_axis = learned.lookup.rule != "grid" and len(learned.lengths) <= len(learned.axes)
+    if how != "interpolate" and not by_axis:
         raise bad_spec(
             "resize",
             "a table for each axis, as rows of a grid would change their places",
             f"length={learned.length}",
             "Leave out `how`.",
         )
-    new = _of_length(learned, length, "resize")
-    arrays = _learned_arrays(spec, params, "resize")
-
-    def change(weight: Array, old: tuple[int, ...], now: tuple[int, ...], kept: int) -> Array:
-        kept = min(kept, learned.start)  # prefix rows are positions too
-        xp = namespace(weight, "resize")
-        have, expected = weight.shape[0] - kept, now[0] - old[0] + weight.shape[0] - kept
-        if expected < have:
-            raise bad_argument("resize: length", f"at least {old[0]}", now[0])
-        if how == "tile":
-            row = carried(kept + np.arange(have, expected) % have, xp, device_of(weight))
-            tail = xp.take(weight, row, axis=0)
-        else:
-            tail = sinusoid(weight, kept, expected, xp)
-        return xp.concat([weight, tail], axis=0)
-
-    return rebuilt(new), arrays | {
-        name: change(arrays[name], *sides) for name, sides in _sides(learned, new).items()
-    }
+    lengths = _lengths(length, len(learned.lengths))
+    new = learned.replace(length=lengths[0] if len(lengths) == 1 else lengths)
+    arrays = _learned_arrays(spec, params)
+    for name, (old, now, kept) in _sides(learned, new).items():
+        arrays[name] = (
+            _interpolated(arrays[name], old, now, method, first=kept)
+            if how == "interpolate"  # prefix rows are positions too, where rows are left alone
+            else _lengthened(arrays[name], old[0], now[0], min(kept, learned.start), how)
+        )
+    return rebuilt(new), arrays
 
 
-def _learned(spec: Any, verb: str) -> tuple[Learned, Any]:
+def _lengthened(weight: Array, old: int, now: int, kept: int, how: How) -> Array:
+    """Rows for more positions, its own unchanged bit for bit."""
+    xp = namespace(weight, "resize")
+    have, expected = weight.shape[0] - kept, now - old + weight.shape[0] - kept
+    if expected < have:
+        raise bad_argument("resize: length", f"at least {old}", now)
+    if how == "tile":
+        row = carried(kept + np.arange(have, expected) % have, xp, device_of(weight))
+        tail = xp.take(weight, row, axis=0)
+    else:
+        tail = _sinusoid(weight, kept, expected, xp)
+    return xp.concat([weight, tail], axis=0)
+
+
+def _learned(spec: Any) -> tuple[Learned, Any]:
     """The learned table of a spec, and how to put another into its place."""
     if isinstance(spec, Concatenated) and isinstance(spec.table, Learned):
         return spec.table, lambda table: spec.replace(table=table)
     if not isinstance(spec, Learned):
         raise bad_spec(
-            verb,
+            "resize",
             "a learned table",
             name_of(spec),
             "Others are computed at any position." if isinstance(spec, TableSpec) else "",
@@ -244,34 +235,29 @@ def _learned(spec: Any, verb: str) -> tuple[Learned, Any]:
     return spec, lambda table: table
 
 
-def _of_length(spec: Learned, length: Any, verb: str) -> Learned:
-    lengths = _lengths(length, len(spec.lengths), verb)
-    return spec.replace(length=lengths[0] if len(lengths) == 1 else lengths)
-
-
-def _lengths(length: Any, count: int, verb: str) -> tuple[int, ...]:
+def _lengths(length: Any, count: int) -> tuple[int, ...]:
     lengths = tuple(length) if isinstance(length, (tuple, list)) else (length,)
     whole = all(isinstance(n, (int, np.integer)) and not isinstance(n, bool) for n in lengths)
     if len(lengths) != count or not whole or min(lengths) < 1:
         raise bad_argument(
-            f"{verb}: length",
+            "resize: length",
             "one positive number" if count == 1 else f"{count} positive numbers",
             length,
         )
     return lengths
 
 
-def _learned_arrays(spec: Spec, params: Mapping[str, Array], verb: str) -> dict[str, Array]:
+def _learned_arrays(spec: Spec, params: Mapping[str, Array]) -> dict[str, Array]:
     if not isinstance(params, Mapping) or not params:
         raise bad_argument(
-            f"{verb}: params",
+            "resize: params",
             "the arrays of the spec",
             params,
             "`posenc.init(spec, seed)` makes the first ones.",
         )
     first = next(iter(params.values()))
-    xp = namespace(first, f"{verb}: params")
-    return parameters(spec, params, xp=xp, device=device_of(first), caller=verb)
+    xp = namespace(first, "resize: params")
+    return parameters(spec, params, xp=xp, device=device_of(first), caller="resize")
 
 
 def _sides(old: Learned, new: Learned) -> dict[str, tuple[tuple[int, ...], tuple[int, ...], int]]:
@@ -298,7 +284,7 @@ class Offsets(NamedTuple):
         return tuple(2 * n - 1 for n in size) if self.twice else size
 
 
-def offsets_of(spec: Any) -> Offsets | None:
+def _offsets_of(spec: Any) -> Offsets | None:
     """The layout of the tables of a spec, or None where it has none of offsets on a grid."""
     if isinstance(spec, WindowTable):
         kept = 3 if spec.extra == "class_token" else 0
@@ -310,7 +296,7 @@ def offsets_of(spec: Any) -> Offsets | None:
     return None
 
 
-def resized(
+def _resized(
     layout: Offsets, params: dict[str, Array], size: tuple[int, ...], method: Method
 ) -> dict[str, Array]:
     """The tables for another size."""
@@ -318,19 +304,19 @@ def resized(
     if layout.along is None:
         # A table for each axis, in the order of the axes: rows of offsets by channels.
         return {
-            name: interpolated(params[name], (a,), (b,), method)
+            name: _interpolated(params[name], (a,), (b,), method)
             for name, a, b in zip(params, old, new, strict=True)
         }
     tables = {}
     for name, table in params.items():
         xp = namespace(table, "resize")
         rows = table if layout.along == 0 else xp.matrix_transpose(table)
-        rows = interpolated(rows, old, new, method, last=layout.kept)
+        rows = _interpolated(rows, old, new, method, last=layout.kept)
         tables[name] = rows if layout.along == 0 else xp.matrix_transpose(rows)
     return tables
 
 
-def interpolated(
+def _interpolated(
     rows: Array,
     old: tuple[int, ...],
     new: tuple[int, ...],
@@ -351,7 +337,7 @@ def interpolated(
     return xp.concat(kept, axis=0) if first or last else grid
 
 
-def sinusoid(weight: Array, kept: int, expected: int, xp: Any) -> Array:
+def _sinusoid(weight: Array, kept: int, expected: int, xp: Any) -> Array:
     """Sinusoids for the positions past the table, as large as its rows are on the whole."""
     inner = compute_dtype(weight.dtype, xp)
     have, width = weight.shape[0] - kept, weight.shape[-1]

@@ -128,11 +128,10 @@ def bias(
         sides_of = q_positions, q_positions if k_positions is None else k_positions
         return _divided_bias(spec, *sides_of, params, {**options, "heads": heads})
     array = library_of(q_positions, k_positions, *values)
-    if xp is None and array is not None:
-        xp = namespace(array, caller)
+    if array is not None:
+        xp = namespace(array, caller) if xp is None else xp
+        device = device_of(array) if device is None else device
     xp = library(np if xp is None else xp)
-    if device is None and array is not None:
-        device = device_of(array)
     out = dtype_named("float32" if dtype is None else dtype, xp, caller)
     first, end = head_range(heads, spec.heads, caller)
     both = sides(spec.axes, q_positions, k_positions, xp=xp, device=device, caller=caller)

@@ -217,9 +217,9 @@ class RoPE(RotarySpec):
     @property
     def logit_factor(self) -> float:
         """The constant factor on the softmax scale."""
-        factor = self.magnitude.logit_factor
-        if isinstance(factor, str):
-            factor = math.prod((rule.logit_factor() for rule in self.scalings), start=1.0)
+        stated = self.magnitude.logit_factor
+        own = (rule.logit_factor() for rule in self.scalings)
+        factor = math.prod(own, start=1.0) if isinstance(stated, str) else stated
         return factor * self._factor() ** 2 if self.magnitude.at == "softmax" else factor
 
     def _require_length(self) -> None:
