@@ -315,8 +315,7 @@ def apply_rotary(
         places = {"cos": cos, "sin": sin}
         return on_tokens(local, ("x", x), seq_dim, places, caller, last=1, inplace=inplace)
     xp = namespace(x, f"{caller}: x")
-    dtype = result_dtype(x, caller)
-    inner = compute_dtype(dtype, xp)
+    inner = compute_dtype(result_dtype(x, caller), xp)
     if tuple(cos.shape) != tuple(sin.shape):
         raise bad_argument(
             caller, "cos and sin of one shape", f"{tuple(cos.shape)} and {tuple(sin.shape)}"

@@ -91,5 +91,5 @@ class AdaptiveSpan(BiasSpec):
         left = (astype(distance(q, k), dtype, xp) + span + self.ramp) / self.ramp
         on_ramp = (left > 0) & (left < 1)
         # Off the ramp the logarithm sees 1, so that its gradient there is 0 and not infinite.
-        entries = xp.log(xp.where(on_ramp, left, xp.ones_like(left)))
-        return marked(entries, left <= 0, -math.inf, xp=xp)
+        kept = xp.where(on_ramp, left, xp.ones_like(left))
+        return marked(xp.log(kept), left <= 0, -math.inf, xp=xp)

@@ -101,8 +101,8 @@ class LogCPB(WindowSpec):
     def prepare(self, constants: Constants, *, dtype: Any, xp: Any) -> Constants:
         """The perceptron at every offset of the window: a table (offsets, heads)."""
         first, bias, second = (astype(constants[n], dtype, xp) for n in self.shapes)
-        x = astype(constants["x"], dtype, xp)
-        hidden = product(x, xp.matrix_transpose(first), xp=xp) + bias
+        hidden = (
+            product(astype(constants["x"], dtype, xp), xp.matrix_transpose(first), xp=xp) + bias
+        )
         hidden = xp.where(hidden > 0, hidden, xp.zeros_like(hidden))
-        logits = product(hidden, xp.matrix_transpose(second), xp=xp)
-        return {"weight": 16 / (1 + xp.exp(-logits))}
+        return {"weight": 16 / (1 + xp.exp(-product(hidden, xp.matrix_transpose(second), xp=xp)))}

@@ -148,5 +148,4 @@ class TUPE(BiasSpec):
             m, n = m + 1, n + 1
             m, n = (xp.where(to_others, xp.zeros_like(p), p) for p in (m, n))
             m, n = (xp.where(to_it, xp.ones_like(p), p) for p in (m, n))
-        found = lookup(constants["score"], head, m, n, xp=xp)
-        return marked(found, outside, math.nan, xp=xp)
+        return marked(lookup(constants["score"], head, m, n, xp=xp), outside, math.nan, xp=xp)

@@ -83,8 +83,7 @@ class WindowSpec(BiasSpec, ABC):
         """The entry of the table of offsets and heads; NaN where an offset leaves the window."""
         del dtype
         cell, outside = cells(q, k, self.window, xp=xp)
-        found = lookup(constants["weight"], cell, head, xp=xp)
-        return marked(found, outside, math.nan, xp=xp)
+        return marked(lookup(constants["weight"], cell, head, xp=xp), outside, math.nan, xp=xp)
 
 
 @final

@@ -84,8 +84,7 @@ class NEZHA(RelativeSpec):
         not_too_many("NEZHA", "numbers in vectors", (2 * self.clip + 1) * self.dim)
         first = 0 if self.counts_from == "first" else -self.clip
         rows = np.arange(first, first + 2 * self.clip + 1, dtype=np.int64)[:, None]
-        step = pair_steps(self.base, self.dim)
-        cos, sin = cos_sin(rows, step, dtype=np.float64, xp=np)
+        cos, sin = cos_sin(rows, pair_steps(self.base, self.dim), dtype=np.float64, xp=np)
         return {"vectors": np.stack([sin, cos], axis=-1).reshape(len(rows), self.dim)}
 
     def _rows(self, at: Places, xp: Any) -> Array:
@@ -97,8 +96,7 @@ class NEZHA(RelativeSpec):
     ) -> Array:
         """Q . a[r]."""
         del k
-        vectors = astype(constants["vectors"], dtype, xp)
-        return query_products(q, vectors, self._rows(at, xp), xp=xp)
+        return query_products(q, astype(constants["vectors"], dtype, xp), self._rows(at, xp), xp=xp)
 
     def values(
         self, weights: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any

@@ -129,8 +129,7 @@ class LRPE(HeadedRotarySpec):
         """The steps of the pairs of each head: (1, heads, pairs)."""
         if self.learned == "frequencies":
             return {}
-        step = self.matrix.constants()["step"]
-        return {"step": step.reshape(1, self.heads, self.pairs)}
+        return {"step": self.matrix.constants()["step"].reshape(1, self.heads, self.pairs)}
 
     def parameters(self) -> dict[str, Parameter]:
         """The frequencies of each head, where they are learned."""

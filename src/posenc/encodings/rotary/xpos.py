@@ -181,8 +181,7 @@ def _power(positions: Array, constants: Constants, *, sign: int, dtype: Any, xp:
 
     What is left is the error of the library's exponential, half an ulp to two, and two roundings.
     """
-    rate = xp.astype(constants["rate"], dtype)
-    rough = xp.astype(positions, dtype) * rate
+    rough = xp.astype(positions, dtype) * xp.astype(constants["rate"], dtype)
     if dtype == xp.float64:
         return xp.exp(sign * rough)
     high, low = _parts(turns(positions, constants["exponent_step"]), dtype, xp)

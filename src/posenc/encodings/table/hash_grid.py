@@ -189,8 +189,7 @@ class HashGrid(TableSpec):
             shares = zip(after, corner, strict=True)
             weight = functools.reduce(operator.mul, [s if step else 1 - s for s, step in shares])
             places = [cell + step for cell, step in zip(lower, corner, strict=True)]
-            found = gather(table, self._numbers(places, constants, xp), xp=xp)
-            term = weight[..., None] * found
+            term = weight[..., None] * gather(table, self._numbers(places, constants, xp), xp=xp)
             total = term if total is None else total + term
         rows = xp.reshape(total, (*total.shape[:-2], self.dim))
         return rows if outside is None else marked(rows, outside[..., None], math.nan, xp=xp)

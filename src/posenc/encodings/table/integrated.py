@@ -120,8 +120,7 @@ class IntegratedFourier(TableSpec):
     @property
     def matrix(self) -> DenseMatrix:
         """The phases of the means."""
-        bands = _Bands(self.base, self.ladder)
-        return DenseMatrix(bands, len(self.space), self.pairs, "exact")
+        return DenseMatrix(_Bands(self.base, self.ladder), len(self.space), self.pairs, "exact")
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the pairs, and the rate at which a variance damps each of them."""

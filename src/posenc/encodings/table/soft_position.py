@@ -91,8 +91,7 @@ class SoftPosition(TableSpec):
         """The rows of the table: (..., axes) -> (..., dim)."""
         weight = astype(constants["weight"], dtype, xp)
         x = astype(positions, dtype, xp)
-        both = [x, 1 - x] if self.features == "both_ways" else [x]
-        inputs = xp.concat(both, axis=-1)
+        inputs = xp.concat([x, 1 - x] if self.features == "both_ways" else [x], axis=-1)
         # A few coordinates: sums of products, as matrix units would round them to half precision.
         terms = [inputs[..., i, None] * weight[i, :] for i in range(weight.shape[0])]
         return summed([astype(constants["bias"], dtype, xp), *terms])

@@ -113,9 +113,10 @@ class TreePositions(TableSpec):
         weight = xp.sqrt((1 - p * p) * (self.dim / 2))
         pieces = []
         for k in range(self.depth):
-            for child in range(self.degree):
-                taken = astype(positions[..., k] == child, dtype, xp)
-                pieces.append(taken[..., None] * weight)
+            pieces += [
+                astype(positions[..., k] == child, dtype, xp)[..., None] * weight
+                for child in range(self.degree)
+            ]
             weight = weight * p
         rest = self.dim - self.depth * self.degree * self.decays
         if rest:

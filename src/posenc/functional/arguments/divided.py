@@ -71,8 +71,8 @@ def numbered(value: Any, last: str, more: tuple[str, ...] = ()) -> Part:
     """An array (..., last, *more) whose first axes are those of a batch."""
     if not isinstance(value, Tensor):
         return Part(value)
-    lead = value.ndim - 1 - len(more)
-    return Part(value, (*(str(axis) for axis in range(lead)), last, *more))
+    lead = (str(axis) for axis in range(value.ndim - 1 - len(more)))
+    return Part(value, (*lead, last, *more))
 
 
 def of_offset(offset: Any) -> Part:
