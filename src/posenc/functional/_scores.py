@@ -122,7 +122,7 @@ def bias(
             return entries
     caller = f"bias({name_of(spec)})"
     require(spec, BiasSpec, "bias")
-    values = values_of(params)
+    values = params.values() if isinstance(params, Mapping) else ()
     if is_divided(q_positions, k_positions, *values):
         options = {"dtype": dtype, "device": device, "kernel": kernel}
         sides_of = q_positions, q_positions if k_positions is None else k_positions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,7 +38,6 @@ from posenc.functional.arguments.common import (
     name_of,
     parameters,
     require,
-    values_of,
     without_request,
     wrong_shape,
 )
@@ -95,8 +94,9 @@ def at_once(
             )
             if turned is not None:
                 return turned
+    learned = params.values() if isinstance(params, Mapping) else ()
     arrays = [x for x, _ in inputs]
-    if is_divided(*arrays, positions, offset, cu_seqlens, *values_of(params)):
+    if is_divided(*arrays, positions, offset, cu_seqlens, *learned):
         check_tokens(arrays, seq_dim, f"rotate({name_of(spec)})")
         asked = Rotation(spec, inputs, *options)
         return tuple([_divided_turn(asked, x, role) for x, role in inputs])
