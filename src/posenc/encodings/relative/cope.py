@@ -92,7 +92,6 @@ class CoPE(RelativeSpec):
         p = xp.where(counted < last, counted, last)
         below = xp.floor(p)
         products = product(q, xp.matrix_transpose(astype(constants["weight"], dtype, xp)), xp=xp)
-        lower, upper = (
-            along(products, xp.astype(whole, at.rel.dtype), xp=xp) for whole in (below, xp.ceil(p))
-        )
+        lower = along(products, xp.astype(below, at.rel.dtype), xp=xp)
+        upper = along(products, xp.astype(xp.ceil(p), at.rel.dtype), xp=xp)
         return upper * (p - below) + lower * (1 - (p - below))

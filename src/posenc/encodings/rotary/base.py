@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from posenc._core.arrays.array import arange, astype, concrete, device_of, product, summed
+from posenc._core.arrays.array import arange, astype, concrete, device_of, product
 from posenc._core.arrays.linear import moveaxis
 from posenc._core.errors import bad_argument, bad_position, bad_spec
 from posenc._core.numeric.ladder import Ladder, context, pi
@@ -45,7 +45,6 @@ __all__ = [
     "pi",
     "positive",
     "product",
-    "summed",
     "width_of",
 ]
 

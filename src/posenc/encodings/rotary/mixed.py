@@ -18,7 +18,6 @@ from posenc.encodings.rotary.base import (
     distinct,
     even_width,
     positive,
-    summed,
 )
 
 
@@ -137,5 +136,7 @@ def mixed_phasors(
     (..., axes) and (..., axes, pairs) -> two arrays (..., pairs)
     """
     frequencies, real = xp.astype(frequencies, dtype), xp.astype(positions, dtype)
-    angles = summed(real[..., a, None] * frequencies[..., a, :] for a in range(positions.shape[-1]))
+    angles = real[..., 0, None] * frequencies[..., 0, :]
+    for a in range(1, positions.shape[-1]):
+        angles = angles + real[..., a, None] * frequencies[..., a, :]
     return xp.cos(angles), xp.sin(angles)

@@ -133,7 +133,7 @@ class IntegratedFourier(TableSpec):
         self._check_known(positions)
         variance = astype(positions[..., count:], dtype, xp)
         damping = astype(constants["damping"], dtype, xp)
-        exponent = summed(variance[..., a, None] * damping[a, :] for a in range(count))
+        exponent = summed([variance[..., a, None] * damping[a, :] for a in range(count)])
         size = marked(xp.exp(-exponent), exponent < 0, math.nan, xp=xp)
         cos, sin = self.matrix.cos_sin(positions[..., :count], constants, dtype=dtype, xp=xp)
         return columns(cos * size, sin * size, "sin_cos", self.dim, (self.pairs,), xp=xp)

@@ -120,19 +120,14 @@ class Learned(TableSpec):
             "start=0 and pad=None where coordinates share one table",
             f"start={self.start}, pad={self.pad}",
         )
-        self._refuse(
-            self.pad is not None and not 0 <= self.pad < self.start + min(self.limits),
-            "pad",
-            f"a row from 0 to {self.start + min(self.limits) - 1}",
-        )
+        if self.pad is not None and not 0 <= self.pad < self.start + min(self.limits):
+            raise self._mismatch("pad", f"a row from 0 to {self.start + min(self.limits) - 1}")
         shapes: dict[str, tuple[int, int]] = {}
         for name, shape in self._shapes():
-            self._refuse(
-                shapes.setdefault(name, shape) != shape,
-                "",
-                f"one shape for the shared table {name!r}",
-                f"{shapes[name]} and {shape}",
-            )
+            if shapes.setdefault(name, shape) != shape:
+                raise self._mismatch(
+                    "", f"one shape for the shared table {name!r}", f"{shapes[name]} and {shape}"
+                )
         if isinstance(self.init, TableSpec):
             self._check_init(self.init)
 

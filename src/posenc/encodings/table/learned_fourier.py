@@ -180,7 +180,7 @@ class LearnedFourier(TableSpec):
         x = astype(positions, dtype, xp)
         share = len(self.space) // self.groups
         x = xp.reshape(x, (*x.shape[:-1], self.groups, share))
-        angle = summed(x[..., a, None] * known["frequencies"][a, :] for a in range(share))
+        angle = summed([x[..., a, None] * known["frequencies"][a, :] for a in range(share)])
         features = xp.concat([xp.cos(angle), xp.sin(angle)], axis=-1)
         features = features * math.sqrt(1 / self.features)
         form = "erf" if self.activation == "gelu" else "tanh"
