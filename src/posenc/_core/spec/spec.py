@@ -63,8 +63,8 @@ class Value(Displayed):
         if is_followed():
             return _built(cls, args, tuple(kwargs), tuple(kwargs.values()))
         if args or kwargs:  # copies and pickles bring their fields afterwards
-            shape = _usual_call(cls)  # type: ignore[arg-type]  # a class is hashable
-            if not (len(args) == shape.places and shape.needed <= kwargs.keys() <= shape.named):
+            places, needed, named = _usual_call(cls)  # type: ignore[arg-type]  # is hashable
+            if not (len(args) == places and needed <= kwargs.keys() <= named):
                 check_call(cls.__name__, _signature(cls), args, kwargs)  # type: ignore[arg-type]
         return object.__new__(cls)
 
@@ -90,11 +90,11 @@ class Value(Displayed):
         came = operator.attrgetter(field)(self) if received is ... else received
         return SpecError(mismatch(caller, expected, came, todo))
 
-    def _refuse(
-        self, wrong: object, field: str, expected: str, received: object = ..., todo: str = ""
+    def _require(
+        self, holds: bool, field: str, expected: str, received: object = ..., todo: str = ""
     ) -> None:
-        """Raise the error of a field where something is wrong with it."""
-        if wrong:
+        """Raise the error of `_mismatch` unless a condition holds."""
+        if not holds:
             raise self._mismatch(field, expected, received, todo)
 
     def replace(self, **changes: Any) -> typing.Self:
@@ -122,20 +122,13 @@ class Value(Displayed):
         self.__dict__.update(state)
 
 
-class _UsualCall(NamedTuple):
-    """What a class is usually called with: enough to let a right call pass at no cost."""
-
-    places: int
-    needed: frozenset[str]
-    named: frozenset[str]
-
-
 @functools.cache
-def _usual_call(cls: type) -> _UsualCall:
+def _usual_call(cls: type) -> tuple[int, frozenset[str], frozenset[str]]:
+    """How many places, which names, and which it may have: enough to let a right call pass."""
     fields = [p for p in _signature(cls).values() if p.default is p.empty]
     places = [p.name for p in fields if p.kind is p.POSITIONAL_OR_KEYWORD]
     needed = {p.name for p in fields} - {*places}
-    return _UsualCall(len(places), frozenset(needed), frozenset({*_signature(cls)} - {*places}))
+    return len(places), frozenset(needed), frozenset({*_signature(cls)} - {*places})
 
 
 @functools.cache
@@ -274,15 +267,13 @@ def _digest(spec: Spec) -> str:
 def _derive(spec: Spec) -> None:
     """Give a spec what follows from its fields."""
     arrays, texts = _derived(spec)
-    shapes = {name: tuple(p.shape) for name, p in spec.parameters().items()}
-    for name, value in (
-        ("arrays", arrays),
-        ("texts", texts),
-        ("shapes", shapes),
-        ("device_arrays", {}),
-        ("plans", {}),
-    ):
-        object.__setattr__(spec, name, value)
+    vars(spec).update(
+        arrays=arrays,
+        texts=texts,
+        shapes={name: tuple(p.shape) for name, p in spec.parameters().items()},
+        device_arrays={},
+        plans={},
+    )
 
 
 @functools.lru_cache(maxsize=256)
@@ -326,8 +317,10 @@ def from_json(text: str | bytes, resolve: Callable[[str], type[Value]]) -> Value
     """Parse a JSON text; `resolve` maps a `type` name to its class."""
     if not isinstance(text, (str, bytes, bytearray)):
         raise bad_spec("from_json", "a JSON text", type(text).__name__)
-    data = inputs.parse(text, "from_json", inputs.SPEC, error=SpecError, constant=_refuse_constant)
-    return from_dict(data, resolve)
+    return from_dict(
+        inputs.parse(text, "from_json", inputs.SPEC, error=SpecError, constant=_refuse_constant),
+        resolve,
+    )
 
 
 def from_dict(
@@ -390,9 +383,7 @@ def _refuse_constant(name: str) -> object:
 def _plain(value: object) -> object:
     if isinstance(value, Value):
         return value.to_dict()
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _find_hints(cls: type) -> dict[str, Any]:

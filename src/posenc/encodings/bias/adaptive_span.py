@@ -77,7 +77,7 @@ class AdaptiveSpan(BiasSpec):
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
         at_least("AdaptiveSpan", length=self.length, ramp=self.ramp)
-        self._refuse(not 0 <= self.start <= 1, "start", "a number from 0 to 1")
+        self._require(0 <= self.start <= 1, "start", "a number from 0 to 1")
 
     def parameters(self) -> dict[str, Parameter]:
         """The span of each head, as a fraction of the longest."""

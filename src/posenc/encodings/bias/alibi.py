@@ -83,20 +83,20 @@ class ALiBi(BiasSpec):
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
         positive("ALiBi", max_bias=self.max_bias)
-        self._refuse(
-            self.biased is not None and not 0 <= self.biased <= self.heads,
+        self._require(
+            self.biased is None or 0 <= self.biased <= self.heads,
             "biased",
             f"0 to {self.heads} heads",
         )
-        self._refuse(
-            self.slopes == "learned" and self.biased not in (None, self.heads),
+        self._require(
+            self.slopes != "learned" or self.biased in (None, self.heads),
             "biased",
             "every head biased where slopes are learned",
         )
         if not isinstance(self.slopes, tuple):
             return
-        self._refuse(
-            len(self.slopes) != self.heads or min(self.slopes) < 0,
+        self._require(
+            len(self.slopes) == self.heads and min(self.slopes) >= 0,
             "slopes",
             f"{self.heads} numbers of at least 0, one for each head",
         )

@@ -70,8 +70,8 @@ class ClippedTable(BiasSpec):
     def check(self) -> None:
         """Raise `SpecError` when there are no distances."""
         first, last = self.ends
-        self._refuse(
-            not first <= 0 <= last,
+        self._require(
+            first <= 0 <= last,
             "clip",
             "a distance of at least 0, or the first and last one around 0",
         )

@@ -67,8 +67,8 @@ class Decay(BiasSpec):
     def check(self) -> None:
         """Raise `SpecError` when a head would not decay."""
         not_too_many("Decay", "heads", self.heads, MOST_HEADS)
-        self._refuse(
-            self.recipe == "powers" and self.heads > 1000, "heads", "at most 1000 powers of two"
+        self._require(
+            self.recipe != "powers" or self.heads <= 1000, "heads", "at most 1000 powers of two"
         )
 
     def constants(self) -> dict[str, np.ndarray]:

@@ -63,7 +63,7 @@ class KERPLE(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a bound is out of range."""
-        self._refuse(not 0 < self.least < 2, "least", "a number between 0 and 2")
+        self._require(0 < self.least < 2, "least", "a number between 0 and 2")
 
     def parameters(self) -> dict[str, Parameter]:
         """The two numbers of each head."""

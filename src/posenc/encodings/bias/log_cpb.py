@@ -74,8 +74,8 @@ class LogCPB(WindowSpec):
         super().check()
         if self.trained_window is not None:
             check_window("LogCPB", self.trained_window, of="trained_window")
-            self._refuse(
-                len(self.trained_window) != len(self.window),
+            self._require(
+                len(self.trained_window) == len(self.window),
                 "trained_window",
                 f"{len(self.window)} lengths, as the window has",
             )

@@ -77,7 +77,9 @@ class Sandwich(BiasSpec):
         not_too_many("Sandwich", "heads", self.heads, MOST_HEADS)
         even_width("Sandwich", dim=self.dim)
         positive("Sandwich", base=self.base, compression=self.compression)
-        self._refuse(self.ladder.cos_shift, "ladder.cos_shift", "0, as the sum has cosines alone")
+        self._require(
+            not self.ladder.cos_shift, "ladder.cos_shift", "0, as the sum has cosines alone"
+        )
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the pairs, a few at a time, and the divisor of each head."""

@@ -73,7 +73,7 @@ class TISA(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
-        self._refuse(not 1 <= self.kernels <= 64, "kernels", "1 to 64")
+        self._require(1 <= self.kernels <= 64, "kernels", "1 to 64")
         at_least("TISA", 0, offset=self.offset)
 
     def parameters(self) -> dict[str, Parameter]:

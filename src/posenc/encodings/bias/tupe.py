@@ -87,10 +87,12 @@ class TUPE(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when widths and heads do not fit."""
-        self._refuse(
-            self.dim < 1 or self.dim % self.heads, "dim", f"a width divisible by {self.heads} heads"
+        self._require(
+            self.dim >= 1 and self.dim % self.heads == 0,
+            "dim",
+            f"a width divisible by {self.heads} heads",
         )
-        self._refuse(self.length < 1, "length", "at least 1 position")
+        self._require(self.length >= 1, "length", "at least 1 position")
 
     def parameters(self) -> dict[str, Parameter]:
         """Position vectors, their normalisation, and the two projections."""

@@ -71,8 +71,8 @@ class Decomposed(RelativeSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when the grid is none."""
-        self._refuse(
-            len(self.size) not in AXES or min(self.size) < 1, "size", "1 to 3 lengths of at least 1"
+        self._require(
+            len(self.size) in AXES and min(self.size) >= 1, "size", "1 to 3 lengths of at least 1"
         )
 
     @property

@@ -89,16 +89,16 @@ class Disentangled(HeadedRelativeSpec):
     def check(self) -> None:
         """Raise `SpecError` when buckets and distances contradict each other."""
         at_least("Disentangled", dim=self.dim, count=self.count, max_distance=self.max_distance)
-        self._refuse(self.max_distance >= LARGEST, "max_distance", "less than 2**31 - 1")
+        self._require(self.max_distance < LARGEST, "max_distance", "less than 2**31 - 1")
         if self.buckets is None:
             return
-        self._refuse(
-            self.buckets < 4 or self.buckets % 2 or self.buckets > 2048,
+        self._require(
+            self.buckets % 2 == 0 and 4 <= self.buckets <= 2048,
             "buckets",
             "even, 4 to 2048",
         )
-        self._refuse(
-            self.max_distance - 1 <= self.buckets // 2,
+        self._require(
+            self.max_distance - 1 > self.buckets // 2,
             "max_distance",
             f"more than {self.buckets // 2 + 1}, as half the buckets hold a distance each",
         )

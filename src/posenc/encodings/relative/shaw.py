@@ -76,8 +76,8 @@ class Shaw(RelativeSpec):
     def check(self) -> None:
         """Raise `SpecError` when there are no distances."""
         first, last = self.ends
-        self._refuse(
-            not first <= 0 <= last,
+        self._require(
+            first <= 0 <= last,
             "clip",
             "a distance of at least 0, or the first and last one around 0",
         )

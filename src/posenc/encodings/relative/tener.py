@@ -84,8 +84,8 @@ class TENER(HeadedRelativeSpec):
         least = 4 if self.ladder == Ladder(denominator="n-1") else 2
         even_width("TENER", least, dim=self.dim)
         positive("TENER", base=self.base)
-        self._refuse(
-            self.ladder.cos_shift,
+        self._require(
+            not self.ladder.cos_shift,
             "ladder.cos_shift",
             "0, as sines and cosines of one angle are summed",
         )

@@ -92,15 +92,15 @@ class TransformerXL(HeadedRelativeSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
-        self._refuse(self.width < 2 or self.width % 2, "width", "an even number")
+        self._require(self.width >= 2 and self.width % 2 == 0, "width", "an even number")
         positive("TransformerXL", base=self.base)
-        self._refuse(
-            self.ladder.cos_shift,
+        self._require(
+            not self.ladder.cos_shift,
             "ladder.cos_shift",
             "0, as sines and cosines of one angle are summed",
         )
-        self._refuse(
-            self.clamp is not None and not 0 < self.clamp < 2**20,
+        self._require(
+            self.clamp is None or 0 < self.clamp < 2**20,
             "clamp",
             "a distance of at least 1, below 2**20",
         )

@@ -100,10 +100,10 @@ class FoPE(HeadedRotarySpec):
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
-        self._refuse(self.dim < 4 or self.dim % 4, "dim", "a multiple of 4")
+        self._require(self.dim >= 4 and self.dim % 4 == 0, "dim", "a multiple of 4")
         positive("FoPE", base=self.base)
-        self._refuse(
-            self.length < 7,
+        self._require(
+            self.length >= 7,
             "length",
             "at least 7 positions, which the fastest wave needs for a turn",
         )

@@ -91,7 +91,7 @@ class GoldenGateRoPE(SpatialRotarySpec):
         """Raise `SpecError` when the fields contradict each other."""
         even_width("GoldenGateRoPE", dim=self.dim)
         positive("GoldenGateRoPE", "a positive frequency", lowest=self.lowest, highest=self.highest)
-        self._refuse(not 0 <= self.still <= 1, "still", "a share from 0 to 1")
+        self._require(0 <= self.still <= 1, "still", "a share from 0 to 1")
         distinct("GoldenGateRoPE", space=self.space)
         self.channels.sizes(self.pairs)
 

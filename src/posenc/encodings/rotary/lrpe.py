@@ -91,8 +91,8 @@ class LRPE(HeadedRotarySpec):
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
-        self._refuse(
-            self.dim < 1 or (self.form == "turned" and self.dim % 2),
+        self._require(
+            self.dim >= 1 and (self.form != "turned" or self.dim % 2 == 0),
             "dim",
             "an even width if turned, at least 1 if doubled",
         )

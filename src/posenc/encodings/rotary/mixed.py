@@ -84,14 +84,14 @@ class MixedRoPE(SpatialRotarySpec):
         positive("MixedRoPE", base=self.base)
         names = self.space
         distinct("MixedRoPE", "distinct names", space=names)
-        self._refuse(
-            self.init == "rotated" and (len(names) != 2 or self.pairs % 2),
+        self._require(
+            self.init != "rotated" or (len(names) == 2 and self.pairs % 2 == 0),
             "init='rotated'",
             "two axes and an even number of pairs",
             f"{names} and {self.pairs}",
         )
-        self._refuse(
-            self.init == "axial" and self.pairs % len(names),
+        self._require(
+            self.init != "axial" or self.pairs % len(names) == 0,
             "init='axial'",
             f"a number of pairs divisible by {len(names)}",
             self.pairs,

@@ -62,8 +62,10 @@ class Pairing(Value):
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
-        self._refuse(len(set(self.targets)) != len(self.targets), "targets", "each target once")
-        self._refuse(any(block < 1 for block in self.blocks), "blocks", "at least one pair in each")
+        self._require(len(set(self.targets)) == len(self.targets), "targets", "each target once")
+        self._require(
+            all(block >= 1 for block in self.blocks), "blocks", "at least one pair in each"
+        )
 
     def word(self) -> str:
         """The order alone, which specs take for a pairing that is plain otherwise."""

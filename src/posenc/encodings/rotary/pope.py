@@ -97,8 +97,8 @@ class PoPE(RotarySpec):
         """Raise `SpecError` when the fields contradict each other."""
         width_of("PoPE", dim=self.dim)
         positive("PoPE", base=self.base)
-        self._refuse(
-            self.channels.blocks, "pairing", "a pairing in one block", self.channels.blocks
+        self._require(
+            not self.channels.blocks, "pairing", "a pairing in one block", self.channels.blocks
         )
 
     @property

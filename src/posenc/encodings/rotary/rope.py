@@ -109,29 +109,30 @@ class RoPE(RotarySpec):
             raise self._mismatch(
                 "base", f"one base for each of the axes {self.axes}", f"{len(self.base)} of them"
             )
-        self._refuse(
-            self.arrangement.pad is not None,
+        self._require(
+            self.arrangement.pad is None,
             "arrangement",
             "no `pad`: rotations have no rows",
             "pad",
         )
-        self._refuse(
-            self.ladder.cos_shift,
+        self._require(
+            not self.ladder.cos_shift,
             "ladder",
             "one frequency for the cosine and sine of a pair",
             f"cos_shift={self.ladder.cos_shift}",
         )
         why = contradiction(self.scalings)
-        self._refuse(
-            why,
+        self._require(
+            not why,
             "scaling",
             "rules that go together",
             why,
             "Each of them extends the context by itself.",
         )
         for scaling in self.scalings:
-            self._refuse(
-                scaling.geometric and (self.ladder.spacing != "geometric" or 1 in self.bases),
+            self._require(
+                not scaling.geometric
+                or (self.ladder.spacing == "geometric" and 1 not in self.bases),
                 "ladder",
                 f"a geometric ladder, as {type(scaling).__name__} needs its base",
                 f"spacing={self.ladder.spacing!r} with base {self.base}",

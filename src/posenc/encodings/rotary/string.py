@@ -104,8 +104,8 @@ class STRING(SpatialRotarySpec):
         positive("STRING", base=self.base)
         at_least("STRING", 0, spread=self.spread)
         distinct("STRING", space=self.space)
-        self._refuse(
-            self.start == "axial" and self.pairs % len(self.space),
+        self._require(
+            self.start != "axial" or self.pairs % len(self.space) == 0,
             "start='axial'",
             f"a number of pairs divisible by {len(self.space)}",
             self.pairs,

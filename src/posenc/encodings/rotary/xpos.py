@@ -106,9 +106,9 @@ class XPos(RotarySpec):
         """Raise `SpecError` when the fields contradict each other."""
         even_width("XPos", dim=self.dim)
         positive("XPos", base=self.base, scale=self.scale, gamma=self.gamma)
-        self._refuse(abs(self.centre) > 2**31, "centre", "at most 2**31 in size")
-        self._refuse(
-            self.ladder.cos_shift,
+        self._require(abs(self.centre) <= 2**31, "centre", "at most 2**31 in size")
+        self._require(
+            not self.ladder.cos_shift,
             "ladder",
             "one frequency for the cosine and sine of a pair",
             f"cos_shift={self.ladder.cos_shift}",

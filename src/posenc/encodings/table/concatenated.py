@@ -61,15 +61,15 @@ class Concatenated(TableSpec):
         width_of("Concatenated", dim=self.dim)
         if isinstance(self.table, Concatenated):
             raise self._mismatch("table", "a table that is not itself appended", repr(self.table))
-        self._refuse(
-            self.table.embedding_scale != 1,
+        self._require(
+            self.table.embedding_scale == 1,
             "",
             "a table with embedding_scale=1",
             self.table.embedding_scale,
             "Put the factor into the magnitude of Concatenated.",
         )
-        self._refuse(
-            set(self.table.parameters()) & set(self.magnitude.parameters(self.table.dim)),
+        self._require(
+            not (set(self.table.parameters()) & set(self.magnitude.parameters(self.table.dim))),
             "",
             "one learned factor on the table",
             "one here and one in `table`",

@@ -99,16 +99,16 @@ class Fourier(TableSpec):
                 + (f", and {self.raw_width} for the coordinates" if self.raw_width else ""),
                 self.dim,
             )
-        self._refuse(
-            arrangement.start or arrangement.pad is not None,
+        self._require(
+            not arrangement.start and arrangement.pad is None,
             "arrangement",
             "start 0 and no pad",
             f"start={arrangement.start}, pad={arrangement.pad}",
             "Shift the positions themselves.",
         )
         mixed = isinstance(self.ladder, FrequencyMatrix | Gaussian)
-        self._refuse(
-            mixed != (arrangement.rule == "mixed"),
+        self._require(
+            mixed == (arrangement.rule == "mixed"),
             "",
             "a matrix of frequencies with rule='mixed', and with no other",
             f"{type(self.ladder).__name__} with rule={arrangement.rule!r}",
@@ -127,11 +127,11 @@ class Fourier(TableSpec):
                     name, f"one entry for each of the axes {axes}", f"{len(value)} entries"
                 )
         bases = self.base if isinstance(self.base, tuple) else (self.base,)
-        self._refuse(any(base <= 0 for base in bases), "base", "positive numbers")
+        self._require(all(base > 0 for base in bases), "base", "positive numbers")
         if arrangement.rule in ("axial", "axial_cyclic"):
             shares = arrangement.shares(self.pairs)
-            self._refuse(
-                self.blocks == "band" and len(set(shares)) > 1,
+            self._require(
+                self.blocks != "band" or len(set(shares)) <= 1,
                 "arrangement",
                 "as many bands per axis",
                 shares,

@@ -78,13 +78,13 @@ class GridCells(TableSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when the width or a scale cannot be."""
-        self._refuse(
-            self.dim < 6 or self.dim % 6,
+        self._require(
+            self.dim >= 6 and self.dim % 6 == 0,
             "dim",
             "a multiple of 6, three waves of two channels for each scale",
         )
         positive("GridCells", "a positive length", shortest=self.shortest, longest=self.longest)
-        self._refuse(self.space[0] == self.space[1], "space", "two distinct names")
+        self._require(self.space[0] != self.space[1], "space", "two distinct names")
 
     @property
     def pairs(self) -> int:

@@ -104,29 +104,29 @@ class HashGrid(TableSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
-        self._refuse(
-            self.levels < 1 or self.dim < 1 or self.dim % self.levels,
+        self._require(
+            self.levels >= 1 and self.dim >= 1 and self.dim % self.levels == 0,
             "dim",
             f"a multiple of the {self.levels} levels, at least 1",
         )
-        self._refuse(
-            not 1 <= self.log2_size <= LARGEST_TABLE, "log2_size", f"from 1 to {LARGEST_TABLE}"
+        self._require(
+            1 <= self.log2_size <= LARGEST_TABLE, "log2_size", f"from 1 to {LARGEST_TABLE}"
         )
-        self._refuse(
-            not 1 <= self.coarsest <= self.finest < 2**30,
+        self._require(
+            1 <= self.coarsest <= self.finest < 2**30,
             "",
             "1 <= coarsest <= finest < 2**30",
             f"coarsest={self.coarsest}, finest={self.finest}",
         )
-        self._refuse(
-            self.levels == 1 and self.coarsest != self.finest,
+        self._require(
+            self.levels != 1 or self.coarsest == self.finest,
             "",
             "coarsest equal to finest where there is one level",
             f"coarsest={self.coarsest}, finest={self.finest}",
         )
         names = self.space
-        self._refuse(
-            not 1 <= len(names) <= len(PRIMES) or len(set(names)) != len(names),
+        self._require(
+            1 <= len(names) <= len(PRIMES) and len(set(names)) == len(names),
             "space",
             f"one to {len(PRIMES)} distinct names",
             names,

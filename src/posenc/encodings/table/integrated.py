@@ -88,20 +88,20 @@ class IntegratedFourier(TableSpec):
     def check(self) -> None:
         """Raise `SpecError` when the width and the coordinates do not fit."""
         names = self.space
-        self._refuse(
-            not names or len(set(self.axes)) != len(self.axes),
+        self._require(
+            len(names) > 0 and len(set(self.axes)) == len(self.axes),
             "space",
             "distinct names, none of them that of a variance",
             names,
         )
-        self._refuse(
-            self.dim < 2 or self.dim % (2 * len(names)),
+        self._require(
+            self.dim >= 2 and self.dim % (2 * len(names)) == 0,
             "dim",
             f"a multiple of {2 * len(names)}, two channels for each coordinate and band",
         )
         positive("IntegratedFourier", base=self.base)
-        self._refuse(
-            self.ladder.cos_shift,
+        self._require(
+            not self.ladder.cos_shift,
             "ladder",
             "one frequency for the sine and cosine of a band",
             f"cos_shift={self.ladder.cos_shift}",

@@ -101,21 +101,21 @@ class Learned(TableSpec):
         """Raise `SpecError` when lengths and widths do not fit."""
         lookup, lengths = self.lookup, self.lengths
         width_of("Learned", dim=self.dim)
-        self._refuse(min(lengths, default=0) < 1, "length", "at least 1 position")
-        self._refuse(
-            len(lengths) == 1 and not isinstance(self.length, int),
+        self._require(min(lengths, default=0) >= 1, "length", "at least 1 position")
+        self._require(
+            len(lengths) != 1 or isinstance(self.length, int),
             "length",
             str(lengths[0]),
             todo="Two spellings of one spec would not be equal.",
         )
-        self._refuse(
-            lookup.rule != "flat" and len(lengths) != len(lookup.axes),
+        self._require(
+            lookup.rule == "flat" or len(lengths) == len(lookup.axes),
             "length",
             f"one number for each of the axes {lookup.axes}",
         )
-        self._refuse(self.start < 0, "start", "at least 0 rows")
-        self._refuse(
-            lookup.rule == "grid" and (self.start or self.pad is not None),
+        self._require(self.start >= 0, "start", "at least 0 rows")
+        self._require(
+            lookup.rule != "grid" or (not self.start and self.pad is None),
             "",
             "start=0 and pad=None where coordinates share one table",
             f"start={self.start}, pad={self.pad}",

@@ -139,17 +139,19 @@ class LearnedFourier(TableSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a width cannot be."""
-        self._refuse(
-            self.groups < 1 or not self.space or len(self.space) % self.groups,
+        self._require(
+            self.groups >= 1 and len(self.space) > 0 and len(self.space) % self.groups == 0,
             "groups",
             "a number that divides that of the coordinates",
         )
-        self._refuse(len(set(self.space)) != len(self.space), "space", "distinct names")
-        self._refuse(
-            self.dim < 1 or self.dim % self.groups, "dim", f"a multiple of the {self.groups} groups"
+        self._require(len(set(self.space)) == len(self.space), "space", "distinct names")
+        self._require(
+            self.dim >= 1 and self.dim % self.groups == 0,
+            "dim",
+            f"a multiple of the {self.groups} groups",
         )
-        self._refuse(
-            self.features < 2 or self.features % 2,
+        self._require(
+            self.features >= 2 and self.features % 2 == 0,
             "features",
             "an even number, a cosine and a sine for each frequency",
         )

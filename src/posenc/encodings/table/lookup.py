@@ -66,16 +66,16 @@ class Lookup(Value):
     def check(self) -> None:
         """Raise `SpecError` when names repeat or a field does not belong to the rule."""
         distinct("Lookup", axes=self.axes)
-        self._refuse(
-            self.rule == "flat" and len(self.axes) != 1,
+        self._require(
+            self.rule != "flat" or len(self.axes) == 1,
             "",
             "one axis with rule='flat'",
             self.axes,
             "Choose 'grid', 'factorised' or 'concatenated' to read by several coordinates.",
         )
         for name in (*self.axes, *(self.tables or ())):
-            self._refuse(
-                not name.isidentifier() or keyword.iskeyword(name),
+            self._require(
+                name.isidentifier() and not keyword.iskeyword(name),
                 "",
                 "identifiers as names",
                 repr(name),
@@ -86,26 +86,26 @@ class Lookup(Value):
             ("sizes", ("concatenated",)),
             ("prefix", ("flat",)),
         ):
-            self._refuse(
-                getattr(self, field) and self.rule not in rules,
+            self._require(
+                not getattr(self, field) or self.rule in rules,
                 field,
                 f"it with rule {' or '.join(map(repr, rules))} alone",
                 repr(self.rule),
             )
-        self._refuse(self.prefix < 0, "prefix", "at least 0 rows")
+        self._require(self.prefix >= 0, "prefix", "at least 0 rows")
         for field in ("tables", "sizes"):
             given = getattr(self, field)
-            self._refuse(
-                given is not None and len(given) != len(self.axes),
+            self._require(
+                given is None or len(given) == len(self.axes),
                 field,
                 f"{len(self.axes)} entries, one for each axis",
                 given,
             )
-        self._refuse(
-            self.sizes is not None and min(self.sizes) < 1, "sizes", "at least 1 channel each"
+        self._require(
+            self.sizes is None or min(self.sizes) >= 1, "sizes", "at least 1 channel each"
         )
-        self._refuse(
-            self.order is not None and sorted(self.order) != sorted(self.axes),
+        self._require(
+            self.order is None or sorted(self.order) == sorted(self.axes),
             "order",
             f"the names {self.axes}",
         )
@@ -128,12 +128,12 @@ class Lookup(Value):
             return (dim,) * count
         sizes = self.sizes
         if sizes is None:
-            self._refuse(
-                dim % count, "", f"a width divisible by the {count} axes", dim, "Give `sizes`."
+            self._require(
+                dim % count == 0, "", f"a width divisible by the {count} axes", dim, "Give `sizes`."
             )
             sizes = (dim // count,) * count
-        self._refuse(
-            sum(sizes) != dim,
+        self._require(
+            sum(sizes) == dim,
             "sizes",
             f"{dim} channels in all",
             f"{sizes}, which add up to {sum(sizes)}",

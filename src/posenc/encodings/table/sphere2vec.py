@@ -87,8 +87,8 @@ class Sphere2Vec(TableSpec):
     def check(self) -> None:
         """Raise `SpecError` when the width or a scale cannot be."""
         share = WIDTHS[self.mixing]
-        self._refuse(
-            self.dim < share or self.dim % share,
+        self._require(
+            self.dim >= share and self.dim % share == 0,
             "dim",
             f"a multiple of {share}, the products of a scale of {self.mixing}",
         )

@@ -80,8 +80,8 @@ class SphericalHarmonics(TableSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when the width is no square."""
-        self._refuse(
-            self.dim < 1 or self.degrees**2 != self.dim,
+        self._require(
+            self.dim >= 1 and self.degrees**2 == self.dim,
             "dim",
             "a square, as the degrees below L have L**2 harmonics",
             todo=f"{self.degrees**2} and {(self.degrees + 1) ** 2} are next." * (self.dim > 0),

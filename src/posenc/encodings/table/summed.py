@@ -73,32 +73,32 @@ class Summed(TableSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when the parts do not fit."""
-        self._refuse(len(self.tables) < 2, "tables", "two tables or more", len(self.tables))
+        self._require(len(self.tables) >= 2, "tables", "two tables or more", len(self.tables))
         for table in self.tables:
             if isinstance(table, Concatenated):
                 raise self._mismatch("tables", "tables that are added", repr(table))
-            self._refuse(
-                table.dim != self.dim,
+            self._require(
+                table.dim == self.dim,
                 "tables",
                 f"tables of width {self.dim}",
                 f"one of width {table.dim}",
             )
-            self._refuse(
-                table.embedding_scale != 1,
+            self._require(
+                table.embedding_scale == 1,
                 "",
                 "tables with embedding_scale=1",
                 table.embedding_scale,
                 "Put the factor into the magnitude of Summed.",
             )
         needed = sum(len(table.axes) for table in self.tables)
-        self._refuse(
-            len(self.axes_of) != needed,
+        self._require(
+            len(self.axes_of) == needed,
             "axes_of",
             f"{needed} names, one for each axis of the tables",
         )
         for _, table, places in self._parts():
-            self._refuse(
-                len(set(places)) != len(places),
+            self._require(
+                len(set(places)) == len(places),
                 "axes_of",
                 f"distinct names for the axes {table.axes} of one table",
             )

@@ -87,8 +87,8 @@ class TreePositions(TableSpec):
     def check(self) -> None:
         """Raise `SpecError` when a number cannot be."""
         at_least("TreePositions", degree=self.degree, depth=self.depth)
-        self._refuse(
-            self.decays < 1, "dim", f"at least depth * degree = {self.depth * self.degree}"
+        self._require(
+            self.decays >= 1, "dim", f"at least depth * degree = {self.depth * self.degree}"
         )
 
     @property
