@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
@@ -169,7 +168,10 @@ class RoPE(RotarySpec):
     def lengths(self) -> tuple[int, int | None] | None:
         """The first and last length with frequencies of their own, while the length is open."""
         # At most one scaling depends on the length, as each stretches the context.
-        return next((rule.lengths for rule in self.scalings if rule.needs_length), None)
+        for scaling in self.scalings:
+            if scaling.needs_length:
+                return scaling.lengths
+        return None
 
     def at(self, length: int) -> RoPE:
         """The same encoding for sequences of `length` positions, its length-dependent rules fixed.
@@ -208,7 +210,10 @@ class RoPE(RotarySpec):
         if self.magnitude.attention_factor is not None:
             return self.magnitude.attention_factor
         self._require_length()
-        return math.prod((rule.attention_factor() for rule in self.scalings), start=1.0)
+        factor = 1.0
+        for scaling in self.scalings:
+            factor *= scaling.attention_factor()
+        return factor
 
     @property
     def attention_factor(self) -> float:
@@ -218,10 +223,12 @@ class RoPE(RotarySpec):
     @property
     def logit_factor(self) -> float:
         """The constant factor on the softmax scale."""
-        stated = self.magnitude.logit_factor
-        own = (rule.logit_factor() for rule in self.scalings)
-        factor = math.prod(own, start=1.0) if isinstance(stated, str) else stated
-        return factor * self._factor() ** 2 if self.magnitude.at == "softmax" else factor
+        given = self.magnitude.logit_factor
+        if isinstance(given, str):
+            given = 1.0
+            for scaling in self.scalings:
+                given *= scaling.logit_factor()
+        return given * self._factor() ** 2 if self.magnitude.at == "softmax" else given
 
     def _require_length(self) -> None:
         if self.needs_length:
