@@ -134,21 +134,21 @@ from posenc.encodings.table.summed import Summed as Summed
 from posenc.encodings.table.time2vec import Time2Vec as Time2Vec
 from posenc.encodings.table.timestep import Timestep as Timestep
 from posenc.encodings.table.tree import TreePositions as TreePositions
-from posenc.functional._apply_rotary import apply_rotary as apply_rotary
-from posenc.functional._frequencies import frequencies as frequencies
-from posenc.functional._frequencies import resolution as resolution
-from posenc.functional._frequencies import wavelengths as wavelengths
-from posenc.functional._logit_scale import logit_scale as logit_scale
-from posenc.functional._logit_scale import relative_score as relative_score
-from posenc.functional._parameters import init as init
-from posenc.functional._relative import relative as relative
-from posenc.functional._relative import relative_values as relative_values
-from posenc.functional._reorder import reorder as reorder
-from posenc.functional._rerotate import rerotate as rerotate
-from posenc.functional._resize import resize as resize
+from posenc.functional._cos_sin import logit_scale as logit_scale
+from posenc.functional._cos_sin import relative_score as relative_score
+from posenc.functional._learned import init as init
+from posenc.functional._learned import resize as resize
+from posenc.functional._rotate import apply_rotary as apply_rotary
+from posenc.functional._rotate import rerotate as rerotate
 from posenc.functional._rotate import rotate as rotate
-from posenc.functional._shift import shift as shift
-from posenc.functional._shift import similarity as similarity
+from posenc.functional._scores import relative as relative
+from posenc.functional._scores import relative_values as relative_values
+from posenc.functional._sinusoids import frequencies as frequencies
+from posenc.functional._sinusoids import reorder as reorder
+from posenc.functional._sinusoids import resolution as resolution
+from posenc.functional._sinusoids import shift as shift
+from posenc.functional._sinusoids import similarity as similarity
+from posenc.functional._sinusoids import wavelengths as wavelengths
 from posenc.functional._table import add as add
 from posenc.presets import Reference as Reference
 from posenc.presets import cite as cite
@@ -161,7 +161,7 @@ from posenc.testing.doctor.doctor import doctor as doctor
 
 _X = TypeVar("_X", bound=SomeArray)
 
-from posenc.functional._bias import bias as _bias
+from posenc.functional._scores import bias as _bias
 @overload
 def bias(
     spec: BiasSpec,

@@ -18,10 +18,9 @@ from tools.pages import shelf
 
 import posenc
 from posenc.learn import lesson, lessons, page, pages, topics
-from posenc.learn._draw import Draw
-from posenc.learn._prose import digits_typed, fields, fill
-from posenc.learn._snippets import Transcript, evaluate, fresh, run
+from posenc.learn._content import Draw, Transcript, evaluate, fill, fresh, run
 from posenc.learn.lessons import load
+from tests.learn.texts import digits_typed, fields
 from tests.oracles import learn as oracle
 
 ROOT = Path(__file__).resolve().parents[2]

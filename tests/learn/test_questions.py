@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import posenc
 from posenc.learn import Choice, Number, judge, question, question_ids, questions, quiz, topics
-from posenc.learn._prose import fields
 from posenc.learn.answers import LONGEST, letters
 from posenc.learn.lessons import load
+from tests.learn.texts import fields
 from tests.oracles import learn_formulas
 from tests.oracles import learn_questions as oracle
 

@@ -19,8 +19,8 @@ import posenc
 from posenc.cli import app
 from posenc.explore import frame, unpack
 from posenc.learn import lesson, stop, stops, topics, tour
-from posenc.learn._prose import fields
 from posenc.learn.lessons import load
+from tests.learn.texts import fields
 from tests.oracles import learn as oracle
 
 COUNT = len(load("tour")["stops"])

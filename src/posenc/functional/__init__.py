@@ -3,18 +3,18 @@
 A verb reads its arguments into a request; `posenc.kernels` chooses what computes it.
 """
 
-from posenc.functional._apply_rotary import apply_rotary
-from posenc.functional._bias import bias
-from posenc.functional._cos_sin import cos_sin
-from posenc.functional._frequencies import frequencies, resolution, wavelengths
-from posenc.functional._logit_scale import logit_scale, relative_score
-from posenc.functional._parameters import init
-from posenc.functional._relative import relative, relative_values
-from posenc.functional._reorder import reorder
-from posenc.functional._rerotate import rerotate
-from posenc.functional._resize import resize
-from posenc.functional._rotate import rotate, rotate_together
-from posenc.functional._shift import shift, similarity
+from posenc.functional._cos_sin import cos_sin, logit_scale, relative_score
+from posenc.functional._learned import init, resize
+from posenc.functional._rotate import apply_rotary, rerotate, rotate, rotate_together
+from posenc.functional._scores import bias, relative, relative_values
+from posenc.functional._sinusoids import (
+    frequencies,
+    reorder,
+    resolution,
+    shift,
+    similarity,
+    wavelengths,
+)
 from posenc.functional._table import add, table
 
 __all__ = [

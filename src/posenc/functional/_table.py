@@ -16,13 +16,13 @@ from posenc._core.arrays.array import (
 )
 from posenc._core.tracing import is_compiling
 from posenc.encodings.table.base import TableSpec
-from posenc.functional._parameters import parameters
 from posenc.functional.arguments.common import (
     Array,
     Kernel,
     X,
     home,
     name_of,
+    parameters,
     require,
     values_of,
     wrong_shape,
@@ -98,13 +98,14 @@ def table(
         return at_positions(table, spec, positions, params, options, caller, "channels")
     xp, device = home(positions, params, xp=xp, device=device, caller=caller)
     out = dtype_named("float32" if dtype is None else dtype, xp, caller)
-    places: Any
-    if type(positions) is int and positions >= 0 and len(spec.axes) == 1 and not is_compiling():
-        # A kernel that counts by itself needs no array of positions, which would take longer to
-        # make than a small table does.
-        places = kernels.Counted(positions, device)
-    else:
-        places = asked_positions(spec, positions, xp=xp, device=device, caller=caller)
+    # A kernel that counts by itself needs no array of positions, which would take longer to
+    # make than a small table does.
+    counts = type(positions) is int and positions >= 0 and len(spec.axes) == 1
+    places: Any = (
+        kernels.Counted(positions, device)
+        if counts and not is_compiling()
+        else asked_positions(spec, positions, xp=xp, device=device, caller=caller)
+    )
     learned = parameters(spec, params, xp=xp, device=device, caller=caller)
     rows = kernels.run(kernels.Table(spec, places, learned, out, xp, caller), kernel)
     return rows[None, ...] if batch_dim else rows
@@ -182,16 +183,15 @@ def add(
     if len(shape) < 2 or shape[-1] != spec.dim:
         raise wrong_shape(f"{caller}: x", f"shape (..., seq, {spec.dim})", x)
     place_of(shape, seq_dim, caller)
-    places: kernels.Positions
-    if positions is None and len(spec.axes) == 1 and is_start(offset):
-        places = offset or 0
-    else:
-        places = token_positions(spec, x, positions, offset, seq_dim=seq_dim, xp=xp, caller=caller)
+    places: kernels.Positions = (
+        offset or 0
+        if positions is None and len(spec.axes) == 1 and is_start(offset)
+        else token_positions(spec, x, positions, offset, seq_dim=seq_dim, xp=xp, caller=caller)
+    )
     if positions is None and (offset is None or isinstance(offset, int)) and not is_compiling():
         spec.check_count(offset or 0, shape[seq_dim])
     learned = parameters(spec, params, xp=xp, device=device_of(x), caller=caller)
-    total: X = kernels.run(kernels.Add(spec, x, places, seq_dim, learned, xp, caller), kernel)
-    return total
+    return kernels.run(kernels.Add(spec, x, places, seq_dim, learned, xp, caller), kernel)
 
 
 # --- divided between processes --------------------------------------------------------------------
@@ -210,9 +210,14 @@ def _divided_sum(
     from posenc.functional.arguments import divided as _divided
 
     def total(x: Array, positions: Any, offset: Any, **params: Array) -> Array:
-        more: Any = {"seq_dim": seq_dim, "kernel": kernel}
         return add(
-            spec, x, params=_divided.params_of(params), positions=positions, offset=offset, **more
+            spec,
+            x,
+            params=_divided.params_of(params),
+            positions=positions,
+            offset=offset,
+            seq_dim=seq_dim,
+            kernel=kernel,
         )
 
     return _divided.on_tokens(

@@ -67,9 +67,8 @@ def judge(question: Question, line: str) -> Verdict:
     if len(line) > LONGEST:
         return Verdict("unreadable", f"that line has more than {LONGEST} characters.")
     text = line.strip()
-    if isinstance(question.answer, Choice):
-        return _chosen(question.answer, text)
-    return _typed(question.answer, text)
+    answer = question.answer
+    return _chosen(answer, text) if isinstance(answer, Choice) else _typed(answer, text)
 
 
 def _chosen(choice: Choice, text: str) -> Verdict:
@@ -91,9 +90,11 @@ def _typed(number: Number, text: str) -> Verdict:
     if THOUSANDS.fullmatch(plain):
         plain = plain.replace(",", "")
     if not NUMBER.fullmatch(plain):
-        why = "is no number, such as -1.5 or 2e3."
-        if "," in plain:
-            why = "has a comma that can mean two things; write 0.5 with a point, and 1,000 or 1000."
+        why = (
+            "has a comma that can mean two things; write 0.5 with a point, and 1,000 or 1000."
+            if "," in plain
+            else "is no number, such as -1.5 or 2e3."
+        )
         return Verdict("unreadable", f"{_shown(text)} {why}")
     value = float(plain)
     if not math.isfinite(value):

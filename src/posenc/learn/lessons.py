@@ -9,9 +9,8 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any, NamedTuple
 
-from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
-from posenc.learn._prose import fill
-from posenc.learn._snippets import Transcript, evaluate, fresh, run
+from posenc._core.errors import bad_argument, bad_data, suggest
+from posenc.learn._content import Transcript, evaluate, fill, fresh, run
 
 # In the order in which they are best read.
 TOPICS = (
@@ -194,7 +193,7 @@ def lesson(topic: str) -> Lesson:
 def content_of(topic: str) -> dict[str, Any]:
     """The content file of a topic; raises for what is none."""
     if topic not in TOPICS:
-        raise ArgumentError(mismatch("learn", "a topic", repr(topic), suggest(topic, TOPICS)))
+        raise bad_argument("learn", "a topic", repr(topic), suggest(topic, TOPICS))
     return load(topic)
 
 
@@ -214,8 +213,11 @@ def compute(topic: str, data: Mapping[str, Any]) -> Lesson:
     everything = quoted | {k: v for section in sections for k, v in section.facts.items()}
     lead = fill(data["lead"], everything, f"learn: {topic}")
     if data["see"]["after"] not in {section.title for section in sections}:
-        expected = f"the figure after one of {[section.title for section in sections]}"
-        raise DataError(mismatch(f"learn: {topic}", expected, repr(data["see"]["after"])))
+        raise bad_data(
+            f"learn: {topic}",
+            f"the figure after one of {[section.title for section in sections]}",
+            repr(data["see"]["after"]),
+        )
     see = {**data["see"], "alt": fill(data["see"]["alt"], everything, f"learn: {topic}, alt")}
     return Lesson(topic, data["title"], lead, tuple(sections), See(**see), tuple(_sources(data)))
 
@@ -242,5 +244,5 @@ def facts_of(part: Mapping[str, Any], namespace: dict[str, Any], caller: str) ->
         facts[name] = evaluate(expression, facts | namespace, f"{caller}, {name}")
     for words, expression in part.get("claims", {}).items():
         if not evaluate(expression, facts | namespace, f"{caller}, {words!r}"):
-            raise DataError(mismatch(caller, f"that {words!r} holds", f"{expression} is false"))
+            raise bad_data(caller, f"that {words!r} holds", f"{expression} is false")
     return facts

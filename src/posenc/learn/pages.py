@@ -16,11 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from posenc._core.io.outputs import write_whole
-from posenc.learn._prose import fill
-from posenc.learn._snippets import Transcript
+from posenc.learn._content import Transcript, fill
 from posenc.learn.lessons import Lesson, See, lesson, load, topics
-from posenc.learn.questions import Choice, Question, question, question_ids
-from posenc.learn.sketch import Sketch, svg
+from posenc.learn.questions import Choice, Question, Sketch, question, question_ids, svg
 from posenc.learn.tour import stops
 
 FENCE = "```"
@@ -70,14 +68,14 @@ def tour() -> str:
     """The page of the tour: what its stops ask; the explorer shows them."""
     data = load("index")["tour"]
     text = fill(data["text"], {"stops": len(stops())}, "learn: tour").strip()
-    asked = [f"{n}. {here.title}" for n, here in enumerate(stops(), 1)]
-    return _joined([f"# {data['title']}", data["lead"], text, "\n".join(asked)])
+    asked = "\n".join(f"{n}. {here.title}" for n, here in enumerate(stops(), 1))
+    return _joined([f"# {data['title']}", data["lead"], text, asked])
 
 
 def write(folder: Path) -> list[Path]:
     """Write every page into a folder, and say which they are."""
-    texts = {"index": index(), "tour": tour(), **{topic: page(topic) for topic in topics()}}
-    files = {folder / f"{name}.md": text for name, text in texts.items()}
+    files = {folder / "index.md": index(), folder / "tour.md": tour()}
+    files |= {folder / f"{topic}.md": page(topic) for topic in topics()}
     for file, text in files.items():
         write_whole(file, text)
     return list(files)
@@ -98,21 +96,23 @@ def _lesson(content: Lesson) -> list[str]:
 
 def _figure(topic: str, see: See) -> str:
     """The figure of a lesson: a picture, which a script of the pages replaces by the live one."""
-    plot = f"<code>posenc plot {escape(see.plot)} -o picture.png</code>"
-    file = f",\nor with {plot}" if see.plot else ""
+    plot = f",\nor with <code>posenc plot {escape(see.plot)} -o picture.png</code>"
     return (
         f'<figure class="lesson" data-live="../seen/{topic}.html">\n'
         f'<img src="see/{topic}.png" alt="{escape(see.alt)}">\n'
         f"<figcaption>{escape(see.text[0].upper() + see.text[1:])}. See it "
         f'<a href="../seen/{topic}.html">alone</a>,\n'
-        f"in <code>posenc explore</code> at <code>{escape(see.address)}</code>{file}.\n"
+        f"in <code>posenc explore</code> at <code>{escape(see.address)}</code>"
+        f"{plot if see.plot else ''}.\n"
         "</figcaption>\n</figure>"
     )
 
 
 def _questions(topic: str, imported: set[str]) -> list[str]:
-    again = f'Also <a href="quiz.html#{topic}">in the browser</a>, and as `posenc quiz {topic}`.'
-    parts = ["## Questions", again]
+    parts = [
+        "## Questions",
+        f'Also <a href="quiz.html#{topic}">in the browser</a>, and as `posenc quiz {topic}`.',
+    ]
     for number, name in enumerate(question_ids(topic), 1):
         parts += _asked(question(topic, name), number, imported)
     return parts

@@ -1,4 +1,4 @@
-"""Questions, drawn by a seed and proven before they are asked.
+"""Questions, drawn by a seed and proven before they are asked, and the small pictures of some.
 
 A question of a content file holds
 
@@ -21,15 +21,86 @@ from __future__ import annotations
 import functools
 import math
 import string
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from typing import Any, Literal, NamedTuple
 
-from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
-from posenc.learn._draw import Draw
-from posenc.learn._prose import fill
-from posenc.learn._snippets import Transcript, evaluate, fresh, run
+from posenc._core.errors import bad_argument, bad_data, suggest
+from posenc.learn._content import Draw, Transcript, evaluate, fill, fresh, run
 from posenc.learn.lessons import TOPICS, content_of, facts_of
-from posenc.learn.sketch import Sketch, sketch_of
+
+MOST = 64  # points of a row: as many as a line of a terminal has room for
+BLOCKS = "▁▂▃▄▅▆▇█"
+WIDTH, HEIGHT, GAP, LEFT = 480, 56, 14, 64
+
+
+class Sketch(NamedTuple):
+    """Rows of numbers, drawn one above the other on one scale.
+
+    Parameters
+    ----------
+    title : str
+        What is drawn, and over what.
+    rows : tuple of (str, tuple of float)
+        The label of each row, and its numbers.
+
+    Examples
+    --------
+    >>> from posenc.learn import question
+    >>> picture = question("rope", "which-score").picture
+    >>> [label for label, values in picture.rows]
+    ['A', 'B', 'C']
+    """
+
+    title: str
+    rows: tuple[tuple[str, tuple[float, ...]], ...]
+
+
+def sketch_of(title: str, rows: Mapping[str, Sequence[float]], caller: str) -> Sketch:
+    """The picture of rows that were computed."""
+    picture = Sketch(title, tuple((k, tuple(map(float, v))) for k, v in rows.items()))
+    if not picture.rows or any(not 2 <= len(values) <= MOST for _, values in picture.rows):
+        raise bad_data(caller, f"rows of 2 to {MOST} numbers", [len(v) for _, v in picture.rows])
+    return picture
+
+
+def svg(picture: Sketch) -> str:
+    """The picture as SVG in the colour of the text around it, on a line of its own."""
+    height = len(picture.rows) * (HEIGHT + GAP)
+    shapes = []
+    for row, (label, heights) in enumerate(_scaled(picture)):
+        top = row * (HEIGHT + GAP) + GAP / 2
+        step = (WIDTH - LEFT) / (len(heights) - 1)
+        points = " ".join(
+            f"{LEFT + i * step:.1f},{top + HEIGHT * (1 - y):.1f}" for i, y in enumerate(heights)
+        )
+        shapes.append(
+            f'<text x="0" y="{top + HEIGHT / 2 + 5:.0f}" fill="currentColor">{escape(label)}</text>'
+            f'<polyline points="{points}" fill="none" stroke="currentColor" stroke-width="1.5"/>'
+        )
+    return (
+        f'<svg viewBox="0 -4 {WIDTH + 4} {height + 8}" width="{WIDTH}" role="img" '
+        f'aria-label="{escape(picture.title)}" font-size="15">{"".join(shapes)}</svg>'
+    )
+
+
+def blocks(picture: Sketch) -> str:
+    """The picture as a line of block characters for each row."""
+    wide = max(len(label) for label, _ in picture.rows)
+    lines = [picture.title]
+    for label, heights in _scaled(picture):
+        marks = "".join(BLOCKS[min(int(y * len(BLOCKS)), len(BLOCKS) - 1)] for y in heights)
+        lines.append(f"{label.ljust(wide)}  {marks}")
+    return "\n".join(lines)
+
+
+def _scaled(picture: Sketch) -> Iterator[tuple[str, list[float]]]:
+    """The rows between 0 and 1, all on one scale."""
+    every = [value for _, values in picture.rows for value in values]
+    low, span = min(every), (max(every) - min(every)) or 1.0
+    for label, values in picture.rows:
+        yield label, [(value - low) / span for value in values]
+
 
 TRIES = 200  # draws, until one has an answer that is the only one
 
@@ -175,9 +246,7 @@ def question(topic: str, id: str, seed: int = 0) -> Question:  # noqa: A002
     """
     templates = _templates(topic)
     if id not in templates:
-        raise ArgumentError(
-            mismatch(f"learn: {topic}", "a question", repr(id), suggest(id, templates))
-        )
+        raise bad_argument(f"learn: {topic}", "a question", repr(id), suggest(id, templates))
     return make(topic, templates[id], seed)
 
 
@@ -206,20 +275,17 @@ def quiz(topic: str | None = None, *, seed: int = 0, count: int = 5) -> tuple[Qu
     """
     draw = Draw("quiz", topic or "", seed)
     pool = [(t, i) for t in ([topic] if topic else TOPICS) for i in question_ids(t)]
-    questions: list[Question] = []
-    seen: set[str] = set()
+    questions: dict[str, Question] = {}  # by their prompts
     for turn in range(1 + count):  # a question may come again, with other numbers
         before = len(questions)
         for name, which in draw.shuffled(pool):
             if len(questions) == count:
-                return tuple(questions)
+                return tuple(questions.values())
             asked = question(name, which, seed + turn)
-            if asked.prompt not in seen:
-                seen.add(asked.prompt)
-                questions.append(asked)
+            questions.setdefault(asked.prompt, asked)
         if len(questions) == before:
             break
-    return tuple(questions)
+    return tuple(questions.values())
 
 
 def _templates(topic: str) -> dict[str, Mapping[str, Any]]:
@@ -238,8 +304,8 @@ def make(topic: str, template: Mapping[str, Any], seed: int) -> Question:
         if drawn is None:
             continue
         namespace = fresh() | drawn
-        code = string.Template(template.get("code", "")).substitute(drawn)
-        transcript = run(code, namespace, caller)
+        code = string.Template(template.get("code", ""))
+        transcript = run(code.substitute(drawn), namespace, caller)
         if all(evaluate(proof, namespace, caller) for proof in template.get("proof", ())):
             computed = facts_of(template, namespace, caller)
             facts = drawn | computed
@@ -255,7 +321,7 @@ def make(topic: str, template: Mapping[str, Any], seed: int) -> Question:
                 facts=computed,
                 picture=_picture(template, namespace, facts, caller),
             )
-    raise DataError(mismatch(caller, "a draw whose answer is proven", f"none in {TRIES} draws"))
+    raise bad_data(caller, "a draw whose answer is proven", f"none in {TRIES} draws")
 
 
 def _picture(
@@ -264,16 +330,18 @@ def _picture(
     if "picture" not in template:
         return None
     title = fill(template["picture"]["title"], facts, caller, "plain")
-    rows = evaluate(template["picture"]["rows"], facts | namespace, caller)
-    return sketch_of(title, rows, caller)
+    return sketch_of(
+        title, evaluate(template["picture"]["rows"], facts | namespace, caller), caller
+    )
 
 
 def _drawn(template: Mapping[str, Any], draw: Draw, caller: str) -> dict[str, Any] | None:
     """What chance and the derived expressions give; None where `where` does not hold."""
     drawn: dict[str, Any] = {}
     for name, values in template.get("draw", {}).items():
-        several = isinstance(values, Mapping)
-        drawn[name] = draw.choice(range(values["from"], values["to"] + 1) if several else values)
+        drawn[name] = draw.choice(
+            range(values["from"], values["to"] + 1) if isinstance(values, Mapping) else values
+        )
     if not all(evaluate(condition, drawn, caller) for condition in template.get("where", ())):
         return None
     for name, expression in template.get("derive", {}).items():
@@ -310,23 +378,22 @@ def choice_of(
     texts = [fill(option["text"], facts, caller, signs) for option in options]
     true = [option["id"] for option in options if evaluate(option["holds"], namespace, caller)]
     if len(true) != 1:
-        raise DataError(mismatch(caller, "one option that holds", true))
+        raise bad_data(caller, "one option that holds", true)
     if len(set(texts)) < len(texts):
-        raise DataError(mismatch(caller, "options that read differently", texts))
-    names = (option["id"] for option in options)
-    return Choice(tuple(zip(names, texts, strict=True)), true[0])
+        raise bad_data(caller, "options that read differently", texts)
+    return Choice(tuple(zip((o["id"] for o in options), texts, strict=True)), true[0])
 
 
 def _number(template: Mapping[str, Any], namespace: dict[str, Any], caller: str) -> Number:
     value = evaluate(template["answer"], namespace, caller)
     plain = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not plain or not math.isfinite(value):
-        raise DataError(mismatch(caller, "a finite number as the answer", repr(value)))
+        raise bad_data(caller, "a finite number as the answer", repr(value))
     if "relative" in template:
         part = template["relative"]
         return Number(value, part * abs(value), f"to within {100 * part:g} %")
     if "absolute" in template:
         return Number(value, template["absolute"], f"to within {template['absolute']:g}")
     if not isinstance(value, int):
-        raise DataError(mismatch(caller, "a whole number, as no margin is stated", repr(value)))
+        raise bad_data(caller, "a whole number, as no margin is stated", repr(value))
     return Number(value, 0, "a whole number")

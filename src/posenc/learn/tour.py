@@ -6,10 +6,8 @@ import functools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from posenc._core.errors import ArgumentError, mismatch
-from posenc.learn._draw import Draw
-from posenc.learn._prose import fill
-from posenc.learn._snippets import Transcript, fresh, run
+from posenc._core.errors import bad_argument
+from posenc.learn._content import Draw, Transcript, fill, fresh, run
 from posenc.learn.lessons import facts_of, load
 from posenc.learn.questions import Choice, choice_of
 
@@ -99,7 +97,7 @@ def stop(n: int, *, revealed: bool = False) -> dict[str, Any]:
     """
     places = stops()
     if not 1 <= n <= len(places):
-        raise ArgumentError(mismatch("learn: tour", f"a stop from 1 to {len(places)}", n))
+        raise bad_argument("learn: tour", f"a stop from 1 to {len(places)}", n)
     here = places[n - 1]
     return {
         "n": n,
@@ -130,8 +128,7 @@ def compute(part: Mapping[str, Any]) -> Stop:
     transcript = run(part["code"], namespace, caller)
     facts = facts_of(part, namespace, caller)
     choice = choice_of(part["options"], facts | namespace, facts, caller, "typeset")
-    mixed = Draw("tour", part["id"]).shuffled(choice.options)
-    choice = choice._replace(options=tuple(mixed))
+    choice = choice._replace(options=tuple(Draw("tour", part["id"]).shuffled(choice.options)))
     return Stop(
         id=part["id"],
         title=fill(part["title"], facts, caller),

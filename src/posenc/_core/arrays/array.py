@@ -10,8 +10,9 @@ What the rest of posenc may rely on:
 from __future__ import annotations
 
 import functools
+import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -320,6 +321,11 @@ def product(a: Array, b: Array, *, xp: Any) -> Array:
         with torch.autocast(a.device.type, enabled=False):
             return torch.matmul(a, b)
     return xp.matmul(a, b)
+
+
+def summed(terms: Iterable[Array]) -> Array:
+    """The sum of arrays, one after the other."""
+    return functools.reduce(operator.add, terms)
 
 
 def marked(x: Array, mask: Array, mark: float, *, xp: Any) -> Array:

@@ -367,3 +367,9 @@ class DenseMatrix(NamedTuple):
         if xp.isdtype(positions.dtype, "integral"):
             return cos_sin(positions, step, dtype=dtype, xp=xp)
         return real.cos_sin(positions, step, whole, slope, dtype=dtype, xp=xp)
+
+
+def pair_steps(base: float, width: int, ladder: Ladder = Ladder()) -> np.ndarray:  # noqa: B008
+    """The exact steps of the pairs of a width along one axis: (1, pairs)."""
+    matrix = PhaseMatrix(base, ladder, Arrangement(), width // 2, width, "exact")
+    return matrix.constants()["step"]

@@ -14,7 +14,7 @@ from posenc._core.errors import suggest
 from posenc.cli.options.common import as_json, count_of
 from posenc.cli.output.show import clean, print_definitions, print_json
 from posenc.learn.answers import letters
-from posenc.learn.sketch import blocks
+from posenc.learn.questions import blocks
 
 MOST = 200
 LONGEST_LINE = 4096  # of which one character too many is enough to refuse it

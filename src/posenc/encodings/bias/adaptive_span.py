@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
-from posenc._core.arrays.array import astype, marked
-from posenc._core.arrays.lookups import lookup
-from posenc._core.spec.checks import at_least
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    astype,
+    at_least,
+    distance,
+    lookup,
+    marked,
+)
 
 
 @final
@@ -64,27 +70,26 @@ class AdaptiveSpan(BiasSpec):
     ramp: int = 32
     start: float = 0.0
 
-    by_head: ClassVar[Mapping[str, int]] = {"span": 0}
+    by_head: ClassVar = {"span": 0}
     example = Example({"length": 64, "start": 0.25})
     paper = "sukhbaatar2019adaptive"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
         at_least("AdaptiveSpan", length=self.length, ramp=self.ramp)
-        if not 0 <= self.start <= 1:
-            raise self._mismatch("start", "a number from 0 to 1")
+        self._require(0 <= self.start <= 1, "start", "a number from 0 to 1")
 
     def parameters(self) -> dict[str, Parameter]:
         """The span of each head, as a fraction of the longest."""
         return {"span": Parameter((self.heads,), Init("constant", scale=self.start))}
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The logarithm of the mask; minus infinity beyond the ramp."""
         span = astype(lookup(constants["span"], head, xp=xp), dtype, xp) * self.length
         left = (astype(distance(q, k), dtype, xp) + span + self.ramp) / self.ramp
         on_ramp = (left > 0) & (left < 1)
         # Off the ramp the logarithm sees 1, so that its gradient there is 0 and not infinite.
-        entries = xp.log(xp.where(on_ramp, left, xp.ones_like(left)))
-        return marked(entries, left <= 0, -math.inf, xp=xp)
+        kept = xp.where(on_ramp, left, xp.ones_like(left))
+        return marked(xp.log(kept), left <= 0, -math.inf, xp=xp)

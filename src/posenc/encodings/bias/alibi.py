@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype
-from posenc._core.arrays.lookups import lookup
 from posenc._core.numeric.buckets import Recipe, slopes_of
-from posenc._core.spec.checks import positive
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    Init,
+    Parameter,
+    astype,
+    distance,
+    lookup,
+    positive,
+)
 
 
 @final
@@ -72,20 +77,29 @@ class ALiBi(BiasSpec):
     biased: int | None = None
     added: Literal["after", "before"] = "after"
 
-    by_head: ClassVar[Mapping[str, int]] = {"slopes": 0, "log_slopes": 0}
+    by_head: ClassVar = {"slopes": 0, "log_slopes": 0}
     paper = "press2022train"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
         positive("ALiBi", max_bias=self.max_bias)
-        if self.biased is not None and not 0 <= self.biased <= self.heads:
-            raise self._mismatch("biased", f"0 to {self.heads} heads")
-        if self.slopes == "learned" and self.biased not in (None, self.heads):
-            raise self._mismatch("biased", "every head biased where slopes are learned")
+        self._require(
+            self.biased is None or 0 <= self.biased <= self.heads,
+            "biased",
+            f"0 to {self.heads} heads",
+        )
+        self._require(
+            self.slopes != "learned" or self.biased in (None, self.heads),
+            "biased",
+            "every head biased where slopes are learned",
+        )
         if not isinstance(self.slopes, tuple):
             return
-        if len(self.slopes) != self.heads or min(self.slopes) < 0:
-            raise self._mismatch("slopes", f"{self.heads} numbers of at least 0, one for each head")
+        self._require(
+            len(self.slopes) == self.heads and min(self.slopes) >= 0,
+            "slopes",
+            f"{self.heads} numbers of at least 0, one for each head",
+        )
         if (self.recipe, self.max_bias, self.biased) != ("paper", 8.0, None):
             raise self._mismatch(
                 "slopes", "no recipe, max_bias or biased beside slopes that are given", repr(self)
@@ -101,25 +115,22 @@ class ALiBi(BiasSpec):
 
     def parameters(self) -> dict[str, Parameter]:
         """The logarithms of the slopes, where they are learned."""
-        if self.slopes != "learned":
-            return {}
-        return {"log_slopes": Parameter((self.heads,), Init("constant", scale=0.0))}
+        slopes = Parameter((self.heads,), Init("constant", scale=0.0))
+        return {"log_slopes": slopes} if self.slopes == "learned" else {}
 
     def initial(self, name: str, rng: np.random.Generator) -> np.ndarray:
         """The logarithms of the slopes of the paper."""
         del name, rng
         return np.log(self.arrays["slopes"]).astype(np.float32)
 
-    def prepare(
-        self, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Mapping[str, Array]:
+    def prepare(self, constants: Constants, *, dtype: Any, xp: Any) -> Constants:
         """The slopes, fixed or learned."""
         if self.slopes != "learned":
             return {"slopes": astype(constants["slopes"], dtype, xp)}
         return {"slopes": xp.exp(astype(constants["log_slopes"], dtype, xp))}
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """A slope times a distance."""
         slope = lookup(constants["slopes"], head, xp=xp)

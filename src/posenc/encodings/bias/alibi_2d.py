@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype
-from posenc._core.arrays.lookups import lookup
 from posenc._core.numeric.buckets import Recipe, slopes_of
-from posenc._core.spec.checks import positive
-from posenc._core.spec.example import Example
-from posenc.encodings.bias.base import Array, Axes, BiasSpec
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    Example,
+    astype,
+    lookup,
+    positive,
+)
 
 
 @final
@@ -55,7 +59,7 @@ class ALiBi2D(BiasSpec):
     max_bias: float = 8.0
     extra: Literal["none", "class_token"] = "none"
 
-    by_head: ClassVar[Mapping[str, int]] = {"slopes": 0}
+    by_head: ClassVar = {"slopes": 0}
     example = Example(unsuited="Its positions are cells of a grid.")
     paper = "fuller2023croma"
     axes = ("row", "column")
@@ -69,7 +73,7 @@ class ALiBi2D(BiasSpec):
         return {"slopes": slopes_of(self.heads, self.recipe, self.max_bias)}
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """A slope times a distance; no bias where a class token takes part."""
         rows, columns = (astype(n - m, dtype, xp) for m, n in zip(q, k, strict=True))

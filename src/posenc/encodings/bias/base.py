@@ -6,9 +6,41 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from posenc._core.spec.spec import Spec
+from posenc._core.arrays.array import astype, clipped, library, marked, product, summed, widest
+from posenc._core.arrays.lookups import lookup
+from posenc._core.errors import bad_position, bad_spec
+from posenc._core.spec.checks import at_least, even_width, not_too_many, positive
+from posenc._core.spec.example import Example
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter, Spec
+
+__all__ = [
+    "Array",
+    "Axes",
+    "BiasSpec",
+    "Constants",
+    "Example",
+    "Init",
+    "Parameter",
+    "astype",
+    "at_least",
+    "bad_position",
+    "bad_spec",
+    "clipped",
+    "distance",
+    "even_width",
+    "library",
+    "lookup",
+    "marked",
+    "not_too_many",
+    "positive",
+    "product",
+    "summed",
+    "widest",
+]
 
 Array = Any
+Constants = Mapping[str, Array]  # constants and parameters by their names
 Axes = tuple[Array, ...]  # the coordinates of a position, an array for each axis
 
 

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
-from posenc._core.arrays.array import astype
-from posenc._core.arrays.lookups import lookup
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    astype,
+    clipped,
+    distance,
+    lookup,
+)
 
 
 @final
@@ -57,17 +63,18 @@ class ClippedTable(BiasSpec):
     added: Literal["after", "before"] = "after"
     init: Init = Init(scale=0.02)
 
-    by_head: ClassVar[Mapping[str, int]] = {"weight": 1}
+    by_head: ClassVar = {"weight": 1}
     example = Example({"clip": 16, "init": Init(scale=1.0)})
     paper = "jumper2021highly"
 
     def check(self) -> None:
         """Raise `SpecError` when there are no distances."""
         first, last = self.ends
-        if not first <= 0 <= last:
-            raise self._mismatch(
-                "clip", "a distance of at least 0, or the first and last one around 0"
-            )
+        self._require(
+            first <= 0 <= last,
+            "clip",
+            "a distance of at least 0, or the first and last one around 0",
+        )
 
     @property
     def ends(self) -> tuple[int, int]:
@@ -81,12 +88,10 @@ class ClippedTable(BiasSpec):
         return {"weight": Parameter((count, self.heads), self.init)}
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The scalar of the clipped distance."""
         first, last = self.ends
-        r = distance(q, k)
-        r = xp.where(r < first, xp.full_like(r, first), r)
-        r = xp.where(r > last, xp.full_like(r, last), r)
+        r = clipped(distance(q, k), first, last, xp=xp)
         row = r - first if self.form == "signed" else xp.abs(r)
         return astype(lookup(constants["weight"], row, head, xp=xp), dtype, xp)

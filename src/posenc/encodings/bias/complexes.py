@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype
-from posenc._core.arrays.lookups import lookup
-from posenc._core.spec.checks import at_least
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    astype,
+    at_least,
+    clipped,
+    lookup,
+)
 
 
 @final
@@ -63,7 +68,7 @@ class ComplexOffsets(BiasSpec):
     copies: int = 2
     init: Init = Init(scale=0.02)
 
-    by_head: ClassVar[Mapping[str, int]] = {
+    by_head: ClassVar = {
         "residue_weight": 1,
         "token_weight": 1,
         "chain_weight": 1,
@@ -93,15 +98,14 @@ class ComplexOffsets(BiasSpec):
         }
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The sum of the scalars."""
         chain, residue, token, entity, copy = (m - n for m, n in zip(q, k, strict=True))
         one_chain = chain == 0
 
         def found(name: str, offset: Array, known: Array, last: int) -> Array:
-            row = xp.where(offset < -last, xp.full_like(offset, -last), offset)
-            row = xp.where(row > last, xp.full_like(row, last), row) + last
+            row = clipped(offset, -last, last, xp=xp) + last
             row = xp.where(known, row, xp.full_like(row, 2 * last + 1))
             return astype(lookup(constants[name], row, head, xp=xp), dtype, xp)
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype, marked
-from posenc._core.arrays.lookups import lookup
 from posenc._core.numeric.buckets import MOST_HEADS
-from posenc._core.spec.checks import not_too_many
-from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    astype,
+    distance,
+    lookup,
+    marked,
+    not_too_many,
+)
 
 
 @final
@@ -55,14 +61,15 @@ class Decay(BiasSpec):
     _: KW_ONLY
     recipe: Literal["powers", "even"] = "powers"
 
-    by_head: ClassVar[Mapping[str, int]] = {"rates": 0}
+    by_head: ClassVar = {"rates": 0}
     paper = "sun2023retentive"
 
     def check(self) -> None:
         """Raise `SpecError` when a head would not decay."""
         not_too_many("Decay", "heads", self.heads, MOST_HEADS)
-        if self.recipe == "powers" and self.heads > 1000:
-            raise self._mismatch("heads", "at most 1000 powers of two")
+        self._require(
+            self.recipe != "powers" or self.heads <= 1000, "heads", "at most 1000 powers of two"
+        )
 
     def constants(self) -> dict[str, np.ndarray]:
         """-ln gamma of each head, without cancellation."""
@@ -72,10 +79,9 @@ class Decay(BiasSpec):
         return {"rates": -np.log1p(-lost)}
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """A rate times the distance into the past; minus infinity in the future."""
         rate = astype(lookup(constants["rates"], head, xp=xp), dtype, xp)
         rel = distance(q, k)
-        entries = rate * astype(rel, dtype, xp)
-        return marked(entries, rel > 0, -math.inf, xp=xp)
+        return marked(rate * astype(rel, dtype, xp), rel > 0, -math.inf, xp=xp)

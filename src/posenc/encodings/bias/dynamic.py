@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype, product
-from posenc._core.spec.checks import at_least
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array
+from posenc.encodings.bias.base import (
+    Array,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    astype,
+    at_least,
+    product,
+)
 from posenc.encodings.bias.window import WindowSpec
 
 EPSILON = 1e-5  # of the normalisations
@@ -65,7 +68,7 @@ class DynamicBias(WindowSpec):
     form: Literal["plain", "residual"] = "plain"
     init: Init = Init(scale=0.02)
 
-    by_head: ClassVar[Mapping[str, int]] = {"head_weight": 0, "head_bias": 0}
+    by_head: ClassVar = {"head_weight": 0, "head_bias": 0}
     example = Example({"window": (8, 8), "width": 16, "init": Init(scale=1.0)})
     paper = "wang2022crossformer"
 
@@ -94,9 +97,7 @@ class DynamicBias(WindowSpec):
             "head_bias": Parameter((self.heads,), zeros),
         }
 
-    def prepare(
-        self, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Mapping[str, Array]:
+    def prepare(self, constants: Constants, *, dtype: Any, xp: Any) -> Constants:
         """The perceptron at every offset of the window: a table (offsets, heads)."""
         w = {name: astype(constants[name], dtype, xp) for name in self.shapes}
 

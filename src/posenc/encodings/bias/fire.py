@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
-from posenc._core.arrays.array import astype, product
 from posenc._core.arrays.lookups import moveaxis
-from posenc._core.spec.checks import positive
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    Init,
+    Parameter,
+    astype,
+    distance,
+    positive,
+    product,
+)
 
 
 @final
@@ -60,7 +66,7 @@ class FIRE(BiasSpec):
     epsilon: float = 1e-6
     init: Init = Init("uniform", scale=1.0)
 
-    by_head: ClassVar[Mapping[str, int]] = {"head_weight": 0, "head_bias": 0}
+    by_head: ClassVar = {"head_weight": 0, "head_bias": 0}
     paper = "li2024functional"
     pointwise = False  # a perceptron runs for each entry
 
@@ -80,7 +86,7 @@ class FIRE(BiasSpec):
         }
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """A perceptron of the normalised distance; `head` counts all heads in order."""
         del head

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype
-from posenc._core.arrays.lookups import lookup
 from posenc._core.numeric.buckets import (
     Method,
     bucket_count,
@@ -17,10 +14,18 @@ from posenc._core.numeric.buckets import (
     check_piecewise,
     piecewise_thresholds,
 )
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    astype,
+    lookup,
+    summed,
+)
 
 
 @final
@@ -75,7 +80,7 @@ class IRPEBias(BiasSpec):
     extra: Literal["none", "class_token"] = "none"
     init: Init = Init("constant", scale=0.0)
 
-    by_head: ClassVar[Mapping[str, int]] = {"weight": 0, "rows": 0, "columns": 0}
+    by_head: ClassVar = {"weight": 0, "rows": 0, "columns": 0}
     example = Example({"init": Init(scale=1.0)}, unsuited="Its positions are cells of a grid.")
     paper = "wu2021rethinking"
     axes = ("row", "column")
@@ -86,8 +91,7 @@ class IRPEBias(BiasSpec):
 
     def constants(self) -> dict[str, np.ndarray]:
         """The least distance in each bucket but the first."""
-        thresholds = piecewise_thresholds(self.method, self.alpha, self.beta, self.gamma)
-        return {"thresholds": thresholds}
+        return {"thresholds": piecewise_thresholds(self.method, self.alpha, self.beta, self.gamma)}
 
     def parameters(self) -> dict[str, Parameter]:
         """The scalar of each head and bucket."""
@@ -96,7 +100,7 @@ class IRPEBias(BiasSpec):
         return {"rows": table, "columns": table} if self.method == "cross" else {"weight": table}
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The scalar of the bucket, or the sum of two."""
         found = buckets_2d(
@@ -108,14 +112,10 @@ class IRPEBias(BiasSpec):
             last=int(self.beta),
             xp=xp,
         )
-        total: Any = None
-        for name, cell in found.items():
-            bucket = self._with_token(cell, q, k, xp) if self.extra == "class_token" else cell
-            entry = astype(lookup(constants[name], head, bucket, xp=xp), dtype, xp)
-            total = entry if total is None else total + entry
-        return total
-
-    def _with_token(self, bucket: Array, q: Axes, k: Axes, xp: Any) -> Array:
-        """The last bucket where a class token takes part."""
-        last = xp.full_like(bucket, bucket_count(self.method, self.beta))
-        return xp.where((q[0] < 0) | (k[0] < 0), last, bucket)
+        if self.extra == "class_token":  # the last bucket where it takes part
+            special, last = (q[0] < 0) | (k[0] < 0), bucket_count(self.method, self.beta)
+            found = {key: xp.where(special, xp.full_like(b, last), b) for key, b in found.items()}
+        return summed(
+            astype(lookup(constants[name], head, bucket, xp=xp), dtype, xp)
+            for name, bucket in found.items()
+        )

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype
-from posenc._core.arrays.lookups import lookup
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    Init,
+    Parameter,
+    astype,
+    distance,
+    lookup,
+)
 
 
 @final
@@ -53,13 +58,12 @@ class KERPLE(BiasSpec):
     form: Literal["log", "power"] = "log"
     least: float = 0.01
 
-    by_head: ClassVar[Mapping[str, int]] = {"r1": 0, "r2": 0}
+    by_head: ClassVar = {"r1": 0, "r2": 0}
     paper = "chi2022kerple"
 
     def check(self) -> None:
         """Raise `SpecError` when a bound is out of range."""
-        if not 0 < self.least < 2:
-            raise self._mismatch("least", "a number between 0 and 2")
+        self._require(0 < self.least < 2, "least", "a number between 0 and 2")
 
     def parameters(self) -> dict[str, Parameter]:
         """The two numbers of each head."""
@@ -71,9 +75,7 @@ class KERPLE(BiasSpec):
         widest = 2.0 if name == ("r1" if self.form == "log" else "r2") else 1.0
         return (widest * rng.random(self.heads)).astype(np.float32)
 
-    def prepare(
-        self, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Mapping[str, Array]:
+    def prepare(self, constants: Constants, *, dtype: Any, xp: Any) -> Constants:
         """The numbers within their bounds."""
         r1, r2 = (astype(constants[name], dtype, xp) for name in ("r1", "r2"))
         r1, r2 = (xp.where(r < self.least, xp.full_like(r, self.least), r) for r in (r1, r2))
@@ -82,7 +84,7 @@ class KERPLE(BiasSpec):
         return {"r1": r1, "r2": r2}
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """A kernel of the distance."""
         r1, r2 = (lookup(constants[name], head, xp=xp) for name in ("r1", "r2"))

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype, product
-from posenc._core.spec.checks import at_least
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array
+from posenc.encodings.bias.base import (
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    astype,
+    at_least,
+    product,
+)
 from posenc.encodings.bias.window import WindowSpec, check_window
 
 
@@ -63,7 +65,7 @@ class LogCPB(WindowSpec):
     hidden: int = 512
     init: Init = Init(scale=0.02)
 
-    by_head: ClassVar[Mapping[str, int]] = {"head_weight": 0}
+    by_head: ClassVar = {"head_weight": 0}
     example = Example({"window": (8, 8)})
     paper = "liu2022swinv2"
 
@@ -72,17 +74,17 @@ class LogCPB(WindowSpec):
         super().check()
         if self.trained_window is not None:
             check_window("LogCPB", self.trained_window, of="trained_window")
-            if len(self.trained_window) != len(self.window):
-                raise self._mismatch(
-                    "trained_window", f"{len(self.window)} lengths, as the window has"
-                )
+            self._require(
+                len(self.trained_window) == len(self.window),
+                "trained_window",
+                f"{len(self.window)} lengths, as the window has",
+            )
         at_least("LogCPB", hidden=self.hidden)
 
     def constants(self) -> dict[str, np.ndarray]:
         """The coordinates x of every offset, the last axis fastest."""
-        trained = self.trained_window or self.window
         curves = []
-        for size, unit in zip(self.window, trained, strict=True):
+        for size, unit in zip(self.window, self.trained_window or self.window, strict=True):
             r = 8.0 * np.arange(1 - size, size) / max(unit - 1, 1)
             curves.append(np.sign(r) * np.log2(1 + np.abs(r)) / 3)
         grid = np.stack(np.meshgrid(*curves, indexing="ij"), axis=-1)
@@ -96,13 +98,11 @@ class LogCPB(WindowSpec):
             "head_weight": Parameter((self.heads, self.hidden), self.init),
         }
 
-    def prepare(
-        self, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Mapping[str, Array]:
+    def prepare(self, constants: Constants, *, dtype: Any, xp: Any) -> Constants:
         """The perceptron at every offset of the window: a table (offsets, heads)."""
         first, bias, second = (astype(constants[n], dtype, xp) for n in self.shapes)
-        x = astype(constants["x"], dtype, xp)
-        hidden = product(x, xp.matrix_transpose(first), xp=xp) + bias
+        hidden = (
+            product(astype(constants["x"], dtype, xp), xp.matrix_transpose(first), xp=xp) + bias
+        )
         hidden = xp.where(hidden > 0, hidden, xp.zeros_like(hidden))
-        logits = product(hidden, xp.matrix_transpose(second), xp=xp)
-        return {"weight": 16 / (1 + xp.exp(-logits))}
+        return {"weight": 16 / (1 + xp.exp(-product(hidden, xp.matrix_transpose(second), xp=xp)))}

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
-from posenc._core.arrays.array import astype, marked
-from posenc._core.arrays.lookups import lookup
 from posenc._core.positions.grid import AXES
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    astype,
+    lookup,
+    marked,
+)
 from posenc.encodings.bias.window import check_window, outside_window
 
 
@@ -55,7 +60,7 @@ class OffsetTable(BiasSpec):
     size: tuple[int, ...]
     init: Init = Init("constant", scale=0.0)
 
-    by_head: ClassVar[Mapping[str, int]] = {"weight": 0}
+    by_head: ClassVar = {"weight": 0}
     example = Example({"size": (8, 8), "init": Init(scale=1.0)})
     paper = "graham2021levit"
 
@@ -77,7 +82,7 @@ class OffsetTable(BiasSpec):
         outside_window("OffsetTable: positions", q, k, self.size, False)
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The scalar of the distances; NaN where there is none."""
         cell: Any = None

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype
-from posenc._core.arrays.lookups import lookup
-from posenc._core.spec.checks import positive
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    astype,
+    lookup,
+    positive,
+)
 
 
 @final
@@ -62,7 +66,7 @@ class Quadratic(BiasSpec):
     form: Literal["centre", "free"] = "centre"
     sharpness: float = 1.0
 
-    by_head: ClassVar[Mapping[str, int]] = {"alpha": 0, "centre": 0, "weight": 0, "shift": 0}
+    by_head: ClassVar = {"alpha": 0, "centre": 0, "weight": 0, "shift": 0}
     example = Example(unsuited="Its positions are cells of a grid.")
     paper = "cordonnier2020relationship"
     axes = ("row", "column")
@@ -73,8 +77,7 @@ class Quadratic(BiasSpec):
 
     def parameters(self) -> dict[str, Parameter]:
         """A place and a sharpness for each head, or the coefficients."""
-        first = Init("constant", scale=self.sharpness)
-        zeros = Init("constant", scale=0.0)
+        first, zeros = (Init("constant", scale=scale) for scale in (self.sharpness, 0.0))
         if self.form == "centre":
             return {
                 "alpha": Parameter((self.heads,), first),
@@ -100,7 +103,7 @@ class Quadratic(BiasSpec):
         return super().initial(name, rng)
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The square of the distance to the centre, or the polynomial."""
         rows, columns = (astype(n - m, dtype, xp) for m, n in zip(q, k, strict=True))

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype
-from posenc._core.numeric.arrangement import Arrangement
-from posenc._core.numeric.ladder import Ladder
-from posenc._core.numeric.matrix import PhaseMatrix
+from posenc._core.numeric.matrix import pair_steps
 from posenc._core.numeric.phase import cos_sin
-from posenc._core.spec.checks import even_width, positive
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    astype,
+    distance,
+    even_width,
+    positive,
+)
 
 AT_ONCE = 8  # pairs whose phases are held at the same time
 
@@ -64,7 +68,7 @@ class RotaryBias(BiasSpec):
     base: float = 10_000.0
     init: Init = Init(scale=0.02)
 
-    by_head: ClassVar[Mapping[str, int]] = {"alpha": 0, "beta": 0}
+    by_head: ClassVar = {"alpha": 0, "beta": 0}
     example = Example({"dim": 16, "init": Init(scale=1.0)})
     paper = "ma2023mega"
     pointwise = False  # an entry is a sum over all pairs
@@ -76,19 +80,17 @@ class RotaryBias(BiasSpec):
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the pairs, a few at a time."""
-        pairs = self.dim // 2
-        matrix = PhaseMatrix(self.base, Ladder(), Arrangement(), pairs, self.dim, "exact")
-        step = matrix.constants()["step"]
-        return {f"step_{j}": step[:, j : j + AT_ONCE].copy() for j in range(0, pairs, AT_ONCE)}
+        step = pair_steps(self.base, self.dim)
+        return {
+            f"step_{j}": step[:, j : j + AT_ONCE].copy() for j in range(0, self.dim // 2, AT_ONCE)
+        }
 
     def parameters(self) -> dict[str, Parameter]:
         """The two vectors of each head."""
         vector = Parameter((self.heads, self.dim), self.init)
         return {"alpha": vector, "beta": vector}
 
-    def prepare(
-        self, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Mapping[str, Array]:
+    def prepare(self, constants: Constants, *, dtype: Any, xp: Any) -> Constants:
         """The amplitudes of cosines and sines: (heads, pairs)."""
         alpha, beta = (astype(constants[name], dtype, xp) for name in self.shapes)
         half = self.dim // 2
@@ -96,7 +98,7 @@ class RotaryBias(BiasSpec):
         return {**constants, "cosines": a1 * b1 + a2 * b2, "sines": a2 * b1 - a1 * b2}
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The sum of the waves; `head` counts all heads in order."""
         del head

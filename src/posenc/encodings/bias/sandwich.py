@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype
-from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.buckets import MOST_HEADS
 from posenc._core.numeric.ladder import Ladder
-from posenc._core.numeric.matrix import PhaseMatrix
+from posenc._core.numeric.matrix import pair_steps
 from posenc._core.numeric.phase import cos_sin
-from posenc._core.spec.checks import even_width, not_too_many, positive
-from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    astype,
+    distance,
+    even_width,
+    not_too_many,
+    positive,
+)
 
 AT_ONCE = 8  # pairs whose phases are held at the same time
 
@@ -62,7 +68,7 @@ class Sandwich(BiasSpec):
     ladder: Ladder = Ladder()
     compression: float = 8.0
 
-    by_head: ClassVar[Mapping[str, int]] = {"divisors": 0}
+    by_head: ClassVar = {"divisors": 0}
     paper = "chi2023dissecting"
     pointwise = False  # an entry is a sum over all pairs
 
@@ -71,20 +77,20 @@ class Sandwich(BiasSpec):
         not_too_many("Sandwich", "heads", self.heads, MOST_HEADS)
         even_width("Sandwich", dim=self.dim)
         positive("Sandwich", base=self.base, compression=self.compression)
-        if self.ladder.cos_shift:
-            raise self._mismatch("ladder.cos_shift", "0, as the sum has cosines alone")
+        self._require(
+            not self.ladder.cos_shift, "ladder.cos_shift", "0, as the sum has cosines alone"
+        )
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the pairs, a few at a time, and the divisor of each head."""
-        pairs = self.dim // 2
-        matrix = PhaseMatrix(self.base, self.ladder, Arrangement(), pairs, self.dim, "exact")
-        divisors = np.arange(1, self.heads + 1) * self.compression / self.heads
-        step = matrix.constants()["step"]
-        parts = {f"step_{j}": step[:, j : j + AT_ONCE].copy() for j in range(0, pairs, AT_ONCE)}
-        return {**parts, "divisors": divisors}
+        step = pair_steps(self.base, self.dim, self.ladder)
+        parts = {
+            f"step_{j}": step[:, j : j + AT_ONCE].copy() for j in range(0, self.dim // 2, AT_ONCE)
+        }
+        return parts | {"divisors": np.arange(1, self.heads + 1) * self.compression / self.heads}
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The sum of the cosines, over the divisor of each head in order."""
         del head

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype
-from posenc._core.arrays.lookups import lookup
 from posenc._core.numeric.buckets import bucket_of, check_buckets, direction_thresholds
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    astype,
+    lookup,
+    summed,
+)
 
 
 @final
@@ -63,7 +68,7 @@ class SpatialBuckets(BiasSpec):
     added: Literal["after", "before"] = "after"
     init: Init = Init(scale=0.02)
 
-    by_head: ClassVar[Mapping[str, int]] = {"weight": 1, "x_weight": 1, "y_weight": 1}
+    by_head: ClassVar = {"weight": 1, "x_weight": 1, "y_weight": 1}
     example = Example(
         {"init": Init(scale=1.0)},
         points=lambda: _page(8, 8),
@@ -97,20 +102,20 @@ class SpatialBuckets(BiasSpec):
         return {"weight": text, "x_weight": page, "y_weight": page}
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The sum of three scalars."""
-        total: Any = None
-        for m, n, name in zip(q, k, self.shapes, strict=True):
+
+        def scalar(m: Array, n: Array, name: str) -> Array:
             prefix, buckets = (
                 ("", self.buckets) if name == "weight" else ("spatial_", self.spatial_buckets)
             )
             key = f"{prefix}thresholds"
             size = self.texts[key][1][0]  # a traced constant does not tell its length
             row = bucket_of(n - m, constants[key], size, buckets // 2, xp=xp)
-            found = astype(lookup(constants[name], row, head, xp=xp), dtype, xp)
-            total = found if total is None else total + found
-        return total
+            return astype(lookup(constants[name], row, head, xp=xp), dtype, xp)
+
+        return summed(map(scalar, q, k, self.shapes))
 
 
 def _page(lines: int, columns: int) -> np.ndarray:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype, library
 from posenc._core.arrays.coordinates import integers
-from posenc._core.arrays.lookups import lookup
 from posenc._core.numeric.buckets import bucket_of, check_buckets, direction_thresholds
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    astype,
+    distance,
+    library,
+    lookup,
+)
 
 
 @final
@@ -70,14 +76,18 @@ class T5(BiasSpec):
     added: Literal["after", "before"] = "after"
     init: Init = Init(scale=0.02)
 
-    by_head: ClassVar[Mapping[str, int]] = {"weight": 1}
+    by_head: ClassVar = {"weight": 1}
     example = Example({"init": Init(scale=1.0)})
     paper = "raffel2020exploring"
 
     def check(self) -> None:
         """Raise `SpecError` when buckets and distances contradict each other."""
-        directions = 2 if self.direction == "bidirectional" else 1
-        check_buckets("T5", self.buckets, self.max_distance, directions=directions)
+        check_buckets(
+            "T5",
+            self.buckets,
+            self.max_distance,
+            directions=2 if self.direction == "bidirectional" else 1,
+        )
 
     @property
     def _side(self) -> int:
@@ -104,7 +114,7 @@ class T5(BiasSpec):
         return bucket_of(rel, thresholds, size, later, xp=xp)
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The scalar of the bucket."""
         bucket = self._bucket(distance(q, k), constants["thresholds"], xp=xp)

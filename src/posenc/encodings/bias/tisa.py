@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype
-from posenc._core.arrays.lookups import lookup
-from posenc._core.spec.checks import at_least
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec, distance
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    Init,
+    Parameter,
+    astype,
+    at_least,
+    distance,
+    lookup,
+    summed,
+)
 
 
 @final
@@ -62,13 +68,12 @@ class TISA(BiasSpec):
     sharpness: float = 0.1
     offset: float = 5.0
 
-    by_head: ClassVar[Mapping[str, int]] = {"amplitude": 1, "sharpness": 1, "offset": 1}
+    by_head: ClassVar = {"amplitude": 1, "sharpness": 1, "offset": 1}
     paper = "wennberg2021case"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
-        if not 1 <= self.kernels <= 64:
-            raise self._mismatch("kernels", "1 to 64")
+        self._require(1 <= self.kernels <= 64, "kernels", "1 to 64")
         at_least("TISA", 0, offset=self.offset)
 
     def parameters(self) -> dict[str, Parameter]:
@@ -88,16 +93,16 @@ class TISA(BiasSpec):
         return np.asarray(getattr(self, name) * (1 + drawn), dtype=np.float32)
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The sum of the bumps."""
         rel = astype(distance(q, k), dtype, xp)
-        total: Any = None
-        for s in range(self.kernels):
+
+        def bump(s: int) -> Array:
             height, width, place = (
                 astype(lookup(constants[name], head * 0 + s, head, xp=xp), dtype, xp)
                 for name in self.shapes
             )
-            bump = height * xp.exp(-xp.abs(width) * (rel - place) ** 2)
-            total = bump if total is None else total + bump
-        return total
+            return height * xp.exp(-xp.abs(width) * (rel - place) ** 2)
+
+        return summed(map(bump, range(self.kernels)))

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
-from posenc._core.arrays.array import astype, marked, product, widest
-from posenc._core.arrays.lookups import lookup
-from posenc._core.errors import bad_position
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    astype,
+    bad_position,
+    lookup,
+    marked,
+    product,
+    widest,
+)
 
 EPSILON = 1e-5  # of the normalisation of the position vectors
 
@@ -69,7 +76,7 @@ class TUPE(BiasSpec):
     class_position: Literal["tied", "untied"] = "untied"
     init: Init = Init(scale=0.02)
 
-    by_head: ClassVar[Mapping[str, int]] = {
+    by_head: ClassVar = {
         "query_weight": 0,
         "query_bias": 0,
         "key_weight": 0,
@@ -80,10 +87,12 @@ class TUPE(BiasSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when widths and heads do not fit."""
-        if self.dim < 1 or self.dim % self.heads:
-            raise self._mismatch("dim", f"a width divisible by {self.heads} heads")
-        if self.length < 1:
-            raise self._mismatch("length", "at least 1 position")
+        self._require(
+            self.dim >= 1 and self.dim % self.heads == 0,
+            "dim",
+            f"a width divisible by {self.heads} heads",
+        )
+        self._require(self.length >= 1, "length", "at least 1 position")
 
     def parameters(self) -> dict[str, Parameter]:
         """Position vectors, their normalisation, and the two projections."""
@@ -106,12 +115,13 @@ class TUPE(BiasSpec):
         for p in (q[0], k[0]):
             if p.size and (p.min() < 0 or p.max() >= self.length):
                 worst = int(p.max() if p.max() >= self.length else p.min())
-                expected = f"0 to {self.length - 1}, as the length is {self.length}"
-                raise bad_position("TUPE: positions", expected, worst)
+                raise bad_position(
+                    "TUPE: positions",
+                    f"0 to {self.length - 1}, as the length is {self.length}",
+                    worst,
+                )
 
-    def prepare(
-        self, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Mapping[str, Array]:
+    def prepare(self, constants: Constants, *, dtype: Any, xp: Any) -> Constants:
         """The products of all pairs of vectors: (heads, length, length)."""
         # A score is a sum of products that cancel, so each rounding would count many times.
         wide = widest(constants["position"], dtype, xp)
@@ -124,12 +134,11 @@ class TUPE(BiasSpec):
             + w[f"{side}_bias"][:, None, :]
             for side in ("query", "key")
         )
-        scale = math.sqrt(2 * self.dim / self.heads)
-        score = product(q / scale, xp.matrix_transpose(k), xp=xp)
+        score = product(q / math.sqrt(2 * self.dim / self.heads), xp.matrix_transpose(k), xp=xp)
         return {"score": astype(score, dtype, xp)}
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The product of the two positions; NaN where one has no vector."""
         del dtype
@@ -141,5 +150,4 @@ class TUPE(BiasSpec):
             m, n = m + 1, n + 1
             m, n = (xp.where(to_others, xp.zeros_like(p), p) for p in (m, n))
             m, n = (xp.where(to_it, xp.ones_like(p), p) for p in (m, n))
-        found = lookup(constants["score"], head, m, n, xp=xp)
-        return marked(found, outside, math.nan, xp=xp)
+        return marked(lookup(constants["score"], head, m, n, xp=xp), outside, math.nan, xp=xp)

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import math
 from abc import ABC
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype, marked
-from posenc._core.arrays.lookups import lookup
-from posenc._core.errors import bad_position, bad_spec
 from posenc._core.positions.grid import AXES
-from posenc._core.spec.checks import not_too_many
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.bias.base import Array, Axes, BiasSpec
+from posenc.encodings.bias.base import (
+    Array,
+    Axes,
+    BiasSpec,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    astype,
+    bad_position,
+    bad_spec,
+    lookup,
+    marked,
+    not_too_many,
+)
 
 
 def check_window(caller: str, window: tuple[int, ...], *, of: str = "window") -> None:
@@ -46,10 +52,11 @@ def outside_window(caller: str, q: Axes, k: Axes, window: tuple[int, ...], free:
     for name, m, n, size in zip(AXES[len(window)], q, k, window, strict=True):
         rel = np.where(free, 0, m - n)
         if rel.size and np.abs(rel).max() >= size:
-            expected = (
-                f"offsets of {name!r} from {1 - size} to {size - 1}, as the window is {window}"
+            raise bad_position(
+                caller,
+                f"offsets of {name!r} from {1 - size} to {size - 1}, as the window is {window}",
+                int(rel.flat[np.abs(rel).argmax()]),
             )
-            raise bad_position(caller, expected, int(rel.flat[np.abs(rel).argmax()]))
 
 
 class WindowSpec(BiasSpec, ABC):
@@ -71,13 +78,12 @@ class WindowSpec(BiasSpec, ABC):
         outside_window(f"{type(self).__name__}: positions", q, k, self.window, False)
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The entry of the table of offsets and heads; NaN where an offset leaves the window."""
         del dtype
         cell, outside = cells(q, k, self.window, xp=xp)
-        found = lookup(constants["weight"], cell, head, xp=xp)
-        return marked(found, outside, math.nan, xp=xp)
+        return marked(lookup(constants["weight"], cell, head, xp=xp), outside, math.nan, xp=xp)
 
 
 @final
@@ -124,7 +130,7 @@ class WindowTable(WindowSpec):
     extra: Literal["none", "class_token"] = "none"
     init: Init = Init(scale=0.02)
 
-    by_head: ClassVar[Mapping[str, int]] = {"weight": 1}
+    by_head: ClassVar = {"weight": 1}
     example = Example({"window": (8, 8), "init": Init(scale=1.0)})
     paper = "liu2021swin"
 
@@ -139,12 +145,11 @@ class WindowTable(WindowSpec):
 
     def check_positions(self, q: Axes, k: Axes) -> None:
         """Raise `PositionError` where an offset leaves the window."""
-        special = self.extra == "class_token"
-        free = (q[0] < 0) | (k[0] < 0) if special else False
+        free = (q[0] < 0) | (k[0] < 0) if self.extra == "class_token" else False
         outside_window("WindowTable: positions", q, k, self.window, free)
 
     def score(
-        self, q: Axes, k: Axes, head: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The scalar of the offset; NaN where there is none."""
         cell, outside = cells(q, k, self.window, xp=xp)

@@ -8,10 +8,58 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import bad_position
-from posenc._core.spec.spec import Spec
+from posenc._core.arrays.array import (
+    Array,
+    arange,
+    astype,
+    clipped,
+    device_of,
+    marked,
+    product,
+    summed,
+)
+from posenc._core.arrays.lookups import along, gather, lookup, moveaxis, rank, solved
+from posenc._core.errors import bad_argument, bad_position
+from posenc._core.spec.checks import at_least, even_width, not_too_many, positive
+from posenc._core.spec.example import Example
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter, Spec
 
-Array = Any
+__all__ = [
+    "Array",
+    "Constants",
+    "Example",
+    "HeadedRelativeSpec",
+    "Init",
+    "Parameter",
+    "Places",
+    "RelativeSpec",
+    "along",
+    "arange",
+    "astype",
+    "at_least",
+    "bad_argument",
+    "bad_position",
+    "clipped",
+    "device_of",
+    "even_width",
+    "gather",
+    "in_order",
+    "key_products",
+    "lookup",
+    "marked",
+    "moveaxis",
+    "not_too_many",
+    "positive",
+    "product",
+    "query_products",
+    "rank",
+    "solved",
+    "summed",
+    "weighted_vectors",
+]
+
+Constants = Mapping[str, Array]  # constants and parameters by their names
 
 
 class Places(NamedTuple):
@@ -39,6 +87,7 @@ class RelativeSpec(Spec, ABC):
 
     kind: ClassVar[Literal["relative"]] = "relative"
     _counted = ("dim", "heads", "count")
+    sums_over_keys: ClassVar[bool] = False  # from key to query, so that keys have to be in order
     dim: int
     if TYPE_CHECKING:
         relative: Callable[..., Any]
@@ -63,8 +112,10 @@ class RelativeSpec(Spec, ABC):
         """Whether positions are added to the values as well."""
         return False
 
-    def check_positions(self, q: tuple[Array, ...], k: tuple[Array, ...]) -> None:
+    def check_positions(self, q: tuple[Array, ...], k: tuple[Array, ...]) -> None:  # noqa: ARG002
         """Raise where known positions (NumPy) are outside what is learned, or out of order."""
+        if self.sums_over_keys:
+            in_order(type(self).__name__, k)
 
     @abstractmethod
     def score(
@@ -109,10 +160,29 @@ class HeadedRelativeSpec(RelativeSpec, ABC):
         return self.count
 
 
+def query_products(q: Array, table: Array, row: Array, *, xp: Any) -> Array:
+    """The products of queries with rows of a table, q . table[row]: (..., heads, q, k)."""
+    return along(product(q, xp.matrix_transpose(table), xp=xp), row, xp=xp)
+
+
+def key_products(k: Array, table: Array, row: Array, *, xp: Any) -> Array:
+    """The products of keys with rows of a table, k . table[row]: (..., heads, q, k)."""
+    return xp.matrix_transpose(query_products(k, table, xp.matrix_transpose(row), xp=xp))
+
+
+def weighted_vectors(weights: Array, vectors: Array, *, xp: Any) -> Array:
+    """Vectors (..., q, k, dim) that heads share, weighted: one product for each query."""
+    # Heads share the vectors, so they stand where rows of a matrix stand.
+    turned = product(moveaxis(weights, -3, -2, xp=xp), vectors, xp=xp)
+    return moveaxis(turned, -2, -3, xp=xp)
+
+
 def in_order(caller: str, k: tuple[Array, ...]) -> None:
     """Raise `PositionError` where known keys (NumPy) are out of order, for sums over keys."""
     if (np.diff(k[0], axis=-1) < 0).any():
-        todo = "Sort the keys, as the gates between key and query are counted in their order."
         raise bad_position(
-            f"{caller}: k_positions", "keys in the order of their positions", "others", todo
+            f"{caller}: k_positions",
+            "keys in the order of their positions",
+            "others",
+            "Sort the keys, as the gates between key and query are counted in their order.",
         )

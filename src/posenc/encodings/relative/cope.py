@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
-from posenc._core.arrays.array import Array, astype, product
-from posenc._core.arrays.lookups import along
-from posenc._core.spec.checks import at_least
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec, in_order
+from posenc.encodings.relative.base import (
+    Array,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    Places,
+    RelativeSpec,
+    along,
+    astype,
+    at_least,
+    product,
+)
 
 
 @final
@@ -65,6 +70,7 @@ class CoPE(RelativeSpec):
     example = Example({"length": 16, "init": Init(scale=1.0)})
     paper = "golovneva2024contextual"
     place = "after"
+    sums_over_keys = True
 
     def check(self) -> None:
         """Raise `SpecError` when a number is below 1."""
@@ -74,26 +80,18 @@ class CoPE(RelativeSpec):
         """The vector of each whole position."""
         return {"weight": Parameter((self.length, self.dim), self.init)}
 
-    def check_positions(self, q: tuple[Array, ...], k: tuple[Array, ...]) -> None:
-        """Raise `PositionError` where keys are out of order."""
-        del q
-        in_order("CoPE", k)
-
     def score(
-        self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Array, k: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """Q . e at the positions that the gates count."""
         logits = product(q, xp.matrix_transpose(k), xp=xp)
         logits = logits * self.scale if self.gates == "scaled" else logits
-        gate = 1 / (1 + xp.exp(-logits))
-        gate = xp.where(at.rel <= 0, gate, xp.zeros_like(gate))
+        gate = xp.where(at.rel <= 0, 1 / (1 + xp.exp(-logits)), xp.zeros_like(logits))
         counted = xp.flip(xp.cumulative_sum(xp.flip(gate, axis=-1), axis=-1), axis=-1)
         last = xp.full_like(counted, float(self.length - 1))
         p = xp.where(counted < last, counted, last)
         below = xp.floor(p)
-        above = xp.ceil(p)
         products = product(q, xp.matrix_transpose(astype(constants["weight"], dtype, xp)), xp=xp)
-        kind = at.rel.dtype
-        lower = along(products, xp.astype(below, kind), xp=xp)
-        upper = along(products, xp.astype(above, kind), xp=xp)
+        lower = along(products, xp.astype(below, at.rel.dtype), xp=xp)
+        upper = along(products, xp.astype(xp.ceil(p), at.rel.dtype), xp=xp)
         return upper * (p - below) + lower * (1 - (p - below))

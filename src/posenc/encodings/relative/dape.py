@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
 
 import numpy as np
 
-from posenc._core.arrays.array import Array, astype, product
-from posenc._core.arrays.lookups import moveaxis
-from posenc._core.errors import bad_argument
 from posenc._core.numeric.buckets import Recipe, slopes_of
-from posenc._core.spec.checks import at_least, positive
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec
+from posenc.encodings.relative.base import (
+    Array,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    Places,
+    RelativeSpec,
+    astype,
+    at_least,
+    bad_argument,
+    moveaxis,
+    positive,
+    product,
+)
 
 SLOPE = 0.01  # of the rectifier, for negative numbers
 
@@ -96,12 +102,15 @@ class DAPE(RelativeSpec):
         }
 
     def score(
-        self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Array, k: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The bias and its correction."""
         if q.shape[-3] != self.count:
-            expected = f"all {self.count} heads, as the perceptron mixes them"
-            raise bad_argument("relative(DAPE): q", expected, f"{q.shape[-3]} heads")
+            raise bad_argument(
+                "relative(DAPE): q",
+                f"all {self.count} heads, as the perceptron mixes them",
+                f"{q.shape[-3]} heads",
+            )
         w = {name: astype(constants[name], dtype, xp) for name in self.shapes}
         x = product(q, xp.matrix_transpose(k), xp=xp) * self.scale
         rel = astype(at.rel, dtype, xp)

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import Array, astype, marked, product
-from posenc._core.arrays.lookups import along
-from posenc._core.errors import bad_position
 from posenc._core.positions.grid import AXES
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec
+from posenc.encodings.relative.base import (
+    Array,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    Places,
+    RelativeSpec,
+    astype,
+    bad_position,
+    marked,
+    query_products,
+    summed,
+)
 
 
 @final
@@ -65,8 +71,9 @@ class Decomposed(RelativeSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when the grid is none."""
-        if len(self.size) not in AXES or min(self.size) < 1:
-            raise self._mismatch("size", "1 to 3 lengths of at least 1")
+        self._require(
+            len(self.size) in AXES and min(self.size) >= 1, "size", "1 to 3 lengths of at least 1"
+        )
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -75,29 +82,33 @@ class Decomposed(RelativeSpec):
 
     def parameters(self) -> dict[str, Parameter]:
         """A vector for each offset, along each axis."""
-        pairs = zip(self.axes, self.size, strict=True)
-        return {name: Parameter((2 * size - 1, self.dim), self.init) for name, size in pairs}
+        return {
+            name: Parameter((2 * size - 1, self.dim), self.init)
+            for name, size in zip(self.axes, self.size, strict=True)
+        }
 
     def check_positions(self, q: tuple[Array, ...], k: tuple[Array, ...]) -> None:
         """Raise `PositionError` where an offset has no vector."""
         for name, size, m, n in zip(self.axes, self.size, q, k, strict=True):
             far = np.abs(m - n)
             if far.size and far.max() >= size:
-                expected = f"offsets of {name!r} below {size}, as the size is {self.size}"
-                raise bad_position("Decomposed: positions", expected, int(far.max()))
+                raise bad_position(
+                    "Decomposed: positions",
+                    f"offsets of {name!r} below {size}, as the size is {self.size}",
+                    int(far.max()),
+                )
 
     def score(
-        self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Array, k: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The products along each axis; NaN where an offset has no vector."""
         del k
-        total: Any = None
-        for name, size, m, n in zip(self.axes, self.size, at.q, at.k, strict=True):
+
+        def products(name: str, size: int, m: Array, n: Array) -> Array:
             row = m - n + (size - 1)
             outside = (row < 0) | (row > 2 * size - 2)
             row = xp.where(outside, xp.zeros_like(row), row)
-            table = xp.matrix_transpose(astype(constants[name], dtype, xp))
-            found = along(product(q, table, xp=xp), row, xp=xp)
-            found = marked(found, outside, math.nan, xp=xp)
-            total = found if total is None else total + found
-        return total
+            entries = query_products(q, astype(constants[name], dtype, xp), row, xp=xp)
+            return marked(entries, outside, math.nan, xp=xp)
+
+        return summed(map(products, self.axes, self.size, at.q, at.k))

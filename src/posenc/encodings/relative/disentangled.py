@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import Array, astype, product
-from posenc._core.arrays.lookups import along, rank
 from posenc._core.numeric.buckets import LARGEST, log_thresholds, padded
-from posenc._core.spec.checks import at_least
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import HeadedRelativeSpec, Places
+from posenc.encodings.relative.base import (
+    Array,
+    Constants,
+    Example,
+    HeadedRelativeSpec,
+    Init,
+    Parameter,
+    Places,
+    astype,
+    at_least,
+    clipped,
+    key_products,
+    query_products,
+    rank,
+)
 
 
 @final
@@ -75,24 +82,26 @@ class Disentangled(HeadedRelativeSpec):
     direction: Literal["code", "paper"] = "code"
     init: Init = Init(scale=0.02)
 
-    by_head: ClassVar[Mapping[str, int]] = {"key": 0, "query": 0}
+    by_head: ClassVar = {"key": 0, "query": 0}
     example = Example({"count": 1, "max_distance": 16})
     paper = "he2021deberta"
 
     def check(self) -> None:
         """Raise `SpecError` when buckets and distances contradict each other."""
         at_least("Disentangled", dim=self.dim, count=self.count, max_distance=self.max_distance)
-        if self.max_distance >= LARGEST:
-            raise self._mismatch("max_distance", "less than 2**31 - 1")
+        self._require(self.max_distance < LARGEST, "max_distance", "less than 2**31 - 1")
         if self.buckets is None:
             return
-        if self.buckets < 4 or self.buckets % 2 or self.buckets > 2048:
-            raise self._mismatch("buckets", "even, 4 to 2048")
-        if self.max_distance - 1 <= self.buckets // 2:
-            expected = (
-                f"more than {self.buckets // 2 + 1}, as half the buckets hold a distance each"
-            )
-            raise self._mismatch("max_distance", expected)
+        self._require(
+            self.buckets % 2 == 0 and 4 <= self.buckets <= 2048,
+            "buckets",
+            "even, 4 to 2048",
+        )
+        self._require(
+            self.max_distance - 1 > self.buckets // 2,
+            "max_distance",
+            f"more than {self.buckets // 2 + 1}, as half the buckets hold a distance each",
+        )
 
     @property
     def span(self) -> int:
@@ -118,27 +127,24 @@ class Disentangled(HeadedRelativeSpec):
         names = {"c2p": ("key",), "p2c": ("query",), "c2p_p2c": ("key", "query")}
         return dict.fromkeys(names[self.terms], table)
 
-    def _row(self, rel: Array, constants: Mapping[str, Array], xp: Any) -> Array:
+    def _row(self, rel: Array, constants: Constants, xp: Any) -> Array:
         """The row of each distance."""
         if self.buckets is not None:
             size = self.texts["thresholds"][1][0]  # a traced constant does not tell its length
             far = rank(constants["thresholds"], xp.abs(rel), size, xp=xp)
             rel = xp.where(rel < 0, -far, far)
-        first, last = xp.full_like(rel, -self.span), xp.full_like(rel, self.span - 1)
-        return xp.where(rel < first, first, xp.where(rel > last, last, rel)) + self.span
+        return clipped(rel, -self.span, self.span - 1, xp=xp) + self.span
 
     def score(
-        self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Array, k: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """Q . K[d] + k . Q[d]."""
         total: Any = 0.0
         rel = -at.rel
         if "c2p" in self.terms:
-            table = xp.matrix_transpose(astype(constants["key"], dtype, xp))
-            total = along(product(q, table, xp=xp), self._row(rel, constants, xp), xp=xp)
+            row = self._row(rel, constants, xp)
+            total = query_products(q, astype(constants["key"], dtype, xp), row, xp=xp)
         if "p2c" in self.terms:
-            table = xp.matrix_transpose(astype(constants["query"], dtype, xp))
             row = self._row(rel if self.direction == "code" else -rel, constants, xp)
-            of_keys = along(product(k, table, xp=xp), xp.matrix_transpose(row), xp=xp)
-            total = total + xp.matrix_transpose(of_keys)
+            total = total + key_products(k, astype(constants["query"], dtype, xp), row, xp=xp)
         return total

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
-from posenc._core.arrays.array import Array, astype, product
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import HeadedRelativeSpec, Places, in_order
+from posenc.encodings.relative.base import (
+    Array,
+    Constants,
+    Example,
+    HeadedRelativeSpec,
+    Init,
+    Parameter,
+    Places,
+    astype,
+    product,
+)
 
 
 @final
@@ -61,10 +66,11 @@ class ForgetGates(HeadedRelativeSpec):
     start: float = 0.0
     init: Init = Init(scale=0.02)
 
-    by_head: ClassVar[Mapping[str, int]] = {"weight": 0, "bias": 0}
+    by_head: ClassVar = {"weight": 0, "bias": 0}
     example = Example({"count": 1})
     paper = "lin2025forgetting"
     place = "after"
+    sums_over_keys = True
 
     def parameters(self) -> dict[str, Parameter]:
         """The weights and the bias of each head's gate."""
@@ -73,13 +79,8 @@ class ForgetGates(HeadedRelativeSpec):
             "bias": Parameter((self.count,), Init("constant", scale=self.start)),
         }
 
-    def check_positions(self, q: tuple[Array, ...], k: tuple[Array, ...]) -> None:
-        """Raise `PositionError` where keys are out of order."""
-        del q
-        in_order("ForgetGates", k)
-
     def score(
-        self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Array, k: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The logarithms of the gates between key and query, summed from the query on."""
         del q

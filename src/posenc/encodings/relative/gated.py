@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 import numpy as np
 
-from posenc._core.arrays.array import Array, astype, product
-from posenc._core.arrays.lookups import lookup, moveaxis
 from posenc._core.numeric.buckets import bucket_of, check_buckets, direction_thresholds
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import HeadedRelativeSpec, Places
+from posenc.encodings.relative.base import (
+    Array,
+    Constants,
+    Example,
+    HeadedRelativeSpec,
+    Init,
+    Parameter,
+    Places,
+    astype,
+    lookup,
+    moveaxis,
+    product,
+)
 
 COPIES = 4  # of each gate in published parameters, which are summed
 
@@ -70,7 +76,7 @@ class GatedBuckets(HeadedRelativeSpec):
     max_distance: int = 800
     init: Init = Init(scale=0.02)
 
-    by_head: ClassVar[Mapping[str, int]] = {"weight": 1, "factor": 0}
+    by_head: ClassVar = {"weight": 1, "factor": 0}
     example = Example({"count": 1})
     paper = "chi2022xlme"
     place = "after"
@@ -93,7 +99,7 @@ class GatedBuckets(HeadedRelativeSpec):
         }
 
     def score(
-        self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Array, k: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The scalar of the bucket, times the gate of the query."""
         del k

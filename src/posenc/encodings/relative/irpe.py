@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import Array, astype, product
-from posenc._core.arrays.lookups import along, gather, moveaxis
 from posenc._core.numeric.buckets import (
     Method,
     bucket_count,
@@ -17,10 +14,21 @@ from posenc._core.numeric.buckets import (
     check_piecewise,
     piecewise_thresholds,
 )
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec
+from posenc.encodings.relative.base import (
+    Array,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    Places,
+    RelativeSpec,
+    astype,
+    gather,
+    key_products,
+    query_products,
+    summed,
+    weighted_vectors,
+)
 
 
 @final
@@ -88,8 +96,7 @@ class IRPE(RelativeSpec):
 
     def constants(self) -> dict[str, np.ndarray]:
         """The least distance in each bucket but the first."""
-        thresholds = piecewise_thresholds(self.method, self.alpha, self.beta, self.gamma)
-        return {"thresholds": thresholds}
+        return {"thresholds": piecewise_thresholds(self.method, self.alpha, self.beta, self.gamma)}
 
     def parameters(self) -> dict[str, Parameter]:
         """The vector of each bucket, for each of the sides that have them."""
@@ -118,29 +125,26 @@ class IRPE(RelativeSpec):
         return [("" if key == "weight" else f"_{key}", b) for key, b in found.items()]
 
     def score(
-        self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Array, k: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """Q . a_K, and k . a_Q."""
         total: Any = 0.0
         for end, bucket in self._buckets(at, constants["thresholds"], 1, xp):
-            table = xp.matrix_transpose(astype(constants[f"keys{end}"], dtype, xp))
-            total = total + along(product(q, table, xp=xp), bucket, xp=xp)
+            table = astype(constants[f"keys{end}"], dtype, xp)
+            total = total + query_products(q, table, bucket, xp=xp)
         if self.acts_on == "keys":
             return total
         for end, bucket in self._buckets(at, constants["thresholds"], -1, xp):
-            table = xp.matrix_transpose(astype(constants[f"queries{end}"], dtype, xp))
-            of_keys = along(product(k, table, xp=xp), xp.matrix_transpose(bucket), xp=xp)
-            total = total + xp.matrix_transpose(of_keys)
+            table = astype(constants[f"queries{end}"], dtype, xp)
+            total = total + key_products(k, table, bucket, xp=xp)
         return total
 
     def values(
-        self, weights: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, weights: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """Weighted vectors, sum_n weight[m, n] a_V: one product for each query."""
-        vectors: Any = None
-        for end, bucket in self._buckets(at, constants["thresholds"], 1, xp):
-            table = astype(constants[f"values{end}"], dtype, xp)
-            found = gather(table, bucket[..., 0, :, :], xp=xp)
-            vectors = found if vectors is None else vectors + found
-        turned = product(moveaxis(weights, -3, -2, xp=xp), vectors, xp=xp)
-        return moveaxis(turned, -2, -3, xp=xp)
+        vectors = summed(
+            gather(astype(constants[f"values{end}"], dtype, xp), bucket[..., 0, :, :], xp=xp)
+            for end, bucket in self._buckets(at, constants["thresholds"], 1, xp)
+        )
+        return weighted_vectors(weights, vectors, xp=xp)

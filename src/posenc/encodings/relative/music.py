@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
-from posenc._core.arrays.array import Array, astype, marked, product
-from posenc._core.arrays.lookups import along
-from posenc._core.errors import bad_position
-from posenc._core.spec.checks import at_least
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import HeadedRelativeSpec, Places
+from posenc.encodings.relative.base import (
+    Array,
+    Constants,
+    Example,
+    HeadedRelativeSpec,
+    Init,
+    Parameter,
+    Places,
+    astype,
+    at_least,
+    bad_position,
+    marked,
+    query_products,
+)
 
 
 @final
@@ -56,7 +61,7 @@ class MusicTransformer(HeadedRelativeSpec):
     length: int
     init: Init = Init(scale=0.02)
 
-    by_head: ClassVar[Mapping[str, int]] = {"weight": 0}
+    by_head: ClassVar = {"weight": 0}
     example = Example({"count": 1, "length": 64})
     paper = "huang2019music"
 
@@ -72,21 +77,21 @@ class MusicTransformer(HeadedRelativeSpec):
         """Raise `PositionError` where a key lies too far in the past."""
         far = q[0] - k[0]
         if far.size and far.max() >= self.length:
-            expected = f"keys at most {self.length - 1} before their query, as the length is"
             raise bad_position(
-                "MusicTransformer: positions", f"{expected} {self.length}", int(far.max())
+                "MusicTransformer: positions",
+                f"keys at most {self.length - 1} before their query, as the length is "
+                f"{self.length}",
+                int(far.max()),
             )
 
     def score(
-        self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Array, k: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """Q . E, moved into place; NaN where a key lies too far in the past."""
         del k
         rel = at.rel
         row = rel + (self.length - 1)
-        inside = (row >= 0) & (rel <= 0)
-        row = xp.where(inside, row, xp.zeros_like(row))
-        table = xp.matrix_transpose(astype(constants["weight"], dtype, xp))
-        found = along(product(q, table, xp=xp), row, xp=xp)
+        row = xp.where((row >= 0) & (rel <= 0), row, xp.zeros_like(row))
+        found = query_products(q, astype(constants["weight"], dtype, xp), row, xp=xp)
         found = xp.where(rel > 0, xp.zeros_like(found), found)
         return marked(found, rel <= -self.length, math.nan, xp=xp)

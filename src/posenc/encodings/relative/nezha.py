@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import Array, astype, product
-from posenc._core.arrays.lookups import along, gather, moveaxis
-from posenc._core.numeric.arrangement import Arrangement
-from posenc._core.numeric.ladder import Ladder
-from posenc._core.numeric.matrix import PhaseMatrix
+from posenc._core.numeric.matrix import pair_steps
 from posenc._core.numeric.phase import cos_sin
-from posenc._core.spec.checks import at_least, even_width, not_too_many, positive
-from posenc.encodings.relative.base import Places, RelativeSpec
+from posenc.encodings.relative.base import (
+    Array,
+    Constants,
+    Places,
+    RelativeSpec,
+    astype,
+    at_least,
+    clipped,
+    even_width,
+    gather,
+    not_too_many,
+    positive,
+    query_products,
+    weighted_vectors,
+)
 
 
 @final
@@ -73,33 +81,27 @@ class NEZHA(RelativeSpec):
 
     def constants(self) -> dict[str, np.ndarray]:
         """The vector of each distance."""
-        pairs = self.dim // 2
-        matrix = PhaseMatrix(self.base, Ladder(), Arrangement(), pairs, self.dim, "exact")
-        first = 0 if self.counts_from == "first" else -self.clip
         not_too_many("NEZHA", "numbers in vectors", (2 * self.clip + 1) * self.dim)
+        first = 0 if self.counts_from == "first" else -self.clip
         rows = np.arange(first, first + 2 * self.clip + 1, dtype=np.int64)[:, None]
-        cos, sin = cos_sin(rows, matrix.constants()["step"], dtype=np.float64, xp=np)
+        cos, sin = cos_sin(rows, pair_steps(self.base, self.dim), dtype=np.float64, xp=np)
         return {"vectors": np.stack([sin, cos], axis=-1).reshape(len(rows), self.dim)}
 
     def _rows(self, at: Places, xp: Any) -> Array:
         """The row of each distance."""
-        r, last = at.rel, self.clip
-        r = xp.where(r < -last, xp.full_like(r, -last), r)
-        return xp.where(r > last, xp.full_like(r, last), r) + last
+        return clipped(at.rel, -self.clip, self.clip, xp=xp) + self.clip
 
     def score(
-        self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Array, k: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """Q . a[r]."""
         del k
-        table = xp.matrix_transpose(astype(constants["vectors"], dtype, xp))
-        return along(product(q, table, xp=xp), self._rows(at, xp), xp=xp)
+        return query_products(q, astype(constants["vectors"], dtype, xp), self._rows(at, xp), xp=xp)
 
     def values(
-        self, weights: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, weights: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """Weighted vectors, sum_n weight[m, n] a[r]: one product for each query."""
         row = self._rows(at, xp)
         vectors = gather(astype(constants["vectors"], dtype, xp), row[..., 0, :, :], xp=xp)
-        turned = product(moveaxis(weights, -3, -2, xp=xp), vectors, xp=xp)
-        return moveaxis(turned, -2, -3, xp=xp)
+        return weighted_vectors(weights, vectors, xp=xp)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
-from posenc._core.arrays.array import Array, astype, device_of, product
-from posenc._core.arrays.lookups import solved
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import HeadedRelativeSpec, Places, in_order
+from posenc.encodings.relative.base import (
+    Array,
+    Constants,
+    Example,
+    HeadedRelativeSpec,
+    Init,
+    Parameter,
+    Places,
+    astype,
+    device_of,
+    product,
+    solved,
+)
 
 TINY = 1e-6  # below the root of the squared length, as in the authors' code
 
@@ -63,9 +69,10 @@ class PaTH(HeadedRelativeSpec):
     count: int
     init: Init = Init(scale=0.02)
 
-    by_head: ClassVar[Mapping[str, int]] = {"direction": 0, "strength": 0, "bias": 0}
+    by_head: ClassVar = {"direction": 0, "strength": 0, "bias": 0}
     example = Example({"count": 1})
     paper = "yang2025path"
+    sums_over_keys = True
 
     def parameters(self) -> dict[str, Parameter]:
         """What gives each head its directions and strengths."""
@@ -75,28 +82,20 @@ class PaTH(HeadedRelativeSpec):
             "bias": Parameter((self.count,), Init("constant", scale=0.0)),
         }
 
-    def check_positions(self, q: tuple[Array, ...], k: tuple[Array, ...]) -> None:
-        """Raise `PositionError` where keys are out of order."""
-        del q
-        in_order("PaTH", k)
-
     def score(
-        self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Array, k: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """What the reflections between key and query add to q . k, all at once."""
-        names = ("direction", "strength", "bias")
-        direction, strength, bias = (astype(constants[name], dtype, xp) for name in names)
+        direction, strength, bias = (astype(constants[name], dtype, xp) for name in self.shapes)
         w = product(k, xp.matrix_transpose(direction), xp=xp)
         w = w / xp.sqrt(xp.sum(w * w, axis=-1, keepdims=True) + TINY)
         logits = product(k, strength[..., None], xp=xp)[..., 0] + bias[:, None]
         beta = (2 / (1 + xp.exp(-logits)))[..., None]
         # A product of reflections is I less a sum over chains of tokens, which is a triangular
         # system: (I + L) x = beta w . k, where L holds beta w . w of each token and those before.
-        count = k.shape[-2]
         before = xp.tril(beta * product(w, xp.matrix_transpose(w), xp=xp), k=-1)
-        system = before + xp.eye(count, dtype=dtype, device=device_of(k))
+        system = before + xp.eye(k.shape[-2], dtype=dtype, device=device_of(k))
         after_key = xp.tril(beta * product(w, xp.matrix_transpose(k), xp=xp), k=-1)
-        chains = solved(system, after_key, xp=xp)
         met = product(q, xp.matrix_transpose(w), xp=xp)
         met = xp.where(at.rel <= 0, met, xp.zeros_like(met))
-        return -product(met, chains, xp=xp)
+        return -product(met, solved(system, after_key, xp=xp), xp=xp)

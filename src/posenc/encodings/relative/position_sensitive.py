@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
 
 import numpy as np
 
-from posenc._core.arrays.array import Array, astype, marked, product
-from posenc._core.arrays.lookups import along, gather, moveaxis
-from posenc._core.errors import bad_position
-from posenc._core.spec.checks import at_least
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec
+from posenc.encodings.relative.base import (
+    Array,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    Places,
+    RelativeSpec,
+    astype,
+    at_least,
+    bad_position,
+    gather,
+    key_products,
+    marked,
+    query_products,
+    weighted_vectors,
+)
 
 
 @final
@@ -86,8 +94,11 @@ class PositionSensitive(RelativeSpec):
         """Raise `PositionError` where an offset has no vector."""
         far = np.abs(k[0] - q[0])
         if far.size and far.max() >= self.length:
-            expected = f"offsets below the length, {self.length}"
-            raise bad_position("PositionSensitive: positions", expected, int(far.max()))
+            raise bad_position(
+                "PositionSensitive: positions",
+                f"offsets below the length, {self.length}",
+                int(far.max()),
+            )
 
     def _rows(self, at: Places, xp: Any) -> tuple[Array, Array]:
         """The row of each offset, and where there is none."""
@@ -96,24 +107,19 @@ class PositionSensitive(RelativeSpec):
         return xp.where(outside, xp.zeros_like(row), row), outside
 
     def score(
-        self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Array, k: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """Q . r_Q + k . r_K; NaN where an offset has no vector."""
         row, outside = self._rows(at, xp)
-        of_queries, of_keys = (
-            xp.matrix_transpose(astype(constants[name], dtype, xp)) for name in ("queries", "keys")
-        )
-        asked = along(product(q, of_queries, xp=xp), row, xp=xp)
-        found = along(product(k, of_keys, xp=xp), xp.matrix_transpose(row), xp=xp)
-        total = asked + xp.matrix_transpose(found)
+        of_queries, of_keys = (astype(constants[name], dtype, xp) for name in ("queries", "keys"))
+        total = query_products(q, of_queries, row, xp=xp) + key_products(k, of_keys, row, xp=xp)
         return marked(total, outside, math.nan, xp=xp)
 
     def values(
-        self, weights: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, weights: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """Weighted vectors, sum_n weight[m, n] r_V: one product for each query."""
         row, outside = self._rows(at, xp)
         weights = marked(weights, outside, math.nan, xp=xp)
         vectors = gather(astype(constants["values"], dtype, xp), row[..., 0, :, :], xp=xp)
-        turned = product(moveaxis(weights, -3, -2, xp=xp), vectors, xp=xp)
-        return moveaxis(turned, -2, -3, xp=xp)
+        return weighted_vectors(weights, vectors, xp=xp)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
-from posenc._core.arrays.array import Array, astype, product
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import HeadedRelativeSpec, Places
+from posenc.encodings.relative.base import (
+    Array,
+    Constants,
+    Example,
+    HeadedRelativeSpec,
+    Init,
+    Parameter,
+    Places,
+    astype,
+    product,
+)
 
 
 @final
@@ -53,7 +58,7 @@ class RelativeSegments(HeadedRelativeSpec):
     common: int | None = None
     init: Init = Init(scale=0.02)
 
-    by_head: ClassVar[Mapping[str, int]] = {"bias": 0, "weight": 0}
+    by_head: ClassVar = {"bias": 0, "weight": 0}
     example = Example(
         {"count": 1, "init": Init(scale=1.0)}, unsuited="Its positions are numbers of segments."
     )
@@ -68,7 +73,7 @@ class RelativeSegments(HeadedRelativeSpec):
         }
 
     def score(
-        self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Array, k: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The product with one of two vectors."""
         del k

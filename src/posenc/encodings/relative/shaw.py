@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
-from posenc._core.arrays.array import Array, astype, clipped, product
-from posenc._core.arrays.lookups import along, gather, moveaxis
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import Places, RelativeSpec
+from posenc.encodings.relative.base import (
+    Array,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    Places,
+    RelativeSpec,
+    astype,
+    clipped,
+    gather,
+    key_products,
+    query_products,
+    weighted_vectors,
+)
 
 
 @final
@@ -68,10 +76,11 @@ class Shaw(RelativeSpec):
     def check(self) -> None:
         """Raise `SpecError` when there are no distances."""
         first, last = self.ends
-        if not first <= 0 <= last:
-            raise self._mismatch(
-                "clip", "a distance of at least 0, or the first and last one around 0"
-            )
+        self._require(
+            first <= 0 <= last,
+            "clip",
+            "a distance of at least 0, or the first and last one around 0",
+        )
 
     @property
     def ends(self) -> tuple[int, int]:
@@ -91,8 +100,7 @@ class Shaw(RelativeSpec):
 
     def _rows(self, at: Places, xp: Any) -> Array:
         """The row of each distance."""
-        first, last = self.ends
-        return clipped(self._distance(at), first, last, xp=xp) - first
+        return clipped(self._distance(at), *self.ends, xp=xp) - self.ends[0]
 
     def _distance(self, at: Places) -> Array:
         return at.rel if self.distance == "key-query" else -at.rel
@@ -101,28 +109,23 @@ class Shaw(RelativeSpec):
         """What belongs to distances, and zeros beyond the clip where those have no vectors."""
         if self.outside == "clamp":
             return x
-        first, last = self.ends
-        r = self._distance(at)
+        (first, last), r = self.ends, self._distance(at)
         return xp.where((r < first) | (r > last), xp.zeros_like(x), x)
 
     def score(
-        self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Array, k: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """Q . a_K[r], and with `keys_queries` k . a_K[r]."""
-        row = self._rows(at, xp)
-        table = xp.matrix_transpose(astype(constants["keys"], dtype, xp))
-        total = along(product(q, table, xp=xp), row, xp=xp)
+        row, table = self._rows(at, xp), astype(constants["keys"], dtype, xp)
+        total = query_products(q, table, row, xp=xp)
         if self.acts_on == "keys_queries":
-            of_keys = along(product(k, table, xp=xp), xp.matrix_transpose(row), xp=xp)
-            total = total + xp.matrix_transpose(of_keys)
+            total = total + key_products(k, table, row, xp=xp)
         return self._within(total, at, xp)
 
     def values(
-        self, weights: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, weights: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """Weighted vectors, sum_n weight[m, n] a_V[r]: one product for each query."""
         row, weights = self._rows(at, xp), self._within(weights, at, xp)
-        # (..., q, k, dim): heads share the vectors, so they stand where rows of a matrix stand.
         vectors = gather(astype(constants["values"], dtype, xp), row[..., 0, :, :], xp=xp)
-        turned = product(moveaxis(weights, -3, -2, xp=xp), vectors, xp=xp)
-        return moveaxis(turned, -2, -3, xp=xp)
+        return weighted_vectors(weights, vectors, xp=xp)

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import Array, astype, product
-from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
-from posenc._core.numeric.matrix import PhaseMatrix
+from posenc._core.numeric.matrix import pair_steps
 from posenc._core.numeric.phase import cos_sin
-from posenc._core.spec.checks import even_width, positive
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import HeadedRelativeSpec, Places
+from posenc.encodings.relative.base import (
+    Array,
+    Constants,
+    Example,
+    HeadedRelativeSpec,
+    Init,
+    Parameter,
+    Places,
+    astype,
+    even_width,
+    positive,
+    product,
+)
 
 
 @final
@@ -70,7 +75,7 @@ class TENER(HeadedRelativeSpec):
     scaling: Literal["none", "root"] = "none"
     init: Init = Init(scale=0.02)
 
-    by_head: ClassVar[Mapping[str, int]] = {"u": 0, "v": 0}
+    by_head: ClassVar = {"u": 0, "v": 0}
     example = Example({"count": 1})
     paper = "yan2019tener"
 
@@ -79,10 +84,11 @@ class TENER(HeadedRelativeSpec):
         least = 4 if self.ladder == Ladder(denominator="n-1") else 2
         even_width("TENER", least, dim=self.dim)
         positive("TENER", base=self.base)
-        if self.ladder.cos_shift:
-            raise self._mismatch(
-                "ladder.cos_shift", "0, as sines and cosines of one angle are summed"
-            )
+        self._require(
+            not self.ladder.cos_shift,
+            "ladder.cos_shift",
+            "0, as sines and cosines of one angle are summed",
+        )
 
     @property
     def scale(self) -> float:
@@ -91,10 +97,7 @@ class TENER(HeadedRelativeSpec):
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the pairs of R."""
-        pairs = self.dim // 2
-        return PhaseMatrix(
-            self.base, self.ladder, Arrangement(), pairs, self.dim, "exact"
-        ).constants()
+        return {"step": pair_steps(self.base, self.dim, self.ladder)}
 
     def parameters(self) -> dict[str, Parameter]:
         """The two biases on the query, for each head."""
@@ -102,24 +105,21 @@ class TENER(HeadedRelativeSpec):
         return {"u": bias, "v": bias}
 
     def score(
-        self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Array, k: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """U . k, and products of queries and keys with R, by sums of angles."""
         u, v = (astype(constants[name], dtype, xp)[:, None, :] for name in ("u", "v"))
         step, n = constants["step"], xp.matrix_transpose(at.k[0])
-        m_waves = cos_sin(at.q[0], step, dtype=dtype, xp=xp)
-        n_waves = cos_sin(n, step, dtype=dtype, xp=xp)
+        m_waves, n_waves = (cos_sin(p, step, dtype=dtype, xp=xp) for p in (at.q[0], n))
         total = product(u, xp.matrix_transpose(k), xp=xp)
-        asked = _with_rows(q + v, m_waves, n_waves, xp)
         if self.terms == "paper":
-            return total + asked
+            return total + _with_rows(q + v, m_waves, n_waves, xp)
         # R(n - m) is R(m - n) with the sines negated.
         half = self.dim // 2
         mirrored = xp.concat([-(q + v)[..., :half], (q + v)[..., half:]], axis=-1)
         asked = _with_rows(mirrored, m_waves, n_waves, xp)
         back = xp.concat([-k[..., :half], k[..., half:]], axis=-1)
-        found = _with_rows(back, n_waves, m_waves, xp)
-        return total + asked + xp.matrix_transpose(found)
+        return total + asked + xp.matrix_transpose(_with_rows(back, n_waves, m_waves, xp))
 
 
 def _with_rows(x: Array, own: tuple[Array, Array], other: tuple[Array, Array], xp: Any) -> Array:

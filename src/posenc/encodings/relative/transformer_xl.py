@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import Array, arange, astype, device_of, product
-from posenc._core.arrays.lookups import along
-from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
-from posenc._core.numeric.matrix import PhaseMatrix
+from posenc._core.numeric.matrix import pair_steps
 from posenc._core.numeric.phase import cos_sin
-from posenc._core.spec.checks import positive
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.relative.base import HeadedRelativeSpec, Places
+from posenc.encodings.relative.base import (
+    Array,
+    Constants,
+    Example,
+    HeadedRelativeSpec,
+    Init,
+    Parameter,
+    Places,
+    arange,
+    astype,
+    clipped,
+    device_of,
+    positive,
+    product,
+    query_products,
+)
 
 
 @final
@@ -79,27 +86,28 @@ class TransformerXL(HeadedRelativeSpec):
     order: Literal["sin_cos", "interleaved"] = "sin_cos"
     init: Init = Init(scale=0.02)
 
-    by_head: ClassVar[Mapping[str, int]] = {"u": 0, "v": 0, "projection": 0}
+    by_head: ClassVar = {"u": 0, "v": 0, "projection": 0}
     example = Example({"count": 1, "width": 64})
     paper = "dai2019transformerxl"
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
-        if self.width < 2 or self.width % 2:
-            raise self._mismatch("width", "an even number")
+        self._require(self.width >= 2 and self.width % 2 == 0, "width", "an even number")
         positive("TransformerXL", base=self.base)
-        if self.ladder.cos_shift:
-            raise self._mismatch(
-                "ladder.cos_shift", "0, as sines and cosines of one angle are summed"
-            )
-        if self.clamp is not None and not 0 < self.clamp < 2**20:
-            raise self._mismatch("clamp", "a distance of at least 1, below 2**20")
+        self._require(
+            not self.ladder.cos_shift,
+            "ladder.cos_shift",
+            "0, as sines and cosines of one angle are summed",
+        )
+        self._require(
+            self.clamp is None or 0 < self.clamp < 2**20,
+            "clamp",
+            "a distance of at least 1, below 2**20",
+        )
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the pairs of the table R."""
-        pairs = self.width // 2
-        matrix = PhaseMatrix(self.base, self.ladder, Arrangement(), pairs, self.width, "exact")
-        return matrix.constants()
+        return {"step": pair_steps(self.base, self.width, self.ladder)}
 
     def parameters(self) -> dict[str, Parameter]:
         """The two biases on the query and the projection of the table, for each head."""
@@ -108,22 +116,22 @@ class TransformerXL(HeadedRelativeSpec):
         return {"u": bias, "v": bias, "projection": matrix}
 
     def score(
-        self, q: Array, k: Array, at: Places, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, q: Array, k: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """U . k + (q + v) . W R(m - n)."""
         u, v, w = (astype(constants[name], dtype, xp) for name in self.shapes)
         of_keys = product(u[:, None, :], xp.matrix_transpose(k), xp=xp)
         asked = product(q + v[:, None, :], w, xp=xp)
-        half = self.width // 2
         if self.order == "sin_cos":
-            s, c = asked[..., :half], asked[..., half:]
+            s, c = asked[..., : self.width // 2], asked[..., self.width // 2 :]
         else:
             s, c = asked[..., 0::2], asked[..., 1::2]
         if self.clamp is not None:
             return of_keys + self._clamped(s, c, at, constants["step"], xp=xp)
         step, n = constants["step"], xp.matrix_transpose(at.k[0])
-        cos_m, sin_m = cos_sin(at.q[0], step, dtype=dtype, xp=xp)
-        cos_n, sin_n = cos_sin(n, step, dtype=dtype, xp=xp)
+        (cos_m, sin_m), (cos_n, sin_n) = (
+            cos_sin(p, step, dtype=dtype, xp=xp) for p in (at.q[0], n)
+        )
         # s sin(m - n) + c cos(m - n), sorted by what depends on n.
         turned = xp.concat([s * sin_m + c * cos_m, c * sin_m - s * cos_m], axis=-1)
         table = xp.concat([cos_n, sin_n], axis=-1)
@@ -132,11 +140,8 @@ class TransformerXL(HeadedRelativeSpec):
     def _clamped(self, s: Array, c: Array, at: Places, step: Array, *, xp: Any) -> Array:
         """S sin(r) + c cos(r) for the distances r = m - n within the clamp."""
         farthest = self.clamp or 0
-        rel = -at.rel
-        row = xp.where(rel > farthest, xp.full_like(rel, farthest), rel)
-        row = xp.where(row < -farthest, xp.full_like(row, -farthest), row) + farthest
-        lines = arange(2 * farthest + 1, xp=xp, device=device_of(rel)) - farthest
+        row = clipped(-at.rel, -farthest, farthest, xp=xp) + farthest
+        lines = arange(2 * farthest + 1, xp=xp, device=device_of(row)) - farthest
         cos, sin = cos_sin(lines[:, None], step, dtype=s.dtype, xp=xp)
-        table = xp.concat([sin, cos], axis=-1)
-        asked = xp.concat([s, c], axis=-1)
-        return along(product(asked, xp.matrix_transpose(table), xp=xp), row, xp=xp)
+        asked, table = xp.concat([s, c], axis=-1), xp.concat([sin, cos], axis=-1)
+        return query_products(asked, table, row, xp=xp)

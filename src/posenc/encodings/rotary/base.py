@@ -5,12 +5,51 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from posenc._core.arrays.array import arange, astype, concrete, device_of, product
+from posenc._core.arrays.lookups import moveaxis
+from posenc._core.errors import bad_argument, bad_position, bad_spec
+from posenc._core.numeric.ladder import Ladder, context, pi
 from posenc._core.spec.answers import answer
-from posenc._core.spec.spec import Spec
+from posenc._core.spec.checks import at_least, distinct, even_width, positive, width_of
+from posenc._core.spec.example import Example
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter, Spec
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
-from posenc.encodings.rotary.pairing import MYPY, PAIRINGS, Pairing, PairingField, turn
+from posenc.encodings.rotary.pairing import MYPY, PAIRINGS, Pairing, PairingField, lift, turn
+
+__all__ = [
+    "Array",
+    "Constants",
+    "Example",
+    "HeadedRotarySpec",
+    "Init",
+    "Ladder",
+    "PairingField",
+    "Parameter",
+    "Role",
+    "RotarySpec",
+    "SpatialRotarySpec",
+    "arange",
+    "astype",
+    "at_least",
+    "bad_argument",
+    "bad_position",
+    "bad_spec",
+    "concrete",
+    "context",
+    "device_of",
+    "distinct",
+    "even_width",
+    "lift",
+    "moveaxis",
+    "pi",
+    "positive",
+    "product",
+    "width_of",
+]
 
 Array = Any
+Constants = Mapping[str, Array]  # constants and parameters by their names
 Role = Literal["query", "key"]
 
 
@@ -172,14 +211,19 @@ class RotarySpec(Spec):
     cos_sin = _either(lambda spec, *args, **options: spec.phasors(*args, **options))
 
 
-class SpatialRotarySpec(RotarySpec):
-    """A rotation by points of a space, in which each head has numbers of its own."""
+class HeadedRotarySpec(RotarySpec):
+    """A rotation in which each head has numbers of its own."""
 
     heads: int
-    space: tuple[str, ...]
-    coordinates = "real"
 
     @property
     def per_head(self) -> int | None:
         """The number of heads."""
         return self.heads
+
+
+class SpatialRotarySpec(HeadedRotarySpec):
+    """A rotation by points of a space, in which each head has numbers of its own."""
+
+    space: tuple[str, ...]
+    coordinates = "real"

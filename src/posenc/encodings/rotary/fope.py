@@ -4,28 +4,37 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype, device_of, product
-from posenc._core.errors import bad_argument
-from posenc._core.numeric.ladder import Ladder, context, pi
 from posenc._core.numeric.phase import cos_sin, steps
-from posenc._core.spec.checks import at_least, positive
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.rotary.base import Array, Role, RotarySpec
-from posenc.encodings.rotary.pairing import PairingField
+from posenc.encodings.rotary.base import (
+    Array,
+    Constants,
+    Example,
+    HeadedRotarySpec,
+    Init,
+    Ladder,
+    PairingField,
+    Parameter,
+    Role,
+    astype,
+    at_least,
+    bad_argument,
+    context,
+    device_of,
+    pi,
+    positive,
+    product,
+)
 
 
 @final
 @dataclass(frozen=True)
-class FoPE(RotarySpec):
+class FoPE(HeadedRotarySpec):
     """Fourier position embedding (Hua et al. 2024, arXiv:2412.17739).
 
         cos[h, p, j] = sum over i of  cos(p f[i]) * cos_weight[h, i, j]
@@ -87,24 +96,19 @@ class FoPE(RotarySpec):
 
     example = Example({"heads": 1, "length": 512})
     paper = "hua2025fope"
-    by_head: ClassVar[Mapping[str, int]] = {"cos_weight": 0, "sin_weight": 0}
+    by_head: ClassVar = {"cos_weight": 0, "sin_weight": 0}
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
-        if self.dim < 4 or self.dim % 4:
-            raise self._mismatch("dim", "a multiple of 4")
+        self._require(self.dim >= 4 and self.dim % 4 == 0, "dim", "a multiple of 4")
         positive("FoPE", base=self.base)
-        if self.length < 7:
-            raise self._mismatch(
-                "length", "at least 7 positions, which the fastest wave needs for a turn"
-            )
+        self._require(
+            self.length >= 7,
+            "length",
+            "at least 7 positions, which the fastest wave needs for a turn",
+        )
         at_least("FoPE", 0, gain=self.gain)
         self.channels.sizes(self.pairs)
-
-    @property
-    def per_head(self) -> int | None:
-        """The number of heads."""
-        return self.heads
 
     @property
     def waves(self) -> tuple[Decimal, ...]:
@@ -136,7 +140,7 @@ class FoPE(RotarySpec):
         return weights.astype(np.float32)
 
     def phasors(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, positions: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """Weighted cosines and sines: (..., 1) -> two arrays (..., pairs)."""
         cos, sin = cos_sin(positions, constants["step"], dtype=dtype, xp=xp)
@@ -153,7 +157,7 @@ class FoPE(RotarySpec):
         cos: Array,
         sin: Array,
         role: Role,
-        constants: Mapping[str, Array],
+        constants: Constants,
         *,
         inverse: bool,
         xp: Any,
@@ -173,8 +177,11 @@ def _weighted(waves: Array, weight: Array, xp: Any) -> Array:
     if len(weight.shape) == 4:  # heads before the sequence: (heads, 1, waves, pairs)
         return product(waves, weight[:, 0, ...], xp=xp)
     if len(waves.shape) > 1 and waves.shape[-2] != 1:
-        expected = "positions that all heads share, where heads stand after the sequence"
-        raise bad_argument("FoPE: positions", expected, f"{waves.shape[-2]} of a token")
+        raise bad_argument(
+            "FoPE: positions",
+            "positions that all heads share, where heads stand after the sequence",
+            f"{waves.shape[-2]} of a token",
+        )
     heads, count, pairs = weight.shape
     side_by_side = xp.reshape(xp.permute_dims(weight, (1, 0, 2)), (count, heads * pairs))
     found = product(waves[..., 0, :], side_by_side, xp=xp)

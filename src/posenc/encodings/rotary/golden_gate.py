@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from statistics import NormalDist
@@ -12,12 +11,17 @@ from typing import ClassVar, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.numeric.ladder import Ladder, context
 from posenc._core.numeric.matrix import DenseMatrix
-from posenc._core.spec.checks import distinct, even_width, positive
-from posenc._core.spec.example import Example
-from posenc.encodings.rotary.base import SpatialRotarySpec
-from posenc.encodings.rotary.pairing import PairingField
+from posenc.encodings.rotary.base import (
+    Example,
+    Ladder,
+    PairingField,
+    SpatialRotarySpec,
+    context,
+    distinct,
+    even_width,
+    positive,
+)
 
 
 @final
@@ -81,14 +85,13 @@ class GoldenGateRoPE(SpatialRotarySpec):
 
     example = Example({"heads": 1, "lowest": 0.01, "highest": 1.0})
     paper = "xiong2025ndrope"
-    by_head: ClassVar[Mapping[str, int]] = {"step": 1, "whole": 1, "slope": 1}
+    by_head: ClassVar = {"step": 1, "whole": 1, "slope": 1}
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
         even_width("GoldenGateRoPE", dim=self.dim)
         positive("GoldenGateRoPE", "a positive frequency", lowest=self.lowest, highest=self.highest)
-        if not 0 <= self.still <= 1:
-            raise self._mismatch("still", "a share from 0 to 1")
+        self._require(0 <= self.still <= 1, "still", "a share from 0 to 1")
         distinct("GoldenGateRoPE", space=self.space)
         self.channels.sizes(self.pairs)
 

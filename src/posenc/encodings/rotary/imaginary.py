@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, final
 
-from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
-from posenc.encodings.rotary.base import RotarySpec
-from posenc.encodings.rotary.pairing import PairingField
+from posenc.encodings.rotary.base import Ladder, PairingField, RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 
 

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.errors import bad_argument
-from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import DenseMatrix
 from posenc._core.numeric.phase import cos_sin
-from posenc._core.spec.checks import positive
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.rotary.base import Array, Role, RotarySpec
-from posenc.encodings.rotary.mixed import mixed_angles
-from posenc.encodings.rotary.pairing import PairingField, lift
+from posenc.encodings.rotary.base import (
+    Array,
+    Constants,
+    Example,
+    HeadedRotarySpec,
+    Init,
+    Ladder,
+    PairingField,
+    Parameter,
+    Role,
+    bad_argument,
+    lift,
+    positive,
+)
+from posenc.encodings.rotary.mixed import mixed_phasors
 
 
 @final
 @dataclass(frozen=True)
-class LRPE(RotarySpec):
+class LRPE(HeadedRotarySpec):
     """Linearized relative positional encoding (Qin et al. 2023, arXiv:2307.09270).
 
         f[h, j] = base ** (-2 (h n + j) / (heads d))        n pairs in each head, d channels
@@ -82,12 +87,15 @@ class LRPE(RotarySpec):
 
     example = Example({"heads": 1})
     paper = "qin2023lrpe"
-    by_head: ClassVar[Mapping[str, int]] = {"step": 1, "frequencies": 0}
+    by_head: ClassVar = {"step": 1, "frequencies": 0}
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
-        if self.dim < 1 or (self.form == "turned" and self.dim % 2):
-            raise self._mismatch("dim", "an even width if turned, at least 1 if doubled")
+        self._require(
+            self.dim >= 1 and (self.form != "turned" or self.dim % 2 == 0),
+            "dim",
+            "an even width if turned, at least 1 if doubled",
+        )
         positive("LRPE", base=self.base)
         if self.form == "turned":
             self.channels.sizes(self.pairs)
@@ -107,11 +115,6 @@ class LRPE(RotarySpec):
         return 2 * self.pairs
 
     @property
-    def per_head(self) -> int | None:
-        """The number of heads."""
-        return self.heads
-
-    @property
     def sided(self) -> bool:
         """Whether cosines and sines do not tell all: if doubled, a pair has one channel."""
         return self.form == "doubled"
@@ -126,14 +129,12 @@ class LRPE(RotarySpec):
         """The steps of the pairs of each head: (1, heads, pairs)."""
         if self.learned == "frequencies":
             return {}
-        step = self.matrix.constants()["step"]
-        return {"step": step.reshape(1, self.heads, self.pairs)}
+        return {"step": self.matrix.constants()["step"].reshape(1, self.heads, self.pairs)}
 
     def parameters(self) -> dict[str, Parameter]:
         """The frequencies of each head, where they are learned."""
-        if self.learned == "nothing":
-            return {}
-        return {"frequencies": Parameter((self.heads, 1, self.pairs), Init())}
+        frequencies = Parameter((self.heads, 1, self.pairs), Init())
+        return {} if self.learned == "nothing" else {"frequencies": frequencies}
 
     def initial(self, name: str, rng: np.random.Generator) -> np.ndarray:  # noqa: ARG002
         """The first frequencies, float32: those of the ladder."""
@@ -141,13 +142,12 @@ class LRPE(RotarySpec):
         return frequencies.reshape(self.heads, 1, self.pairs).astype(np.float32)
 
     def phasors(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, positions: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """Cosines and sines of the angles: (..., 1) -> two arrays (..., pairs)."""
         if self.learned == "nothing":
             return cos_sin(positions, constants["step"], dtype=dtype, xp=xp)
-        angles = mixed_angles(positions, constants["frequencies"], dtype=dtype, xp=xp)
-        return xp.cos(angles), xp.sin(angles)
+        return mixed_phasors(positions, constants["frequencies"], dtype=dtype, xp=xp)
 
     def turned(
         self,
@@ -155,7 +155,7 @@ class LRPE(RotarySpec):
         cos: Array,
         sin: Array,
         role: Role,
-        constants: Mapping[str, Array],
+        constants: Constants,
         *,
         inverse: bool,
         xp: Any,

@@ -47,8 +47,7 @@ class Temperature(Value):
 
     def check(self) -> None:
         """Raise `SpecError` for a length without a logarithm."""
-        if self.length < 2:
-            raise self._mismatch("length", "at least 2 positions")
+        self._require(self.length >= 2, "length", "at least 2 positions")
 
     def factors(self, positions: Array, *, dtype: Any, xp: Any) -> Array:
         """The factor at each position: integers (...) -> (...) in `dtype`."""

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.spec.checks import distinct, even_width, positive
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.rotary.base import Array, SpatialRotarySpec
-from posenc.encodings.rotary.pairing import PairingField
+from posenc.encodings.rotary.base import (
+    Array,
+    Constants,
+    Example,
+    Init,
+    PairingField,
+    Parameter,
+    SpatialRotarySpec,
+    distinct,
+    even_width,
+    positive,
+)
 
 
 @final
@@ -71,7 +76,7 @@ class MixedRoPE(SpatialRotarySpec):
 
     example = Example({"heads": 1})
     paper = "heo2024ropevit"
-    by_head: ClassVar[Mapping[str, int]] = {"frequencies": 0}
+    by_head: ClassVar = {"frequencies": 0}
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
@@ -79,13 +84,18 @@ class MixedRoPE(SpatialRotarySpec):
         positive("MixedRoPE", base=self.base)
         names = self.space
         distinct("MixedRoPE", "distinct names", space=names)
-        if self.init == "rotated" and (len(names) != 2 or self.pairs % 2):
-            expected = "two axes and an even number of pairs"
-            raise self._mismatch("init='rotated'", expected, f"{names} and {self.pairs}")
-        if self.init == "axial" and self.pairs % len(names):
-            raise self._mismatch(
-                "init='axial'", f"a number of pairs divisible by {len(names)}", self.pairs
-            )
+        self._require(
+            self.init != "rotated" or (len(names) == 2 and self.pairs % 2 == 0),
+            "init='rotated'",
+            "two axes and an even number of pairs",
+            f"{names} and {self.pairs}",
+        )
+        self._require(
+            self.init != "axial" or self.pairs % len(names) == 0,
+            "init='axial'",
+            f"a number of pairs divisible by {len(names)}",
+            self.pairs,
+        )
         self.channels.sizes(self.pairs)
 
     def parameters(self) -> dict[str, Parameter]:
@@ -112,17 +122,21 @@ class MixedRoPE(SpatialRotarySpec):
         return np.stack([np.cos(angle), np.sin(angle)], axis=1) * np.tile(sizes, 2)
 
     def phasors(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, positions: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """Cosines and sines of the angles: (..., axes) -> two arrays (..., pairs)."""
-        angles = mixed_angles(positions, constants["frequencies"], dtype=dtype, xp=xp)
-        return xp.cos(angles), xp.sin(angles)
+        return mixed_phasors(positions, constants["frequencies"], dtype=dtype, xp=xp)
 
 
-def mixed_angles(positions: Array, frequencies: Array, *, dtype: Any, xp: Any) -> Array:
-    """Learned directions times positions: (..., axes) and (..., axes, pairs) -> (..., pairs)."""
+def mixed_phasors(
+    positions: Array, frequencies: Array, *, dtype: Any, xp: Any
+) -> tuple[Array, Array]:
+    """Cosines and sines of learned directions times positions.
+
+    (..., axes) and (..., axes, pairs) -> two arrays (..., pairs)
+    """
     frequencies, real = xp.astype(frequencies, dtype), xp.astype(positions, dtype)
     angles = real[..., 0, None] * frequencies[..., 0, :]
     for a in range(1, positions.shape[-1]):
         angles = angles + real[..., a, None] * frequencies[..., a, :]
-    return angles
+    return xp.cos(angles), xp.sin(angles)

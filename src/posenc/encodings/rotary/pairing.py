@@ -62,10 +62,10 @@ class Pairing(Value):
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
-        if len(set(self.targets)) != len(self.targets):
-            raise self._mismatch("targets", "each target once")
-        if any(block < 1 for block in self.blocks):
-            raise self._mismatch("blocks", "at least one pair in each")
+        self._require(len(set(self.targets)) == len(self.targets), "targets", "each target once")
+        self._require(
+            all(block >= 1 for block in self.blocks), "blocks", "at least one pair in each"
+        )
 
     def word(self) -> str:
         """The order alone, which specs take for a pairing that is plain otherwise."""
@@ -76,8 +76,11 @@ class Pairing(Value):
         if not self.blocks:
             return (pairs,)
         if sum(self.blocks) != pairs:
-            received = f"{self.blocks}, which add up to {sum(self.blocks)}"
-            raise self._mismatch("blocks", f"{pairs} pairs in all", received)
+            raise self._mismatch(
+                "blocks",
+                f"{pairs} pairs in all",
+                f"{self.blocks}, which add up to {sum(self.blocks)}",
+            )
         return self.blocks
 
     def channels(self, dim: int) -> tuple[tuple[int, int], ...]:

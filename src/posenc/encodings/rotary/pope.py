@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype
-from posenc._core.errors import bad_argument
 from posenc._core.numeric.arrangement import Arrangement
-from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
-from posenc._core.spec.checks import positive, width_of
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.rotary.base import Array, Role, RotarySpec
-from posenc.encodings.rotary.pairing import PairingField, lift
+from posenc.encodings.rotary.base import (
+    Array,
+    Constants,
+    Example,
+    Init,
+    Ladder,
+    PairingField,
+    Parameter,
+    Role,
+    RotarySpec,
+    astype,
+    bad_argument,
+    lift,
+    positive,
+    width_of,
+)
 
 SINGLE = Arrangement()
 LADDER = Ladder(denominator="n")
@@ -84,15 +90,16 @@ class PoPE(RotarySpec):
 
     example = Example({"heads": 1})
     paper = "gopalakrishnan2025pope"
-    by_head: ClassVar[Mapping[str, int]] = {"delta": 0}
+    by_head: ClassVar = {"delta": 0}
     sided = True  # keys have the offsets
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
         width_of("PoPE", dim=self.dim)
         positive("PoPE", base=self.base)
-        if self.channels.blocks:
-            raise self._mismatch("pairing", "a pairing in one block", self.channels.blocks)
+        self._require(
+            not self.channels.blocks, "pairing", "a pairing in one block", self.channels.blocks
+        )
 
     @property
     def pairs(self) -> int:
@@ -116,16 +123,14 @@ class PoPE(RotarySpec):
 
     def parameters(self) -> dict[str, Parameter]:
         """The offsets of the keys, where there are any."""
-        if self.offset == "none":
-            return {}
-        return {"delta": Parameter((self.heads, self.dim), Init("constant", scale=0.0))}
+        delta = Parameter((self.heads, self.dim), Init("constant", scale=0.0))
+        return {} if self.offset == "none" else {"delta": delta}
 
     def initial(self, name: str, rng: np.random.Generator) -> np.ndarray:
         """The first offsets, float32."""
         if self.offset == "zero":
             return super().initial(name, rng)
-        drawn = -TURN * rng.random((self.heads, self.dim))
-        return drawn.astype(np.float32)
+        return (-TURN * rng.random((self.heads, self.dim))).astype(np.float32)
 
     def turned(
         self,
@@ -133,7 +138,7 @@ class PoPE(RotarySpec):
         cos: Array,
         sin: Array,
         role: Role,
-        constants: Mapping[str, Array],
+        constants: Constants,
         *,
         inverse: bool,
         xp: Any,

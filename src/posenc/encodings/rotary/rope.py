@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.errors import bad_argument, bad_spec
 from posenc._core.numeric.arrangement import Arrangement
-from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
 from posenc._core.numeric.phase import evaluate, turns
-from posenc._core.spec.checks import even_width, positive
 from posenc._core.tracing import compile_time
-from posenc.encodings.rotary.base import Array, RotarySpec
+from posenc.encodings.rotary.base import (
+    Array,
+    Constants,
+    Ladder,
+    PairingField,
+    RotarySpec,
+    bad_argument,
+    bad_spec,
+    even_width,
+    positive,
+)
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
-from posenc.encodings.rotary.pairing import PairingField
 from posenc.scaling.base import Scaling, contradiction
 
 
@@ -103,25 +108,41 @@ class RoPE(RotarySpec):
             raise self._mismatch(
                 "base", f"one base for each of the axes {self.axes}", f"{len(self.base)} of them"
             )
-        if self.arrangement.pad is not None:
-            raise self._mismatch("arrangement", "no `pad`: rotations have no rows", "pad")
-        if self.ladder.cos_shift:
-            expected = "one frequency for the cosine and sine of a pair"
-            raise self._mismatch("ladder", expected, f"cos_shift={self.ladder.cos_shift}")
+        self._require(
+            self.arrangement.pad is None,
+            "arrangement",
+            "no `pad`: rotations have no rows",
+            "pad",
+        )
+        self._require(
+            not self.ladder.cos_shift,
+            "ladder",
+            "one frequency for the cosine and sine of a pair",
+            f"cos_shift={self.ladder.cos_shift}",
+        )
         why = contradiction(self.scalings)
-        if why:
-            todo = "Each of them extends the context by itself."
-            raise self._mismatch("scaling", "rules that go together", why, todo)
+        self._require(
+            not why,
+            "scaling",
+            "rules that go together",
+            why,
+            "Each of them extends the context by itself.",
+        )
         for scaling in self.scalings:
-            if scaling.geometric and (self.ladder.spacing != "geometric" or 1 in self.bases):
-                expected = f"a geometric ladder, as {type(scaling).__name__} needs its base"
-                raise self._mismatch(
-                    "ladder", expected, f"spacing={self.ladder.spacing!r} with base {self.base}"
-                )
+            self._require(
+                not scaling.geometric
+                or (self.ladder.spacing == "geometric" and 1 not in self.bases),
+                "ladder",
+                f"a geometric ladder, as {type(scaling).__name__} needs its base",
+                f"spacing={self.ladder.spacing!r} with base {self.base}",
+            )
             factor = getattr(scaling, "factor", None)
             if isinstance(factor, tuple) and len(factor) != len(layout.counts):
-                expected = f"{len(layout.counts)} factors, one for each axis"
-                raise bad_spec(f"{type(scaling).__name__}: factor", expected, factor)
+                raise bad_spec(
+                    f"{type(scaling).__name__}: factor",
+                    f"{len(layout.counts)} factors, one for each axis",
+                    factor,
+                )
 
     @property
     def scalings(self) -> tuple[Scaling, ...]:
@@ -169,8 +190,12 @@ class RoPE(RotarySpec):
         if lengths is None:
             return self
         if not isinstance(length, (int, np.integer)):
-            todo = "Pass it to the verb: posenc.rotate(spec, x, length=...)."
-            raise bad_argument("RoPE.at: length", "a number", type(length).__name__, todo)
+            raise bad_argument(
+                "RoPE.at: length",
+                "a number",
+                type(length).__name__,
+                "Pass it to the verb: posenc.rotate(spec, x, length=...).",
+            )
         first, last = lengths
         # Lengths of one set of frequencies are one spec, and one compiled graph.
         length = max(length, first) if last is None else min(max(length, first), last)
@@ -208,8 +233,12 @@ class RoPE(RotarySpec):
     def _require_length(self) -> None:
         if self.needs_length:
             caller = " and ".join(type(s).__name__ for s in self.scalings if s.needs_length)
-            todo = "Pass `length=` to the verb, or fix it: `spec.at(length)`."
-            raise bad_argument(f"RoPE with {caller}", "the length of the sequence", None, todo)
+            raise bad_argument(
+                f"RoPE with {caller}",
+                "the length of the sequence",
+                None,
+                "Pass `length=` to the verb, or fix it: `spec.at(length)`.",
+            )
 
     @property
     def matrix(self) -> PhaseMatrix:
@@ -231,7 +260,7 @@ class RoPE(RotarySpec):
         return {} if self.needs_length else self.matrix.constants()
 
     def phasors(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, positions: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """Cosines and sines of the angles: (..., axes) -> two arrays (..., pairs)."""
         if self.phase == "exact" and "step" in constants:

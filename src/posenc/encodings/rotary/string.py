@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import arange, astype, device_of, product
-from posenc._core.arrays.lookups import moveaxis
-from posenc._core.spec.checks import at_least, distinct, even_width, positive
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.rotary.base import Array, Role, SpatialRotarySpec
-from posenc.encodings.rotary.mixed import mixed_angles
-from posenc.encodings.rotary.pairing import PairingField
+from posenc.encodings.rotary.base import (
+    Array,
+    Constants,
+    Example,
+    Init,
+    PairingField,
+    Parameter,
+    Role,
+    SpatialRotarySpec,
+    arange,
+    astype,
+    at_least,
+    device_of,
+    distinct,
+    even_width,
+    moveaxis,
+    positive,
+    product,
+)
+from posenc.encodings.rotary.mixed import mixed_phasors
 
 
 @final
@@ -85,7 +95,7 @@ class STRING(SpatialRotarySpec):
 
     example = Example({"heads": 1})
     paper = "schenck2025string"
-    by_head: ClassVar[Mapping[str, int]] = {"frequencies": 0, "generator": 0}
+    by_head: ClassVar = {"frequencies": 0, "generator": 0}
     sided = True  # the basis turns as well
 
     def check(self) -> None:
@@ -94,19 +104,20 @@ class STRING(SpatialRotarySpec):
         positive("STRING", base=self.base)
         at_least("STRING", 0, spread=self.spread)
         distinct("STRING", space=self.space)
-        if self.start == "axial" and self.pairs % len(self.space):
-            raise self._mismatch(
-                "start='axial'", f"a number of pairs divisible by {len(self.space)}", self.pairs
-            )
+        self._require(
+            self.start != "axial" or self.pairs % len(self.space) == 0,
+            "start='axial'",
+            f"a number of pairs divisible by {len(self.space)}",
+            self.pairs,
+        )
         self.channels.sizes(self.pairs)
 
     def parameters(self) -> dict[str, Parameter]:
         """The frequencies and the generator of the basis of each head."""
-        frequencies = (self.heads, len(self.space), self.pairs)
-        generator = (self.heads, self.dim, self.dim)
+        spread = Init("normal", scale=self.spread)
         return {
-            "frequencies": Parameter(frequencies, Init()),
-            "generator": Parameter(generator, Init("normal", scale=self.spread)),
+            "frequencies": Parameter((self.heads, len(self.space), self.pairs), Init()),
+            "generator": Parameter((self.heads, self.dim, self.dim), spread),
         }
 
     def initial(self, name: str, rng: np.random.Generator) -> np.ndarray:
@@ -122,11 +133,10 @@ class STRING(SpatialRotarySpec):
         return np.tile(rows, (self.heads, 1, 1)).astype(np.float32)
 
     def phasors(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
+        self, positions: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> tuple[Array, Array]:
         """Cosines and sines of the angles: (..., axes) -> two arrays (..., pairs)."""
-        angles = mixed_angles(positions, constants["frequencies"], dtype=dtype, xp=xp)
-        return xp.cos(angles), xp.sin(angles)
+        return mixed_phasors(positions, constants["frequencies"], dtype=dtype, xp=xp)
 
     def turned(
         self,
@@ -134,7 +144,7 @@ class STRING(SpatialRotarySpec):
         cos: Array,
         sin: Array,
         role: Role,
-        constants: Mapping[str, Array],
+        constants: Constants,
         *,
         inverse: bool,
         xp: Any,

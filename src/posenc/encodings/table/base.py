@@ -6,10 +6,55 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from posenc._core.arrays.array import device_of
-from posenc._core.spec.spec import Spec
+from posenc._core.arrays.array import (
+    astype,
+    concrete,
+    device_of,
+    fixed,
+    has_int64,
+    library,
+    marked,
+    product,
+    summed,
+)
+from posenc._core.arrays.lookups import gather
+from posenc._core.errors import bad_position, bad_spec
+from posenc._core.spec.checks import at_least, distinct, not_too_many, positive, width_of
+from posenc._core.spec.example import AROUND, Example, around
+from posenc._core.spec.parameters import Init
+from posenc._core.spec.spec import Parameter, Spec
+
+__all__ = [
+    "AROUND",
+    "Array",
+    "Constants",
+    "Example",
+    "Init",
+    "Parameter",
+    "TableSpec",
+    "around",
+    "astype",
+    "at_least",
+    "bad_position",
+    "bad_spec",
+    "columns",
+    "concrete",
+    "device_of",
+    "distinct",
+    "fixed",
+    "gather",
+    "has_int64",
+    "library",
+    "marked",
+    "not_too_many",
+    "positive",
+    "product",
+    "summed",
+    "width_of",
+]
 
 Array = Any
+Constants = Mapping[str, Array]  # constants and parameters by their names
 
 
 class TableSpec(Spec, ABC):

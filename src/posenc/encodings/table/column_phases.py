@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from posenc._core.arrays.array import library
 from posenc._core.errors import bad_argument
-from posenc._core.numeric.ladder import pi
 from posenc._core.numeric.matrix import PhaseMatrix
 from posenc._core.numeric.phase import steps, whole_turns
 from posenc.encodings.table.base import columns
@@ -54,7 +53,7 @@ def columns_of(spec: Any) -> ColumnFunctions:
         blocks, lone, width = spec.sizes(), False, 2 * n
     else:
         blocks, lone, width = (n,), False, spec.dim
-    laid = columns(number + n, number, spec.order, width, blocks, lone_sine=lone, xp=np)
+    laid = columns(number + n, number, spec.order, width, blocks, lone_sine=lone, xp=library(np))
     cell = laid.astype(np.int64) - 1  # -1: zeros
     pair, function = np.where(cell < 0, -1, cell % max(n, 1)), np.where(cell >= n, 1, 0)
     if isinstance(spec, Fourier) and spec.raw != "none":
@@ -68,9 +67,11 @@ def phases_of(spec: Any) -> Phases:
     """The phases of a spec whose pairs read one axis each."""
     matrix = spec.matrix
     if not isinstance(matrix, PhaseMatrix):
-        todo = "Where every pair mixes the axes, no coordinate can be found by itself."
         raise bad_argument(
-            f"locate({type(spec).__name__})", "pairs that read one axis each", "a matrix", todo
+            f"locate({type(spec).__name__})",
+            "pairs that read one axis each",
+            "a matrix",
+            "Where every pair mixes the axes, no coordinate can be found by itself.",
         )
     layout = matrix.arrangement.layout(matrix.pairs)
     both = [matrix.frequencies(), matrix.frequencies(cosine=True)]
@@ -92,8 +93,3 @@ def sinusoids(spec: Any) -> bool:
 def inner(spec: Any) -> Any:
     """The table itself, of one that is appended to embeddings."""
     return spec.table if isinstance(spec, Concatenated) else spec
-
-
-def turn() -> Decimal:
-    """A whole turn in radians."""
-    return 2 * pi()

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 import numpy as np
 
 from posenc._core.numeric.arrangement import Magnitude
-from posenc._core.spec.checks import width_of
-from posenc._core.spec.example import Example
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.table.base import Array, TableSpec
+from posenc.encodings.table.base import Array, Constants, Example, Parameter, TableSpec, width_of
 from posenc.encodings.table.sinusoidal import Sinusoidal
 
 
@@ -65,15 +61,19 @@ class Concatenated(TableSpec):
         width_of("Concatenated", dim=self.dim)
         if isinstance(self.table, Concatenated):
             raise self._mismatch("table", "a table that is not itself appended", repr(self.table))
-        if self.table.embedding_scale != 1:
-            todo = "Put the factor into the magnitude of Concatenated."
-            raise self._mismatch(
-                "", "a table with embedding_scale=1", self.table.embedding_scale, todo
-            )
-        if set(self.table.parameters()) & set(self.magnitude.parameters(self.table.dim)):
-            raise self._mismatch(
-                "", "one learned factor on the table", "one here and one in `table`"
-            )
+        self._require(
+            self.table.embedding_scale == 1,
+            "",
+            "a table with embedding_scale=1",
+            self.table.embedding_scale,
+            "Put the factor into the magnitude of Concatenated.",
+        )
+        self._require(
+            not (set(self.table.parameters()) & set(self.magnitude.parameters(self.table.dim))),
+            "",
+            "one learned factor on the table",
+            "one here and one in `table`",
+        )
 
     @property
     def coordinates(self) -> Literal["integer", "real"]:
@@ -100,16 +100,14 @@ class Concatenated(TableSpec):
 
     def initial(self, name: str, rng: np.random.Generator) -> np.ndarray:
         """The first values of one parameter, float32."""
-        own = name not in self.table.parameters()
-        return super().initial(name, rng) if own else self.table.initial(name, rng)
+        inner = name in self.table.parameters()
+        return self.table.initial(name, rng) if inner else super().initial(name, rng)
 
     def check_count(self, first: int, count: int) -> None:
         """Raise `PositionError` unless the positions first, first + 1, … `count` of them exist."""
         self.table.check_count(first, count)
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., axes) -> (..., width - dim)."""
         rows = self.table.rows(positions, constants, dtype=dtype, xp=xp)
         return self.magnitude.scaled(rows, self.table.dim, constants, xp=xp)

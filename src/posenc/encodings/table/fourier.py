@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
-from posenc._core.arrays.array import astype
-from posenc._core.errors import bad_spec
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import DenseMatrix, FrequencyMatrix, Gaussian, PhaseMatrix
-from posenc.encodings.table.base import Array, TableSpec, columns
+from posenc.encodings.table.base import Array, Constants, TableSpec, astype, bad_spec, columns
 
 
 @final
@@ -95,25 +92,33 @@ class Fourier(TableSpec):
         arrangement, axes = self.arrangement, self.axes
         room = self.dim - self.raw_width
         if room < 2 or room % 2:
-            expected = "a width of two channels for each pair" + (
-                f", and {self.raw_width} for the coordinates" if self.raw_width else ""
+            raise bad_spec(
+                "Fourier: dim",
+                "a width of two channels for each pair"
+                + (f", and {self.raw_width} for the coordinates" if self.raw_width else ""),
+                self.dim,
             )
-            raise bad_spec("Fourier: dim", expected, self.dim)
-        if arrangement.start or arrangement.pad is not None:
-            received = f"start={arrangement.start}, pad={arrangement.pad}"
-            raise self._mismatch(
-                "arrangement", "start 0 and no pad", received, "Shift the positions themselves."
-            )
+        self._require(
+            not arrangement.start and arrangement.pad is None,
+            "arrangement",
+            "start 0 and no pad",
+            f"start={arrangement.start}, pad={arrangement.pad}",
+            "Shift the positions themselves.",
+        )
         mixed = isinstance(self.ladder, FrequencyMatrix | Gaussian)
-        if mixed != (arrangement.rule == "mixed"):
-            expected = "a matrix of frequencies with rule='mixed', and with no other"
-            raise self._mismatch(
-                "", expected, f"{type(self.ladder).__name__} with rule={arrangement.rule!r}"
-            )
+        self._require(
+            mixed == (arrangement.rule == "mixed"),
+            "",
+            "a matrix of frequencies with rule='mixed', and with no other",
+            f"{type(self.ladder).__name__} with rule={arrangement.rule!r}",
+        )
         needed = {"axis": ("axial", "single"), "band": ("axial_cyclic", "single")}
         if self.blocks != "all" and arrangement.rule not in needed[self.blocks]:
-            expected = f"rule={needed[self.blocks][0]!r} with blocks={self.blocks!r}"
-            raise self._mismatch("arrangement", expected, repr(arrangement.rule))
+            raise self._mismatch(
+                "arrangement",
+                f"rule={needed[self.blocks][0]!r} with blocks={self.blocks!r}",
+                repr(arrangement.rule),
+            )
         for name in ("base", "ladder"):
             value = getattr(self, name)
             if isinstance(value, tuple) and len(value) != len(axes):
@@ -121,12 +126,15 @@ class Fourier(TableSpec):
                     name, f"one entry for each of the axes {axes}", f"{len(value)} entries"
                 )
         bases = self.base if isinstance(self.base, tuple) else (self.base,)
-        if any(base <= 0 for base in bases):
-            raise self._mismatch("base", "positive numbers")
+        self._require(all(base > 0 for base in bases), "base", "positive numbers")
         if arrangement.rule in ("axial", "axial_cyclic"):
             shares = arrangement.shares(self.pairs)
-            if self.blocks == "band" and len(set(shares)) > 1:
-                raise self._mismatch("arrangement", "as many bands per axis", shares)
+            self._require(
+                self.blocks != "band" or len(set(shares)) <= 1,
+                "arrangement",
+                "as many bands per axis",
+                shares,
+            )
 
     @property
     def raw_width(self) -> int:
@@ -143,9 +151,14 @@ class Fourier(TableSpec):
         """The phases of the pairs."""
         if isinstance(self.ladder, FrequencyMatrix | Gaussian):
             return DenseMatrix(self.ladder, len(self.axes), self.pairs, self.phase)
-        width = 2 * self.pairs
         return PhaseMatrix(
-            self.base, self.ladder, self.arrangement, self.pairs, width, self.phase, "real"
+            self.base,
+            self.ladder,
+            self.arrangement,
+            self.pairs,
+            2 * self.pairs,
+            self.phase,
+            "real",
         )
 
     def sizes(self) -> tuple[int, ...]:
@@ -156,14 +169,13 @@ class Fourier(TableSpec):
             return (len(self.axes),) * (self.pairs // len(self.axes))
         return (self.pairs,)
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., axes) -> (..., dim)."""
         cos, sin = self.matrix.cos_sin(positions, constants, dtype=dtype, xp=xp)
         table = columns(cos, sin, self.order, 2 * self.pairs, self.sizes(), xp=xp)
         if self.raw == "none":
             return table
         coordinates = astype(positions, dtype, xp)
-        both = [coordinates, table] if self.raw == "first" else [table, coordinates]
-        return xp.concat(both, axis=-1)
+        return xp.concat(
+            [coordinates, table] if self.raw == "first" else [table, coordinates], axis=-1
+        )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import decimal
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple, final
@@ -12,9 +11,7 @@ import numpy as np
 
 from posenc._core.numeric.ladder import Ladder, context
 from posenc._core.numeric.matrix import DenseMatrix
-from posenc._core.spec.checks import positive
-from posenc._core.spec.example import Example
-from posenc.encodings.table.base import Array, TableSpec, columns
+from posenc.encodings.table.base import Array, Constants, Example, TableSpec, columns, positive
 
 
 @final
@@ -81,13 +78,13 @@ class GridCells(TableSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when the width or a scale cannot be."""
-        if self.dim < 6 or self.dim % 6:
-            raise self._mismatch(
-                "dim", "a multiple of 6, three waves of two channels for each scale"
-            )
+        self._require(
+            self.dim >= 6 and self.dim % 6 == 0,
+            "dim",
+            "a multiple of 6, three waves of two channels for each scale",
+        )
         positive("GridCells", "a positive length", shortest=self.shortest, longest=self.longest)
-        if self.space[0] == self.space[1]:
-            raise self._mismatch("space", "two distinct names")
+        self._require(self.space[0] != self.space[1], "space", "two distinct names")
 
     @property
     def pairs(self) -> int:
@@ -99,9 +96,7 @@ class GridCells(TableSpec):
         """The phases of the pairs."""
         return DenseMatrix(_GridWaves(self.shortest, self.longest), 2, self.pairs, self.phase)
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., 2) -> (..., dim)."""
         cos, sin = self.matrix.cos_sin(positions, constants, dtype=dtype, xp=xp)
         return columns(cos, sin, "interleaved", self.dim, (self.pairs,), xp=xp)

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
-from collections.abc import Mapping
+import operator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype, concrete, has_int64, marked
-from posenc._core.arrays.lookups import gather
-from posenc._core.errors import bad_position
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.table.base import Array, TableSpec
+from posenc.encodings.table.base import (
+    Array,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    TableSpec,
+    astype,
+    bad_position,
+    concrete,
+    gather,
+    has_int64,
+    marked,
+    summed,
+)
 
 # One for each axis; the first is 1 for the sake of caches (section 3 of the paper).
 PRIMES = (1, 2654435761, 805459861, 3674653429, 2097192037, 1434869437, 2165219737)
@@ -95,19 +104,33 @@ class HashGrid(TableSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when a number is out of range."""
-        if self.levels < 1 or self.dim < 1 or self.dim % self.levels:
-            raise self._mismatch("dim", f"a multiple of the {self.levels} levels, at least 1")
-        if not 1 <= self.log2_size <= LARGEST_TABLE:
-            raise self._mismatch("log2_size", f"from 1 to {LARGEST_TABLE}")
-        if not 1 <= self.coarsest <= self.finest < 2**30:
-            expected = "1 <= coarsest <= finest < 2**30"
-            raise self._mismatch("", expected, f"coarsest={self.coarsest}, finest={self.finest}")
-        if self.levels == 1 and self.coarsest != self.finest:
-            expected = "coarsest equal to finest where there is one level"
-            raise self._mismatch("", expected, f"coarsest={self.coarsest}, finest={self.finest}")
+        self._require(
+            self.levels >= 1 and self.dim >= 1 and self.dim % self.levels == 0,
+            "dim",
+            f"a multiple of the {self.levels} levels, at least 1",
+        )
+        self._require(
+            1 <= self.log2_size <= LARGEST_TABLE, "log2_size", f"from 1 to {LARGEST_TABLE}"
+        )
+        self._require(
+            1 <= self.coarsest <= self.finest < 2**30,
+            "",
+            "1 <= coarsest <= finest < 2**30",
+            f"coarsest={self.coarsest}, finest={self.finest}",
+        )
+        self._require(
+            self.levels != 1 or self.coarsest == self.finest,
+            "",
+            "coarsest equal to finest where there is one level",
+            f"coarsest={self.coarsest}, finest={self.finest}",
+        )
         names = self.space
-        if not 1 <= len(names) <= len(PRIMES) or len(set(names)) != len(names):
-            raise self._mismatch("space", f"one to {len(PRIMES)} distinct names", names)
+        self._require(
+            1 <= len(names) <= len(PRIMES) and len(set(names)) == len(names),
+            "space",
+            f"one to {len(PRIMES)} distinct names",
+            names,
+        )
 
     @property
     def sides(self) -> tuple[int, ...]:
@@ -142,9 +165,7 @@ class HashGrid(TableSpec):
         """The tables of all levels."""
         return {"table": Parameter((self.levels, self.size, self.dim // self.levels), self.init)}
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., axes) -> (..., dim)."""
         outside = self._outside(positions)
         x = positions
@@ -165,47 +186,38 @@ class HashGrid(TableSpec):
             after.append(astype(scaled - cell, dtype, xp))
         total: Any = None
         for corner in itertools.product((0, 1), repeat=len(self.space)):
-            weight: Any = None
-            for share, step in zip(after, corner, strict=True):
-                part = share if step else 1 - share
-                weight = part if weight is None else weight * part
+            shares = zip(after, corner, strict=True)
+            weight = functools.reduce(operator.mul, [s if step else 1 - s for s, step in shares])
             places = [cell + step for cell, step in zip(lower, corner, strict=True)]
-            found = gather(table, self._numbers(places, constants, xp), xp=xp)
-            term = weight[..., None] * found
+            term = weight[..., None] * gather(table, self._numbers(places, constants, xp), xp=xp)
             total = term if total is None else total + term
         rows = xp.reshape(total, (*total.shape[:-2], self.dim))
-        if outside is None:
-            return rows
-        return marked(rows, outside[..., None], math.nan, xp=xp)
+        return rows if outside is None else marked(rows, outside[..., None], math.nan, xp=xp)
 
-    def _numbers(self, places: list[Array], constants: Mapping[str, Array], xp: Any) -> Array:
+    def _numbers(self, places: list[Array], constants: Constants, xp: Any) -> Array:
         """The row of a corner in the tables of each level: (..., levels)."""
         mask = self.size - 1
-        hashed: Any = None
-        linear: Any = None
-        for axis, place in enumerate(places):
-            # Below 2**48, or wrapped around where integers have 32 bits: the last bits are right.
-            term = (place & mask) * astype(constants["factor"][axis, :], place.dtype, xp)
-            hashed = term if hashed is None else hashed ^ term
-            linear = term if linear is None else linear + term
-        number = xp.where(constants["dense"] == 1, linear, hashed & mask)
+        # Below 2**48, or wrapped around where integers have 32 bits: the last bits are right.
+        terms = [
+            (place & mask) * astype(constants["factor"][axis, :], place.dtype, xp)
+            for axis, place in enumerate(places)
+        ]
+        hashed = functools.reduce(operator.xor, terms) & mask
+        number = xp.where(constants["dense"] == 1, summed(terms), hashed)
         return number + astype(constants["first"], number.dtype, xp)
 
     def _outside(self, positions: Array) -> Array | None:
         """Which points lie outside; None where they were looked at, and none does."""
         known = concrete(positions)
         if known is None:
-            return _strays(positions, len(self.space))
+            axes = [positions[..., axis] for axis in range(len(self.space))]
+            return ~functools.reduce(operator.and_, [(x >= 0) & (x <= 1) for x in axes])
         if known.size and (known.min() < 0 or known.max() > 1):
             worst = known.max() if known.max() > 1 else known.min()
-            todo = "Normalise them, or clip what is rounded."
-            raise bad_position("HashGrid: positions", "from 0 to 1", worst, todo)
+            raise bad_position(
+                "HashGrid: positions",
+                "from 0 to 1",
+                worst,
+                "Normalise them, or clip what is rounded.",
+            )
         return None
-
-
-def _strays(positions: Array, axes: int) -> Array:
-    """Whether any coordinate of a point is not from 0 to 1."""
-    inside = (positions[..., 0] >= 0) & (positions[..., 0] <= 1)
-    for axis in range(1, axes):
-        inside = inside & (positions[..., axis] >= 0) & (positions[..., axis] <= 1)
-    return ~inside

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from typing import Any, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype, concrete, marked
-from posenc._core.errors import bad_position
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import DenseMatrix
-from posenc._core.spec.checks import positive
-from posenc._core.spec.example import Example
-from posenc.encodings.table.base import Array, TableSpec, columns
+from posenc.encodings.table.base import (
+    Array,
+    Constants,
+    Example,
+    TableSpec,
+    astype,
+    bad_position,
+    columns,
+    concrete,
+    marked,
+    positive,
+    summed,
+)
 
 
 @final
@@ -81,16 +88,24 @@ class IntegratedFourier(TableSpec):
     def check(self) -> None:
         """Raise `SpecError` when the width and the coordinates do not fit."""
         names = self.space
-        if not names or len(set(self.axes)) != len(self.axes):
-            raise self._mismatch("space", "distinct names, none of them that of a variance", names)
-        if self.dim < 2 or self.dim % (2 * len(names)):
-            raise self._mismatch(
-                "dim", f"a multiple of {2 * len(names)}, two channels for each coordinate and band"
-            )
+        self._require(
+            len(names) > 0 and len(set(self.axes)) == len(self.axes),
+            "space",
+            "distinct names, none of them that of a variance",
+            names,
+        )
+        self._require(
+            self.dim >= 2 and self.dim % (2 * len(names)) == 0,
+            "dim",
+            f"a multiple of {2 * len(names)}, two channels for each coordinate and band",
+        )
         positive("IntegratedFourier", base=self.base)
-        if self.ladder.cos_shift:
-            expected = "one frequency for the sine and cosine of a band"
-            raise self._mismatch("ladder", expected, f"cos_shift={self.ladder.cos_shift}")
+        self._require(
+            not self.ladder.cos_shift,
+            "ladder",
+            "one frequency for the sine and cosine of a band",
+            f"cos_shift={self.ladder.cos_shift}",
+        )
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -105,27 +120,21 @@ class IntegratedFourier(TableSpec):
     @property
     def matrix(self) -> DenseMatrix:
         """The phases of the means."""
-        bands = _Bands(self.base, self.ladder)
-        return DenseMatrix(bands, len(self.space), self.pairs, "exact")
+        return DenseMatrix(_Bands(self.base, self.ladder), len(self.space), self.pairs, "exact")
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps of the pairs, and the rate at which a variance damps each of them."""
         frequencies = np.array(self.matrix.frequencies(), dtype=object).astype(np.float64)
         return self.matrix.constants() | {"damping": frequencies**2 / 2}
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., axes) -> (..., dim)."""
         count = len(self.space)
         self._check_known(positions)
         variance = astype(positions[..., count:], dtype, xp)
         damping = astype(constants["damping"], dtype, xp)
-        exponent = variance[..., 0, None] * damping[0, :]
-        for a in range(1, count):
-            exponent = exponent + variance[..., a, None] * damping[a, :]
-        size = xp.exp(-exponent)
-        size = marked(size, exponent < 0, math.nan, xp=xp)
+        exponent = summed([variance[..., a, None] * damping[a, :] for a in range(count)])
+        size = marked(xp.exp(-exponent), exponent < 0, math.nan, xp=xp)
         cos, sin = self.matrix.cos_sin(positions[..., :count], constants, dtype=dtype, xp=xp)
         return columns(cos * size, sin * size, "sin_cos", self.dim, (self.pairs,), xp=xp)
 

@@ -5,21 +5,29 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype, concrete, fixed, library, marked
-from posenc._core.arrays.lookups import gather
-from posenc._core.errors import bad_position
 from posenc._core.numeric.arrangement import Magnitude
-from posenc._core.spec.checks import width_of
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.table.base import Array, TableSpec
+from posenc.encodings.table.base import (
+    Array,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    TableSpec,
+    astype,
+    bad_position,
+    concrete,
+    fixed,
+    gather,
+    library,
+    marked,
+    width_of,
+)
 from posenc.encodings.table.lookup import Lookup
 
 
@@ -93,19 +101,25 @@ class Learned(TableSpec):
         """Raise `SpecError` when lengths and widths do not fit."""
         lookup, lengths = self.lookup, self.lengths
         width_of("Learned", dim=self.dim)
-        if min(lengths, default=0) < 1:
-            raise self._mismatch("length", "at least 1 position")
-        if len(lengths) == 1 and not isinstance(self.length, int):
-            raise self._mismatch(
-                "length", str(lengths[0]), todo="Two spellings of one spec would not be equal."
-            )
-        if lookup.rule != "flat" and len(lengths) != len(lookup.axes):
-            raise self._mismatch("length", f"one number for each of the axes {lookup.axes}")
-        if self.start < 0:
-            raise self._mismatch("start", "at least 0 rows")
-        if lookup.rule == "grid" and (self.start or self.pad is not None):
-            expected = "start=0 and pad=None where coordinates share one table"
-            raise self._mismatch("", expected, f"start={self.start}, pad={self.pad}")
+        self._require(min(lengths, default=0) >= 1, "length", "at least 1 position")
+        self._require(
+            len(lengths) != 1 or isinstance(self.length, int),
+            "length",
+            str(lengths[0]),
+            todo="Two spellings of one spec would not be equal.",
+        )
+        self._require(
+            lookup.rule == "flat" or len(lengths) == len(lookup.axes),
+            "length",
+            f"one number for each of the axes {lookup.axes}",
+        )
+        self._require(self.start >= 0, "start", "at least 0 rows")
+        self._require(
+            lookup.rule != "grid" or (not self.start and self.pad is None),
+            "",
+            "start=0 and pad=None where coordinates share one table",
+            f"start={self.start}, pad={self.pad}",
+        )
         if self.pad is not None and not 0 <= self.pad < self.start + min(self.limits):
             raise self._mismatch("pad", f"a row from 0 to {self.start + min(self.limits) - 1}")
         shapes: dict[str, tuple[int, int]] = {}
@@ -125,8 +139,11 @@ class Learned(TableSpec):
                 f"a table without parameters, of width {' and '.join(map(str, sorted(widths)))}"
             )
             expected += f" and {' or '.join(map(str, sorted({1, coordinates})))} axes"
-            received = f"{type(init).__name__} of width {init.width} and axes {init.axes}"
-            raise self._mismatch("init", expected, received)
+            raise self._mismatch(
+                "init",
+                expected,
+                f"{type(init).__name__} of width {init.width} and axes {init.axes}",
+            )
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -183,9 +200,7 @@ class Learned(TableSpec):
         values[first:] = init.rows(positions, init.arrays, dtype=xp.float32, xp=xp)
         return values
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., axes) -> (..., dim)."""
         known = concrete(positions)
         outside = None
@@ -193,9 +208,10 @@ class Learned(TableSpec):
             for axis, limit in enumerate(self.limits):
                 self._check_known(known[..., axis], axis, limit)
         else:
-            limits = enumerate(self.limits)
-            found = [self._outside(positions[..., axis], limit) for axis, limit in limits]
-            outside = functools.reduce(operator.or_, found)
+            outside = functools.reduce(
+                operator.or_,
+                [self._outside(positions[..., a], limit) for a, limit in enumerate(self.limits)],
+            )
             positions = xp.where(outside[..., None], xp.zeros_like(positions), positions)
         pieces = self._pieces(positions, constants, dtype, xp)
         if self.lookup.rule == "concatenated":
@@ -204,13 +220,9 @@ class Learned(TableSpec):
         else:
             table = functools.reduce(operator.add, pieces)
         table = self.magnitude.scaled(table, self.dim, constants, xp=xp)
-        if outside is None:
-            return table
-        return marked(table, outside[..., None], math.nan, xp=xp)
+        return table if outside is None else marked(table, outside[..., None], math.nan, xp=xp)
 
-    def _pieces(
-        self, positions: Array, constants: Mapping[str, Array], dtype: Any, xp: Any
-    ) -> list[Array]:
+    def _pieces(self, positions: Array, constants: Constants, dtype: Any, xp: Any) -> list[Array]:
         """What each table gives, in the order of the axes."""
         numbers = [positions[..., axis] for axis in range(len(self.axes))]
         if self.lookup.rule == "grid":
@@ -244,9 +256,12 @@ class Learned(TableSpec):
         worst = worst.max() if worst.max() >= limit else worst.min()
         pad = "" if self.pad is None else f", or {self.pad - self.start} for padding"
         caller = "Learned: positions" + (f" of {self.axes[axis]!r}" if len(self.axes) > 1 else "")
-        expected = f"0 to {limit - 1}{pad}, as the usable length is {limit}"
-        todo = "`posenc.resize` makes a table longer."
-        raise bad_position(caller, expected, f"position {worst}", todo)
+        raise bad_position(
+            caller,
+            f"0 to {limit - 1}{pad}, as the usable length is {limit}",
+            f"position {worst}",
+            "`posenc.resize` makes a table longer.",
+        )
 
 
 def _raveled(left: tuple[Array, int], right: tuple[Array, int]) -> tuple[Array, int]:

@@ -66,33 +66,49 @@ class Lookup(Value):
     def check(self) -> None:
         """Raise `SpecError` when names repeat or a field does not belong to the rule."""
         distinct("Lookup", axes=self.axes)
-        if self.rule == "flat" and len(self.axes) != 1:
-            todo = "Choose 'grid', 'factorised' or 'concatenated' to read by several coordinates."
-            raise self._mismatch("", "one axis with rule='flat'", self.axes, todo)
+        self._require(
+            self.rule != "flat" or len(self.axes) == 1,
+            "",
+            "one axis with rule='flat'",
+            self.axes,
+            "Choose 'grid', 'factorised' or 'concatenated' to read by several coordinates.",
+        )
         for name in (*self.axes, *(self.tables or ())):
-            if not name.isidentifier() or keyword.iskeyword(name):
-                raise self._mismatch("", "identifiers as names", repr(name))
-        owners = {
-            "tables": ("factorised", "concatenated"),
-            "order": ("concatenated",),
-            "sizes": ("concatenated",),
-            "prefix": ("flat",),
-        }
-        for field, rules in owners.items():
-            if getattr(self, field) and self.rule not in rules:
-                raise self._mismatch(
-                    field, f"it with rule {' or '.join(map(repr, rules))} alone", repr(self.rule)
-                )
-        if self.prefix < 0:
-            raise self._mismatch("prefix", "at least 0 rows")
+            self._require(
+                name.isidentifier() and not keyword.iskeyword(name),
+                "",
+                "identifiers as names",
+                repr(name),
+            )
+        for field, rules in (
+            ("tables", ("factorised", "concatenated")),
+            ("order", ("concatenated",)),
+            ("sizes", ("concatenated",)),
+            ("prefix", ("flat",)),
+        ):
+            self._require(
+                not getattr(self, field) or self.rule in rules,
+                field,
+                f"it with rule {' or '.join(map(repr, rules))} alone",
+                repr(self.rule),
+            )
+        self._require(self.prefix >= 0, "prefix", "at least 0 rows")
         for field in ("tables", "sizes"):
             given = getattr(self, field)
-            if given is not None and len(given) != len(self.axes):
-                raise self._mismatch(field, f"{len(self.axes)} entries, one for each axis", given)
-        if self.sizes is not None and min(self.sizes) < 1:
-            raise self._mismatch("sizes", "at least 1 channel each")
-        if self.order is not None and sorted(self.order) != sorted(self.axes):
-            raise self._mismatch("order", f"the names {self.axes}")
+            self._require(
+                given is None or len(given) == len(self.axes),
+                field,
+                f"{len(self.axes)} entries, one for each axis",
+                given,
+            )
+        self._require(
+            self.sizes is None or min(self.sizes) >= 1, "sizes", "at least 1 channel each"
+        )
+        self._require(
+            self.order is None or sorted(self.order) == sorted(self.axes),
+            "order",
+            f"the names {self.axes}",
+        )
 
     @property
     def shared(self) -> bool:
@@ -112,14 +128,15 @@ class Lookup(Value):
             return (dim,) * count
         sizes = self.sizes
         if sizes is None:
-            if dim % count:
-                raise self._mismatch(
-                    "", f"a width divisible by the {count} axes", dim, "Give `sizes`."
-                )
-            sizes = (dim // count,) * count
-        if sum(sizes) != dim:
-            raise self._mismatch(
-                "sizes", f"{dim} channels in all", f"{sizes}, which add up to {sum(sizes)}"
+            self._require(
+                dim % count == 0, "", f"a width divisible by the {count} axes", dim, "Give `sizes`."
             )
+            sizes = (dim // count,) * count
+        self._require(
+            sum(sizes) == dim,
+            "sizes",
+            f"{dim} channels in all",
+            f"{sizes}, which add up to {sum(sizes)}",
+        )
         by_name = dict(zip(self.order or self.axes, sizes, strict=True))
         return tuple(by_name[name] for name in self.axes)

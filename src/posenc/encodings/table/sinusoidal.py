@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
-from posenc._core.errors import bad_spec
 from posenc._core.numeric.arrangement import Arrangement, Magnitude
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
-from posenc._core.spec.checks import positive, width_of
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.table.base import Array, TableSpec, columns
+from posenc.encodings.table.base import (
+    Array,
+    Constants,
+    Parameter,
+    TableSpec,
+    bad_spec,
+    columns,
+    positive,
+    width_of,
+)
 
 
 @final
@@ -91,9 +96,12 @@ class Sinusoidal(TableSpec):
             "sin_extra": missing == 0 or (missing == -1 and len(self.axes) == 1),
         }
         if not allowed[self.odd]:
-            expected = f"another rule than odd={self.odd!r} for {self.pairs} pairs"
-            todo = "'zero_pad' fills with zeros, 'cut' cuts to the width."
-            raise bad_spec("Sinusoidal", expected, f"dim={self.dim}", todo)
+            raise bad_spec(
+                "Sinusoidal",
+                f"another rule than odd={self.odd!r} for {self.pairs} pairs",
+                f"dim={self.dim}",
+                "'zero_pad' fills with zeros, 'cut' cuts to the width.",
+            )
         self._check_axes()
 
     def _check_axes(self) -> None:
@@ -104,9 +112,10 @@ class Sinusoidal(TableSpec):
         blocks = arrangement.blocks(self.pairs) if self.pairs else ()
         if not blocks or 2 * sum(blocks[:-1]) >= self.dim:
             lost = (arrangement.order or arrangement.axes)[-1]
-            expected = f"a width with room for each of the axes {self.axes}"
             raise self._mismatch(
-                "dim", expected, todo=f"Nothing would be left for {lost!r}: use a wider table."
+                "dim",
+                f"a width with room for each of the axes {self.axes}",
+                todo=f"Nothing would be left for {lost!r}: use a wider table.",
             )
 
     @property
@@ -134,9 +143,7 @@ class Sinusoidal(TableSpec):
         """The factor on the table, where it is learned."""
         return self.magnitude.parameters(self.dim)
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., axes) -> (..., dim)."""
         cos, sin = self.matrix.cos_sin(positions, constants, dtype=dtype, xp=xp)
         blocks, lone_sine = self.arrangement.blocks(self.pairs), self.odd == "sin_extra"

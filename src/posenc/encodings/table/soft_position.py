@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype
-from posenc._core.spec.checks import distinct, width_of
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.table.base import Array, TableSpec
+from posenc.encodings.table.base import (
+    Array,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    TableSpec,
+    astype,
+    distinct,
+    summed,
+    width_of,
+)
 
 
 @final
@@ -82,16 +87,11 @@ class SoftPosition(TableSpec):
             "bias": Parameter((self.dim,), Init("constant", scale=0.0)),
         }
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., axes) -> (..., dim)."""
         weight = astype(constants["weight"], dtype, xp)
         x = astype(positions, dtype, xp)
-        both = [x, 1 - x] if self.features == "both_ways" else [x]
-        inputs = xp.concat(both, axis=-1)
-        rows = astype(constants["bias"], dtype, xp)
+        inputs = xp.concat([x, 1 - x] if self.features == "both_ways" else [x], axis=-1)
         # A few coordinates: sums of products, as matrix units would round them to half precision.
-        for i in range(weight.shape[0]):
-            rows = rows + inputs[..., i, None] * weight[i, :]
-        return rows
+        terms = [inputs[..., i, None] * weight[i, :] for i in range(weight.shape[0])]
+        return summed([astype(constants["bias"], dtype, xp), *terms])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import decimal
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple, final
@@ -12,9 +11,15 @@ import numpy as np
 
 from posenc._core.numeric.ladder import Ladder, context, pi
 from posenc._core.numeric.matrix import DenseMatrix
-from posenc._core.spec.checks import positive
-from posenc._core.spec.example import AROUND, Example, around
-from posenc.encodings.table.base import Array, TableSpec
+from posenc.encodings.table.base import (
+    AROUND,
+    Array,
+    Constants,
+    Example,
+    TableSpec,
+    around,
+    positive,
+)
 
 WIDTHS = {"sphereC": 3, "sphereC+": 6, "sphereM": 5, "sphereM+": 8}
 
@@ -82,10 +87,11 @@ class Sphere2Vec(TableSpec):
     def check(self) -> None:
         """Raise `SpecError` when the width or a scale cannot be."""
         share = WIDTHS[self.mixing]
-        if self.dim < share or self.dim % share:
-            raise self._mismatch(
-                "dim", f"a multiple of {share}, the products of a scale of {self.mixing}"
-            )
+        self._require(
+            self.dim >= share and self.dim % share == 0,
+            "dim",
+            f"a multiple of {share}, the products of a scale of {self.mixing}",
+        )
         positive("Sphere2Vec", "a positive scale", shortest=self.shortest, longest=self.longest)
 
     @property
@@ -103,9 +109,7 @@ class Sphere2Vec(TableSpec):
         """The steps of the angles."""
         return self.phases.constants()
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., 2) -> (..., dim)."""
         cos, sin = self.phases.cos_sin(positions, constants, dtype=dtype, xp=xp)
         count = self.scales

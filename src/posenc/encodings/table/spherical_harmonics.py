@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import decimal
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple, final
@@ -13,8 +12,7 @@ import numpy as np
 
 from posenc._core.numeric.ladder import context, pi
 from posenc._core.numeric.matrix import DenseMatrix
-from posenc._core.spec.example import AROUND, Example, around
-from posenc.encodings.table.base import Array, TableSpec
+from posenc.encodings.table.base import AROUND, Array, Constants, Example, TableSpec, around
 
 
 @final
@@ -82,11 +80,12 @@ class SphericalHarmonics(TableSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when the width is no square."""
-        if self.dim < 1 or self.degrees**2 != self.dim:
-            todo = f"{self.degrees**2} and {(self.degrees + 1) ** 2} are next." * (self.dim > 0)
-            raise self._mismatch(
-                "dim", "a square, as the degrees below L have L**2 harmonics", todo=todo
-            )
+        self._require(
+            self.dim >= 1 and self.degrees**2 == self.dim,
+            "dim",
+            "a square, as the degrees below L have L**2 harmonics",
+            todo=f"{self.degrees**2} and {(self.degrees + 1) ** 2} are next." * (self.dim > 0),
+        )
 
     @property
     def degrees(self) -> int:
@@ -102,9 +101,7 @@ class SphericalHarmonics(TableSpec):
         """The steps of the multiples of the angles."""
         return self.phases.constants()
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., 2) -> (..., dim)."""
         cos, sin = self.phases.cos_sin(positions, constants, dtype=dtype, xp=xp)
         # cos(t) = -sin(latitude), and m half turns of the longitude are a sign.

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 import numpy as np
 
 from posenc._core.numeric.arrangement import Magnitude
-from posenc._core.spec.example import Example
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.table.base import Array, TableSpec
+from posenc.encodings.table.base import Array, Constants, Example, Parameter, TableSpec, summed
 from posenc.encodings.table.concatenated import Concatenated
 from posenc.encodings.table.sinusoidal import Sinusoidal
 
@@ -75,28 +73,35 @@ class Summed(TableSpec):
 
     def check(self) -> None:
         """Raise `SpecError` when the parts do not fit."""
-        if len(self.tables) < 2:
-            raise self._mismatch("tables", "two tables or more", len(self.tables))
+        self._require(len(self.tables) >= 2, "tables", "two tables or more", len(self.tables))
         for table in self.tables:
             if isinstance(table, Concatenated):
                 raise self._mismatch("tables", "tables that are added", repr(table))
-            if table.dim != self.dim:
-                raise self._mismatch(
-                    "tables", f"tables of width {self.dim}", f"one of width {table.dim}"
-                )
-            if table.embedding_scale != 1:
-                todo = "Put the factor into the magnitude of Summed."
-                raise self._mismatch(
-                    "", "tables with embedding_scale=1", table.embedding_scale, todo
-                )
+            self._require(
+                table.dim == self.dim,
+                "tables",
+                f"tables of width {self.dim}",
+                f"one of width {table.dim}",
+            )
+            self._require(
+                table.embedding_scale == 1,
+                "",
+                "tables with embedding_scale=1",
+                table.embedding_scale,
+                "Put the factor into the magnitude of Summed.",
+            )
         needed = sum(len(table.axes) for table in self.tables)
-        if len(self.axes_of) != needed:
-            raise self._mismatch("axes_of", f"{needed} names, one for each axis of the tables")
+        self._require(
+            len(self.axes_of) == needed,
+            "axes_of",
+            f"{needed} names, one for each axis of the tables",
+        )
         for _, table, places in self._parts():
-            if len(set(places)) != len(places):
-                raise self._mismatch(
-                    "axes_of", f"distinct names for the axes {table.axes} of one table"
-                )
+            self._require(
+                len(set(places)) == len(places),
+                "axes_of",
+                f"distinct names for the axes {table.axes} of one table",
+            )
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -147,19 +152,18 @@ class Summed(TableSpec):
             for table in self.tables:
                 table.check_count(first, count)
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., axes) -> (..., dim)."""
-        total: Any = None
-        for prefix, table, places in self._parts():
+
+        def rows_of(prefix: str, table: TableSpec, places: tuple[int, ...]) -> Array:
             read = [positions[..., place, None] for place in places]
-            where = read[0] if len(read) == 1 else xp.concat(read, axis=-1)
             own = {
                 name.removeprefix(prefix): value
                 for name, value in constants.items()
                 if name.startswith(prefix)
             }
-            rows = table.rows(where, own, dtype=dtype, xp=xp)
-            total = rows if total is None else total + rows
+            at = read[0] if len(read) == 1 else xp.concat(read, axis=-1)
+            return table.rows(at, own, dtype=dtype, xp=xp)
+
+        total = summed(rows_of(*part) for part in self._parts())
         return self.magnitude.scaled(total, self.dim, constants, xp=xp)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.arrays.array import astype
 from posenc._core.numeric.ladder import Ladder
-from posenc._core.spec.checks import positive, width_of
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.table.base import Array, TableSpec
+from posenc.encodings.table.base import (
+    Array,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    TableSpec,
+    astype,
+    positive,
+    width_of,
+)
 
 
 @final
@@ -81,8 +85,11 @@ class Time2Vec(TableSpec):
         width_of("Time2Vec", 1 if self.trend == "none" else 2, dim=self.dim)
         positive("Time2Vec", base=self.base)
         if isinstance(self.init, Ladder) and self.init.cos_shift:
-            expected = "a ladder with cos_shift=0: each frequency has one wave"
-            raise self._mismatch("init", expected, self.init.cos_shift)
+            raise self._mismatch(
+                "init",
+                "a ladder with cos_shift=0: each frequency has one wave",
+                self.init.cos_shift,
+            )
 
     def parameters(self) -> dict[str, Parameter]:
         """The frequency and the phase of each channel."""
@@ -97,13 +104,10 @@ class Time2Vec(TableSpec):
         rungs = self.init.rungs(self.base, count=self.dim, width=self.dim)
         return np.array([float(rung) for rung in rungs], dtype=np.float32)
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., 1) -> (..., dim)."""
-        time = astype(positions, dtype, xp)
-        angle = time * astype(constants["frequency"], dtype, xp)
-        angle = angle + astype(constants["shift"], dtype, xp)
+        frequency, shift = (astype(constants[name], dtype, xp) for name in self.shapes)
+        angle = astype(positions, dtype, xp) * frequency + shift
         wave = xp.sin if self.wave == "sin" else xp.cos
         if self.trend == "none":
             return wave(angle)

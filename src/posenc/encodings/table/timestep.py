@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
-from posenc._core.spec.checks import positive, width_of
-from posenc.encodings.table.base import Array, TableSpec, columns
+from posenc.encodings.table.base import Array, Constants, TableSpec, columns, positive, width_of
 
 TIME = Arrangement(axes=("time",))  # made here, as tracers do not make values
 
@@ -83,12 +81,11 @@ class Timestep(TableSpec):
     @property
     def matrix(self) -> PhaseMatrix:
         """The phases of the pairs."""
-        width = 2 * self.pairs
-        return PhaseMatrix(self.base, self.ladder, TIME, self.pairs, width, self.phase, "real")
+        return PhaseMatrix(
+            self.base, self.ladder, TIME, self.pairs, 2 * self.pairs, self.phase, "real"
+        )
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., 1) -> (..., dim)."""
         cos, sin = self.matrix.cos_sin(positions, constants, dtype=dtype, xp=xp)
         return columns(cos, sin, self.order, self.dim, (self.pairs,), xp=xp)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
 
-from posenc._core.arrays.array import astype, concrete, device_of, marked
-from posenc._core.errors import bad_position
-from posenc._core.spec.checks import at_least
-from posenc._core.spec.example import Example
-from posenc._core.spec.parameters import Init
-from posenc._core.spec.spec import Parameter
-from posenc.encodings.table.base import Array, TableSpec
+from posenc.encodings.table.base import (
+    Array,
+    Constants,
+    Example,
+    Init,
+    Parameter,
+    TableSpec,
+    astype,
+    at_least,
+    bad_position,
+    concrete,
+    device_of,
+    marked,
+)
 
 
 @final
@@ -81,8 +87,9 @@ class TreePositions(TableSpec):
     def check(self) -> None:
         """Raise `SpecError` when a number cannot be."""
         at_least("TreePositions", degree=self.degree, depth=self.depth)
-        if self.decays < 1:
-            raise self._mismatch("dim", f"at least depth * degree = {self.depth * self.degree}")
+        self._require(
+            self.decays >= 1, "dim", f"at least depth * degree = {self.depth * self.degree}"
+        )
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -98,9 +105,7 @@ class TreePositions(TableSpec):
         """The decays, before the hyperbolic tangent."""
         return {"decay": Parameter((self.decays,), self.init)}
 
-    def rows(
-        self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
-    ) -> Array:
+    def rows(self, positions: Array, constants: Constants, *, dtype: Any, xp: Any) -> Array:
         """The rows of the table: (..., depth) -> (..., dim)."""
         outside = self._outside(positions)
         p = xp.tanh(astype(constants["decay"], dtype, xp))
@@ -108,18 +113,17 @@ class TreePositions(TableSpec):
         weight = xp.sqrt((1 - p * p) * (self.dim / 2))
         pieces = []
         for k in range(self.depth):
-            for child in range(self.degree):
-                taken = astype(positions[..., k] == child, dtype, xp)
-                pieces.append(taken[..., None] * weight)
+            pieces += [
+                astype(positions[..., k] == child, dtype, xp)[..., None] * weight
+                for child in range(self.degree)
+            ]
             weight = weight * p
         rest = self.dim - self.depth * self.degree * self.decays
         if rest:
             shape = (*positions.shape[:-1], rest)
             pieces.append(xp.zeros(shape, dtype=dtype, device=device_of(positions)))
         rows = xp.concat(pieces, axis=-1)
-        if outside is None:
-            return rows
-        return marked(rows, outside[..., None], math.nan, xp=xp)
+        return rows if outside is None else marked(rows, outside[..., None], math.nan, xp=xp)
 
     def _outside(self, positions: Array) -> Array | None:
         """Which paths have a step out of range; None where they were looked at, and have not."""

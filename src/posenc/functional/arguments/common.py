@@ -1,4 +1,4 @@
-"""Arguments that verbs of all kinds have: the spec, the library and device, the kernel."""
+"""Arguments that verbs of all kinds have: spec, library and device, parameters, kernel."""
 
 from __future__ import annotations
 
@@ -8,8 +8,22 @@ from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
-from posenc._core.arrays.array import device_of, is_foreign, library, namespace
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.arrays.array import (
+    FLOATS,
+    carried,
+    device_of,
+    dtype_name,
+    is_array,
+    is_foreign,
+    library,
+    namespace,
+)
+from posenc._core.errors import (
+    ArgumentError,
+    bad_argument,
+    bad_dtype,
+    suggest,
+)
 from posenc._core.spec.spec import Spec
 from posenc._core.tracing import is_compiling
 
@@ -75,11 +89,9 @@ def home(positions: Any, params: Any, *, xp: Any, device: Any, caller: str) -> t
 def require(spec: object, kind: type[Spec], verb: str) -> None:
     """Raise unless `spec` is an encoding of the kind that a verb works on."""
     if not isinstance(spec, kind):
-        todo = ""
-        if isinstance(spec, type) and issubclass(spec, Spec):
-            todo = f"Construct it first: {spec.__name__}(...)."
-        expected = EXAMPLES.get(kind.__name__, kind.__name__)
-        raise ArgumentError(mismatch(verb, expected, name_of(spec), todo))
+        unmade = isinstance(spec, type) and issubclass(spec, Spec)
+        todo = f"Construct it first: {name_of(spec)}(...)." if unmade else ""
+        raise bad_argument(verb, EXAMPLES.get(kind.__name__, kind.__name__), name_of(spec), todo)
 
 
 def values_of(params: Any) -> tuple[Any, ...]:
@@ -89,9 +101,88 @@ def values_of(params: Any) -> tuple[Any, ...]:
 
 def wrong_shape(caller: str, expected: str, x: Array, todo: str = "") -> ArgumentError:
     """The error of an array that has another shape."""
-    return ArgumentError(mismatch(caller, expected, f"shape {tuple(x.shape)}", todo))
+    return bad_argument(caller, expected, f"shape {tuple(x.shape)}", todo)
 
 
 def name_of(spec: object) -> str:
     """The name of a spec for a message."""
     return spec.__name__ if isinstance(spec, type) else type(spec).__name__
+
+
+def parameters(
+    spec: Spec,
+    params: Mapping[str, Array] | None,
+    *,
+    xp: Any,
+    device: Any,
+    caller: str,
+    part: Mapping[str, tuple[int, ...]] | None = None,
+) -> dict[str, Array]:
+    """The parameters of a spec as arrays of the library `xp`, or an error that says what is wrong.
+
+    NumPy arrays are carried over to any library; others must be of the library already. `part`
+    names second shapes that are right as well, such as those of a part of the heads.
+    """
+    shapes = spec.shapes
+    if not shapes and (params is None or (isinstance(params, Mapping) and not params)):
+        return {}
+    caller = f"{caller}: params"
+    if not shapes:
+        names = list(params) if isinstance(params, Mapping) else type(params).__name__
+        raise bad_argument(caller, "none, as the spec learns nothing", names, "Leave them out.")
+    if not isinstance(params, Mapping):
+        raise bad_argument(
+            caller,
+            "a dict with "
+            + ", ".join(f"{name!r} of shape {shape}" for name, shape in shapes.items()),
+            None if params is None else type(params).__name__,
+            "`posenc.init(spec, seed)` makes the first ones.",
+        )
+    if set(params) != set(shapes):
+        unknown = [name for name in params if name not in shapes]
+        raise bad_argument(
+            caller,
+            f"the names {sorted(shapes)}",
+            sorted(params),
+            suggest(unknown[0], shapes) if unknown else "",
+        )
+    return {
+        name: _given(
+            params[name],
+            shape,
+            (part or {}).get(name),
+            xp=xp,
+            device=device,
+            caller=f"{caller}[{name!r}]",
+        )
+        for name, shape in shapes.items()
+    }
+
+
+def _given(
+    value: Array,
+    shape: tuple[int, ...],
+    part: tuple[int, ...] | None,
+    *,
+    xp: Any,
+    device: Any,
+    caller: str,
+) -> Array:
+    if not is_array(value):
+        raise bad_argument(caller, f"an array of shape {shape}", type(value).__name__)
+    if tuple(value.shape) not in (shape, part):
+        other = f" or {part}" if part not in (None, shape) else ""
+        raise wrong_shape(caller, f"shape {shape}{other}", value)
+    if dtype_name(value.dtype) not in FLOATS:
+        raise bad_dtype(caller, " or ".join(FLOATS), dtype_name(value.dtype))
+    own = namespace(value, caller)
+    if own is xp:
+        return value
+    if not isinstance(value, (np.ndarray, np.generic)):
+        library, other = (module.__name__.rpartition(".")[2] for module in (xp, own))
+        raise bad_argument(
+            caller, f"an array of {library}, as the input", other, "Convert one of them."
+        )
+    if dtype_name(value.dtype) == "bfloat16":
+        value = value.astype(np.float32)  # exact; other libraries refuse NumPy's extension dtypes
+    return carried(value, xp, device)

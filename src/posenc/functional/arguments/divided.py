@@ -12,25 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.distributed.tensor import DTensor, Shard
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 
-from posenc._core.errors import ArgumentError, mismatch
-from posenc.functional.arguments.shards import (
-    HEADS,
-    Part,
-    Refused,
-    check_sizes,
-    joined,
-    note,
-    padded,
-    shard_of,
-    sizes_of,
-)
+from posenc._core.errors import bad_argument
 from posenc.functional.arguments.tokens import place_of
 
 # --- labels ---------------------------------------------------------------------------------------
@@ -82,8 +71,8 @@ def numbered(value: Any, last: str, more: tuple[str, ...] = ()) -> Part:
     """An array (..., last, *more) whose first axes are those of a batch."""
     if not isinstance(value, Tensor):
         return Part(value)
-    lead = value.ndim - 1 - len(more)
-    return Part(value, (*(str(axis) for axis in range(lead)), last, *more))
+    lead = (str(axis) for axis in range(value.ndim - 1 - len(more)))
+    return Part(value, (*lead, last, *more))
 
 
 def of_offset(offset: Any) -> Part:
@@ -96,7 +85,7 @@ def of_parameters(spec: Any, params: Any) -> dict[str, Part]:
     parts = {}
     for name, value in (params or {}).items():
         labels = ["parameter"] * len(getattr(value, "shape", ()))
-        axis = spec.by_head.get(name) if hasattr(spec, "by_head") else None
+        axis = spec.by_head.get(name)
         if axis is not None and labels:
             labels[axis] = HEADS
         parts[f"params.{name}"] = Part(value, tuple(labels))
@@ -118,10 +107,12 @@ def of_heads(spec: Any, params: Any, first: int, end: int, caller: str) -> Any:
         if not isinstance(value, Tensor) or value.shape[axis] == end - first:
             continue
         if isinstance(value, DTensor) and Shard(axis) in value.placements:
-            todo = "Distribute the parameters of those heads alone."
-            expected = f"{end - first} heads to divide"
-            received = f"{value.shape[axis]} heads"
-            raise ArgumentError(mismatch(f"{caller}: params[{name!r}]", expected, received, todo))
+            raise bad_argument(
+                f"{caller}: params[{name!r}]",
+                f"{end - first} heads to divide",
+                f"{value.shape[axis]} heads",
+                "Distribute the parameters of those heads alone.",
+            )
         arrays[name] = value.narrow(axis, first, end - first)
     return arrays
 
@@ -150,9 +141,11 @@ def apply(
     for name, part in parts.items():
         # An input that came alone among DTensors, as plain keys beside divided queries, is one too.
         if (part.leads or not divided) and name not in divided:
-            todo = "Distribute it too, or pass the others as local tensors: t.to_local()."
-            raise ArgumentError(
-                mismatch(f"{caller}: {name}", "a DTensor as well", "a tensor", todo)
+            raise bad_argument(
+                f"{caller}: {name}",
+                "a DTensor as well",
+                "a tensor",
+                "Distribute it too, or pass the others as local tensors: t.to_local().",
             )
     mesh = next(iter(divided.values())).value.device_mesh
     along: list[str | None] = [None] * mesh.ndim
@@ -160,9 +153,12 @@ def apply(
         note(f"{caller}: {name}", part, mesh, along, refused)
     check_sizes(parts, along, caller)
     if inplace and _first(parts).requires_grad and torch.is_grad_enabled():
-        todo = "Leave `inplace` out."
-        expected = "a DTensor that needs no gradient"
-        raise ArgumentError(mismatch(f"{caller}: inplace", expected, "one that does", todo))
+        raise bad_argument(
+            f"{caller}: inplace",
+            "a DTensor that needs no gradient",
+            "one that does",
+            "Leave `inplace` out.",
+        )
     local = {name: shard_of(part, mesh, along) for name, part in parts.items()}
     # The last process may have no head at all: one of zeros is worked on, and none returned.
     empty = HEADS in along and any(
@@ -228,3 +224,141 @@ def on_tokens(
 
 def _first(parts: Mapping[str, Part]) -> Any:
     return next(iter(parts.values())).value
+
+
+HEADS = "heads"
+
+
+class Part(NamedTuple):
+    """An argument and the label of each of its axes."""
+
+    value: Any
+    labels: tuple[str, ...] = ()
+    leads: bool = False  # an input proper, which is not taken to be the same everywhere
+
+
+Refused = Mapping[str, tuple[str, str]]
+
+
+def sizes_of(parts: Mapping[str, Part]) -> dict[str, int]:
+    """The size of each label."""
+    sizes: dict[str, int] = {}
+    for part in parts.values():
+        for label, size in zip(part.labels, getattr(part.value, "shape", ()), strict=False):
+            sizes[label] = max(sizes.get(label, 0), size)
+    return sizes
+
+
+def note(caller: str, part: Part, mesh: Any, along: list[str | None], refused: Refused) -> None:
+    """Write down along which label each axis of the mesh divides."""
+    x = part.value
+    if x.device_mesh != mesh:
+        raise bad_argument(caller, f"the mesh {mesh}", x.device_mesh)
+    for axis, placement in enumerate(x.placements):
+        if placement.is_replicate():
+            continue
+        if type(placement) is not Shard:
+            raise bad_argument(
+                caller,
+                "values, whole or in shards",
+                _words_of(x, placement),
+                "Form it first: x.redistribute(placements=...), with Shard or Replicate.",
+            )
+        label = part.labels[placement.dim % x.ndim]
+        if label in refused:
+            expected, todo = refused[label]
+            raise bad_argument(caller, expected, _words_of(x, placement), todo)
+        if along[axis] not in (None, label):
+            raise bad_argument(
+                caller,
+                "shards along one axis",
+                _words_of(x, placement),
+                "Another argument is divided along another axis: redistribute one of them.",
+            )
+        along[axis] = label
+
+
+def _words_of(x: Any, placement: Any) -> str:
+    return f"{placement!r} of shape {tuple(x.shape)}"
+
+
+def check_sizes(parts: Mapping[str, Part], along: Sequence[str | None], caller: str) -> None:
+    """Raise where axes that are divided together are not of one size.
+
+    A process sees its own part alone, which may fit by chance.
+    """
+    for label in along:
+        lengths = {
+            name: part.value.shape[part.labels.index(label)]
+            for name, part in parts.items()
+            if label in part.labels
+        }
+        leading = [size for name, size in lengths.items() if parts[name].leads]
+        count = max(leading or lengths.values(), default=0)
+        for name, size in lengths.items():
+            if size not in (1, count):
+                shape = tuple(parts[name].value.shape)
+                raise bad_argument(
+                    f"{caller}: {name}",
+                    f"{count} entries along the axis that is divided",
+                    f"shape {shape}",
+                )
+
+
+def shard_of(part: Part, mesh: Any, along: Sequence[str | None]) -> Any:
+    """The part of an argument that this process works on; its gradient finds the way back."""
+    value = part.value
+    if not isinstance(value, Tensor):
+        return value
+    wanted: list[Any] = []
+    for axis, label in enumerate(along):
+        own = label in part.labels and value.shape[part.labels.index(label)] != 1
+        if isinstance(value, DTensor) and not value.placements[axis].is_replicate():
+            wanted.append(value.placements[axis])
+        else:
+            wanted.append(Shard(part.labels.index(label)) if own else Replicate())
+    if not isinstance(value, DTensor):
+        if all(placement.is_replicate() for placement in wanted) and not value.requires_grad:
+            return value
+        value = DTensor.from_local(value, mesh, [Replicate()] * mesh.ndim, run_check=False)
+    if tuple(wanted) != tuple(value.placements):
+        value = value.redistribute(placements=wanted)
+    # What serves several shards has a gradient that is the sum of theirs.
+    gradients = [
+        Partial() if placement.is_replicate() and label is not None else placement
+        for placement, label in zip(wanted, along, strict=True)
+    ]
+    return value.to_local(grad_placements=gradients)
+
+
+def padded(value: Any, labels: Sequence[str]) -> Any:
+    """The same with a head of zeros at the end."""
+    if not isinstance(value, Tensor) or HEADS not in labels:
+        return value
+    axis = tuple(labels).index(HEADS)
+    shape = [1 if i == axis else size for i, size in enumerate(value.shape)]
+    return torch.cat([value, value.new_zeros(shape)], dim=axis)
+
+
+def joined(
+    x: Tensor, labels: Sequence[str], mesh: Any, along: Sequence[str | None], sizes: Any
+) -> Any:
+    """A result as a DTensor; shards need not be of one size, so that of the whole is given."""
+    labels = tuple(labels)
+    placements = [Replicate() if label is None else Shard(labels.index(label)) for label in along]
+    shape = [
+        sizes[label] if label in along else size
+        for label, size in zip(labels, x.shape, strict=True)
+    ]
+    stride, count = [0] * len(shape), 1
+    for axis in range(len(shape) - 1, -1, -1):
+        stride[axis] = count
+        count *= max(shape[axis], 1)
+    return DTensor.from_local(
+        x.contiguous(),
+        mesh,
+        placements,
+        run_check=False,
+        shape=torch.Size(shape),
+        stride=tuple(stride),
+    )

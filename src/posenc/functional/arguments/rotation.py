@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from posenc import kernels
 from posenc._core.arrays.array import (
+    concrete,
     device_of,
+    dtype_name,
+    is_array,
     is_divided,
+    is_symbolic,
     is_torch,
     namespace,
     numpy_rules,
@@ -16,19 +24,23 @@ from posenc._core.arrays.array import (
 )
 from posenc._core.arrays.coordinates import integers
 from posenc._core.arrays.lookups import check_apart
-from posenc._core.errors import ArgumentError, SpecError, mismatch
+from posenc._core.errors import (
+    bad_argument,
+    bad_dtype,
+    bad_spec,
+)
+from posenc._core.tracing import is_compiling, is_followed
 from posenc.encodings.rotary.base import Role, RotarySpec
-from posenc.functional._parameters import parameters
 from posenc.functional.arguments.common import (
     DIRECT,
     Array,
     Kernel,
     name_of,
+    parameters,
     require,
     without_request,
     wrong_shape,
 )
-from posenc.functional.arguments.lengths import at_length
 from posenc.functional.arguments.tokens import (
     check_length,
     check_tokens,
@@ -36,6 +48,7 @@ from posenc.functional.arguments.tokens import (
     place_of,
     token_positions,
 )
+from posenc.kernels.plans import FAR
 from posenc.positions import packed
 
 # The fields of `Rotation` from `positions` on.
@@ -102,14 +115,14 @@ def _tokens(inputs: Sequence[tuple[Array, Role]], seq_dim: Any) -> int | None:
 def _divided_turn(asked: Rotation, x: Array, role: Role) -> Array:
     """The turn of an array that is divided between processes."""
     from posenc.functional.arguments import divided as _divided
-    from posenc.functional.arguments.shards import Part
+    from posenc.functional.arguments.divided import Part
 
     spec, seq_dim, rank = asked.spec, asked.seq_dim, len(x.shape)
     require(spec, RotarySpec, "rotate")
     refused = {}
     if (spec.per_head or 1) > 1 and rank > 2:
-        todo = "Its heads turn differently: divide the batch."
-        refused = {str(rank - (3 if seq_dim == -2 else 2)): ("all heads", todo)}
+        heads = str(rank - (3 if seq_dim == -2 else 2))
+        refused = {heads: ("all heads", "Its heads turn differently: divide the batch.")}
 
     def turned(x: Array, positions: Any, offset: Any, ends: Any, **params: Array) -> Array:
         part = asked._replace(
@@ -151,10 +164,12 @@ def read(asked: Rotation) -> kernels.Rotate:
     spec, choice = at_length(asked.spec, asked.length, "rotate")
     if asked.inplace:
         if spec.shapes or spec.output_dim != spec.dim:
-            todo = "Gradients of what is learned need what stood there before."
-            if spec.output_dim != spec.dim:
-                todo = f"The result has {spec.output_dim} channels for each {spec.dim}."
-            raise ArgumentError(mismatch(f"{caller}: inplace", "False", asked.inplace, todo))
+            todo = (
+                "Gradients of what is learned need what stood there before."
+                if spec.output_dim == spec.dim
+                else f"The result has {spec.output_dim} channels for each {spec.dim}."
+            )
+            raise bad_argument(f"{caller}: inplace", "False", asked.inplace, todo)
         check_apart(arrays, caller)
     places: list[Any] = []
     for x, role in asked.inputs:
@@ -205,11 +220,14 @@ def _place(
 def _sequence_ends(asked: Rotation, spec: RotarySpec, x: Array, *, xp: Any, caller: str) -> Array:
     """The cumulative lengths of packed sequences beside `x`."""
     if asked.positions is not None or asked.offset is not None:
-        todo = "Positions within sequences follow from their lengths."
-        raise ArgumentError(mismatch(caller, "cu_seqlens alone", "positions besides", todo))
+        raise bad_argument(
+            caller,
+            "cu_seqlens alone",
+            "positions besides",
+            "Positions within sequences follow from their lengths.",
+        )
     if len(spec.axes) > 1:
-        expected = f"positions with a trailing axis {spec.axes}"
-        raise ArgumentError(mismatch(caller, expected, "cu_seqlens"))
+        raise bad_argument(caller, f"positions with a trailing axis {spec.axes}", "cu_seqlens")
     return integers(asked.cu_seqlens, xp=xp, device=device_of(x), caller=f"{caller}: cu_seqlens")
 
 
@@ -218,20 +236,140 @@ def checked(spec: RotarySpec, x: Array, caller: str) -> tuple[Any, Any]:
     xp = namespace(x, f"{caller}: x")
     dtype = result_dtype(x, caller)
     if len(x.shape) < 2 or x.shape[-1] < spec.dim:
-        expected = f"shape (..., seq, channels) with at least {spec.dim} channels"
-        raise wrong_shape(f"{caller}: x", expected, x)
+        raise wrong_shape(
+            f"{caller}: x", f"shape (..., seq, channels) with at least {spec.dim} channels", x
+        )
     return xp, dtype
 
 
 def check_role(role: Any, caller: str) -> None:
     """Raise unless the role is one of the two."""
     if role not in ("query", "key"):
-        raise ArgumentError(mismatch(f"{caller}: role", '"query" or "key"', repr(role)))
+        raise bad_argument(f"{caller}: role", '"query" or "key"', repr(role))
 
 
 def require_plain(spec: RotarySpec, caller: str) -> None:
     """Raise unless angles may be subtracted: they are fixed, and those of all heads."""
     if not spec.plain:
-        expected = "an encoding that turns pairs by fixed angles, all heads alike"
-        todo = "Rotate both from scratch: posenc.rotate(spec, x, positions=..., params=...)."
-        raise SpecError(mismatch(caller, expected, name_of(spec), todo))
+        raise bad_spec(
+            caller,
+            "an encoding that turns pairs by fixed angles, all heads alike",
+            name_of(spec),
+            "Rotate both from scratch: posenc.rotate(spec, x, positions=..., params=...).",
+        )
+
+
+def at_length(spec: RotarySpec, length: Any, verb: str) -> tuple[RotarySpec, kernels.Choice | None]:
+    """The spec for a length, where it depends on one; and which other one it may turn out to be."""
+    require(spec, RotarySpec, verb)
+    if not spec.needs_length:
+        return spec, None
+    if type(length) is int and length >= 1 and not is_followed():
+        return spec.at(length), None  # decoding comes this way for each token
+    caller = f"{verb}({name_of(spec)})"
+    if length is None:
+        raise bad_argument(
+            caller,
+            "`length=`, on which its frequencies depend",
+            None,
+            "Pass the length of the sequence, cached tokens included, or fix it: spec.at(length).",
+        )
+    if is_array(length):
+        length = _number(length, f"{caller}: length")
+    first, last = spec.lengths or (1, None)
+    two = last == first + 1
+    left_open = is_array(length) or is_symbolic(length)
+    if is_followed() and not left_open and two:
+        left_open = _left_open(length, first)
+    if not left_open:
+        if isinstance(length, bool) or not isinstance(length, int) or length < 1:
+            raise bad_argument(
+                f"{caller}: length", "a number of positions, at least 1", repr(length)
+            )
+        return spec.at(length), None
+    if two:
+        short, long = spec.at(first), spec.at(first + 1)
+        return short, kernels.Choice(short, long, length, first)
+    raise bad_argument(
+        f"{caller}: length",
+        f"a number, as each length beyond {first} has frequencies of its own",
+        f"a {type(length).__name__} whose value is not known here",
+        "Choose one length outside of the compiled graph: spec.at(length).",
+    )
+
+
+def _number(length: Array, caller: str) -> int | Array:
+    """The value of an array, or the array where that is not to be looked at."""
+    name = dtype_name(length.dtype)
+    if not name.startswith(("int", "uint")):
+        raise bad_dtype(caller, "an integer", name)
+    if len(length.shape) != 0:
+        raise wrong_shape(
+            caller, "one number, of shape ()", length, "All rows of a batch share one length."
+        )
+    if is_torch(length) and _followed():
+        return length
+    value = concrete(length)
+    return length if value is None else int(value)
+
+
+def _left_open(length: int, last: int) -> bool:
+    """Whether Dynamo, which calls every number an int, does not know on which side a length is."""
+    from torch.fx.experimental.symbolic_shapes import statically_known_true
+
+    return not (statically_known_true(length > last) or statically_known_true(length <= last))
+
+
+def _followed() -> bool:
+    """Whether a tracer of torch would take the value of a tensor for a constant."""
+    if is_compiling():
+        return True
+    from posenc.kernels.torch.state import followed
+
+    return followed() is not None
+
+
+# Half a unit in the last place of 1, which is also the angle below which a pair stays where it is.
+HALF_UNIT = {"bfloat16": 2.0**-9, "float16": 2.0**-12}
+
+
+def check_alike(spec: RotarySpec, target: RotarySpec, caller: str) -> None:
+    """Raise `SpecError` unless both turn the same pairs."""
+    one, other = ((type(s), s.dim, s.channels, s.axes) for s in (spec, target))
+    if one != other:
+        raise bad_spec(
+            caller,
+            "two specs of one width, pairing and axes",
+            repr(target),
+            "Other pairs cannot be reached by turning.",
+        )
+
+
+def warn_of_small_moves(spec: RotarySpec, k: Any, old: Any, new: Any, caller: str) -> None:
+    """Warn if a move turns some pairs by less than the dtype of the keys can hold."""
+    least = HALF_UNIT.get(dtype_name(k.dtype))
+    if least is None or is_compiling():
+        return
+    before, after = concrete(old), concrete(new)
+    if before is None or after is None or not before.size or not after.size:
+        return
+    moves = (after - before).reshape(-1, before.shape[-1])
+    move = moves[np.abs(moves).sum(axis=-1).argmax()]
+    if not 0 < np.abs(move).max() < FAR:
+        return
+    if "step" in spec.arrays and move.dtype.kind == "i":
+        angles = move.astype(np.int64) @ spec.arrays["step"] * (2 * math.pi * 2.0**-64)
+    elif "slope" in spec.arrays:
+        angles = move @ spec.arrays["slope"]
+    else:
+        return
+    lost = int(((np.abs(angles) > 0) & (np.abs(angles) < least)).sum())
+    if lost:
+        warnings.warn(
+            f"{caller}: a move by {np.abs(move).max()} in {dtype_name(k.dtype)} turns {lost} of "
+            f"{spec.pairs} pairs by less than half a unit in the last place: they stay where they "
+            "are, and moves one after the other add up what is lost. Move keys seldom and far, or "
+            "keep them in float32, or keep them unrotated and rotate them when they are read.",
+            UserWarning,
+            stacklevel=4,
+        )

@@ -9,10 +9,10 @@ import numpy as np
 
 from posenc._core.arrays.array import Array, concrete, constants, device_of, limits, rectangular
 from posenc._core.arrays.coordinates import integers
-from posenc._core.errors import ArgumentError, PositionError, mismatch
+from posenc._core.errors import bad_argument, bad_position
 from posenc._core.spec.spec import Spec
 from posenc.encodings.relative.base import RelativeSpec
-from posenc.functional._parameters import parameters
+from posenc.functional.arguments.common import parameters
 from posenc.functional.arguments.tokens import counted, is_number, with_axes
 from posenc.kernels import Sides
 
@@ -44,16 +44,18 @@ def _side(axes: tuple[str, ...], positions: Any, *, xp: Any, device: Any, caller
         rectangular(caller, positions)
         array = integers(positions, xp=xp, device=device, caller=caller)
     elif len(axes) > 1:
-        expected = f"an array of coordinates {axes} in its last axis"
-        raise ArgumentError(mismatch(caller, expected, "a number of positions"))
+        raise bad_argument(
+            caller, f"an array of coordinates {axes} in its last axis", "a number of positions"
+        )
     else:
         array = counted(positions, xp=xp, device=device)
     if not len(array.shape):
-        todo = "One position is `[p]`."
-        raise ArgumentError(mismatch(caller, "shape (seq,) or (batch, seq)", "shape ()", todo))
+        raise bad_argument(
+            caller, "shape (seq,) or (batch, seq)", "shape ()", "One position is `[p]`."
+        )
     array = with_axes(axes, array, caller)
     if len(array.shape) < 2:
-        raise ArgumentError(mismatch(caller, "a sequence of positions", f"shape {array.shape}"))
+        raise bad_argument(caller, "a sequence of positions", f"shape {array.shape}")
     return array
 
 
@@ -81,9 +83,11 @@ def sides_of_content(
     if q_positions is None and k_positions is None and rows == keys and len(spec.axes) == 1:
         q_positions = rows
     elif q_positions is None or k_positions is None:
-        todo = "Queries of a decoding step are the last of their sequence, not the first."
-        raise ArgumentError(
-            mismatch(f"{caller}: positions", "those of queries and keys", None, todo)
+        raise bad_argument(
+            f"{caller}: positions",
+            "those of queries and keys",
+            None,
+            "Queries of a decoding step are the last of their sequence, not the first.",
         )
     both = sides(spec.axes, q_positions, k_positions, xp=xp, device=device_of(q), caller=caller)
     for name, came, length in (
@@ -91,20 +95,23 @@ def sides_of_content(
         ("k_positions", both.columns, keys),
     ):
         if came != length:
-            raise ArgumentError(mismatch(f"{caller}: {name}", f"{length} positions", came))
+            raise bad_argument(f"{caller}: {name}", f"{length} positions", came)
     fits = len(both.lead) in (0, len(lead)) and all(
         a in (1, b) for a, b in zip(both.lead, lead[: len(both.lead)], strict=True)
     )
     if not fits:
-        expected = f"positions of the batch shape {lead}, or none"
-        raise ArgumentError(mismatch(caller, expected, both.lead))
+        raise bad_argument(caller, f"positions of the batch shape {lead}, or none", both.lead)
     if spec.heads is None and heads is not None:
-        todo = "Leave it out: all heads share the parameters."
-        raise ArgumentError(mismatch(f"{caller}: heads", "none", repr(heads), todo))
+        raise bad_argument(
+            f"{caller}: heads", "none", repr(heads), "Leave it out: all heads share the parameters."
+        )
     first, end = head_range(heads, count if spec.heads is None else spec.heads, caller)
     if end - first != count:
-        expected = f"{end - first} heads" + ("" if heads is None else f", those of heads={heads}")
-        raise ArgumentError(mismatch(f"{caller}: q", expected, f"{count} heads"))
+        raise bad_argument(
+            f"{caller}: q",
+            f"{end - first} heads" + ("" if heads is None else f", those of heads={heads}"),
+            f"{count} heads",
+        )
     check_sides(spec, both)
     return both, first, end
 
@@ -114,9 +121,11 @@ def _lead(q: tuple[int, ...], k: tuple[int, ...], caller: str) -> tuple[int, ...
     if not q or not k:
         return q or k
     if len(q) != len(k) or any(a != b and 1 not in (a, b) for a, b in zip(q, k, strict=True)):
-        todo = "A side that is the same for every row has shape (seq,)."
-        raise ArgumentError(
-            mismatch(caller, "one batch shape of q_positions and k_positions", f"{q} and {k}", todo)
+        raise bad_argument(
+            caller,
+            "one batch shape of q_positions and k_positions",
+            f"{q} and {k}",
+            "A side that is the same for every row has shape (seq,).",
         )
     return tuple(b if a == 1 else a for a, b in zip(q, k, strict=True))
 
@@ -127,8 +136,7 @@ def _check_range(rows: np.ndarray, columns: np.ndarray, limit: int, caller: str)
         first, second = rows[..., axis], columns[..., axis]
         far = max(int(second.max()) - int(first.min()), int(first.max()) - int(second.min()))
         if far > limit:
-            expected = f"queries and keys at most {limit} apart"
-            raise PositionError(mismatch(caller, expected, far))
+            raise bad_position(caller, f"queries and keys at most {limit} apart", far)
 
 
 def head_range(heads: Any, total: int, caller: str) -> tuple[int, int]:
@@ -137,12 +145,12 @@ def head_range(heads: Any, total: int, caller: str) -> tuple[int, int]:
         return 0, total
     pair = isinstance(heads, (tuple, list)) and len(heads) == 2
     if not pair or not all(isinstance(h, int) and not isinstance(h, bool) for h in heads):
-        expected = f"(first, end) of the {total} heads"
-        raise ArgumentError(mismatch(f"{caller}: heads", expected, repr(heads)))
+        raise bad_argument(f"{caller}: heads", f"(first, end) of the {total} heads", repr(heads))
     first, end = heads
     if not 0 <= first < end <= total:
-        expected = f"(first, end) with 0 <= first < end <= {total}"
-        raise ArgumentError(mismatch(f"{caller}: heads", expected, (first, end)))
+        raise bad_argument(
+            f"{caller}: heads", f"(first, end) with 0 <= first < end <= {total}", (first, end)
+        )
     return first, end
 
 
@@ -151,8 +159,7 @@ def part_shapes(spec: Any, first: int, end: int) -> dict[str, tuple[int, ...]]:
     shapes = {}
     for name, shape in spec.shapes.items():
         axis = spec.by_head.get(name)
-        cut = () if axis is None else (*shape[:axis], end - first, *shape[axis + 1 :])
-        shapes[name] = shape if axis is None else cut
+        shapes[name] = shape if axis is None else (*shape[:axis], end - first, *shape[axis + 1 :])
     return shapes
 
 
@@ -174,12 +181,10 @@ def known(
     part = part_shapes(spec, first, end) if spec.shapes else None
     learned = parameters(spec, params, xp=xp, device=device, caller=caller, part=part)
     values = {**constants(spec, beside, xp=xp), **learned}
-    by_head: Mapping[str, int] = getattr(spec, "by_head", {})
-    for name, axis in by_head.items():
-        if name not in values:
-            continue
-        # A traced constant does not tell its shape, so that of the spec is asked.
-        shape = learned[name].shape if name in learned else spec.texts[name][1]
-        if shape[axis] != end - first:
-            values[name] = values[name][(slice(None),) * axis + (slice(first, end), ...)]
+    for name, axis in spec.by_head.items():
+        if name in values:
+            # A traced constant does not tell its shape, so that of the spec is asked.
+            shape = learned[name].shape if name in learned else spec.texts[name][1]
+            if shape[axis] != end - first:
+                values[name] = values[name][(slice(None),) * axis + (slice(first, end), ...)]
     return values

@@ -17,7 +17,7 @@ from posenc._core.arrays.array import (
     rectangular,
 )
 from posenc._core.arrays.coordinates import integers, reals
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc._core.positions.counting import offset as counted_from
 from posenc._core.tracing import is_compiling
 from posenc.functional.arguments.common import Array, wrong_shape
@@ -30,9 +30,12 @@ def place_of(shape: tuple[int, ...], seq_dim: Any, caller: str) -> int:
     """The axis of the sequence, counted from the first."""
     rank = len(shape)
     if not isinstance(seq_dim, int) or not -rank <= seq_dim < -1:
-        todo = "The last axis holds the channels."
-        expected = f"an axis from -{rank} to -2"
-        raise ArgumentError(mismatch(f"{caller}: seq_dim", expected, repr(seq_dim), todo))
+        raise bad_argument(
+            f"{caller}: seq_dim",
+            f"an axis from -{rank} to -2",
+            repr(seq_dim),
+            "The last axis holds the channels.",
+        )
     return rank + seq_dim
 
 
@@ -68,13 +71,18 @@ def token_positions(
     shape, axes, device = tuple(x.shape), len(spec.axes), device_of(x)
     place = place_of(shape, seq_dim, caller)
     if positions is not None and offset is not None:
-        todo = "An offset is for positions that count up from it: add it to your positions."
-        raise ArgumentError(mismatch(caller, "positions or offset", "both", todo))
+        raise bad_argument(
+            caller,
+            "positions or offset",
+            "both",
+            "An offset is for positions that count up from it: add it to your positions.",
+        )
     lead, seq = shape[:-1], shape[seq_dim]
     if positions is None:
         if axes > 1:
-            todo = "Give them: (..., seq, axes)."
-            raise ArgumentError(mismatch(f"{caller}: positions", f"{axes} axes", None, todo))
+            raise bad_argument(
+                f"{caller}: positions", f"{axes} axes", None, "Give them: (..., seq, axes)."
+            )
         array = counted_from(seq, 0 if offset is None else offset, xp=xp, device=device)
     else:
         read = reals if spec.coordinates == "real" else integers
@@ -88,22 +96,26 @@ def token_positions(
     aligned = align(received, lead, place, seq)
     if aligned is None and positions is None:
         rows = f" for each of the {lead[0]} rows" if place > 0 else ""
-        what = f"one number{', or one' if rows else ''}{rows}"
-        raise ArgumentError(mismatch(f"{caller}: offset", what, f"shape {received[:-1]}"))
+        raise bad_argument(
+            f"{caller}: offset",
+            f"one number{', or one' if rows else ''}{rows}",
+            f"shape {received[:-1]}",
+        )
     if aligned is None:
         shapes = dict.fromkeys([(seq,), *([(lead[0], seq)] if place > 0 else []), lead])
-        options = " or ".join(map(str, shapes))
-        todo = ""
-        for other, layout in LAYOUTS.items():
-            if (
-                received
-                and other != seq_dim
-                and -other <= len(shape)
-                and received[-1] == shape[other]
-            ):
-                todo = f"Axis {other} is that long: say seq_dim={other} for {layout}."
-        raise ArgumentError(
-            mismatch(f"{caller}: positions", f"shape {options}", f"shape {received}", todo)
+        hints = [
+            f"Axis {other} is that long: say seq_dim={other} for {layout}."
+            for other, layout in LAYOUTS.items()
+            if received
+            and other != seq_dim
+            and -other <= len(shape)
+            and received[-1] == shape[other]
+        ]
+        raise bad_argument(
+            f"{caller}: positions",
+            f"shape {' or '.join(map(str, shapes))}",
+            f"shape {received}",
+            "".join(hints[-1:]),
         )
     return xp.reshape(array, (*aligned, axes))
 
@@ -130,8 +142,9 @@ def asked_positions(spec: Any, positions: Any, *, xp: Any, device: Any, caller: 
         read = reals if spec.coordinates == "real" else integers
         array = read(positions, xp=xp, device=device, caller=label)
     elif len(spec.axes) > 1:
-        expected = f"an array of coordinates {spec.axes} in its last axis"
-        raise ArgumentError(mismatch(label, expected, "a number of positions"))
+        raise bad_argument(
+            label, f"an array of coordinates {spec.axes} in its last axis", "a number of positions"
+        )
     else:
         array = counted(positions, xp=xp, device=device)
     return with_axes(spec.axes, array, label)
@@ -162,14 +175,14 @@ def check_tokens(arrays: Sequence[Array], seq_dim: Any, caller: str) -> None:
         if length == lengths[0]:
             continue
         other = -3 if seq_dim == -2 else -2
-        expected = f"one number of tokens along axis {seq_dim}, the sequence"
-        received = f"{lengths[0]} and {length} (shapes {shapes})"
-        todo = (
+        raise bad_argument(
+            caller,
+            f"one number of tokens along axis {seq_dim}, the sequence",
+            f"{lengths[0]} and {length} (shapes {shapes})",
             f"Where axis {other} is the sequence, as in {LAYOUTS[other]}, say seq_dim={other}. One "
             "query beside a KV cache is turned with its own new key, with offset= the number of "
-            "tokens in the cache. What counts apart (cross-attention) is turned one by one."
+            "tokens in the cache. What counts apart (cross-attention) is turned one by one.",
         )
-        raise ArgumentError(mismatch(caller, expected, received, todo))
 
 
 def check_length(
@@ -194,8 +207,7 @@ def check_length(
             return  # where the length is used, it is read and has its words
         length = number.item()
     if isinstance(length, bool) or not isinstance(length, int) or length < 1:
-        expected = "a number of positions, at least 1"
-        raise ArgumentError(mismatch(f"{caller}: length", expected, repr(length)))
+        raise bad_argument(f"{caller}: length", "a number of positions, at least 1", repr(length))
     reach: Any = None
     if cu_seqlens is not None:
         ends = _values(cu_seqlens)
@@ -207,9 +219,12 @@ def check_length(
         first = _values(0 if offset is None else offset)
         reach = first.max() + tokens if first is not None and first.size and tokens else None
     if reach is not None and reach > length:
-        todo = "It is that of the whole sequence, cached tokens included."
-        expected = f"at least {int(reach)}, as positions reach {int(reach) - 1}"
-        raise ArgumentError(mismatch(f"{caller}: length", expected, length, todo))
+        raise bad_argument(
+            f"{caller}: length",
+            f"at least {int(reach)}, as positions reach {int(reach) - 1}",
+            length,
+            "It is that of the whole sequence, cached tokens included.",
+        )
 
 
 def _values(numbers: Any) -> np.ndarray | None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc._core.errors import bad_argument
-from posenc.functional.arguments.moves import check_alike
+from posenc.functional.arguments.rotation import check_alike
 from posenc.torch.cache.binding import one_token, rules_of
 from posenc.torch.cache.decoder import decoder_plan
 from posenc.torch.cache.ledger import counted, on_host, whole_numbers

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from posenc._core.errors import bad_argument
-from posenc.functional.arguments.moves import warn_of_small_moves
+from posenc.functional.arguments.rotation import warn_of_small_moves
 from posenc.torch.cache.layers import MovableLayer
 from posenc.torch.cache.movable import MovableCache, checked
 

@@ -1,34 +1,165 @@
-"""The verbs of the fourth kind: positions that meet queries, keys and values."""
+"""The verbs of the third and the fourth kind: biases on scores, and positions that meet content."""
 
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
+from posenc import kernels
 from posenc._core.arrays.array import (
     astype,
     compute_dtype,
     device_of,
+    dtype_named,
     is_divided,
+    library,
     marked,
     namespace,
     numpy_rules,
     result_dtype,
 )
-from posenc._core.errors import ArgumentError, SpecError, mismatch
+from posenc._core.errors import bad_argument, bad_spec
 from posenc._core.tracing import is_compiling
+from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import Places, RelativeSpec
 from posenc.functional.arguments.common import (
+    DIRECT,
     Array,
+    Kernel,
+    library_of,
     name_of,
     require,
     values_of,
     without_request,
     wrong_shape,
 )
-from posenc.functional.arguments.scores import head_range, known, sides_of_content
+from posenc.functional.arguments.scores import (
+    check_sides,
+    head_range,
+    known,
+    sides,
+    sides_of_content,
+)
 from posenc.kernels.native import remember_scores
+
+
+@numpy_rules
+def bias(
+    spec: BiasSpec,
+    q_positions: Any,
+    k_positions: Any = None,
+    *,
+    params: Mapping[str, Array] | None = None,
+    heads: tuple[int, int] | None = None,
+    dtype: Any = None,
+    xp: Any = None,
+    device: Any = None,
+    kernel: Kernel = "auto",
+) -> Array:
+    """What is added to the attention scores of queries and keys at some positions.
+
+        logits[..., h, i, j] += bias[..., h, i, j]
+
+    Distances are taken in integers and rounded once. Nothing is masked: a causal mask is the
+    caller's, from the same positions.
+
+    Parameters
+    ----------
+    spec : BiasSpec
+        An encoding of the third kind.
+    q_positions : int, or array of integers
+        A number n for the positions 0 to n - 1, or (q,), or (..., q) with batch axes; for a spec of
+        several axes with a trailing axis of that length.
+    k_positions : int, or array of integers, optional
+        The same for the keys; those of the queries by default. A side without batch axes serves
+        every row; two sides with batch axes need one batch shape.
+    params : mapping of str to array, optional
+        The parameters of a learned encoding, as `posenc.init` makes them: of all heads, or of the
+        heads asked for.
+    heads : (int, int), optional
+        Only the heads [first, end) of the spec, as tensor parallelism divides them.
+    dtype : dtype or str, optional
+        float32 by default; float64, float16 and bfloat16 where the library has them. The arithmetic
+        is float32 or better. float16 ends at 65504, and larger entries become that.
+    xp : module, optional
+        The library of the result; that of positions or parameters by default, else NumPy.
+    device : device, optional
+        Where the result goes; with the positions by default.
+    kernel : {"auto", "reference", "cpu", "triton"}
+        What computes it. A kernel that is named obeys or says why not; `auto` takes the first that
+        can, else the reference. `posenc doctor` lists them.
+
+    Returns
+    -------
+    array
+        (..., heads, q, k). Entries that do not vary may share memory: copy before writing to it.
+
+    Raises
+    ------
+    ArgumentError
+        If shapes, heads or parameters do not fit.
+    DTypeError
+        If the positions are not integers.
+    PositionError
+        If positions lie further apart than the integers of the library hold, or outside what is
+        learned. Where values cannot be looked at, such entries are NaN.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.bias(posenc.ALiBi(heads=8), [5], 6, heads=(0, 1))
+    array([[[-2.5, -2. , -1.5, -1. , -0.5,  0. ]]], dtype=float32)
+    """
+    plain = kernel in DIRECT and heads is None and type(q_positions) is not int
+    direct = without_request() if plain else None
+    if direct is not None and (xp is None or xp is sys.modules["torch"]):
+        entries: Array = direct.biased(spec, q_positions, k_positions, params, dtype, device)
+        if entries is not None:
+            return entries
+    caller = f"bias({name_of(spec)})"
+    require(spec, BiasSpec, "bias")
+    values = params.values() if isinstance(params, Mapping) else ()
+    if is_divided(q_positions, k_positions, *values):
+        options = {"dtype": dtype, "device": device, "kernel": kernel}
+        sides_of = q_positions, q_positions if k_positions is None else k_positions
+        return _divided_bias(spec, *sides_of, params, {**options, "heads": heads})
+    array = library_of(q_positions, k_positions, *values)
+    if array is not None:
+        xp = namespace(array, caller) if xp is None else xp
+        device = device_of(array) if device is None else device
+    xp = library(np if xp is None else xp)
+    out = dtype_named("float32" if dtype is None else dtype, xp, caller)
+    first, end = head_range(heads, spec.heads, caller)
+    both = sides(spec.axes, q_positions, k_positions, xp=xp, device=device, caller=caller)
+    check_sides(spec, both)
+    mine = known(spec, params, first, end, both.q[0], xp=xp, device=device, caller=caller)
+    return kernels.run(kernels.Bias(spec, both, (first, end), mine, out, xp, caller), kernel)
+
+
+def _divided_bias(spec: BiasSpec, q: Any, k: Any, params: Any, options: dict[str, Any]) -> Array:
+    """The bias where positions or parameters are divided between processes."""
+    import torch
+
+    from posenc.functional.arguments import divided as _divided
+
+    caller = f"bias({name_of(spec)})"
+    axes = ("axes",) if len(spec.axes) > 1 else ()
+    rows, columns = _divided.numbered(q, "q", axes), _divided.numbered(k, "k", axes)
+    lead = max((part.labels[: -1 - len(axes)] for part in (rows, columns)), key=len)
+    first, end = head_range(options.pop("heads"), spec.heads, caller)
+    learned = _divided.of_parameters(spec, _divided.of_heads(spec, params, first, end, caller))
+    numbers = _divided.Part(torch.arange(first, end), (_divided.HEADS,))
+
+    def entries(q: Any, k: Any, numbers: Any, **params: Array) -> Array:
+        some = _divided.range_of(numbers)
+        return bias(spec, q, k, params=_divided.params_of(params), heads=some, xp=torch, **options)
+
+    parts = {"q": rows, "k": columns, "numbers": numbers, **learned}
+    return _divided.apply(entries, parts, (*lead, _divided.HEADS, "q", "k"), caller, {})
 
 
 @numpy_rules
@@ -100,10 +231,11 @@ def relative(
         if len(x.shape) < 3 or x.shape[-1] != spec.dim:
             raise wrong_shape(f"{caller}: {name}", f"shape (..., heads, {name}, {spec.dim})", x)
     if tuple(q.shape[:-2]) != tuple(k.shape[:-2]):
-        todo = "Repeat the keys where several queries share them."
-        received = f"shapes {tuple(q.shape)} and {tuple(k.shape)}"
-        raise ArgumentError(
-            mismatch(caller, "q and k of one batch shape and heads", received, todo)
+        raise bad_argument(
+            caller,
+            "q and k of one batch shape and heads",
+            f"shapes {tuple(q.shape)} and {tuple(k.shape)}",
+            "Repeat the keys where several queries share them.",
         )
     both, first, end = sides_of_content(
         spec, q, k.shape[-2], q_positions, k_positions, heads=heads, xp=xp, caller=caller
@@ -173,7 +305,7 @@ def relative_values(
         one, sides_of = {"weights": weights}, (q_positions, k_positions)
         return _divided_scores(relative_values, spec, one, sides_of, params=params, heads=heads)
     if not spec.on_values:
-        raise SpecError(mismatch(caller, "an encoding that acts on values", repr(spec)))
+        raise bad_spec(caller, "an encoding that acts on values", repr(spec))
     xp = namespace(weights, f"{caller}: weights")
     dtype = result_dtype(weights, caller)
     if len(weights.shape) < 3:
@@ -204,27 +336,25 @@ def _divided_scores(
     import torch
 
     from posenc.functional.arguments import divided as _divided
-    from posenc.functional.arguments import shards as _shards
 
     caller = f"{run.__name__}({name_of(spec)})"
     rank = next(iter(inputs.values())).ndim
-    lead = tuple(str(axis) for axis in range(rank - 3))
-    labels = (*lead, _shards.HEADS, "q", "k")
+    labels = (*(str(axis) for axis in range(rank - 3)), _divided.HEADS, "q", "k")
     axes = ("axes",) if len(spec.axes) > 1 else ()
     parts = {
-        name: _shards.Part(x, labels, leads=True)
+        name: _divided.Part(x, labels, leads=True)
         if name == "weights"
-        else _shards.Part(x, (*labels[:-2], name, "channels"), leads=True)
+        else _divided.Part(x, (*labels[:-2], name, "channels"), leads=True)
         for name, x in inputs.items()
     }
-    parts["q_positions"] = _divided.numbered(positions[0], "q", axes)
-    parts["k_positions"] = _divided.numbered(positions[1], "k", axes)
+    for side, places in zip("qk", positions, strict=True):
+        parts[f"{side}_positions"] = _divided.numbered(places, side, axes)
     if spec.heads is None:
         learned = params
     else:
         first, end = head_range(heads, spec.heads, caller)
         learned = _divided.of_heads(spec, params, first, end, caller)
-        parts["numbers"] = _shards.Part(torch.arange(first, end), (_shards.HEADS,))
+        parts["numbers"] = _divided.Part(torch.arange(first, end), (_divided.HEADS,))
 
     def scores(*, q_positions: Any, k_positions: Any, numbers: Any = None, **more: Array) -> Array:
         some = heads if numbers is None else _divided.range_of(numbers)
@@ -235,8 +365,8 @@ def _divided_scores(
 
     todo = "Its entries need the whole sequence: divide the batch or the heads."
     refused = dict.fromkeys(("q", "k"), ("a whole sequence", todo))
-    parts.update(_divided.of_parameters(spec, learned))
+    refused["channels"] = _divided.WHOLE_CHANNELS
     out = labels if "weights" not in inputs else (*labels[:-1], "channels")
     return _divided.apply(
-        scores, parts, out, caller, refused | {"channels": _divided.WHOLE_CHANNELS}
+        scores, parts | _divided.of_parameters(spec, learned), out, caller, refused
     )
