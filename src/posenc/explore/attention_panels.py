@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from posenc.explore.state.entry import Chosen
 from posenc.explore.state.scene import Scene
 from posenc.plot import palette
 from posenc.plot.content import Content
-from posenc.plot.panels.axes import cells, float32, under, values, words
 from posenc.plot.panels.grammar import (
     AttentionCell,
     AttentionPanel,
@@ -27,8 +26,13 @@ from posenc.plot.panels.grammar import (
     Series,
     Strip,
     Strips,
+    cells,
+    float32,
+    under,
+    values,
+    words,
 )
-from posenc.plot.panels.text import number, plural, signed, spread, whole
+from posenc.plot.panels.text import number, plural, present, signed, spread, whole
 from posenc.plot.views import attention
 from posenc.plot.views import sum as sums
 from posenc.plot.views.attention import AttentionView, ScoreParts, short
@@ -96,18 +100,17 @@ def chips(sentence: TypedSentence) -> Chips:
     ends = (names[0], names[-1]) if len(names) > 1 else (typed[0], typed[-1])
     other = dict(zip(ends, ends[::-1], strict=True))
     swapped = tuple(other.get(n, n) for n in typed)
-    links = [
-        Link(" ".join(sentence.typed[n] for n in order), {"perm": state})
-        for order, state in ((typed, None), (swapped, written(swapped)))
-        if order != sentence.order
-    ]
     return Chips(
         id="words",
         title="Drag a word to another place, or take",
         words=sentence.words,
         order=sentence.order,
         key="perm",
-        links=tuple(links),
+        links=tuple(
+            Link(" ".join(sentence.typed[n] for n in order), {"perm": state})
+            for order, state in ((typed, None), (swapped, written(swapped)))
+            if order != sentence.order
+        ),
     )
 
 
@@ -119,12 +122,11 @@ def grids(
     limit = max((palette.largest(view.scores) for view in views), default=0.0) or 1.0
     outputs = [rows[:, :NUMBERS] for view in views for rows in (view.before, view.outputs)]
     most = max(map(palette.largest, outputs), default=0.0) or 1.0
-    hatched = any(not np.isfinite(view.scores).all() for view in views)
-    caption = (
-        "One scale for all, from 0 to 1: each row adds up to 1."
-        if scene["softmax"]
-        else f"Scores before the softmax on one scale, up to ±{number(limit, 3)}."
-    ) + (" Hatched: words that are not seen." if hatched else "")
+    caption = "One scale for all, from 0 to 1: each row adds up to 1."
+    if not scene["softmax"]:
+        caption = f"Scores before the softmax on one scale, up to ±{number(limit, 3)}."
+    if any(not np.isfinite(view.scores).all() for view in views):
+        caption += " Hatched: words that are not seen."
     return AttentionPanel(
         "attention",
         "",
@@ -143,19 +145,20 @@ def _cell(
     limits: tuple[float, float],
     say: str,
 ) -> AttentionCell:
-    count = len(sentence.typed)
-    i, j = sentence.cell
-    grid = replace(
-        _grid(column, sentence, 1.0 if scene["softmax"] else limits[0]),
+    plain = _grid(column, sentence, 1.0 if scene["softmax"] else limits[0])
+    keyed = replace(
+        plain,
         id=f"{column.key}-{column.label}",
         title=column.label,
         label=f"{column.label}, queries down, keys across. {say}",
+        x=replace(plain.x, key="kw"),
+        y=replace(plain.y, key="qw"),
     )
-    grid = under(replace(grid, x=replace(grid.x, key="kw"), y=replace(grid.y, key="qw")), j, i)
+    grid = under(keyed, *sentence.cell[::-1])
     if isinstance(column, UnfitColumn):
         return AttentionCell(column.key, grid, column.problem)
     view = column.view
-    by_word = sorted(range(count), key=lambda n: (sentence.typed[n].lower(), n))
+    by_word = sorted(range(len(sentence.typed)), key=lambda n: (sentence.typed[n].lower(), n))
     before, after = (
         palette.indices(rows[by_word, :NUMBERS], limits[1]) for rows in (view.before, view.outputs)
     )
@@ -181,10 +184,9 @@ def _grid(column: EncodingColumn | UnfitColumn, sentence: TypedSentence, limit: 
 
 
 def _change(shift: int, view: AttentionView) -> str:
-    what = f"After the shift by {whole(shift)}: " if shift else "Not shifted: "
-    if view.change == 0:
-        return what + "no change, the same bits."
-    return what + f"largest change {number(view.change, 2)}."
+    what = f"After the shift by {whole(shift)}" if shift else "Not shifted"
+    largest = f"largest change {number(view.change, 2)}."
+    return f"{what}: {largest if view.change else 'no change, the same bits.'}"
 
 
 def _outcome(view: AttentionView, sentence: TypedSentence) -> str:
@@ -202,8 +204,9 @@ def _outcome(view: AttentionView, sentence: TypedSentence) -> str:
 
 def terms(scene: Scene, columns: list[EncodingColumn], sentence: TypedSentence) -> list[Panel]:
     """What each pair adds to the score under the cursor, of the first rotation."""
-    rotations = ((c.label, c.parts.pairs) for c in columns if c.parts.pairs is not None)
-    label, terms = next(rotations, ("", None))
+    label, terms = next(
+        ((c.label, c.parts.pairs) for c in columns if c.parts.pairs is not None), ("", None)
+    )
     if terms is None or not scene["sum"]:
         return []
     low, high = spread(min(float(terms.min()), 0.0), max(float(terms.max()), 0.0))
@@ -220,40 +223,40 @@ def inputs(scene: Scene, columns: list[EncodingColumn], sentence: TypedSentence)
     chosen = next(every, None) if scene["sum"] else None
     if chosen is None:
         return []
-    rows = sentence.content.inputs[list(sentence.order)]
+    more: dict[str, Any] = {"offset": scene["shift"], "params": chosen.params}
     data = sums.data(
         chosen.spec,
         sentence.words,
-        embeddings=rows,
-        offset=scene["shift"],
-        params=chosen.params,
+        embeddings=sentence.content.inputs[list(sentence.order)],
+        **more,
     )
     (total,) = sums.panels(data)
     summed = replace(total, title=f"{chosen.label}: {data.title}", caption=data.caption[-1])
-    tied = chosen.spec.width == sentence.content.width
-    return [summed, *(_tied(scene, chosen, sentence) if tied else ())]
+    return (
+        [summed, _tied(scene, chosen, sentence)]
+        if (chosen.spec.width == sentence.content.width)
+        else [summed]
+    )
 
 
-def _tied(scene: Scene, chosen: Chosen, sentence: TypedSentence) -> Iterator[Panel]:
+def _tied(scene: Scene, chosen: Chosen, sentence: TypedSentence) -> Strips:
     """Adding a table is appending it with tied weights, drawn for the query of the cursor."""
-    content = sentence.content
     word, at = sentence.order[sentence.cell[0]], sentence.cell[0] + scene["shift"]
-    both = attention.joined(chosen.spec, content, word, at, params=chosen.params)
+    both = attention.joined(chosen.spec, sentence.content, word, at, params=chosen.params)
     limit = max(palette.largest(row[:NUMBERS]) for row in both) or 1.0
     apart = number(palette.largest(both[0] - both[1]), 2)
-    strips = tuple(
-        Strip(
-            name,
-            palette.indices(row[:NUMBERS], limit),
-            tuple(signed(float(x), 2) for x in row[:NUMBERS]),
-        )
-        for name, row in zip(("(x + p) W", "[x, p] with W over W"), both, strict=True)
-    )
-    yield Strips(
+    return Strips(
         "joined",
         "Adding = appending with tied weights: the query of "
         f"“{sentence.typed[word]}” at {whole(at)}",
-        strips,
+        tuple(
+            Strip(
+                name,
+                palette.indices(row[:NUMBERS], limit),
+                tuple(signed(float(x), 2) for x in row[:NUMBERS]),
+            )
+            for name, row in zip(("(x + p) W", "[x, p] with W over W"), both, strict=True)
+        ),
         "diverging",
         number(-limit, 3),
         number(limit, 3),
@@ -269,25 +272,30 @@ def readout(
 ) -> tuple[Block, ...]:
     """What the score of the cell consists of."""
     i, j = sentence.cell
-    blocks: list[Block] = [Heading(sentence.pair)]
-    blocks.append(Datum("Key − query", f"{whole(j)} − {whole(i)} = {whole(j - i)}"))
-    for column in every:
-        blocks.append(Heading(column.label))
-        if isinstance(column, UnfitColumn):
-            blocks.append(Prose(column.problem))
-            continue
-        terms, pairs, slope = column.parts
-        if len(terms) > 1:
-            blocks += [Datum(name, signed(x, 4)) for name, x in terms]
-        if slope is not None:
-            blocks.append(Datum("slope × distance", f"{signed(-slope, 4)} × {whole(abs(j - i))}"))
-        if pairs is not None:
-            blocks.append(Datum("sum over", plural(len(pairs), "pair")))
-        blocks.append(Datum("score", signed(sum(x for _, x in terms), 4)))
-        seen = np.isfinite(column.view.scores[i, j])
-        weight = number(float(column.view.weights[i, j]), 3) if seen else "not seen"
-        blocks.append(Datum("attention", weight))
-        if column.chosen is not None and column.chosen.random:
-            blocks.append(Prose("What it learns is a random start of seed 0."))
-    scaled = "Scores are as they enter the softmax: over the root of the head's width."
-    return (*blocks, Prose(scaled))
+    return (
+        Heading(sentence.pair),
+        Datum("Key − query", f"{whole(j)} − {whole(i)} = {whole(j - i)}"),
+        *(block for column in every for block in _of_column(column, i, j)),
+        Prose("Scores are as they enter the softmax: over the root of the head's width."),
+    )
+
+
+def _of_column(column: EncodingColumn | UnfitColumn, i: int, j: int) -> tuple[Block, ...]:
+    if isinstance(column, UnfitColumn):
+        return Heading(column.label), Prose(column.problem)
+    terms, pairs, slope = column.parts
+    weight = "not seen"
+    if np.isfinite(column.view.scores[i, j]):
+        weight = number(float(column.view.weights[i, j]), 3)
+    random = column.chosen is not None and column.chosen.random
+    return present(
+        Heading(column.label),
+        *(Datum(name, signed(x, 4)) for name, x in terms if len(terms) > 1),
+        Datum("slope × distance", f"{signed(-(slope or 0), 4)} × {whole(abs(j - i))}")
+        if slope is not None
+        else None,
+        Datum("sum over", plural(len(pairs), "pair")) if pairs is not None else None,
+        Datum("score", signed(sum(x for _, x in terms), 4)),
+        Datum("attention", weight),
+        Prose("What it learns is a random start of seed 0.") if random else None,
+    )

@@ -11,15 +11,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from posenc.explore import find, tour
-from posenc.explore.compare import words
-from posenc.explore.page import page_of
-from posenc.explore.pictures import command_of
-from posenc.explore.save import formats
+from posenc.explore.page import page_of, words
+from posenc.explore.save import command_of, formats
 from posenc.explore.server.protocol import Envelope, Head
 from posenc.explore.state.catalogue import grid_of
-from posenc.explore.state.reader import ASKED, plain
+from posenc.explore.state.entry import Session
+from posenc.explore.state.fields import ASKED, plain
 from posenc.explore.state.scene import LONGEST_FIND, PIN, Page, Scene
-from posenc.explore.state.session import Session
 from posenc.explore.views import SHAPES
 from posenc.plot import palette
 from posenc.plot.panels.text import whole
@@ -96,7 +94,6 @@ class Steps:
 def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
     search = find.answer(scene)
     stop, astray = tour.header(scene)
-    problems = [*scene.problems, *page.problems, *search.problems, *astray]
     return {
         "k": 1,
         "view": scene.shape.id,
@@ -109,7 +106,10 @@ def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
         "controls": _controls(scene),
         "panels": page.panels,
         "readout": page.readout,
-        "problems": [{"field": key, "message": message} for key, message in problems],
+        "problems": [
+            {"field": key, "message": message}
+            for key, message in [*scene.problems, *page.problems, *search.problems, *astray]
+        ],
         "notes": [*scene.notes, *_about(scene), *_moved(scene, page)],
         "say": page.say,
         "cursor": {"x": None, "y": None, **page.cursor},
@@ -175,11 +175,7 @@ def _known() -> frozenset[str]:
 
 
 def _printable(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return value.encode(errors="replace").decode() == value
 
 
 SECTIONS = ("encoding", "b", "view", "cursor", "find", "page")  # in the order of their controls

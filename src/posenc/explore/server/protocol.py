@@ -92,8 +92,9 @@ class Envelope:
         """What JSON does not know: an array, a number of NumPy, a mapping, a dataclass."""
         if isinstance(value, np.ndarray):
             kept = np.asarray(value, value.dtype.newbyteorder("<"), order="C")
-            shape = f"{kept.dtype.str}{kept.shape}"
-            name = "@" + _name(kept.data.cast("B") if kept.size else b"", shape.encode())
+            name = "@" + _name(
+                kept.data.cast("B") if kept.size else b"", f"{kept.dtype.str}{kept.shape}".encode()
+            )
             self.arrays[name] = kept
             return name
         if isinstance(value, np.generic):
@@ -134,11 +135,9 @@ def _joined(text: str, name: str, arrays: Mapping[str, np.ndarray]) -> bytes:
         code = array.dtype.str[1:]
         if code not in DTYPES:
             raise TypeError(f"protocol: expected an array of {', '.join(DTYPES)}, got {code}")
-        data = array.tobytes()
         places[key] = (code, array.shape, offset)
-        padded = data + bytes(-len(data) % 8)
-        pieces.append(padded)
-        offset += len(padded)
+        pieces.append(array.tobytes() + bytes(-array.nbytes % 8))
+        offset += len(pieces[-1])
     # The arrays are known once the rest has been written, so they come last.
     last = json.dumps({"id": name, "arrays": places}, separators=(",", ":"))
     header = f"{text[:-1]}{',' if len(text) > 2 else ''}{last[1:]}".encode()
@@ -171,8 +170,9 @@ def unpack(data: bytes) -> Message:
     arrays = {}
     for name, (code, shape, offset) in header["arrays"].items():
         count = int(np.prod(shape, dtype=np.int64))
-        flat = np.frombuffer(data, dtype=f"<{code}", count=count, offset=4 + length + offset)
-        arrays[name] = flat.reshape(shape)
+        arrays[name] = np.frombuffer(
+            data, dtype=f"<{code}", count=count, offset=4 + length + offset
+        ).reshape(shape)
     return Message(header, arrays)
 
 

@@ -25,7 +25,7 @@ from posenc.explore.state.entry import made, samples
 from posenc.explore.state.fields import Option, choice, integer, switch, text
 from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.plot.content import Content, from_arrays, random_content, sizes_of, trained_content
-from posenc.plot.panels.axes import stops
+from posenc.plot.panels.grammar import stops
 from posenc.plot.panels.text import number, signed, whole
 from posenc.plot.views import attention
 
@@ -110,15 +110,17 @@ def show(scene: Scene) -> Page:
     say = f"{sentence.pair}: {', '.join(scores)}"
     own = next((c.chosen for c in columns if c.key == "enc"), None)
     last = len(sentence.typed) - 1
-    panels = [
-        chips(sentence),
-        *inputs(scene, columns, sentence),
-        grids(scene, sentence, every, say),
-    ]
     return Page(
         lead=f"{sentence.content.origin} A head of {sentence.content.dim} numbers, computed in "
         f"{scene['prec']}.",
-        panels=(*panels, *terms(scene, columns, sentence)),
+        panels=(
+            *[
+                chips(sentence),
+                *inputs(scene, columns, sentence),
+                grids(scene, sentence, every, say),
+            ],
+            *terms(scene, columns, sentence),
+        ),
         readout=readout(every, sentence),
         say=say,
         cursor={
@@ -175,13 +177,14 @@ def _sentence(scene: Scene) -> tuple[TypedSentence, list[tuple[str, str]]]:
         note = f"An order names each place from 0 to {len(typed) - 1} once, {example}."
         problems.append(("perm", note))
     last = len(typed) - 1
-    cell = min(scene["qw"], last), min(scene["kw"], last)
     content = _content(scene, typed)
     heads = _heads(scene)
     if heads and scene["hd"] >= heads:
         note = f"Head {scene['hd']}: there are heads 0 to {heads - 1}. Drawn with {content.head}."
         problems.append(("hd", note))
-    return TypedSentence(typed, order, cell, content), problems
+    return TypedSentence(
+        typed, order, (min(scene["qw"], last), min(scene["kw"], last)), content
+    ), problems
 
 
 def _heads(scene: Scene) -> int:
@@ -231,9 +234,10 @@ def _column(scene: Scene, key: str, sentence: TypedSentence) -> EncodingColumn |
             chosen = made(entry, {**samples(entry), **start, **own})
             more["params"] = chosen.params
         spec = None if chosen is None else chosen.spec
-        softmax = "rows" if scene["softmax"] else "none"
         how: dict[str, Any] = {"causal": _causal(scene, content), "dtype": scene["prec"]}
-        view = attention.data(spec, content, softmax=softmax, **how, **more)
+        view = attention.data(
+            spec, content, softmax="rows" if scene["softmax"] else "none", **how, **more
+        )
         parts = attention.parts(spec, content, sentence.cell, **more)
     except PosencError as error:
         return UnfitColumn(key, label, str(error))

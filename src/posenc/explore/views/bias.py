@@ -10,13 +10,11 @@ from typing import Any
 import numpy as np
 
 from posenc.explore import snippets
-from posenc.explore.state.catalogue import grid_of
+from posenc.explore.state.catalogue import grid_of, window
 from posenc.explore.state.entry import Chosen
 from posenc.explore.state.fields import integer, switch
 from posenc.explore.state.scene import Page, Scene, ViewShape
-from posenc.explore.state.sources import window
 from posenc.functional import bias as bias_of
-from posenc.plot.panels.axes import stops, under
 from posenc.plot.panels.grammar import (
     Block,
     Chart,
@@ -24,6 +22,8 @@ from posenc.plot.panels.grammar import (
     Heading,
     Matrix,
     Prose,
+    stops,
+    under,
 )
 from posenc.plot.panels.text import number, plural, signed, whole
 from posenc.plot.views import bias
@@ -97,8 +97,10 @@ def show(scene: Scene) -> Page:
     length, problems = _length(spec, scene)
     head = min(scene["head"], spec.heads - 1)
     if head < scene["head"]:
-        last = f"Head must be at most {head}; {scene['head']} came. Drawn with it."
-        problems = (*problems, ("head", last))
+        problems = (
+            *problems,
+            ("head", f"Head must be at most {head}; {scene['head']} came. Drawn with it."),
+        )
     p, kp = min(scene["p"], length - 1), min(scene["kp"], length - 1)
     data = _bias(
         scene.a,
@@ -132,16 +134,16 @@ def _length(spec: Any, scene: Scene) -> tuple[int, tuple[tuple[str, str], ...]]:
     asked: int = scene["L"]
     if not spec.shapes or asked <= LONGEST_LEARNED:
         return asked, ()
-    note = f"{scene.a.label} is drawn for at most {plural(LONGEST_LEARNED, 'position')}."
-    return LONGEST_LEARNED, (("L", note),)
+    return LONGEST_LEARNED, (
+        ("L", f"{scene.a.label} is drawn for at most {plural(LONGEST_LEARNED, 'position')}."),
+    )
 
 
 def _heads(count: int, head: int) -> tuple[int, ...]:
     """All heads of a few, else some from the first to the last and the chosen one."""
     if count <= SHOWN:
         return tuple(range(count))
-    some = np.linspace(0, count - 1, SHOWN - 1).astype(int).tolist()
-    return tuple(sorted({*some, head}))
+    return tuple(sorted({*np.linspace(0, count - 1, SHOWN - 1).astype(int).tolist(), head}))
 
 
 def _panels(data: BiasView, cell: tuple[int, int, int], say: str) -> Iterator[Chart | Matrix]:
@@ -212,7 +214,6 @@ def _readout(
 
 def _numbers(scene: Scene, head: int, p: int, kp: int) -> dict[str, Any]:
     rows, columns = window(p, 0, scene["L"]), window(kp, 0, scene["L"])
-    values = _entries(scene.a, scene["L"], head, rows, columns)
     return {
         "caption": f"{scene.a.label}, head {head}: queries down, keys across",
         "columns": ["query", *map(whole, columns.tolist())],
@@ -224,7 +225,9 @@ def _numbers(scene: Scene, head: int, p: int, kp: int) -> dict[str, Any]:
                     for k, x in zip(columns.tolist(), line, strict=True)
                 ),
             ]
-            for q, line in zip(rows.tolist(), values, strict=True)
+            for q, line in zip(
+                rows.tolist(), _entries(scene.a, scene["L"], head, rows, columns), strict=True
+            )
         ],
     }
 

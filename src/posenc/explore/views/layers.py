@@ -16,7 +16,6 @@ from posenc.explore.state.entry import CatalogueEntry
 from posenc.explore.state.models import MOST_CELLS, LayerType, ModelLayers, trained_length
 from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.functional import wavelengths
-from posenc.plot.panels.axes import cells, logarithmic
 from posenc.plot.panels.grammar import (
     Block,
     Chart,
@@ -32,6 +31,8 @@ from posenc.plot.panels.grammar import (
     Strip,
     Strips,
     TableOfText,
+    cells,
+    logarithmic,
 )
 from posenc.plot.panels.text import number, plural, whole
 
@@ -59,8 +60,11 @@ def show(scene: Scene) -> Page:
         models = {"A: ": model, "B: ": scene.b.entry.model}
         panels += _differences(model.plan, models["B: "].plan)
     if model.types:
-        entries = (*scene.session.entries, *catalogue.published_models())
-        ids = {e.place: e.id for e in entries if e.model is model}
+        ids = {
+            e.place: e.id
+            for e in (*scene.session.entries, *catalogue.published_models())
+            if e.model is model
+        }
         panels += [*_strips(model, chosen, ids), _facts(models)]
         if any(_waves(layer) is not None for layer in model.types):
             panels.append(_wavelengths(model))
@@ -95,17 +99,30 @@ def _strips(model: ModelLayers, chosen: int, ids: dict[int, str]) -> list[Strips
     panels = []
     for part, strips in placed.items():
         count = model.counts[part]
-        shown = "" if count <= MOST_CELLS else f"The first {MOST_CELLS} are drawn."
         title = f"{part + ': ' if part else ''}{plural(count, 'layer')}, a row for each type"
-        panels.append(_panel(f"layers-{part}", title, strips, min(count, MOST_CELLS), shown))
+        panels.append(
+            _panel(
+                f"layers-{part}",
+                title,
+                strips,
+                min(count, MOST_CELLS),
+                "" if count <= MOST_CELLS else f"The first {MOST_CELLS} are drawn.",
+            )
+        )
     if loose:
         panels.append(_panel("loose", "types for which no layers are named", loose, 0, ""))
     return panels
 
 
 def _panel(identity: str, title: str, strips: list[Strip], count: int, caption: str) -> Strips:
-    columns = tuple(map(str, range(count)))
-    return Strips(identity, title, tuple(strips), "sequential", columns=columns, caption=caption)
+    return Strips(
+        identity,
+        title,
+        tuple(strips),
+        "sequential",
+        columns=tuple(map(str, range(count))),
+        caption=caption,
+    )
 
 
 # --- the types side by side -----------------------------------------------------------------------
@@ -118,12 +135,11 @@ def _facts(models: Mapping[str, ModelLayers]) -> TableOfText:
     }
     names = next(iter(facts_by_type.values()))
     facts = ((name, *(f[name] for f in facts_by_type.values())) for name in names)
-    rows = tuple((name, *(text or "–" for text in told)) for name, *told in facts if any(told))
     return TableOfText(
         "types",
         "what they are",
         ("type of layer", *facts_by_type),
-        rows,
+        tuple((name, *(text or "–" for text in told)) for name, *told in facts if any(told)),
         place="half",
         both=len(models) > 1,
     )
@@ -215,8 +231,11 @@ def _notes(model: ModelLayers) -> Iterable[Paragraphs]:
     for level, title in LEVELS.items():
         noted = [n for n in model.notes if n.level == level]
         if noted:
-            texts = (f"{n.layer}: {n.text}" if n.layer else n.text for n in noted)
-            yield Paragraphs(f"notes-{level}", title, tuple(dict.fromkeys(texts)))
+            yield Paragraphs(
+                f"notes-{level}",
+                title,
+                tuple(dict.fromkeys(f"{n.layer}: {n.text}" if n.layer else n.text for n in noted)),
+            )
 
 
 def _readout(model: ModelLayers, entry: CatalogueEntry) -> tuple[Block, ...]:
@@ -228,11 +247,10 @@ def _readout(model: ModelLayers, entry: CatalogueEntry) -> tuple[Block, ...]:
         for v in catalogue.VIEWS_OF.get(entry.kind, ())
         if not catalogue.why_not(v, entry, layer.spec)
     ]
-    facts = [Datum(name, text) for name, text in _facts_of(layer, model).items() if text]
     links = tuple(Link(view.capitalize(), {"v": view, "enc": entry.id}) for view in views)
     return (
         Heading(layer.name),
-        *facts,
+        *[Datum(name, text) for name, text in _facts_of(layer, model).items() if text],
         *([Links("See it in", links)] if links else []),
         *([Heading("Where it was read")] if layer.sources else []),
         *(Datum(field, source) for field, source in layer.sources.items()),
@@ -269,5 +287,9 @@ def _differences(a: Any, b: Any) -> Iterator[Panel]:
         yield TableOfText("differences", "A and B differ", columns, rows, both=True)
     for title, lines in (("compared", answer.compared), ("not compared", answer.not_compared)):
         if lines:
-            heading = title if rows else f"{answer.verdict}, {title}"
-            yield Paragraphs(f"differences-{title}", heading, lines, both=True)
+            yield Paragraphs(
+                f"differences-{title}",
+                title if rows else f"{answer.verdict}, {title}",
+                lines,
+                both=True,
+            )
