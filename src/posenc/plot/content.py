@@ -99,7 +99,7 @@ def random_content(
         inputs = rows[[kinds.index(word) % len(rows) for word in words]].astype(np.float64)
         origin = f"Words are rows of {name}, in the order of new words; a head of seed 0."
     weights = _projections(width, dim, f"head {head}")
-    q, k, v = (inputs @ weight for weight in weights)
+    q, k, v = (_product(inputs, weight) for weight in weights)
     return Content(tuple(words), inputs, q, k, v, weights, origin, head)
 
 
@@ -222,7 +222,12 @@ def _layer(x: np.ndarray, layer: int) -> np.ndarray:
 
 def _linear(x: np.ndarray, name: str) -> np.ndarray:
     weights = _weights()
-    return x @ weights[f"{name}.weight"].T + weights[f"{name}.bias"]
+    return _product(x, weights[f"{name}.weight"].T) + weights[f"{name}.bias"]
+
+
+def _product(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """x @ weight, row by row: at once, equal rows may be rounded by where they stand."""
+    return np.stack([row @ weight for row in x])
 
 
 def _norm(x: np.ndarray, name: str) -> np.ndarray:

@@ -277,7 +277,8 @@ def _moves(y: np.ndarray) -> None:
     """Equal tokens must come out unlike along the sequence, and alike in some heads."""
     if not np.isfinite(y).any():
         raise CannotAsk("it returns no finite numbers")
-    if _most(y[:, :, 1:] - y[:, :, :1]) <= 1e-7:
+    # A product of matrices in float32 may round equal rows differently, by where they stand.
+    if _most(y[:, :, 1:] - y[:, :, :1]) <= 1e-6 * max(1.0, _most(y)):
         raise CannotAsk("equal tokens stay equal wherever they stand")
     heads = range(min(y.shape[1], 8))
     off = [_most(y[:, i] - y[:, j]) for i, j in itertools.combinations(heads, 2)]
