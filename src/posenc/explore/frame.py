@@ -99,7 +99,8 @@ def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
         "view": scene.shape.id,
         "state": _state(scene, raw),
         "address": _address(scene, raw),
-        "defaults": _defaults(scene),
+        # What an absent key stands for; no second encoding, where `b.enc` is absent.
+        "defaults": {f.key: "" if f.key == f"{PIN}enc" else f.default for f, _ in scene.fields},
         "views": VIEWS,
         "title": page.title or scene.shape.title,
         "lead": page.lead,
@@ -161,11 +162,6 @@ def _state(scene: Scene, raw: Mapping[str, str]) -> dict[str, str]:
     keys = own.keys() | _known()
     kept = {key: value for key, value in _address(scene, raw).items() if key in keys}
     return {"k": "1", **kept, **own}
-
-
-def _defaults(scene: Scene) -> dict[str, str]:
-    """What an absent key stands for; no second encoding, where `b.enc` is absent."""
-    return {f.key: "" if f.key == f"{PIN}enc" else f.default for f, _ in scene.fields}
 
 
 @functools.cache

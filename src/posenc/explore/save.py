@@ -66,7 +66,8 @@ def save(state: Mapping[str, str], wanted: str, session: Session) -> Download:
     if wanted not in LABELS:
         raise bad_argument("save", "a format", repr(wanted[:20]), suggest(wanted[:20], LABELS))
     scene, page = page_of(state, session)
-    written, drawn = _csv if wanted == "csv" else archive, wanted in DRAWN
+    written = _csv if wanted == "csv" else archive
+    drawn = wanted in DRAWN
     data = _drawn(scene, page, wanted) if drawn else written(numbers(page.panels))
     return Download(f"posenc-{scene.shape.id}.{wanted}", MEDIA[wanted], data)
 
@@ -82,7 +83,8 @@ def _drawn(scene: Scene, page: Page, wanted: Any) -> bytes:
     from posenc.plot.draw.drawing import of_panels
 
     a, b = scene.a, scene.b
-    name, options = ON_PAPER.get(scene.shape.id, lambda _: ("", {}))(scene)
+    shape = scene.shape.id
+    name, options = ON_PAPER[shape](scene) if shape in ON_PAPER else ("", {})
     more = {**options, "theme": scene.theme}
     with DRAWING:
         if not name:

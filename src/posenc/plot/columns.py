@@ -245,6 +245,12 @@ def evenly(count: int, most: int) -> np.ndarray:
     return np.unique(np.rint(np.linspace(0, count - 1, most)).astype(int))
 
 
+def some_of(count: int, most: int, own: int) -> tuple[int, ...]:
+    """All of so many where they are few, else some from the first to the last and `own`."""
+    few = range(count) if count <= most else {*np.linspace(0, count - 1, most - 1).astype(int), own}
+    return tuple(sorted(map(int, few)))
+
+
 def check_word(caller: str, value: str, choices: tuple[str, ...]) -> None:
     """Raise where a word is none of the choices."""
     if value not in choices:

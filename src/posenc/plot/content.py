@@ -226,7 +226,7 @@ def _linear(x: np.ndarray, name: str) -> np.ndarray:
 
 
 def _product(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """x @ weight, row by row: at once, equal rows may be rounded by where they stand."""
+    """X @ weight, row by row: at once, equal rows may be rounded by where they stand."""
     return np.stack([row @ weight for row in x])
 
 

@@ -106,16 +106,8 @@ def _of_length(values: Values) -> dict[str, Any]:
     return {"length": values["s"] + values["L"]}
 
 
-def _appended(values: Values) -> dict[str, Any]:
-    return {"table": Sinusoidal(values["d"], base=values["n"])}
-
-
-def _twice(values: Values) -> dict[str, Any]:
-    return {"tables": (Sinusoidal(values["d"], base=values["n"]),) * 2}
-
-
-def _wide(_: Values) -> dict[str, Any]:
-    return {"length": 1024, "start": 0.05}
+def _plain(values: Values) -> Sinusoidal:
+    return Sinusoidal(values["d"], base=values["n"])
 
 
 Arguments = Callable[[Values], dict[str, Any]]
@@ -123,10 +115,10 @@ Arguments = Callable[[Values], dict[str, Any]]
 ROWS: dict[str, tuple[tuple[Field, ...], Arguments]] = {
     "Sinusoidal": ((WIDTH, BASE, ORDER, LADDER), _sinusoidal),
     "Learned": ((WIDTH, LENGTH), _of_length),
-    "Concatenated": ((WIDTH, BASE), _appended),
-    "Summed": ((WIDTH, BASE), _twice),
+    "Concatenated": ((WIDTH, BASE), lambda values: {"table": _plain(values)}),
+    "Summed": ((WIDTH, BASE), lambda values: {"tables": (_plain(values),) * 2}),
     "TUPE": ((HEADS, LENGTH), _of_length),
-    "AdaptiveSpan": ((HEADS,), _wide),
+    "AdaptiveSpan": ((HEADS,), lambda _: {"length": 1024, "start": 0.05}),
     "Time2Vec": ((WIDTH,), lambda _: {}),  # its frequencies are learned
 }
 

@@ -138,8 +138,10 @@ def read(state: Mapping[str, str], shapes: Mapping[str, ViewShape], session: Ses
         _end(reader, one)
     usual = shape.usual(a)
     for wanted in [f for f in shape.fields if f not in lengths]:
-        free = wanted.kind == "choice" and not wanted.options
-        options = _anything(shape, session) if free else wanted.options
+        options = wanted.options
+        if wanted.kind == "choice" and not options:  # no encoding, or any that the view shows
+            every = _options(catalogue.offered(shape.id, session.entries))
+            options = (Option("none", "no positions"), *every)
         reader.take(replace(wanted, default=usual.get(wanted.key, wanted.default), options=options))
     _cursor(reader, shape, a)
     for wanted in (FIND, TOUR, REVEAL):
@@ -205,11 +207,6 @@ def _encoding(reader: StateReader, shape: ViewShape, session: Session, pin: str)
 
 def _options(offered: Iterable[CatalogueEntry]) -> tuple[Option, ...]:
     return tuple(Option(e.id, e.label, e.group) for e in offered)
-
-
-def _anything(shape: ViewShape, session: Session) -> tuple[Option, ...]:
-    """What a choice offers that names no options: no encoding, or any that the view shows."""
-    return Option("none", "no positions"), *_options(catalogue.offered(shape.id, session.entries))
 
 
 def _end(reader: StateReader, one: Chosen | None) -> None:

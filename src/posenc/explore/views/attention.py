@@ -39,7 +39,7 @@ TEXT = text("text", "Sentence", "John likes Jane very much", 400)
 
 
 def _options(**labels: str) -> tuple[Option, ...]:
-    return tuple(Option(name, label) for name, label in labels.items())
+    return tuple(map(Option, labels, labels.values()))
 
 
 SOURCES = _options(
@@ -169,22 +169,18 @@ def _sentence(scene: Scene) -> tuple[TypedSentence, list[tuple[str, str]]]:
     if len(words) > MOST_WORDS:
         problems.append(("text", f"The first {MOST_WORDS} words of {whole(count)} are drawn."))
     typed = tuple(words[:MOST_WORDS])
-    order, asked = tuple(range(len(typed))), scene["perm"].split(".")
+    last, order, asked = len(typed) - 1, tuple(range(len(typed))), scene["perm"].split(".")
     if sorted(asked) == sorted(map(str, order)):
         order = tuple(map(int, asked))
     elif scene["perm"]:
-        example = f"such as {written(order[::-1])}"
-        note = f"An order names each place from 0 to {len(typed) - 1} once, {example}."
+        note = f"An order names each place from 0 to {last} once, such as {written(order[::-1])}."
         problems.append(("perm", note))
-    last = len(typed) - 1
-    content = _content(scene, typed)
-    heads = _heads(scene)
+    content, heads = _content(scene, typed), _heads(scene)
     if heads and scene["hd"] >= heads:
         note = f"Head {scene['hd']}: there are heads 0 to {heads - 1}. Drawn with {content.head}."
         problems.append(("hd", note))
-    return TypedSentence(
-        typed, order, (min(scene["qw"], last), min(scene["kw"], last)), content
-    ), problems
+    cell = (min(scene["qw"], last), min(scene["kw"], last))
+    return TypedSentence(typed, order, cell, content), problems
 
 
 def _heads(scene: Scene) -> int:
@@ -214,9 +210,7 @@ def _causal(scene: Scene, content: Content) -> bool:
     return content.causal if scene["past"] == "own" else bool(scene["past"] == "masked")
 
 
-@functools.lru_cache(maxsize=32)
-def _trained(words: tuple[str, ...], name: str) -> Content:
-    return trained_content(words, name)
+_trained = functools.lru_cache(maxsize=32)(trained_content)
 
 
 def _column(scene: Scene, key: str, sentence: TypedSentence) -> EncodingColumn | UnfitColumn:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -15,6 +16,7 @@ from posenc.explore.state.entry import Chosen
 from posenc.explore.state.fields import integer, switch
 from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.functional import bias as bias_of
+from posenc.plot.columns import cells_of, some_of
 from posenc.plot.panels.grammar import (
     Block,
     Chart,
@@ -25,7 +27,7 @@ from posenc.plot.panels.grammar import (
     stops,
     under,
 )
-from posenc.plot.panels.text import number, plural, signed, whole
+from posenc.plot.panels.text import number, plural, present, signed, whole
 from posenc.plot.views import bias
 from posenc.plot.views.bias import BiasView
 
@@ -72,10 +74,7 @@ def _bias(chosen: Chosen, length: int, heads: tuple[int, ...], mask: str, softma
 
 def places(spec: Any, length: int, index: Any) -> np.ndarray:
     """Positions as the spec takes them: cells of a grid have coordinates."""
-    sides = grid_of(spec, length)
-    if not sides:
-        return np.asarray(index)
-    return np.stack(np.unravel_index(np.asarray(index), sides), axis=-1)
+    return cells_of(np.asarray(index), grid_of(spec, length))
 
 
 def _entries(chosen: Chosen, length: int, head: int, queries: Any, keys: Any) -> np.ndarray:
@@ -105,7 +104,7 @@ def show(scene: Scene) -> Page:
     data = _bias(
         scene.a,
         length,
-        _heads(spec.heads, head),
+        some_of(spec.heads, SHOWN, head),
         "causal" if scene["mask"] else "none",
         "rows" if scene["softmax"] else "none",
     )
@@ -139,13 +138,6 @@ def _length(spec: Any, scene: Scene) -> tuple[int, tuple[tuple[str, str], ...]]:
     )
 
 
-def _heads(count: int, head: int) -> tuple[int, ...]:
-    """All heads of a few, else some from the first to the last and the chosen one."""
-    if count <= SHOWN:
-        return tuple(range(count))
-    return tuple(sorted({*np.linspace(0, count - 1, SHOWN - 1).astype(int).tolist(), head}))
-
-
 def _panels(data: BiasView, cell: tuple[int, int, int], say: str) -> Iterator[Chart | Matrix]:
     """The panels of the picture under the cursor: a head, a query and a key."""
     head, p, kp = cell
@@ -160,20 +152,11 @@ def _panels(data: BiasView, cell: tuple[int, int, int], say: str) -> Iterator[Ch
             yield under(panel, float(kp - p), to=float(curve[at[0]]) if len(at) else None)
 
 
-def _slope(data: BiasView, head: int, front: str, digits: int) -> str:
-    """The slope of a head behind some words; empty where it has none."""
-    if data.slopes is None:
-        return ""
-    return front + number(float(data.slopes[data.heads.index(head)]), digits)
-
-
 def _lead(data: BiasView, spec: Any, head: int, scene: Scene) -> str:
-    place = data.heads.index(head)
-    far = data.offsets == -100
+    far = data.curves[data.heads.index(head), data.offsets == -100]
     example = ""
-    if far.any() and np.isfinite(data.curves[place, far][0]):
-        value = float(data.curves[place, far][0])
-        example = f" A key 100 positions back gets {number(value)} in head {head}."
+    if np.isfinite(far).any():
+        example = f" A key 100 positions back gets {number(float(far[0]))} in head {head}."
     how = "It depends on the distance alone." if data.by_offset else ""
     sides = grid_of(spec, scene["L"])
     if sides:
@@ -188,28 +171,23 @@ def _readout(
 ) -> tuple[Block, ...]:
     """What stands in the cell of a head, a query and a key; None is masked."""
     head, p, kp = cell
-    blocks: list[Block] = [
-        Heading(
-            f"Head {head}, query at {_told(scene.a.spec, scene['L'], p)}, "
-            f"key at {_told(scene.a.spec, scene['L'], kp)}"
-        ),
+    query, key = (_told(scene.a.spec, scene["L"], at) for at in (p, kp))
+    edges = ", ".join(whole(e) for e in data.edges[:12].tolist())
+    more = " …" if len(data.edges) > 12 else ""
+    hatched = "Hatched: keys after the query, which a causal mask takes away."
+    return present(
+        Heading(f"Head {head}, query at {query}, key at {key}"),
         Datum("Bias", "masked" if entry is None else number(entry, 6)),
-    ]
-    if len(scene.a.spec.axes) == 1:
-        blocks.append(Datum("Key − query", whole(kp - p)))
-    if data.slopes is not None:
-        blocks.append(Datum("Slope", _slope(data, head, "", 6)))
-    if entry is not None and np.isfinite(entry):
-        blocks.append(
-            Datum("Factor on attention", number(float(np.exp(min(entry, 700.0))), 3), "exp(bias)")
-        )
-    if len(data.edges):
-        shown = ", ".join(whole(e) for e in data.edges[:12].tolist())
-        more = " …" if len(data.edges) > 12 else ""
-        blocks.append(Datum("Buckets begin at", shown + more, "distances"))
-    if scene["mask"]:
-        blocks.append(Prose("Hatched: keys after the query, which a causal mask takes away."))
-    return tuple(blocks)
+        Datum("Key − query", whole(kp - p)) if len(scene.a.spec.axes) == 1 else None,
+        Datum("Slope", number(float(data.slopes[data.heads.index(head)]), 6))
+        if data.slopes is not None
+        else None,
+        Datum("Factor on attention", number(math.exp(min(entry, 700.0)), 3), "exp(bias)")
+        if entry is not None and math.isfinite(entry)
+        else None,
+        Datum("Buckets begin at", f"{edges}{more}", "distances") if edges else None,
+        Prose(hatched) if scene["mask"] else None,
+    )
 
 
 def _numbers(scene: Scene, head: int, p: int, kp: int) -> dict[str, Any]:

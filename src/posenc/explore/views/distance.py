@@ -95,14 +95,22 @@ def show(scene: Scene) -> Page:
 
 @functools.lru_cache(maxsize=32)
 def _offsets(chosen: Chosen, rows: tuple[int, int], kind: str, scale: str, pixels: int) -> Offset:
-    more: dict[str, Any] = {"params": chosen.params, "length": rows[1]}
-    return offset.data(chosen.spec, rows[1] - rows[0], kind=kind, axis=scale, pixels=pixels, **more)
+    return offset.data(
+        chosen.spec,
+        rows[1] - rows[0],
+        kind=kind,
+        axis=scale,
+        pixels=pixels,
+        params=chosen.params,
+        length=rows[1],
+    )
 
 
 @functools.lru_cache(maxsize=16)
 def _matrix(chosen: Chosen, rows: tuple[int, int], kind: str) -> Similarity:
-    more: dict[str, Any] = {"params": chosen.params, "length": rows[1]}
-    return similarity.data(chosen.spec, rows, kind=kind, pixels=MATRIX, **more)
+    return similarity.data(
+        chosen.spec, rows, kind=kind, pixels=MATRIX, params=chosen.params, length=rows[1]
+    )
 
 
 def _product(table: TableSource, p: int, q: int, kind: str) -> float:

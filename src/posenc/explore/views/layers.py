@@ -52,32 +52,30 @@ LEVELS = {"error": "Errors", "warning": "Warnings", "remark": "Remarks"}
 
 def show(scene: Scene) -> Page:
     """The strip of layers, the types side by side, their wavelengths, and what is left open."""
-    model: ModelLayers = scene.a.entry.model
-    chosen = scene.a.entry.place
-    panels: list[Panel] = []
-    models = {"": model}
-    if scene.b is not None:
-        models = {"A: ": model, "B: ": scene.b.entry.model}
-        panels += _differences(model.plan, models["B: "].plan)
-    if model.types:
-        ids = {
-            e.place: e.id
-            for e in (*scene.session.entries, *catalogue.published_models())
-            if e.model is model
-        }
-        panels += [*_strips(model, chosen, ids), _facts(models)]
-        if any(_waves(layer) is not None for layer in model.types):
-            panels.append(_wavelengths(model))
-    panels += _notes(model)
+    model, b = scene.a.entry.model, scene.b
+    name = model.types[scene.a.entry.place].name if model.types else ""
     return Page(
         lead=f"{model.name}: {model.sure}.",
-        panels=tuple(panels),
+        panels=(
+            *(_differences(model.plan, b.entry.model.plan) if b is not None else ()),
+            *(_types(scene, model) if model.types else ()),
+            *_notes(model),
+        ),
         readout=_readout(model, scene.a.entry),
-        say=f"{model.name}, {model.types[chosen].name}"
-        if model.types
-        else f"{model.name}: not read",
+        say=f"{model.name}, {name}" if name else f"{model.name}: not read",
         python=f"import posenc\n\nplan = {model.python}",
     )
+
+
+def _types(scene: Scene, model: ModelLayers) -> Iterator[Panel]:
+    entries = (*scene.session.entries, *catalogue.published_models())
+    ids = {e.place: e.id for e in entries if e.model is model}
+    yield from _strips(model, scene.a.entry.place, ids)
+    models = {"": model} if scene.b is None else {"A: ": model, "B: ": scene.b.entry.model}
+    yield _facts(models)
+    curves = {layer.name: w for layer in model.types if (w := _waves(layer)) is not None}
+    if curves:
+        yield _wavelengths(model, curves)
 
 
 # --- which layer is of which type -----------------------------------------------------------------
@@ -187,17 +185,14 @@ def _waves(layer: LayerType) -> np.ndarray | None:
         return None
     if spec.needs_length:
         length = layer.declared or trained_length(layer)[0]
-        if length is None:
-            return None
-        spec = spec.at(length)
+        spec = None if length is None else spec.at(length)
     if not hasattr(spec, "matrix"):
         return None
     waves = np.asarray(wavelengths(spec), dtype=np.float64).reshape(-1)
     return np.where(np.isfinite(waves), waves, np.nan)
 
 
-def _wavelengths(model: ModelLayers) -> Chart:
-    curves = {layer.name: w for layer in model.types if (w := _waves(layer)) is not None}
+def _wavelengths(model: ModelLayers, curves: Mapping[str, np.ndarray]) -> Chart:
     shown = dict(list(curves.items())[:MOST_CURVES])
     lengths = {}
     for layer in [layer for layer in model.types if layer.name in shown]:

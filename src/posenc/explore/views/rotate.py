@@ -14,7 +14,7 @@ from posenc.explore import snippets
 from posenc.explore.state.entry import Chosen, HeadsFile
 from posenc.explore.state.fields import Option, choice, integer
 from posenc.explore.state.scene import Page, Scene, ViewShape
-from posenc.plot.columns import channels_of, pairs_of, width_of
+from posenc.plot.columns import channels_of, pairs_of, some_of, width_of
 from posenc.plot.panels.grammar import (
     Block,
     Chart,
@@ -103,7 +103,7 @@ def show(scene: Scene) -> Page:
     n = min(max(m - scene["off"], 0), FARTHEST)
     pairs = _pairs(spec)
     pair, heads = int(pairs[scene["j"]]), scene.session.heads
-    data = _rotation(scene.a, (m, n), _chosen(spec.pairs, pair), scene["seed"])
+    data = _rotation(scene.a, (m, n), some_of(spec.pairs, MOST_DIALS, pair), scene["seed"])
     return Page(
         lead=_lead(data, m, n),
         panels=present(
@@ -122,13 +122,6 @@ def show(scene: Scene) -> Page:
         python=snippets.rotate(scene, m, n),
         table=_numbers(data),
     )
-
-
-def _chosen(pairs: int, pair: int) -> tuple[int, ...]:
-    """The pairs whose dials are shown: all of a few, else from fast to slow and the cursor's."""
-    if pairs <= MOST_DIALS:
-        return tuple(range(pairs))
-    return tuple(sorted({*np.linspace(0, pairs - 1, MOST_DIALS - 1).astype(int).tolist(), pair}))
 
 
 def _panels(data: RotationView, scene: Scene, pair: int, channels: np.ndarray) -> Iterator[Panel]:

@@ -73,6 +73,7 @@ def show(scene: Scene) -> Page:
     row = table.values(np.array([p]), np.arange(table.width))[0]
     value = float(row[j])
     words = f"{table.name(j)}, " if table.waves is not None else ""
+    what = "the sines and cosines that turn" if table.turns else "the vector added at"
     say = f"Position {whole(p)}, dimension {j}: {words}{signed(value, DIGITS)}"
     parts: tuple[Chart, ...] = ()
     facts: tuple[Block, ...] = ()
@@ -84,7 +85,7 @@ def show(scene: Scene) -> Page:
         panels=(
             replace(main, label=say),
             beside(column, picture.limit, main.y, p, value),
-            below(row[drawn], main.x, picture, _row_title(table, p)),
+            below(row[drawn], main.x, picture, f"{what} position {whole(p)}"),
             *parts,
         ),
         readout=(*readout(table, scene, p, j), *facts),
@@ -122,11 +123,6 @@ def beside(column: Curve, limit: float, y: Axis, p: int, value: float) -> Chart:
         orient="v",
         label=f"{column.label} over the positions",
     )
-
-
-def _row_title(table: TableSource, p: int) -> str:
-    what = "the sines and cosines that turn" if table.turns else "the vector added at"
-    return f"{what} position {whole(p)}"
 
 
 def below(row: np.ndarray, x: Axis, picture: Tile, title: str) -> Chart:

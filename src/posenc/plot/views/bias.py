@@ -21,7 +21,6 @@ from posenc.plot.columns import (
     settled,
     sides_of,
 )
-from posenc.plot.palette import largest
 from posenc.plot.panels.grammar import Chart, Heatmap, Mark, Matrix, Series, cells, float32, values
 from posenc.plot.panels.text import brief, number, plural, present, spread, whole
 from posenc.plot.raster import span
@@ -93,7 +92,7 @@ def data(
         slopes=None if slopes is None else np.asarray(slopes)[list(chosen)],
         softmax=softmax,
         # Of attention the last query says it, which sees most keys: one of one key has the share 1.
-        limit=largest(values[:, -1] if softmax == "rows" else values) or 1.0,
+        limit=palette.largest(values[:, -1] if softmax == "rows" else values) or 1.0,
         title=brief(spec),
         caption=(),
     )

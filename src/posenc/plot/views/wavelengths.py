@@ -78,7 +78,7 @@ def data(
         mark,
         over or usual,
         ladders[0].label if len(ladders) == 1 else "Wavelengths of pairs",
-        _caption(ladders, mark),
+        tuple(_sentence(ladder, mark, alone=count == 1) for ladder in ladders),
     )
 
 
@@ -102,10 +102,6 @@ def _often_said(spec: Any) -> float | None:
     ladder, base = getattr(spec, "ladder", None), getattr(spec, "base", None)
     usual = getattr(ladder, "spacing", None) == "geometric" and getattr(ladder, "first", 0) == 1
     return 2 * math.pi * base if usual and isinstance(base, float) else None
-
-
-def _caption(ladders: tuple[SpecWavelengths, ...], length: int | None) -> tuple[str, ...]:
-    return tuple(_sentence(ladder, length, alone=len(ladders) == 1) for ladder in ladders)
 
 
 def _sentence(ladder: SpecWavelengths, length: int | None, *, alone: bool) -> str:

@@ -219,11 +219,10 @@ def _of_wave(
     mean = share * waves.at(*centres(start, stop, pixels), dims)[:, 0]
     if share == 1:
         return mean, mean, mean
-    some = np.arange(count)
-    if count > LOOKED_AT:
-        # Places that repeat with no wave, so that every phase of it is met.
-        spread = (np.arange(LOOKED_AT) * GOLDEN) % 1.0
-        some = np.floor(spread * count).astype(np.int64)
+    # Places that repeat with no wave, so that every phase of it is met.
+    spread = (np.arange(LOOKED_AT) * GOLDEN) % 1.0
+    few = count <= LOOKED_AT
+    some = np.arange(count) if few else np.floor(spread * count).astype(np.int64)
     values = table.values(start + some, dims)
     return np.full(pixels, values.min()), np.full(pixels, values.max()), mean
 
