@@ -35,7 +35,6 @@ from posenc.plot.panels.grammar import (
 from posenc.plot.panels.text import number, plural, present, signed, spread, whole
 from posenc.plot.views import attention
 from posenc.plot.views import sum as sums
-from posenc.plot.views.attention import AttentionView, ScoreParts, short
 
 NUMBERS = 16  # of an output that are drawn
 
@@ -57,8 +56,10 @@ class TypedSentence:
     @property
     def reads_as_typed(self) -> bool:
         """Whether the words bring to each place what they did, as where equal ones exchange."""
-        sides = (self.content.q, self.content.k, self.content.v)
-        return all(np.array_equal(side[list(self.order)], side) for side in sides)
+        return all(
+            np.array_equal(side[list(self.order)], side)
+            for side in (self.content.q, self.content.k, self.content.v)
+        )
 
     @property
     def pair(self) -> str:
@@ -74,8 +75,8 @@ class EncodingColumn:
     key: str
     label: str
     chosen: Chosen | None
-    view: AttentionView
-    parts: ScoreParts
+    view: attention.AttentionView
+    parts: attention.ScoreParts
 
 
 @dataclass(frozen=True)
@@ -122,9 +123,9 @@ def grids(
     limit = max((palette.largest(view.scores) for view in views), default=0.0) or 1.0
     outputs = [rows[:, :NUMBERS] for view in views for rows in (view.before, view.outputs)]
     most = max(map(palette.largest, outputs), default=0.0) or 1.0
-    caption = "One scale for all, from 0 to 1: each row adds up to 1."
-    if not scene["softmax"]:
-        caption = f"Scores before the softmax on one scale, up to ±{number(limit, 3)}."
+    shares = "One scale for all, from 0 to 1: each row adds up to 1."
+    scores = f"Scores before the softmax on one scale, up to ±{number(limit, 3)}."
+    caption = shares if scene["softmax"] else scores
     if any(not np.isfinite(view.scores).all() for view in views):
         caption += " Hatched: words that are not seen."
     return AttentionPanel(
@@ -166,7 +167,7 @@ def _cell(
         column.key,
         grid,
         _change(scene["shift"], view),
-        tuple(short(sentence.typed[n]) for n in by_word),
+        tuple(attention.short(sentence.typed[n]) for n in by_word),
         before,
         after,
         tuple(bool(view.equal[n]) for n in by_word),
@@ -178,28 +179,26 @@ def _grid(column: EncodingColumn | UnfitColumn, sentence: TypedSentence, limit: 
     """What an encoding does to the words, on the scale of all; nothing where it does not suit."""
     if isinstance(column, EncodingColumn):
         return attention.panels(replace(column.view, limit=limit))[0]
-    names, count = words("", tuple(map(short, sentence.words))), len(sentence.words)
+    names, count = words("", tuple(map(attention.short, sentence.words))), len(sentence.words)
     empty = np.zeros((count, count), dtype=np.uint8)
     return Heatmap("", "", empty, "sequential", names, names, "0", number(limit, 3), mask=empty + 1)
 
 
-def _change(shift: int, view: AttentionView) -> str:
+def _change(shift: int, view: attention.AttentionView) -> str:
     what = f"After the shift by {whole(shift)}" if shift else "Not shifted"
     largest = f"largest change {number(view.change, 2)}."
     return f"{what}: {largest if view.change else 'no change, the same bits.'}"
 
 
-def _outcome(view: AttentionView, sentence: TypedSentence) -> str:
+def _outcome(view: attention.AttentionView, sentence: TypedSentence) -> str:
     """What moving words did to the outputs."""
     if view.order == tuple(range(len(view.order))):
         return "No word has moved."
     if sentence.reads_as_typed:
         return "Equal words have changed places: the sentence is the same."
-    same, count = int(view.equal.sum()), len(view.equal)
     apart = f"largest difference {number(view.moved, 2)}" if view.moved else "the same bits"
-    if same == count:
-        return f"The same outputs, a bag of words ({apart})."
-    return f"{whole(same)} of {count} words get the same ({apart})."
+    some = f"{whole(int(view.equal.sum()))} of {len(view.equal)} words get the same"
+    return f"{'The same outputs, a bag of words' if view.equal.all() else some} ({apart})."
 
 
 def terms(scene: Scene, columns: list[EncodingColumn], sentence: TypedSentence) -> list[Panel]:
@@ -218,8 +217,11 @@ def terms(scene: Scene, columns: list[EncodingColumn], sentence: TypedSentence) 
 
 def inputs(scene: Scene, columns: list[EncodingColumn], sentence: TypedSentence) -> list[Panel]:
     """Embedding + position = input under the first table, and that adding is appending."""
-    own_first = sorted(columns, key=lambda column: column.key != "enc")
-    every = (c.chosen for c in own_first if c.chosen is not None and c.chosen.spec.kind == "table")
+    every = (
+        c.chosen
+        for c in sorted(columns, key=lambda column: column.key != "enc")
+        if c.chosen is not None and c.chosen.spec.kind == "table"
+    )
     chosen = next(every, None) if scene["sum"] else None
     if chosen is None:
         return []
@@ -284,10 +286,7 @@ def _of_column(column: EncodingColumn | UnfitColumn, i: int, j: int) -> tuple[Bl
     if isinstance(column, UnfitColumn):
         return Heading(column.label), Prose(column.problem)
     terms, pairs, slope = column.parts
-    weight = "not seen"
-    if np.isfinite(column.view.scores[i, j]):
-        weight = number(float(column.view.weights[i, j]), 3)
-    random = column.chosen is not None and column.chosen.random
+    weight = number(float(column.view.weights[i, j]), 3)
     return present(
         Heading(column.label),
         *(Datum(name, signed(x, 4)) for name, x in terms if len(terms) > 1),
@@ -296,6 +295,8 @@ def _of_column(column: EncodingColumn | UnfitColumn, i: int, j: int) -> tuple[Bl
         else None,
         Datum("sum over", plural(len(pairs), "pair")) if pairs is not None else None,
         Datum("score", signed(sum(x for _, x in terms), 4)),
-        Datum("attention", weight),
-        Prose("What it learns is a random start of seed 0.") if random else None,
+        Datum("attention", weight if np.isfinite(column.view.scores[i, j]) else "not seen"),
+        Prose("What it learns is a random start of seed 0.")
+        if column.chosen is not None and column.chosen.random
+        else None,
     )

@@ -191,9 +191,8 @@ def _go(scene: Scene, position: int) -> dict[str, str | None]:
     if not 0 <= position <= LAST:
         return {}
     first, length = scene.values.get("s", 0), scene.values.get("L", 128)
-    if first <= position < first + length:
-        return {"p": str(position)}
-    return {"p": str(position), "s": str(max(0, position - 64)), "L": "128", "p0": None, "p1": None}
+    place = {"s": str(max(0, position - 64)), "L": "128", "p0": None, "p1": None}
+    return {"p": str(position), **({} if first <= position < first + length else place)}
 
 
 def _nearest(chosen: Chosen, asked: Query) -> tuple[list[str], list[tuple[str, int]]]:

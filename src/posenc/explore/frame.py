@@ -160,8 +160,11 @@ def _state(scene: Scene, raw: Mapping[str, str]) -> dict[str, str]:
     """What is drawn: this view's keys with their texts, and those of others as they came."""
     own = {field.key: text for field, text in scene.fields}
     keys = own.keys() | _known()
-    kept = {key: value for key, value in _address(scene, raw).items() if key in keys}
-    return {"k": "1", **kept, **own}
+    return {
+        "k": "1",
+        **{key: value for key, value in _address(scene, raw).items() if key in keys},
+        **own,
+    }
 
 
 @functools.cache

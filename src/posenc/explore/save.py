@@ -67,8 +67,7 @@ def save(state: Mapping[str, str], wanted: str, session: Session) -> Download:
         raise bad_argument("save", "a format", repr(wanted[:20]), suggest(wanted[:20], LABELS))
     scene, page = page_of(state, session)
     written = _csv if wanted == "csv" else archive
-    drawn = wanted in DRAWN
-    data = _drawn(scene, page, wanted) if drawn else written(numbers(page.panels))
+    data = _drawn(scene, page, wanted) if wanted in DRAWN else written(numbers(page.panels))
     return Download(f"posenc-{scene.shape.id}.{wanted}", MEDIA[wanted], data)
 
 
@@ -210,8 +209,10 @@ def _short(value: Value) -> dict[str, Any]:
     """The JSON of a value without what has its default."""
     own = {field.name: field.default for field in dataclasses.fields(value)}  # type: ignore[arg-type]
     settings = {name: getattr(value, name) for name in own}
-    shown = {name: _short_of(it) for name, it in settings.items() if it != own[name]}
-    return {"type": type(value).__name__, **shown}
+    return {
+        "type": type(value).__name__,
+        **{name: _short_of(it) for name, it in settings.items() if it != own[name]},
+    }
 
 
 def _short_of(setting: Any) -> Any:

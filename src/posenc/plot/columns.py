@@ -79,15 +79,20 @@ class Pairs(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def pairs_of(spec: Any) -> Pairs | None:
-    """Which pair each dimension of an encoding belongs to; every picture asks here.
+    """Which pair each dimension of an encoding belongs to; every picture asks here."""
+    if isinstance(spec, RotarySpec):
+        return pairs_of_rotation(spec)
+    table = inner(spec)
+    return Pairs(*columns_of(table)) if sinusoids(table) else None
 
-    A dimension of a rotation is a channel of its layout, counted within the channels that turn.
+
+@functools.lru_cache(maxsize=64)
+def pairs_of_rotation(spec: Any) -> Pairs:
+    """The same of a rotation, whose dimensions are channels, counted within those that turn.
+
     Where the first channel of a pair stands, the sine of its angle stands in a table, and where
     the second, the cosine.
     """
-    if not isinstance(spec, RotarySpec):
-        table = inner(spec)
-        return Pairs(*columns_of(table)) if sinusoids(table) else None
     width = 2 * spec.pairs
     channels = np.array(spec.channels.channels(width), dtype=np.int64).reshape(-1, 2)
     pairs = Pairs(np.empty(width, dtype=np.int64), np.empty(width, dtype=np.int64))
@@ -289,9 +294,8 @@ def _rows(spec: Any, positions: np.ndarray, params: Params) -> np.ndarray:
         cos, sin = cos_sin(spec, positions, dtype="float64", params=params)
         both = np.stack([np.asarray(sin), np.asarray(cos)])
         both = both[:, 0] if both.ndim > 3 else both  # of heads that differ, the first
-        layout = pairs_of(spec)
-        assert layout is not None  # noqa: S101 - a rotation has pairs
-        return both[layout.function, :, layout.pair].T
+        pair, function = pairs_of_rotation(spec)
+        return both[function, :, pair].T
     return np.asarray(table(spec, positions, params=params, dtype="float64"))
 
 

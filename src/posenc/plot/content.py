@@ -58,10 +58,13 @@ class Content:
 
     def beside(self, width: int) -> Weights:
         """Random projections for columns that are appended, of the size of the others."""
-        sizes = [float((w**2).mean()) * width for w in self.weights]
         return tuple(
             w * math.sqrt(size)
-            for w, size in zip(_projections(width, self.dim, "appended"), sizes, strict=True)
+            for w, size in zip(
+                _projections(width, self.dim, "appended"),
+                [float((w**2).mean()) * width for w in self.weights],
+                strict=True,
+            )
         )
 
 
@@ -116,9 +119,8 @@ def content_of(spec: Any, words: Sequence[str], source: str | None) -> Content:
     if source is None:
         wanted = _about()["dim" if kind in INSIDE else "width"]
         source = "previous" if kind == "bias" or width == wanted else "random"
-    if source != "random":
-        return trained_content(words, source)
-    return random_content(words, dim, width=width)
+    random = source == "random"
+    return random_content(words, dim, width=width) if random else trained_content(words, source)
 
 
 def from_arrays(

@@ -241,8 +241,11 @@ def _boundaries(hidden: np.ndarray) -> tuple[float, ...]:
 def _caption(drawn: Tile, table: TableSource) -> tuple[str, ...]:
     count, total = drawn.positions[1] - drawn.positions[0], drawn.dims[1] - drawn.dims[0]
     rows, columns = drawn.values.shape
-    one = f"One position, {whole(drawn.positions[0])}."
-    each = f"Each of the {whole(count)} positions has a row of its own." if count > 1 else one
+    each = (
+        f"Each of the {whole(count)} positions has a row of its own."
+        if count > 1
+        else f"One position, {whole(drawn.positions[0])}."
+    )
     blank = f"{whole(drawn.blank)} of {plural(total, 'column')}"
     methods = {
         "sample": f"Sampled on purpose: {number(100 * (1 - rows / count), 3)} % of the rows are "

@@ -92,8 +92,11 @@ class PictureRow(NamedTuple):
         """The arguments of its numbers for pixels of a matrix, or along a curve."""
         if self.pixels == "cells":
             return {"rows": rows, "columns": columns}
-        several = {"side": min(rows, columns), "line": line}
-        return {"pixels": several[self.pixels]} if self.pixels else {}
+        return (
+            {"pixels": {"side": min(rows, columns), "line": line}[self.pixels]}
+            if self.pixels
+            else {}
+        )
 
 
 def _single(spec: Any) -> bool:
@@ -318,9 +321,8 @@ def view_of(name: str) -> Any:
 
 def pictures_of(spec: Any) -> tuple[str, ...]:
     """The pictures that can show an encoding, by its kind and fields."""
-    if not isinstance(spec, Spec):
-        return ()
-    return tuple(row.name for row in ROWS if spec.kind in row.kinds and row.shows(spec))
+    kind = spec.kind if isinstance(spec, Spec) else ""
+    return tuple(row.name for row in ROWS if kind in row.kinds and row.shows(spec))
 
 
 def refuse(picture: str, spec: Any, expected: str) -> NoReturn:
@@ -331,12 +333,13 @@ def refuse(picture: str, spec: Any, expected: str) -> NoReturn:
         if (getattr(spec, "kind", "") == "relative")
         else ""
     )
-    shown = f"Pictures that show it: {', '.join(map(repr, able))}."
     raise bad_spec(
         f"plot {picture}",
         expected,
         type(spec).__name__,
-        shown if able else f"No picture shows it{why}.",
+        f"Pictures that show it: {', '.join(map(repr, able))}."
+        if able
+        else f"No picture shows it{why}.",
     )
 
 

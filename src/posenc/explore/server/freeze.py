@@ -74,10 +74,14 @@ def frozen(
     stored, files = _stored(list(states), session or Session(), stops, done), whole()
     if "index.html" not in files:
         raise bad_data("freeze", "the files of the page", "none in this installation")
-    data = json.dumps({"states": stored}, separators=(",", ":")).replace("<", "\\u003c")
     # What stands on a line with this mark needs Python.
     html = re.sub(r"^.*data-live.*\n", "", files["index.html"], flags=re.MULTILINE)
-    return _page(html, files[SCRIPT], files[STYLE], data).encode()
+    return _page(
+        html,
+        files[SCRIPT],
+        files[STYLE],
+        json.dumps({"states": stored}, separators=(",", ":")).replace("<", "\\u003c"),
+    ).encode()
 
 
 def _stored(

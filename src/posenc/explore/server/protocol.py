@@ -18,7 +18,7 @@ import hashlib
 import json
 import math
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,8 +82,11 @@ class Envelope:
             "steps": list(changes(before.tree, self.head.tree)),
             "gone": [name for name in before.arrays if name not in self.arrays],
         }
-        new = {name: array for name, array in self.arrays.items() if name not in before.arrays}
-        return _joined(json.dumps(step, separators=(",", ":")), self.id, new)
+        return _joined(
+            json.dumps(step, separators=(",", ":")),
+            self.id,
+            {name: array for name, array in self.arrays.items() if name not in before.arrays},
+        )
 
     def _text(self, header: Any) -> str:
         return json.dumps(header, allow_nan=False, separators=(",", ":"), default=self._plain)
@@ -99,9 +102,7 @@ class Envelope:
             return name
         if isinstance(value, np.generic):
             return value.item()
-        if isinstance(value, Mapping):
-            return dict(value)
-        return {name: getattr(value, name) for name in _sent(value.__class__)}
+        return dict(_items(value))
 
 
 def _name(data: Any, more: bytes = b"") -> str:
@@ -169,9 +170,11 @@ def unpack(data: bytes) -> Message:
     header = json.loads(data[4 : 4 + length])
     arrays = {}
     for name, (code, shape, offset) in header["arrays"].items():
-        count = int(np.prod(shape, dtype=np.int64))
         arrays[name] = np.frombuffer(
-            data, dtype=f"<{code}", count=count, offset=4 + length + offset
+            data,
+            dtype=f"<{code}",
+            count=int(np.prod(shape, dtype=np.int64)),
+            offset=4 + length + offset,
         ).reshape(shape)
     return Message(header, arrays)
 
@@ -184,9 +187,14 @@ def _finite(value: Any) -> Any:
         return value
     if isinstance(value, (list, tuple)):
         return [_finite(item) for item in value]
+    return {key: _finite(item) for key, item in _items(value)}
+
+
+def _items(value: Any) -> Iterable[tuple[str, Any]]:
+    """The keys of a mapping, or the fields of a dataclass that travel, with their values."""
     if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    return {name: _finite(getattr(value, name)) for name in _sent(value.__class__)}
+        return value.items()
+    return [(name, getattr(value, name)) for name in _sent(value.__class__)]
 
 
 @functools.cache

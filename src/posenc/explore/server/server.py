@@ -127,8 +127,11 @@ def app(session: Session | None = None, *, port: int | None = None) -> Starlette
             state = _state(request.scope)
             download = save(state, state.pop("format", ""), shared)
         except PosencError as error:
-            status = 409 if isinstance(error, DependencyError) else 400
-            return Response(str(error), status, media_type="text/plain")
+            return Response(
+                str(error),
+                409 if isinstance(error, DependencyError) else 400,
+                media_type="text/plain",
+            )
         return Response(
             download.data,
             media_type=download.media_type,
@@ -166,10 +169,12 @@ class _Guard:
 
         async def guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
-                kept = [(k, v) for k, v in message["headers"] if k.decode() not in HEADERS]
                 message = {
                     **message,
-                    "headers": [*kept, *[(k.encode(), v.encode()) for k, v in HEADERS.items()]],
+                    "headers": [
+                        *[(k, v) for k, v in message["headers"] if k.decode() not in HEADERS],
+                        *[(k.encode(), v.encode()) for k, v in HEADERS.items()],
+                    ],
                 }
             await send(message)
 

@@ -34,11 +34,13 @@ NOTEBOOK = "notebook.js"
 def _module() -> str:
     """The page and what connects it to the notebook, as one ES module."""
     files = whole()
-    texts = {"HTML": files["index.html"], "CSS": files[STYLE]}
     return "\n".join(
         [
             files[SCRIPT],
-            *[f"const {name} = {json.dumps(text)};" for name, text in texts.items()],
+            *[
+                f"const {name} = {json.dumps(text)};"
+                for name, text in {"HTML": files["index.html"], "CSS": files[STYLE]}.items()
+            ],
             files[NOTEBOOK],
             "export default { render };",
         ]

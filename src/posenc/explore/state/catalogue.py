@@ -96,9 +96,8 @@ def why_not(view: str, entry: CatalogueEntry, spec: Any = None) -> str:
     open_ = getattr(spec, "needs_length", False)  # and then it has no frequencies of its own yet
     if view == "waves" and not (open_ or sinusoids(inner(spec)) or hasattr(spec, "matrix")):
         return f"{entry.label} has no wavelengths. Its rows are in Table."
-    if view == "stretch" and not hasattr(spec, "scaling"):
-        return f"{entry.label} takes no rule that stretches it. RoPE does."
-    return ""
+    still = view == "stretch" and not hasattr(spec, "scaling")
+    return f"{entry.label} takes no rule that stretches it. RoPE does." if still else ""
 
 
 def by_id() -> Mapping[str, CatalogueEntry]:
@@ -142,9 +141,8 @@ def offered(
 
 def home_of(entry: CatalogueEntry) -> str:
     """The view that an encoding is shown in first; a model opens on its layers."""
-    if entry.model is not None:
-        return "layers"
-    return {"table": "table", "rotary": "stretch", "bias": "bias"}.get(entry.kind, "attention")
+    homes = {"table": "table", "rotary": "stretch", "bias": "bias"}
+    return "layers" if entry.model is not None else homes.get(entry.kind, "attention")
 
 
 def held(chosen: Chosen, length: int) -> TableSource:

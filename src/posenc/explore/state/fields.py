@@ -197,8 +197,11 @@ def _of_switch(field: Field, text: str) -> Parsed:
     words = {"1": True, "on": True, "true": True, "0": False, "off": False, "false": False}
     value = words.get(text.strip().lower())
     drawn = field.default == "1" if value is None else value
-    wrong = f"{field.label}: expected 1 or 0, got {shown(text)}." if value is None else ""
-    return Parsed(drawn, str(int(drawn)), wrong)
+    return Parsed(
+        drawn,
+        str(int(drawn)),
+        f"{field.label}: expected 1 or 0, got {shown(text)}." if value is None else "",
+    )
 
 
 def _of_text(field: Field, text: str) -> Parsed:

@@ -125,23 +125,27 @@ def _of_tables(path: Path) -> list[CatalogueEntry]:
 
 def _table(path: Path, name: str, rows: np.ndarray) -> CatalogueEntry:
     length, dim = rows.shape
-    read = f"np.load({path.name!r})" + (f"[{name!r}]" if path.suffix == ".npz" else "")
-    if path.suffix == ".safetensors":
-        read = f"safetensors.numpy.load_file({path.name!r})[{name!r}]"
-    label = f"{path.name}: {name}" if name else path.name
+    loads = {
+        ".npz": "np.load({!r})[{!r}]",
+        ".safetensors": "safetensors.numpy.load_file({!r})[{!r}]",
+    }
+    read = loads.get(path.suffix, "np.load({!r})").format(path.name, name)
     return given(
         Learned(dim, length=length, init=Init()),
         {"weight": rows},
         name=_id(path.stem, name),
-        label=label,
+        label=f"{path.name}: {name}" if name else path.name,
         read=read,
     )
 
 
 def _arrays(path: Path) -> list[tuple[str, np.ndarray]]:
     """The arrays of a file that can be tables: two axes of floating numbers."""
-    arrays = _of_npz(path) if path.suffix == ".npz" else _of_layout(path)
-    fitting = [(name, rows) for name, rows in arrays if rows.ndim == 2 and rows.size]
+    fitting = [
+        (name, rows)
+        for name, rows in (_of_npz(path) if path.suffix == ".npz" else _of_layout(path))
+        if rows.ndim == 2 and rows.size
+    ]
     if not fitting:
         raise bad_data(
             f"explore: {path}",

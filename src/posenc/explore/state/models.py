@@ -134,12 +134,11 @@ def published(name: str) -> tuple[CatalogueEntry, ...]:
     """The types of layer of a published plan, as entries."""
     row = presets.plan_row(name)
     sources = " and ".join(f"{s['repository']} {s.get('version', '')}".strip() for s in row.sources)
-    sure = f"a model type, with the default sizes of {sources}; a config may have others"
     model = of_plan(
         row.build(),
         f"{name} (model type)",
         f"plan:{name}",
-        sure,
+        f"a model type, with the default sizes of {sources}; a config may have others",
         (Note("remark", row.note),) if row.note else (),
     )
     return entries_of(model, lambda layer: f"plan:{name}:{layer}")
@@ -152,13 +151,14 @@ def of_plan(
     types = []
     outside = () if plan.embeddings is None else (plan.embeddings,)
     for entry in (*outside, *plan.entries):
-        indices = tuple(i for i, layer in enumerate(plan.layers) if layer == entry.name)
         base = LayerType(
             entry.name,
             "",
             None,
             "convolution" if entry.convolution else "none",
-            indices if entry not in outside else None,
+            tuple(i for i, layer in enumerate(plan.layers) if layer == entry.name)
+            if entry not in outside
+            else None,
             window="" if entry.window is None else whole(entry.window),
             words="" if not entry.convolution else f"a convolution: {entry.convolution}",
         )
@@ -177,8 +177,10 @@ def of_plan(
 
 def entries_of(model: ModelLayers, identity: Callable[[str], str]) -> tuple[CatalogueEntry, ...]:
     """An entry for each type of layer; one for a config of which nothing could be read."""
-    types = model.types or (LayerType("not read", "", None, "none", None),)
-    return tuple(_entry(model, identity(layer.name), layer, n) for n, layer in enumerate(types))
+    return tuple(
+        _entry(model, identity(layer.name), layer, n)
+        for n, layer in enumerate(model.types or (LayerType("not read", "", None, "none", None),))
+    )
 
 
 def _entry(model: ModelLayers, identity: str, layer: LayerType, place: int) -> CatalogueEntry:

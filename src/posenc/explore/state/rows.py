@@ -146,8 +146,11 @@ def _entry(cls: type[Spec]) -> CatalogueEntry:
 
     def arguments(values: Values) -> dict[str, Any]:
         chosen = {**cls.example.fields, first: values[controls[0].key]}
-        names = {"pairing": "pairing", "n": "base"}
-        own = {name: values[key] for key, name in names.items() if key in keys}
+        own = {
+            name: values[key]
+            for key, name in {"pairing": "pairing", "n": "base"}.items()
+            if key in keys
+        }
         return {**chosen, **(own if row is None else row(values))}
 
     def build(values: Values) -> Spec:

@@ -140,8 +140,10 @@ def read(state: Mapping[str, str], shapes: Mapping[str, ViewShape], session: Ses
     for wanted in [f for f in shape.fields if f not in lengths]:
         options = wanted.options
         if wanted.kind == "choice" and not options:  # no encoding, or any that the view shows
-            every = _options(catalogue.offered(shape.id, session.entries))
-            options = (Option("none", "no positions"), *every)
+            options = (
+                Option("none", "no positions"),
+                *_options(catalogue.offered(shape.id, session.entries)),
+            )
         reader.take(replace(wanted, default=usual.get(wanted.key, wanted.default), options=options))
     _cursor(reader, shape, a)
     for wanted in (FIND, TOUR, REVEAL):
@@ -201,8 +203,9 @@ def _encoding(reader: StateReader, shape: ViewShape, session: Session, pin: str)
     except PosencError:
         # A learned table of more positions than are drawn: one entry always works.
         safe = next(e for e in offered if e.id == shape.encoding)
-        plain = {f.key: f.parse(None).value for f in _fields_of(safe, shape, "")}
-        return made(safe, {**shared, **plain})
+        return made(
+            safe, {**shared, **{f.key: f.parse(None).value for f in _fields_of(safe, shape, "")}}
+        )
 
 
 def _options(offered: Iterable[CatalogueEntry]) -> tuple[Option, ...]:
@@ -297,8 +300,9 @@ def _cursor(reader: StateReader, shape: ViewShape, a: Chosen) -> None:
             _narrowed(reader, "p", first, last + 1)
     if "j" in shape.cursor:
         width = width_of(a.spec)
-        usual = int(shape.defaults.get("j", J.default))
-        reader.take(J.within(0, width - 1, str(min(usual, width - 1))))
+        reader.take(
+            J.within(0, width - 1, str(min(int(shape.defaults.get("j", J.default)), width - 1)))
+        )
         if "j" in shape.zoom:
             _narrowed(reader, "j", 0, width)
 

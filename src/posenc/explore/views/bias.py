@@ -29,7 +29,6 @@ from posenc.plot.panels.grammar import (
 )
 from posenc.plot.panels.text import number, plural, present, signed, whole
 from posenc.plot.views import bias
-from posenc.plot.views.bias import BiasView
 
 LONGEST = 2048
 LONGEST_LEARNED = 512  # of biases that a small network or many terms make, entry by entry
@@ -59,7 +58,9 @@ PIXELS = 160
 
 
 @functools.lru_cache(maxsize=32)
-def _bias(chosen: Chosen, length: int, heads: tuple[int, ...], mask: str, softmax: str) -> BiasView:
+def _bias(
+    chosen: Chosen, length: int, heads: tuple[int, ...], mask: str, softmax: str
+) -> bias.BiasView:
     return bias.data(
         chosen.spec,
         length,
@@ -138,21 +139,26 @@ def _length(spec: Any, scene: Scene) -> tuple[int, tuple[tuple[str, str], ...]]:
     )
 
 
-def _panels(data: BiasView, cell: tuple[int, int, int], say: str) -> Iterator[Chart | Matrix]:
+def _panels(data: bias.BiasView, cell: tuple[int, int, int], say: str) -> Iterator[Chart | Matrix]:
     """The panels of the picture under the cursor: a head, a query and a key."""
     head, p, kp = cell
     for panel in bias.panels(data, head):
         if isinstance(panel, Matrix):
-            cells = (under(cell, kp, p) for cell in panel.cells)
-            labelled = (replace(c, label=say) if c.id == f"head-{head}" else c for c in cells)
+            labelled = (
+                replace(c, label=say) if c.id == f"head-{head}" else c
+                for c in (under(cell, kp, p) for cell in panel.cells)
+            )
             yield replace(panel, cells=tuple(labelled))
         else:
             at = np.flatnonzero(data.offsets == kp - p)
-            curve = data.curves[data.heads.index(head)]
-            yield under(panel, float(kp - p), to=float(curve[at[0]]) if len(at) else None)
+            yield under(
+                panel,
+                float(kp - p),
+                to=float(data.curves[data.heads.index(head)][at[0]]) if len(at) else None,
+            )
 
 
-def _lead(data: BiasView, spec: Any, head: int, scene: Scene) -> str:
+def _lead(data: bias.BiasView, spec: Any, head: int, scene: Scene) -> str:
     far = data.curves[data.heads.index(head), data.offsets == -100]
     example = ""
     if np.isfinite(far).any():
@@ -167,14 +173,13 @@ def _lead(data: BiasView, spec: Any, head: int, scene: Scene) -> str:
 
 
 def _readout(
-    data: BiasView, scene: Scene, cell: tuple[int, int, int], entry: float | None
+    data: bias.BiasView, scene: Scene, cell: tuple[int, int, int], entry: float | None
 ) -> tuple[Block, ...]:
     """What stands in the cell of a head, a query and a key; None is masked."""
     head, p, kp = cell
     query, key = (_told(scene.a.spec, scene["L"], at) for at in (p, kp))
     edges = ", ".join(whole(e) for e in data.edges[:12].tolist())
     more = " …" if len(data.edges) > 12 else ""
-    hatched = "Hatched: keys after the query, which a causal mask takes away."
     return present(
         Heading(f"Head {head}, query at {query}, key at {key}"),
         Datum("Bias", "masked" if entry is None else number(entry, 6)),
@@ -186,7 +191,9 @@ def _readout(
         if entry is not None and math.isfinite(entry)
         else None,
         Datum("Buckets begin at", f"{edges}{more}", "distances") if edges else None,
-        Prose(hatched) if scene["mask"] else None,
+        Prose("Hatched: keys after the query, which a causal mask takes away.")
+        if scene["mask"]
+        else None,
     )
 
 

@@ -33,8 +33,6 @@ from posenc.plot.panels.grammar import (
 )
 from posenc.plot.panels.text import number, plural, present, signed, spread, whole
 from posenc.plot.views import offset, similarity
-from posenc.plot.views.offset import FARTHEST, Offset, decay, sized
-from posenc.plot.views.similarity import Similarity
 
 METRIC = choice(
     "metric",
@@ -72,13 +70,16 @@ def show(scene: Scene) -> Page:
     value = _product(table, p, p + k, metric)
     say = f"Positions {whole(p)} and {whole(p + k)}, {plural(k, 'position')} apart: {number(value)}"
     (plain,) = offset.panels(curve, scene.a.label)
-    chart = replace(plain, x=replace(plain.x, key="off"))
     far = _decay(scene.a.spec, scene.a.entry.length) if scene.a.entry.kind == "rotary" else ()
     return Page(
         lead=_lead(curve),
         panels=present(
             _heatmap(_matrix(scene.a, rows, metric), p, k, say),
-            under(chart, max(k, 1) if scale == "log" else k, to=value),
+            under(
+                replace(plain, x=replace(plain.x, key="off")),
+                max(k, 1) if scale == "log" else k,
+                to=value,
+            ),
             *far,
             _blocks(table.waves, k) if table.waves is not None else None,
         ),
@@ -94,7 +95,9 @@ def show(scene: Scene) -> Page:
 
 
 @functools.lru_cache(maxsize=32)
-def _offsets(chosen: Chosen, rows: tuple[int, int], kind: str, scale: str, pixels: int) -> Offset:
+def _offsets(
+    chosen: Chosen, rows: tuple[int, int], kind: str, scale: str, pixels: int
+) -> offset.Offset:
     return offset.data(
         chosen.spec,
         rows[1] - rows[0],
@@ -107,14 +110,14 @@ def _offsets(chosen: Chosen, rows: tuple[int, int], kind: str, scale: str, pixel
 
 
 @functools.lru_cache(maxsize=16)
-def _matrix(chosen: Chosen, rows: tuple[int, int], kind: str) -> Similarity:
+def _matrix(chosen: Chosen, rows: tuple[int, int], kind: str) -> similarity.Similarity:
     return similarity.data(
         chosen.spec, rows, kind=kind, pixels=MATRIX, params=chosen.params, length=rows[1]
     )
 
 
 def _product(table: TableSource, p: int, q: int, kind: str) -> float:
-    pair = sized(table.rows(np.array([p, q])), kind)
+    pair = offset.sized(table.rows(np.array([p, q])), kind)
     return float(pair[0] @ pair[1])
 
 
@@ -122,7 +125,7 @@ def _product(table: TableSource, p: int, q: int, kind: str) -> float:
 def _decay(spec: Any, declared: int | None) -> tuple[Chart, ...]:
     """What remains of a score far away, expected and at worst; nothing without frequencies."""
     try:
-        curves = decay(spec, declared=declared)
+        curves = offset.decay(spec, declared=declared)
     except PosencError:
         return ()
     x = curves.distances
@@ -135,7 +138,7 @@ def _decay(spec: Any, declared: int | None) -> tuple[Chart, ...]:
         Chart(
             id="decay",
             title="what remains of a score with distance",
-            x=logarithmic("distance, positions (log)", 1.0, float(FARTHEST)),
+            x=logarithmic("distance, positions (log)", 1.0, float(offset.FARTHEST)),
             y=values("", *spread(-0.35, 1.0)),
             series=(
                 *(
@@ -160,7 +163,7 @@ def _decay(spec: Any, declared: int | None) -> tuple[Chart, ...]:
     )
 
 
-def _heatmap(data: Similarity, p: int, k: int, say: str) -> Heatmap:
+def _heatmap(data: similarity.Similarity, p: int, k: int, say: str) -> Heatmap:
     start, stop = data.positions
     (matrix,) = similarity.panels(data)
     x = matrix.x
@@ -191,7 +194,7 @@ def _blocks(waves: ColumnWaves, k: int) -> TableOfText:
     )
 
 
-def _lead(data: Offset) -> str:
+def _lead(data: offset.Offset) -> str:
     text = "The product depends on the distance alone, wherever the two positions are."
     if data.defect:
         share = f"{number(100 * (1 - data.defect**2), 3)} % of it."
@@ -202,7 +205,7 @@ def _lead(data: Offset) -> str:
     return text
 
 
-def _readout(table: TableSource, data: Offset, p: int, k: int) -> tuple[Block, ...]:
+def _readout(table: TableSource, data: offset.Offset, p: int, k: int) -> tuple[Block, ...]:
     value, own = (_product(table, p, q, data.kind) for q in (p + k, p))
     name = "Cosine" if data.kind == "cosine" else "Dot product"
     rise, band = data.first_rise, "The band runs over positions: the same distance, other places."
@@ -220,7 +223,7 @@ def _readout(table: TableSource, data: Offset, p: int, k: int) -> tuple[Block, .
     )
 
 
-def _numbers(data: Offset, scene: Scene) -> dict[str, Any]:
+def _numbers(data: offset.Offset, scene: Scene) -> dict[str, Any]:
     return {
         "caption": f"{scene.a.label}: the product at the first distances shown",
         "columns": ["distance", "mean", "least", "largest"],

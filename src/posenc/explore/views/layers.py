@@ -68,11 +68,13 @@ def show(scene: Scene) -> Page:
 
 
 def _types(scene: Scene, model: ModelLayers) -> Iterator[Panel]:
-    entries = (*scene.session.entries, *catalogue.published_models())
-    ids = {e.place: e.id for e in entries if e.model is model}
+    ids = {
+        e.place: e.id
+        for e in (*scene.session.entries, *catalogue.published_models())
+        if e.model is model
+    }
     yield from _strips(model, scene.a.entry.place, ids)
-    models = {"": model} if scene.b is None else {"A: ": model, "B: ": scene.b.entry.model}
-    yield _facts(models)
+    yield _facts({"": model} if scene.b is None else {"A: ": model, "B: ": scene.b.entry.model})
     curves = {layer.name: w for layer in model.types if (w := _waves(layer)) is not None}
     if curves:
         yield _wavelengths(model, curves)
@@ -97,11 +99,10 @@ def _strips(model: ModelLayers, chosen: int, ids: dict[int, str]) -> list[Strips
     panels = []
     for part, strips in placed.items():
         count = model.counts[part]
-        title = f"{part + ': ' if part else ''}{plural(count, 'layer')}, a row for each type"
         panels.append(
             _panel(
                 f"layers-{part}",
-                title,
+                f"{part + ': ' if part else ''}{plural(count, 'layer')}, a row for each type",
                 strips,
                 min(count, MOST_CELLS),
                 "" if count <= MOST_CELLS else f"The first {MOST_CELLS} are drawn.",
@@ -131,8 +132,10 @@ def _facts(models: Mapping[str, ModelLayers]) -> TableOfText:
     facts_by_type = {
         f"{side}{t.name}": _facts_of(t, m) for side, m in models.items() for t in m.types
     }
-    names = next(iter(facts_by_type.values()))
-    facts = ((name, *(f[name] for f in facts_by_type.values())) for name in names)
+    facts = (
+        (name, *(f[name] for f in facts_by_type.values()))
+        for name in next(iter(facts_by_type.values()))
+    )
     return TableOfText(
         "types",
         "what they are",
@@ -149,7 +152,6 @@ def _facts_of(layer: LayerType, model: ModelLayers) -> dict[str, str]:
     base = getattr(spec, "base", None)
     bases = base if isinstance(base, tuple) else () if base is None else (base,)
     rotary = layer.kind == "rotary"
-    scalings = [brief(s) for s in getattr(spec, "scalings", ())]
     trained, rests = trained_length(layer)
     return {
         "encoding": named,
@@ -159,7 +161,10 @@ def _facts_of(layer: LayerType, model: ModelLayers) -> dict[str, str]:
         "width": whole(spec.dim) if hasattr(spec, "dim") else "",
         "pairs": whole(spec.pairs) if rotary else "",
         "pairing": spec.channels.order if rotary else "",
-        "scaling": "; ".join(s if len(s) <= 60 else f"{s[:57]}…" for s in scalings),
+        "scaling": "; ".join(
+            s if len(s) <= 60 else f"{s[:57]}…"
+            for s in [brief(s) for s in getattr(spec, "scalings", ())]
+        ),
         "trained length": "" if trained is None else f"{whole(trained)} ({rests})",
         "declared length": "" if layer.declared is None else whole(layer.declared),
         "beside it": layer.words,

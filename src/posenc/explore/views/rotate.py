@@ -14,7 +14,7 @@ from posenc.explore import snippets
 from posenc.explore.state.entry import Chosen, HeadsFile
 from posenc.explore.state.fields import Option, choice, integer
 from posenc.explore.state.scene import Page, Scene, ViewShape
-from posenc.plot.columns import channels_of, pairs_of, some_of, width_of
+from posenc.plot.columns import channels_of, pairs_of_rotation, some_of, width_of
 from posenc.plot.panels.grammar import (
     Block,
     Chart,
@@ -33,7 +33,6 @@ from posenc.plot.panels.grammar import (
 )
 from posenc.plot.panels.text import number, plural, present, signed, whole
 from posenc.plot.views import rotation
-from posenc.plot.views.rotation import PairDial, RotationView
 
 FARTHEST = 2**31
 NEAR, FAR = 64, 256  # distances of a curve, and the most
@@ -84,7 +83,7 @@ def _distances(k: int) -> tuple[int, int]:
 @functools.lru_cache(maxsize=64)
 def _rotation(
     chosen: Chosen, positions: tuple[int, int], pairs: tuple[int, ...], seed: int
-) -> RotationView:
+) -> rotation.RotationView:
     return rotation.data(
         chosen.spec,
         positions,
@@ -101,7 +100,7 @@ def show(scene: Scene) -> Page:
     spec: Any = scene.a.spec
     m = scene["m"]
     n = min(max(m - scene["off"], 0), FARTHEST)
-    pairs = _pairs(spec)
+    pairs = pairs_of_rotation(spec).pair
     pair, heads = int(pairs[scene["j"]]), scene.session.heads
     data = _rotation(scene.a, (m, n), some_of(spec.pairs, MOST_DIALS, pair), scene["seed"])
     return Page(
@@ -124,7 +123,9 @@ def show(scene: Scene) -> Page:
     )
 
 
-def _panels(data: RotationView, scene: Scene, pair: int, channels: np.ndarray) -> Iterator[Panel]:
+def _panels(
+    data: rotation.RotationView, scene: Scene, pair: int, channels: np.ndarray
+) -> Iterator[Panel]:
     """The panels of the picture; a click on a dial or a bar puts the cursor on its pair."""
     k, alone = data.positions[0] - data.positions[1], scene["mix"] == "own"
     dials, *arcs, terms, scores = rotation.panels(
@@ -141,9 +142,12 @@ def _panels(data: RotationView, scene: Scene, pair: int, channels: np.ndarray) -
     yield under(scores, k, to=data.score) if (data.offsets[0] <= k <= data.offsets[-1]) else scores
 
 
-def _lead(data: RotationView, m: int, n: int) -> str:
-    moved = f"{number(data.moved)}; the place counts too"
-    after = "the same score, as only the distance counts" if data.stays else moved
+def _lead(data: rotation.RotationView, m: int, n: int) -> str:
+    after = (
+        "the same score, as only the distance counts"
+        if data.stays
+        else f"{number(data.moved)}; the place counts too"
+    )
     return (
         f"A query at {whole(m)} and a key at {whole(n)}: their product is a sum over "
         f"{plural(len(data.terms), 'pair')}. Both moved by {whole(data.shift)}: {after}."
@@ -152,14 +156,15 @@ def _lead(data: RotationView, m: int, n: int) -> str:
 
 def _members(spec: Any, pair: int) -> Datum:
     """The channels that form a pair."""
-    place = f"of the last {width_of(spec)} of the head" if spec.channels.part == "trailing" else ""
     return Datum(
-        "Channels", " and ".join(map(str, spec.channels.channels(2 * spec.pairs)[pair])), place
+        "Channels",
+        " and ".join(map(str, spec.channels.channels(2 * spec.pairs)[pair])),
+        f"of the last {width_of(spec)} of the head" if spec.channels.part == "trailing" else "",
     )
 
 
 def _readout(
-    data: RotationView, dial: PairDial, channels: Datum, m: int, n: int
+    data: rotation.RotationView, dial: rotation.PairDial, channels: Datum, m: int, n: int
 ) -> tuple[Block, ...]:
     return (
         Heading(f"Query at {whole(m)}, key at {whole(n)}"),
@@ -178,7 +183,7 @@ def _readout(
     )
 
 
-def _numbers(data: RotationView) -> dict[str, Any]:
+def _numbers(data: rotation.RotationView) -> dict[str, Any]:
     return {
         "caption": "what the first pairs add",
         "columns": ["pair", "term"],
@@ -203,20 +208,13 @@ def use_of_pairs(q: np.ndarray, k: np.ndarray, spec: Any) -> np.ndarray | None:
     A score is the sum over pairs of |q| |k| cos(angle between them + frequency x distance), so a
     pair with a small product hardly tells distances, however fast it turns.
     """
-    pair = _pairs(spec)
+    pair = pairs_of_rotation(spec).pair
     if q.shape[-1] < len(pair):
         return None
     own = slice(len(pair)) if spec.channels.part == "leading" else slice(-len(pair), None)
     members = pair[:, None] == np.arange(spec.pairs)
     of_q, of_k = (np.sqrt(side[..., own] ** 2 @ members).mean(axis=1) for side in (q, k))
     return np.asarray(of_q * of_k)
-
-
-def _pairs(spec: Any) -> np.ndarray:
-    """The pair of each channel that turns."""
-    layout = pairs_of(spec)
-    assert layout is not None  # noqa: S101 - a rotation has pairs
-    return layout.pair
 
 
 def use_panel(heads: HeadsFile, spec: Any, chosen: int) -> Chart | Paragraphs:

@@ -17,6 +17,7 @@ from posenc.explore.state.entry import Chosen
 from posenc.explore.state.fields import Option, choice, integer, real, short
 from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.explore.views.waves import pair_axis
+from posenc.plot.columns import pairs_of_rotation
 from posenc.plot.panels.grammar import (
     Axis,
     Block,
@@ -30,7 +31,6 @@ from posenc.plot.panels.grammar import (
 )
 from posenc.plot.panels.text import number, plural, signed, whole
 from posenc.plot.views import stretch
-from posenc.plot.views.stretch import LARGEST_FACTOR, RULES, Rule, Stretch
 
 TRAINED = integer(
     "Lt",
@@ -41,11 +41,11 @@ TRAINED = integer(
     scale="log",
     hint="That of the model, where it says one.",
 )
-FACTOR = real("f", "Stretch factor", 8, 1, LARGEST_FACTOR, scale="log", plays=True)
+FACTOR = real("f", "Stretch factor", 8, 1, stretch.LARGEST_FACTOR, scale="log", plays=True)
 RULE = choice(
     "rule",
     "Rule in the readout",
-    tuple(Option(name, label) for name, label in RULES.items()),
+    tuple(Option(name, label) for name, label in stretch.RULES.items()),
     "yarn",
     hint="LongRoPE's divisors are measured for each model: posenc explore config.json shows them.",
 )
@@ -70,7 +70,7 @@ SHAPE = ViewShape(
 
 
 @functools.lru_cache(maxsize=64)
-def _stretch(spec: Any, trained: int, factor: float) -> Stretch:
+def _stretch(spec: Any, trained: int, factor: float) -> stretch.Stretch:
     return stretch.data(spec, original_length=trained, factor=factor)
 
 
@@ -78,8 +78,7 @@ def show(scene: Scene) -> Page:
     """Wavelengths and stretch of each pair, and the counts."""
     data = _stretch(scene.a.spec, scene["Lt"], scene["f"])
     table = held(scene.a, data.length)
-    pair = table.pair_of(scene["j"])
-    assert pair is not None  # noqa: S101 - every channel of a rotation is in one
+    pair = int(pairs_of_rotation(table.spec).pair[scene["j"]])
     chosen = next((r for r in data.rules if r.name == scene["rule"]), data.rules[0])
     return Page(
         lead=_lead(data),
@@ -103,15 +102,15 @@ def _length(x: float) -> str:
     return number(x) if math.isfinite(x) else "endless"
 
 
-def _left_out(data: Stretch, rule: str) -> tuple[tuple[str, str], ...]:
+def _left_out(data: stretch.Stretch, rule: str) -> tuple[tuple[str, str], ...]:
     if rule in data.left_out:
         return (("rule", data.left_out[rule]),)
-    if rule == "given" and all(r.name != "given" for r in data.rules):
-        return (("rule", "This encoding has no rule of its own; a config.json may have."),)
-    return ()
+    none = rule == "given" and all(r.name != "given" for r in data.rules)
+    why = "This encoding has no rule of its own; a config.json may have."
+    return (("rule", why),) if none else ()
 
 
-def _lead(data: Stretch) -> str:
+def _lead(data: stretch.Stretch) -> str:
     if not data.slow:
         return (
             f"Every pair finished a turn within {whole(data.original_length)} positions, so "
@@ -124,7 +123,7 @@ def _lead(data: Stretch) -> str:
     )
 
 
-def _panels(data: Stretch, x: Axis, pair: int, chosen: Rule) -> Iterator[Panel]:
+def _panels(data: stretch.Stretch, x: Axis, pair: int, chosen: stretch.Rule) -> Iterator[Panel]:
     """The panels of the picture, with a point on the curves of the chosen rule."""
     for panel in stretch.panels(data, chosen.name):
         if isinstance(panel, Chart):
@@ -137,7 +136,7 @@ def _panels(data: Stretch, x: Axis, pair: int, chosen: Rule) -> Iterator[Panel]:
             yield panel
 
 
-def _readout(data: Stretch, chosen: Rule, pair: int) -> tuple[Block, ...]:
+def _readout(data: stretch.Stretch, chosen: stretch.Rule, pair: int) -> tuple[Block, ...]:
     return (
         Heading(f"{chosen.label}, pair {pair}"),
         Datum("Stretch", _times(float(chosen.stretch[pair]))),
@@ -148,7 +147,7 @@ def _readout(data: Stretch, chosen: Rule, pair: int) -> tuple[Block, ...]:
     )
 
 
-def _ramps(data: Stretch) -> Iterator[Prose]:
+def _ramps(data: stretch.Stretch) -> Iterator[Prose]:
     """What YaRN multiplies, and where its two ramps are farthest apart."""
     yield Prose("0.1 ln s + 1. It multiplies cos and sin, so scores grow by its square.")
     by_name = {rule.name: rule.stretch for rule in data.rules}
@@ -163,7 +162,7 @@ def _ramps(data: Stretch) -> Iterator[Prose]:
         )
 
 
-def _lines(data: Stretch, name: str) -> list[Block]:
+def _lines(data: stretch.Stretch, name: str) -> list[Block]:
     """What engines are told for the rule; a config has more, and `posenc extend` reads it."""
     wanted = wanted_of(data.plain, name, data.factor, data.original_length, data.length)
     heading = Heading("What to write")
@@ -173,7 +172,7 @@ def _lines(data: Stretch, name: str) -> list[Block]:
     return [heading, *(Datum(*line) for line in lines.items()), *map(Prose, remarks)]
 
 
-def _numbers(data: Stretch) -> dict[str, Any]:
+def _numbers(data: stretch.Stretch) -> dict[str, Any]:
     pairs = len(data.rules[0].stretch)
     return {
         "caption": "the stretch of some pairs",

@@ -54,9 +54,8 @@ def show(scene: Scene) -> Page:
     ladder = data.ladders[0]
     own = math.inf if pair is None else float(ladder.wavelengths[pair])
     (chart,) = wavelengths.panels(data)
-    say = f"Dimension {j} belongs to no pair"
-    if pair is not None:
-        say = f"Pair {pair}: wavelength {waves.length(own)}, {_turns(own, scene['L'])}"
+    of_pair = f"Pair {pair}: wavelength {waves.length(own)}, {_turns(own, scene['L'])}"
+    say = f"Dimension {j} belongs to no pair" if pair is None else of_pair
     return Page(
         lead=" ".join(data.caption),
         panels=(
@@ -80,8 +79,10 @@ def _curves(scene: Scene, table: TableSource, rows: tuple[int, int]) -> list[Pan
     """Small multiples: the dimension of the cursor, then five from fast to slow."""
     more: dict[str, Any] = {"params": scene.a.params, "length": rows[1]}
     data = waves.data(scene.a.spec, None, rows, pixels=scene.width, **more)
-    others = [curve for curve in data.curves if curve.dim != scene["j"]]
-    curves = (curve_of(table, scene["j"], rows, pixels=scene.width), *others)
+    curves = (
+        curve_of(table, scene["j"], rows, pixels=scene.width),
+        *[curve for curve in data.curves if curve.dim != scene["j"]],
+    )
     at = table.values(np.array([scene["p"]]), np.array([curve.dim for curve in curves]))[0]
     return [
         under(chart, scene["p"], to=float(y))
@@ -99,9 +100,8 @@ def _counter(scene: Scene, rows: tuple[int, int], p: int) -> list[Panel]:
 
 
 def _turns(wavelength: float, length: int) -> str:
-    if not math.isfinite(wavelength):
-        return "it never turns"
-    return f"{number(length / wavelength, 3)} turns within {plural(length, 'position')}"
+    turns = f"{number(length / wavelength, 3)} turns within {plural(length, 'position')}"
+    return turns if math.isfinite(wavelength) else "it never turns"
 
 
 def _readout(lengths: np.ndarray, pair: int | None, own: float, scene: Scene) -> tuple[Block, ...]:

@@ -104,8 +104,12 @@ def framed(look: Mapping[str, Any]) -> Frame:
     frame = Frame(**look)
     scale, dpi, title, label = frame.scale, frame.dpi, frame.title, frame.label
     for name, value in (("scale", scale), ("dpi", dpi)):
-        real = isinstance(value, int | float | np.number) and math.isfinite(value)
-        require(value is None or real, f": {name}", "a finite number", repr(value)[:60])
+        require(
+            value is None or (isinstance(value, int | float | np.number) and math.isfinite(value)),
+            f": {name}",
+            "a finite number",
+            repr(value)[:60],
+        )
     paper = frame.points is not None
     if dpi is not None and scale is not None:
         raise ArgumentError("plot: scale and dpi say the same; give one of them.")
@@ -235,8 +239,11 @@ def theme_of(library: Any, frame: Frame, ax: Any) -> palette.Theme:
     if page is None or to_rgba(page)[3] == 0:
         return palette.theme("light")
     keys = {"ink": "text.color", "muted": "xtick.color", "rule": "axes.edgecolor"}
-    own = {name: changed(library, key) for name, key in keys.items()}
-    named: dict[str, Any] = {k: to_hex(colour) for k, colour in own.items() if colour is not None}
+    named: dict[str, Any] = {
+        k: to_hex(colour)
+        for k, colour in {name: changed(library, key) for name, key in keys.items()}.items()
+        if colour is not None
+    }
     return replace(
         palette.theme(
             "dark" if palette.to_oklab(np.array(to_rgba(page)[:3]) * 255)[0] < 0.5 else "light"

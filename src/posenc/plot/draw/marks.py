@@ -47,9 +47,13 @@ def beside_heading(axes: Any) -> float:
 def mark_line(sheet: Sheet, axes: Any, at: float, text: str) -> None:
     """A dashed line across, with its name."""
     axes.axhline(at, color=sheet.theme.ink, linewidth=0.9, linestyle=(0, (4, 3)))
-    box = {"facecolor": sheet.theme.page, "edgecolor": "none", "pad": 0.5, "alpha": 0.75}
     note = sheet.note(
-        axes, text, (0, at), bbox=box, xycoords=("axes fraction", "data"), xytext=(4, 3)
+        axes,
+        text,
+        (0, at),
+        bbox={"facecolor": sheet.theme.page, "edgecolor": "none", "pad": 0.5, "alpha": 0.75},
+        xycoords=("axes fraction", "data"),
+        xytext=(4, 3),
     )
     note.set_in_layout(False)
     sheet.inner.append((lambda: axes.get_window_extent().width, [note]))

@@ -278,13 +278,12 @@ def _strips(sheet: Sheet, panel: Strips, top: float, room: Room) -> float:
     count = len(panel.strips[0].tile)
     longest = max((len(text) for strip in panel.strips for text in strip.numbers), default=1)
     wide, at = cells(count, room.wide, min(70, 8 + 16 * longest)), 0.0
+    named = Axis(panel.label, (0, count), cells=True, names=panel.columns)
     for strip in panel.strips:
         high = ROW if strip.curve is None else WAVE
-        x = Axis("", (0, count), most=0)
-        if strip is panel.strips[-1]:
-            x = Axis(panel.label, (0, count), cells=True, names=panel.columns)
+        last = strip is panel.strips[-1]
         axes = sheet.panel(0, top + at, wide, high)
-        _axes(axes, x, Axis("", (0, 1), most=0))
+        _axes(axes, named if last else Axis("", (0, count), most=0), Axis("", (0, 1), most=0))
         axes.spines[:].set_visible(False)
         if strip.curve is None:
             _cells(sheet, axes, panel.lut, strip)

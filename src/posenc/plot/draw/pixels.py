@@ -16,11 +16,10 @@ from posenc.plot.rows import require
 def drawable(axes: Any) -> Any:
     """The axes that a caller gave; `ArgumentError` if they are none, such as positions."""
     if not hasattr(axes, "get_window_extent") or not hasattr(axes, "figure"):
-        received = f"{axes!r}" if isinstance(axes, int | str) else type(axes).__name__
         raise bad_argument(
             "plot: ax",
             "axes of matplotlib",
-            received[:80],
+            (f"{axes!r}" if isinstance(axes, int | str) else type(axes).__name__)[:80],
             "All else goes by its name, such as positions=.",
         )
     kind = getattr(axes, "name", "rectilinear")

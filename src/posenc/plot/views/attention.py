@@ -96,18 +96,22 @@ class _ShippedHead:
             return q, k, v
         spec = settled(self.spec, int(at[-1]) + 1)
         factor = np.asarray(logit_scale(spec, at)).astype(self.dtype)
-        warm = factor[:, None] if factor.ndim else factor
-        return self._turned(spec, q, at, "query") * warm, self._turned(spec, k, at, "key"), v
+        return (
+            self._turned(spec, q, at, "query") * (factor[:, None] if factor.ndim else factor),
+            self._turned(spec, k, at, "key"),
+            v,
+        )
 
     def _turned(self, spec: Any, x: np.ndarray, at: np.ndarray, role: Role) -> np.ndarray:
-        turned = rotate(
-            spec,
-            np.broadcast_to(x, (self.heads, *x.shape)),
-            positions=at,
-            role=role,
-            params=self.params,
-        )
-        return np.asarray(turned)[self.head]
+        return np.asarray(
+            rotate(
+                spec,
+                np.broadcast_to(x, (self.heads, *x.shape)),
+                positions=at,
+                role=role,
+                params=self.params,
+            )
+        )[self.head]
 
     def rows(self, at: np.ndarray) -> tuple[np.ndarray, ...]:
         """What the rows of a table add to queries, keys and values."""
@@ -227,8 +231,12 @@ def _caption(content: Content, shift: int, change: float, *, causal: bool) -> tu
 
 def rows(data: Any) -> Table:
     """The numbers of a .csv."""
-    values = data.weights if data.softmax == "rows" else data.scores
-    return ["query", *data.words], ([w, *row] for w, row in zip(data.words, values, strict=True))
+    return ["query", *data.words], (
+        [w, *row]
+        for w, row in zip(
+            data.words, data.weights if data.softmax == "rows" else data.scores, strict=True
+        )
+    )
 
 
 def parts(
@@ -267,8 +275,12 @@ def parts(
         channels = turned_channels(spec) + first
         pairs = products[channels].sum(axis=1)
         turned = ("turned pairs", float(pairs.sum()))
-        still = ("channels that do not turn", float(products.sum() - pairs.sum()))
-        return ScoreParts((turned, still) if channels.size < len(products) else (turned,), pairs)
+        return ScoreParts(
+            (turned, ("channels that do not turn", float(products.sum() - pairs.sum())))
+            if channels.size < len(products)
+            else (turned,),
+            pairs,
+        )
     if head.kind == "bias":
         slopes = spec.arrays.get("slopes")
         return ScoreParts(

@@ -168,12 +168,11 @@ def rows(data: Any) -> Table:
 
 def panels(data: Counter) -> tuple[Strips, ...]:
     """Bits and waves, and the row of the position that is looked at."""
-    heading = "bits of positions, each above its wave"
-    if data.at is not None:
-        heading = f"position {whole(data.at)} in binary: {data.digits}"
+    usual = "bits of positions, each above its wave"
+    of_one = f"position {whole(data.at or 0)} in binary: {data.digits}"
     strips = Strips(
         "counter",
-        heading,
+        usual if data.at is None else of_one,
         tuple(_strips(data)),
         "diverging",
         columns=tuple(map(whole, range(*data.positions))),
@@ -191,9 +190,12 @@ def _strips(data: Counter) -> Iterator[Strip]:
         tile = palette.indices(bits * BIT)
         yield Strip(f"bit {partner.bit}", tile, tuple(map(str, bits.tolist())), key="p", at=at)
         # Without a partner the wave is no number anywhere.
-        partly = f", pair {partner.pair}: {number(partner.wavelength)}"
         label = f"period {whole(partner.period)}"
-        label += f": {partner.why}" if partner.pair is None else partly
+        label += (
+            f": {partner.why}"
+            if partner.pair is None
+            else f", pair {partner.pair}: {number(partner.wavelength)}"
+        )
         tile = palette.indices(wave[::FINE][: len(bits)])
         yield Strip(label, tile, at=at, curve=float32(wave))
 

@@ -116,8 +116,10 @@ def _errors(fit: Fit, positions: np.ndarray, read: Mapping[int, Interval]) -> np
         frequency = abs(float(frequencies[int(columns.function[dim]), columns.pair[dim]]))
         if frequency == 0:
             continue
-        ends = interval.cut if cut and interval.cut else (interval.low, interval.high)
-        low, high = sorted(_arcsine(float(end) / scale) for end in ends)
+        low, high = sorted(
+            _arcsine(float(end) / scale)
+            for end in (interval.cut if cut and interval.cut else (interval.low, interval.high))
+        )
         here, slope = (waves.at(positions, part, np.array([dim]))[:, 0] / scale for part in NEAR)
         at = np.clip([_arcsine(value) for value in here], low, high)
         ways = np.array([at - low, high - at]) / frequency

@@ -82,8 +82,10 @@ def data(
     start, stop = span(offsets, "offsets")
     if axis == "both":
         more: dict[str, Any] = {"params": params, "length": length, "grid": grid, "pixels": pixels}
-        log = data(spec, offsets, kind=kind, axis="log", **more) if stop > FEW else None
-        return replace(data(spec, offsets, kind=kind, **more), log=log)
+        return replace(
+            data(spec, offsets, kind=kind, **more),
+            log=data(spec, offsets, kind=kind, axis="log", **more) if stop > FEW else None,
+        )
     require(start >= 0, " offset: offsets", "distances of at least 0", start)
     end = table.end
     if end is not None:
@@ -236,8 +238,10 @@ def defect(table: TableSource, kind: str = "dot") -> float:
         return 0.0
     rows = sized(table.rows(np.arange(count)), kind)
     s = rows @ rows.T
-    diagonals = (np.diagonal(s, k) for k in range(-count + 1, count))
-    left = sum(float(((diagonal - diagonal.mean()) ** 2).sum()) for diagonal in diagonals)
+    left = sum(
+        float(((diagonal - diagonal.mean()) ** 2).sum())
+        for diagonal in (np.diagonal(s, k) for k in range(-count + 1, count))
+    )
     total = float(((s - s.mean()) ** 2).sum())
     return float(np.sqrt(left / total)) if total > 0 else 0.0
 

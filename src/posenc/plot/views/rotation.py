@@ -153,9 +153,8 @@ def _turn(spec: Any, x: np.ndarray, at: Any, role: Role, params: Params) -> np.n
 
 def turned_channels(spec: Any) -> np.ndarray:
     """The channels of each pair, as they stand after the rotation."""
-    pairing = spec.channels
-    if pairing.output == "half":
-        pairing = pairing.replace(order="half")
+    own = spec.channels
+    pairing = own.replace(order="half") if own.output == "half" else own
     # Where each channel became a pair, the pairs stand in the output in the same order.
     return np.array(pairing.channels(spec.output_dim))
 
@@ -247,21 +246,24 @@ def _other(spec: Any, pairing: Pairing) -> Any:
     """The same rotation with its pairs laid out the other way, where that can be said."""
     if not isinstance(getattr(spec, "pairing", None), Pairing) or pairing.output != "same":
         return None
-    order = "interleaved" if pairing.order == "half" else "half"
-    return spec.replace(pairing=pairing.replace(order=order))
+    return spec.replace(
+        pairing=pairing.replace(order="interleaved" if pairing.order == "half" else "half")
+    )
 
 
 def _caption(picture: RotationView) -> tuple[str, ...]:
     m, n = map(whole, picture.positions)
     after = "the same score" if picture.stays else number(picture.moved)
-    mixed = zip(picture.scores[2:3], picture.scores[3:], strict=True)
     pairs = len(picture.terms)
     return (
         f"Query at {m}, key at {n}: the score {number(picture.score)} is a sum over {pairs} pairs.",
         f"Both moved by {whole(picture.shift)}: {after}.",
         *(
             f"Layouts mixed: the score depends on the position too, by up to {far} at one distance."
-            for far in (number(float(np.abs(a.values - b.values).max()), 3) for a, b in mixed)
+            for far in (
+                number(float(np.abs(a.values - b.values).max()), 3)
+                for a, b in zip(picture.scores[2:3], picture.scores[3:], strict=True)
+            )
         ),
     )
 

@@ -43,8 +43,10 @@ def extent(spec: Any, declared: int | None = None) -> Extent:
     own = next((s for s in spec.scalings if s.stretches), None)
     trained = getattr(own, "original_length", None) or (declared if own is None else None)
     factor = getattr(own, "factor", None)
-    grown = factor if isinstance(factor, float) and factor > 1 else USUAL_FACTOR
-    return Extent(trained or USUAL_LENGTH, grown)
+    return Extent(
+        trained or USUAL_LENGTH,
+        factor if isinstance(factor, float) and factor > 1 else USUAL_FACTOR,
+    )
 
 
 @dataclass(frozen=True)
@@ -105,10 +107,8 @@ def data(
     drawn, left_out = [], {}
     for name in [name for name in names if name != "given" or spec.scalings]:
         try:
-            scaled = spec
-            if name != "given":
-                scaled = plain.replace(scaling=EXTENDING[name].make(grown, trained))
-            drawn.append(_rule(name, scaled, baseline, before, length))
+            own = spec.scalings if name == "given" else EXTENDING[name].make(grown, trained)
+            drawn.append(_rule(name, spec.replace(scaling=own), baseline, before, length))
         except PosencError as error:
             left_out[name] = str(error)
     stretch = Stretch(
@@ -132,8 +132,11 @@ def _rule(name: str, spec: RoPE, baseline: Baseline, before: np.ndarray, length:
     after = wavelengths(settled)
     with np.errstate(invalid="ignore"):
         stretch = np.where(np.isinf(before), 1.0, after / before)
-    own = " and ".join(type(s).__name__ for s in spec.scalings) + ", as given"
-    label = own if name == "given" else RULES[name]
+    label = (
+        (" and ".join(type(s).__name__ for s in spec.scalings) + ", as given")
+        if name == "given"
+        else RULES[name]
+    )
     return Rule(name, label, after, stretch, effect(baseline, settled, length))
 
 

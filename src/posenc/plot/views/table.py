@@ -139,10 +139,9 @@ def _start(table: TableSource) -> int:
 def _formula(spec: Any, waves: ColumnWaves, dim: int, function: str, moved: int) -> str:
     """The formula as papers print it where the ladder is theirs, else with the frequency."""
     front = "" if waves.amplitude == 1 else f"{number(waves.amplitude)} × "
-    inside = f"{moved} × {float(waves.frequency[dim]):.6g}"
     if _as_printed(spec):
-        inside = f"{moved} / {spec.base:g}^({2 * int(waves.pair[dim])}/{spec.dim})"
-    return f"{front}{function}({inside})"
+        return f"{front}{function}({moved} / {spec.base:g}^({2 * int(waves.pair[dim])}/{spec.dim}))"
+    return f"{front}{function}({moved} × {float(waves.frequency[dim]):.6g})"
 
 
 def _as_printed(spec: Any) -> bool:

@@ -56,9 +56,8 @@ def data(
     require(1 <= len(chosen) <= MOST_CURVES, " waves: dims", f"1 to {MOST_CURVES}", len(chosen))
     ends = placed(table, positions)
     curves = tuple(curve_of(table, dim, ends, pixels=pixels) for dim in chosen)
-    limit = max(float(max(abs(c.low.min()), abs(c.high.max()))) for c in curves)
-    if table.waves is not None:
-        limit = abs(table.waves.amplitude)
+    most = max(float(max(abs(c.low.min()), abs(c.high.max()))) for c in curves)
+    limit = most if table.waves is None else abs(table.waves.amplitude)
     return WavesView(curves, ends, limit or 1.0, brief(table.spec), _caption(curves))
 
 
@@ -221,8 +220,7 @@ def _of_wave(
         return mean, mean, mean
     # Places that repeat with no wave, so that every phase of it is met.
     spread = (np.arange(LOOKED_AT) * GOLDEN) % 1.0
-    few = count <= LOOKED_AT
-    some = np.arange(count) if few else np.floor(spread * count).astype(np.int64)
+    some = np.arange(count) if count <= LOOKED_AT else np.floor(spread * count).astype(np.int64)
     values = table.values(start + some, dims)
     return np.full(pixels, values.min()), np.full(pixels, values.max()), mean
 
