@@ -85,6 +85,7 @@ def _drawn(scene: Scene, page: Page, wanted: Any) -> bytes:
     shape = scene.shape.id
     name, options = ON_PAPER[shape](scene) if shape in ON_PAPER else ("", {})
     more = {**options, "theme": scene.theme}
+    learned = {"params": a.params} if name and a.params and PICTURES[name].learned else {}
     with DRAWING:
         if not name:
             picture = of_panels(
@@ -96,9 +97,7 @@ def _drawn(scene: Scene, page: Page, wanted: Any) -> bytes:
                 name, a.spec, b.spec, a_params=a.params, b_params=b.params, **more
             )
         else:
-            if PICTURES[name].learned and a.params:
-                more["params"] = a.params
-            picture = getattr(plot, name)(a.spec, **more)
+            picture = getattr(plot, name)(a.spec, **more, **learned)
         return bytes(picture.to_bytes(wanted))
 
 

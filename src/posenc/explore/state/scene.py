@@ -214,22 +214,22 @@ def _options(offered: Iterable[CatalogueEntry]) -> tuple[Option, ...]:
 
 def _end(reader: StateReader, one: Chosen | None) -> None:
     """Keep to the positions that a table has."""
-    if one is None:
-        return
-    sides, limits = catalogue.grid_of(one.spec, reader.values["L"]), getattr(one.spec, "limits", ())
+    spec = None if one is None else one.spec
+    sides = () if spec is None else catalogue.grid_of(spec, reader.values["L"])
     if sides:
         reader.retake("s", 0)
         reader.retake("L", math.prod(sides))
-    elif limits and len(limits) == 1:
-        end, first = int(limits[0]), reader.values.get("s", 0)
-        if first >= end:
-            first = reader.retake("s", 0)
-        if first + reader.values["L"] > end:
-            if "L" in reader.raw:
-                reader.problems.append(
-                    ("L", f"{one.label} has {plural(end, 'position')}; it is drawn to its end.")
-                )
-            reader.retake("L", end - first)
+    limits: Any = getattr(spec, "limits", ()) or ()
+    if one is None or sides or len(limits) != 1:
+        return
+    end, first = int(limits[0]), reader.values.get("s", 0)
+    if first >= end:
+        first = reader.retake("s", 0)
+    if first + reader.values["L"] > end:
+        if "L" in reader.raw:
+            note = f"{one.label} has {plural(end, 'position')}; it is drawn to its end."
+            reader.problems.append(("L", note))
+        reader.retake("L", end - first)
 
 
 def _entry(
