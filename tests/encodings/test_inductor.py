@@ -1,5 +1,5 @@
 # ruff: noqa: E402 - torch may be absent, and is asked for first
-"""What Inductor's C++ computes, beside eager code: tables in one function.
+"""What Inductor's C++ computes, beside eager code: tables in one function, and flex attention.
 
 Tests of numbers hold eager code to its bounds, and the bits here are those of eager code.
 
@@ -20,6 +20,7 @@ from posenc import Arrangement, Init, Ladder, Learned, Magnitude, Sinusoidal
 from posenc.torch import PositionTable
 from tests.numeric.test_phase import COMPILED, sample_positions
 from tests.numeric.test_real import PLAIN, swept
+from tests.torch_modules.test_scores import BY_INDUCTOR, flex_equals_dense
 
 # Inductor asks for `torch.jit`, which torch itself deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:`?torch.jit:DeprecationWarning")
@@ -42,10 +43,17 @@ def bits(got: Tensor, want: Tensor) -> None:
 
 
 @pytest.mark.costly
-def test_tables_in_one_function() -> None:
-    """Any length, far positions, real ones, and lookups beyond a learned table, which are NaN."""
+def test_what_it_compiles() -> None:
+    """In one test, as its compiler takes seconds to start in a process."""
     import torch._inductor.config as inductor
 
+    with inductor.patch(compile_threads=1):  # a pool of processes starts slowly
+        tables_in_one_function()
+        flex_equals_dense(BY_INDUCTOR, "inductor", torch.arange(32, 160), torch.arange(160))
+
+
+def tables_in_one_function() -> None:
+    """Any length, far positions, real ones, and lookups beyond a learned table, which are NaN."""
     torch._dynamo.reset()
     table, learned = PositionTable(TABLE).eval(), PositionTable(LEARNED).eval()
 
@@ -67,8 +75,7 @@ def test_tables_in_one_function() -> None:
         where = torch.arange(length) % 13 - 1
         where[2:5] = torch.tensor(OUTSIDE)
         inside = (where >= -1) & (where < 12)
-        # A pool of processes starts slowly.
-        with torch.no_grad(), inductor.patch(compile_threads=1):
+        with torch.no_grad():
             added, looked_up, counted, turned, waves = compiled(x, where, offset, far, real)
             bits(added, table(x, offset=offset))
             bits(looked_up[:, inside], learned(x[:, inside], positions=where[inside]))

@@ -211,7 +211,7 @@ def test_every_length_in_one_graph(case: Case) -> None:
             assert_close(compiled(x, where[:length]).numpy(), want.numpy(), 1e-6, case.name)
 
 
-@each_encoding
+@pytest.mark.parametrize("case", drawn(ONE_EACH, 6, "_core"), ids=lambda case: case.name)
 @pytest.mark.costly
 def test_jit_gives_the_rows(case: Case) -> None:
     jax = pytest.importorskip("jax", reason="jax is not installed")

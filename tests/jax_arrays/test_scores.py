@@ -19,8 +19,9 @@ from tests.tolerances import assert_close
 
 
 def rows(cases: Any) -> Any:
-    """A row of each encoding; NumPy meets all."""
-    found = drawn(cases, 1, by=kind)
+    """A row of every other encoding, as JAX compiles each; NumPy meets all."""
+    kinds = list(dict.fromkeys(map(kind, cases)))
+    found = drawn(cases, 1, by=lambda case: kinds.index(kind(case)) // 2)
     return pytest.mark.parametrize("case", found, ids=lambda case: case.name)
 
 

@@ -40,7 +40,7 @@ from posenc.torch import (
     slopes,
 )
 from tests.cases_scores import BIASES, RELATIVES, RelativeCase, ScoreCase
-from tests.drawing import files, kind
+from tests.drawing import drawn, files, kind
 
 # Inductor asks for `torch.jit`, which torch itself deprecates.
 pytestmark = pytest.mark.filterwarnings("ignore:`?torch.jit:DeprecationWarning")
@@ -291,29 +291,18 @@ def flex_equals_dense(spec: Any, backend: str, q_positions: Any, k_positions: An
     close(got, exact, 5e-6)
 
 
-@pytest.mark.parametrize("spec", FLEX, ids=repr)
+@pytest.mark.parametrize("spec", drawn(FLEX, 4, "encodings/bias", "torch"), ids=repr)
 @pytest.mark.costly
 def test_pain_16_flex_attention_equals_dense(spec: Any) -> None:
     near_and_far = torch.cat([torch.arange(16), torch.arange(16, 160, 9)])
     flex_equals_dense(spec, "", near_and_far[8:], near_and_far)
 
 
+# `test_inductor` beside the encodings compiles one: its compiler takes seconds to start.
 @pytest.mark.parametrize(
-    ("spec", "backend"),
-    [
-        pytest.param(ALiBi(4), "aot_eager", id="slopes", marks=pytest.mark.slow("torch")),
-        *(
-            pytest.param(
-                spec,
-                "inductor",
-                id=repr(spec),
-                marks=() if spec is BY_INDUCTOR else pytest.mark.slow("encodings/bias", "torch"),
-            )
-            for spec in FLEX
-        ),
-    ],
+    ("spec", "backend"), [(ALiBi(4), "aot_eager"), *((spec, "inductor") for spec in FLEX)]
 )
-@pytest.mark.costly
+@pytest.mark.slow("encodings/bias", "torch")
 def test_pain_16_compiled_flex_attention_equals_dense(spec: Any, backend: str) -> None:
     flex_equals_dense(spec, backend, torch.arange(32, 160), torch.arange(160))
 

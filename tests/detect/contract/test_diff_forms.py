@@ -11,6 +11,7 @@ from click.testing import CliRunner
 import posenc
 from posenc.cli import app
 from posenc.detect.contract.sides.protocol import protocol
+from tests.drawing import drawn
 
 SPEC = posenc.RoPE(64, pairing="half")
 
@@ -46,7 +47,9 @@ def cos_sin(position_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return _tables(position_ids)
 
 
-@pytest.mark.parametrize("code", [bhsd, bshd, flat, pair, cos_sin])
+@pytest.mark.parametrize(
+    "code", drawn([bhsd, bshd, flat, pair, cos_sin], 3, "detect/contract", "detect/subject")
+)
 def test_a_function_of_any_form_is_asked_without_options(code: Any) -> None:
     found = posenc.diff(SPEC, code)
     assert found.verdict == "nothing differs", found.lines()

@@ -24,7 +24,7 @@ LATER = ("testing/doctor", "detect/contract", "detect/subject", "detect/fit")
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("name", drawn([*CASES], 14, *LATER))
+@pytest.mark.parametrize("name", drawn([*CASES], 10, *LATER))
 def test_it_ends_in_the_right_line(name: str, tmp_path: Path) -> None:
     """The first fault and its line, in the words of the verb that found it."""
     case = CASES[name]

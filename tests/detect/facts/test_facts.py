@@ -33,6 +33,7 @@ from tests.detect.facts.folders import (
     trained,
     turned,
 )
+from tests.drawing import drawn
 
 HALF = config_of()
 
@@ -90,7 +91,7 @@ def stops(verb: str, name: Name, known: posenc.Facts) -> bool | None:
     return name in DEPENDS[verb]
 
 
-@pytest.mark.parametrize("case", CONTRADICTORY)
+@pytest.mark.parametrize("case", drawn([*CONTRADICTORY], 24, "detect"))
 def test_a_contradictory_folder_stops_every_tool_with_one_sentence(
     tmp_path: Path, case: str
 ) -> None:
