@@ -19,7 +19,8 @@ from posenc.explore.state.files import load
 from posenc.plot import content
 from posenc.plot.content import from_arrays, random_content, trained_content
 from posenc.plot.panels import text as words
-from posenc.plot.views import attention, decay
+from posenc.plot.views import attention
+from posenc.plot.views.offset import decay
 
 WORDS = ("John", "likes", "Jane", "very", "much")
 HEADS = Path(content.__file__).parent / "data"
@@ -508,7 +509,7 @@ def test_what_cannot_be_is_named(state, field):
     ids=["plain", "base", "yarn"],
 )
 def test_decay_is_that_of_random_vectors(spec):
-    curves = decay.data(spec, farthest=64, points=400)
+    curves = decay(spec, farthest=64, points=400)
     np.testing.assert_array_equal(curves.distances, np.arange(1, 65))
     rng = np.random.default_rng(0)
     q, k = rng.standard_normal((2, 4000, 32))
@@ -531,20 +532,20 @@ def test_decay_is_that_of_random_vectors(spec):
 def test_decay_is_of_rotations_that_turn_both_sides_alike(name):
     spec, _ = SPECS[name]
     with pytest.raises(posenc.SpecError, match="alike"):
-        decay.data(spec)
+        decay(spec)
     header = unpack(frame({"v": "distance", "enc": name})).header
     assert "decay" not in [panel["id"] for panel in header["panels"]]
 
 
 def test_a_declared_length_is_not_called_trained():
-    curves = decay.data(posenc.RoPE(8, pairing="half"), farthest=64, points=8, declared=32)
+    curves = decay(posenc.RoPE(8, pairing="half"), farthest=64, points=8, declared=32)
     assert (curves.trained, curves.declared) == (None, 32)
 
 
 def test_no_score_passes_the_bound():
     """Abel's summation, as in the paper: the largest step of q k times the sum of partial sums."""
     spec = posenc.RoPE(32, pairing="interleaved")
-    curves = decay.data(spec, farthest=64, points=400)
+    curves = decay(spec, farthest=64, points=400)
     q, k = np.random.default_rng(1).standard_normal((2, 500, 32))
     h = (q[:, ::2] + 1j * q[:, 1::2]) * (k[:, ::2] - 1j * k[:, 1::2])
     steps = np.abs(np.diff(h, axis=1, append=0)).max(axis=1)

@@ -12,10 +12,10 @@ from click.testing import CliRunner
 import posenc
 from posenc.cli import app
 from posenc.explore import frame, unpack
-from posenc.explore.pair_use import use_of_pairs
 from posenc.explore.spectra import analysis, nearest
 from posenc.explore.state.catalogue import VIEWS_OF, offered
 from posenc.explore.state.files import load
+from posenc.explore.views.rotate import use_of_pairs
 from posenc.plot.panels.text import whole
 from tests.detect.checkpoints import folder_of
 from tests.detect.facts.folders import config_of, trained, turned

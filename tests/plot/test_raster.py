@@ -14,12 +14,11 @@ import pytest
 
 import posenc
 from posenc._core.errors import ArgumentError, PosencError, SpecError
-from posenc.plot.column_order import arranged
 from posenc.plot.columns import source
-from posenc.plot.curves import Curve, curve_of
-from posenc.plot.raster import tile, tile_of
+from posenc.plot.raster import arranged, tile, tile_of
 from posenc.plot.response import FADE, FULL, centres, gain, reduced
 from posenc.plot.views import offset
+from posenc.plot.views.waves import Curve, curve_of
 from tests.tolerances import FLOAT64, assert_close
 
 PERIOD = (50, 45_000, 670)  # width, positions and pixels of a well-known figure

@@ -17,8 +17,7 @@ from posenc.plot import palette
 from posenc.plot.draw.look import framed
 from posenc.plot.draw.paper import Room, paint
 from posenc.plot.draw.sheet import Sheet
-from posenc.plot.panels.axes import cells
-from posenc.plot.panels.grammar import Heatmap
+from posenc.plot.panels.grammar import Heatmap, cells
 from posenc.plot.panels.text import brief, number
 from posenc.plot.rows import PictureRow
 

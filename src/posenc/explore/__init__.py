@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from posenc.explore.frame import frame
 from posenc.explore.server.protocol import Message, unpack
 from posenc.explore.server.server import app
-from posenc.explore.state.session import Session
+from posenc.explore.state.entry import Session
 
 if TYPE_CHECKING:
     from posenc.explore.server.widget import Widget

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from posenc.explore.state.entry import Chosen
 from posenc.explore.state.scene import Scene
 from posenc.plot import palette
 from posenc.plot.content import Content
-from posenc.plot.panels.axes import cells, float32, under, values, words
 from posenc.plot.panels.grammar import (
     AttentionCell,
     AttentionPanel,
@@ -27,11 +26,15 @@ from posenc.plot.panels.grammar import (
     Series,
     Strip,
     Strips,
+    cells,
+    float32,
+    under,
+    values,
+    words,
 )
-from posenc.plot.panels.text import number, plural, signed, spread, whole
+from posenc.plot.panels.text import number, plural, present, signed, spread, whole
 from posenc.plot.views import attention
 from posenc.plot.views import sum as sums
-from posenc.plot.views.attention import AttentionView, ScoreParts, short
 
 NUMBERS = 16  # of an output that are drawn
 
@@ -53,8 +56,10 @@ class TypedSentence:
     @property
     def reads_as_typed(self) -> bool:
         """Whether the words bring to each place what they did, as where equal ones exchange."""
-        sides = (self.content.q, self.content.k, self.content.v)
-        return all(np.array_equal(side[list(self.order)], side) for side in sides)
+        return all(
+            np.array_equal(side[list(self.order)], side)
+            for side in (self.content.q, self.content.k, self.content.v)
+        )
 
     @property
     def pair(self) -> str:
@@ -70,8 +75,8 @@ class EncodingColumn:
     key: str
     label: str
     chosen: Chosen | None
-    view: AttentionView
-    parts: ScoreParts
+    view: attention.AttentionView
+    parts: attention.ScoreParts
 
 
 @dataclass(frozen=True)
@@ -96,18 +101,17 @@ def chips(sentence: TypedSentence) -> Chips:
     ends = (names[0], names[-1]) if len(names) > 1 else (typed[0], typed[-1])
     other = dict(zip(ends, ends[::-1], strict=True))
     swapped = tuple(other.get(n, n) for n in typed)
-    links = [
-        Link(" ".join(sentence.typed[n] for n in order), {"perm": state})
-        for order, state in ((typed, None), (swapped, written(swapped)))
-        if order != sentence.order
-    ]
     return Chips(
         id="words",
         title="Drag a word to another place, or take",
         words=sentence.words,
         order=sentence.order,
         key="perm",
-        links=tuple(links),
+        links=tuple(
+            Link(" ".join(sentence.typed[n] for n in order), {"perm": state})
+            for order, state in ((typed, None), (swapped, written(swapped)))
+            if order != sentence.order
+        ),
     )
 
 
@@ -119,12 +123,11 @@ def grids(
     limit = max((palette.largest(view.scores) for view in views), default=0.0) or 1.0
     outputs = [rows[:, :NUMBERS] for view in views for rows in (view.before, view.outputs)]
     most = max(map(palette.largest, outputs), default=0.0) or 1.0
-    hatched = any(not np.isfinite(view.scores).all() for view in views)
-    caption = (
-        "One scale for all, from 0 to 1: each row adds up to 1."
-        if scene["softmax"]
-        else f"Scores before the softmax on one scale, up to ±{number(limit, 3)}."
-    ) + (" Hatched: words that are not seen." if hatched else "")
+    shares = "One scale for all, from 0 to 1: each row adds up to 1."
+    scores = f"Scores before the softmax on one scale, up to ±{number(limit, 3)}."
+    caption = shares if scene["softmax"] else scores
+    if any(not np.isfinite(view.scores).all() for view in views):
+        caption += " Hatched: words that are not seen."
     return AttentionPanel(
         "attention",
         "",
@@ -143,19 +146,20 @@ def _cell(
     limits: tuple[float, float],
     say: str,
 ) -> AttentionCell:
-    count = len(sentence.typed)
-    i, j = sentence.cell
-    grid = replace(
-        _grid(column, sentence, 1.0 if scene["softmax"] else limits[0]),
+    plain = _grid(column, sentence, 1.0 if scene["softmax"] else limits[0])
+    keyed = replace(
+        plain,
         id=f"{column.key}-{column.label}",
         title=column.label,
         label=f"{column.label}, queries down, keys across. {say}",
+        x=replace(plain.x, key="kw"),
+        y=replace(plain.y, key="qw"),
     )
-    grid = under(replace(grid, x=replace(grid.x, key="kw"), y=replace(grid.y, key="qw")), j, i)
+    grid = under(keyed, *sentence.cell[::-1])
     if isinstance(column, UnfitColumn):
         return AttentionCell(column.key, grid, column.problem)
     view = column.view
-    by_word = sorted(range(count), key=lambda n: (sentence.typed[n].lower(), n))
+    by_word = sorted(range(len(sentence.typed)), key=lambda n: (sentence.typed[n].lower(), n))
     before, after = (
         palette.indices(rows[by_word, :NUMBERS], limits[1]) for rows in (view.before, view.outputs)
     )
@@ -163,7 +167,7 @@ def _cell(
         column.key,
         grid,
         _change(scene["shift"], view),
-        tuple(short(sentence.typed[n]) for n in by_word),
+        tuple(attention.short(sentence.typed[n]) for n in by_word),
         before,
         after,
         tuple(bool(view.equal[n]) for n in by_word),
@@ -175,35 +179,33 @@ def _grid(column: EncodingColumn | UnfitColumn, sentence: TypedSentence, limit: 
     """What an encoding does to the words, on the scale of all; nothing where it does not suit."""
     if isinstance(column, EncodingColumn):
         return attention.panels(replace(column.view, limit=limit))[0]
-    names, count = words("", tuple(map(short, sentence.words))), len(sentence.words)
+    names, count = words("", tuple(map(attention.short, sentence.words))), len(sentence.words)
     empty = np.zeros((count, count), dtype=np.uint8)
     return Heatmap("", "", empty, "sequential", names, names, "0", number(limit, 3), mask=empty + 1)
 
 
-def _change(shift: int, view: AttentionView) -> str:
-    what = f"After the shift by {whole(shift)}: " if shift else "Not shifted: "
-    if view.change == 0:
-        return what + "no change, the same bits."
-    return what + f"largest change {number(view.change, 2)}."
+def _change(shift: int, view: attention.AttentionView) -> str:
+    what = f"After the shift by {whole(shift)}" if shift else "Not shifted"
+    largest = f"largest change {number(view.change, 2)}."
+    return f"{what}: {largest if view.change else 'no change, the same bits.'}"
 
 
-def _outcome(view: AttentionView, sentence: TypedSentence) -> str:
+def _outcome(view: attention.AttentionView, sentence: TypedSentence) -> str:
     """What moving words did to the outputs."""
     if view.order == tuple(range(len(view.order))):
         return "No word has moved."
     if sentence.reads_as_typed:
         return "Equal words have changed places: the sentence is the same."
-    same, count = int(view.equal.sum()), len(view.equal)
     apart = f"largest difference {number(view.moved, 2)}" if view.moved else "the same bits"
-    if same == count:
-        return f"The same outputs, a bag of words ({apart})."
-    return f"{whole(same)} of {count} words get the same ({apart})."
+    some = f"{whole(int(view.equal.sum()))} of {len(view.equal)} words get the same"
+    return f"{'The same outputs, a bag of words' if view.equal.all() else some} ({apart})."
 
 
 def terms(scene: Scene, columns: list[EncodingColumn], sentence: TypedSentence) -> list[Panel]:
     """What each pair adds to the score under the cursor, of the first rotation."""
-    rotations = ((c.label, c.parts.pairs) for c in columns if c.parts.pairs is not None)
-    label, terms = next(rotations, ("", None))
+    label, terms = next(
+        ((c.label, c.parts.pairs) for c in columns if c.parts.pairs is not None), ("", None)
+    )
     if terms is None or not scene["sum"]:
         return []
     low, high = spread(min(float(terms.min()), 0.0), max(float(terms.max()), 0.0))
@@ -215,45 +217,48 @@ def terms(scene: Scene, columns: list[EncodingColumn], sentence: TypedSentence) 
 
 def inputs(scene: Scene, columns: list[EncodingColumn], sentence: TypedSentence) -> list[Panel]:
     """Embedding + position = input under the first table, and that adding is appending."""
-    own_first = sorted(columns, key=lambda column: column.key != "enc")
-    every = (c.chosen for c in own_first if c.chosen is not None and c.chosen.spec.kind == "table")
+    every = (
+        c.chosen
+        for c in sorted(columns, key=lambda column: column.key != "enc")
+        if c.chosen is not None and c.chosen.spec.kind == "table"
+    )
     chosen = next(every, None) if scene["sum"] else None
     if chosen is None:
         return []
-    rows = sentence.content.inputs[list(sentence.order)]
+    more: dict[str, Any] = {"offset": scene["shift"], "params": chosen.params}
     data = sums.data(
         chosen.spec,
         sentence.words,
-        embeddings=rows,
-        offset=scene["shift"],
-        params=chosen.params,
+        embeddings=sentence.content.inputs[list(sentence.order)],
+        **more,
     )
     (total,) = sums.panels(data)
     summed = replace(total, title=f"{chosen.label}: {data.title}", caption=data.caption[-1])
-    tied = chosen.spec.width == sentence.content.width
-    return [summed, *(_tied(scene, chosen, sentence) if tied else ())]
+    return (
+        [summed, _tied(scene, chosen, sentence)]
+        if (chosen.spec.width == sentence.content.width)
+        else [summed]
+    )
 
 
-def _tied(scene: Scene, chosen: Chosen, sentence: TypedSentence) -> Iterator[Panel]:
+def _tied(scene: Scene, chosen: Chosen, sentence: TypedSentence) -> Strips:
     """Adding a table is appending it with tied weights, drawn for the query of the cursor."""
-    content = sentence.content
     word, at = sentence.order[sentence.cell[0]], sentence.cell[0] + scene["shift"]
-    both = attention.joined(chosen.spec, content, word, at, params=chosen.params)
+    both = attention.joined(chosen.spec, sentence.content, word, at, params=chosen.params)
     limit = max(palette.largest(row[:NUMBERS]) for row in both) or 1.0
     apart = number(palette.largest(both[0] - both[1]), 2)
-    strips = tuple(
-        Strip(
-            name,
-            palette.indices(row[:NUMBERS], limit),
-            tuple(signed(float(x), 2) for x in row[:NUMBERS]),
-        )
-        for name, row in zip(("(x + p) W", "[x, p] with W over W"), both, strict=True)
-    )
-    yield Strips(
+    return Strips(
         "joined",
         "Adding = appending with tied weights: the query of "
         f"“{sentence.typed[word]}” at {whole(at)}",
-        strips,
+        tuple(
+            Strip(
+                name,
+                palette.indices(row[:NUMBERS], limit),
+                tuple(signed(float(x), 2) for x in row[:NUMBERS]),
+            )
+            for name, row in zip(("(x + p) W", "[x, p] with W over W"), both, strict=True)
+        ),
         "diverging",
         number(-limit, 3),
         number(limit, 3),
@@ -269,25 +274,29 @@ def readout(
 ) -> tuple[Block, ...]:
     """What the score of the cell consists of."""
     i, j = sentence.cell
-    blocks: list[Block] = [Heading(sentence.pair)]
-    blocks.append(Datum("Key − query", f"{whole(j)} − {whole(i)} = {whole(j - i)}"))
-    for column in every:
-        blocks.append(Heading(column.label))
-        if isinstance(column, UnfitColumn):
-            blocks.append(Prose(column.problem))
-            continue
-        terms, pairs, slope = column.parts
-        if len(terms) > 1:
-            blocks += [Datum(name, signed(x, 4)) for name, x in terms]
-        if slope is not None:
-            blocks.append(Datum("slope × distance", f"{signed(-slope, 4)} × {whole(abs(j - i))}"))
-        if pairs is not None:
-            blocks.append(Datum("sum over", plural(len(pairs), "pair")))
-        blocks.append(Datum("score", signed(sum(x for _, x in terms), 4)))
-        seen = np.isfinite(column.view.scores[i, j])
-        weight = number(float(column.view.weights[i, j]), 3) if seen else "not seen"
-        blocks.append(Datum("attention", weight))
-        if column.chosen is not None and column.chosen.random:
-            blocks.append(Prose("What it learns is a random start of seed 0."))
-    scaled = "Scores are as they enter the softmax: over the root of the head's width."
-    return (*blocks, Prose(scaled))
+    return (
+        Heading(sentence.pair),
+        Datum("Key − query", f"{whole(j)} − {whole(i)} = {whole(j - i)}"),
+        *(block for column in every for block in _of_column(column, i, j)),
+        Prose("Scores are as they enter the softmax: over the root of the head's width."),
+    )
+
+
+def _of_column(column: EncodingColumn | UnfitColumn, i: int, j: int) -> tuple[Block, ...]:
+    if isinstance(column, UnfitColumn):
+        return Heading(column.label), Prose(column.problem)
+    terms, pairs, slope = column.parts
+    weight = number(float(column.view.weights[i, j]), 3)
+    return present(
+        Heading(column.label),
+        *(Datum(name, signed(x, 4)) for name, x in terms if len(terms) > 1),
+        Datum("slope × distance", f"{signed(-(slope or 0), 4)} × {whole(abs(j - i))}")
+        if slope is not None
+        else None,
+        Datum("sum over", plural(len(pairs), "pair")) if pairs is not None else None,
+        Datum("score", signed(sum(x for _, x in terms), 4)),
+        Datum("attention", weight if np.isfinite(column.view.scores[i, j]) else "not seen"),
+        Prose("What it learns is a random start of seed 0.")
+        if column.chosen is not None and column.chosen.random
+        else None,
+    )

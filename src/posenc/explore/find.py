@@ -57,15 +57,13 @@ def answer(scene: Scene) -> Answer:
     if not query:
         return Answer(None)
     if not answers(scene):
-        advice = "Find works on tables: open Table, Waves or Distance."
-        return Answer(None, (("find", advice),))
+        return Answer(None, (("find", "Find works on tables: open Table, Waves or Distance."),))
     try:
         asked = _read(query, scene.a)
         first, story, hits = _told(scene, asked, _located(scene.a, asked))
     except PosencError as error:
         return Answer(None, (("find", str(error)),))
-    lines = list(story)
-    return Answer({"query": query[:200], "answer": first, "story": lines, "hits": hits})
+    return Answer({"query": query[:200], "answer": first, "story": story, "hits": hits})
 
 
 # --- reading the question -------------------------------------------------------------------------
@@ -82,20 +80,7 @@ def _read(query: str, chosen: Chosen) -> Query:
     """Values by dimension, the first ones of a row, or a whole row."""
     width = int(chosen.spec.dim)
     if "@" in query:
-        pieces = [piece.strip() for piece in re.split(r"[;\n]|,(?=[^@]*@)", query) if piece.strip()]
-        if len(pieces) > MOST_VALUES:
-            raise PosencError(f"At most {MOST_VALUES} values; {whole(len(pieces))} came.")
-        matches = [(piece, VALUE.fullmatch(piece)) for piece in pieces]
-        wrong = [piece for piece, match in matches if match is None]
-        if wrong or not matches:
-            raise PosencError(f"{shown(wrong[0]) if wrong else 'This'} is no value. {HOW}")
-        values = {int(match[2]): match[1] for _, match in matches if match}
-        for dimension in values:
-            if dimension >= width:
-                raise PosencError(
-                    f"Dimension {dimension}: the encoding has 0 to {width - 1}. Raise its width."
-                )
-        return Query(tuple(values.items()))
+        return _values(query, width)
     words = [word for word in re.split(r"[\s,;\[\]()]+", query) if word]
     if len(words) > MOST_NUMBERS:
         raise PosencError(f"At most {MOST_NUMBERS} numbers; {whole(len(words))} came.")
@@ -103,19 +88,34 @@ def _read(query: str, chosen: Chosen) -> Query:
         raise PosencError(HOW)
     row = tuple(float(word) for word in words)
     if len(row) == 1:
-        raise PosencError(
-            f"One value needs its dimension: {shown(words[0] + ' @ 0')}, for example."
-        )
+        example = shown(f"{words[0]} @ 0")
+        raise PosencError(f"One value needs its dimension: {example}, for example.")
     if len(row) > width:
         many = f"{plural(len(row), 'number')}; the encoding has {width}"
         raise PosencError(f"The row has {many}. Raise its width.")
-    if not all(math.isfinite(value) for value in row):
+    if not all(map(math.isfinite, row)):
         raise PosencError("The row holds numbers that are not finite.")
     table = inner(chosen.spec)
     # A dimension that holds no wave is 0 in every row, and tells nothing.
     telling = columns_of(table).pair >= 0 if sinusoids(table) else np.ones(width, bool)
     typed = tuple((j, word) for j, word in enumerate(words) if telling[j])
     return Query(typed[:MOST_TYPED], row if len(row) == width else ())
+
+
+def _values(query: str, width: int) -> Query:
+    pieces = [piece.strip() for piece in re.split(r"[;\n]|,(?=[^@]*@)", query) if piece.strip()]
+    if len(pieces) > MOST_VALUES:
+        raise PosencError(f"At most {MOST_VALUES} values; {whole(len(pieces))} came.")
+    matches = [(piece, VALUE.fullmatch(piece)) for piece in pieces or [""]]
+    values = {int(match[2]): match[1] for _, match in matches if match}
+    wrong = [piece for piece, match in matches if match is None]
+    if wrong:
+        raise PosencError(f"{shown(wrong[0]) if wrong[0] else 'This'} is no value. {HOW}")
+    beyond = next((dimension for dimension in values if dimension >= width), None)
+    if beyond is not None:
+        last = f"the encoding has 0 to {width - 1}. Raise its width."
+        raise PosencError(f"Dimension {beyond}: {last}")
+    return Query(tuple(values.items()))
 
 
 # --- the answer -----------------------------------------------------------------------------------
@@ -157,15 +157,16 @@ def _sentence(fit: Fit) -> str:
 
 
 def _links(scene: Scene, fit: Fit) -> list[Link]:
-    changes = _convention(scene, fit)
-    words = "; ".join(fit.convention) or "as stated"
-    links = []
-    for position in fit.positions[:4]:
-        if isinstance(position, (int, np.integer)):
-            off = f", off by {number(fit.residual, 2)}" if position == fit.positions[0] else ""
-            state = {} if changes is None else {**changes, **_go(scene, int(position))}
-            links.append(Link(f"position {whole(int(position))} ({words}{off})", state))
-    return links
+    changes, words = _convention(scene, fit), "; ".join(fit.convention) or "as stated"
+    off = f", off by {number(fit.residual, 2)}"
+    return [
+        Link(
+            f"position {whole(int(position))} ({words}{'' if place else off})",
+            {} if changes is None else {**changes, **_go(scene, int(position))},
+        )
+        for place, position in enumerate(fit.positions[:4])
+        if isinstance(position, (int, np.integer))
+    ]
 
 
 def _convention(scene: Scene, fit: Fit) -> dict[str, str | None] | None:
@@ -174,18 +175,15 @@ def _convention(scene: Scene, fit: Fit) -> dict[str, str | None] | None:
         return {}
     stated: Any = scene.a.spec
     spec: Any = fit.spec
-    keys = {field.key for field in scene.a.entry.fields}
     changes: dict[str, str | None] = {}
     if spec.ladder != stated.ladder:
-        name = next((name for name, ladder in LADDERS.items() if ladder == spec.ladder), None)
-        if name is None or "ladder" not in keys:
-            return None
-        changes["ladder"] = name
+        changes["ladder"] = next(
+            (name for name, ladder in LADDERS.items() if ladder == spec.ladder), None
+        )
     if spec.order != stated.order:
-        if "order" not in keys:
-            return None
         changes["order"] = spec.order
-    return changes
+    keys = {field.key for field in scene.a.entry.fields}
+    return changes if changes.keys() <= keys and None not in changes.values() else None
 
 
 def _go(scene: Scene, position: int) -> dict[str, str | None]:
@@ -193,10 +191,8 @@ def _go(scene: Scene, position: int) -> dict[str, str | None]:
     if not 0 <= position <= LAST:
         return {}
     first, length = scene.values.get("s", 0), scene.values.get("L", 128)
-    if first <= position < first + length:
-        return {"p": str(position)}
-    start = str(max(0, position - 64))
-    return {"p": str(position), "s": start, "L": "128", "p0": None, "p1": None}
+    place = {"s": str(max(0, position - 64)), "L": "128", "p0": None, "p1": None}
+    return {"p": str(position), **({} if first <= position < first + length else place)}
 
 
 def _nearest(chosen: Chosen, asked: Query) -> tuple[list[str], list[tuple[str, int]]]:
@@ -210,13 +206,12 @@ def _nearest(chosen: Chosen, asked: Query) -> tuple[list[str], list[tuple[str, i
         dims = np.array([int(dimension) for dimension, _ in asked.values])
         wanted = np.array([float(value) for _, value in asked.values])
     off = np.abs(table.values(np.arange(among), dims) - wanted).max(axis=1)
-    best = np.argsort(off, kind="stable")[:3]
-    reach = 1.0 if table.waves is None else table.waves.amplitude
-    lines = []
-    if table.waves is not None and np.abs(wanted).max() > reach * (1 + 1e-12):
-        largest = signed(float(np.abs(wanted).max()))
-        lines.append(f"No wave of this table exceeds {number(reach)}; {largest} was asked for.")
+    lines, largest = [], float(np.abs(wanted).max())
+    if table.waves is not None and largest > table.waves.amplitude * (1 + 1e-12):
+        reach = f"No wave of this table exceeds {number(table.waves.amplitude)}"
+        lines.append(f"{reach}; {signed(largest)} was asked for.")
     lines.append(f"The nearest of the first {whole(among)} positions:")
     return lines, [
-        (f"position {whole(int(at))}, off by {number(float(off[at]), 3)}", int(at)) for at in best
+        (f"position {whole(at)}, off by {number(float(off[at]), 3)}", at)
+        for at in np.argsort(off, kind="stable")[:3].tolist()
     ]

@@ -11,15 +11,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from posenc.explore import find, tour
-from posenc.explore.compare import words
-from posenc.explore.page import page_of
-from posenc.explore.pictures import command_of
-from posenc.explore.save import formats
+from posenc.explore.page import page_of, words
+from posenc.explore.save import command_of, formats
 from posenc.explore.server.protocol import Envelope, Head
 from posenc.explore.state.catalogue import grid_of
-from posenc.explore.state.reader import ASKED, plain
+from posenc.explore.state.entry import Session
+from posenc.explore.state.fields import ASKED, plain
 from posenc.explore.state.scene import LONGEST_FIND, PIN, Page, Scene
-from posenc.explore.state.session import Session
 from posenc.explore.views import SHAPES
 from posenc.plot import palette
 from posenc.plot.panels.text import whole
@@ -96,20 +94,23 @@ class Steps:
 def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
     search = find.answer(scene)
     stop, astray = tour.header(scene)
-    problems = [*scene.problems, *page.problems, *search.problems, *astray]
     return {
         "k": 1,
         "view": scene.shape.id,
         "state": _state(scene, raw),
         "address": _address(scene, raw),
-        "defaults": _defaults(scene),
+        # What an absent key stands for; no second encoding, where `b.enc` is absent.
+        "defaults": {f.key: "" if f.key == f"{PIN}enc" else f.default for f, _ in scene.fields},
         "views": VIEWS,
         "title": page.title or scene.shape.title,
         "lead": page.lead,
         "controls": _controls(scene),
         "panels": page.panels,
         "readout": page.readout,
-        "problems": [{"field": key, "message": message} for key, message in problems],
+        "problems": [
+            {"field": key, "message": message}
+            for key, message in [*scene.problems, *page.problems, *search.problems, *astray]
+        ],
         "notes": [*scene.notes, *_about(scene), *_moved(scene, page)],
         "say": page.say,
         "cursor": {"x": None, "y": None, **page.cursor},
@@ -159,13 +160,11 @@ def _state(scene: Scene, raw: Mapping[str, str]) -> dict[str, str]:
     """What is drawn: this view's keys with their texts, and those of others as they came."""
     own = {field.key: text for field, text in scene.fields}
     keys = own.keys() | _known()
-    kept = {key: value for key, value in _address(scene, raw).items() if key in keys}
-    return {"k": "1", **kept, **own}
-
-
-def _defaults(scene: Scene) -> dict[str, str]:
-    """What an absent key stands for; no second encoding, where `b.enc` is absent."""
-    return {f.key: "" if f.key == f"{PIN}enc" else f.default for f, _ in scene.fields}
+    return {
+        "k": "1",
+        **{key: value for key, value in _address(scene, raw).items() if key in keys},
+        **own,
+    }
 
 
 @functools.cache
@@ -175,11 +174,7 @@ def _known() -> frozenset[str]:
 
 
 def _printable(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return value.encode(errors="replace").decode() == value
 
 
 SECTIONS = ("encoding", "b", "view", "cursor", "find", "page")  # in the order of their controls

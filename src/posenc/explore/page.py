@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
 
 from posenc._core.errors import PosencError
-from posenc.explore import compare, tour
-from posenc.explore.state.scene import Page, Scene, read
-from posenc.explore.state.session import Session
+from posenc._core.spec.answers import brief
+from posenc.explore import tour
+from posenc.explore.state.entry import Chosen, Session
+from posenc.explore.state.scene import PIN, Page, Scene, read
 from posenc.explore.views import SHAPES, SHOW
+from posenc.plot.columns import width_of
+from posenc.plot.panels.both import together
+from posenc.plot.panels.grammar import Heading
 
 
 def page_of(state: Mapping[str, str], session: Session) -> tuple[Scene, Page]:
@@ -21,10 +27,68 @@ def page_of(state: Mapping[str, str], session: Session) -> tuple[Scene, Page]:
         safe = {"v": scene.shape.id, "w": str(scene.width), "h": str(scene.height)}
         plainer = read({**safe, "theme": scene.theme}, SHAPES, session)
         page = _drawn(plainer)
-        problem = f"{error} Drawn with the first settings of {scene.shape.label} instead."
-        page.problems = (*page.problems, ("enc", problem))
-        return plainer, page
+        return plainer, replace(
+            page,
+            problems=(
+                *page.problems,
+                ("enc", f"{error} Drawn with the first settings of {scene.shape.label} instead."),
+            ),
+        )
 
 
 def _drawn(scene: Scene) -> Page:
-    return SHOW[scene.shape.id](scene) if scene.b is None else compare.beside(scene, SHOW)
+    show = SHOW[scene.shape.id]
+    return show(scene) if scene.b is None else _beside(scene, scene.b, show)
+
+
+LONGEST = 80
+FACTS = 10  # blocks of the readout that are shown of B
+
+
+def _beside(scene: Scene, b: Chosen, draw: Callable[[Scene], Page]) -> Page:
+    """The page of both encodings; `draw` draws each.
+
+    Tables stand side by side on one scale with their difference; curves lie on each other, B
+    dashed; what can be neither comes below.
+    """
+    narrow = replace(scene, width=max(16, scene.width // 3)) if scene.shape.id == "table" else scene
+    page = draw(narrow)
+    other = draw(replace(narrow, a=b, b=None, values=_values_of_b(scene, b)))
+    return replace(
+        page,
+        panels=tuple(together(page.panels, other.panels)),
+        lead=f"A: {words(scene.a)}. B: {words(b)}.",
+        readout=(*page.readout, Heading(f"B: {b.label}"), *other.readout[:FACTS]),
+        say=f"A: {page.say}. B: {other.say}",
+        python=_code(page.python, other.python),
+        problems=(
+            *page.problems,
+            *((f"{PIN}enc" if key == "enc" else key, problem) for key, problem in other.problems),
+        ),
+    )
+
+
+def words(chosen: Chosen) -> str:
+    """An encoding as it is written, or by its name where that is long."""
+    written = "" if chosen.spec is None else brief(chosen.spec)
+    return written if 0 < len(written) <= LONGEST and ":" not in chosen.entry.id else chosen.label
+
+
+def _values_of_b(scene: Scene, b: Chosen) -> dict[str, Any]:
+    """The numbers of the view, held within what B has."""
+    values, own, wide = dict(scene.values), width_of(scene.a.spec), width_of(b.spec)
+    if "j" in values:
+        values["j"] = min(values["j"], wide - 1)
+    if "j1" in values:
+        values["j1"] = wide if values["j1"] == own else min(values["j1"], wide)
+        values["j0"] = values["j0"] if values["j0"] < values["j1"] else 0
+    return values
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def _code(first: str, second: str) -> str:
+    """Both snippets, with what they share said once."""
+    lines = [line for line in second.splitlines() if line and not line.startswith("import ")]
+    return "\n".join([first, "", "# B", *lines])

@@ -26,16 +26,21 @@ def params_of(scene: Scene) -> str:
 def table(scene: Scene, rows: tuple[int, int], p: int, j: int) -> str:
     """The table that is on the screen, and the number under the cursor."""
     first, last = rows
-    positions, at = f"{last}" if first == 0 else f"range({first}, {last})", f"[{p}]"
-    lines, more = spec_lines(scene), params_of(scene)
-    sides = grid_of(scene.a.spec, scene["L"])
-    if sides:
-        lines = ["import numpy as np", *lines, cells_line(sides)]
-        positions, at = "cells", f"cells[[{p}]]"
+    lines, positions, at = _cells(scene, "pe", f"range({first}, {last})" if first else f"{last}", p)
+    more = params_of(scene)
     if scene.a.entry.kind == "rotary":
         return "\n".join([*lines, f"cos, sin = posenc.cos_sin(pe, {positions}{more})"])
     number = f'posenc.table(pe, {at}{more}, dtype="float64")[0, {j}]'
     return "\n".join([*lines, f"rows = posenc.table(pe, {positions}{more})", number])
+
+
+def _cells(scene: Scene, name: str, usual: str, p: int) -> tuple[list[str], str, str]:
+    """The lines that make an encoding, its positions, and the one of the cursor."""
+    lines, sides = spec_lines(scene, name), grid_of(scene.a.spec, scene["L"])
+    if not sides:
+        return lines, usual, f"[{p}]"
+    grid = f"np.stack(np.unravel_index(np.arange({math.prod(sides)}), {sides}), axis=-1)"
+    return ["import numpy as np", *lines, f"cells = {grid}"], "cells", f"cells[[{p}]]"
 
 
 def waves(scene: Scene) -> str:
@@ -71,22 +76,15 @@ def rotate(scene: Scene, m: int, n: int) -> str:
     )
 
 
-def cells_line(sides: tuple[int, ...]) -> str:
-    """The cells of a grid, row by row, as positions."""
-    count = math.prod(sides)
-    return f"cells = np.stack(np.unravel_index(np.arange({count}), {sides}), axis=-1)"
-
-
 def bias(scene: Scene, head: int, p: int, kp: int) -> str:
     """One entry of the bias, and a head of it."""
-    lines, more = spec_lines(scene, "spec"), params_of(scene)
-    positions, one = scene["L"], f"[{p}], [{kp}]{more}, heads=({head}, {head + 1}))"
-    sides = grid_of(scene.a.spec, scene["L"])
-    if sides:
-        lines = ["import numpy as np", *lines, cells_line(sides)]
-        positions, one = "cells", f"cells[[{p}]], cells[[{kp}]]{more})[{head}]"
+    lines, positions, query = _cells(scene, "spec", str(scene["L"]), p)
+    more, one = params_of(scene), f", heads=({head}, {head + 1}))"
+    _, _, key = _cells(scene, "spec", "", kp)
+    if positions == "cells":
+        one = f")[{head}]"
     lines.append(f"posenc.bias(spec, {positions}{more})[{head}]")
-    return "\n".join([*lines, f"posenc.bias(spec, {one}"])
+    return "\n".join([*lines, f"posenc.bias(spec, {query}, {key}{more}{one}"])
 
 
 SCALINGS = {
@@ -101,15 +99,14 @@ SCALINGS = {
 
 def stretch(scene: Scene, rule: str, data: Any) -> str:
     """The wavelengths under one rule."""
-    lines = spec_lines(scene, "rope")
+    line = f"rope = rope.at({data.length})"
     if rule in SCALINGS:
         scaling = SCALINGS[rule].format(f=short(data.factor), t=data.original_length, n=data.length)
-        lines.append(f"rope = rope.replace(scaling=({scaling},))")
+        line = f"rope = rope.replace(scaling=({scaling},))"
     elif rule == "none":
-        lines.append("rope = rope.replace(scaling=())")
-    else:
-        lines.append(f"rope = rope.at({data.length})")
-    return "\n".join([*lines, "posenc.wavelengths(rope)", "rope.attention_factor"])
+        line = "rope = rope.replace(scaling=())"
+    wanted = ("posenc.wavelengths(rope)", "rope.attention_factor")
+    return "\n".join([*spec_lines(scene, "rope"), line, *wanted])
 
 
 def attention(scene: Scene, content: Any, order: tuple[int, ...], *, causal: bool) -> str:

@@ -2,9 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
+
+from posenc._core.errors import PosencError
+from posenc.explore.state.catalogue import held
+from posenc.explore.state.entry import Chosen
+from posenc.plot.panels.grammar import (
+    Block,
+    Chart,
+    Datum,
+    Heading,
+    Mark,
+    Series,
+    cells,
+    float32,
+    logarithmic,
+    values,
+)
+from posenc.plot.panels.text import number, plural, present, spread, whole
 
 MOST_ROWS = 2048
 PADDING = 8, 4  # of the transform, for tables up to `SHORT` rows and longer ones
@@ -41,8 +59,8 @@ class Nearest:
     def curve(self, column: int) -> np.ndarray:
         """(rows,) the sinusoid nearest to a column."""
         frequency, a, b, _ = self.fits[:, column] * (self.variances[column] > 0)
-        wave = a * np.cos(frequency * np.arange(self.count))
-        wave += b * np.sin(frequency * np.arange(self.count))
+        angles = frequency * np.arange(self.count)
+        wave = a * np.cos(angles) + b * np.sin(angles)
         return np.asarray(wave - wave.mean() + self.means[column])
 
 
@@ -70,8 +88,6 @@ def analysis(rows: np.ndarray) -> LearnedRows:
         power += (np.abs(np.fft.rfft(centred, axis=0)[1:]) ** 2).sum(axis=1)
         gram += centred @ centred.T if count < columns else centred.T @ centred
     components = np.clip(np.linalg.eigvalsh(gram)[::-1], 0.0, None)
-    some = np.unique(np.linspace(0, columns - 1, CONTROL).astype(int))
-    shuffled = np.random.default_rng(0).permutation(rows[:, some], axis=0)
     return LearnedRows(
         rows,
         np.linalg.norm(rows, axis=1),
@@ -79,7 +95,11 @@ def analysis(rows: np.ndarray) -> LearnedRows:
         power / (float(power.sum()) or 1.0),
         np.cumsum(components) / (float(components.sum()) or 1.0),
         nearest(rows),
-        nearest(shuffled).explained,
+        nearest(
+            np.random.default_rng(0).permutation(
+                rows[:, np.unique(np.linspace(0, columns - 1, CONTROL).astype(int))], axis=0
+            )
+        ).explained,
     )
 
 
@@ -93,8 +113,12 @@ def nearest(rows: np.ndarray) -> Nearest:
     parts = [_nearest(rows[:, block] - means[block]) for block in _blocks(rows.shape[1])]
     squares = np.concatenate([variances for _, variances in parts])
     noise = np.finfo(np.float64).eps * (means**2 * len(rows) + 1e-300)
-    fits = np.concatenate([fit for fit, _ in parts], axis=1)
-    return Nearest(fits, means, np.where(squares > noise, squares, 0.0), len(rows))
+    return Nearest(
+        np.concatenate([fit for fit, _ in parts], axis=1),
+        means,
+        np.where(squares > noise, squares, 0.0),
+        len(rows),
+    )
 
 
 def _nearest(centred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -103,10 +127,8 @@ def _nearest(centred: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     size = PADDING[count > SHORT] * count
     lowest = size // (2 * count)  # twice as long as the table
     products = np.fft.rfft(centred, size, axis=0)[lowest:].conj()
-    grid = 2 * np.pi * np.arange(lowest, size // 2 + 1)[:, None] / size
-    a, b = _factors(products, grid, count)
-    explained = a * products.real + b * products.imag
-    bins = lowest + np.argmax(explained, axis=0).astype(np.float64)
+    a, b = _factors(products, 2 * np.pi * np.arange(lowest, size // 2 + 1)[:, None] / size, count)
+    bins = lowest + np.argmax(a * products.real + b * products.imag, axis=0).astype(np.float64)
     fit = _fit(centred, 2 * np.pi * bins / size)
     for width in (1.0, 0.25, 0.06, 0.015):
         for step in np.linspace(-width, width, 9):
@@ -145,8 +167,7 @@ def _factors(
     alone = cc * ss - cs**2 <= 1e-9 * cc**2  # at a wavelength of 2 the sine is 0 everywhere
     determinant = np.where(alone, cc, cc * ss - cs**2)
     a = np.where(alone, products.real, products.real * ss - products.imag * cs) / determinant
-    b = np.where(alone, 0.0, products.imag * cc - products.real * cs) / determinant
-    return a, b
+    return a, np.where(alone, 0.0, products.imag * cc - products.real * cs) / determinant
 
 
 def _sums(frequencies: np.ndarray, count: int) -> np.ndarray:
@@ -157,3 +178,124 @@ def _sums(frequencies: np.ndarray, count: int) -> np.ndarray:
     middle = (count - 1) * frequencies / 2
     size = np.where(turned, count * np.cos(middle), size)
     return np.stack([size * np.cos(middle), np.where(turned, 0.0, size * np.sin(middle))])
+
+
+# --- panels ---------------------------------------------------------------------------------------
+
+
+FEWEST = 8  # rows
+
+
+@functools.lru_cache(maxsize=8)
+def analysed(chosen: Chosen, rows: tuple[int, int]) -> LearnedRows:
+    """Some rows of an encoding, taken apart."""
+    first, last = rows
+    if last - first < FEWEST:
+        count = plural(last - first, "row")
+        raise PosencError(f"{chosen.label} has {count} here; its parts need {FEWEST}.")
+    return analysis(held(chosen, last).rows(np.arange(first, min(last, first + MOST_ROWS))))
+
+
+def panels(data: LearnedRows, first: int, p: int, j: int) -> tuple[Chart, ...]:
+    """The column of the cursor and its nearest sinusoid, their shares, spectrum and components."""
+    own = float(data.nearest.wavelengths[j])
+    return (
+        _column(data, first, p, j, own),
+        _shares(data, j),
+        _spectrum(data, own),
+        _components(data),
+    )
+
+
+def _column(data: LearnedRows, first: int, p: int, j: int, own: float) -> Chart:
+    rows, near = data.rows[:, j], data.nearest.curve(j)
+    places, inside = first + np.arange(len(rows)) + 0.5, 0 <= p - first < len(rows)
+    point = (Mark("point", p + 0.5, to=float(rows[p - first]), style="point"),) if inside else ()
+    return Chart(
+        id="nearest-sinusoid",
+        title=f"dimension {j} and its nearest sinusoid",
+        x=cells("position", first, first + len(rows), key="p", at=p if inside else None),
+        y=values(
+            "", *spread(float(min(rows.min(), near.min())), float(max(rows.max(), near.max())))
+        ),
+        series=(
+            Series("the table", places, float32(rows)),
+            Series(
+                f"wavelength {number(own)}" if np.isfinite(own) else "constant",
+                places,
+                float32(near),
+                1,
+            ),
+        ),
+        marks=point,
+        place="half",
+        height=150,
+        label=f"Dimension {j} over the positions, and its nearest sinusoid",
+    )
+
+
+def _shares(data: LearnedRows, j: int) -> Chart:
+    x, y = data.nearest.wavelengths, 100 * data.nearest.shares
+    known = np.isfinite(x)
+    order = np.argsort(x[known])
+    return Chart(
+        id="nearest",
+        title="% of each dimension that one sinusoid explains",
+        x=logarithmic("wavelength, positions (log)", 1.9, 2.2 * len(data.rows)),
+        y=values("", 0.0, 100.0),
+        series=(Series("a dimension", x[known][order], float32(y[known][order]), draw="points"),),
+        marks=(Mark("point", float(x[j]), to=float(y[j]), style="point"),) if known[j] else (),
+        caption="Wavelengths from 2 positions to twice the table. Very slow ones stand for any "
+        "gentle bend.",
+        place="half",
+        height=190,
+        label="Share of variance that one sinusoid explains, for each dimension",
+    )
+
+
+def _spectrum(data: LearnedRows, own: float) -> Chart:
+    x, y = data.wavelengths[::-1], 100 * data.power[::-1]
+    return Chart(
+        id="spectrum",
+        title="spectrum: % of variance at each wavelength",
+        x=logarithmic("wavelength, positions (log)", 1.9, 1.1 * len(data.rows)),
+        y=values("", 0.0, float(y.max()) * 1.05 or 1.0),
+        series=(Series("share", x, float32(y)),),
+        marks=(Mark("x", own, "the dimension's"),) if 2 <= own <= x[-1] else (),
+        caption="All dimensions together.",
+        place="half",
+        height=150,
+        label="Power at each wavelength",
+    )
+
+
+def _components(data: LearnedRows) -> Chart:
+    y, ninety = 100 * data.components, _ninety(data)
+    return Chart(
+        id="components",
+        title="% of variance in the first components",
+        x=logarithmic("principal components (log)", 0.9, 1.1 * len(y)),
+        y=values("", 0.0, 105.0),
+        series=(Series("share", np.arange(len(y)) + 1.0, float32(y)),),
+        marks=(Mark("x", float(ninety), f"90 %: {whole(ninety)}"),),
+        place="half",
+        height=130,
+        label="Cumulated share of variance of the principal components",
+    )
+
+
+def _ninety(data: LearnedRows) -> int:
+    return int(np.searchsorted(data.components, 0.9) + 1)
+
+
+def facts(data: LearnedRows, j: int) -> tuple[Block, ...]:
+    """How much of a dimension and of the table one sinusoid explains."""
+    own, share = float(data.nearest.wavelengths[j]), float(data.nearest.shares[j])
+    return present(
+        Heading("What it is made of"),
+        Datum("Nearest sinusoid", f"{number(own)} positions") if np.isfinite(own) else None,
+        Datum("How much it explains", f"{number(100 * share, 3)} %"),
+        Datum("One sinusoid a dimension", f"{number(100 * data.nearest.explained, 3)} %"),
+        Datum("Rows shuffled", f"{number(100 * data.by_chance, 3)} %"),
+        Datum("Components for 90 %", whole(_ninety(data))),
+    )

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from posenc._core.errors import PosencError
-from posenc.explore.state.reader import plain
+from posenc.explore.state.entry import Session
+from posenc.explore.state.fields import plain
 from posenc.explore.state.scene import REVEAL, TOUR, Scene, read
-from posenc.explore.state.session import Session
 from posenc.explore.views import SHAPES
 from posenc.learn.tour import stop
 
@@ -31,9 +31,7 @@ def opened(state: Mapping[str, str]) -> Mapping[str, str]:
 
 def _shown(here: Mapping[str, Any], revealed: bool) -> dict[str, str]:
     """The state that a stop speaks of, as the page asks for it."""
-    if not revealed:
-        return dict(here["state"])
-    return {**here["state"], **stop(here["n"])["reveal"]}
+    return {**here["state"], **(stop(here["n"])["reveal"] if revealed else {})}
 
 
 def header(scene: Scene) -> tuple[dict[str, Any] | None, tuple[tuple[str, str], ...]]:
@@ -65,7 +63,7 @@ def header(scene: Scene) -> tuple[dict[str, Any] | None, tuple[tuple[str, str], 
 
 def _alike(scene: Scene, meant: Scene) -> bool:
     """Whether two states are one picture, wherever the cursor stands in it."""
-    if scene.shape != meant.shape or scene.a.spec != meant.a.spec or scene.b is not None:
-        return False
     heavy = [f.key for f, _ in meant.fields if f.section not in LIGHT]
-    return all(scene.values.get(key) == meant.values[key] for key in heavy)
+    return (
+        scene.shape == meant.shape and scene.a.spec == meant.a.spec and scene.b is None
+    ) and all(scene.values.get(key) == meant.values[key] for key in heavy)

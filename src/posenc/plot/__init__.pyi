@@ -1,8 +1,8 @@
 # Written by tools/generate.py.
 from posenc.plot.draw.picture import Picture as Picture
-from posenc.plot.draw.pictures.compare import compare as compare
 from posenc.plot.draw.pictures.scores import attention as attention
 from posenc.plot.draw.pictures.scores import bias as bias
+from posenc.plot.draw.pictures.scores import compare as compare
 from posenc.plot.draw.pictures.scores import offset as offset
 from posenc.plot.draw.pictures.scores import rotation as rotation
 from posenc.plot.draw.pictures.scores import similarity as similarity

@@ -41,10 +41,9 @@ TEXT = "white-space:pre-wrap;margin:4px 0;font-size:12px;line-height:1.4;backgro
 
 def html(value: Any) -> str:
     """A value as HTML."""
-    spec = value if isinstance(value, Spec) else _spec_of(value)
     picture = ""
     with contextlib.suppress(PosencError):  # words do for what has none
-        picture = _picture(value if isinstance(value, (Reading, Plan)) else spec)
+        picture = _picture(value if isinstance(value, (Reading, Plan, Spec)) else _spec_of(value))
     sentences = [_cut(line, LONGEST_LINE) for line in _told(value)]
     kept = sentences[:MOST_LINES]
     while True:
@@ -97,10 +96,8 @@ def _told(value: Any) -> list[str]:
 
 
 def _of_spec(spec: Any) -> Iterator[str]:
-    kinds = {"table": "added to embeddings", "rotary": "turns queries and keys"}
-    kinds |= {"bias": "added to the scores", "relative": "scores that depend on the content"}
     axes = "" if len(spec.axes) == 1 else f", axes {', '.join(spec.axes)}"
-    yield f"{spec.kind}: {kinds[spec.kind]}{axes}"
+    yield f"{spec.kind}: {KINDS[spec.kind]}{axes}"
     if spec.shapes:
         count = sum(math.prod(shape) for shape in spec.shapes.values())
         yield f"learns {plural(count, 'number')}, so a picture needs its weights"
@@ -113,11 +110,18 @@ def _of_spec(spec: Any) -> Iterator[str]:
         return
     turning = waves[np.isfinite(waves)]
     if turning.size:
-        still = f"; {plural(waves.size - turning.size, 'pair')} never turn" * (
-            turning.size < waves.size
-        )
+        unmoved = waves.size - turning.size
+        still = f"; {plural(unmoved, 'pair')} never turn" if unmoved else ""
         ends = f"{number(float(turning.min()))} to {number(float(turning.max()))} positions"
         yield f"{plural(waves.size, 'wavelength')}, {ends}{still}"
+
+
+KINDS = {
+    "table": "added to embeddings",
+    "rotary": "turns queries and keys",
+    "bias": "added to the scores",
+    "relative": "scores that depend on the content",
+}
 
 
 TELLERS: tuple[tuple[type, Callable[[Any], Iterable[str]]], ...] = (
@@ -143,9 +147,9 @@ def _picture(value: Any) -> str:
         or value.shapes
         or len(value.axes) > 1
         or int(getattr(value, "dim", 1)) > WIDEST
+        or getattr(value, "needs_length", False)
+        or getattr(value, "coordinates", "") == "real"
     ):
-        return ""
-    if getattr(value, "needs_length", False) or getattr(value, "coordinates", "") == "real":
         return ""
     if value.kind == "bias":
         heads = None if value.heads is None else (0, 1)  # there may be many
@@ -157,8 +161,7 @@ def _picture(value: Any) -> str:
         words = "positions run down, dimensions across"
     else:
         return ""
-    indices = palette.indices(rows, palette.largest(rows) or 1.0)
-    return _image(indices, palette.diverging(), words)
+    return _image(palette.indices(rows, palette.largest(rows) or 1.0), palette.diverging(), words)
 
 
 def _layers(plan: Reading | Plan) -> str:
@@ -188,12 +191,12 @@ def _image(cells: np.ndarray, lut: np.ndarray, words: str) -> str:
         b"IEND": b"",
     }
     png = b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*piece) for piece in pieces.items())
-    data = base64.b64encode(png).decode()
+    alt, data = escape(words, quote=True), base64.b64encode(png).decode()
     high = min(120, max(10 * height, 24)) if height < SIZE[0] else 2 * height
     style = f"display:block;margin:6px 0;width:{max(192, min(6 * width, 480))}px;height:{high}px"
     return (
-        f"<img alt='{escape(words, quote=True)}' title='{escape(words, quote=True)}' "
-        f"style='{style};image-rendering:pixelated' src='data:image/png;base64,{data}'>"
+        f"<img alt='{alt}' title='{alt}' style='{style};image-rendering:pixelated' "
+        f"src='data:image/png;base64,{data}'>"
     )
 
 

@@ -11,11 +11,11 @@ import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, PositionError, mismatch, suggest
+from posenc._core.errors import PositionError, bad_argument, suggest
 from posenc._core.numeric.matrix import DenseMatrix, PhaseMatrix
 from posenc._core.numeric.phase import steps
 from posenc._core.spec.spec import Spec
@@ -23,12 +23,44 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.column_phases import columns_of, inner, phases_of, sinusoids
 from posenc.functional import cos_sin, table
-from posenc.plot.column_waves import QUARTER, ColumnWaves
-from posenc.plot.rows import refuse
+from posenc.plot.rows import refuse, require
+
+TURN = 2.0**-64 * 2 * math.pi  # radians in one unit of phase
+QUARTER = 2**62
+
+
+@dataclass(frozen=True)
+class ColumnWaves:
+    """Columns that are sines and cosines: amplitude * sin(position * step + origin)."""
+
+    pair: np.ndarray
+    function: np.ndarray
+    step: np.ndarray
+    origin: np.ndarray
+    amplitude: float
+
+    @property
+    def frequency(self) -> np.ndarray:
+        """Radians per position, from -pi to pi: what integer positions can show of them."""
+        return self.step * TURN
+
+    @property
+    def wavelength(self) -> np.ndarray:
+        """Positions per wave; infinite where nothing turns."""
+        with np.errstate(divide="ignore"):
+            return 2 * math.pi / np.abs(self.frequency)
+
+    def at(self, whole: np.ndarray, part: np.ndarray | None, dims: np.ndarray) -> np.ndarray:
+        """Values between positions too."""
+        step = self.step[dims]
+        phase = whole[:, None] * step + self.origin[dims]
+        if part is not None:
+            phase = phase + np.rint(part[:, None] * step.astype(np.float64)).astype(np.int64)
+        return np.where(self.pair[dims] < 0, 0.0, self.amplitude * np.sin(phase * TURN))
+
 
 Params = Mapping[str, np.ndarray] | None
-Order = Literal["stored", "interleaved", "sin_cos", "cos_sin"]
-ORDERS: tuple[str, ...] = ("stored", "interleaved", "sin_cos", "cos_sin")
+
 # Where waves and rows are compared: positions that tell conventions apart.
 PROBES = (0, 1, 2, 7, 1000, 54_321)
 ALIKE = 1e-9
@@ -46,22 +78,27 @@ class Pairs(NamedTuple):
 
 @functools.lru_cache(maxsize=64)
 def pairs_of(spec: Any) -> Pairs | None:
-    """Which pair each dimension of an encoding belongs to; every picture asks here.
+    """Which pair each dimension of an encoding belongs to; every picture asks here."""
+    if isinstance(spec, RotarySpec):
+        return pairs_of_rotation(spec)
+    table = inner(spec)
+    return Pairs(*columns_of(table)) if sinusoids(table) else None
 
-    A dimension of a rotation is a channel of its layout, counted within the channels that turn.
+
+@functools.lru_cache(maxsize=64)
+def pairs_of_rotation(spec: Any) -> Pairs:
+    """The same of a rotation, whose dimensions are channels, counted within those that turn.
+
     Where the first channel of a pair stands, the sine of its angle stands in a table, and where
     the second, the cosine.
     """
-    if not isinstance(spec, RotarySpec):
-        table = inner(spec)
-        return Pairs(*columns_of(table)) if sinusoids(table) else None
     width = 2 * spec.pairs
     channels = np.array(spec.channels.channels(width), dtype=np.int64).reshape(-1, 2)
-    pair, function = np.empty(width, dtype=np.int64), np.empty(width, dtype=np.int64)
-    pair[channels], function[channels] = np.arange(spec.pairs)[:, None], (0, 1)
-    for array in (pair, function):
+    pairs = Pairs(np.empty(width, dtype=np.int64), np.empty(width, dtype=np.int64))
+    pairs.pair[channels], pairs.function[channels] = np.arange(spec.pairs)[:, None], (0, 1)
+    for array in pairs:
         array.setflags(write=False)
-    return Pairs(pair, function)
+    return pairs
 
 
 def channels_of(spec: Any) -> np.ndarray:
@@ -107,10 +144,9 @@ class TableSource:
         """The number of positions there are, None where there is no end."""
         if self.sides:
             return math.prod(self.sides)
-        table = inner(self.spec)
+        table, low, high = inner(self.spec), 0, ENDLESS
         if not isinstance(table, TableSpec) or _exist(table, ENDLESS):
             return None
-        low, high = 0, ENDLESS
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if _exist(table, middle) else (low, middle)
@@ -124,9 +160,7 @@ class TableSource:
 
     def positions(self, index: np.ndarray) -> np.ndarray:
         """Positions as the spec takes them: cells of a grid have coordinates."""
-        if not self.sides:
-            return index
-        return np.stack(np.unravel_index(index, self.sides), axis=-1)
+        return cells_of(index, self.sides)
 
     def rows(self, index: np.ndarray) -> np.ndarray:
         """The rows at integer positions: (n,) -> (n, width), float64."""
@@ -150,8 +184,7 @@ class TableSource:
     def pair_of(self, dim: int) -> int | None:
         """The pair that a dimension belongs to; None where it belongs to none."""
         layout = pairs_of(self.spec)
-        pair = -1 if layout is None else int(layout.pair[dim])
-        return None if pair < 0 else pair
+        return None if layout is None or layout.pair[dim] < 0 else int(layout.pair[dim])
 
     def name(self, dim: int) -> str:
         """What stands in a column: `sin of pair 3`."""
@@ -169,19 +202,25 @@ def _exist(table: TableSpec, count: int) -> bool:
     return True
 
 
+def cells_of(index: np.ndarray, sides: tuple[int, ...]) -> np.ndarray:
+    """Numbers of cells as positions in a grid, which has no sides where there is one axis."""
+    return np.stack(np.unravel_index(index, sides), axis=-1) if sides else index
+
+
 def settled(spec: Any, length: int | None = None) -> Any:
     """The spec with its length-dependent rules fixed, or an error that asks for the length."""
-    if not isinstance(spec, Spec):
-        received = spec.__name__ if isinstance(spec, type) else type(spec).__name__
-        raise ArgumentError(mismatch("plot", "a spec such as posenc.Sinusoidal(512)", received))
-    if isinstance(spec, RotarySpec) and spec.needs_length:
-        if length is None:
-            todo = "Pass length=, or fix it: spec.at(length)."
-            raise ArgumentError(
-                mismatch(f"plot({type(spec).__name__})", "the length of the sequence", None, todo)
-            )
-        return spec.at(length)
-    return spec
+    received = spec.__name__ if isinstance(spec, type) else type(spec).__name__
+    require(isinstance(spec, Spec), "", "a spec such as posenc.Sinusoidal(512)", received)
+    if not (isinstance(spec, RotarySpec) and spec.needs_length):
+        return spec
+    if length is None:
+        raise bad_argument(
+            f"plot({received})",
+            "the length of the sequence",
+            None,
+            "Pass length=, or fix it: spec.at(length).",
+        )
+    return spec.at(length)
 
 
 def source(
@@ -198,9 +237,11 @@ def source(
         refuse(caller, spec, "a table or a rotation")
     check_learned(spec, params, caller)
     bare = TableSource(spec, 0, None, params, sides_of(spec, grid, caller))
-    first = bare.rows(np.zeros(1, dtype=np.int64))
-    waves = None if bare.sides else _waves(spec, params)
-    return replace(bare, width=first.shape[1], waves=waves)
+    return replace(
+        bare,
+        width=bare.rows(np.zeros(1, dtype=np.int64)).shape[1],
+        waves=None if bare.sides else _waves(spec, params),
+    )
 
 
 def evenly(count: int, most: int) -> np.ndarray:
@@ -208,33 +249,42 @@ def evenly(count: int, most: int) -> np.ndarray:
     return np.unique(np.rint(np.linspace(0, count - 1, most)).astype(int))
 
 
+def some_of(count: int, most: int, own: int) -> tuple[int, ...]:
+    """All of so many where they are few, else some from the first to the last and `own`."""
+    few = range(count) if count <= most else {*np.linspace(0, count - 1, most - 1).astype(int), own}
+    return tuple(sorted(map(int, few)))
+
+
 def check_word(caller: str, value: str, choices: tuple[str, ...]) -> None:
     """Raise where a word is none of the choices."""
     if value not in choices:
-        raise ArgumentError(mismatch(caller, "one of them", repr(value), suggest(value, choices)))
+        raise bad_argument(caller, "one of them", repr(value), suggest(value, choices))
 
 
 def check_learned(spec: Any, params: Params, caller: str) -> None:
     """Raise where an encoding has learned something that is not given."""
-    if spec.shapes and params is None:
-        todo = "Pass params=: what was trained, or posenc.init(spec, seed), which is not."
-        raise ArgumentError(mismatch(f"plot {caller}: params", "what the spec learns", None, todo))
+    require(
+        params is not None or not spec.shapes,
+        f" {caller}: params",
+        "what the spec learns",
+        None,
+        "Pass params=: what was trained, or posenc.init(spec, seed), which is not.",
+    )
 
 
 def sides_of(spec: Any, grid: tuple[int, ...] | None, caller: str) -> tuple[int, ...]:
     """The sides of a grid, checked against the axes of a spec; none for one axis."""
-    axes = spec.axes
+    axes, caller = spec.axes, f" {caller}: grid"
     if len(axes) == 1:
-        if grid is not None:
-            todo = "Leave the grid out."
-            raise ArgumentError(
-                mismatch(f"plot {caller}: grid", "a spec of several axes", axes, todo)
-            )
+        require(grid is None, caller, "a spec of several axes", axes, "Leave the grid out.")
         return ()
     if grid is None or len(grid) != len(axes) or min(grid) < 1:
-        todo = "Its cells, the last axis fastest, are then drawn one after another."
-        expected = f"the number of cells along each of {', '.join(axes)}"
-        raise ArgumentError(mismatch(f"plot {caller}: grid", expected, grid, todo))
+        raise bad_argument(
+            f"plot{caller}",
+            f"the number of cells along each of {', '.join(axes)}",
+            grid,
+            "Its cells, the last axis fastest, are then drawn one after another.",
+        )
     return tuple(int(side) for side in grid)
 
 
@@ -243,20 +293,18 @@ def _rows(spec: Any, positions: np.ndarray, params: Params) -> np.ndarray:
         cos, sin = cos_sin(spec, positions, dtype="float64", params=params)
         both = np.stack([np.asarray(sin), np.asarray(cos)])
         both = both[:, 0] if both.ndim > 3 else both  # of heads that differ, the first
-        layout = pairs_of(spec)
-        assert layout is not None  # noqa: S101 - a rotation has pairs
-        return both[layout.function, :, layout.pair].T
+        pair, function = pairs_of_rotation(spec)
+        return both[function, :, pair].T
     return np.asarray(table(spec, positions, params=params, dtype="float64"))
 
 
 def _waves(spec: Any, params: Params) -> ColumnWaves | None:
     """The columns as waves, if that is what the rows are."""
-    waves = _described(inner(spec))
+    waves, index = _described(inner(spec)), np.array(PROBES, dtype=np.int64)
     if waves is None:
         return None
     if params is not None and "scale" in params:
         waves = replace(waves, amplitude=float(np.asarray(params["scale"])))
-    index = np.array(PROBES, dtype=np.int64)
     try:
         rows = _rows(spec, index, params)
     except IndexError:  # a table that ends has no waves
@@ -279,19 +327,15 @@ def _padding(spec: Any, index: np.ndarray) -> np.ndarray:
 @functools.lru_cache(maxsize=64)
 def _described(spec: Any) -> ColumnWaves | None:
     """What the columns are by the fields of the spec, its learned scale left out."""
-    if isinstance(spec, TableSpec) and not sinusoids(spec):
+    matrix, layout = getattr(spec, "matrix", None), pairs_of(spec)
+    if layout is None or getattr(matrix, "phase", "") != "exact":
         return None
-    matrix = getattr(spec, "matrix", None)
-    if isinstance(matrix, PhaseMatrix) and matrix.phase == "exact":
+    if isinstance(matrix, PhaseMatrix):
         phases = phases_of(spec)
         step, start = phases.steps, phases.start
-    elif isinstance(matrix, DenseMatrix) and matrix.phase == "exact":
-        row = steps(matrix.frequencies()[0])
-        step, start = np.array([row, row]), 0
+    elif isinstance(matrix, DenseMatrix):
+        step, start = np.array([steps(matrix.frequencies()[0])] * 2), 0
     else:
-        return None
-    layout = pairs_of(spec)
-    if layout is None:
         return None
     pair, function = layout
     if isinstance(spec, RotarySpec):
@@ -300,5 +344,16 @@ def _described(spec: Any) -> ColumnWaves | None:
         magnitude = getattr(spec, "magnitude", None)
         amplitude = 1.0 if magnitude is None else magnitude.table(spec.dim)
     own = np.where(pair < 0, 0, step[function, pair])
-    origin = own * np.int64(start) + function * np.int64(QUARTER)
-    return ColumnWaves(pair, function, own, origin, amplitude)
+    return ColumnWaves(
+        pair, function, own, own * np.int64(start) + function * np.int64(QUARTER), amplitude
+    )
+
+
+Table = tuple[list[str], Any]
+
+
+def matrix(front: str, places: Any, names: Any, values: np.ndarray) -> Table:
+    """A matrix whose rows begin with their place."""
+    return [front, *map(str, names)], (
+        [place, *row] for place, row in zip(places, values, strict=True)
+    )

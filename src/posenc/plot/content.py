@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc._core.numeric.random_vectors import random_vectors
 from posenc.encodings.rotary.rope import RoPE
 from posenc.functional import rotate
@@ -25,6 +25,7 @@ FOLDER = Path(__file__).parent / "data"
 UNIT = math.sqrt(3.0)  # makes numbers that are uniform in [-1, 1) of variance 1
 USUAL = 64  # width of a random head
 BEGIN, FIRST = 1, 4  # tokens of the trained model; its symbols follow
+INSIDE = ("rotary", "relative")  # kinds that work inside a head
 MARKS = {"[": BEGIN, "→": 2, "]": 3}
 
 Weights = tuple[np.ndarray, ...]
@@ -57,17 +58,25 @@ class Content:
 
     def beside(self, width: int) -> Weights:
         """Random projections for columns that are appended, of the size of the others."""
-        random = _projections(width, self.dim, "appended")
-        sizes = [float((w**2).mean()) * width for w in self.weights]
-        return tuple(w * math.sqrt(size) for w, size in zip(random, sizes, strict=True))
+        return tuple(
+            w * math.sqrt(size)
+            for w, size in zip(
+                _projections(width, self.dim, "appended"),
+                [float((w**2).mean()) * width for w in self.weights],
+                strict=True,
+            )
+        )
 
 
 @functools.lru_cache(maxsize=4)  # of up to 25 MB each
 def _projections(width: int, dim: int, name: str) -> Weights:
     """Random matrices (width, dim) that keep variances: of queries, keys and values."""
-    rows = ([f"{name} {side} {row}" for row in range(width)] for side in ("query", "key", "value"))
     scale = UNIT / math.sqrt(width)
-    return tuple(random_vectors(each, dim, 0).astype(np.float64) * scale for each in rows)
+    return tuple(
+        random_vectors([f"{name} {side} {row}" for row in range(width)], dim, 0).astype(np.float64)
+        * scale
+        for side in ("query", "key", "value")
+    )
 
 
 def random_content(
@@ -101,22 +110,17 @@ def sizes_of(spec: Any) -> tuple[int, int]:
     """Widths of a random head that suits an encoding, and of what a table is added to."""
     kind = getattr(spec, "kind", "bias")
     wide = USUAL if kind == "bias" else int(spec.dim)
-    inside = kind in ("rotary", "relative")
-    return wide if inside else max(2, min(wide - wide % 2, USUAL)), wide
+    return wide if kind in INSIDE else max(2, min(wide - wide % 2, USUAL)), wide
 
 
 def content_of(spec: Any, words: Sequence[str], source: str | None) -> Content:
     """What words bring: of the trained head where its sizes suit the spec, else at random."""
+    kind, (dim, width) = getattr(spec, "kind", ""), sizes_of(spec)
     if source is None:
-        about = _about()
-        inside = getattr(spec, "kind", "") in ("rotary", "relative")
-        wanted = about["dim"] if inside else about["width"]
-        fits = getattr(spec, "kind", "") == "bias" or sizes_of(spec)[1] == wanted
-        source = "previous" if fits else "random"
-    if source != "random":
-        return trained_content(words, source)
-    dim, width = sizes_of(spec)
-    return random_content(words, dim, width=width)
+        wanted = _about()["dim" if kind in INSIDE else "width"]
+        source = "previous" if kind == "bias" or width == wanted else "random"
+    random = source == "random"
+    return random_content(words, dim, width=width) if random else trained_content(words, source)
 
 
 def from_arrays(
@@ -133,9 +137,18 @@ def from_arrays(
     There are no projections, so a table is added to queries and keys as it is, and not to values.
     """
     weights = (np.eye(q.shape[1]), np.eye(q.shape[1]), np.zeros((q.shape[1], v.shape[1])))
-    origin = f"Queries and keys are those of head {head[0]} of {head[1]} in {name}."
     q, k, v = (np.asarray(side, dtype=np.float64) for side in (q, k, v))
-    return Content(tuple(words), q, q, k, v, weights, origin, *head, causal=True)
+    return Content(
+        tuple(words),
+        q,
+        q,
+        k,
+        v,
+        weights,
+        f"Queries and keys are those of head {head[0]} of {head[1]} in {name}.",
+        *head,
+        causal=True,
+    )
 
 
 # --- a trained model ------------------------------------------------------------------------------
@@ -143,8 +156,7 @@ def from_arrays(
 
 @functools.cache
 def _about() -> dict[str, Any]:
-    about: dict[str, Any] = json.loads((FOLDER / "heads.json").read_text(encoding="utf-8"))
-    return about
+    return dict(json.loads((FOLDER / "heads.json").read_text(encoding="utf-8")))
 
 
 @functools.cache
@@ -161,32 +173,34 @@ def trained_content(words: Sequence[str], name: str) -> Content:
     what they have in the sentence as typed, with the rotation that the model was trained with.
     """
     about, weights = _about(), _weights()
-    chosen = next((row for row in about["chosen"] if row["name"] == name), None)
-    if chosen is None:
-        names = ", ".join(row["name"] for row in about["chosen"])
-        raise ArgumentError(mismatch("trained_content", f"one of {names}", repr(name)))
-    symbols = dict.fromkeys(word for word in words if word not in MARKS)
+    heads = {row["name"]: row for row in about["chosen"]}
+    if name not in heads:
+        raise bad_argument("trained_content", f"one of {', '.join(heads)}", repr(name))
+    chosen, symbols = heads[name], dict.fromkeys(word for word in words if word not in MARKS)
     most = len(weights["embedding"]) - FIRST
     if len(symbols) > most:
-        raise ArgumentError(
-            mismatch("trained_content", f"at most {most} different words", len(symbols))
-        )
+        raise bad_argument("trained_content", f"at most {most} different words", len(symbols))
     tokens = {**{word: FIRST + n for n, word in enumerate(symbols)}, **MARKS}
     x = weights["embedding"][[BEGIN, *(tokens[word] for word in words)]] * about["width"] ** 0.5
-    for layer in range(chosen["layer"]):
-        x = _layer(x, layer)
     layer, first = chosen["layer"], chosen["head"] * about["dim"]
     own = slice(first, first + about["dim"])
+    for below in range(layer):
+        x = _layer(x, below)
     inputs = _norm(x, f"{layer}.self")[1:]
     q, k, v = (_linear(inputs, f"{layer}.{side}")[:, own] for side in "qkv")
-    maps = tuple(weights[f"{layer}.{side}.weight"][own].T for side in "qkv")
-    origin = (
+    return Content(
+        tuple(words),
+        inputs,
+        q,
+        k,
+        v,
+        tuple(weights[f"{layer}.{side}.weight"][own].T for side in "qkv"),
         f"Queries and keys are those of {chosen['label']} of a small model, which posenc trained "
         f"with RoPE to copy lists: {chosen['weight']:.2f} of its attention is on "
-        f"{chosen['measured']}. Words stand for its symbols."
-    )
-    return Content(
-        tuple(words), inputs, q, k, v, maps, origin, chosen["head"], about["heads"], causal=True
+        f"{chosen['measured']}. Words stand for its symbols.",
+        chosen["head"],
+        about["heads"],
+        causal=True,
     )
 
 
@@ -219,7 +233,6 @@ def _product(x: np.ndarray, weight: np.ndarray) -> np.ndarray:
 
 
 def _norm(x: np.ndarray, name: str) -> np.ndarray:
-    weights = _weights()
-    centred = x - x.mean(axis=-1, keepdims=True)
+    weights, centred = _weights(), x - x.mean(axis=-1, keepdims=True)
     sized = centred / np.sqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
     return sized * weights[f"{name}.norm.weight"] + weights[f"{name}.norm.bias"]

@@ -64,25 +64,13 @@ def archive(named: Mapping[str, np.ndarray]) -> bytes:
 
 def to_csv(name: str, data: Any) -> bytes:
     """The main table of a picture, in the fewest digits that read back as the same numbers."""
-    header, rows = view_of(name).rows(data)
-    text = io.StringIO()
+    (header, rows), text = view_of(name).rows(data), io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
-    for row in rows:
-        writer.writerow([_cell(entry) for entry in row])
+    writer.writerows([_cell(entry) for entry in row] for row in rows)
     return text.getvalue().encode()
 
 
 def _cell(entry: Any) -> Any:
-    if isinstance(entry, np.generic):
-        entry = entry.item()
-    return "" if isinstance(entry, float) and entry != entry else entry  # noqa: PLR0124 - NaN
-
-
-Table = tuple[list[str], Any]
-
-
-def matrix(front: str, places: Any, names: Any, values: np.ndarray) -> Table:
-    """A matrix whose rows begin with their place."""
-    rows = ([place, *row] for place, row in zip(places, values, strict=True))
-    return [front, *map(str, names)], rows
+    plain = entry.item() if isinstance(entry, np.generic) else entry
+    return "" if isinstance(plain, float) and plain != plain else plain  # noqa: PLR0124 - NaN

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, DataError, mismatch
+from posenc._core.errors import bad_argument, bad_data
 from posenc._core.io.checkpoints import MOST_ENTRIES, Array, open_store
 from posenc.encodings.table.learned import Learned
 
@@ -29,34 +29,37 @@ def read_table(path: str | Path, name: str | None = None) -> TableFile:
     """The table of a file as a learned encoding with its parameters."""
     with open_store(path) as store:
         array = store.pick(name) if name is not None else _only(store.arrays, str(path))
-        caller = f"{path}: {array.name[:80]!r}"
-        shape = _sides(array)
+        caller, shape = f"{path}: {array.name[:80]!r}", _sides(array)
         if len(shape) != 2 or min(shape) < 1:
-            raise DataError(
-                mismatch(caller, "a table of shape (positions, dim)", f"shape {tuple(array.shape)}")
+            raise bad_data(
+                caller, "a table of shape (positions, dim)", f"shape {tuple(array.shape)}"
             )
         if array.dtype not in FLOATS:
-            raise DataError(mismatch(caller, f"numbers of {', '.join(FLOATS)}", array.dtype))
+            raise bad_data(caller, f"numbers of {', '.join(FLOATS)}", array.dtype)
         if math.prod(shape) > MOST_NUMBERS:
-            raise DataError(mismatch(caller, f"at most {MOST_NUMBERS} numbers", f"shape {shape}"))
+            raise bad_data(caller, f"at most {MOST_NUMBERS} numbers", f"shape {shape}")
         values = _read(array).reshape(shape)
-    if not np.isfinite(values).all():
-        row, column = (int(n) for n in np.argwhere(~np.isfinite(values))[0])
-        raise DataError(
-            mismatch(caller, "finite numbers", f"{values[row, column]} at {[row, column]}")
-        )
-    spec = Learned(shape[1], length=shape[0])
-    return TableFile(spec, {"weight": values}, f"{array.name} of {Path(path).name}")
+    wrong = np.argwhere(~np.isfinite(values))
+    if len(wrong):
+        place = wrong[0].tolist()
+        raise bad_data(caller, "finite numbers", f"{values[tuple(place)]} at {place}")
+    return TableFile(
+        Learned(shape[1], length=shape[0]), {"weight": values}, f"{array.name} of {Path(path).name}"
+    )
 
 
 def _only(arrays: Mapping[str, Array], path: str) -> Array:
-    tables = [a for a in arrays.values() if a.dtype in FLOATS and len(_sides(a)) == 2]
+    tables = {a.name: a for a in arrays.values() if a.dtype in FLOATS and len(_sides(a)) == 2}
     if len(tables) == 1:
-        return tables[0]
-    names = sorted(a.name for a in tables)
+        return next(iter(tables.values()))
+    names = sorted(tables)
     listed = ", ".join(names[:10]) + (f", … ({len(names)} in all)" if len(names) > 10 else "")
-    received = f"several: {listed}" if names else "none"
-    raise ArgumentError(mismatch(path, "one table of (positions, dim)", received, "Name one."))
+    raise bad_argument(
+        path,
+        "one table of (positions, dim)",
+        f"several: {listed}" if names else "none",
+        "Name one.",
+    )
 
 
 def _sides(array: Array) -> tuple[int, ...]:

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch, suggest
+from posenc._core.errors import bad_argument, suggest
 
 ThemeName = Literal["light", "dark", "print"]
 THEMES: tuple[str, ...] = get_args(ThemeName)
@@ -97,8 +97,7 @@ _CURVE_LIGHTNESS = {"light": 0.0, "dark": 0.22, "print": -0.06}
 def check_theme(name: str) -> ThemeName:
     """The name of a theme, or an error that suggests one."""
     if name not in THEMES:
-        todo = suggest(name, THEMES)
-        raise ArgumentError(mismatch("theme", "one of the themes", repr(name), todo))
+        raise bad_argument("theme", "one of the themes", repr(name), suggest(name, THEMES))
     return cast("ThemeName", name)
 
 
@@ -113,11 +112,10 @@ def theme(name: str = "light") -> Theme:
 @functools.lru_cache(maxsize=8)
 def diverging(name: str = "light") -> np.ndarray:
     """The map of signed values."""
-    theme_name = check_theme(name)
+    (light, *low), (_, *high) = ENDS[check_theme(name)]
     t = (np.arange(256) - ZERO) / 127.0
     t[0] = 0.0  # no value
-    size, neutral = np.abs(t), NEUTRAL[theme_name]
-    (light, *low), (_, *high) = ENDS[theme_name]
+    size, neutral = np.abs(t), NEUTRAL[name]
     chroma, hue = np.where(t < 0, low[0], high[0]), np.where(t < 0, low[1], high[1])
     return _fixed(_bytes(neutral + (light - neutral) * size, chroma * size, hue))
 
@@ -125,9 +123,8 @@ def diverging(name: str = "light") -> np.ndarray:
 @functools.lru_cache(maxsize=8)
 def sequential(name: str = "light") -> np.ndarray:
     """The map of values without a sign: one hue, from the page's neutral."""
-    theme_name = check_theme(name)
-    t, neutral = np.linspace(0.0, 1.0, 256), NEUTRAL[theme_name]
-    light, chroma, hue = SINGLE[theme_name]
+    light, chroma, hue = SINGLE[check_theme(name)]
+    t, neutral = np.linspace(0.0, 1.0, 256), NEUTRAL[name]
     return _fixed(_bytes(neutral + (light - neutral) * t, chroma * t, np.full(256, hue)))
 
 
@@ -138,12 +135,16 @@ def cyclic(name: str = "light") -> np.ndarray:
     turn = np.linspace(0.0, 2 * np.pi, 4097)
 
     def path(angle: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        hue = CIRCLE_HUE + np.rad2deg(angle)
-        return light - swing * np.cos(angle), np.full_like(angle, chroma), hue
+        return (
+            light - swing * np.cos(angle),
+            np.full_like(angle, chroma),
+            CIRCLE_HUE + np.rad2deg(angle),
+        )
 
     # Points at even distances along the closed curve, so that equal angles look equally far apart.
-    points = _lab(*path(turn))
-    along = np.concatenate([[0.0], np.cumsum(np.linalg.norm(np.diff(points, axis=0), axis=1))])
+    along = np.concatenate(
+        [[0.0], np.cumsum(np.linalg.norm(np.diff(_lab(*path(turn)), axis=0), axis=1))]
+    )
     even = np.interp(np.arange(256) / 256 * along[-1], along, turn)
     return _fixed(_bytes(*path(even)))
 
@@ -153,7 +154,7 @@ def series(name: str = "light") -> tuple[SeriesStyle, ...]:
     """How the curves of a chart are drawn, in order: a colour and a pattern of dashes each."""
     more = _CURVE_LIGHTNESS[check_theme(name)]
     return tuple(
-        SeriesStyle(colour(_bytes(np.array([l + more]), np.array([c]), np.array([h]))[0]), dash)
+        SeriesStyle(colour(_bytes(*np.array([[l + more], [c], [h]]))[0]), dash)
         for l, c, h, dash in _CURVES
     )
 
@@ -167,7 +168,6 @@ def style(number: int, name: str = "light") -> SeriesStyle:
 
 def indices(values: np.ndarray, limit: float = 1.0) -> np.ndarray:
     """The entries of a diverging map for values from -limit to limit."""
-    values = np.asarray(values)
     finite = np.isfinite(values)
     scaled = np.where(finite, values, 0) * (127.0 / limit)
     # Half away from zero, so that both signs are treated alike.
@@ -177,8 +177,9 @@ def indices(values: np.ndarray, limit: float = 1.0) -> np.ndarray:
 
 def shares(values: np.ndarray, limit: float = 1.0) -> np.ndarray:
     """The entries of a sequential map for values from 0 to limit; what is not finite is 0."""
-    scaled = np.nan_to_num(np.asarray(values), posinf=limit) * (255.0 / limit)
-    return np.rint(np.clip(scaled, 0, 255)).astype(np.uint8)
+    return np.rint(
+        np.clip(np.nan_to_num(np.asarray(values), posinf=limit) * (255.0 / limit), 0, 255)
+    ).astype(np.uint8)
 
 
 def largest(values: np.ndarray) -> float:
@@ -191,12 +192,16 @@ def colour(rgb: np.ndarray) -> str:
     return "#" + "".join(f"{int(c):02x}" for c in rgb)
 
 
+def rgb(colour: str) -> np.ndarray:
+    """The three bytes of a colour `#rrggbb`."""
+    return np.frombuffer(bytes.fromhex(colour[1:]), dtype=np.uint8)
+
+
 def to_oklab(rgb: np.ndarray) -> np.ndarray:
     """Bytes of sRGB (..., 3) as OKLab, in which distances are those that people see."""
     encoded = np.asarray(rgb, dtype=np.float64) / 255
     linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
-    lms = np.cbrt(linear @ np.linalg.inv(_LMS_TO_RGB).T)
-    return lms @ np.linalg.inv(_LAB_TO_LMS).T
+    return np.cbrt(linear @ np.linalg.inv(_LMS_TO_RGB).T) @ np.linalg.inv(_LAB_TO_LMS).T
 
 
 def _lab(light: np.ndarray, chroma: np.ndarray, hue: np.ndarray) -> np.ndarray:
@@ -207,8 +212,9 @@ def _lab(light: np.ndarray, chroma: np.ndarray, hue: np.ndarray) -> np.ndarray:
 def _bytes(light: np.ndarray, chroma: np.ndarray, hue: np.ndarray) -> np.ndarray:
     # Linear sRGB leaves 0 to 1 where no screen has the colour.
     linear = np.clip((_lab(light, chroma, hue) @ _LAB_TO_LMS.T) ** 3 @ _LMS_TO_RGB.T, 0.0, 1.0)
-    encoded = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
-    return np.rint(encoded * 255).astype(np.uint8)
+    return np.rint(
+        np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055) * 255
+    ).astype(np.uint8)
 
 
 def _fixed(lut: np.ndarray) -> np.ndarray:

@@ -18,12 +18,12 @@ from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
-from posenc.plot.column_order import arranged, order_of, runs_of, shares
-from posenc.plot.columns import BLOCK, Params, TableSource, source
+from posenc._core.errors import bad_argument
+from posenc.plot.columns import BLOCK, ColumnWaves, Params, TableSource, check_word, source
 from posenc.plot.palette import largest
-from posenc.plot.panels.text import number, plural, whole
+from posenc.plot.panels.text import number, plural, present, whole
 from posenc.plot.response import FADE, FULL, centres, edges, gain, reduced
+from posenc.plot.rows import COLUMNS, require
 
 MOST_PIXELS = 1 << 22  # of one picture
 MOST_NUMBERS = 1 << 28  # of real rows that are computed and filtered for one picture
@@ -89,19 +89,18 @@ def tile_of(
     start, stop = placed(table, positions)
     first, last = (0, table.width) if dims is None else span(dims, "dims")
     if last > table.width or first < 0:
-        raise ArgumentError(
-            mismatch("plot: dims", f"dimensions 0 to {table.width - 1}", f"{first} to {last - 1}")
-        )
-    if rows < 1 or columns < 1 or rows * columns > MOST_PIXELS:
-        expected = f"at least 1 and at most {MOST_PIXELS} pixels"
-        raise ArgumentError(mismatch("plot: size", expected, f"{rows} x {columns}"))
+        expected = f"dimensions 0 to {table.width - 1}"
+        raise bad_argument("plot: dims", expected, f"{first} to {last - 1}")
+    fits = rows > 0 and columns > 0 and rows * columns <= MOST_PIXELS
+    expected = f"at least 1 and at most {MOST_PIXELS} pixels"
+    require(fits, ": size", expected, f"{rows} x {columns}")
     wide = last - first > columns
     order = order_of(table, order, wide)
     shown = arranged(table, order)[first:last]
     rows, columns = min(rows, stop - start), min(columns, len(shown))
     halves = runs_of(table, shown) if wide else (shown,)
-    if wide and columns < len(halves):
-        raise ArgumentError(mismatch("plot: columns", f"at least {len(halves)} pixels", columns))
+    fits = not wide or columns >= len(halves)
+    require(fits, ": columns", f"at least {len(halves)} pixels", columns)
     view = _PixelRows(table, start, stop, rows, sample)
     pieces = [_half(view, half, size) for half, size in shares(halves, columns)]
     values = np.concatenate([piece[0] for piece in pieces], axis=1)
@@ -138,20 +137,22 @@ def span(extent: int | tuple[int, int], what: str) -> tuple[int, int]:
     whole = two and all(isinstance(end, (int, np.integer)) for end in ends)
     start, stop = ends if whole else (0, 0)
     if isinstance(extent, bool) or stop <= start:
-        expected = "a number of at least 1, or a range (from, to)"
-        raise ArgumentError(mismatch(f"plot: {what}", expected, repr(extent)[:60]))
-    if max(abs(int(start)), abs(int(stop))) > 2**62:
-        raise ArgumentError(mismatch(f"plot: {what}", "numbers up to 2**62", repr(extent)))
-    if stop - start > 2**40:
-        raise ArgumentError(mismatch(f"plot: {what}", "at most 2**40 of them", stop - start))
+        raise bad_argument(
+            f"plot: {what}", "a number of at least 1, or a range (from, to)", repr(extent)[:60]
+        )
+    require(
+        max(abs(int(start)), abs(int(stop))) <= 2**62,
+        f": {what}",
+        "numbers up to 2**62",
+        repr(extent),
+    )
+    require(stop - start <= 2**40, f": {what}", "at most 2**40 of them", stop - start)
     return int(start), int(stop)
 
 
 def limit_of(table: TableSource, values: np.ndarray) -> float:
     """Value at the ends of the colour scale: the amplitude of waves, else the largest number."""
-    if table.waves is not None:
-        return abs(table.waves.amplitude) or 1.0
-    return largest(values) or 1.0
+    return (largest(values) if table.waves is None else abs(table.waves.amplitude)) or 1.0
 
 
 def _half(view: _PixelRows, dims: np.ndarray, pixels: int) -> tuple[np.ndarray, np.ndarray]:
@@ -161,11 +162,9 @@ def _half(view: _PixelRows, dims: np.ndarray, pixels: int) -> tuple[np.ndarray, 
     nearest = dims[((np.arange(pixels) + 0.5) * (len(dims) / pixels)).astype(np.int64)]
     if view.sample:
         return view.values(nearest), nearest
-
-    def fetch(begin: int, end: int) -> np.ndarray:
-        return view.values(dims[begin:end]).T
-
-    return reduced(fetch, len(dims), pixels, view.rows).T, nearest
+    return reduced(
+        lambda i, end: view.values(dims[i:end]).T, len(dims), pixels, view.rows
+    ).T, nearest
 
 
 class _PixelRows:
@@ -176,15 +175,16 @@ class _PixelRows:
         self.sample = sample and rows < stop - start
         self.per_pixel = (stop - start) / rows
         self.method: Method = "exact"
-        if self.sample:
-            self.method = "sample"
-        elif rows < stop - start:
-            self.method = "filter" if table.waves is None else "gain"
+        if rows < stop - start:
+            self.method = "sample" if sample else "filter" if table.waves is None else "gain"
         numbers = (stop - start) * table.width
-        if table.waves is None and not self.sample and numbers > MOST_NUMBERS:
-            todo = "Draw fewer positions, or some of the rows: sample."
-            expected = f"at most {whole(MOST_NUMBERS)} numbers of a table without known waves"
-            raise ArgumentError(mismatch("plot", expected, whole(numbers), todo))
+        require(
+            table.waves is not None or self.sample or numbers <= MOST_NUMBERS,
+            "",
+            f"at most {whole(MOST_NUMBERS)} numbers of a table without known waves",
+            whole(numbers),
+            "Draw fewer positions, or some of the rows: sample.",
+        )
 
     def pixels_per_wave(self, dims: np.ndarray) -> np.ndarray:
         """Pixels to a wave of each column; infinite where it is no wave."""
@@ -195,17 +195,17 @@ class _PixelRows:
 
     def values(self, dims: np.ndarray) -> np.ndarray:
         """(rows, len(dims))."""
-        if self.method == "gain":
-            return self._waves(dims)
+        if self.method == "gain" and self.table.waves is not None:
+            return self._waves(self.table.waves, dims)
         if self.method == "filter":
             return self._filtered[:, dims]
-        index = np.floor(np.arange(self.rows) * self.per_pixel + 1e-9).astype(np.int64)
-        return self.table.blocks(self.start + index, dims)
+        return self.table.blocks(
+            self.start + np.floor(np.arange(self.rows) * self.per_pixel + 1e-9).astype(np.int64),
+            dims,
+        )
 
-    def _waves(self, dims: np.ndarray) -> np.ndarray:
-        waves = self.table.waves
-        assert waves is not None, "`method` says so"  # noqa: S101 - for the type checker
-        share = gain(self.pixels_per_wave(dims))
+    def _waves(self, waves: ColumnWaves, dims: np.ndarray) -> np.ndarray:
+        share = gain(waves.wavelength[dims] / self.per_pixel)
         shown = np.flatnonzero(share)
         whole_part, part = centres(self.start, self.stop, self.rows)
         pixels = np.zeros((self.rows, len(dims)))
@@ -217,11 +217,14 @@ class _PixelRows:
 
     @functools.cached_property
     def _filtered(self) -> np.ndarray:
-        def fetch(begin: int, end: int) -> np.ndarray:
-            return self.table.rows(np.arange(self.start + begin, self.start + end))
-
-        beside = around(self.table, self.start, self.stop)
-        return reduced(fetch, self.stop - self.start, self.rows, self.table.width, beside)
+        table, start = self.table, self.start
+        return reduced(
+            lambda begin, end: table.rows(np.arange(start + begin, start + end)),
+            self.stop - start,
+            self.rows,
+            table.width,
+            around(table, start, self.stop),
+        )
 
 
 def around(table: TableSource, start: int, stop: int) -> tuple[int, int]:
@@ -236,45 +239,90 @@ def _boundaries(hidden: np.ndarray) -> tuple[float, ...]:
 
 
 def _caption(drawn: Tile, table: TableSource) -> tuple[str, ...]:
-    start, stop = drawn.positions
+    count, total = drawn.positions[1] - drawn.positions[0], drawn.dims[1] - drawn.dims[0]
     rows, columns = drawn.values.shape
-    sentences = []
-    if drawn.per_pixel[0] == 1:
-        several = f"Each of the {whole(stop - start)} positions has a row of its own."
-        sentences.append(several if stop - start > 1 else f"One position, {whole(start)}.")
-    else:
-        sentences.append(f"A pixel covers {number(drawn.per_pixel[0])} positions.")
-    total = drawn.dims[1] - drawn.dims[0]
+    each = (
+        f"Each of the {whole(count)} positions has a row of its own."
+        if count > 1
+        else f"One position, {whole(drawn.positions[0])}."
+    )
     blank = f"{whole(drawn.blank)} of {plural(total, 'column')}"
-    if drawn.method == "sample":
-        skipped = 1 - rows / (stop - start)
-        sentences.append(
-            f"Sampled on purpose: {number(100 * skipped, 3)} % of the rows are skipped, and "
-            f"{blank} show a pattern that is not in the table."
+    methods = {
+        "sample": f"Sampled on purpose: {number(100 * (1 - rows / count), 3)} % of the rows are "
+        f"skipped, and {blank} show a pattern that is not in the table.",
+        "gain": f"{blank} are blank: below {FADE:g} pixels per wave; waves are shown in full from "
+        f"{FULL:g}.",
+        "filter": f"Rows are filtered: waves below {FADE:g} pixels are blank, {FULL:g} are full.",
+    }
+    what = "pairs, sines and cosines apart" if table.waves is not None else "dimensions"
+    cells = " by ".join(
+        f"{n} ({name})" for n, name in zip(table.sides, table.spec.axes, strict=False)
+    )
+    return present(
+        each
+        if drawn.per_pixel[0] == 1
+        else f"A pixel covers {number(drawn.per_pixel[0])} positions.",
+        methods.get(drawn.method),
+        f"A pixel covers {number(total / columns)} {what}." if drawn.per_pixel[1] > 1 else "",
+        f"Positions are the cells of a grid of {cells}, the last fastest." if cells else "",
+        "Columns are the channels: a sine where the first of a pair stands, a cosine where the "
+        "second does."
+        if table.turns
+        else "",
+        f"Head 0 of {table.heads}, which differ." if table.heads > 1 else "",
+        f"Colours end at ±{number(drawn.limit)}." if drawn.limit != 1 else "",
+    )
+
+
+# --- the order of columns -------------------------------------------------------------------------
+
+
+def order_of(table: TableSource, order: str | None, wide: bool) -> str:
+    """The order asked for, or the usual one; raises where a table or a picture has no such."""
+    order = order or ("sin_cos" if wide and table.waves is not None else "stored")
+    check_word("plot: order", order, COLUMNS)
+    if table.waves is None:
+        todo = "Its columns are no pairs of sine and cosine: leave the order out."
+        require(
+            order == "stored", f"({type(table.spec).__name__}): order", "stored", repr(order), todo
         )
-    elif drawn.method == "gain":
-        sentences.append(
-            f"{blank} are blank: below {FADE:g} pixels per "
-            f"wave; waves are shown in full from {FULL:g}."
+    elif wide:
+        todo = "Use order='sin_cos', fewer dims, or a wider picture."
+        require(
+            order in ("sin_cos", "cos_sin"),
+            ": order",
+            "sines and cosines apart where columns are narrower than a pixel",
+            repr(order),
+            todo,
         )
-    elif drawn.method == "filter":
-        sentences.append(
-            f"Rows are filtered: waves below {FADE:g} pixels are blank, {FULL:g} are full."
-        )
-    if drawn.per_pixel[1] > 1:
-        what = "pairs, sines and cosines apart" if table.waves is not None else "dimensions"
-        sentences.append(f"A pixel covers {number(total / columns)} {what}.")
-    if table.sides:
-        axes = table.spec.axes
-        cells = " by ".join(f"{n} ({name})" for n, name in zip(table.sides, axes, strict=True))
-        sentences.append(f"Positions are the cells of a grid of {cells}, the last fastest.")
-    if table.turns:
-        sentences.append(
-            "Columns are the channels: a sine where the first of a pair stands, a cosine where "
-            "the second does."
-        )
-    if table.heads > 1:
-        sentences.append(f"Head 0 of {table.heads}, which differ.")
-    if drawn.limit != 1:
-        sentences.append(f"Colours end at ±{number(drawn.limit)}.")
-    return tuple(sentences)
+    return order
+
+
+def arranged(table: TableSource, order: str) -> np.ndarray:
+    """The dimensions of the table in an order of columns."""
+    natural, waves = np.arange(table.width), table.waves
+    if order == "stored" or waves is None:
+        return natural
+    none = waves.pair < 0
+    if order == "interleaved":
+        return np.lexsort((natural, waves.function, waves.pair, none))
+    function = waves.function if order == "sin_cos" else 1 - waves.function
+    return np.lexsort((natural, waves.pair, function, none))
+
+
+def runs_of(table: TableSource, shown: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Runs of columns over which a filter may go: of sines, of cosines, of zeros."""
+    if table.waves is None:
+        return (shown,)
+    kind = np.where(table.waves.pair[shown] < 0, 2, table.waves.function[shown])
+    return tuple(np.split(shown, np.flatnonzero(np.diff(kind)) + 1))
+
+
+def shares(halves: tuple[np.ndarray, ...], columns: int) -> list[tuple[np.ndarray, int]]:
+    """Pixels for each run, in proportion, at least one each."""
+    ends = np.cumsum([len(half) for half in halves])
+    shared = np.rint(ends * (columns / ends[-1])).astype(int)
+    sizes = np.maximum(np.diff(shared, prepend=0), 1)
+    while sizes.sum() > columns:
+        sizes[sizes.argmax()] -= 1
+    return list(zip(halves, sizes.tolist(), strict=True))

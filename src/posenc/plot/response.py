@@ -55,16 +55,14 @@ def _kernel() -> np.ndarray:
     passed = gain(1 / frequency)
     x = np.arange(int(REACH * FINE) + 1) / FINE
     values = np.array([(passed * np.cos(2 * np.pi * frequency * d)).mean() for d in x])
-    taper = np.where(x > REACH - 2, np.cos(np.pi / 4 * (x - REACH + 2)) ** 2, 1.0)
-    values *= taper
+    values *= np.where(x > REACH - 2, np.cos(np.pi / 4 * (x - REACH + 2)) ** 2, 1.0)
     values.setflags(write=False)
     return values
 
 
 def _weights(distance: np.ndarray) -> np.ndarray:
     table = _kernel()
-    place = np.abs(distance) * FINE
-    return np.interp(place, np.arange(len(table)), table, right=0.0)
+    return np.interp(np.abs(distance) * FINE, np.arange(len(table)), table, right=0.0)
 
 
 def reduced(
@@ -87,12 +85,12 @@ def reduced(
     before, after = (min(n, reach) for n in around)
     for begin in range(-before, count + after, step):
         end = min(begin + step, count + after)
-        rows = fetch(begin, end)
-        index = np.arange(begin, end)
+        rows, index = fetch(begin, end), np.arange(begin, end)
         # The mirror image of a row stands as far beyond the last row that there is.
         for image in (index, -1 - 2 * before - index, 2 * (count + after) - 1 - index):
-            low, high = image.min() - REACH * ratio, image.max() + REACH * ratio
-            first, last = np.searchsorted(middle, [low, high])
+            first, last = np.searchsorted(
+                middle, [image.min() - REACH * ratio, image.max() + REACH * ratio]
+            )
             if first == last:
                 continue
             w = _weights((image - middle[first:last, None]) / ratio)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, NoReturn
 
-from posenc._core.errors import SpecError, mismatch
+from posenc._core.errors import bad_argument, bad_spec
 from posenc._core.spec.spec import Spec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.column_phases import inner, sinusoids
@@ -92,8 +92,11 @@ class PictureRow(NamedTuple):
         """The arguments of its numbers for pixels of a matrix, or along a curve."""
         if self.pixels == "cells":
             return {"rows": rows, "columns": columns}
-        several = {"side": min(rows, columns), "line": line}
-        return {"pixels": several[self.pixels]} if self.pixels else {}
+        return (
+            {"pixels": {"side": min(rows, columns), "line": line}[self.pixels]}
+            if self.pixels
+            else {}
+        )
 
 
 def _single(spec: Any) -> bool:
@@ -318,16 +321,29 @@ def view_of(name: str) -> Any:
 
 def pictures_of(spec: Any) -> tuple[str, ...]:
     """The pictures that can show an encoding, by its kind and fields."""
-    if not isinstance(spec, Spec):
-        return ()
-    return tuple(row.name for row in ROWS if spec.kind in row.kinds and row.shows(spec))
+    kind = spec.kind if isinstance(spec, Spec) else ""
+    return tuple(row.name for row in ROWS if kind in row.kinds and row.shows(spec))
 
 
 def refuse(picture: str, spec: Any, expected: str) -> NoReturn:
     """Raise `SpecError`: what the picture shows, and which pictures show this encoding."""
     able = [name for name in pictures_of(spec) if name != picture]
-    listed = ", ".join(repr(name) for name in able)
-    todo = f"Pictures that show it: {listed}." if able else "No picture shows it."
-    if getattr(spec, "kind", "") == "relative" and not able:
-        todo = "No picture shows it: it needs the contents of queries and keys."
-    raise SpecError(mismatch(f"plot {picture}", expected, type(spec).__name__, todo))
+    why = (
+        ": it needs the contents of queries and keys"
+        if (getattr(spec, "kind", "") == "relative")
+        else ""
+    )
+    raise bad_spec(
+        f"plot {picture}",
+        expected,
+        type(spec).__name__,
+        f"Pictures that show it: {', '.join(map(repr, able))}."
+        if able
+        else f"No picture shows it{why}.",
+    )
+
+
+def require(fits: object, caller: str, expected: str, received: object, todo: str = "") -> None:
+    """Raise `ArgumentError` unless an argument is as expected."""
+    if not fits:
+        raise bad_argument(f"plot{caller}", expected, received, todo)

@@ -16,7 +16,7 @@ from posenc.cli.options.inputs import InputFile, check_output
 from posenc.cli.output.show import print_json, progress
 
 if TYPE_CHECKING:
-    from posenc.explore.state.session import Session
+    from posenc.explore.state.entry import Session
 
 EXAMPLES = """\b
 Examples:

@@ -60,8 +60,6 @@ def _made_of(modules: Mapping[str, str]) -> str:
 
 
 def _scoped(name: str, text: str) -> str:
-    exported = [match[2] for match in EXPORT.finditer(text)]
-
     def taken(match: re.Match[str]) -> str:
         names = re.sub(r"\bas\b", ":", match[1]).replace(" :", ":")
         return f"const {{{names}}} = $modules[{json.dumps(match[2])}];\n"
@@ -69,5 +67,5 @@ def _scoped(name: str, text: str) -> str:
     inner = COMMENT.sub("", EXPORT.sub(r"\1 \2", IMPORT.sub(taken, text)))
     if re.search(r"^(import|export)\b", inner, re.MULTILINE):
         raise ValueError(f"bundle: {name} imports or exports otherwise than by name")
-    names = ", ".join(exported)
+    names = ", ".join(match[2] for match in EXPORT.finditer(text))
     return f"$modules[{json.dumps(name)}] = (() => {{\n{inner}\nreturn {{ {names} }};\n}})();"

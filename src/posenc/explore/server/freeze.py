@@ -20,12 +20,12 @@ from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, DataError, mismatch
+from posenc._core.errors import bad_argument, bad_data
 from posenc.explore.frame import header_of
 from posenc.explore.server.bundle import SCRIPT, STYLE
 from posenc.explore.server.protocol import Envelope, changes
 from posenc.explore.server.server import whole
-from posenc.explore.state.session import Session
+from posenc.explore.state.entry import Session
 from posenc.explore.views import SHAPES
 from posenc.plot.panels.text import whole as whole_number
 
@@ -49,7 +49,7 @@ def state_of(text: str) -> dict[str, str]:
     try:
         pairs = parse_qsl(query.lstrip("#?"), keep_blank_values=True, max_num_fields=80)
     except ValueError:
-        raise ArgumentError(mismatch("freeze", "a state such as v=table&d=64", text[:60])) from None
+        raise bad_argument("freeze", "a state such as v=table&d=64", text[:60]) from None
     return {key: value for key, value in pairs if key != "k"}
 
 
@@ -71,14 +71,17 @@ def frozen(
     Within a frame of another page it is the picture and its readout alone. `done` is told of every
     state that is.
     """
-    stored = _stored(list(states), Session() if session is None else session, stops, done)
-    files = whole()
+    stored, files = _stored(list(states), session or Session(), stops, done), whole()
     if "index.html" not in files:
-        raise DataError(mismatch("freeze", "the files of the page", "none in this installation"))
-    data = json.dumps({"states": stored}, separators=(",", ":")).replace("<", "\\u003c")
+        raise bad_data("freeze", "the files of the page", "none in this installation")
     # What stands on a line with this mark needs Python.
     html = re.sub(r"^.*data-live.*\n", "", files["index.html"], flags=re.MULTILINE)
-    return _page(html, files[SCRIPT], files[STYLE], data).encode()
+    return _page(
+        html,
+        files[SCRIPT],
+        files[STYLE],
+        json.dumps({"states": stored}, separators=(",", ":")).replace("<", "\\u003c"),
+    ).encode()
 
 
 def _stored(
@@ -88,7 +91,7 @@ def _stored(
     done: Callable[[int], object],
 ) -> list[dict[str, Any]]:
     if not 1 <= len(states) <= MOST_STATES:
-        raise ArgumentError(mismatch("freeze", f"1 to {MOST_STATES} states", len(states)))
+        raise bad_argument("freeze", f"1 to {MOST_STATES} states", len(states))
     kept: list[_FrozenState] = []
     for state in states:
         one = _fitting(state, session, stops)
@@ -97,7 +100,7 @@ def _stored(
         done(1)
     stored = [one.written(kept) for one in kept]
     if sum(len(one["data"]) for one in stored) > MOST_BYTES:
-        raise ArgumentError(mismatch("freeze", f"at most {MOST_BYTES} bytes", "more"))
+        raise bad_argument("freeze", f"at most {MOST_BYTES} bytes", "more")
     return stored
 
 
@@ -125,22 +128,19 @@ class _FrozenState:
         self.arrays: dict[str, np.ndarray] = {}
 
         def tree(theme: str, x: int | None, y: int | None) -> dict[str, Any]:
-            moved = {
-                self.cursor[axis]["key"]: at for axis, at in (("x", x), ("y", y)) if at is not None
-            }
-            asked = {**state, **{key: str(at) for key, at in moved.items()}, **SIZE, "theme": theme}
-            header = {**header_of(asked, session), **FIXED}
+            moved = ((axis, at) for axis, at in (("x", x), ("y", y)) if at is not None)
+            places = {self.cursor[axis]["key"]: str(at) for axis, at in moved}
+            header = {**header_of({**state, **places, **SIZE, "theme": theme}, session), **FIXED}
             header["controls"] = [one for one in header["controls"] if one["key"] in self.stops]
             envelope = Envelope(header)
             self.arrays |= envelope.arrays
             return self._answerable(json.loads(envelope.text))
 
-        start = {axis: place["value"] for axis, place in self.cursor.items()}
-        at = start.get("x"), start.get("y")
-        xs, ys = (self.cursor[axis]["stops"] if axis in start else [None] for axis in ("x", "y"))
-        self.tree, dark = tree("light", *at), tree("dark", *at)
-        self.dark = list(changes(self.tree, dark))
-        trees = [[tree("light", x, y) for x in xs] for y in ys]
+        usual = {"value": None, "stops": [None]}
+        x, y = (self.cursor.get(axis, usual) for axis in ("x", "y"))
+        self.tree = tree("light", x["value"], y["value"])
+        self.dark = list(changes(self.tree, tree("dark", x["value"], y["value"])))
+        trees = [[tree("light", left, top) for left in x["stops"]] for top in y["stops"]]
         for name in ("panels", "readout"):
             _align(name, [self.tree, *(one for row in trees for one in row)])
         lists: dict[str, int] = {}  # each once: a caption and a label often say the same
@@ -155,11 +155,9 @@ class _FrozenState:
         """A header without what only Python could answer."""
 
         def stored(link: Mapping[str, Any]) -> bool:
-            places = link["state"].items()
-            return all(to in map(str, self.stops.get(key, ())) for key, to in places)
+            return all(to in map(str, self.stops.get(key, ())) for key, to in link["state"].items())
 
-        told = tree["readout"]
-        for block in told:
+        for block in tree["readout"]:
             if block["kind"] == "links":
                 block["links"] = list(filter(stored, block["links"]))
         for axis, place in self.cursor.items():
@@ -169,7 +167,9 @@ class _FrozenState:
         return {
             **tree,
             "panels": _unbound(tree["panels"], self.stops),
-            "readout": [_unbound(block, self.stops) for block in told if block.get("links", True)],
+            "readout": [
+                _unbound(block, self.stops) for block in tree["readout"] if block.get("links", True)
+            ],
             "notes": [*tree["notes"], *_coarse(self.cursor)],
         }
 
@@ -195,8 +195,9 @@ class _FrozenState:
 
     def packed(self, more: Mapping[str, Any]) -> bytes:
         """The header, with what is said over it, and the arrays under short names."""
-        tree = {**self.tree, "dark": self.dark, "leaves": self.leaves, "lists": self.lists, **more}
-        picture = Envelope(tree)
+        picture = Envelope(
+            {**self.tree, "dark": self.dark, "leaves": self.leaves, "lists": self.lists, **more}
+        )
         short = {name: f"@{number}" for number, name in enumerate(self.arrays)}
         picture.arrays = {short[name]: array for name, array in self.arrays.items()}
         picture.text = re.sub(r'"(@[\w-]{12})"', lambda at: f'"{short[at[1]]}"', picture.text)
@@ -205,9 +206,10 @@ class _FrozenState:
     def written(self, kept: Sequence[_FrozenState]) -> dict[str, Any]:
         """What the page holds of it, beside the other states."""
         first = {one.view: one.state for one in reversed(kept)}
-        views = self.tree["views"]
         more = {
-            "views": [{**v, "state": first[v["id"]]} for v in views if v["id"] in first],
+            "views": [
+                {**v, "state": first[v["id"]]} for v in self.tree["views"] if v["id"] in first
+            ],
             # The leaves know the controls of the cursor by their places.
             "controls": [*self.tree["controls"], *self._choices(kept)],
         }
@@ -224,8 +226,8 @@ def _stopping(cursor: Mapping[str, Any], stops: int) -> dict[str, dict[str, Any]
     """The axes of a cursor, with the places where it can stop."""
     axes = {axis: place for axis, place in cursor.items() if place}
     sizes = {axis: place["max"] - place["min"] + 1 for axis, place in axes.items()}
-    most = {"x": max(math.isqrt(stops), stops // sizes.get("y", 1))}
-    most["y"] = stops // min(sizes.get("x", 1), most["x"])
+    across = max(math.isqrt(stops), stops // sizes.get("y", 1))
+    most = {"x": across, "y": stops // min(sizes.get("x", 1), across)}
     return {axis: {**place, "stops": _stops(place, most[axis])} for axis, place in axes.items()}
 
 
@@ -263,16 +265,15 @@ def _unbound(node: Any, keys: Container[str]) -> Any:
 
 def _align(name: str, trees: Sequence[dict[str, Any]]) -> None:
     """Give a list of panels or blocks the same places in all headers; null where one has none."""
-    order: dict[Any, None] = {}
-    found = []
+    every = []
     for tree in trees:
         named: dict[Any, Any] = {}
         for item in tree[name]:
             what = (item["kind"], item.get("id") or item.get("label", ""))
             named[what, sum(what == other for other, _ in named)] = item
-        order |= dict.fromkeys(named)
-        found.append(named)
-    for tree, named in zip(trees, found, strict=True):
+        every.append(named)
+    order = dict.fromkeys(what for named in every for what in named)
+    for tree, named in zip(trees, every, strict=True):
         tree[name] = [named.get(what) for what in order]
 
 
@@ -290,8 +291,9 @@ def _leaves(trees: Sequence[Sequence[Any]]) -> Iterator[list[Any]]:
     """
     base = trees[0][0]
     paths = {path for row in trees for tree in row for path, _ in changes(base, tree)}
-    outer = [path for path in paths if not any(path[:n] in paths for n in range(len(path)))]
-    for path in sorted(outer, key=str):
+    for path in sorted(
+        [path for path in paths if not any(path[:n] in paths for n in range(len(path)))], key=str
+    ):
         plane = [
             [functools.reduce(lambda node, key: node[key], path, tree) for tree in row]
             for row in trees
@@ -315,23 +317,20 @@ def _hash(text: str) -> str:
 def _page(html: str, script: str, style: str, data: str) -> str:
     """The page with its style, script and pictures inside, and a policy that admits only these."""
     if "</script" in script or "</style" in style:
-        raise DataError(mismatch("freeze", "a script and a style without closing tags", "one"))
+        raise bad_data("freeze", "a script and a style without closing tags", "one")
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
     )
     meta = f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
-    block = f'<script type="application/json" id="frames">{data}</script>'
-    replacements = (
-        (r'<meta charset="utf-8">', f'<meta charset="utf-8">\n{meta}'),
-        (r'<link rel="stylesheet"[^>]*>', f"<style>{style}</style>"),
-        (
-            r'<script type="module"[^>]*></script>',
-            f'{block}\n<script type="module">{script}</script>',
-        ),
-    )
-    for pattern, text in replacements:
+    block = f'<script type="application/json" id="frames">{data}</script>\n'
+    replacements = {
+        r'<meta charset="utf-8">': f'<meta charset="utf-8">\n{meta}',
+        r'<link rel="stylesheet"[^>]*>': f"<style>{style}</style>",
+        r'<script type="module"[^>]*></script>': f'{block}<script type="module">{script}</script>',
+    }
+    for pattern, text in replacements.items():
         html, count = re.subn(pattern, lambda _, text=text: text, html)  # type: ignore[misc]
         if count != 1:
-            raise DataError(mismatch("freeze: index.html", f"one {pattern}", count))
+            raise bad_data("freeze: index.html", f"one {pattern}", count)
     return html

@@ -18,7 +18,7 @@ import hashlib
 import json
 import math
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,8 +82,11 @@ class Envelope:
             "steps": list(changes(before.tree, self.head.tree)),
             "gone": [name for name in before.arrays if name not in self.arrays],
         }
-        new = {name: array for name, array in self.arrays.items() if name not in before.arrays}
-        return _joined(json.dumps(step, separators=(",", ":")), self.id, new)
+        return _joined(
+            json.dumps(step, separators=(",", ":")),
+            self.id,
+            {name: array for name, array in self.arrays.items() if name not in before.arrays},
+        )
 
     def _text(self, header: Any) -> str:
         return json.dumps(header, allow_nan=False, separators=(",", ":"), default=self._plain)
@@ -92,15 +95,14 @@ class Envelope:
         """What JSON does not know: an array, a number of NumPy, a mapping, a dataclass."""
         if isinstance(value, np.ndarray):
             kept = np.asarray(value, value.dtype.newbyteorder("<"), order="C")
-            shape = f"{kept.dtype.str}{kept.shape}"
-            name = "@" + _name(kept.data.cast("B") if kept.size else b"", shape.encode())
+            name = "@" + _name(
+                kept.data.cast("B") if kept.size else b"", f"{kept.dtype.str}{kept.shape}".encode()
+            )
             self.arrays[name] = kept
             return name
         if isinstance(value, np.generic):
             return value.item()
-        if isinstance(value, Mapping):
-            return dict(value)
-        return {name: getattr(value, name) for name in _sent(value.__class__)}
+        return dict(_items(value))
 
 
 def _name(data: Any, more: bytes = b"") -> str:
@@ -134,11 +136,9 @@ def _joined(text: str, name: str, arrays: Mapping[str, np.ndarray]) -> bytes:
         code = array.dtype.str[1:]
         if code not in DTYPES:
             raise TypeError(f"protocol: expected an array of {', '.join(DTYPES)}, got {code}")
-        data = array.tobytes()
         places[key] = (code, array.shape, offset)
-        padded = data + bytes(-len(data) % 8)
-        pieces.append(padded)
-        offset += len(padded)
+        pieces.append(array.tobytes() + bytes(-array.nbytes % 8))
+        offset += len(pieces[-1])
     # The arrays are known once the rest has been written, so they come last.
     last = json.dumps({"id": name, "arrays": places}, separators=(",", ":"))
     header = f"{text[:-1]}{',' if len(text) > 2 else ''}{last[1:]}".encode()
@@ -170,9 +170,12 @@ def unpack(data: bytes) -> Message:
     header = json.loads(data[4 : 4 + length])
     arrays = {}
     for name, (code, shape, offset) in header["arrays"].items():
-        count = int(np.prod(shape, dtype=np.int64))
-        flat = np.frombuffer(data, dtype=f"<{code}", count=count, offset=4 + length + offset)
-        arrays[name] = flat.reshape(shape)
+        arrays[name] = np.frombuffer(
+            data,
+            dtype=f"<{code}",
+            count=int(np.prod(shape, dtype=np.int64)),
+            offset=4 + length + offset,
+        ).reshape(shape)
     return Message(header, arrays)
 
 
@@ -184,9 +187,14 @@ def _finite(value: Any) -> Any:
         return value
     if isinstance(value, (list, tuple)):
         return [_finite(item) for item in value]
+    return {key: _finite(item) for key, item in _items(value)}
+
+
+def _items(value: Any) -> Iterable[tuple[str, Any]]:
+    """The keys of a mapping, or the fields of a dataclass that travel, with their values."""
     if isinstance(value, Mapping):
-        return {key: _finite(item) for key, item in value.items()}
-    return {name: _finite(getattr(value, name)) for name in _sent(value.__class__)}
+        return value.items()
+    return [(name, getattr(value, name)) for name in _sent(value.__class__)]
 
 
 @functools.cache

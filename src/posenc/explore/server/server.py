@@ -19,11 +19,11 @@ from importlib.resources.abc import Traversable
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-from posenc._core.errors import ArgumentError, DependencyError, PosencError, mismatch
+from posenc._core.errors import DependencyError, PosencError, bad_argument
 from posenc.explore.frame import Steps
 from posenc.explore.save import save
 from posenc.explore.server.bundle import SCRIPT, STYLE, bundle, is_fresh, styled
-from posenc.explore.state.session import Session
+from posenc.explore.state.entry import Session
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -106,8 +106,10 @@ def app(session: Session | None = None, *, port: int | None = None) -> Starlette
         name = request.path_params.get("name", "index.html")
         if name not in files:
             return Response("There is no such page.", 404, media_type="text/plain")
-        kept = {"content-type": TYPES[name[name.rfind(".") :]], "cache-control": "no-cache"}
-        return Response(files[name], headers=kept)
+        return Response(
+            files[name],
+            headers={"content-type": TYPES[name[name.rfind(".") :]], "cache-control": "no-cache"},
+        )
 
     def picture(request: Request) -> Response:
         try:
@@ -125,13 +127,19 @@ def app(session: Session | None = None, *, port: int | None = None) -> Starlette
             state = _state(request.scope)
             download = save(state, state.pop("format", ""), shared)
         except PosencError as error:
-            status = 409 if isinstance(error, DependencyError) else 400
-            return Response(str(error), status, media_type="text/plain")
-        kept = {
-            "content-disposition": f'attachment; filename="{download.name}"',
-            **NEVER_KEPT,
-        }
-        return Response(download.data, media_type=download.media_type, headers=kept)
+            return Response(
+                str(error),
+                409 if isinstance(error, DependencyError) else 400,
+                media_type="text/plain",
+            )
+        return Response(
+            download.data,
+            media_type=download.media_type,
+            headers={
+                "content-disposition": f'attachment; filename="{download.name}"',
+                **NEVER_KEPT,
+            },
+        )
 
     return Starlette(
         routes=[
@@ -161,24 +169,31 @@ class _Guard:
 
         async def guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
-                kept = [(k, v) for k, v in message["headers"] if k.decode() not in HEADERS]
-                more = [(k.encode(), v.encode()) for k, v in HEADERS.items()]
-                message = {**message, "headers": [*kept, *more]}
+                message = {
+                    **message,
+                    "headers": [
+                        *[(k, v) for k, v in message["headers"] if k.decode() not in HEADERS],
+                        *[(k.encode(), v.encode()) for k, v in HEADERS.items()],
+                    ],
+                }
             await send(message)
 
         refused = self._refusal(scope)
         if refused is None:
             await self.inner(scope, receive, guarded)
             return
-        status, text = refused
-        body = text.encode()
-        headers = [
-            (b"content-type", b"text/plain; charset=utf-8"),
-            (b"content-length", str(len(body)).encode()),
-        ]
-        if status == 405:
-            headers.append((b"allow", b"GET, HEAD"))
-        await guarded({"type": "http.response.start", "status": status, "headers": headers})
+        status, body = refused[0], refused[1].encode()
+        await guarded(
+            {
+                "type": "http.response.start",
+                "status": status,
+                "headers": [
+                    (b"content-type", b"text/plain; charset=utf-8"),
+                    (b"content-length", str(len(body)).encode()),
+                    *([(b"allow", b"GET, HEAD")] if status == 405 else []),
+                ],
+            }
+        )
         body = b"" if scope["method"] == "HEAD" else body
         await guarded({"type": "http.response.body", "body": body})
 
@@ -200,9 +215,9 @@ class _Guard:
 def _is_foreign(headers: list[tuple[bytes, bytes]], host: str) -> bool:
     """Whether a page of another origin asks; browsers that name no site name their origin."""
     sites = [v for k, v in headers if k == b"sec-fetch-site"]
-    origins = [v.decode("latin-1").lower() for k, v in headers if k == b"origin"]
     return any(site not in (b"same-origin", b"none") for site in sites) or any(
-        origin != f"http://{host.lower()}" for origin in origins
+        origin != f"http://{host.lower()}"
+        for origin in [v.decode("latin-1").lower() for k, v in headers if k == b"origin"]
     )
 
 
@@ -224,8 +239,8 @@ def _state(scope: Scope) -> dict[str, str]:
     try:
         pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=MOST_KEYS, errors="replace")
     except ValueError:
-        text = f"The address cannot be read: at most {MOST_KEYS} keys, as key=value&…."
-        raise PosencError(text) from None
+        most = f"at most {MOST_KEYS} keys, as key=value&…."
+        raise PosencError(f"The address cannot be read: {most}") from None
     return dict(pairs)
 
 
@@ -287,9 +302,12 @@ def bound(port: int = 0) -> Iterator[socket.socket]:
             listening.listen(64)
         except OSError as error:
             reasons = {errno.EADDRINUSE: "in use", errno.EACCES: "not allowed"}
-            received = f"{port}, which is {reasons.get(error.errno or 0, error.strerror)}"
-            todo = "Leave --port out: a free one is taken."
-            raise ArgumentError(mismatch("explore", "a free port", received, todo)) from None
+            raise bad_argument(
+                "explore",
+                "a free port",
+                f"{port}, which is {reasons.get(error.errno or 0, error.strerror)}",
+                "Leave --port out: a free one is taken.",
+            ) from None
         yield listening
 
 
@@ -304,9 +322,8 @@ def serve(session: Session | None, listening: socket.socket) -> None:
         from posenc.explore.server.punctual import punctual
     except ImportError:
         raise DependencyError(MISSING) from None
-    port = int(listening.getsockname()[1])
     settings = uvicorn.Config(
-        app(session, port=port),
+        app(session, port=int(listening.getsockname()[1])),
         http=punctual(PATIENCE),
         ws="none",
         lifespan="off",

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, DependencyError, PosencError, mismatch
+from posenc._core.errors import DependencyError, PosencError, bad_argument
 from posenc._core.reading import Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
@@ -17,10 +17,9 @@ from posenc.explore.frame import Steps
 from posenc.explore.server.bundle import SCRIPT, STYLE
 from posenc.explore.server.server import MOST_KEYS, whole
 from posenc.explore.state.catalogue import home_of
-from posenc.explore.state.entry import CatalogueEntry
+from posenc.explore.state.entry import CatalogueEntry, Session
 from posenc.explore.state.files import given
 from posenc.explore.state.models import entries_of, of_facts, of_plan
-from posenc.explore.state.session import Session
 
 try:
     import anywidget
@@ -35,9 +34,17 @@ NOTEBOOK = "notebook.js"
 def _module() -> str:
     """The page and what connects it to the notebook, as one ES module."""
     files = whole()
-    texts = {"HTML": files["index.html"], "CSS": files[STYLE]}
-    constants = [f"const {name} = {json.dumps(text)};" for name, text in texts.items()]
-    return "\n".join([files[SCRIPT], *constants, files[NOTEBOOK], "export default { render };"])
+    return "\n".join(
+        [
+            files[SCRIPT],
+            *[
+                f"const {name} = {json.dumps(text)};"
+                for name, text in {"HTML": files["index.html"], "CSS": files[STYLE]}.items()
+            ],
+            files[NOTEBOOK],
+            "export default { render };",
+        ]
+    )
 
 
 class Widget(anywidget.AnyWidget):  # type: ignore[misc]
@@ -100,29 +107,28 @@ class Widget(anywidget.AnyWidget):  # type: ignore[misc]
     def _answer(self, _: Any, content: Any, __: Any) -> None:
         """A frame for the page that asked, or why there is none."""
         asked = content if isinstance(content, dict) else {}
-        query = asked.get("query")
+        query, own = asked.get("query"), {"id": asked.get("id")}
         try:
             data = self._steps.frame(_texts(query if isinstance(query, dict) else {}))
         except PosencError as error:
-            self.send({"id": asked.get("id"), "error": str(error)})
+            self.send({**own, "error": str(error)})
         else:
-            self.send({"id": asked.get("id")}, buffers=[data])
+            self.send(own, buffers=[data])
 
 
 def _texts(state: Mapping[Any, Any]) -> dict[str, str]:
     """A state; raises where it holds other than texts."""
-    wrong = next(
-        (
-            (k, v)
-            for k, v in state.items()
-            if not isinstance(k, str | int) or not isinstance(v, str)
-        ),
-        None,
-    )
-    if wrong is not None or len(state) > MOST_KEYS:
-        received = f"{len(state)} keys" if wrong is None else f"{wrong[0]!r}: {wrong[1]!r}"
-        expected = f"at most {MOST_KEYS} keys and texts, such as {{'v': 'waves', 'd': '64'}}"
-        raise ArgumentError(mismatch("Widget: state", expected, received))
+    wrong = [
+        f"{k!r}: {v!r}"
+        for k, v in state.items()
+        if not isinstance(k, str | int) or not isinstance(v, str)
+    ]
+    if wrong or len(state) > MOST_KEYS:
+        raise bad_argument(
+            "Widget: state",
+            f"at most {MOST_KEYS} keys and texts, such as {{'v': 'waves', 'd': '64'}}",
+            [*wrong, f"{len(state)} keys"][0],
+        )
     return {str(key): value for key, value in state.items()}
 
 
@@ -130,11 +136,14 @@ def _entries(spec: Any, params: Mapping[str, np.ndarray] | None) -> tuple[Catalo
     if spec is None:
         return ()
     if isinstance(spec, Reading):
-        return entries_of(of_facts(facts(spec), spec, "", "plan"), lambda layer: f"file:{layer}")
+        return entries_of(of_facts(facts(spec), spec, "", "plan"), "file:{}".format)
     if isinstance(spec, Plan):
-        return entries_of(of_plan(spec, "the plan"), lambda layer: f"file:{layer}")
+        return entries_of(of_plan(spec, "the plan"), "file:{}".format)
     if isinstance(spec, Spec):
         return (given(spec, params),)
-    todo = "A config is read by posenc.from_hf, an array is Learned with params={'weight': array}."
-    received = type(spec).__name__
-    raise ArgumentError(mismatch("Widget", "a spec, a plan or a session", received, todo))
+    raise bad_argument(
+        "Widget",
+        "a spec, a plan or a session",
+        type(spec).__name__,
+        "A config is read by posenc.from_hf, an array is Learned with params={'weight': array}.",
+    )

@@ -8,13 +8,16 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from posenc import presets
 from posenc._core.errors import PosencError
 from posenc._core.spec.spec import Spec
 from posenc.encodings.table.column_phases import inner, sinusoids
-from posenc.explore.state.entry import CatalogueEntry, samples
+from posenc.explore.state.entry import CatalogueEntry, Chosen, samples
 from posenc.explore.state.models import published
 from posenc.explore.state.rows import entries
+from posenc.plot.columns import TableSource, source
 from posenc.plot.rows import PICTURES, PictureRow
 
 LAYERS = PictureRow("", "", view="layers", subjects="models")
@@ -36,11 +39,6 @@ GRID_OF = {
     for view in reversed(VIEWS_OF[kind])
     if VIEWS[view].grids
 }
-
-
-def spec_is_real(spec: Any) -> bool:
-    """Whether positions are coordinates, of which no integers are typical."""
-    return getattr(spec, "coordinates", "integer") == "real"
 
 
 def grid_of(spec: Any, length: int) -> tuple[int, ...]:
@@ -84,22 +82,22 @@ def why_not(view: str, entry: CatalogueEntry, spec: Any = None) -> str:
         )
     if spec is None:
         return ""
-    if len(spec.axes) != 1 and (not VIEWS[view].grids or spec_is_real(spec)):
-        axes = ", ".join(spec.axes)
+    # Positions may be coordinates, of which no integers are typical.
+    real = getattr(spec, "coordinates", "integer") == "real"
+    if len(spec.axes) != 1 and (real or not VIEWS[view].grids):
         home = GRID_OF.get(entry.kind, "")
         views = f" {home} draws the cells of a grid." if home else ""
-        if spec_is_real(spec):
+        if real:
             views = " They need not be whole numbers, so no grid has them all."
-        return f"Positions of {entry.label} have several axes: {axes}.{views}"
+        return f"Positions of {entry.label} have several axes: {', '.join(spec.axes)}.{views}"
     per_head = getattr(spec, "per_head", None)
     if entry.kind == "rotary" and per_head is not None and view != "attention":
         return f"Each head of {entry.label} has numbers of its own; the views show one set."
     open_ = getattr(spec, "needs_length", False)  # and then it has no frequencies of its own yet
     if view == "waves" and not (open_ or sinusoids(inner(spec)) or hasattr(spec, "matrix")):
         return f"{entry.label} has no wavelengths. Its rows are in Table."
-    if view == "stretch" and not hasattr(spec, "scaling"):
-        return f"{entry.label} takes no rule that stretches it. RoPE does."
-    return ""
+    still = view == "stretch" and not hasattr(spec, "scaling")
+    return f"{entry.label} takes no rule that stretches it. RoPE does." if still else ""
 
 
 def by_id() -> Mapping[str, CatalogueEntry]:
@@ -120,11 +118,7 @@ def _sampled(known: tuple[CatalogueEntry, ...]) -> Mapping[str, Spec]:
 @functools.lru_cache(maxsize=2 * len(VIEWS))
 def _offered(view: str, known: tuple[CatalogueEntry, ...]) -> tuple[CatalogueEntry, ...]:
     specs = _sampled(known)
-    return tuple(
-        e
-        for e in known
-        if not why_not(view, e) and e.id in specs and not why_not(view, e, specs[e.id])
-    )
+    return tuple(e for e in known if e.id in specs and not why_not(view, e, specs[e.id]))
 
 
 @functools.cache
@@ -139,17 +133,33 @@ def offered(
     """The entries that a view can show, those of files first, and `named` among published plans."""
     fitting = []
     for entry in (*more, *(e for e in published_models() if view == "layers" or e.id == named)):
-        try:
-            spec = entry.build(samples(entry))
-        except PosencError:
-            continue
-        if not why_not(view, entry, spec):
-            fitting.append(entry)
+        with contextlib.suppress(PosencError):
+            if not why_not(view, entry, entry.build(samples(entry))):
+                fitting.append(entry)
     return (*fitting, *(_offered(view, entries()) if view != "layers" else ()))
 
 
 def home_of(entry: CatalogueEntry) -> str:
     """The view that an encoding is shown in first; a model opens on its layers."""
-    if entry.model is not None:
-        return "layers"
-    return {"table": "table", "rotary": "stretch", "bias": "bias"}.get(entry.kind, "attention")
+    homes = {"table": "table", "rotary": "stretch", "bias": "bias"}
+    return "layers" if entry.model is not None else homes.get(entry.kind, "attention")
+
+
+def held(chosen: Chosen, length: int) -> TableSource:
+    """The rows and waves of an encoding; raises `PosencError` where it has none."""
+    return _held(
+        chosen,
+        length if getattr(chosen.spec, "needs_length", False) else None,
+        grid_of(chosen.spec, length) or None,
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _held(chosen: Chosen, length: int | None, sides: tuple[int, ...] | None) -> TableSource:
+    return source(chosen.spec, params=chosen.params, length=length, grid=sides)
+
+
+def window(centre: int, low: int, high: int, size: int = 20) -> np.ndarray:
+    """A range of at most `size` integers around one of them, within low to high (excluded)."""
+    first = max(low, min(centre - size // 2, high - size))
+    return np.arange(first, min(first + size, high))

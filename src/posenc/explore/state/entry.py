@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -102,15 +103,13 @@ def made(entry: CatalogueEntry, values: Values, *, learns: bool = True) -> Chose
     spec = entry.build(values)
     if entry.params is not None or not learns or spec is None or not spec.shapes:
         return Chosen(entry, spec, entry.params, values)
-    count = sum(int(np.prod(shape, dtype=object)) for shape in spec.shapes.values())
+    count = sum(math.prod(shape) for shape in spec.shapes.values())
     if count > LARGEST_PARAMETERS:
         todo = "Choose fewer positions or a smaller width."
         if entry.model is not None:
             todo = "A config has no weights: `posenc explore --table FILE` shows those of a file."
-        raise PosencError(
-            f"{entry.label} would learn {count} numbers, more than the {LARGEST_PARAMETERS} that "
-            f"are drawn. {todo}"
-        )
+        most = f"more than the {LARGEST_PARAMETERS} that are drawn"
+        raise PosencError(f"{entry.label} would learn {count} numbers, {most}. {todo}")
     return Chosen(entry, spec, initial(spec), values)
 
 
@@ -145,15 +144,56 @@ def written(value: Any) -> str:
     if not _is_ours(type(value)):
         return f"posenc.from_json({to_json(value)!r})"
     home = "posenc.scaling" if isinstance(value, Scaling) else "posenc"
-    shown = []
-    for each in dataclasses.fields(value):  # type: ignore[arg-type]
-        field_value = getattr(value, each.name)
-        if field_value != each.default:
-            text = written(field_value)
-            shown.append(f"{each.name}={text}" if each.kw_only else text)
+    fields = [(f, getattr(value, f.name)) for f in dataclasses.fields(value)]  # type: ignore[arg-type]
+    shown = (
+        (f"{f.name}=" if f.kw_only else "") + written(own) for f, own in fields if own != f.default
+    )
     return f"{home}.{type(value).__name__}({', '.join(shown)})"
 
 
 def samples(entry: CatalogueEntry) -> dict[str, Any]:
     """The values that an entry starts with."""
     return {"s": 0, "L": 128, **{f.key: f.parse(None).value for f in entry.fields}}
+
+
+class Embeddings(NamedTuple):
+    """Embeddings of a file for the sentence: a row for each word."""
+
+    name: str
+    rows: np.ndarray  # (words, dim) float64
+
+
+class HeadsFile(NamedTuple):
+    """Queries, keys and values of a file, (heads, words, dim) float64, and its tokens if named."""
+
+    name: str
+    q: np.ndarray
+    k: np.ndarray
+    v: np.ndarray
+    tokens: tuple[str, ...] = ()
+    total: int = 0  # of the words in the file, of which the arrays may hold the first
+
+
+@dataclass(frozen=True)
+class Session:
+    """What the pages of one server can show beyond the registry and the presets.
+
+    Parameters
+    ----------
+    entries : tuple of CatalogueEntry
+        Encodings of files.
+    embeddings : Embeddings, optional
+        Vectors for the words of the sentence.
+    heads : HeadsFile, optional
+        Queries and keys for the attention.
+
+    Examples
+    --------
+    >>> from posenc.explore import Session
+    >>> Session().entries
+    ()
+    """
+
+    entries: tuple[CatalogueEntry, ...] = ()
+    embeddings: Embeddings | None = None
+    heads: HeadsFile | None = None

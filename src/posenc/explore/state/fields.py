@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple
 
@@ -130,7 +130,7 @@ def text(key: str, label: str, default: str, longest: int, **more: Any) -> Field
     return Field(key, label, "text", default, high=longest, **more)
 
 
-# --- parsing --------------------------------------------------------------------------------------
+# --- parsing -------------------------------------------------------------------------------------
 
 
 def shown(text: str) -> str:
@@ -155,25 +155,23 @@ def _number_in(field: Field, text: str) -> float | int | None:
 
 
 def _of_number(field: Field, text: str) -> Parsed:
-    value = _number_in(field, text)
+    value, integral = _number_in(field, text), field.kind == "integer"
     if value is None:
-        kind = "a whole number" if field.kind == "integer" else "a number"
+        kind = "a whole number" if integral else "a number"
         drawn = _of_number(field, field.default)
         came = shown(text) if text.strip() else "nothing"
         return drawn._replace(
             problem=f"{field.label}: expected {kind}, got {came}. Drawn with {drawn.text}."
         )
-    kept = min(max(value, field.low), field.high)
-    kept = int(kept) if field.kind == "integer" else float(kept)
-    written = str(kept) if field.kind == "integer" else short(kept)
+    bounded = min(max(value, field.low), field.high)
+    kept = int(bounded) if integral else float(bounded)
+    written = str(kept) if integral else short(kept)
     if kept == value or field.gently:
         return Parsed(kept, written)
-    bound = "at least" if value < field.low else "at most"
-    say = whole if field.kind == "integer" else number
+    bound = f"{field.label} must be {'at least' if value < field.low else 'at most'}"
+    say = whole if integral else number
     came = say(value) if abs(value) < 1e15 else shown(text)
-    return Parsed(
-        kept, written, f"{field.label} must be {bound} {say(kept)}; {came} came. Drawn with it."
-    )
+    return Parsed(kept, written, f"{bound} {say(kept)}; {came} came. Drawn with it.")
 
 
 def short(value: float) -> str:
@@ -184,35 +182,34 @@ def short(value: float) -> str:
 
 def _of_choice(field: Field, text: str) -> Parsed:
     options = {option.value: option for option in field.options}
-    if text in options:
-        return Parsed(text, text)
     folded = {value.lower(): value for value in options}
-    if text.strip().lower() in folded:
-        option = folded[text.strip().lower()]
+    option = text if text in options else folded.get(text.strip().lower())
+    if option is not None:
         return Parsed(option, option)
     default = field.default if field.default in options or not options else next(iter(options))
     todo = suggest(text[:SHOWN], options) if len(options) < 12 else ""
-    message = f"{field.label}: {shown(text)} is not offered here. {todo}".strip()
-    return Parsed(default, default, message)
+    return Parsed(
+        default, default, f"{field.label}: {shown(text)} is not offered here. {todo}".strip()
+    )
 
 
 def _of_switch(field: Field, text: str) -> Parsed:
     words = {"1": True, "on": True, "true": True, "0": False, "off": False, "false": False}
     value = words.get(text.strip().lower())
-    if value is None:
-        value = field.default == "1"
-        return Parsed(value, str(int(value)), f"{field.label}: expected 1 or 0, got {shown(text)}.")
-    return Parsed(value, str(int(value)))
+    drawn = field.default == "1" if value is None else value
+    return Parsed(
+        drawn,
+        str(int(drawn)),
+        f"{field.label}: expected 1 or 0, got {shown(text)}." if value is None else "",
+    )
 
 
 def _of_text(field: Field, text: str) -> Parsed:
     # Half a surrogate pair is no text: it could be written neither to JSON nor to a file.
-    whole_text = text.encode("utf-8", "replace").decode("utf-8")
-    if len(whole_text) <= field.high:
-        return Parsed(whole_text, whole_text)
-    cut = whole_text[: int(field.high)]
-    longest = plural(int(field.high), "character")
-    return Parsed(cut, cut, f"{field.label}: only the first {longest} are used.")
+    whole_text, most = text.encode("utf-8", "replace").decode("utf-8"), int(field.high)
+    cut, longest = whole_text[:most], plural(most, "character")
+    wrong = f"{field.label}: only the first {longest} are used." if cut != whole_text else ""
+    return Parsed(cut, cut, wrong)
 
 
 _PARSERS: dict[str, Callable[[Field, str], Parsed]] = {
@@ -221,4 +218,94 @@ _PARSERS: dict[str, Callable[[Field, str], Parsed]] = {
     "choice": _of_choice,
     "switch": _of_switch,
     "text": _of_text,
+}
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+MOST_KEYS = 80
+FARTHEST = 10**15  # places of a cursor
+ASKED = ("w", "h", "theme", "since", "numbers")  # of one request, no part of the state
+
+
+class StateReader:
+    """One reading of a state: values, texts and complaints as they are found."""
+
+    def __init__(self, raw: Mapping[str, str]) -> None:
+        self.raw = raw
+        self.used: set[str] = {"k", *ASKED}
+        self.values: dict[str, Any] = {}
+        self.fields: list[tuple[Field, str]] = []
+        self.problems: list[tuple[str, str]] = []
+        self.notes: list[str] = []
+        self.asked: dict[str, int] = {}
+
+    def take(self, wanted: Field) -> Any:
+        """The value of a field, kept with its text."""
+        text, key = self.raw.get(wanted.key), wanted.key
+        answer = wanted.parse(text)
+        self.used.add(key)
+        if answer.problem:
+            self.problems.append((key, answer.problem))
+        elif wanted.section == "cursor" and text is not None:
+            place = wanted.within(-FARTHEST, FARTHEST).parse(text).value
+            if abs(place) < FARTHEST:
+                self.asked[key] = place
+            else:
+                self.problems.append(
+                    (key, f"{wanted.label} {shown(text)} is farther than anything that is drawn.")
+                )
+        self.values[key] = answer.value
+        self.fields.append((wanted, answer.text))
+        return answer.value
+
+    def retake(self, key: str, value: Any) -> Any:
+        """Put another value in the place of one that was taken."""
+        self.values[key] = value
+        text = short(value) if isinstance(value, float) else str(value)
+        self.fields = [(f, text if f.key == key else t) for f, t in self.fields]
+        return value
+
+
+def plain(state: Mapping[Any, Any]) -> dict[str, str]:
+    """The texts of a state, without what is no text or too much, under the names of today."""
+    texts = {
+        key: value
+        for key, value in list(state.items())[:MOST_KEYS]
+        if isinstance(key, str) and isinstance(value, str)
+    }
+    moved = MOVED.get(texts.get("v", ""))
+    return texts if moved is None else moved(texts)
+
+
+def _of_sentence(texts: dict[str, str]) -> dict[str, str]:
+    """Attention with what reaches the model; two words that change places are an order of words."""
+    now = {**SENTENCE, **texts, "v": "attention", "qw": texts.get("t", "1")}
+    for gone in ("t", "scale"):
+        now.pop(gone, "")
+    count = len(now["text"].split())
+    order = list(range(count))
+    asked = [now.pop(key, usual) for key, usual in (("one", "1"), ("two", "4"))]
+    if now.pop("swap", "0") == "1" and count > 1:
+        inside = all(text.isdecimal() and int(text) < count for text in asked)
+        one, two = map(int, asked) if inside else (0, count - 1)
+        order[one], order[two] = two, one
+        now["perm"] = ".".join(map(str, order))
+    return now
+
+
+SENTENCE = {
+    "text": "the dog chased the cat",
+    "enc": "sinusoidal",
+    "e2": "rope",
+    "d": "32",
+    "qk": "random",
+    "shift": "0",
+    "sum": "1",
+}
+# Views that others have taken in, by the names that old addresses call them.
+MOVED: Mapping[str, Callable[[dict[str, str]], dict[str, str]]] = {
+    "sentence": _of_sentence,
+    "spectrum": lambda texts: {**texts, "v": "table", "parts": "1"},
 }

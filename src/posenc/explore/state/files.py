@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import unicodedata
@@ -12,16 +13,15 @@ from pathlib import Path
 import numpy as np
 
 from posenc import registry
-from posenc._core.errors import DataError, mismatch
+from posenc._core.errors import bad_data
 from posenc._core.io import files, inputs
 from posenc._core.io.checkpoints import open_store
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Spec
 from posenc.encodings.table.learned import Learned
-from posenc.explore.state.entry import CatalogueEntry, written
+from posenc.explore.state.entry import CatalogueEntry, Embeddings, HeadsFile, Session, written
 from posenc.explore.state.fields import shown
 from posenc.explore.state.models import entries_of, read_model
-from posenc.explore.state.session import Embeddings, HeadsFile, Session
 
 LARGEST = 2**27  # bytes of one table; the largest published one has 25 million numbers
 MOST_ENTRIES = 64
@@ -44,14 +44,17 @@ def load(
     entries = [entry for path in configs for entry in _of_config(Path(path))]
     entries += [entry for path in tables for entry in _of_tables(Path(path))]
     if len(entries) > MOST_ENTRIES:
-        raise DataError(mismatch("explore", f"at most {MOST_ENTRIES} encodings", len(entries)))
+        raise bad_data("explore", f"at most {MOST_ENTRIES} encodings", len(entries))
     numbered: dict[str, CatalogueEntry] = {}
     for entry in entries:
         names = (entry.id, *(f"{entry.id}-{count}" for count in range(2, MOST_ENTRIES + 1)))
         name = next(name for name in names if name not in numbered)
         numbered[name] = replace(entry, id=name)
-    words = None if embeddings is None else _embeddings(Path(embeddings))
-    return Session(tuple(numbered.values()), words, None if heads is None else _heads(Path(heads)))
+    return Session(
+        tuple(numbered.values()),
+        None if embeddings is None else _embeddings(Path(embeddings)),
+        None if heads is None else _heads(Path(heads)),
+    )
 
 
 def _id(*words: str) -> str:
@@ -97,8 +100,9 @@ def _of_config(path: Path) -> list[CatalogueEntry]:
     if spec is not None:
         return [given(spec, name=_id(path.stem), label=f"{path.name}: {type(spec).__name__}")]
     model = read_model(path)
-    family = getattr(model.plan, "model", "") or path.stem
-    return list(entries_of(model, lambda layer: _id(family, layer)))
+    return list(
+        entries_of(model, functools.partial(_id, getattr(model.plan, "model", "") or path.stem))
+    )
 
 
 def _spec(path: Path) -> Spec | None:
@@ -121,21 +125,33 @@ def _of_tables(path: Path) -> list[CatalogueEntry]:
 
 def _table(path: Path, name: str, rows: np.ndarray) -> CatalogueEntry:
     length, dim = rows.shape
-    spec = Learned(dim, length=length, init=Init())
-    read = f"np.load({path.name!r})" + (f"[{name!r}]" if path.suffix == ".npz" else "")
-    if path.suffix == ".safetensors":
-        read = f"safetensors.numpy.load_file({path.name!r})[{name!r}]"
-    label = f"{path.name}: {name}" if name else path.name
-    return given(spec, {"weight": rows}, name=_id(path.stem, name), label=label, read=read)
+    loads = {
+        ".npz": "np.load({!r})[{!r}]",
+        ".safetensors": "safetensors.numpy.load_file({!r})[{!r}]",
+    }
+    read = loads.get(path.suffix, "np.load({!r})").format(path.name, name)
+    return given(
+        Learned(dim, length=length, init=Init()),
+        {"weight": rows},
+        name=_id(path.stem, name),
+        label=f"{path.name}: {name}" if name else path.name,
+        read=read,
+    )
 
 
 def _arrays(path: Path) -> list[tuple[str, np.ndarray]]:
     """The arrays of a file that can be tables: two axes of floating numbers."""
-    arrays = _of_npz(path) if path.suffix == ".npz" else _of_layout(path)
-    fitting = [(name, rows) for name, rows in arrays if rows.ndim == 2 and rows.size]
+    fitting = [
+        (name, rows)
+        for name, rows in (_of_npz(path) if path.suffix == ".npz" else _of_layout(path))
+        if rows.ndim == 2 and rows.size
+    ]
     if not fitting:
-        expected = "an array of two axes (positions, dimensions) of floating numbers"
-        raise DataError(mismatch(f"explore: {path}", expected, "none"))
+        raise bad_data(
+            f"explore: {path}",
+            "an array of two axes (positions, dimensions) of floating numbers",
+            "none",
+        )
     for name, rows in fitting:
         _check_numbers(rows, f"explore: {path} {name}".strip())
     return fitting
@@ -145,15 +161,20 @@ def _check_numbers(array: np.ndarray, caller: str) -> None:
     """Raise where numbers cannot be drawn: NaN, infinity, or so large that products overflow."""
     size = float(np.abs(array).max(initial=0.0))
     if not size <= LARGEST_NUMBER:
-        received = f"{size:.3g}" if np.isfinite(size) else "NaN or infinity"
-        raise DataError(mismatch(caller, f"finite numbers up to {LARGEST_NUMBER:g}", received))
+        raise bad_data(
+            caller,
+            f"finite numbers up to {LARGEST_NUMBER:g}",
+            f"{size:.3g}" if np.isfinite(size) else "NaN or infinity",
+        )
 
 
 def _of_npz(path: Path, names: tuple[str, ...] = ()) -> list[tuple[str, np.ndarray]]:
     with open_store(path) as store:
         arrays = [a for a in store.arrays.values() if a.name in names or not names]
-        floating = [a for a in arrays[: MOST_ENTRIES + 1] if a.dtype in files.FLOATS]
-        return [(array.name, array.whole()) for array in floating]
+        return [
+            (array.name, array.whole())
+            for array in [a for a in arrays[: MOST_ENTRIES + 1] if a.dtype in files.FLOATS]
+        ]
 
 
 def _of_layout(path: Path, axes: int = 2) -> list[tuple[str, np.ndarray]]:
@@ -167,20 +188,20 @@ def _of_layout(path: Path, axes: int = 2) -> list[tuple[str, np.ndarray]]:
                 continue
             if axes == 2 and len(layout.tensors) > MOST_ENTRIES and "pos" not in name.lower():
                 continue  # of a whole model, what its names call positions
-            flat = files.read(file, tensor.begin, count, str(tensor.stored))
-            rows = files.decode(flat, tensor.dtype).reshape(tensor.shape, order=tensor.order)
+            rows = files.decode(
+                files.read(file, tensor.begin, count, str(tensor.stored)), tensor.dtype
+            ).reshape(tensor.shape, order=tensor.order)
             arrays.append((name if layout.format == "safetensors" else "", rows))
     return arrays
 
 
 def _embeddings(path: Path) -> Embeddings:
-    arrays = _arrays(path)
+    arrays, caller = _arrays(path), f"explore: {path}"
     if len(arrays) > 1:
-        names = ", ".join(name for name, _ in arrays[:5])
-        raise DataError(mismatch(f"explore: {path}", "one array of embeddings", names))
-    _, rows = arrays[0]
+        raise bad_data(caller, "one array of embeddings", ", ".join(name for name, _ in arrays[:5]))
+    rows = arrays[0][1]
     if len(rows) > MOST_WORDS:
-        raise DataError(mismatch(f"explore: {path}", f"at most {MOST_WORDS} rows", len(rows)))
+        raise bad_data(caller, f"at most {MOST_WORDS} rows", len(rows))
     return Embeddings(path.name, rows.astype(np.float64))
 
 
@@ -190,9 +211,9 @@ def _heads(path: Path) -> HeadsFile:
     caller = f"explore: {path}"
     if not {"q", "k"} <= stored.keys():
         expected = "floating arrays `q` and `k` of shape (heads, words, dim)"
-        raise DataError(mismatch(caller, expected, ", ".join(sorted(stored)[:8]) or "none"))
-    q, k = stored["q"], stored["k"]
-    sides = {"q": q, "k": k, "v": stored.get("v", k)}
+        raise bad_data(caller, expected, ", ".join(sorted(stored)[:8]) or "none")
+    q = stored["q"]
+    sides = {"q": q, "k": stored["k"], "v": stored.get("v", stored["k"])}
     for name, side in sides.items():
         fits = side.ndim == q.ndim == 3 and side.size and side.shape[1] == q.shape[1] > 1
         fits = fits and not len(q) % len(side) and (name == "v" or side.shape[2] == q.shape[2])
@@ -201,26 +222,28 @@ def _heads(path: Path) -> HeadsFile:
                 "(heads, words, dim), at least two words, as many as q has, in heads that divide "
                 f"its own, at most {MOST_HEADS}, and at most {WIDEST_HEAD} wide"
             )
-            raise DataError(mismatch(f"{caller}: {name}", expected, f"shape {side.shape}"))
+            raise bad_data(f"{caller}: {name}", expected, f"shape {side.shape}")
         _check_numbers(side, f"{caller}: {name}")
     # Where a key serves several queries, as in grouped attention, each query gets its own copy.
     few = (side[:, :MOST_TOKENS].astype(np.float64) for side in sides.values())
-    total, copies = q.shape[1], len(q)
-    q, k, v = (np.repeat(side, copies // len(side), axis=0) for side in few)
-    return HeadsFile(path.name, q, k, v, _tokens(path, q.shape[1]), total)
+    each = [np.repeat(side, len(q) // len(side), axis=0) for side in few]
+    return HeadsFile(
+        path.name, each[0], each[1], each[2], _tokens(path, each[0].shape[1]), q.shape[1]
+    )
 
 
 def _tokens(path: Path, count: int) -> tuple[str, ...]:
     """The tokens that a safetensors file names, one for each word."""
-    if path.suffix != ".safetensors":
-        return ()
-    stated = files.read_layout(path).metadata.get("tokens")
+    stated = None
+    if path.suffix == ".safetensors":
+        stated = files.read_layout(path).metadata.get("tokens")
     if stated is None:
         return ()
     tokens = inputs.parse(stated.encode(), f"{path}: tokens", inputs.SPEC)
     if not isinstance(tokens, list) or len(tokens) < count:
-        expected = f"a JSON list of the {count} tokens"
-        raise DataError(mismatch(f"explore: {path}: tokens", expected, shown(str(stated))))
+        raise bad_data(
+            f"explore: {path}: tokens", f"a JSON list of the {count} tokens", shown(str(stated))
+        )
     return tuple(_visible(str(token)) for token in tokens[:count])
 
 

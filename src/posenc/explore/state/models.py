@@ -20,7 +20,7 @@ from posenc._core.spec.spec import Spec
 from posenc.detect.explain import describe
 from posenc.detect.facts import Facts, facts
 from posenc.explore.state.entry import CatalogueEntry, written
-from posenc.plot.panels.text import whole
+from posenc.plot.panels.text import present, whole
 
 MOST_CELLS = 1024
 LONGEST = 160  # characters of an encoding in a sentence
@@ -71,8 +71,7 @@ def read_model(path: Path) -> ModelLayers:
 
     Without types of layer where nothing could be read; raises `DataError` if it is no config.
     """
-    about = facts(path)
-    python = f'posenc.explain({path.name!r}, on_error="report")'
+    about, python = facts(path), f'posenc.explain({path.name!r}, on_error="report")'
     return of_facts(about, about.explained, path.name, python)
 
 
@@ -86,16 +85,20 @@ def of_facts(about: Facts, reading: Reading, source: str, python: str) -> ModelL
         if layer.indices:
             counts[part] = max(counts.get(part, 0), 1 + max(layer.indices))
         types.append(_type(layer, part, _window(layer, about), row["sources"]))
-    name = f"{reading.model or 'no model_type'} ({source})" if source else reading.model
     return ModelLayers(
-        name, reading, description["sure"], tuple(types), reading.notes, counts, source, python
+        f"{reading.model or 'no model_type'} ({source})" if source else reading.model,
+        reading,
+        description["sure"],
+        tuple(types),
+        reading.notes,
+        counts,
+        source,
+        python,
     )
 
 
 def _type(layer: Layer, part: str, window: str, sources: Mapping[str, str]) -> LayerType:
-    words = f"a convolution: {layer.convolution}" if layer.convolution else ""
-    if layer.logit_scale is not None:
-        words += f"{'; ' if words else ''}scores times {brief(layer.logit_scale)}"
+    scale = layer.logit_scale
     return LayerType(
         layer.label,
         part,
@@ -105,7 +108,12 @@ def _type(layer: Layer, part: str, window: str, sources: Mapping[str, str]) -> L
         layer.length,
         window,
         sources,
-        words[:LONGEST],
+        "; ".join(
+            present(
+                f"a convolution: {layer.convolution}" if layer.convolution else "",
+                f"scores times {brief(scale)}" if scale is not None else "",
+            )
+        )[:LONGEST],
     )
 
 
@@ -126,9 +134,13 @@ def published(name: str) -> tuple[CatalogueEntry, ...]:
     """The types of layer of a published plan, as entries."""
     row = presets.plan_row(name)
     sources = " and ".join(f"{s['repository']} {s.get('version', '')}".strip() for s in row.sources)
-    notes = (Note("remark", row.note),) if row.note else ()
-    sure = f"a model type, with the default sizes of {sources}; a config may have others"
-    model = of_plan(row.build(), f"{name} (model type)", f"plan:{name}", sure, notes)
+    model = of_plan(
+        row.build(),
+        f"{name} (model type)",
+        f"plan:{name}",
+        f"a model type, with the default sizes of {sources}; a config may have others",
+        (Note("remark", row.note),) if row.note else (),
+    )
     return entries_of(model, lambda layer: f"plan:{name}:{layer}")
 
 
@@ -139,25 +151,36 @@ def of_plan(
     types = []
     outside = () if plan.embeddings is None else (plan.embeddings,)
     for entry in (*outside, *plan.entries):
-        indices = tuple(i for i, layer in enumerate(plan.layers) if layer == entry.name)
         base = LayerType(
             entry.name,
             "",
             None,
             "convolution" if entry.convolution else "none",
-            indices if entry not in outside else None,
+            tuple(i for i, layer in enumerate(plan.layers) if layer == entry.name)
+            if entry not in outside
+            else None,
             window="" if entry.window is None else whole(entry.window),
             words="" if not entry.convolution else f"a convolution: {entry.convolution}",
         )
         types += [base._replace(spec=s, kind=s.kind) for s in entry.specs] or [base]
-    python = f"posenc.presets.plan({source.removeprefix('plan:')!r})"
-    return ModelLayers(name, plan, sure, tuple(types), notes, {"": len(plan)}, source, python)
+    return ModelLayers(
+        name,
+        plan,
+        sure,
+        tuple(types),
+        notes,
+        {"": len(plan)},
+        source,
+        f"posenc.presets.plan({source.removeprefix('plan:')!r})",
+    )
 
 
 def entries_of(model: ModelLayers, identity: Callable[[str], str]) -> tuple[CatalogueEntry, ...]:
     """An entry for each type of layer; one for a config of which nothing could be read."""
-    types = model.types or (LayerType("not read", "", None, "none", None),)
-    return tuple(_entry(model, identity(layer.name), layer, n) for n, layer in enumerate(types))
+    return tuple(
+        _entry(model, identity(layer.name), layer, n)
+        for n, layer in enumerate(model.types or (LayerType("not read", "", None, "none", None),))
+    )
 
 
 def _entry(model: ModelLayers, identity: str, layer: LayerType, place: int) -> CatalogueEntry:

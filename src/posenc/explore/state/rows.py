@@ -61,8 +61,12 @@ PAIRING = choice(
 )
 
 
-TABLES, ROTATIONS, BIASES, SCORES = "Tables", "Rotations", "Biases", "Scores of contents"
-GROUPS = {"table": TABLES, "rotary": ROTATIONS, "bias": BIASES, "relative": SCORES}
+GROUPS = {
+    "table": "Tables",
+    "rotary": "Rotations",
+    "bias": "Biases",
+    "relative": "Scores of contents",
+}
 RANDOM = "learned, so random numbers of seed 0 stand in."
 LENGTH = integer("L", "Positions", 128, 1, LARGEST_LENGTH)
 
@@ -93,31 +97,17 @@ LABELS = {
 
 
 def _sinusoidal(values: Values) -> dict[str, Any]:
-    more: dict[str, Any] = {"dim": values["d"]}
-    if values["n"] != 10_000:
-        more["base"] = values["n"]
-    if values["ladder"] != "exponent 2i/d":
-        more["ladder"] = EXPONENTS[values["ladder"]]
-    if values["order"] != "interleaved":
-        more["order"] = values["order"]
-    return more
+    own = {"base": values["n"], "ladder": EXPONENTS[values["ladder"]], "order": values["order"]}
+    usual = {"base": 10_000, "ladder": EXPONENTS["exponent 2i/d"], "order": "interleaved"}
+    return {"dim": values["d"], **{k: value for k, value in own.items() if value != usual[k]}}
 
 
 def _of_length(values: Values) -> dict[str, Any]:
     return {"length": values["s"] + values["L"]}
 
 
-def _appended(values: Values) -> dict[str, Any]:
-    return {"table": Sinusoidal(values["d"], base=values["n"])}
-
-
-def _twice(values: Values) -> dict[str, Any]:
-    return {"tables": (Sinusoidal(values["d"], base=values["n"]),) * 2}
-
-
-def _wide(values: Values) -> dict[str, Any]:
-    del values
-    return {"length": 1024, "start": 0.05}
+def _plain(values: Values) -> Sinusoidal:
+    return Sinusoidal(values["d"], base=values["n"])
 
 
 Arguments = Callable[[Values], dict[str, Any]]
@@ -125,10 +115,10 @@ Arguments = Callable[[Values], dict[str, Any]]
 ROWS: dict[str, tuple[tuple[Field, ...], Arguments]] = {
     "Sinusoidal": ((WIDTH, BASE, ORDER, LADDER), _sinusoidal),
     "Learned": ((WIDTH, LENGTH), _of_length),
-    "Concatenated": ((WIDTH, BASE), _appended),
-    "Summed": ((WIDTH, BASE), _twice),
+    "Concatenated": ((WIDTH, BASE), lambda values: {"table": _plain(values)}),
+    "Summed": ((WIDTH, BASE), lambda values: {"tables": (_plain(values),) * 2}),
     "TUPE": ((HEADS, LENGTH), _of_length),
-    "AdaptiveSpan": ((HEADS,), _wide),
+    "AdaptiveSpan": ((HEADS,), lambda _: {"length": 1024, "start": 0.05}),
     "Time2Vec": ((WIDTH,), lambda _: {}),  # its frequencies are learned
 }
 
@@ -156,13 +146,12 @@ def _entry(cls: type[Spec]) -> CatalogueEntry:
 
     def arguments(values: Values) -> dict[str, Any]:
         chosen = {**cls.example.fields, first: values[controls[0].key]}
-        if row is not None:
-            return {**chosen, **row(values)}
-        if "pairing" in keys:
-            chosen["pairing"] = values["pairing"]
-        if "n" in keys:
-            chosen["base"] = values["n"]
-        return chosen
+        own = {
+            name: values[key]
+            for key, name in {"pairing": "pairing", "n": "base"}.items()
+            if key in keys
+        }
+        return {**chosen, **(own if row is None else row(values))}
 
     def build(values: Values) -> Spec:
         try:
@@ -175,9 +164,8 @@ def _entry(cls: type[Spec]) -> CatalogueEntry:
     def code(values: Values) -> str:
         return call(cls, arguments(values), first=first)
 
-    label, group = LABELS.get(name, name), GROUPS[cls.kind]
+    label, group, size = LABELS.get(name, name), GROUPS[cls.kind], controls[0]
     entry = CatalogueEntry(name.lower(), label, group, cls.kind, controls, build, code)
-    size = controls[0]
     # Where the usual size does not do, that of the example does.
     for start in (size, size.within(size.low, size.high, "4" if first == "heads" else "64")):
         begun = replace(entry, fields=(start, *controls[1:]))
@@ -216,8 +204,7 @@ def _presets() -> tuple[CatalogueEntry, ...]:
                 continue
             if len(spec.axes) == 1 or getattr(spec, "coordinates", "integer") == "integer":
                 size = entry.fields[0]
-                start = size.within(size.low, size.high, str(width))
-                rows.append(replace(entry, fields=(start,)))
+                rows.append(replace(entry, fields=(size.within(size.low, size.high, str(width)),)))
             break
     return tuple(rows)
 

@@ -15,20 +15,21 @@ from typing import Any
 
 from posenc._core.errors import PosencError
 from posenc.explore.state import catalogue
-from posenc.explore.state.entry import CatalogueEntry, Chosen, made, samples
+from posenc.explore.state.entry import CatalogueEntry, Chosen, Session, made, samples
 from posenc.explore.state.fields import (
+    MOST_KEYS,
     Field,
     Option,
     Section,
+    StateReader,
     choice,
     integer,
+    plain,
     shown,
     switch,
     text,
 )
-from posenc.explore.state.reader import MOST_KEYS, StateReader, plain
 from posenc.explore.state.rows import LARGEST_LENGTH, entries
-from posenc.explore.state.session import Session
 from posenc.plot.columns import width_of
 from posenc.plot.panels.text import plural
 
@@ -118,27 +119,32 @@ def read(state: Mapping[str, str], shapes: Mapping[str, ViewShape], session: Ses
         reader.notes.append(f"Only the first {MOST_KEYS} keys of the address are read.")
     version = reader.raw.get("k", VERSION)
     if version != VERSION:
-        note = f"The address is of version {shown(version)}; this page knows version {VERSION}."
-        reader.notes.append(note)
+        reader.notes.append(
+            f"The address is of version {shown(version)}; this page knows version {VERSION}."
+        )
     views = tuple(Option(shape.id, shape.label) for shape in shapes.values())
     shape = shapes[reader.take(choice("v", "View", views, next(iter(shapes)), section="view"))]
     width, height, theme = _asked(reader)
-    lengths = {f.key: f for f in shape.fields if f.key in ("s", "L")}
-    for wanted in lengths.values():
+    lengths = [f for f in shape.fields if f.key in ("s", "L")]
+    for wanted in lengths:
         reader.take(wanted)
     a = _encoding(reader, shape, session, "")
-    pinned = shape.compares and any(key.startswith(PIN) for key in reader.raw)
-    b = _encoding(reader, shape, session, PIN) if pinned else None
-    if lengths:
-        _end(reader, [a] if b is None else [a, b])
+    b = (
+        _encoding(reader, shape, session, PIN)
+        if (shape.compares and any(key.startswith(PIN) for key in reader.raw))
+        else None
+    )
+    for one in (a, b) if lengths else ():
+        _end(reader, one)
     usual = shape.usual(a)
-    for wanted in shape.fields:
-        if wanted.key not in lengths:
-            options = wanted.options
-            if wanted.kind == "choice" and not options:
-                options = _anything(shape, session)
-            default = usual.get(wanted.key, wanted.default)
-            reader.take(replace(wanted, default=default, options=options))
+    for wanted in [f for f in shape.fields if f not in lengths]:
+        options = wanted.options
+        if wanted.kind == "choice" and not options:  # no encoding, or any that the view shows
+            options = (
+                Option("none", "no positions"),
+                *_options(catalogue.offered(shape.id, session.entries)),
+            )
+        reader.take(replace(wanted, default=usual.get(wanted.key, wanted.default), options=options))
     _cursor(reader, shape, a)
     for wanted in (FIND, TOUR, REVEAL):
         reader.take(wanted)
@@ -167,9 +173,12 @@ _HEIGHT = integer("h", "h", 400, 16, 8192, gently=True)
 
 def _asked(reader: StateReader) -> tuple[int, int, str]:
     width = _WIDTH.parse(reader.raw.get("w")).value
-    height = min(_HEIGHT.parse(reader.raw.get("h")).value, MOST_CELLS // width)
     theme = reader.raw.get("theme", "light")
-    return width, height, theme if theme in ("light", "dark") else "light"
+    return (
+        width,
+        min(_HEIGHT.parse(reader.raw.get("h")).value, MOST_CELLS // width),
+        theme if theme in ("light", "dark") else "light",
+    )
 
 
 # --- encodings ------------------------------------------------------------------------------------
@@ -177,9 +186,8 @@ def _asked(reader: StateReader) -> tuple[int, int, str]:
 
 def _encoding(reader: StateReader, shape: ViewShape, session: Session, pin: str) -> Chosen:
     offered = catalogue.offered(shape.id, session.entries, reader.raw.get(f"{pin}enc", ""))
-    options = tuple(Option(e.id, e.label, e.group) for e in offered)
     name, section = ("Compared with", "b") if pin else ("Encoding", "encoding")
-    wanted = choice(f"{pin}enc", name, options, shape.encoding, section=section)
+    wanted = choice(f"{pin}enc", name, _options(offered), shape.encoding, section=section)
     entry = _entry(reader, wanted, offered, shape, session)
     reader.fields.append((wanted, entry.id))
     own = _fields_of(entry, shape, pin)
@@ -189,45 +197,39 @@ def _encoding(reader: StateReader, shape: ViewShape, session: Session, pin: str)
         return made(entry, {**shared, **values}, learns=shape.learns)
     except PosencError as error:
         reader.problems.append((_blamed(error, own, pin), str(error)))
-    for f in own:
-        reader.retake(f.key, f.parse(None).value)
+    usual = {f.key.removeprefix(pin): reader.retake(f.key, f.parse(None).value) for f in own}
     try:
-        return made(entry, {**shared, **_defaults(own, pin)})
+        return made(entry, {**shared, **usual})
     except PosencError:
         # A learned table of more positions than are drawn: one entry always works.
         safe = next(e for e in offered if e.id == shape.encoding)
-        return made(safe, {**shared, **_defaults(_fields_of(safe, shape, pin), pin)})
+        return made(
+            safe, {**shared, **{f.key: f.parse(None).value for f in _fields_of(safe, shape, "")}}
+        )
 
 
-def _anything(shape: ViewShape, session: Session) -> tuple[Option, ...]:
-    """What a choice offers that names no options: no encoding, or any that the view shows."""
-    offered = catalogue.offered(shape.id, session.entries)
-    return (Option("none", "no positions"), *(Option(e.id, e.label, e.group) for e in offered))
+def _options(offered: Iterable[CatalogueEntry]) -> tuple[Option, ...]:
+    return tuple(Option(e.id, e.label, e.group) for e in offered)
 
 
-def _end(reader: StateReader, chosen: list[Chosen]) -> None:
-    """Keep to the positions that the tables have."""
-    for one in chosen:
-        sides = catalogue.grid_of(one.spec, reader.values["L"])
-        if sides:
-            reader.retake("s", 0)
-            reader.retake("L", math.prod(sides))
-            continue
-        limits = getattr(one.spec, "limits", None)
-        if not limits or len(limits) != 1:
-            continue
-        end, first = int(limits[0]), reader.values.get("s", 0)
-        if first >= end:
-            first = reader.retake("s", 0)
-        if first + reader.values["L"] > end:
-            if "L" in reader.raw:
-                note = f"{one.label} has {plural(end, 'position')}; it is drawn to its end."
-                reader.problems.append(("L", note))
-            reader.retake("L", end - first)
-
-
-def _defaults(own: Iterable[Field], pin: str) -> dict[str, Any]:
-    return {f.key.removeprefix(pin): f.parse(None).value for f in own}
+def _end(reader: StateReader, one: Chosen | None) -> None:
+    """Keep to the positions that a table has."""
+    spec = None if one is None else one.spec
+    sides = () if spec is None else catalogue.grid_of(spec, reader.values["L"])
+    if sides:
+        reader.retake("s", 0)
+        reader.retake("L", math.prod(sides))
+    limits: Any = getattr(spec, "limits", ()) or ()
+    if one is None or sides or len(limits) != 1:
+        return
+    end, first = int(limits[0]), reader.values.get("s", 0)
+    if first >= end:
+        first = reader.retake("s", 0)
+    if first + reader.values["L"] > end:
+        if "L" in reader.raw:
+            note = f"{one.label} has {plural(end, 'position')}; it is drawn to its end."
+            reader.problems.append(("L", note))
+        reader.retake("L", end - first)
 
 
 def _entry(
@@ -239,27 +241,25 @@ def _entry(
 ) -> CatalogueEntry:
     text = reader.raw.get(wanted.key)
     reader.used.add(wanted.key)
-    by_id = {entry.id: entry for entry in offered}
     answer = wanted.parse(text)
     reader.values[wanted.key] = answer.value
+    drawn = next(entry for entry in offered if entry.id == answer.value)
     if text is not None and answer.problem:
         models = (*session.entries, *catalogue.published_models())
         entry = {**catalogue.by_id(), **{e.id: e for e in models}}.get(text.strip().lower())
-        drawn = by_id[answer.value].label
         if entry is None:
-            reader.problems.append((wanted.key, f"{answer.problem} Drawn with {drawn}."))
+            reader.problems.append((wanted.key, f"{answer.problem} Drawn with {drawn.label}."))
         else:
             why = catalogue.why_not(shape.id, entry) or _why_not_at_all(shape.id, entry)
-            reader.notes.append(f"{why} Drawn with {drawn}.")
-    return by_id[answer.value]
+            reader.notes.append(f"{why} Drawn with {drawn.label}.")
+    return drawn
 
 
 def _why_not_at_all(view: str, entry: CatalogueEntry) -> str:
     try:
-        spec = entry.build(samples(entry))
+        return catalogue.why_not(view, entry, entry.build(samples(entry)))
     except PosencError as error:
         return str(error)
-    return catalogue.why_not(view, entry, spec)
 
 
 def _fields_of(entry: CatalogueEntry, shape: ViewShape, pin: str) -> tuple[Field, ...]:
@@ -300,8 +300,9 @@ def _cursor(reader: StateReader, shape: ViewShape, a: Chosen) -> None:
             _narrowed(reader, "p", first, last + 1)
     if "j" in shape.cursor:
         width = width_of(a.spec)
-        usual = int(shape.defaults.get("j", J.default))
-        reader.take(J.within(0, width - 1, str(min(usual, width - 1))))
+        reader.take(
+            J.within(0, width - 1, str(min(int(shape.defaults.get("j", J.default)), width - 1)))
+        )
         if "j" in shape.zoom:
             _narrowed(reader, "j", 0, width)
 

@@ -25,7 +25,7 @@ from posenc.explore.state.entry import made, samples
 from posenc.explore.state.fields import Option, choice, integer, switch, text
 from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.plot.content import Content, from_arrays, random_content, sizes_of, trained_content
-from posenc.plot.panels.axes import stops
+from posenc.plot.panels.grammar import stops
 from posenc.plot.panels.text import number, signed, whole
 from posenc.plot.views import attention
 
@@ -39,7 +39,7 @@ TEXT = text("text", "Sentence", "John likes Jane very much", 400)
 
 
 def _options(**labels: str) -> tuple[Option, ...]:
-    return tuple(Option(name, label) for name, label in labels.items())
+    return tuple(map(Option, labels, labels.values()))
 
 
 SOURCES = _options(
@@ -110,15 +110,17 @@ def show(scene: Scene) -> Page:
     say = f"{sentence.pair}: {', '.join(scores)}"
     own = next((c.chosen for c in columns if c.key == "enc"), None)
     last = len(sentence.typed) - 1
-    panels = [
-        chips(sentence),
-        *inputs(scene, columns, sentence),
-        grids(scene, sentence, every, say),
-    ]
     return Page(
         lead=f"{sentence.content.origin} A head of {sentence.content.dim} numbers, computed in "
         f"{scene['prec']}.",
-        panels=(*panels, *terms(scene, columns, sentence)),
+        panels=(
+            *[
+                chips(sentence),
+                *inputs(scene, columns, sentence),
+                grids(scene, sentence, every, say),
+            ],
+            *terms(scene, columns, sentence),
+        ),
         readout=readout(every, sentence),
         say=say,
         cursor={
@@ -167,20 +169,17 @@ def _sentence(scene: Scene) -> tuple[TypedSentence, list[tuple[str, str]]]:
     if len(words) > MOST_WORDS:
         problems.append(("text", f"The first {MOST_WORDS} words of {whole(count)} are drawn."))
     typed = tuple(words[:MOST_WORDS])
-    order, asked = tuple(range(len(typed))), scene["perm"].split(".")
+    last, order, asked = len(typed) - 1, tuple(range(len(typed))), scene["perm"].split(".")
     if sorted(asked) == sorted(map(str, order)):
         order = tuple(map(int, asked))
     elif scene["perm"]:
-        example = f"such as {written(order[::-1])}"
-        note = f"An order names each place from 0 to {len(typed) - 1} once, {example}."
+        note = f"An order names each place from 0 to {last} once, such as {written(order[::-1])}."
         problems.append(("perm", note))
-    last = len(typed) - 1
-    cell = min(scene["qw"], last), min(scene["kw"], last)
-    content = _content(scene, typed)
-    heads = _heads(scene)
+    content, heads = _content(scene, typed), _heads(scene)
     if heads and scene["hd"] >= heads:
         note = f"Head {scene['hd']}: there are heads 0 to {heads - 1}. Drawn with {content.head}."
         problems.append(("hd", note))
+    cell = (min(scene["qw"], last), min(scene["kw"], last))
     return TypedSentence(typed, order, cell, content), problems
 
 
@@ -211,9 +210,7 @@ def _causal(scene: Scene, content: Content) -> bool:
     return content.causal if scene["past"] == "own" else bool(scene["past"] == "masked")
 
 
-@functools.lru_cache(maxsize=32)
-def _trained(words: tuple[str, ...], name: str) -> Content:
-    return trained_content(words, name)
+_trained = functools.lru_cache(maxsize=32)(trained_content)
 
 
 def _column(scene: Scene, key: str, sentence: TypedSentence) -> EncodingColumn | UnfitColumn:
@@ -231,9 +228,10 @@ def _column(scene: Scene, key: str, sentence: TypedSentence) -> EncodingColumn |
             chosen = made(entry, {**samples(entry), **start, **own})
             more["params"] = chosen.params
         spec = None if chosen is None else chosen.spec
-        softmax = "rows" if scene["softmax"] else "none"
         how: dict[str, Any] = {"causal": _causal(scene, content), "dtype": scene["prec"]}
-        view = attention.data(spec, content, softmax=softmax, **how, **more)
+        view = attention.data(
+            spec, content, softmax="rows" if scene["softmax"] else "none", **how, **more
+        )
         parts = attention.parts(spec, content, sentence.cell, **more)
     except PosencError as error:
         return UnfitColumn(key, label, str(error))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -10,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from posenc.explore import snippets
-from posenc.explore.state.catalogue import grid_of
+from posenc.explore.state.catalogue import grid_of, window
 from posenc.explore.state.entry import Chosen
 from posenc.explore.state.fields import integer, switch
 from posenc.explore.state.scene import Page, Scene, ViewShape
-from posenc.explore.state.sources import window
 from posenc.functional import bias as bias_of
-from posenc.plot.panels.axes import stops, under
+from posenc.plot.columns import cells_of, some_of
 from posenc.plot.panels.grammar import (
     Block,
     Chart,
@@ -24,10 +24,11 @@ from posenc.plot.panels.grammar import (
     Heading,
     Matrix,
     Prose,
+    stops,
+    under,
 )
-from posenc.plot.panels.text import number, plural, signed, whole
+from posenc.plot.panels.text import number, plural, present, signed, whole
 from posenc.plot.views import bias
-from posenc.plot.views.bias import BiasView
 
 LONGEST = 2048
 LONGEST_LEARNED = 512  # of biases that a small network or many terms make, entry by entry
@@ -57,7 +58,9 @@ PIXELS = 160
 
 
 @functools.lru_cache(maxsize=32)
-def _bias(chosen: Chosen, length: int, heads: tuple[int, ...], mask: str, softmax: str) -> BiasView:
+def _bias(
+    chosen: Chosen, length: int, heads: tuple[int, ...], mask: str, softmax: str
+) -> bias.BiasView:
     return bias.data(
         chosen.spec,
         length,
@@ -72,10 +75,7 @@ def _bias(chosen: Chosen, length: int, heads: tuple[int, ...], mask: str, softma
 
 def places(spec: Any, length: int, index: Any) -> np.ndarray:
     """Positions as the spec takes them: cells of a grid have coordinates."""
-    sides = grid_of(spec, length)
-    if not sides:
-        return np.asarray(index)
-    return np.stack(np.unravel_index(np.asarray(index), sides), axis=-1)
+    return cells_of(np.asarray(index), grid_of(spec, length))
 
 
 def _entries(chosen: Chosen, length: int, head: int, queries: Any, keys: Any) -> np.ndarray:
@@ -97,13 +97,15 @@ def show(scene: Scene) -> Page:
     length, problems = _length(spec, scene)
     head = min(scene["head"], spec.heads - 1)
     if head < scene["head"]:
-        last = f"Head must be at most {head}; {scene['head']} came. Drawn with it."
-        problems = (*problems, ("head", last))
+        problems = (
+            *problems,
+            ("head", f"Head must be at most {head}; {scene['head']} came. Drawn with it."),
+        )
     p, kp = min(scene["p"], length - 1), min(scene["kp"], length - 1)
     data = _bias(
         scene.a,
         length,
-        _heads(spec.heads, head),
+        some_of(spec.heads, SHOWN, head),
         "causal" if scene["mask"] else "none",
         "rows" if scene["softmax"] else "none",
     )
@@ -132,46 +134,35 @@ def _length(spec: Any, scene: Scene) -> tuple[int, tuple[tuple[str, str], ...]]:
     asked: int = scene["L"]
     if not spec.shapes or asked <= LONGEST_LEARNED:
         return asked, ()
-    note = f"{scene.a.label} is drawn for at most {plural(LONGEST_LEARNED, 'position')}."
-    return LONGEST_LEARNED, (("L", note),)
+    return LONGEST_LEARNED, (
+        ("L", f"{scene.a.label} is drawn for at most {plural(LONGEST_LEARNED, 'position')}."),
+    )
 
 
-def _heads(count: int, head: int) -> tuple[int, ...]:
-    """All heads of a few, else some from the first to the last and the chosen one."""
-    if count <= SHOWN:
-        return tuple(range(count))
-    some = np.linspace(0, count - 1, SHOWN - 1).astype(int).tolist()
-    return tuple(sorted({*some, head}))
-
-
-def _panels(data: BiasView, cell: tuple[int, int, int], say: str) -> Iterator[Chart | Matrix]:
+def _panels(data: bias.BiasView, cell: tuple[int, int, int], say: str) -> Iterator[Chart | Matrix]:
     """The panels of the picture under the cursor: a head, a query and a key."""
     head, p, kp = cell
     for panel in bias.panels(data, head):
         if isinstance(panel, Matrix):
-            cells = (under(cell, kp, p) for cell in panel.cells)
-            labelled = (replace(c, label=say) if c.id == f"head-{head}" else c for c in cells)
+            labelled = (
+                replace(c, label=say) if c.id == f"head-{head}" else c
+                for c in (under(cell, kp, p) for cell in panel.cells)
+            )
             yield replace(panel, cells=tuple(labelled))
         else:
             at = np.flatnonzero(data.offsets == kp - p)
-            curve = data.curves[data.heads.index(head)]
-            yield under(panel, float(kp - p), to=float(curve[at[0]]) if len(at) else None)
+            yield under(
+                panel,
+                float(kp - p),
+                to=float(data.curves[data.heads.index(head)][at[0]]) if len(at) else None,
+            )
 
 
-def _slope(data: BiasView, head: int, front: str, digits: int) -> str:
-    """The slope of a head behind some words; empty where it has none."""
-    if data.slopes is None:
-        return ""
-    return front + number(float(data.slopes[data.heads.index(head)]), digits)
-
-
-def _lead(data: BiasView, spec: Any, head: int, scene: Scene) -> str:
-    place = data.heads.index(head)
-    far = data.offsets == -100
+def _lead(data: bias.BiasView, spec: Any, head: int, scene: Scene) -> str:
+    far = data.curves[data.heads.index(head), data.offsets == -100]
     example = ""
-    if far.any() and np.isfinite(data.curves[place, far][0]):
-        value = float(data.curves[place, far][0])
-        example = f" A key 100 positions back gets {number(value)} in head {head}."
+    if np.isfinite(far).any():
+        example = f" A key 100 positions back gets {number(float(far[0]))} in head {head}."
     how = "It depends on the distance alone." if data.by_offset else ""
     sides = grid_of(spec, scene["L"])
     if sides:
@@ -182,37 +173,32 @@ def _lead(data: BiasView, spec: Any, head: int, scene: Scene) -> str:
 
 
 def _readout(
-    data: BiasView, scene: Scene, cell: tuple[int, int, int], entry: float | None
+    data: bias.BiasView, scene: Scene, cell: tuple[int, int, int], entry: float | None
 ) -> tuple[Block, ...]:
     """What stands in the cell of a head, a query and a key; None is masked."""
     head, p, kp = cell
-    blocks: list[Block] = [
-        Heading(
-            f"Head {head}, query at {_told(scene.a.spec, scene['L'], p)}, "
-            f"key at {_told(scene.a.spec, scene['L'], kp)}"
-        ),
+    query, key = (_told(scene.a.spec, scene["L"], at) for at in (p, kp))
+    edges = ", ".join(whole(e) for e in data.edges[:12].tolist())
+    more = " …" if len(data.edges) > 12 else ""
+    return present(
+        Heading(f"Head {head}, query at {query}, key at {key}"),
         Datum("Bias", "masked" if entry is None else number(entry, 6)),
-    ]
-    if len(scene.a.spec.axes) == 1:
-        blocks.append(Datum("Key − query", whole(kp - p)))
-    if data.slopes is not None:
-        blocks.append(Datum("Slope", _slope(data, head, "", 6)))
-    if entry is not None and np.isfinite(entry):
-        blocks.append(
-            Datum("Factor on attention", number(float(np.exp(min(entry, 700.0))), 3), "exp(bias)")
-        )
-    if len(data.edges):
-        shown = ", ".join(whole(e) for e in data.edges[:12].tolist())
-        more = " …" if len(data.edges) > 12 else ""
-        blocks.append(Datum("Buckets begin at", shown + more, "distances"))
-    if scene["mask"]:
-        blocks.append(Prose("Hatched: keys after the query, which a causal mask takes away."))
-    return tuple(blocks)
+        Datum("Key − query", whole(kp - p)) if len(scene.a.spec.axes) == 1 else None,
+        Datum("Slope", number(float(data.slopes[data.heads.index(head)]), 6))
+        if data.slopes is not None
+        else None,
+        Datum("Factor on attention", number(math.exp(min(entry, 700.0)), 3), "exp(bias)")
+        if entry is not None and math.isfinite(entry)
+        else None,
+        Datum("Buckets begin at", f"{edges}{more}", "distances") if edges else None,
+        Prose("Hatched: keys after the query, which a causal mask takes away.")
+        if scene["mask"]
+        else None,
+    )
 
 
 def _numbers(scene: Scene, head: int, p: int, kp: int) -> dict[str, Any]:
     rows, columns = window(p, 0, scene["L"]), window(kp, 0, scene["L"])
-    values = _entries(scene.a, scene["L"], head, rows, columns)
     return {
         "caption": f"{scene.a.label}, head {head}: queries down, keys across",
         "columns": ["query", *map(whole, columns.tolist())],
@@ -224,7 +210,9 @@ def _numbers(scene: Scene, head: int, p: int, kp: int) -> dict[str, Any]:
                     for k, x in zip(columns.tolist(), line, strict=True)
                 ),
             ]
-            for q, line in zip(rows.tolist(), values, strict=True)
+            for q, line in zip(
+                rows.tolist(), _entries(scene.a, scene["L"], head, rows, columns), strict=True
+            )
         ],
     }
 

@@ -10,12 +10,11 @@ import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc.explore import snippets
+from posenc.explore.state.catalogue import held
 from posenc.explore.state.entry import Chosen
 from posenc.explore.state.fields import Option, choice, integer, switch
 from posenc.explore.state.scene import LENGTH, START, Page, Scene, ViewShape
-from posenc.explore.state.sources import held
-from posenc.plot.columns import TableSource
-from posenc.plot.panels.axes import float32, logarithmic, stops, under, values
+from posenc.plot.columns import ColumnWaves, TableSource
 from posenc.plot.panels.grammar import (
     Block,
     Chart,
@@ -26,11 +25,14 @@ from posenc.plot.panels.grammar import (
     Prose,
     Series,
     TableOfText,
+    float32,
+    logarithmic,
+    stops,
+    under,
+    values,
 )
-from posenc.plot.panels.text import number, plural, signed, spread, whole
-from posenc.plot.views import decay, offset, similarity
-from posenc.plot.views.offset import Offset, sized
-from posenc.plot.views.similarity import Similarity
+from posenc.plot.panels.text import number, plural, present, signed, spread, whole
+from posenc.plot.views import offset, similarity
 
 METRIC = choice(
     "metric",
@@ -65,20 +67,22 @@ def show(scene: Scene) -> Page:
     p = min(scene["p"], rows[1] - 1 - k)
     scale = "log" if scene["log"] and length > 3 else "linear"
     curve = _offsets(scene.a, rows, metric, scale, min(scene.width, 512))
-    matrix = _matrix(scene.a, rows, metric)
     value = _product(table, p, p + k, metric)
     say = f"Positions {whole(p)} and {whole(p + k)}, {plural(k, 'position')} apart: {number(value)}"
-    (chart,) = offset.panels(curve, scene.a.label)
-    chart = replace(chart, x=replace(chart.x, key="off"))
-    at = max(k, 1) if scale == "log" else k
-    panels: list[Any] = [_heatmap(matrix, p, k, say), under(chart, at, to=value)]
-    if scene.a.entry.kind == "rotary":
-        panels += _decay(scene.a.spec, scene.a.entry.length)
-    if table.waves is not None:
-        panels.append(_blocks(table, k))
+    (plain,) = offset.panels(curve, scene.a.label)
+    far = _decay(scene.a.spec, scene.a.entry.length) if scene.a.entry.kind == "rotary" else ()
     return Page(
         lead=_lead(curve),
-        panels=tuple(panels),
+        panels=present(
+            _heatmap(_matrix(scene.a, rows, metric), p, k, say),
+            under(
+                replace(plain, x=replace(plain.x, key="off")),
+                max(k, 1) if scale == "log" else k,
+                to=value,
+            ),
+            *far,
+            _blocks(table.waves, k) if table.waves is not None else None,
+        ),
         readout=_readout(table, curve, p, k),
         say=say,
         cursor={
@@ -91,20 +95,29 @@ def show(scene: Scene) -> Page:
 
 
 @functools.lru_cache(maxsize=32)
-def _offsets(chosen: Chosen, rows: tuple[int, int], kind: str, scale: str, pixels: int) -> Offset:
-    more: dict[str, Any] = {"params": chosen.params, "length": rows[1]}
-    count = rows[1] - rows[0]
-    return offset.data(chosen.spec, count, kind=kind, axis=scale, pixels=pixels, **more)
+def _offsets(
+    chosen: Chosen, rows: tuple[int, int], kind: str, scale: str, pixels: int
+) -> offset.Offset:
+    return offset.data(
+        chosen.spec,
+        rows[1] - rows[0],
+        kind=kind,
+        axis=scale,
+        pixels=pixels,
+        params=chosen.params,
+        length=rows[1],
+    )
 
 
 @functools.lru_cache(maxsize=16)
-def _matrix(chosen: Chosen, rows: tuple[int, int], kind: str) -> Similarity:
-    more: dict[str, Any] = {"params": chosen.params, "length": rows[1]}
-    return similarity.data(chosen.spec, rows, kind=kind, pixels=MATRIX, **more)
+def _matrix(chosen: Chosen, rows: tuple[int, int], kind: str) -> similarity.Similarity:
+    return similarity.data(
+        chosen.spec, rows, kind=kind, pixels=MATRIX, params=chosen.params, length=rows[1]
+    )
 
 
 def _product(table: TableSource, p: int, q: int, kind: str) -> float:
-    pair = sized(table.rows(np.array([p, q])), kind)
+    pair = offset.sized(table.rows(np.array([p, q])), kind)
     return float(pair[0] @ pair[1])
 
 
@@ -112,34 +125,33 @@ def _product(table: TableSource, p: int, q: int, kind: str) -> float:
 def _decay(spec: Any, declared: int | None) -> tuple[Chart, ...]:
     """What remains of a score far away, expected and at worst; nothing without frequencies."""
     try:
-        curves = decay.data(spec, declared=declared)
+        curves = offset.decay(spec, declared=declared)
     except PosencError:
         return ()
     x = curves.distances
-    zero = np.zeros_like(x)
-    low, high = spread(-0.35, 1.0)
-    marks = [
-        Mark("x", float(at), f"{word} {whole(at)}")
-        for word, at in (("trained on", curves.trained), ("declared", curves.declared))
-        if at is not None and at <= x[-1] and (word != "declared" or at != curves.trained)
-    ]
+    zero, named = np.zeros_like(x), {curves.declared: "declared", curves.trained: "trained on"}
     bands = (
         ("a key like the query", curves.same, curves.same_spread, 0),
         ("an independent key", zero, zero + curves.other_spread, 2),
     )
-    series = [
-        Series(name, x, float32(y), style, float32(y - by), float32(y + by))
-        for name, y, by, style in bands
-    ]
-    series.append(Series("bound (own scale)", x, float32(curves.bound), 1))
     return (
         Chart(
             id="decay",
             title="what remains of a score with distance",
-            x=logarithmic("distance, positions (log)", 1.0, float(decay.FARTHEST)),
-            y=values("", low, high),
-            series=tuple(series),
-            marks=tuple(marks),
+            x=logarithmic("distance, positions (log)", 1.0, float(offset.FARTHEST)),
+            y=values("", *spread(-0.35, 1.0)),
+            series=(
+                *(
+                    Series(name, x, float32(y), style, float32(y - by), float32(y + by))
+                    for name, y, by, style in bands
+                ),
+                Series("bound (own scale)", x, float32(curves.bound), 1),
+            ),
+            marks=tuple(
+                Mark("x", float(at), f"{named[at]} {whole(at)}")
+                for at in dict.fromkeys((curves.trained, curves.declared))
+                if at is not None and at <= x[-1]
+            ),
             caption="Over random queries and keys: the mean and a band of one standard deviation, "
             "over the mean at distance 0 of a key that is the query. The bound is a factor of what "
             "a score can be at most (Su et al. 2021), over its own value at distance 0: it falls, "
@@ -151,30 +163,26 @@ def _decay(spec: Any, declared: int | None) -> tuple[Chart, ...]:
     )
 
 
-def _heatmap(data: Similarity, p: int, k: int, say: str) -> Heatmap:
+def _heatmap(data: similarity.Similarity, p: int, k: int, say: str) -> Heatmap:
     start, stop = data.positions
     (matrix,) = similarity.panels(data)
     x = matrix.x
     if stop - start <= MOST_CELLS_OF_AXIS:
-        apart = np.abs(np.arange(start, stop) - p).astype(np.int32)
-        x = replace(x, key="off", to=apart)
+        x = replace(x, key="off", to=np.abs(np.arange(start, stop) - p).astype(np.int32))
     return under(replace(matrix, x=x, label=say), p + k, p)
 
 
-def _blocks(table: TableSource, k: int) -> TableOfText:
+def _blocks(waves: ColumnWaves, k: int) -> TableOfText:
     """The 2 x 2 matrices that move a pair by k positions."""
-    waves = table.waves
-    assert waves is not None  # noqa: S101 - the caller has seen to it
     turning = np.unique(waves.pair[waves.pair >= 0])
-    chosen = turning[np.unique(np.linspace(0, len(turning) - 1, BLOCKS).astype(int))]
     rows = []
-    for pair in chosen.tolist():
+    for pair in turning[np.unique(np.linspace(0, len(turning) - 1, BLOCKS).astype(int))].tolist():
         frequency = float(waves.frequency[np.flatnonzero(waves.pair == pair)[0]])
         angle = float(np.angle(np.exp(1j * frequency * k)))
-        cos, sin = np.cos(angle), np.sin(angle)
-        first = f"[ {signed(cos, 3)}  {signed(sin, 3)} ]"
-        second = f"[ {signed(-sin, 3)}  {signed(cos, 3)} ]"
-        rows.append((str(pair), f"{signed(angle, 4)} rad", first, second))
+        cos, sin, minus = (signed(x, 3) for x in (np.cos(angle), np.sin(angle), -np.sin(angle)))
+        rows.append(
+            (str(pair), f"{signed(angle, 4)} rad", *(f"[ {cos}  {sin} ]", f"[ {minus}  {cos} ]"))
+        )
     return TableOfText(
         "blocks",
         f"what moves a row by {plural(k, 'position')}: one block for each pair",
@@ -186,39 +194,36 @@ def _blocks(table: TableSource, k: int) -> TableOfText:
     )
 
 
-def _lead(data: Offset) -> str:
+def _lead(data: offset.Offset) -> str:
     text = "The product depends on the distance alone, wherever the two positions are."
     if data.defect:
-        share = number(100 * (1 - data.defect**2), 3)
-        where = "The product depends on where the two positions are: distance explains"
-        text = f"{where} {share} % of it."
+        share = f"{number(100 * (1 - data.defect**2), 3)} % of it."
+        text = f"The product depends on where the two positions are: distance explains {share}"
     if data.first_rise is not None and data.rises:
         rise = whole(data.first_rise)
         text += f" It does not fall all the way: it first rises at distance {rise}."
     return text
 
 
-def _readout(table: TableSource, data: Offset, p: int, k: int) -> tuple[Block, ...]:
+def _readout(table: TableSource, data: offset.Offset, p: int, k: int) -> tuple[Block, ...]:
     value, own = (_product(table, p, q, data.kind) for q in (p + k, p))
     name = "Cosine" if data.kind == "cosine" else "Dot product"
-    blocks: list[Block] = [
+    rise, band = data.first_rise, "The band runs over positions: the same distance, other places."
+    return present(
         Heading(f"Positions {whole(p)} and {whole(p + k)}"),
         Datum(name, number(value, 6)),
         Datum("With itself", number(own, 6)),
         Datum("Distance", whole(k)),
-    ]
-    if data.first_rise is not None and data.rises is not None:
-        blocks.append(Datum("First rises at", whole(data.first_rise)))
-        blocks.append(Datum("Steps that go up", f"{number(100 * data.rises, 2)} %"))
-    blocks.append(
-        Datum("Shift-invariance defect", number(data.defect, 3), "0: distance explains everything")
+        Datum("First rises at", whole(rise)) if rise is not None else None,
+        Datum("Steps that go up", f"{number(100 * (data.rises or 0), 2)} %")
+        if rise is not None
+        else None,
+        Datum("Shift-invariance defect", number(data.defect, 3), "0: distance explains everything"),
+        Prose(band) if data.defect else None,
     )
-    if data.defect:
-        blocks.append(Prose("The band runs over positions: the same distance, other places."))
-    return tuple(blocks)
 
 
-def _numbers(data: Offset, scene: Scene) -> dict[str, Any]:
+def _numbers(data: offset.Offset, scene: Scene) -> dict[str, Any]:
     return {
         "caption": f"{scene.a.label}: the product at the first distances shown",
         "columns": ["distance", "mean", "least", "largest"],
@@ -231,5 +236,8 @@ def _numbers(data: Offset, scene: Scene) -> dict[str, Any]:
 
 def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
     """The picture of `posenc.plot` that shows the same, and its arguments."""
-    axis = "log" if scene["log"] else "linear"
-    return "offset", {"offsets": scene["L"], "kind": scene["metric"], "axis": axis}
+    return "offset", {
+        "offsets": scene["L"],
+        "kind": scene["metric"],
+        "axis": "log" if scene["log"] else "linear",
+    }

@@ -16,7 +16,6 @@ from posenc.explore.state.entry import CatalogueEntry
 from posenc.explore.state.models import MOST_CELLS, LayerType, ModelLayers, trained_length
 from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.functional import wavelengths
-from posenc.plot.panels.axes import cells, logarithmic
 from posenc.plot.panels.grammar import (
     Block,
     Chart,
@@ -32,6 +31,8 @@ from posenc.plot.panels.grammar import (
     Strip,
     Strips,
     TableOfText,
+    cells,
+    logarithmic,
 )
 from posenc.plot.panels.text import number, plural, whole
 
@@ -51,29 +52,32 @@ LEVELS = {"error": "Errors", "warning": "Warnings", "remark": "Remarks"}
 
 def show(scene: Scene) -> Page:
     """The strip of layers, the types side by side, their wavelengths, and what is left open."""
-    model: ModelLayers = scene.a.entry.model
-    chosen = scene.a.entry.place
-    panels: list[Panel] = []
-    models = {"": model}
-    if scene.b is not None:
-        models = {"A: ": model, "B: ": scene.b.entry.model}
-        panels += _differences(model.plan, models["B: "].plan)
-    if model.types:
-        entries = (*scene.session.entries, *catalogue.published_models())
-        ids = {e.place: e.id for e in entries if e.model is model}
-        panels += [*_strips(model, chosen, ids), _facts(models)]
-        if any(_waves(layer) is not None for layer in model.types):
-            panels.append(_wavelengths(model))
-    panels += _notes(model)
+    model, b = scene.a.entry.model, scene.b
+    name = model.types[scene.a.entry.place].name if model.types else ""
     return Page(
         lead=f"{model.name}: {model.sure}.",
-        panels=tuple(panels),
+        panels=(
+            *(_differences(model.plan, b.entry.model.plan) if b is not None else ()),
+            *(_types(scene, model) if model.types else ()),
+            *_notes(model),
+        ),
         readout=_readout(model, scene.a.entry),
-        say=f"{model.name}, {model.types[chosen].name}"
-        if model.types
-        else f"{model.name}: not read",
+        say=f"{model.name}, {name}" if name else f"{model.name}: not read",
         python=f"import posenc\n\nplan = {model.python}",
     )
+
+
+def _types(scene: Scene, model: ModelLayers) -> Iterator[Panel]:
+    ids = {
+        e.place: e.id
+        for e in (*scene.session.entries, *catalogue.published_models())
+        if e.model is model
+    }
+    yield from _strips(model, scene.a.entry.place, ids)
+    yield _facts({"": model} if scene.b is None else {"A: ": model, "B: ": scene.b.entry.model})
+    curves = {layer.name: w for layer in model.types if (w := _waves(layer)) is not None}
+    if curves:
+        yield _wavelengths(model, curves)
 
 
 # --- which layer is of which type -----------------------------------------------------------------
@@ -95,17 +99,29 @@ def _strips(model: ModelLayers, chosen: int, ids: dict[int, str]) -> list[Strips
     panels = []
     for part, strips in placed.items():
         count = model.counts[part]
-        shown = "" if count <= MOST_CELLS else f"The first {MOST_CELLS} are drawn."
-        title = f"{part + ': ' if part else ''}{plural(count, 'layer')}, a row for each type"
-        panels.append(_panel(f"layers-{part}", title, strips, min(count, MOST_CELLS), shown))
+        panels.append(
+            _panel(
+                f"layers-{part}",
+                f"{part + ': ' if part else ''}{plural(count, 'layer')}, a row for each type",
+                strips,
+                min(count, MOST_CELLS),
+                "" if count <= MOST_CELLS else f"The first {MOST_CELLS} are drawn.",
+            )
+        )
     if loose:
         panels.append(_panel("loose", "types for which no layers are named", loose, 0, ""))
     return panels
 
 
 def _panel(identity: str, title: str, strips: list[Strip], count: int, caption: str) -> Strips:
-    columns = tuple(map(str, range(count)))
-    return Strips(identity, title, tuple(strips), "sequential", columns=columns, caption=caption)
+    return Strips(
+        identity,
+        title,
+        tuple(strips),
+        "sequential",
+        columns=tuple(map(str, range(count))),
+        caption=caption,
+    )
 
 
 # --- the types side by side -----------------------------------------------------------------------
@@ -116,14 +132,15 @@ def _facts(models: Mapping[str, ModelLayers]) -> TableOfText:
     facts_by_type = {
         f"{side}{t.name}": _facts_of(t, m) for side, m in models.items() for t in m.types
     }
-    names = next(iter(facts_by_type.values()))
-    facts = ((name, *(f[name] for f in facts_by_type.values())) for name in names)
-    rows = tuple((name, *(text or "–" for text in told)) for name, *told in facts if any(told))
+    facts = (
+        (name, *(f[name] for f in facts_by_type.values()))
+        for name in next(iter(facts_by_type.values()))
+    )
     return TableOfText(
         "types",
         "what they are",
         ("type of layer", *facts_by_type),
-        rows,
+        tuple((name, *(text or "–" for text in told)) for name, *told in facts if any(told)),
         place="half",
         both=len(models) > 1,
     )
@@ -135,7 +152,6 @@ def _facts_of(layer: LayerType, model: ModelLayers) -> dict[str, str]:
     base = getattr(spec, "base", None)
     bases = base if isinstance(base, tuple) else () if base is None else (base,)
     rotary = layer.kind == "rotary"
-    scalings = [brief(s) for s in getattr(spec, "scalings", ())]
     trained, rests = trained_length(layer)
     return {
         "encoding": named,
@@ -145,7 +161,10 @@ def _facts_of(layer: LayerType, model: ModelLayers) -> dict[str, str]:
         "width": whole(spec.dim) if hasattr(spec, "dim") else "",
         "pairs": whole(spec.pairs) if rotary else "",
         "pairing": spec.channels.order if rotary else "",
-        "scaling": "; ".join(s if len(s) <= 60 else f"{s[:57]}…" for s in scalings),
+        "scaling": "; ".join(
+            s if len(s) <= 60 else f"{s[:57]}…"
+            for s in [brief(s) for s in getattr(spec, "scalings", ())]
+        ),
         "trained length": "" if trained is None else f"{whole(trained)} ({rests})",
         "declared length": "" if layer.declared is None else whole(layer.declared),
         "beside it": layer.words,
@@ -171,17 +190,14 @@ def _waves(layer: LayerType) -> np.ndarray | None:
         return None
     if spec.needs_length:
         length = layer.declared or trained_length(layer)[0]
-        if length is None:
-            return None
-        spec = spec.at(length)
+        spec = None if length is None else spec.at(length)
     if not hasattr(spec, "matrix"):
         return None
     waves = np.asarray(wavelengths(spec), dtype=np.float64).reshape(-1)
     return np.where(np.isfinite(waves), waves, np.nan)
 
 
-def _wavelengths(model: ModelLayers) -> Chart:
-    curves = {layer.name: w for layer in model.types if (w := _waves(layer)) is not None}
+def _wavelengths(model: ModelLayers, curves: Mapping[str, np.ndarray]) -> Chart:
     shown = dict(list(curves.items())[:MOST_CURVES])
     lengths = {}
     for layer in [layer for layer in model.types if layer.name in shown]:
@@ -215,8 +231,11 @@ def _notes(model: ModelLayers) -> Iterable[Paragraphs]:
     for level, title in LEVELS.items():
         noted = [n for n in model.notes if n.level == level]
         if noted:
-            texts = (f"{n.layer}: {n.text}" if n.layer else n.text for n in noted)
-            yield Paragraphs(f"notes-{level}", title, tuple(dict.fromkeys(texts)))
+            yield Paragraphs(
+                f"notes-{level}",
+                title,
+                tuple(dict.fromkeys(f"{n.layer}: {n.text}" if n.layer else n.text for n in noted)),
+            )
 
 
 def _readout(model: ModelLayers, entry: CatalogueEntry) -> tuple[Block, ...]:
@@ -228,11 +247,10 @@ def _readout(model: ModelLayers, entry: CatalogueEntry) -> tuple[Block, ...]:
         for v in catalogue.VIEWS_OF.get(entry.kind, ())
         if not catalogue.why_not(v, entry, layer.spec)
     ]
-    facts = [Datum(name, text) for name, text in _facts_of(layer, model).items() if text]
     links = tuple(Link(view.capitalize(), {"v": view, "enc": entry.id}) for view in views)
     return (
         Heading(layer.name),
-        *facts,
+        *[Datum(name, text) for name, text in _facts_of(layer, model).items() if text],
         *([Links("See it in", links)] if links else []),
         *([Heading("Where it was read")] if layer.sources else []),
         *(Datum(field, source) for field, source in layer.sources.items()),
@@ -269,5 +287,9 @@ def _differences(a: Any, b: Any) -> Iterator[Panel]:
         yield TableOfText("differences", "A and B differ", columns, rows, both=True)
     for title, lines in (("compared", answer.compared), ("not compared", answer.not_compared)):
         if lines:
-            heading = title if rows else f"{answer.verdict}, {title}"
-            yield Paragraphs(f"differences-{title}", heading, lines, both=True)
+            yield Paragraphs(
+                f"differences-{title}",
+                title if rows else f"{answer.verdict}, {title}",
+                lines,
+                both=True,
+            )

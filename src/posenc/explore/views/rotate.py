@@ -10,22 +10,29 @@ from typing import Any
 
 import numpy as np
 
-from posenc.explore import pair_use, snippets
-from posenc.explore.state.entry import Chosen
+from posenc.explore import snippets
+from posenc.explore.state.entry import Chosen, HeadsFile
 from posenc.explore.state.fields import Option, choice, integer
 from posenc.explore.state.scene import Page, Scene, ViewShape
-from posenc.plot.columns import channels_of, pairs_of, width_of
-from posenc.plot.panels.axes import stops, under
+from posenc.plot.columns import channels_of, pairs_of_rotation, some_of, width_of
 from posenc.plot.panels.grammar import (
     Block,
+    Chart,
     Datum,
     Heading,
+    Mark,
     Panel,
+    Paragraphs,
     Prose,
+    Series,
+    cells,
+    float32,
+    stops,
+    under,
+    values,
 )
-from posenc.plot.panels.text import number, plural, signed, whole
+from posenc.plot.panels.text import number, plural, present, signed, whole
 from posenc.plot.views import rotation
-from posenc.plot.views.rotation import RotationView
 
 FARTHEST = 2**31
 NEAR, FAR = 64, 256  # distances of a curve, and the most
@@ -76,7 +83,7 @@ def _distances(k: int) -> tuple[int, int]:
 @functools.lru_cache(maxsize=64)
 def _rotation(
     chosen: Chosen, positions: tuple[int, int], pairs: tuple[int, ...], seed: int
-) -> RotationView:
+) -> rotation.RotationView:
     return rotation.data(
         chosen.spec,
         positions,
@@ -93,25 +100,22 @@ def show(scene: Scene) -> Page:
     spec: Any = scene.a.spec
     m = scene["m"]
     n = min(max(m - scene["off"], 0), FARTHEST)
-    layout = pairs_of(spec)
-    assert layout is not None  # noqa: S101 - a rotation has pairs
-    channels, pair = channels_of(spec), int(layout.pair[scene["j"]])
-    data = _rotation(scene.a, (m, n), _chosen(spec.pairs, pair), scene["seed"])
-    panels = list(_panels(data, scene, pair, channels))
-    if scene.session.heads is not None:
-        panels.append(pair_use.panel(scene.session.heads, spec, pair))
-    dial = next((d for d in data.dials if d.pair == pair), data.dials[0])
-    say = (
-        f"Query at {whole(m)}, key at {whole(n)}: score {number(data.score)}; pair {pair} adds "
-        f"{number(float(data.terms[pair]))}"
-    )
+    pairs = pairs_of_rotation(spec).pair
+    pair, heads = int(pairs[scene["j"]]), scene.session.heads
+    data = _rotation(scene.a, (m, n), some_of(spec.pairs, MOST_DIALS, pair), scene["seed"])
     return Page(
         lead=_lead(data, m, n),
-        panels=tuple(panels),
-        readout=_readout(data, dial.between, _members(spec, pair), m, n),
-        say=say,
+        panels=present(
+            *_panels(data, scene, pair, channels_of(spec)),
+            use_panel(heads, spec, pair) if heads is not None else None,
+        ),
+        readout=_readout(
+            data, next(d for d in data.dials if d.pair == pair), _members(spec, pair), m, n
+        ),
+        say=f"Query at {whole(m)}, key at {whole(n)}: score {number(data.score)}; pair {pair} adds "
+        f"{number(float(data.terms[pair]))}",
         cursor={
-            "x": stops("j", scene["j"], 0, len(layout.pair) - 1),
+            "x": stops("j", scene["j"], 0, len(pairs) - 1),
             "y": stops("m", m, 0, FARTHEST),
         },
         python=snippets.rotate(scene, m, n),
@@ -119,60 +123,59 @@ def show(scene: Scene) -> Page:
     )
 
 
-def _chosen(pairs: int, pair: int) -> tuple[int, ...]:
-    """The pairs whose dials are shown: all of a few, else from fast to slow and the cursor's."""
-    if pairs <= MOST_DIALS:
-        return tuple(range(pairs))
-    some = np.linspace(0, pairs - 1, MOST_DIALS - 1).astype(int).tolist()
-    return tuple(sorted({*some, pair}))
-
-
-def _panels(data: RotationView, scene: Scene, pair: int, channels: np.ndarray) -> Iterator[Panel]:
+def _panels(
+    data: rotation.RotationView, scene: Scene, pair: int, channels: np.ndarray
+) -> Iterator[Panel]:
     """The panels of the picture; a click on a dial or a bar puts the cursor on its pair."""
     k, alone = data.positions[0] - data.positions[1], scene["mix"] == "own"
-    shown = replace(data, scores=data.scores[:1]) if alone else data
-    dials, *arcs, terms, scores = rotation.panels(shown, pair)
+    dials, *arcs, terms, scores = rotation.panels(
+        replace(data, scores=data.scores[:1]) if alone else data, pair
+    )
     here = zip(data.dials, dials.dials, strict=True)
-    keyed = (replace(dial, key="j", value=str(int(channels[d.pair]))) for d, dial in here)
-    yield replace(dials, dials=tuple(keyed))
+    yield replace(
+        dials,
+        dials=tuple((replace(dial, key="j", value=str(int(channels[d.pair]))) for d, dial in here)),
+    )
     yield from arcs
     yield under(replace(terms, x=replace(terms.x, to=channels)), pair)
-    inside = data.offsets[0] <= k <= data.offsets[-1]
     scores = replace(scores, x=replace(scores.x, key="off"))
-    yield under(scores, k, to=data.score) if inside else scores
+    yield under(scores, k, to=data.score) if (data.offsets[0] <= k <= data.offsets[-1]) else scores
 
 
-def _lead(data: RotationView, m: int, n: int) -> str:
-    after = "the same score, as only the distance counts"
-    if not data.stays:
-        after = f"{number(data.moved)}; the place counts too"
+def _lead(data: rotation.RotationView, m: int, n: int) -> str:
+    after = (
+        "the same score, as only the distance counts"
+        if data.stays
+        else f"{number(data.moved)}; the place counts too"
+    )
     return (
         f"A query at {whole(m)} and a key at {whole(n)}: their product is a sum over "
         f"{plural(len(data.terms), 'pair')}. Both moved by {whole(data.shift)}: {after}."
     )
 
 
-def _members(spec: Any, pair: int) -> tuple[int, Datum]:
-    """A pair, and the channels that form it."""
-    channels = " and ".join(map(str, spec.channels.channels(2 * spec.pairs)[pair]))
-    place = f"of the last {width_of(spec)} of the head" if spec.channels.part == "trailing" else ""
-    return pair, Datum("Channels", channels, place)
+def _members(spec: Any, pair: int) -> Datum:
+    """The channels that form a pair."""
+    return Datum(
+        "Channels",
+        " and ".join(map(str, spec.channels.channels(2 * spec.pairs)[pair])),
+        f"of the last {width_of(spec)} of the head" if spec.channels.part == "trailing" else "",
+    )
 
 
 def _readout(
-    data: RotationView, between: float, members: tuple[int, Datum], m: int, n: int
+    data: rotation.RotationView, dial: rotation.PairDial, channels: Datum, m: int, n: int
 ) -> tuple[Block, ...]:
-    pair, channels = members
     return (
         Heading(f"Query at {whole(m)}, key at {whole(n)}"),
         Datum("q · k", signed(data.score, 6)),
         Datum(f"both {whole(data.shift)} later", signed(data.moved, 6)),
         Datum("Distance", whole(m - n)),
-        Heading(f"Pair {pair}"),
+        Heading(f"Pair {dial.pair}"),
         channels,
-        Datum("Adds", signed(float(data.terms[pair]), 6)),
-        Datum("The distance turns q from k by", f"{signed(between, 4)} rad"),
-        Datum("In turns", signed(between / (2 * math.pi), 4)),
+        Datum("Adds", signed(float(data.terms[dial.pair]), 6)),
+        Datum("The distance turns q from k by", f"{signed(dial.between, 4)} rad"),
+        Datum("In turns", signed(dial.between / (2 * math.pi), 4)),
         Prose(
             "Query and key are random numbers of the seed. A model trained with one layout of "
             "pairs and run with the other gets the mixed curves."
@@ -180,7 +183,7 @@ def _readout(
     )
 
 
-def _numbers(data: RotationView) -> dict[str, Any]:
+def _numbers(data: rotation.RotationView) -> dict[str, Any]:
     return {
         "caption": "what the first pairs add",
         "columns": ["pair", "term"],
@@ -190,5 +193,51 @@ def _numbers(data: RotationView) -> dict[str, Any]:
 
 def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
     """The picture of `posenc.plot` that shows the same, and its arguments."""
-    key = max(scene["m"] - scene["off"], 0)
-    return "rotation", {"positions": (scene["m"], key), "seed": scene["seed"]}
+    return "rotation", {
+        "positions": (scene["m"], max(scene["m"] - scene["off"], 0)),
+        "seed": scene["seed"],
+    }
+
+
+# --- the heads of a file --------------------------------------------------------------------------
+
+
+def use_of_pairs(q: np.ndarray, k: np.ndarray, spec: Any) -> np.ndarray | None:
+    """The mean of |q| |k| over all words, of each head and pair: the most that a score can get.
+
+    A score is the sum over pairs of |q| |k| cos(angle between them + frequency x distance), so a
+    pair with a small product hardly tells distances, however fast it turns.
+    """
+    pair = pairs_of_rotation(spec).pair
+    if q.shape[-1] < len(pair):
+        return None
+    own = slice(len(pair)) if spec.channels.part == "leading" else slice(-len(pair), None)
+    members = pair[:, None] == np.arange(spec.pairs)
+    of_q, of_k = (np.sqrt(side[..., own] ** 2 @ members).mean(axis=1) for side in (q, k))
+    return np.asarray(of_q * of_k)
+
+
+def use_panel(heads: HeadsFile, spec: Any, chosen: int) -> Chart | Paragraphs:
+    """The use of each pair, the mean of the heads with the least and the largest of them."""
+    use, drawn = use_of_pairs(heads.q, heads.k, spec), heads.q.shape[1]
+    if use is None:
+        wide, turn = (plural(n, "channel") for n in (heads.q.shape[2], 2 * spec.pairs))
+        why = f"{wide}, and {turn} turn here: choose a smaller head size d."
+        return Paragraphs("use", "use of pairs", (f"Heads of {heads.name} have {why}",))
+    mean, places = use.mean(axis=0), np.arange(use.shape[1]) + 0.5
+    rest = heads.q.shape[2] - 2 * spec.pairs
+    words = f"the first {drawn} words of {whole(heads.total)}" if heads.total > drawn else "words"
+    low, high = float32(use.min(axis=0)), float32(use.max(axis=0))
+    return Chart(
+        id="use",
+        title=f"|q| |k| of each pair, {plural(len(use), 'head')} of {heads.name}",
+        x=cells("pair", 0, use.shape[1], key="j", at=chosen, to=channels_of(spec)),
+        y=values("", 0.0, (float(use.max()) or 1.0) * 1.05),
+        series=(Series("mean of heads", places, float32(mean), lo=low, hi=high),),
+        marks=(Mark("point", chosen + 0.5, to=float(mean[chosen]), style="point"),),
+        caption=f"The most that a pair can add to q · k, on average over {words}; the band runs "
+        f"from the least head to the largest. Here {number(float(mean[chosen]))}."
+        + (f" {plural(rest, 'channel')} of the heads do not turn here." if rest else ""),
+        height=170,
+        label="Product of the lengths of query and key in each pair",
+    )

@@ -12,12 +12,12 @@ import numpy as np
 
 from posenc.detect.extend.engines import lines_of, wanted_of
 from posenc.explore import snippets
+from posenc.explore.state.catalogue import held
 from posenc.explore.state.entry import Chosen
 from posenc.explore.state.fields import Option, choice, integer, real, short
 from posenc.explore.state.scene import Page, Scene, ViewShape
-from posenc.explore.state.sources import held
 from posenc.explore.views.waves import pair_axis
-from posenc.plot.panels.axes import stops, under
+from posenc.plot.columns import pairs_of_rotation
 from posenc.plot.panels.grammar import (
     Axis,
     Block,
@@ -26,10 +26,11 @@ from posenc.plot.panels.grammar import (
     Heading,
     Panel,
     Prose,
+    stops,
+    under,
 )
 from posenc.plot.panels.text import number, plural, signed, whole
 from posenc.plot.views import stretch
-from posenc.plot.views.stretch import LARGEST_FACTOR, RULES, Rule, Stretch
 
 TRAINED = integer(
     "Lt",
@@ -40,11 +41,11 @@ TRAINED = integer(
     scale="log",
     hint="That of the model, where it says one.",
 )
-FACTOR = real("f", "Stretch factor", 8, 1, LARGEST_FACTOR, scale="log", plays=True)
+FACTOR = real("f", "Stretch factor", 8, 1, stretch.LARGEST_FACTOR, scale="log", plays=True)
 RULE = choice(
     "rule",
     "Rule in the readout",
-    tuple(Option(name, label) for name, label in RULES.items()),
+    tuple(Option(name, label) for name, label in stretch.RULES.items()),
     "yarn",
     hint="LongRoPE's divisors are measured for each model: posenc explore config.json shows them.",
 )
@@ -69,30 +70,23 @@ SHAPE = ViewShape(
 
 
 @functools.lru_cache(maxsize=64)
-def _stretch(spec: Any, trained: int, factor: float) -> Stretch:
+def _stretch(spec: Any, trained: int, factor: float) -> stretch.Stretch:
     return stretch.data(spec, original_length=trained, factor=factor)
 
 
 def show(scene: Scene) -> Page:
     """Wavelengths and stretch of each pair, and the counts."""
-    spec: Any = scene.a.spec
-    trained, factor = scene["Lt"], scene["f"]
-    data = _stretch(spec, trained, factor)
+    data = _stretch(scene.a.spec, scene["Lt"], scene["f"])
     table = held(scene.a, data.length)
-    pair = table.pair_of(scene["j"])
-    assert pair is not None  # noqa: S101 - every channel of a rotation is in one
+    pair = int(pairs_of_rotation(table.spec).pair[scene["j"]])
     chosen = next((r for r in data.rules if r.name == scene["rule"]), data.rules[0])
-    x = pair_axis(table, len(chosen.stretch), pair)
-    say = (
-        f"Pair {pair}: {chosen.label} stretches it {_times(float(chosen.stretch[pair]))}, from "
-        f"{_length(float(data.rules[0].wavelengths[pair]))} positions to "
-        f"{_length(float(chosen.wavelengths[pair]))}"
-    )
     return Page(
         lead=_lead(data),
-        panels=tuple(_panels(data, x, pair, chosen)),
+        panels=tuple(_panels(data, pair_axis(table, len(chosen.stretch), pair), pair, chosen)),
         readout=_readout(data, chosen, pair),
-        say=say,
+        say=f"Pair {pair}: {chosen.label} stretches it {_times(float(chosen.stretch[pair]))}, from "
+        f"{_length(float(data.rules[0].wavelengths[pair]))} positions to "
+        f"{_length(float(chosen.wavelengths[pair]))}",
         cursor={"x": stops("j", scene["j"], 0, table.width - 1)},
         python=snippets.stretch(scene, chosen.name, data),
         table=_numbers(data),
@@ -108,15 +102,15 @@ def _length(x: float) -> str:
     return number(x) if math.isfinite(x) else "endless"
 
 
-def _left_out(data: Stretch, rule: str) -> tuple[tuple[str, str], ...]:
+def _left_out(data: stretch.Stretch, rule: str) -> tuple[tuple[str, str], ...]:
     if rule in data.left_out:
         return (("rule", data.left_out[rule]),)
-    if rule == "given" and all(r.name != "given" for r in data.rules):
-        return (("rule", "This encoding has no rule of its own; a config.json may have."),)
-    return ()
+    none = rule == "given" and all(r.name != "given" for r in data.rules)
+    why = "This encoding has no rule of its own; a config.json may have."
+    return (("rule", why),) if none else ()
 
 
-def _lead(data: Stretch) -> str:
+def _lead(data: stretch.Stretch) -> str:
     if not data.slow:
         return (
             f"Every pair finished a turn within {whole(data.original_length)} positions, so "
@@ -129,61 +123,64 @@ def _lead(data: Stretch) -> str:
     )
 
 
-def _panels(data: Stretch, x: Axis, pair: int, chosen: Rule) -> Iterator[Panel]:
+def _panels(data: stretch.Stretch, x: Axis, pair: int, chosen: stretch.Rule) -> Iterator[Panel]:
     """The panels of the picture, with a point on the curves of the chosen rule."""
     for panel in stretch.panels(data, chosen.name):
         if isinstance(panel, Chart):
-            to = float(getattr(chosen, panel.id)[pair])
-            yield under(replace(panel, x=replace(x, label=panel.x.label)), pair, to=to)
+            yield under(
+                replace(panel, x=replace(x, label=panel.x.label)),
+                pair,
+                to=float(getattr(chosen, panel.id)[pair]),
+            )
         else:
             yield panel
 
 
-def _readout(data: Stretch, chosen: Rule, pair: int) -> tuple[Block, ...]:
-    blocks: list[Block] = [
+def _readout(data: stretch.Stretch, chosen: stretch.Rule, pair: int) -> tuple[Block, ...]:
+    return (
         Heading(f"{chosen.label}, pair {pair}"),
         Datum("Stretch", _times(float(chosen.stretch[pair]))),
         Datum("Wavelength before", _length(float(data.rules[0].wavelengths[pair]))),
         Datum("Wavelength after", _length(float(chosen.wavelengths[pair]))),
-    ]
-    if chosen.name not in ("none", "given"):
-        blocks += [Heading("What to write"), *_lines(data, chosen.name)]
-    if chosen.name.startswith("yarn"):
-        by_name = {rule.name: rule for rule in data.rules}
-        code, paper = by_name.get("yarn"), by_name.get("yarn_paper")
-        blocks.append(
-            Prose("0.1 ln s + 1. It multiplies cos and sin, so scores grow by its square.")
+        *(_lines(data, chosen.name) if chosen.name not in ("none", "given") else ()),
+        *(_ramps(data) if chosen.name.startswith("yarn") else ()),
+    )
+
+
+def _ramps(data: stretch.Stretch) -> Iterator[Prose]:
+    """What YaRN multiplies, and where its two ramps are farthest apart."""
+    yield Prose("0.1 ln s + 1. It multiplies cos and sin, so scores grow by its square.")
+    by_name = {rule.name: rule.stretch for rule in data.rules}
+    code, paper = by_name.get("yarn"), by_name.get("yarn_paper")
+    if code is not None and paper is not None:
+        ratio = code / paper
+        at = int(np.argmax(np.where(ratio > 0, np.abs(np.log(ratio)), 0.0)))
+        yield Prose(
+            "Two ramps are called YaRN. The paper's is linear in turns, the code's in the index of "
+            f"the pair: at pair {at} they stretch {_times(float(paper[at]))} and "
+            f"{_times(float(code[at]))}."
         )
-        if code is not None and paper is not None:
-            ratio = code.stretch / paper.stretch
-            at = int(np.argmax(np.where(ratio > 0, np.abs(np.log(ratio)), 0.0)))
-            blocks.append(
-                Prose(
-                    "Two ramps are called YaRN. The paper's is linear in turns, the code's in the "
-                    f"index of the pair: at pair {at} they stretch "
-                    f"{_times(float(paper.stretch[at]))} and {_times(float(code.stretch[at]))}."
-                )
-            )
-    return tuple(blocks)
 
 
-def _lines(data: Stretch, name: str) -> list[Block]:
+def _lines(data: stretch.Stretch, name: str) -> list[Block]:
     """What engines are told for the rule; a config has more, and `posenc extend` reads it."""
     wanted = wanted_of(data.plain, name, data.factor, data.original_length, data.length)
+    heading = Heading("What to write")
     if wanted is None:
-        return [Prose("No engine has this rule.")]
+        return [heading, Prose("No engine has this rule.")]
     lines, remarks = lines_of(None, wanted)
-    return [*(Datum(*line) for line in lines.items()), *map(Prose, remarks)]
+    return [heading, *(Datum(*line) for line in lines.items()), *map(Prose, remarks)]
 
 
-def _numbers(data: Stretch) -> dict[str, Any]:
+def _numbers(data: stretch.Stretch) -> dict[str, Any]:
     pairs = len(data.rules[0].stretch)
-    chosen = np.unique(np.linspace(0, pairs - 1, min(20, pairs)).astype(int)).tolist()
-    rows = [[str(i), *(signed(float(rule.stretch[i]), 4) for rule in data.rules)] for i in chosen]
     return {
         "caption": "the stretch of some pairs",
         "columns": ["pair", *(rule.label for rule in data.rules)],
-        "rows": rows,
+        "rows": [
+            [str(i), *(signed(float(rule.stretch[i]), 4) for rule in data.rules)]
+            for i in np.unique(np.linspace(0, pairs - 1, min(20, pairs)).astype(int)).tolist()
+        ],
     }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -12,17 +11,13 @@ import numpy as np
 
 from posenc._core.numeric.ladder import Ladder
 from posenc.encodings.table.sinusoidal import Sinusoidal
-from posenc.explore import mathml, snippets, table_parts
-from posenc.explore.state.catalogue import grid_of
+from posenc.explore import snippets, spectra
+from posenc.explore.state.catalogue import grid_of, held, window
 from posenc.explore.state.entry import Chosen
 from posenc.explore.state.fields import switch
 from posenc.explore.state.scene import LENGTH, START, Page, Scene, ViewShape
-from posenc.explore.state.sources import held, visible, window
 from posenc.plot import palette
-from posenc.plot.column_order import arranged
 from posenc.plot.columns import TableSource, width_of
-from posenc.plot.curves import Curve, around_each, curve_of
-from posenc.plot.panels.axes import stops, under, values
 from posenc.plot.panels.grammar import (
     Axis,
     Block,
@@ -37,13 +32,17 @@ from posenc.plot.panels.grammar import (
     Math,
     Prose,
     Series,
+    float32,
+    stops,
+    under,
+    values,
 )
-from posenc.plot.panels.text import count, number, signed, whole
-from posenc.plot.raster import Tile, tile_of
+from posenc.plot.panels.text import count, number, present, signed, whole
+from posenc.plot.raster import Tile, arranged, tile_of
 from posenc.plot.response import reduced
 from posenc.plot.views.table import TableCell, cell, heatmap
+from posenc.plot.views.waves import Curve, around_each, curve_of, unresolved
 from posenc.plot.views.waves import series as curve
-from posenc.plot.views.waves import unresolved
 
 PARTS = switch("parts", "What it is made of", hint="Beside the sinusoids nearest to it.")
 SHAPE = ViewShape(
@@ -60,32 +59,33 @@ DIGITS = 6
 def show(scene: Scene) -> Page:
     """The table, the curve of the column, the row of the position, and the cell in numbers."""
     table = held(scene.a, scene["s"] + scene["L"])
-    rows, dims = visible(scene)
-    p, j = scene["p"], scene["j"]
-    size = (scene.height, scene.width)
-    picture, indices = _tile(scene.a, scene["s"] + scene["L"], rows, dims, size)
+    rows, dims = (scene["p0"], scene["p1"]), (scene["j0"], scene["j1"])
+    p, j, end = scene["p"], scene["j"], scene["s"] + scene["L"]
+    picture, indices = _tile(scene.a, end, rows, dims, (scene.height, scene.width))
     column = curve_of(table, j, rows, pixels=picture.values.shape[0])
     drawn = arranged(table, picture.order)
     place = int(np.flatnonzero(drawn == j)[0])
-    here = p if rows[0] <= p < rows[1] else None
-    main = heatmap(picture, drawn, indices)
-    main = under(main, place if dims[0] <= place < dims[1] else None, here)
-    x, y = main.x, main.y
+    main = under(
+        heatmap(picture, drawn, indices),
+        place if dims[0] <= place < dims[1] else None,
+        p if rows[0] <= p < rows[1] else None,
+    )
     row = table.values(np.array([p]), np.arange(table.width))[0]
     value = float(row[j])
     words = f"{table.name(j)}, " if table.waves is not None else ""
+    what = "the sines and cosines that turn" if table.turns else "the vector added at"
     say = f"Position {whole(p)}, dimension {j}: {words}{signed(value, DIGITS)}"
     parts: tuple[Chart, ...] = ()
     facts: tuple[Block, ...] = ()
     if scene["parts"]:
-        data = table_parts.analysed(scene.a, (scene["s"], scene["s"] + scene["L"]))
-        parts, facts = table_parts.panels(data, scene["s"], p, j), table_parts.facts(data, j)
+        data = spectra.analysed(scene.a, (scene["s"], end))
+        parts, facts = spectra.panels(data, scene["s"], p, j), spectra.facts(data, j)
     return Page(
         lead=lead(table, picture),
         panels=(
             replace(main, label=say),
-            beside(column, picture.limit, y, p, value),
-            below(row[drawn], x, picture, _row_title(table, p)),
+            beside(column, picture.limit, main.y, p, value),
+            below(row[drawn], main.x, picture, f"{what} position {whole(p)}"),
             *parts,
         ),
         readout=(*readout(table, scene, p, j), *facts),
@@ -111,25 +111,18 @@ def _tile(
 
 def beside(column: Curve, limit: float, y: Axis, p: int, value: float) -> Chart:
     """The column of the cursor, over the positions of the table."""
-    point = (Mark("point", p + 0.5, to=value, style="point"),)
     return Chart(
         id="column",
         title=f"dimension {column.dim}",
         x=y,
         y=values("", -limit, limit, most=2),
         series=(curve(column),),
-        marks=point if y.at is not None else (),
+        marks=(Mark("point", p + 0.5, to=value, style="point"),) if y.at is not None else (),
         caption=unresolved(column),
         place="right",
         orient="v",
         label=f"{column.label} over the positions",
     )
-
-
-def _row_title(table: TableSource, p: int) -> str:
-    if table.turns:
-        return f"the sines and cosines that turn position {whole(p)}"
-    return f"the vector added at position {whole(p)}"
 
 
 def below(row: np.ndarray, x: Axis, picture: Tile, title: str) -> Chart:
@@ -138,19 +131,22 @@ def below(row: np.ndarray, x: Axis, picture: Tile, title: str) -> Chart:
     part, pixels = row[first:last], picture.values.shape[1]
     if len(part) <= pixels:
         places = np.arange(first, last) + 0.5
-        series = Series("this position", places, part.astype(np.float32), 1, draw="bars")
+        series = Series("this position", places, float32(part), 1, draw="bars")
     else:
         ends = np.floor(np.arange(pixels + 1) * (len(part) / pixels)).astype(np.int64)
         column = part[:, None]
-        mean = reduced(lambda begin, end: column[begin:end], len(part), pixels, 1)[:, 0]
-        low, high = np.minimum.reduceat(part, ends[:-1]), np.maximum.reduceat(part, ends[:-1])
+        low, high = (
+            float32(around_each(least.reduceat(part, ends[:-1]), least))
+            for least in (np.minimum, np.maximum)
+        )
+        places = first + (ends[:-1] + ends[1:]) / 2
         series = Series(
             "this position",
-            first + (ends[:-1] + ends[1:]) / 2,
-            mean.astype(np.float32),
+            places,
+            float32(reduced(lambda begin, end: column[begin:end], len(part), pixels, 1)[:, 0]),
             1,
-            lo=around_each(low, np.minimum).astype(np.float32),
-            hi=around_each(high, np.maximum).astype(np.float32),
+            lo=low,
+            hi=high,
         )
     limit = max(picture.limit, float(np.abs(part).max(initial=0.0)))
     return Chart(
@@ -176,15 +172,15 @@ def lead(table: TableSource, picture: Tile) -> str:
     if table.sides:
         sides = " × ".join(map(whole, table.sides))
         return f"One row for each cell of a grid of {sides}, one column per dimension."
+    front = "One row per position, one column per dimension. "
     if table.waves is None:
-        return "One row per position, one column per dimension. No formula: these rows are stored."
+        return f"{front}No formula: these rows are stored."
     waves = table.waves.wavelength[np.isfinite(table.waves.wavelength)]
     if not len(waves):
-        return "One row per position, one column per dimension. No column turns."
+        return f"{front}No column turns."
     return (
-        "One row per position, one column per dimension. The fastest column repeats every "
-        f"{number(float(waves.min()), 3)} positions, the slowest every "
-        f"{number(float(waves.max()), 5)}; together they make rows different."
+        f"{front}The fastest column repeats every {number(float(waves.min()), 3)} positions, the "
+        f"slowest every {number(float(waves.max()), 5)}; together they make rows different."
     )
 
 
@@ -198,10 +194,9 @@ def cursor(scene: Scene, width: int) -> dict[str, Any]:
 
 def zoom(scene: Scene, width: int) -> dict[str, Any]:
     """The keys that hold what is visible."""
-    first = scene["s"]
     return {
         "x": {"from": "j0", "to": "j1", "min": 0, "max": width},
-        "y": {"from": "p0", "to": "p1", "min": first, "max": first + scene["L"]},
+        "y": {"from": "p0", "to": "p1", "min": scene["s"], "max": scene["s"] + scene["L"]},
     }
 
 
@@ -209,14 +204,13 @@ def numbers(table: TableSource, scene: Scene) -> dict[str, Any]:
     """A window of 20 x 20 numbers around the cursor."""
     rows = window(scene["p"], scene["s"], scene["s"] + scene["L"])
     dims = window(scene["j"], 0, table.width)
-    values = table.values(rows, dims).tolist()
     return {
         "caption": f"{scene.a.label}: positions {whole(rows[0])} to {whole(rows[-1])}, "
         f"dimensions {dims[0]} to {dims[-1]}",
         "columns": ["position", *map(str, dims.tolist())],
         "rows": [
             [whole(p), *(signed(x) for x in line)]
-            for p, line in zip(rows.tolist(), values, strict=True)
+            for p, line in zip(rows.tolist(), table.values(rows, dims).tolist(), strict=True)
         ],
     }
 
@@ -241,65 +235,78 @@ def readout(table: TableSource, scene: Scene, p: int, j: int) -> tuple[Block, ..
     )
 
 
-def _dial(table: TableSource, entry: TableCell) -> Iterator[DialBlock]:
+def _dial(table: TableSource, entry: TableCell) -> tuple[DialBlock, ...]:
     """The pair as a point of the circle, where a sine has its cosine."""
-    waves, angle = table.waves, entry.turned
-    if (
-        waves is None
-        or angle is None
-        or len(np.unique(waves.function[waves.pair == entry.pair])) < 2
-    ):
-        return
-    note = f"sin is the height, cos the width; {signed(angle % (2 * math.pi))} rad past whole turns"
-    hand = (math.cos(angle), math.sin(angle), 1, f"pair {entry.pair}")
-    yield DialBlock(Dial(f"pair {entry.pair}", (hand,), note, turn=entry.frequency))
+    waves, angle, name = table.waves, entry.turned, f"pair {entry.pair}"
+    if waves is None or angle is None or len({*waves.function[waves.pair == entry.pair]}) < 2:
+        return ()
+    return (
+        DialBlock(
+            Dial(
+                name,
+                ((math.cos(angle), math.sin(angle), 1, name),),
+                "sin is the height, cos the width; "
+                f"{signed(angle % (2 * math.pi))} rad past whole turns",
+                turn=entry.frequency,
+            )
+        ),
+    )
 
 
 def _formula(spec: Any, table: TableSource, entry: TableCell) -> Math:
     """The formula of the papers where the ladder is theirs, else the frequency."""
-    m, name = mathml, str(entry.function)
-    p, pair, frequency = entry.position, entry.pair or 0, abs(entry.frequency or 0.0)
+    name, p, frequency = str(entry.function), entry.position, abs(entry.frequency or 0.0)
     amplitude = 1.0 if table.waves is None else table.waves.amplitude
-    place = m.literal(whole(p))
     steps: tuple[str, ...] = (f"= {name}({number(frequency * p)} rad)",)
-    paper = isinstance(spec, Sinusoidal) and spec.ladder == Ladder() and not spec.arrangement.start
-    if paper:
-        top, under = 2 * pair, spec.dim
-        exponent = m.row(m.literal(str(top)), m.operator("/"), m.literal(str(under)))
-        inner = m.fraction(place, m.power(m.literal(number(spec.base)), exponent))
-        text = f"{name}({whole(p)} / {number(spec.base)}^({top}/{under}))"
+    if isinstance(spec, Sinusoidal) and spec.ladder == Ladder() and not spec.arrangement.start:
+        top, base = str(2 * (entry.pair or 0)), number(spec.base)
+        exponent = _row(_mn(top), _mo("/"), _mn(str(spec.dim)))
+        inner = f"<mfrac>{_mn(whole(p))}<msup>{_mn(base)}{exponent}</msup></mfrac>"
+        text = f"{name}({whole(p)} / {base}^({top}/{spec.dim}))"
         steps = (f"= {name}({whole(p)} / {number(1 / frequency, 5)})", *steps)
     else:
-        inner = m.row(place, m.operator("·"), m.literal(number(frequency, 6)))
+        inner = _row(_mn(whole(p)), _mo("·"), _mn(number(frequency, 6)))
         text = f"{name}({whole(p)} · {number(frequency, 6)})"
-    written = m.apply(name, inner)
+    written = _row(f"<mi>{name}</mi>", _mo("("), inner, _mo(")"))
     if amplitude != 1:
-        written = m.row(m.literal(number(amplitude)), m.operator("·"), written)
+        written = _row(_mn(number(amplitude)), _mo("·"), written)
         text = f"{number(amplitude)} · {text}"
-    return Math(m.formula(written), text, steps, signed(entry.value, DIGITS))
+    return Math(f'<math display="block">{written}</math>', text, steps, signed(entry.value, DIGITS))
+
+
+# Pieces of MathML: a number, an operator or a bracket, and parts one after another.
+
+
+def _mn(text: str) -> str:
+    return f"<mn>{text}</mn>"
+
+
+def _mo(text: str) -> str:
+    return f"<mo>{text}</mo>"
+
+
+def _row(*parts: str) -> str:
+    return f"<mrow>{''.join(parts)}</mrow>"
 
 
 def _equal(entry: TableCell) -> tuple[Block, ...]:
     """The number of positions where the same value stands, to two digits, and the same pair."""
-    blocks: list[Block] = []
-    if entry.same is not None:
-        blocks.append(Datum("Same value at", count(entry.same, entry.among)))
-    if entry.same_pair is not None:
-        blocks.append(Datum("Same pair at", count(entry.same_pair, entry.among)))
-    if entry.again:
-        places = tuple(Link(whole(p), {"p": str(p)}) for p in entry.again)
-        more = entry.same_pair is not None and entry.same_pair > 1 + len(places)
-        blocks.append(Links("The pair again at" + (", nearest first" if more else ""), places))
+    same, pairs = entry.same, entry.same_pair
+    places = tuple(Link(whole(p), {"p": str(p)}) for p in entry.again)
+    nearest = ", nearest first" if (pairs or 0) > 1 + len(places) else ""
+    blocks: tuple[Block, ...] = present(
+        Datum("Same value at", count(same, entry.among)) if same is not None else None,
+        Datum("Same pair at", count(pairs, entry.among)) if pairs is not None else None,
+        Links(f"The pair again at{nearest}", places) if places else None,
+    )
     note = "To two digits. One dimension cannot name a position; the whole row can."
     return (*blocks, Prose(note)) if blocks else ()
 
 
 def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
     """The picture of `posenc.plot` that shows the same, and its arguments."""
-    sides = grid_of(scene.a.spec, scene["L"])
+    sides, dims = grid_of(scene.a.spec, scene["L"]), (scene["j0"], scene["j1"])
     if sides:
         return "table", {"grid": sides}
-    options: dict[str, Any] = {"positions": (scene["p0"], scene["p1"])}
-    if (scene["j0"], scene["j1"]) != (0, width_of(scene.a.spec)):
-        options["dims"] = (scene["j0"], scene["j1"])
-    return "table", options
+    some = {"dims": dims} if dims != (0, width_of(scene.a.spec)) else {}
+    return "table", {"positions": (scene["p0"], scene["p1"]), **some}

@@ -9,26 +9,26 @@ from typing import Any
 import numpy as np
 
 from posenc.explore import snippets
+from posenc.explore.state.catalogue import held
 from posenc.explore.state.fields import switch
 from posenc.explore.state.scene import LENGTH, START, Page, Scene, ViewShape
-from posenc.explore.state.sources import held
 from posenc.explore.views import table as table_view
 from posenc.plot.columns import TableSource, channels_of
-from posenc.plot.curves import curve_of
-from posenc.plot.panels.axes import cells, under
 from posenc.plot.panels.grammar import (
     Axis,
     Block,
-    Chart,
     Datum,
     Heading,
     Link,
     Links,
     Panel,
     Prose,
+    cells,
+    under,
 )
 from posenc.plot.panels.text import count, number, plural, signed, whole
 from posenc.plot.views import counter, wavelengths, waves
+from posenc.plot.views.waves import curve_of
 
 SHAPE = ViewShape(
     "waves",
@@ -47,26 +47,21 @@ MOST_COUNTED = 64  # positions of the counter
 
 def show(scene: Scene) -> Page:
     """Wavelengths, some curves, and the counter."""
-    table = held(scene.a, scene["s"] + scene["L"])
-    rows = (scene["s"], scene["s"] + scene["L"])
-    j, p = scene["j"], scene["p"]
+    rows, j, p = (scene["s"], scene["s"] + scene["L"]), scene["j"], scene["p"]
+    table = held(scene.a, rows[1])
     pair = table.pair_of(j)
     data = wavelengths.data(table.spec, mark=scene["L"], labels=[scene.a.label])
     ladder = data.ladders[0]
     own = math.inf if pair is None else float(ladder.wavelengths[pair])
     (chart,) = wavelengths.panels(data)
-    x = pair_axis(table, len(ladder.wavelengths), pair)
-    panels: list[Panel] = [under(replace(chart, x=x), pair, to=own)]
-    if scene["counter"]:
-        panels.append(_counter(scene, rows, p))
-    else:
-        panels += _curves(scene, table, rows, j, p)
-    say = f"Dimension {j} belongs to no pair"
-    if pair is not None:
-        say = f"Pair {pair}: wavelength {waves.length(own)}, {_turns(own, scene['L'])}"
+    of_pair = f"Pair {pair}: wavelength {waves.length(own)}, {_turns(own, scene['L'])}"
+    say = f"Dimension {j} belongs to no pair" if pair is None else of_pair
     return Page(
         lead=" ".join(data.caption),
-        panels=tuple(panels),
+        panels=(
+            under(replace(chart, x=pair_axis(table, len(ladder.wavelengths), pair)), pair, to=own),
+            *(_counter(scene, rows, p) if scene["counter"] else _curves(scene, table, rows)),
+        ),
         readout=(*_readout(ladder.wavelengths, pair, own, scene), *_as_bits(scene)),
         say=say,
         cursor=table_view.cursor(scene, table.width),
@@ -80,34 +75,37 @@ def pair_axis(table: TableSource, pairs: int, pair: int | None) -> Axis:
     return cells(wavelengths.PAIRS, 0, pairs, key="j", at=pair, to=channels_of(table.spec))
 
 
-def _curves(scene: Scene, table: TableSource, rows: tuple[int, int], j: int, p: int) -> list[Chart]:
+def _curves(scene: Scene, table: TableSource, rows: tuple[int, int]) -> list[Panel]:
     """Small multiples: the dimension of the cursor, then five from fast to slow."""
-    data = waves.data(
-        scene.a.spec, None, rows, pixels=scene.width, params=scene.a.params, length=rows[1]
+    more: dict[str, Any] = {"params": scene.a.params, "length": rows[1]}
+    data = waves.data(scene.a.spec, None, rows, pixels=scene.width, **more)
+    curves = (
+        curve_of(table, scene["j"], rows, pixels=scene.width),
+        *[curve for curve in data.curves if curve.dim != scene["j"]],
     )
-    others = [curve for curve in data.curves if curve.dim != j]
-    curves = (curve_of(table, j, rows, pixels=scene.width), *others)
-    at = table.values(np.array([p]), np.array([curve.dim for curve in curves]))[0]
-    charts = waves.panels(replace(data, curves=curves))
-    return [under(chart, p, to=float(y)) for chart, y in zip(charts, at, strict=True)]
+    at = table.values(np.array([scene["p"]]), np.array([curve.dim for curve in curves]))[0]
+    return [
+        under(chart, scene["p"], to=float(y))
+        for chart, y in zip(waves.panels(replace(data, curves=curves)), at, strict=True)
+    ]
 
 
-def _counter(scene: Scene, rows: tuple[int, int], p: int) -> Panel:
+def _counter(scene: Scene, rows: tuple[int, int], p: int) -> list[Panel]:
     """Bits of the positions around one, each above the wave that turns as fast."""
     first = max(0, min(p - MOST_COUNTED // 2, rows[1] - MOST_COUNTED))
     last = min(first + MOST_COUNTED, max(rows[1], first + 1))
-    return counter.panels(counter.data(scene.a.spec, (first, last), at=p, params=scene.a.params))[0]
+    return [
+        counter.panels(counter.data(scene.a.spec, (first, last), at=p, params=scene.a.params))[0]
+    ]
 
 
 def _turns(wavelength: float, length: int) -> str:
-    if not math.isfinite(wavelength):
-        return "it never turns"
-    return f"{number(length / wavelength, 3)} turns within {plural(length, 'position')}"
+    turns = f"{number(length / wavelength, 3)} turns within {plural(length, 'position')}"
+    return turns if math.isfinite(wavelength) else "it never turns"
 
 
 def _readout(lengths: np.ndarray, pair: int | None, own: float, scene: Scene) -> tuple[Block, ...]:
-    length = scene["L"]
-    finite = lengths[np.isfinite(lengths)]
+    length, finite = scene["L"], lengths[np.isfinite(lengths)]
     here: tuple[Block, ...] = (Heading(f"Dimension {scene['j']}"), Prose("It belongs to no pair."))
     if pair is not None:
         here = (
@@ -138,20 +136,28 @@ def _as_bits(scene: Scene) -> tuple[Block, ...]:
     """A way to the table that counts in binary, from one that does not."""
     if not scene["counter"] or scene.values.get("ladder") == "halves":
         return ()
-    wanted = {"enc": "sinusoidal", "ladder": "halves", "n": "2", "d": "16"}
-    return (Links("With a wave for each bit", (Link("a table of halves", wanted),)),)
+    return (
+        Links(
+            "With a wave for each bit",
+            (
+                Link(
+                    "a table of halves",
+                    {"enc": "sinusoidal", "ladder": "halves", "n": "2", "d": "16"},
+                ),
+            ),
+        ),
+    )
 
 
 def _numbers(lengths: np.ndarray, scene: Scene) -> dict[str, object]:
-    rows = [
-        [str(i), signed(1 / x, 6) if math.isfinite(x) else "0", waves.length(float(x))]
-        for i, x in enumerate(lengths[:20].tolist())
-    ]
-    shown = min(20, len(lengths))
+    pairs = plural(len(lengths), "pair")
     return {
-        "caption": f"{scene.a.label}: the first {shown} of {plural(len(lengths), 'pair')}",
+        "caption": f"{scene.a.label}: the first {min(20, len(lengths))} of {pairs}",
         "columns": ["pair", "turns per position", "wavelength"],
-        "rows": rows,
+        "rows": [
+            [str(i), signed(1 / x, 6) if math.isfinite(x) else "0", waves.length(float(x))]
+            for i, x in enumerate(lengths[:20].tolist())
+        ],
     }
 
 

@@ -22,12 +22,11 @@ def made(name: str, arguments: Mapping[str, Any]) -> Picture:
     settings, frame = asked(name, arguments)
     row, view = PICTURES[name], view_of(name)
     options = {key: value for key, value in arguments.items() if key not in NO_NUMBERS}
-    room = Room(frame.width or row.wide, high=arguments.get("height") or row.high)
     return drawn(
         row,
         settings,
         frame,
-        room,
+        Room(frame.width or row.wide, high=arguments.get("height") or row.high),
         arguments["ax"],
         lambda **pixels: view.data(arguments["spec"], **options, **pixels),
         view.panels,

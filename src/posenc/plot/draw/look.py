@@ -10,10 +10,10 @@ from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch, suggest
+from posenc._core.errors import ArgumentError, bad_argument, suggest
 from posenc.plot import palette
 from posenc.plot.draw.pixels import whole
-from posenc.plot.rows import PICTURES
+from posenc.plot.rows import PICTURES, require
 
 DPI = 72  # of the layout: a pixel is a point, in a PNG as in an SVG
 PAPER_DPI = 300.0  # where a size in inches is asked for, and no resolution
@@ -76,9 +76,13 @@ class Frame(NamedTuple):
         width, unit, height, other = sides.groups() if sides else ("0", "in", "", "")
         across = float(width) * UNITS[unit]
         down = float(height) * UNITS[str(other)] if height else None
-        if not all(36 <= side <= 7200 for side in (across, down or 72)):
-            todo = "Sides go from 0.5in to 100in." if sides else ""
-            raise ArgumentError(mismatch("plot: size", SIZE, f"{self.size!r}"[:60], todo))
+        require(
+            all(36 <= side <= 7200 for side in (across, down or 72)),
+            ": size",
+            SIZE,
+            f"{self.size!r}"[:60],
+            "Sides go from 0.5in to 100in." if sides else "",
+        )
         return across, down
 
     @property
@@ -98,33 +102,32 @@ class Frame(NamedTuple):
 def framed(look: Mapping[str, Any]) -> Frame:
     """What the keywords say, checked, with `scale` as what `scale`, `dpi` and `size` come to."""
     frame = Frame(**look)
-    for name in ("scale", "dpi"):
-        value = getattr(frame, name)
-        real = isinstance(value, int | float | np.number) and math.isfinite(value)
-        if value is not None and not real:
-            raise ArgumentError(mismatch(f"plot: {name}", "a finite number", repr(value)[:60]))
+    scale, dpi, title, label = frame.scale, frame.dpi, frame.title, frame.label
+    for name, value in (("scale", scale), ("dpi", dpi)):
+        require(
+            value is None or (isinstance(value, int | float | np.number) and math.isfinite(value)),
+            f": {name}",
+            "a finite number",
+            repr(value)[:60],
+        )
     paper = frame.points is not None
-    if frame.dpi is not None and frame.scale is not None:
+    if dpi is not None and scale is not None:
         raise ArgumentError("plot: scale and dpi say the same; give one of them.")
     if paper and frame.width is not None:
         raise ArgumentError("plot: width is of a panel, size of the whole picture; give one.")
-    if frame.dpi is not None and not LEAST_DPI <= frame.dpi <= MOST_DPI:
-        raise ArgumentError(mismatch("plot: dpi", f"{LEAST_DPI} to {MOST_DPI}", frame.dpi))
-    if frame.scale is not None and not 0.25 <= frame.scale <= 8:
-        raise ArgumentError(mismatch("plot: scale", "0.25 to 8", frame.scale))
-    if not isinstance(frame.title, (str, bool)):
-        raise ArgumentError(mismatch("plot: title", "a text, True or False", repr(frame.title)))
-    label = frame.label if isinstance(frame.label, (list, tuple)) else [frame.label]
-    if frame.label is not None and not all(isinstance(each, str) for each in label):
-        raise ArgumentError(
-            mismatch("plot: label", "a text, or a list of them", repr(frame.label)[:60])
-        )
-    if isinstance(frame.title, str):  # half a surrogate pair is no text
-        frame = frame._replace(title=frame.title.encode("utf-8", "replace").decode())
-    if frame.scale is not None:
+    fits = dpi is None or LEAST_DPI <= dpi <= MOST_DPI
+    require(fits, ": dpi", f"{LEAST_DPI} to {MOST_DPI}", dpi)
+    require(scale is None or 0.25 <= scale <= 8, ": scale", "0.25 to 8", scale)
+    require(isinstance(title, (str, bool)), ": title", "a text, True or False", repr(title))
+    fits = label is None or all(
+        isinstance(each, str) for each in (label if isinstance(label, (list, tuple)) else [label])
+    )
+    require(fits, ": label", "a text, or a list of them", repr(label)[:60])
+    if isinstance(title, str):  # half a surrogate pair is no text
+        frame = frame._replace(title=title.encode("utf-8", "replace").decode())
+    if scale is not None:
         return frame
-    dpi = frame.dpi if frame.dpi is not None else PAPER_DPI if paper else DPI
-    return frame._replace(scale=dpi / DPI)
+    return frame._replace(scale=(dpi if dpi is not None else PAPER_DPI if paper else DPI) / DPI)
 
 
 def asked(picture: str, arguments: Mapping[str, Any]) -> tuple[dict[str, Any], Frame]:
@@ -155,7 +158,7 @@ def check_settings(picture: str, settings: Mapping[str, Any], names: Iterable[st
         words = options[name].words if name in options else ()
         if not fits(value) or (words and value not in words):
             expected = ", ".join(words) or expected
-            raise ArgumentError(mismatch(f"plot {picture}: {name}", expected, repr(value)[:60]))
+            raise bad_argument(f"plot {picture}: {name}", expected, repr(value)[:60])
 
 
 def check_length(picture: str, settings: Mapping[str, Any], *specs: Any) -> None:
@@ -164,9 +167,12 @@ def check_length(picture: str, settings: Mapping[str, Any], *specs: Any) -> None
     lists = (spec if isinstance(spec, (list, tuple)) else (spec,) for spec in specs)
     if length is None or any(getattr(one, "needs_length", False) for each in lists for one in each):
         return
-    expected = "an encoding whose scaling rule reads it"
-    todo = f"How much is drawn is said by {PICTURES[picture].extent}={length}."
-    raise ArgumentError(mismatch(f"plot {picture}: length", expected, length, todo))
+    raise bad_argument(
+        f"plot {picture}: length",
+        "an encoding whose scaling rule reads it",
+        length,
+        f"How much is drawn is said by {PICTURES[picture].extent}={length}.",
+    )
 
 
 def _is_count(value: Any) -> bool:
@@ -232,12 +238,19 @@ def theme_of(library: Any, frame: Frame, ax: Any) -> palette.Theme:
         page = ax.get_facecolor() if to_rgba(ax.get_facecolor())[3] else ax.figure.get_facecolor()
     if page is None or to_rgba(page)[3] == 0:
         return palette.theme("light")
-    rgb = np.array(to_rgba(page)[:3]) * 255
-    base = palette.theme("dark" if palette.to_oklab(rgb)[0] < 0.5 else "light")
     keys = {"ink": "text.color", "muted": "xtick.color", "rule": "axes.edgecolor"}
-    own = ((name, changed(library, key)) for name, key in keys.items())
-    named: dict[str, Any] = {name: to_hex(colour) for name, colour in own if colour is not None}
-    return replace(base, page=to_hex(page), **named)
+    named: dict[str, Any] = {
+        k: to_hex(colour)
+        for k, colour in {name: changed(library, key) for name, key in keys.items()}.items()
+        if colour is not None
+    }
+    return replace(
+        palette.theme(
+            "dark" if palette.to_oklab(np.array(to_rgba(page)[:3]) * 255)[0] < 0.5 else "light"
+        ),
+        page=to_hex(page),
+        **named,
+    )
 
 
 def colours_of(library: Any, frame: Frame) -> tuple[Any, ...]:
@@ -249,10 +262,12 @@ def colours_of(library: Any, frame: Frame) -> tuple[Any, ...]:
         return tuple(cycle.by_key().get("color", ())) if cycle is not None else ()
     single = is_color_like(frame.color) or not isinstance(frame.color, Iterable)
     several = (frame.color,) if single else tuple(frame.color)
-    if not several or not all(map(is_color_like, several)):
-        raise ArgumentError(
-            mismatch("plot: color", "colours of matplotlib", repr(frame.color)[:60])
-        )
+    require(
+        several and all(map(is_color_like, several)),
+        ": color",
+        "colours of matplotlib",
+        repr(frame.color)[:60],
+    )
     return several
 
 
@@ -264,12 +279,15 @@ def luts_of(library: Any, frame: Frame, theme: palette.Theme) -> dict[str, np.nd
     if isinstance(cmap, str):
         cmap, todo = known.get(cmap), "" if cmap in known else suggest(cmap, list(known))
     if not callable(cmap):
-        received = repr(frame.cmap[:60]) if todo else type(cmap).__name__
-        raise ArgumentError(mismatch("plot: cmap", "a colour map of matplotlib", received, todo))
+        raise bad_argument(
+            "plot: cmap",
+            "a colour map of matplotlib",
+            repr(frame.cmap[:60]) if todo else type(cmap).__name__,
+            todo,
+        )
     signed = np.clip((np.arange(256) - 1) / 254, 0, 1)
     signed[0] = 0.5
-    entries = {"diverging": signed, "sequential": np.arange(256) / 255}
     return {
         name: np.rint(np.asarray(cmap(each))[:, :3] * 255).astype(np.uint8)
-        for name, each in entries.items()
+        for name, each in {"diverging": signed, "sequential": np.arange(256) / 255}.items()
     }

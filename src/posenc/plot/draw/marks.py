@@ -10,7 +10,8 @@ import numpy as np
 from posenc.plot import palette
 from posenc.plot.draw.look import worded
 from posenc.plot.draw.sheet import Sheet
-from posenc.plot.panels.grammar import Chart
+from posenc.plot.panels.grammar import Axis, Chart
+from posenc.plot.panels.text import Tick
 
 BAND = 0.28  # opacity of a band around a curve
 
@@ -23,21 +24,18 @@ def inside(sheet: Sheet, axes: Any, texts: Sequence[str], inks: Sequence[str], y
         axes.text(left + k + 0.5, y, worded(text), color=ink, **style)
         for k, (text, ink) in enumerate(zip(texts, inks, strict=True))
     ]
-    cells = abs(right - left)
-    sheet.inner.append((lambda: 0.95 * axes.get_window_extent().width / cells, shown))
+    share = 0.95 / abs(right - left)
+    sheet.inner.append((lambda: share * axes.get_window_extent().width, shown))
 
 
 def inks(sheet: Sheet, lut: str, entries: np.ndarray) -> list[str]:
     """The colour of a text on cells: whichever of page and ink is farther in lightness."""
     light = palette.to_oklab(sheet.luts[lut][entries])[..., 0]
-    page, ink = (_lightness(colour) for colour in (sheet.theme.page, sheet.theme.ink))
-    nearer = np.abs(light - page) > np.abs(light - ink)
-    return [sheet.theme.page if one else sheet.theme.ink for one in nearer]
-
-
-def _lightness(colour: str) -> float:
-    rgb = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)])
-    return float(palette.to_oklab(rgb)[0])
+    page, ink = (
+        np.abs(light - palette.to_oklab(palette.rgb(colour))[0])
+        for colour in (sheet.theme.page, sheet.theme.ink)
+    )
+    return [sheet.theme.page if one else sheet.theme.ink for one in page > ink]
 
 
 def beside_heading(axes: Any) -> float:
@@ -49,9 +47,14 @@ def beside_heading(axes: Any) -> float:
 def mark_line(sheet: Sheet, axes: Any, at: float, text: str) -> None:
     """A dashed line across, with its name."""
     axes.axhline(at, color=sheet.theme.ink, linewidth=0.9, linestyle=(0, (4, 3)))
-    box = {"facecolor": sheet.theme.page, "edgecolor": "none", "pad": 0.5, "alpha": 0.75}
-    place = {"xycoords": ("axes fraction", "data"), "xytext": (4, 3)}
-    note = sheet.note(axes, text, (0, at), bbox=box, **place)
+    note = sheet.note(
+        axes,
+        text,
+        (0, at),
+        bbox={"facecolor": sheet.theme.page, "edgecolor": "none", "pad": 0.5, "alpha": 0.75},
+        xycoords=("axes fraction", "data"),
+        xytext=(4, 3),
+    )
     note.set_in_layout(False)
     sheet.inner.append((lambda: axes.get_window_extent().width, [note]))
 
@@ -92,11 +95,22 @@ def label_ends(sheet: Sheet, axes: Any, names: list[tuple[float, str, dict[str, 
         unit = 72 / axes.figure.dpi  # pixels of the device as points
         heights = [(axes.transData.transform((0, y))[1] - box.y0) * unit for y, _, _ in names]
         order = np.argsort(heights, kind="stable")
-        moved = _apart(np.array(heights)[order], 1.33 * sheet.points(9), box.height * unit)
-        for at, index in zip(moved, order, strict=True):
+        for at, index in zip(
+            _apart(np.array(heights)[order], 1.33 * sheet.points(9), box.height * unit),
+            order,
+            strict=True,
+        ):
             _, text, style = names[index]
-            at_end = {"xytext": (6, float(at)), "va": "center", "color": style["color"]}
-            notes.append(sheet.note(axes, text, (1, 0), **at_end))
+            notes.append(
+                sheet.note(
+                    axes,
+                    text,
+                    (1, 0),
+                    xytext=(6, float(at)),
+                    va="center",
+                    color=style["color"],
+                )
+            )
 
     sheet.ends.append(place)
 
@@ -112,3 +126,57 @@ def _apart(places: np.ndarray, gap: float, height: float) -> np.ndarray:
         for k in range(len(moved) - 2, -1, -1):
             moved[k] = min(moved[k], moved[k + 1] - gap)
     return moved
+
+
+# --- ticks ----------------------------------------------------------------------------------------
+
+
+MOST = 7  # ticks of an axis
+
+
+def ruled(axis: Any, rule: Axis) -> None:
+    """Ticks of matplotlib at the places and with the words that a rule gives."""
+    from matplotlib.ticker import FuncFormatter, Locator, NullLocator
+
+    words: dict[float, str] = {}
+
+    class Ruled(Locator):
+        """The most ticks that stand beside each other."""
+
+        def __call__(self) -> list[float]:
+            shown = {tick.at: worded(tick.text) for tick in _shown(self.axis, rule)}
+            words.update(shown)
+            return list(shown)
+
+    axis.set_major_locator(Ruled())
+    if _turned(axis, rule):
+        axis.set_tick_params(rotation=90)
+    axis.set_major_formatter(FuncFormatter(lambda at, _: words.get(at, "")))
+    axis.set_minor_locator(NullLocator())
+
+
+def _turned(axis: Any, rule: Axis) -> bool:
+    """Whether labels stand upright: words below a picture."""
+    return axis.axis_name == "x" and any(
+        word[-1:].isalpha() for word in (rule.names if isinstance(rule.names, tuple) else ())
+    )
+
+
+def _shown(axis: Any, rule: Axis) -> tuple[Tick, ...]:
+    usual = MOST if rule.most > 2 else rule.most
+    most = len(rule.names) if isinstance(rule.names, tuple) else usual
+    for several in range(most, 0, -1):
+        marks = rule.marks(several)
+        longest = max((len(mark.text) for mark in marks), default=1)
+        if len(marks) <= _room(axis, longest, turned=_turned(axis, rule)):
+            return marks
+    return rule.marks(1)[:1] if most else ()
+
+
+def _room(axis: Any, letters: int, *, turned: bool) -> int:
+    """How many labels of so many letters stand beside each other along an axis."""
+    box = axis.axes.get_window_extent()
+    size = axis.get_major_ticks(1)[0].label1.get_size()
+    across = axis.axis_name == "x" and not turned
+    length = (box.width if axis.axis_name == "x" else box.height) * 72 / axis.axes.figure.dpi
+    return max(1, int(length / (size * (0.64 * letters + 1.2 if across else 1.7))))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from posenc.plot.draw.layout import Keep
 from posenc.plot.draw.look import worded
 from posenc.plot.draw.marks import (
     BAND,
@@ -16,10 +17,10 @@ from posenc.plot.draw.marks import (
     label_ends,
     mark_line,
     names_of_curves,
+    ruled,
 )
 from posenc.plot.draw.pixels import fill, hatched, spread
 from posenc.plot.draw.sheet import Sheet, cells
-from posenc.plot.draw.ticks import ruled
 from posenc.plot.panels.grammar import (
     Arcs,
     AttentionPanel,
@@ -95,44 +96,47 @@ def _chart(sheet: Sheet, panel: Chart, top: float, room: Room) -> float:
         if len(panel.series) > 1 and not top:
             curves = [(series.label[:1], sheet.style(series.style)) for series in panel.series]
             sheet.key(axes, curves, loc="lower right", bbox_to_anchor=(1, 1), ncols=2)
-        return high
-    if panel.title:
+    else:
         sheet.heading(axes, panel.title)
-    label_ends(sheet, axes, names_of_curves(sheet, panel))
+        label_ends(sheet, axes, names_of_curves(sheet, panel))
     return high
 
 
 def _axes(axes: Any, x: Axis, y: Axis) -> None:
     for axis, rule in ((axes.xaxis, x), (axes.yaxis, y)):
         if rule.scale != "linear":
-            more = {"linthresh": 10} if rule.scale == "symlog" else {}
-            axis._set_axes_scale(rule.scale, **more)
+            axis._set_axes_scale(
+                rule.scale, **({"linthresh": 10} if rule.scale == "symlog" else {})
+            )
         ruled(axis, rule)
     axes.set(xlim=x.domain, ylim=y.domain, xlabel=x.label, ylabel=y.label)
 
 
 def _series(sheet: Sheet, axes: Any, series: Series, *, marked: bool) -> None:
     style = sheet.style(series.style)
-    if series.front:
-        style["linewidth"] *= 1.6
+    colour = style["color"]
+    style["linewidth"] *= 1.6 if series.front else 1
     if series.draw == "bars":
         wide = max(0.6, min(6, 300 / max(1, len(series.x))))
-        axes.vlines(series.x, 0, series.y, color=style["color"], linewidth=wide)
+        axes.vlines(series.x, 0, series.y, color=colour, linewidth=wide)
     elif series.draw == "points":
-        _points(axes, series, style)
+        axes.errorbar(
+            series.x,
+            series.y,
+            xerr=None if series.lo is None else [series.lo, series.hi],
+            capsize=0 if series.lo is None else 3,
+            color=colour,
+            linestyle="none",
+            linewidth=1,
+            marker="D" if series.style else "o",
+            markersize=5 if series.front else 3.5,
+        )
     else:
         if series.lo is not None:
-            between = {"color": style["color"], "alpha": BAND, "linewidth": 0, "step": "mid"}
+            between = {"color": colour, "alpha": BAND, "linewidth": 0, "step": "mid"}
             axes.fill_between(series.x, series.lo, series.hi, **between)
         few = marked and len(series.y) <= MARKED and series.lo is None
         axes.plot(series.x, series.y, marker="o" if few else None, markersize=2.5, **style)
-
-
-def _points(axes: Any, series: Series, style: dict[str, Any]) -> None:
-    look = {"color": style["color"], "linestyle": "none", "linewidth": 1}
-    shape = {"marker": "D" if series.style else "o", "markersize": 5 if series.front else 3.5}
-    errors = None if series.lo is None else [series.lo, series.hi]
-    axes.errorbar(series.x, series.y, xerr=errors, capsize=3 if errors else 0, **look, **shape)
 
 
 def _mark(sheet: Sheet, axes: Any, mark: Mark) -> None:
@@ -151,8 +155,9 @@ def _band(sheet: Sheet, axes: Any, mark: Mark) -> None:
     span = axes.axvspan if mark.axis == "x" else axes.axhspan
     span(mark.at, mark.to, color=sheet.theme.rule, alpha=0.35, linewidth=0)
     above = {"xytext": (0, 4), "ha": "right", "va": "bottom", "color": sheet.theme.muted}
-    note = sheet.note(axes, mark.text, (1, 1), **above)
-    sheet.inner.append((lambda: beside_heading(axes), [note]))
+    sheet.inner.append(
+        (lambda: beside_heading(axes), [sheet.note(axes, mark.text, (1, 1), **above)])
+    )
 
 
 def _faint(sheet: Sheet, axes: Any, mark: Mark) -> None:
@@ -165,9 +170,8 @@ def _faint(sheet: Sheet, axes: Any, mark: Mark) -> None:
 def _upright(sheet: Sheet, axes: Any, mark: Mark) -> None:
     axes.axvline(mark.at, color=sheet.theme.ink, linewidth=1, linestyle=(0, (4, 3)), zorder=3)
     # In given axes it stands inside, as a title may stand above.
-    above = {"xytext": (0, 4), "ha": "center"}
     within = {"xytext": (-2, 4), "ha": "right", "rotation": 90}
-    words, low = (within, 0) if sheet.direct else (above, 1)
+    words, low = (within, 0) if sheet.direct else ({"xytext": (0, 4), "ha": "center"}, 1)
     spot = {"xycoords": ("data", "axes fraction"), "va": "bottom"}
     sheet.note(axes, mark.text, (mark.at, low), **spot, **words)
 
@@ -187,42 +191,42 @@ def _heatmap(sheet: Sheet, panel: Heatmap, top: float, room: Room) -> float:
 
 def _matrix(sheet: Sheet, panel: Matrix, top: float, room: Room) -> float:
     """Heatmaps in lines; what their axes are stands at the left and below."""
-    narrow = 0 < sheet.room()[0] < NARROW
     across = min(panel.across, len(panel.cells))
     sizes = [_size(cell, room.each(across)) for cell in panel.cells]
-    across = min(2, across) if narrow and panel.across > 3 else across
+    if _is_narrow(sheet) and panel.across > 3:
+        across = min(2, across)
     wide, high = (max(size[side] for size in sizes) for side in (0, 1))
     for place, (cell, size) in enumerate(zip(panel.cells, sizes, strict=True)):
         line, column = divmod(place, across)
-        at = column * (wide + GAP), top + line * (high + GAP)
-        axes = _tile(sheet, cell, (*at, *size))
+        axes = _tile(sheet, cell, (column * (wide + GAP), top + line * (high + GAP), *size))
         if column and cell.y == panel.cells[place - 1].y:
             axes.tick_params(labelleft=False)
             axes.set_ylabel("")
-        below = panel.cells[place + across] if place + across < len(panel.cells) else None
-        if below is not None and below.x.domain == cell.x.domain:
+        if any(below.x.domain == cell.x.domain for below in panel.cells[place + across :][:1]):
             axes.tick_params(labelbottom=False)
             axes.set_xlabel("")
-    lines = -(-len(panel.cells) // across)
     _bar(sheet, panel.cells[0], across * (wide + GAP), top, min(120, max(high, 40)))
-    return lines * (high + GAP) - GAP
+    return -(-len(panel.cells) // across) * (high + GAP) - GAP
+
+
+def _is_narrow(sheet: Sheet) -> bool:
+    return 0 < sheet.room()[0] < NARROW
 
 
 def _size(panel: Heatmap, most: tuple[int, int]) -> tuple[int, int]:
     """Points of a heatmap: whole ones for each cell, where they are fewer than points."""
-    counts = [round(axis.domain[1] - axis.domain[0]) for axis in (panel.x, panel.y)]
+    across, down = (round(axis.domain[1] - axis.domain[0]) for axis in (panel.x, panel.y))
     if panel.y.names is not None and panel.x.names is None:  # a line for each word
-        return cells(counts[0], most[0]), counts[1] * max(8, min(24, 180 // counts[1]))
+        return cells(across, most[0]), down * max(8, min(24, 180 // down))
     largest = 60 if panel.numbers else 24
-    wide, high = (cells(n, side, largest) for n, side in zip(counts, most, strict=True))
-    return wide, high
+    return cells(across, most[0], largest), cells(down, most[1], largest)
 
 
 def _tile(sheet: Sheet, panel: Heatmap, box: tuple[float, float, float, float]) -> Any:
-    square = panel.x.domain == panel.y.domain and panel.x.cells
-    axes = sheet.panel(
-        *box, "" if panel.y.names and not square else "square" if square else "cells"
-    )
+    keep: Keep = "" if panel.y.names else "cells"
+    if panel.x.domain == panel.y.domain and panel.x.cells:
+        keep = "square"
+    axes = sheet.panel(*box, keep)
     _axes(axes, panel.x, panel.y)
     axes.set_ylim(*panel.y.domain[::-1])
     axes.spines[:].set_visible(False)
@@ -231,8 +235,7 @@ def _tile(sheet: Sheet, panel: Heatmap, box: tuple[float, float, float, float]) 
     sheet.tiles.append((axes, panel.tile.shape, (down, across)))
     for mark in panel.lines:
         _mark(sheet, axes, mark)
-    if panel.title:
-        sheet.heading(axes, panel.title)
+    sheet.heading(axes, panel.title)
     for row, line in enumerate(panel.numbers):
         inside(sheet, axes, line, inks(sheet, panel.lut, panel.tile[row]), row + 0.5)
     return axes
@@ -240,12 +243,14 @@ def _tile(sheet: Sheet, panel: Heatmap, box: tuple[float, float, float, float]) 
 
 def _coloured(sheet: Sheet, panel: Heatmap, rows: int, columns: int) -> np.ndarray:
     """The colours of pixels of the device; hatched where there is no number."""
-    absent = panel.tile == 0 if panel.lut == "diverging" else np.zeros(panel.tile.shape, dtype=bool)
+    absent = (panel.tile == 0) & (panel.lut == "diverging")
     if panel.mask is not None:
         absent = absent | (panel.mask > 0)
-    tile = np.where(absent, 0, panel.tile)
-    rgb = sheet.luts[panel.lut][spread(tile, rows, columns)]
-    return hatched(rgb, spread(absent, rows, columns), sheet.theme)
+    return hatched(
+        sheet.luts[panel.lut][spread(np.where(absent, 0, panel.tile), rows, columns)],
+        spread(absent, rows, columns),
+        sheet.theme,
+    )
 
 
 def _bar(sheet: Sheet, panel: Heatmap, left: float, top: float, high: float) -> None:
@@ -253,17 +258,17 @@ def _bar(sheet: Sheet, panel: Heatmap, left: float, top: float, high: float) -> 
     if sheet.direct or not panel.low + panel.high:
         return  # the caller's axes have one panel
     axes = sheet.panel(left, top, 12, high, "still")
-    signed = panel.lut == "diverging"
-    lut = sheet.luts[panel.lut][1 if signed else 0 :]
+    ends, lut = {0: panel.low, 1: panel.high}, sheet.luts[panel.lut]
+    if panel.lut == "diverging":
+        ends, lut = {-1: panel.low, 0: "0", 1: panel.high}, lut[1:]
     fill(
         axes,
         lambda rows, columns: np.broadcast_to(
             lut[::-1][np.arange(rows) * len(lut) // rows][:, None], (rows, columns, 3)
         ),
     )
-    axes.set(xticks=[], ylim=(-1 if signed else 0, 1))
+    axes.set(xticks=[], ylim=(min(ends), 1))
     axes.yaxis.tick_right()
-    ends = {-1: panel.low, 0: "0", 1: panel.high} if signed else {0: panel.low, 1: panel.high}
     axes.set_yticks(list(ends), ends.values())
     axes.spines[:].set_visible(False)
 
@@ -273,17 +278,17 @@ def _strips(sheet: Sheet, panel: Strips, top: float, room: Room) -> float:
     count = len(panel.strips[0].tile)
     longest = max((len(text) for strip in panel.strips for text in strip.numbers), default=1)
     wide, at = cells(count, room.wide, min(70, 8 + 16 * longest)), 0.0
+    named = Axis(panel.label, (0, count), cells=True, names=panel.columns)
     for strip in panel.strips:
         high = ROW if strip.curve is None else WAVE
         last = strip is panel.strips[-1]
-        x = Axis(panel.label, (0, count), cells=True, names=panel.columns)
         axes = sheet.panel(0, top + at, wide, high)
-        _axes(axes, x if last else Axis("", (0, count), most=0), Axis("", (0, 1), most=0))
+        _axes(axes, named if last else Axis("", (0, count), most=0), Axis("", (0, 1), most=0))
         axes.spines[:].set_visible(False)
         if strip.curve is None:
             _cells(sheet, axes, panel.lut, strip)
         else:
-            _curve(sheet, axes, strip)
+            _curve(sheet, axes, strip, strip.curve)
         for edge in () if strip.at is None else (strip.at, strip.at + 1):
             axes.axvline(edge, color=sheet.theme.ink, linewidth=1.0, zorder=4)
         if not at:
@@ -300,29 +305,28 @@ def _cells(sheet: Sheet, axes: Any, name: str, strip: Strip) -> None:
         inside(sheet, axes, strip.numbers, inks(sheet, name, strip.tile), 0.5)
 
 
-def _curve(sheet: Sheet, axes: Any, strip: Strip) -> None:
+def _curve(sheet: Sheet, axes: Any, strip: Strip, curve: np.ndarray) -> None:
     """A curve over the cells, and a point for each where those are few; its name at the right."""
-    assert strip.curve is not None, "the caller has looked"  # noqa: S101 - for the type checker
-    count, shown = len(strip.tile), np.isfinite(strip.curve).any()
+    count, shown = len(strip.tile), np.isfinite(curve).any()
     axes.set_ylim(-1.25, 1.25)
     if shown:
-        fine = (len(strip.curve) - 1) // max(count - 1, 1) or 1
+        fine = (len(curve) - 1) // max(count - 1, 1) or 1
         style, few = sheet.style(0), count <= MOST_TEXTS
         style["linewidth"] *= 1.0 if few else 0.6
-        places = np.arange(len(strip.curve)) / fine + 0.5
-        axes.plot(places, strip.curve, **style)
+        places = np.arange(len(curve)) / fine + 0.5
+        axes.plot(places, curve, **style)
         if few:
             dots = {"linestyle": "none", "marker": "o", "markersize": 2.2, "color": style["color"]}
-            axes.plot(places[::fine], strip.curve[::fine], **dots)
-    colour = sheet.theme.ink if shown else sheet.theme.muted
+            axes.plot(places[::fine], curve[::fine], **dots)
+    look = {"fontsize": sheet.points(8.5), "color": sheet.theme.ink if shown else sheet.theme.muted}
     text = strip.label.replace(", ", "\n").replace(": the ", ":\nthe ")
-    look = {"va": "center", "fontsize": sheet.points(8.5), "color": colour}
-    sheet.note(axes, text, (1, 0.75), xytext=(8, 0), **look)
+    sheet.note(axes, text, (1, 0.75), xytext=(8, 0), va="center", **look)
 
 
 def _dials(sheet: Sheet, panel: Dials, top: float, room: Room) -> float:
     count = len(panel.dials)
-    across = count if not 0 < sheet.room()[0] < NARROW else -(-count // 2)
+    lines = 2 if _is_narrow(sheet) else 1
+    across = -(-count // lines)
     side = min(DIAL, (room.wide - 10 * (across - 1)) // across)
     axes = sheet.panel(0, top, 1, 1, "still")
     axes.set_axis_off()
@@ -332,42 +336,39 @@ def _dials(sheet: Sheet, panel: Dials, top: float, room: Room) -> float:
         line, column = divmod(place, across)
         left = column * (room.wide + GAP) / across
         _dial(sheet, sheet.panel(left, top + GAP + line * (side + GAP), side, side), dial)
-    return GAP + -(-count // across) * (side + GAP) - GAP
+    return -(-count // across) * (side + GAP)
 
 
 def _dial(sheet: Sheet, axes: Any, dial: Dial) -> None:
-    circle = np.linspace(0, 2 * np.pi, 181)
-    axes.plot(np.cos(circle), np.sin(circle), color=sheet.theme.rule, linewidth=0.8)
+    circle, theme = np.linspace(0, 2 * np.pi, 181), sheet.theme
+    axes.plot(np.cos(circle), np.sin(circle), color=theme.rule, linewidth=0.8)
     if dial.trail is not None and len(dial.trail) > 2:
-        look = {"linestyle": "none", "marker": ".", "markersize": 2, "color": sheet.theme.muted}
+        look = {"linestyle": "none", "marker": ".", "markersize": 2, "color": theme.muted}
         axes.plot(*dial.trail.T, **look)
     if dial.shadow is not None:
         pale = {"color": sheet.style(0)["color"], "alpha": BAND, "solid_capstyle": "butt"}
         axes.plot([0, dial.shadow[0]], [0, dial.shadow[1]], linewidth=5, **pale)
-        foot = list(zip(dial.hands[0][:2], dial.shadow, strict=True))
-        axes.plot(*foot, color=sheet.theme.muted, linewidth=0.7, linestyle=(0, (1, 1.5)))
+        foot = zip(dial.hands[0][:2], dial.shadow, strict=True)
+        axes.plot(*map(list, foot), color=theme.muted, linewidth=0.7, linestyle=(0, (1, 1.5)))
     if dial.bar is not None:
-        axes.plot([-1, 1], [-1.3, -1.3], color=sheet.theme.rule, linewidth=0.8)
-        wide = {"linewidth": 4, "solid_capstyle": "butt", "color": sheet.theme.ink}
+        axes.plot([-1, 1], [-1.3, -1.3], color=theme.rule, linewidth=0.8)
+        wide = {"linewidth": 4, "solid_capstyle": "butt", "color": theme.ink}
         axes.plot([0, dial.bar], [-1.3, -1.3], **wide)
     for x, y, index, _ in dial.hands[::-1]:
-        colour = sheet.style(index)["color"]
-        arrow = {"arrowstyle": "-|>", "color": colour, "shrinkA": 0, "shrinkB": 0}
-        axes.annotate(
-            "", (x, y), (0, 0), arrowprops={**arrow, "linewidth": 2.4 - 0.8 * (not index)}
-        )
+        arrow = {"arrowstyle": "-|>", "color": sheet.style(index)["color"], "shrinkA": 0}
+        wide = {"shrinkB": 0, "linewidth": 2.4 - 0.8 * (not index)}
+        axes.annotate("", (x, y), (0, 0), arrowprops={**arrow, **wide})
     axes.set(xlim=(-1.25, 1.25), ylim=(-1.4, 1.1), xticks=[], yticks=[], aspect="equal")
     axes.spines[:].set_visible(False)
-    words = {"fontsize": sheet.points(8.5), "color": sheet.theme.ink, "pad": 3}
-    turn = dial.note.partition(";")[0]
-    axes.set_title(worded(f"{dial.label}\n{turn}"), **words)
+    words = worded(f"{dial.label}\n{dial.note.partition(';')[0]}")
+    axes.set_title(words, fontsize=sheet.points(8.5), color=theme.ink, pad=3)
 
 
 def _arcs(sheet: Sheet, panel: Arcs, top: float, room: Room) -> float:
     """The channels in a row, an arc over each pair, the chosen one in front."""
-    most = max(max(pair) for pair in panel.pairs)
     axes = sheet.panel(0, top, room.wide, ARC)
-    _axes(axes, Axis("channel", (0, most + 1), cells=True), Axis("", (0, 1.05), most=0))
+    x = Axis("channel", (0, max(map(max, panel.pairs)) + 1), cells=True)
+    _axes(axes, x, Axis("", (0, 1.05), most=0))
     axes.spines["left"].set_visible(False)
     half = np.linspace(0, np.pi, 41)
     longest = max(b - a for a, b in panel.pairs)
@@ -382,8 +383,9 @@ def _arcs(sheet: Sheet, panel: Arcs, top: float, room: Room) -> float:
 
 def _attention(sheet: Sheet, panel: AttentionPanel, top: float, room: Room) -> float:
     """The grids of several encodings beside each other."""
-    beside = Matrix(panel.id, panel.title, tuple(cell.grid for cell in panel.cells))
-    return _matrix(sheet, beside, top, room)
+    return _matrix(
+        sheet, Matrix(panel.id, panel.title, tuple(cell.grid for cell in panel.cells)), top, room
+    )
 
 
 DRAWN = {

@@ -13,9 +13,10 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, DependencyError, mismatch
+from posenc._core.errors import DependencyError
 from posenc._core.io import inputs, outputs
 from posenc._core.spec.spec import Value
+from posenc.plot.rows import require
 
 # Settings of files; those of `FIXED` hold whatever a style sheet says, as equal pictures are equal
 # files of the size that was asked for.
@@ -27,7 +28,13 @@ RC: dict[str, Any] = {
     "savefig.facecolor": "auto",
 }
 FIXED = ("svg.hashsalt", "savefig.bbox", "savefig.facecolor")
-FORMATS = ("png", "svg", "pdf")
+# What matplotlib would say of itself and of the hour.
+UNSAID = {
+    "png": ("Software",),
+    "svg": ("Date", "Creator", "Format", "Type"),
+    "pdf": ("CreationDate", "Creator", "Producer"),
+}
+FORMATS = tuple(UNSAID)
 
 
 def library() -> Any:
@@ -109,24 +116,20 @@ class Picture:
         bytes
             The whole file.
         """
-        if format not in FORMATS:
-            raise ArgumentError(mismatch("plot: format", "png, svg or pdf", repr(format)))
-        words = json.dumps(self.parameters, sort_keys=True)
-        title, about = {"Title": self.title}, self.description
-        metadata: dict[str, dict[str, Any]] = {
-            "png": {"Software": None, **title, "Description": about, "posenc": words},
-            "svg": {"Date": None, "Creator": None, "Format": None, "Type": None, **title},
-            "pdf": {"CreationDate": None, "Creator": None, "Producer": None, **title},
+        require(format in FORMATS, ": format", "png, svg or pdf", repr(format))
+        words, about = json.dumps(self.parameters, sort_keys=True), self.description
+        metadata: dict[str, dict[str, str]] = {
+            "png": {"Description": about, "posenc": words},
+            "svg": {"Description": words},
+            "pdf": {"Subject": about, "Keywords": words},
         }
-        metadata["svg"] |= {"Description": words}
-        metadata["pdf"] |= {"Subject": about, "Keywords": words}
+        own = {**dict.fromkeys(UNSAID[format]), "Title": self.title, **metadata[format]}
         buffer = io.BytesIO()
         with library().rc_context(own_settings()):
-            settings = {"format": format, "dpi": self.figure.dpi, "metadata": metadata[format]}
-            self.figure.savefig(buffer, **settings)
+            self.figure.savefig(buffer, format=format, dpi=self.figure.dpi, metadata=own)
         if format != "svg":
             return buffer.getvalue()
-        return _described(buffer.getvalue().decode(), self.description, self.physical).encode()
+        return _described(buffer.getvalue().decode(), about, self.physical).encode()
 
     def save(self, path: str | Path, *, existing: Literal["refuse", "replace"] = "refuse") -> Path:
         """Write a PNG, an SVG or a PDF, by the suffix; it appears when it is complete.
@@ -144,13 +147,9 @@ class Picture:
             The path.
         """
         target = inputs.named(path, "plot: path")
-        kind = target.suffix.removeprefix(".")
-        if kind not in FORMATS:
-            raise ArgumentError(
-                mismatch("plot: path", "a name in .png, .svg or .pdf", repr(str(path)))
-            )
-        data = self.to_bytes(kind)  # type: ignore[arg-type]
-        outputs.write_whole(target, data, existing=existing)
+        kind: Any = target.suffix.removeprefix(".")
+        require(kind in FORMATS, ": path", "a name in .png, .svg or .pdf", repr(str(path)))
+        outputs.write_whole(target, self.to_bytes(kind), existing=existing)
         return target
 
     def _repr_png_(self) -> bytes:
@@ -159,10 +158,10 @@ class Picture:
 
 def _described(svg: str, description: str, physical: bool) -> str:
     """A description element, sizes in pixels unless physical, rasters that no viewer smooths."""
-    about = f"</title>\n <desc>{escape(description)}</desc>"
-    svg = svg.replace("</title>", about, 1)
+    svg = svg.replace("</title>", f"</title>\n <desc>{escape(description)}</desc>", 1)
     if not physical:
-        sides = r'width="([\d.]+)pt" height="([\d.]+)pt"'
-        svg = re.sub(sides, r'width="\1" height="\2"', svg, count=1)
+        svg = re.sub(
+            r'width="([\d.]+)pt" height="([\d.]+)pt"', r'width="\1" height="\2"', svg, count=1
+        )
     svg = svg.replace("<svg ", '<svg role="img" ', 1)
     return svg.replace("<image ", '<image style="image-rendering: pixelated" ')

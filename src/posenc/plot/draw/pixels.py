@@ -8,18 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc.plot import palette
+from posenc.plot.rows import require
 
 
 def drawable(axes: Any) -> Any:
     """The axes that a caller gave; `ArgumentError` if they are none, such as positions."""
     if not hasattr(axes, "get_window_extent") or not hasattr(axes, "figure"):
-        received = f"{axes!r}" if isinstance(axes, int | str) else type(axes).__name__
-        todo = "All else goes by its name, such as positions=."
-        raise ArgumentError(mismatch("plot: ax", "axes of matplotlib", received[:80], todo))
-    if getattr(axes, "name", "rectilinear") != "rectilinear":
-        raise ArgumentError(mismatch("plot: ax", "axes at right angles", f"{axes.name} axes"))
+        raise bad_argument(
+            "plot: ax",
+            "axes of matplotlib",
+            (f"{axes!r}" if isinstance(axes, int | str) else type(axes).__name__)[:80],
+            "All else goes by its name, such as positions=.",
+        )
+    kind = getattr(axes, "name", "rectilinear")
+    require(kind == "rectilinear", ": ax", "axes at right angles", f"{kind} axes")
     return axes
 
 
@@ -45,15 +49,17 @@ def fill(axes: Any, paint: Callable[[int, int], np.ndarray]) -> None:
         """What `paint` gives, at the size that the device has when it is drawn."""
 
         def draw(self, renderer: Any) -> None:
-            box = axes.bbox
-            fine = renderer.get_image_magnification()
-            rows, columns = whole(box.height * fine), whole(box.width * fine)
-            rgb = paint(rows, columns)
+            box, fine = axes.bbox, renderer.get_image_magnification()
+            rgb = paint(whole(box.height * fine), whole(box.width * fine))
             opaque = np.full((*rgb.shape[:2], 1), 255, dtype=np.uint8)
             # Devices count rows from the bottom.
-            rgba = np.ascontiguousarray(np.concatenate([rgb, opaque], axis=2)[::-1])
             gc = renderer.new_gc()
-            renderer.draw_image(gc, round(box.x0), round(box.y0), rgba)
+            renderer.draw_image(
+                gc,
+                round(box.x0),
+                round(box.y0),
+                np.ascontiguousarray(np.concatenate([rgb, opaque], axis=2)[::-1]),
+            )
             gc.restore()
 
     artist = Pixels()
@@ -68,8 +74,7 @@ def fill(axes: Any, paint: Callable[[int, int], np.ndarray]) -> None:
 def spread(indices: np.ndarray, rows: int, columns: int) -> np.ndarray:
     """Cells as pixels, each cell as often as it takes; more cells than pixels are thinned."""
     down = np.arange(rows) * indices.shape[0] // rows
-    across = np.arange(columns) * indices.shape[1] // columns
-    return indices[down[:, None], across]
+    return indices[down[:, None], np.arange(columns) * indices.shape[1] // columns]
 
 
 def hatched(rgb: np.ndarray, absent: np.ndarray, theme: palette.Theme) -> np.ndarray:
@@ -78,7 +83,4 @@ def hatched(rgb: np.ndarray, absent: np.ndarray, theme: palette.Theme) -> np.nda
         return rgb
     down, across = np.indices(absent.shape)
     line = absent & ((down + across) % 7 < 1)
-    colour = tuple(int(theme.muted[i : i + 2], 16) for i in (1, 3, 5))
-    rgb = rgb.copy()
-    rgb[line] = colour
-    return rgb
+    return np.where(line[..., None], palette.rgb(theme.muted), rgb)

@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import ArgumentError
 from posenc.plot import palette
 from posenc.plot.draw.layout import Keep, SheetPanel, along, stretched
 from posenc.plot.draw.look import DPI, Frame, changed, colours_of, luts_of, theme_of, worded
 from posenc.plot.draw.picture import Picture, library, own_settings, plain
 from posenc.plot.draw.pixels import device, drawable
-from posenc.plot.rows import PictureRow
+from posenc.plot.rows import PictureRow, require
 
 MARGIN, THIN = 18, 4  # points around everything; around a picture of a size that is asked for
 LARGEST = 1 << 14  # pixels of a side
@@ -101,18 +101,17 @@ class Sheet:
         size = self.points(9.5, "xtick.labelsize")
         axes.tick_params(colors=self.theme.muted, labelsize=size, length=3, width=0.8)
         for label in (axes.xaxis.label, axes.yaxis.label):
-            label.set_color(self.theme.ink)
-            label.set_fontsize(self.points(10, "axes.labelsize"))
+            label.set(color=self.theme.ink, fontsize=self.points(10, "axes.labelsize"))
         for name, spine in axes.spines.items():
-            spine.set_color(self.theme.rule)
-            spine.set_linewidth(0.8)
+            spine.set(color=self.theme.rule, linewidth=0.8)
             if name in ("top", "right"):
                 spine.set_visible(False)
 
-    def heading(self, axes: Any, text: str, **style: Any) -> None:
+    def heading(self, axes: Any, text: str) -> None:
         """A line above a panel, at its left."""
-        usual = {"fontsize": self.points(9.5, "axes.titlesize"), "pad": 4, "color": self.theme.ink}
-        axes.set_title(worded(text), loc="left", **{**usual, **style})
+        if text:
+            usual = {"fontsize": self.points(9.5, "axes.titlesize"), "color": self.theme.ink}
+            axes.set_title(worded(text), loc="left", pad=4, **usual)
 
     def note(self, axes: Any, text: str, at: tuple[float, float], **style: Any) -> Any:
         """A few words at a place of a panel, shares of it unless `xycoords` says otherwise."""
@@ -123,7 +122,7 @@ class Sheet:
     def folded(self, text: str) -> str:
         """A note in lines of the width of the sheet, where that is settled."""
         room = self.room()[0]
-        return "\n".join(self._folded(text, self.points(9), "normal", room - 20)) if room else text
+        return self._folded(text, self.points(9), "normal", room - 20) if room else text
 
     def style(self, index: int) -> dict[str, Any]:
         """How the curve of a number is drawn: colour and dashes."""
@@ -151,18 +150,22 @@ class Sheet:
             for handle, text in zip(earlier.legend_handles, earlier.get_texts(), strict=True):
                 handle.set_label(text.get_text())
             handles = [*earlier.legend_handles, *handles]
-        size = self.points(9, "legend.fontsize")
-        look = {"fontsize": size, "frameon": False, "handlelength": 2.6, "borderaxespad": 0.3}
-        return axes.legend(handles=handles, labelcolor=self.theme.ink, **{**look, **place})
+        look = {"fontsize": self.points(9, "legend.fontsize"), "labelcolor": self.theme.ink}
+        look |= {"frameon": False, "handlelength": 2.6, "borderaxespad": 0.3}
+        return axes.legend(handles=handles, **{**look, **place})
 
     # --- the places of panels ---------------------------------------------------------------------
 
     def room(self) -> tuple[float, float | None]:
         """Points that the picture may take, as far as that is settled: 0 is as many as it needs."""
-        if self.ax is not None:
-            box = self.ax.get_window_extent()
-            return box.width * 72 / self.figure.dpi, box.height * 72 / self.figure.dpi
-        return self.frame.points or (0.0, None)
+        if self.ax is None:
+            return self.frame.points or (0.0, None)
+        box = self.ax.get_window_extent()
+        return self._in_points(box.width), self._in_points(box.height)
+
+    def _in_points(self, pixels: float) -> float:
+        """A length on the device."""
+        return float(pixels * 72 / self.figure.dpi)
 
     def _measure(self) -> None:
         unit = 72 / self.figure.dpi
@@ -180,8 +183,10 @@ class Sheet:
             for end in self.ends:
                 end()
             self._fold_headings(width, again)
-            if again and width:
-                self._fold_labels()
+            for panel in self.panels if again and width else ():
+                # Names of axes in as many lines as their panels take.
+                wide = self._in_points(panel.axes.get_window_extent().width)
+                self._fold(panel.axes.xaxis.label, "normal", wide)
             self._measure()
             if self.ends and not again and width and self._crowded(width, height):
                 self._key_below(width)
@@ -199,21 +204,17 @@ class Sheet:
         whole = max(panel.span(0)[1] for panel in self.panels)
         for panel in self.panels:
             heading, wide = panel.axes._left_title, panel.box[2]
-            if width:
-                wide *= 0.8 * width / whole
             if placed:
-                wide = panel.axes.get_window_extent().width * 72 / self.figure.dpi
-            room = max(wide, 2 * LEAST)
-            lines = self._folded(heading.get_text(), heading.get_size(), heading.get_weight(), room)
-            heading.set_text("\n".join(lines))
+                wide = self._in_points(panel.axes.get_window_extent().width)
+            elif width:
+                wide *= 0.8 * width / whole
+            self._fold(heading, heading.get_weight(), wide)
 
-    def _fold_labels(self) -> None:
-        """Names of axes in as many lines as their panels take."""
-        for panel in self.panels:
-            label, box = panel.axes.xaxis.label, panel.axes.get_window_extent()
-            room = max(box.width * 72 / self.figure.dpi, 2 * LEAST)
-            lines = self._folded(label.get_text(), label.get_size(), "normal", room)
-            label.set_text("\n".join(lines))
+    def _fold(self, words: Any, weight: str, wide: float) -> None:
+        """A text of matplotlib in as many lines as so many points take."""
+        words.set_text(
+            self._folded(words.get_text(), words.get_size(), weight, max(wide, 2 * LEAST))
+        )
 
     def _crowded(self, width: float, height: float | None) -> bool:
         """Whether the names of curves would leave too little to the curves."""
@@ -226,14 +227,13 @@ class Sheet:
         for end in self.ends:
             end(remove=True)
         self.ends = []
-        bottom = max(panel.span(1)[1] for panel in self.panels)
-        axes = self.panel(0, bottom + 10, 1, 1, "still")
+        axes = self.panel(0, max(panel.span(1)[1] for panel in self.panels) + 10, 1, 1, "still")
         axes.set_axis_off()
-        left = max(panel.needs[0] for panel in self.panels)
+        room = width - max(panel.needs[0] for panel in self.panels) - 2 * THIN
         for columns in (4, 3, 2, 1):
             place = {"loc": "upper left", "borderpad": 0, "ncols": columns, "columnspacing": 1.2}
             legend = self.key(axes, self.named.items(), **place)
-            if legend.get_window_extent().width * 72 / self.figure.dpi < width - left - 2 * THIN:
+            if self._in_points(legend.get_window_extent().width) < room:
                 break
 
     def _place(self, width: float, height: float | None) -> None:
@@ -268,16 +268,15 @@ class Sheet:
         if self.ax is not None:
             return
         sides = [round(side * self.frame.scale) for side in self.size]
-        if max(sides) > LARGEST or math.prod(sides) > MOST_PIXELS:
-            raise ArgumentError(
-                mismatch("plot: size", f"sides up to {LARGEST} pixels", "x".join(map(str, sides)))
-            )
+        fits = max(sides) <= LARGEST and math.prod(sides) <= MOST_PIXELS
+        require(fits, ": size", f"sides up to {LARGEST} pixels", "x".join(map(str, sides)))
+        todo = "Ask for a larger one, or leave out the title and the caption."
         for panel, *spans in zip(self.panels, x, y, strict=True):
             for (first, last), usual in zip(spans, panel.box[2:], strict=True):
-                if panel.keep != "still" and last - first < min(LEAST, usual / 4):
-                    todo = "Ask for a larger one, or leave out the title and the caption."
-                    expected = "room for the panels beside their words"
-                    raise ArgumentError(mismatch("plot: size", expected, self.frame.size, todo))
+                fits = panel.keep == "still" or last - first >= min(LEAST, usual / 4)
+                require(
+                    fits, ": size", "room for the panels beside their words", self.frame.size, todo
+                )
 
     def _move(self, axes: Any, left: float, top: float, width: float, height: float) -> None:
         """Place axes by points from the top left of the sheet, or of the axes that are given."""
@@ -308,14 +307,14 @@ class Sheet:
             [
                 (line, self.points(size), weight, colour)
                 for text, size, weight, colour in shown
-                for line in self._folded(text, self.points(size), weight, width)
+                for line in self._lines(text, self.points(size), weight, width)
             ]
             for shown in (above if title else [], below if self.frame.caption else [])
         )
         high, low = (sum(LINE * size for _, size, *_ in lines) for lines in self.lines)
         return math.ceil(high + GAP) if high else 0, math.ceil(low + GAP) if low else 0
 
-    def _folded(self, text: str, size: float, weight: str, width: float) -> list[str]:
+    def _lines(self, text: str, size: float, weight: str, width: float) -> list[str]:
         """A text in lines that are no wider than so many points."""
         space = self._wide("x x", size, weight) - 2 * self._wide("x", size, weight)
         lines: list[list[str]] = []
@@ -329,21 +328,22 @@ class Sheet:
             lines[-1].append(word)
         return [worded(" ".join(line)) for line in lines]
 
+    def _folded(self, text: str, size: float, weight: str, width: float) -> str:
+        return "\n".join(self._lines(text, size, weight, width))
+
     def _wide(self, text: str, size: float, weight: str) -> float:
         key = (text, size, weight)
         if key not in self.widths:
             shown = self.figure.text(0, 0, worded(text), fontsize=size, weight=weight)
-            self.widths[key] = float(shown.get_window_extent().width * 72 / self.figure.dpi)
+            self.widths[key] = self._in_points(shown.get_window_extent().width)
             shown.remove()
         return self.widths[key]
 
     def _write(self) -> None:
         """The words above and below the panels."""
-        margin = THIN if self.frame.size is not None else MARGIN
-        width, height = self.size
-        above, below = self.lines
-        caption = sum(LINE * size for _, size, *_ in below)
-        for lines, top in ((above, margin), (below, height - margin - caption)):
+        margin, (width, height) = THIN if self.frame.size is not None else MARGIN, self.size
+        caption = sum(LINE * size for _, size, *_ in self.lines[1])
+        for lines, top in zip(self.lines, (margin, height - margin - caption), strict=True):
             at = float(top)
             for text, size, weight, colour in lines:
                 at += LINE * size
@@ -375,7 +375,7 @@ class Sheet:
             elif self.frame.title and not self.ax.get_title(loc="left"):
                 title = self.title if self.frame.title is True else self.frame.title
                 size = self.points(10, "axes.titlesize")
-                text = "\n".join(self._folded(title, size, "normal", self.room()[0]))
+                text = self._folded(title, size, "normal", self.room()[0])
                 self.ax.set_title(text, loc="left", fontsize=size, color=self.theme.ink)
         return Picture(
             figure=self.figure,

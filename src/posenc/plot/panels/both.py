@@ -15,9 +15,8 @@ OTHER = 6  # the style of B beside several curves of A
 
 def together(first: Sequence[Panel], second: Sequence[Panel]) -> list[Panel]:
     """Panels of one kind and name as one, the others one after the other."""
-    by_id = {panel.id: panel for panel in second}
+    by_id, used = {panel.id: panel for panel in second}, {panel.id for panel in first}
     panels = [both for panel in first for both in _pair(panel, by_id.get(panel.id))]
-    used = {panel.id for panel in first}
     return panels + [_second(panel) for panel in second if panel.id not in used]
 
 
@@ -65,23 +64,26 @@ def _scaled(panel: Heatmap, limit: float, title: str) -> Heatmap:
     panel = replace(panel, id=name, title=title, caption="", place="full")
     if panel.lut != "diverging":
         return panel
-    tile = panel.tile if panel.values is None else palette.indices(panel.values, limit)
-    return replace(panel, tile=tile, limit=limit, low=number(-limit), high=number(limit))
+    return replace(
+        panel,
+        tile=panel.tile if panel.values is None else palette.indices(panel.values, limit),
+        limit=limit,
+        low=number(-limit),
+        high=number(limit),
+    )
 
 
 def _heads(a: Matrix, b: Matrix) -> Matrix:
     """The heads of both that have the same name, with their difference."""
     by_id = {cell.id: cell for cell in b.cells}
     limit = max(cell.limit for cell in (*a.cells, *b.cells))
-    cells: list[Heatmap] = []
-    for cell in [cell for cell in a.cells if cell.id in by_id]:
-        if len(cells) < 9:
-            three = _maps(cell, by_id[cell.id], limit).cells
-            cells += [replace(c, title=f"{c.title}, {cell.id.replace('-', ' ')}") for c in three]
-    if not cells:
-        return a
+    cells = tuple(
+        replace(c, title=f"{c.title}, {cell.id.replace('-', ' ')}")
+        for cell in [cell for cell in a.cells if cell.id in by_id][:3]
+        for c in _maps(cell, by_id[cell.id], limit).cells
+    )
     caption = f"One scale for all, up to ±{number(limit)}. Heads that both have, the first three."
-    return Matrix(a.id, a.title, tuple(cells), caption=caption, across=3)
+    return Matrix(a.id, a.title, cells, caption=caption, across=3) if cells else a
 
 
 # --- curves ---------------------------------------------------------------------------------------
@@ -100,15 +102,18 @@ def _overlay(a: Chart, b: Chart) -> Chart:
     """The curves of A, and the one of B that the view is about, dashed."""
     several = len(a.series) > 1
     front = next((s for s in b.series if s.front), b.series[0])
-    dashed = replace(front, label=_of("B", front.label), style=OTHER if several else B)
-    if front.draw == "bars":
-        dashed = replace(dashed, draw="points")
-    own = (
-        a.series if several else (replace(a.series[0], label=_of("A", a.series[0].label), style=A),)
-    )
+    alone = replace(a.series[0], label=_of("A", a.series[0].label), style=A)
     return replace(
         a,
-        series=(*own, dashed),
+        series=(
+            *(a.series if several else (alone,)),
+            replace(
+                front,
+                label=_of("B", front.label),
+                style=OTHER if several else B,
+                draw="points" if front.draw == "bars" else front.draw,
+            ),
+        ),
         x=_wider(a.x, b.x),
         y=_wider(a.y, b.y),
         place="full" if a.place in ("right", "below") else a.place,
@@ -120,6 +125,4 @@ def _overlay(a: Chart, b: Chart) -> Chart:
 def _wider(a: Axis, b: Axis) -> Axis:
     """An axis that holds both domains."""
     domain = (min(a.domain[0], b.domain[0]), max(a.domain[1], b.domain[1]))
-    if domain == a.domain:
-        return a
-    return replace(a, domain=domain, to=None)
+    return a if domain == a.domain else replace(a, domain=domain, to=None)

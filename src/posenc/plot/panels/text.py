@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from posenc._core.spec.answers import brief as written
 from posenc._core.spec.spec import Value
@@ -12,6 +13,7 @@ from posenc._core.spec.spec import Value
 MINUS = "\u2212"
 LONGEST = 90  # characters of a spec
 NEARLY = 1e-12  # what sums of float64 leave of a whole number
+T = TypeVar("T")
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -69,6 +71,11 @@ def count(n: int, of: int) -> str:
     return f"{whole(n)} of {whole(of)}"
 
 
+def present(*items: T | None) -> tuple[T, ...]:
+    """The items that there are: None and empty texts are left out."""
+    return tuple(item for item in items if item)
+
+
 def ticks(low: float, high: float, most: int = 6) -> tuple[Tick, ...]:
     """Round numbers of a linear axis, at most about `most` of them."""
     span = high - low
@@ -78,8 +85,10 @@ def ticks(low: float, high: float, most: int = 6) -> tuple[Tick, ...]:
     step *= next(f for f in (1, 2, 5, 10) if span / (step * f) <= most)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     places = max(0, -math.floor(math.log10(step) + 1e-9))
-    marks = (n * step for n in range(first, last + 1))
-    return tuple(Tick(at, signed(at, places) if at else "0") for at in marks)
+    return tuple(
+        Tick(at, signed(at, places) if at else "0")
+        for at in (n * step for n in range(first, last + 1))
+    )
 
 
 def log_ticks(low: float, high: float, most: int = 7) -> tuple[Tick, ...]:
@@ -88,11 +97,15 @@ def log_ticks(low: float, high: float, most: int = 7) -> tuple[Tick, ...]:
         return ()
     first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
     if last - first >= 2:
-        every = max(1, math.ceil((last - first + 1) / most))
-        chosen: Iterable[float] = (10.0**n for n in range(first, last + 1, every))
+        chosen: Iterable[float] = (
+            10.0**n for n in range(first, last + 1, max(1, math.ceil((last - first + 1) / most)))
+        )
     else:
-        whole_numbers = (f * 10.0**n for n in range(first - 1, last + 1) for f in (1.0, 2.0, 5.0))
-        chosen = (at for at in whole_numbers if low * (1 - 1e-9) <= at <= high * (1 + 1e-9))
+        chosen = (
+            at
+            for at in (f * 10.0**n for n in range(first - 1, last + 1) for f in (1.0, 2.0, 5.0))
+            if low * (1 - 1e-9) <= at <= high * (1 + 1e-9)
+        )
     return tuple(Tick(at, _power(at)) for at in chosen)
 
 

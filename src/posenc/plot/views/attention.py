@@ -12,19 +12,15 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.positions.counting import offset
 from posenc.encodings.rotary.base import Role
 from posenc.functional import bias, logit_scale, relative, relative_values, rotate, table
 from posenc.plot import palette
-from posenc.plot.columns import Params, check_learned, check_word, settled
+from posenc.plot.columns import Params, Table, check_learned, check_word, settled
 from posenc.plot.content import Content, content_of
-from posenc.plot.export import Table
-from posenc.plot.palette import largest
-from posenc.plot.panels.axes import words
-from posenc.plot.panels.grammar import Heatmap
-from posenc.plot.panels.text import brief, number, signed, whole
-from posenc.plot.rows import pictures_of, refuse
+from posenc.plot.panels.grammar import Heatmap, words
+from posenc.plot.panels.text import brief, number, present, signed, whole
+from posenc.plot.rows import pictures_of, refuse, require
 from posenc.plot.views.rotation import turned_channels
 
 Dtype = Literal["float64", "float32"]
@@ -100,31 +96,43 @@ class _ShippedHead:
             return q, k, v
         spec = settled(self.spec, int(at[-1]) + 1)
         factor = np.asarray(logit_scale(spec, at)).astype(self.dtype)
-        warm = factor[:, None] if factor.ndim else factor
-        return self._turned(spec, q, at, "query") * warm, self._turned(spec, k, at, "key"), v
+        return (
+            self._turned(spec, q, at, "query") * (factor[:, None] if factor.ndim else factor),
+            self._turned(spec, k, at, "key"),
+            v,
+        )
 
     def _turned(self, spec: Any, x: np.ndarray, at: np.ndarray, role: Role) -> np.ndarray:
-        each = np.broadcast_to(x, (self.heads, *x.shape))
-        turned = rotate(spec, each, positions=at, role=role, params=self.params)
-        return np.asarray(turned)[self.head]
+        return np.asarray(
+            rotate(
+                spec,
+                np.broadcast_to(x, (self.heads, *x.shape)),
+                positions=at,
+                role=role,
+                params=self.params,
+            )
+        )[self.head]
 
     def rows(self, at: np.ndarray) -> tuple[np.ndarray, ...]:
         """What the rows of a table add to queries, keys and values."""
         rows = np.asarray(table(self.spec, at, params=self.params, dtype=self.dtype))
-        wide = rows.shape[1]
-        appended = self.spec.width != self.spec.dim
+        wide, appended = rows.shape[1], self.spec.width != self.spec.dim
         weights = self.content.beside(wide) if appended else self.content.weights
-        if wide != len(weights[0]):
-            expected = f"a table {len(weights[0])} wide, as what the words bring"
-            raise ArgumentError(mismatch("plot attention", expected, wide))
+        require(
+            wide == len(weights[0]),
+            " attention",
+            f"a table {len(weights[0])} wide, as what the words bring",
+            wide,
+        )
         return tuple(rows @ weight.astype(self.dtype) for weight in weights)
 
     def added(self, q: np.ndarray, k: np.ndarray, at: np.ndarray) -> Any:
         """What a bias or a relative encoding adds to the scores, in their scale; else 0."""
         if self.kind == "bias":
-            heads = (self.head, self.head + 1)
             dtype: Any = self.dtype
-            terms = bias(self.spec, at, at, params=self.params, heads=heads, dtype=dtype)[0]
+            terms = bias(
+                self.spec, at, at, params=self.params, heads=(self.head, self.head + 1), dtype=dtype
+            )[0]
         elif self.kind == "relative":
             q, k = (np.broadcast_to(x, (1, self.heads, *x.shape)) for x in (q, k))
             terms = relative(self.spec, q, k, at, at, params=self.params)[0, self.head]
@@ -168,10 +176,8 @@ def data(
     causal = content.causal if causal is None else causal
     typed = np.arange(len(content.words))
     now = typed if order is None else np.array(order)
-    if sorted(now.tolist()) != typed.tolist():
-        raise ArgumentError(
-            mismatch("plot attention: order", f"each of 0 to {len(typed) - 1} once", now.tolist())
-        )
+    fits, expected = sorted(now.tolist()) == typed.tolist(), f"each of 0 to {len(typed) - 1} once"
+    require(fits, " attention: order", expected, now.tolist())
     head = _ShippedHead(spec, content, params, dtype)
     scores, weights, _ = head.attended(now, offset(len(typed), shift), causal=causal)
     start, _, outputs = head.attended(now, typed, causal=causal)
@@ -180,7 +186,6 @@ def data(
     far = np.abs(outputs - before).max(axis=1)
     with np.errstate(invalid="ignore"):
         change = np.where(scores == start, 0.0, np.abs(scores - start)).max()
-    finite = scores[np.isfinite(scores)]
     return AttentionView(
         tuple(now.tolist()),
         scores,
@@ -192,7 +197,7 @@ def data(
         float(far.max()),
         tuple(content.words[place] for place in now.tolist()),
         softmax,
-        1.0 if softmax == "rows" else largest(finite) or 1.0,
+        1.0 if softmax == "rows" else palette.largest(scores) or 1.0,
         "no positions" if spec is None else brief(spec),
         _caption(content, shift, float(change), causal=causal),
     )
@@ -206,24 +211,32 @@ def brought(spec: Any, tokens: Any, source: str | None, params: Params) -> Conte
         refuse("attention", spec, "an encoding of one axis")
     check_learned(spec, params, "attention")
     words = tokens.split() if isinstance(tokens, str) else [str(token) for token in tokens]
-    if not 2 <= len(words) <= MOST_TOKENS:
-        expected = f"2 to {MOST_TOKENS} tokens"
-        raise ArgumentError(mismatch("plot attention: tokens", expected, len(words)))
+    require(
+        2 <= len(words) <= MOST_TOKENS,
+        " attention: tokens",
+        f"2 to {MOST_TOKENS} tokens",
+        len(words),
+    )
     return content_of(spec, words, source)
 
 
 def _caption(content: Content, shift: int, change: float, *, causal: bool) -> tuple[str, ...]:
-    sentences = [content.origin]
-    if shift:
-        after = f"the largest change of a score is {number(change, 2)}" if change else "no change"
-        sentences.append(f"All words {whole(shift)} positions later: {after}.")
-    return (*sentences, *(("Hatched: words that are not seen.",) if causal else ()))
+    after = f"the largest change of a score is {number(change, 2)}" if change else "no change"
+    return present(
+        content.origin,
+        f"All words {whole(shift)} positions later: {after}." if shift else "",
+        "Hatched: words that are not seen." if causal else "",
+    )
 
 
 def rows(data: Any) -> Table:
     """The numbers of a .csv."""
-    values = data.weights if data.softmax == "rows" else data.scores
-    return ["query", *data.words], ([w, *row] for w, row in zip(data.words, values, strict=True))
+    return ["query", *data.words], (
+        [w, *row]
+        for w, row in zip(
+            data.words, data.weights if data.softmax == "rows" else data.scores, strict=True
+        )
+    )
 
 
 def parts(
@@ -243,35 +256,43 @@ def parts(
     """
     i, j = cell
     head = _ShippedHead(spec, content, params)
-    places = np.arange(len(content.words)) if order is None else np.array(order)
-    at = np.arange(len(places)) + shift
-    own_q, own_k = content.q[places][i], content.k[places][j]
+    stand = np.arange(len(content.words)) if order is None else np.array(order)
+    at = np.arange(len(stand)) + shift
+    own_q, own_k = content.q[stand][i], content.k[stand][j]
     own = ("q · k", float(own_q @ own_k) * head.scale)
-    q, k, _ = head.sides(places, at)
+    q, k, _ = head.sides(stand, at)
     if head.kind == "table":
-        names = ("word · word", "word · place", "place · word", "place · place")
-        products = [x @ y for x in (own_q, q[i] - own_q) for y in (own_k, k[j] - own_k)]
-        return ScoreParts(
-            tuple((n, float(x) * head.scale) for n, x in zip(names, products, strict=True))
+        words, places = ("word", own_q, own_k), ("place", q[i] - own_q, k[j] - own_k)
+        terms = (
+            (f"{x} · {y}", float(query @ key) * head.scale)
+            for x, query, _ in (words, places)
+            for y, _, key in (words, places)
         )
+        return ScoreParts(tuple(terms))
     if head.kind == "rotary":
         products = q[i] * k[j] * head.scale
         first = len(products) - spec.output_dim if spec.channels.part == "trailing" else 0
         channels = turned_channels(spec) + first
         pairs = products[channels].sum(axis=1)
-        terms = [("turned pairs", float(pairs.sum()))]
-        if channels.size < len(products):
-            terms.append(("channels that do not turn", float(products.sum() - pairs.sum())))
-        return ScoreParts(tuple(terms), pairs)
+        turned = ("turned pairs", float(pairs.sum()))
+        return ScoreParts(
+            (turned, ("channels that do not turn", float(products.sum() - pairs.sum())))
+            if channels.size < len(products)
+            else (turned,),
+            pairs,
+        )
     if head.kind == "bias":
         slopes = spec.arrays.get("slopes")
-        slope = None if slopes is None else float(slopes[head.head])
-        return ScoreParts((own, ("bias", float(head.added(q, k, at)[cell]))), slope=slope)
+        return ScoreParts(
+            (own, ("bias", float(head.added(q, k, at)[cell]))),
+            slope=None if slopes is None else float(slopes[head.head]),
+        )
     if head.kind == "none":
         return ScoreParts((own,))
     zero = np.zeros_like(q)
-    cases = ((zero, zero), (q, zero), (zero, k), (q, k))
-    alone, query, key, both = (float(head.added(*case, at)[cell]) for case in cases)
+    alone, query, key, both = (
+        float(head.added(*case, at)[cell]) for case in ((zero, zero), (q, zero), (zero, k), (q, k))
+    )
     named = {
         "place alone": alone,
         "query and place": query - alone,
@@ -305,11 +326,10 @@ def short(word: str) -> str:
 
 def panels(data: AttentionView) -> tuple[Heatmap]:
     """The grid of queries and keys, with the numbers in its cells."""
-    shares = data.softmax == "rows"
+    shares, limit, names = data.softmax == "rows", data.limit, tuple(map(short, data.words))
     values = np.where(np.isfinite(data.scores), data.weights if shares else data.scores, np.nan)
-    missing, limit = ~np.isfinite(values), data.limit
-    names = tuple(map(short, data.words))
-    few = len(names) <= MOST_NUMBERS
+    missing = ~np.isfinite(values)
+    written = (["" if x != x else signed(x, 2) for x in row] for row in values.tolist())  # noqa: PLR0124 - NaN
     return (
         Heatmap(
             id="attention",
@@ -321,12 +341,8 @@ def panels(data: AttentionView) -> tuple[Heatmap]:
             low="0" if shares else number(-limit, 3),
             high=number(limit, 3),
             mask=missing.astype(np.uint8) if missing.any() else None,
-            numbers=tuple(tuple(map(_written, row)) for row in values.tolist()) if few else (),
+            numbers=tuple(map(tuple, written)) if len(names) <= MOST_NUMBERS else (),
             values=values,
             limit=limit,
         ),
     )
-
-
-def _written(value: float) -> str:
-    return signed(value, 2) if np.isfinite(value) else ""

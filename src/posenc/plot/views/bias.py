@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
 from posenc.encodings.bias.base import BiasSpec
 from posenc.functional import bias
 from posenc.plot import palette
-from posenc.plot.columns import Params, check_learned, check_word, settled, sides_of
-from posenc.plot.export import Table, matrix
-from posenc.plot.palette import largest
-from posenc.plot.panels.axes import cells, float32, values
-from posenc.plot.panels.grammar import Chart, Heatmap, Mark, Matrix, Series
-from posenc.plot.panels.text import brief, number, plural, spread, whole
+from posenc.plot.columns import (
+    Params,
+    Table,
+    cells_of,
+    check_learned,
+    check_word,
+    matrix,
+    settled,
+    sides_of,
+)
+from posenc.plot.panels.grammar import Chart, Heatmap, Mark, Matrix, Series, cells, float32, values
+from posenc.plot.panels.text import brief, number, plural, present, spread, whole
 from posenc.plot.raster import span
 from posenc.plot.response import reduced
-from posenc.plot.rows import refuse
+from posenc.plot.rows import refuse, require
 
-MASKS: tuple[str, ...] = ("none", "causal")
-SOFTMAX: tuple[str, ...] = ("none", "rows")
 MOST_HEADS = 64
 SHOWN = 16  # heads drawn unasked
 MOST_NUMBERS = 1 << 28
@@ -68,15 +71,13 @@ def data(
     spec = settled(spec)
     if not isinstance(spec, BiasSpec):
         refuse("bias", spec, "a bias on attention scores")
-    check_word("plot bias: mask", mask, MASKS)
-    check_word("plot bias: softmax", softmax, SOFTMAX)
+    check_word("plot bias: mask", mask, ("none", "causal"))
+    check_word("plot bias: softmax", softmax, ("none", "rows"))
     check_learned(spec, params, "bias")
     chosen = _heads(spec, heads)
     view = _BiasEntries(spec, positions, params, grid, mask=mask, softmax=softmax)
     values = np.stack([view.matrix(head, pixels) for head in chosen])
     offsets, curves, by_offset = view.curves(chosen)
-    # Of attention the last query says it, which sees most keys: a query of one key has the share 1.
-    limit = largest(values[:, -1] if softmax == "rows" else values) or 1.0
     slopes = spec.arrays.get("slopes")
     bias = BiasView(
         heads=chosen,
@@ -90,7 +91,8 @@ def data(
         edges=_edges(spec, view.count),
         slopes=None if slopes is None else np.asarray(slopes)[list(chosen)],
         softmax=softmax,
-        limit=limit,
+        # Of attention the last query says it, which sees most keys: one of one key has the share 1.
+        limit=palette.largest(values[:, -1] if softmax == "rows" else values) or 1.0,
         title=brief(spec),
         caption=(),
     )
@@ -99,9 +101,12 @@ def data(
 
 def _heads(spec: Any, heads: Sequence[int] | None) -> tuple[int, ...]:
     chosen = tuple(range(min(spec.heads, SHOWN))) if heads is None else tuple(map(int, heads))
-    if not 1 <= len(chosen) <= MOST_HEADS or not all(0 <= h < spec.heads for h in chosen):
-        expected = f"1 to {MOST_HEADS} heads from 0 to {spec.heads - 1}"
-        raise ArgumentError(mismatch("plot bias: heads", expected, chosen))
+    require(
+        1 <= len(chosen) <= MOST_HEADS and all(0 <= h < spec.heads for h in chosen),
+        " bias: heads",
+        f"1 to {MOST_HEADS} heads from 0 to {spec.heads - 1}",
+        chosen,
+    )
     return chosen
 
 
@@ -117,47 +122,33 @@ class _BiasEntries:
         if self.sides:
             self.start, self.stop = 0, int(np.prod(self.sides))
         self.count = self.stop - self.start
-        if self.count**2 > MOST_NUMBERS:
-            todo = "Draw fewer positions; curves against the offset show long distances."
-            expected = f"at most {whole(MOST_NUMBERS**0.5)} positions"
-            raise ArgumentError(
-                mismatch("plot bias: positions", expected, f"{whole(self.count)} positions", todo)
-            )
-
-    def _places(self, index: np.ndarray) -> np.ndarray:
-        if not self.sides:
-            return index + self.start
-        return np.stack(np.unravel_index(index, self.sides), axis=-1)
+        require(
+            self.count**2 <= MOST_NUMBERS,
+            " bias: positions",
+            f"at most {whole(MOST_NUMBERS**0.5)} positions",
+            f"{whole(self.count)} positions",
+            "Draw fewer positions; curves against the offset show long distances.",
+        )
 
     def rows(self, head: int, queries: np.ndarray, keys: np.ndarray) -> np.ndarray:
         """Entries of some queries and keys, counted from the first position; NaN for no number."""
-        values = np.array(
-            bias(
-                self.spec,
-                self._places(queries),
-                self._places(keys),
-                params=self.params,
-                heads=(head, head + 1),
-                dtype="float64",
-            )
-        )[0]
-        if self.mask == "causal":
-            values[keys[None, :] > queries[:, None]] = -np.inf
+        places = (cells_of(side + self.start, self.sides) for side in (queries, keys))
+        more: dict[str, Any] = {"params": self.params, "heads": (head, head + 1)}
+        values = np.array(bias(self.spec, *places, dtype="float64", **more))[0]
+        later = (keys[None, :] > queries[:, None]) & (self.mask == "causal")
+        values[later] = -np.inf
         if self.softmax == "rows":
             top = values.max(axis=1, keepdims=True)
             share = np.exp(values - np.where(np.isfinite(top), top, 0))
             values = share / np.maximum(share.sum(axis=1, keepdims=True), 1e-300)
-            if self.mask == "causal":
-                values[keys[None, :] > queries[:, None]] = np.nan
-        values[~np.isfinite(values)] = np.nan
+        values[later | ~np.isfinite(values)] = np.nan
         return values
 
     def matrix(self, head: int, pixels: int) -> np.ndarray:
         """The matrix in at most so many pixels, filtered along both sides; NaN spreads nowhere."""
-        keys = np.arange(self.count)
+        keys, step = np.arange(self.count), max(1, BLOCK // self.count)
         if self.count <= pixels:
             return self.rows(head, keys, keys)
-        step = max(1, BLOCK // self.count)
 
         def narrowed(first: int, end: int) -> np.ndarray:
             block = self.rows(head, np.arange(first, min(first + step, end)), keys)
@@ -167,80 +158,69 @@ class _BiasEntries:
         def fetch(begin: int, end: int) -> np.ndarray:
             return np.concatenate([narrowed(first, end) for first in range(begin, end, step)])
 
-        means = reduced(fetch, self.count, pixels, pixels)
-        return np.where(self.masked(pixels), np.nan, means)
+        return np.where(self.masked(pixels), np.nan, reduced(fetch, self.count, pixels, pixels))
 
     def masked(self, pixels: int) -> np.ndarray:
         """Pixels of which every entry is masked."""
         side = min(pixels, self.count)
-        if self.mask == "none":
-            return np.zeros((side, side), dtype=bool)
         edge = np.arange(side + 1) * (self.count / side)
-        return edge[None, :-1] >= edge[1:, None]
+        return (self.mask != "none") & (edge[None, :-1] >= edge[1:, None])
 
     def curves(self, heads: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, bool]:
         """Against the offset: of the last query to its past, of the first to its future."""
         n = self.count
         if self.sides:
             return np.zeros(0, dtype=np.int64), np.zeros((len(heads), 0)), False
-        keys = np.arange(n)
-        queries = np.array([n - 1, 0, n // 2])
+        keys, queries = np.arange(n), np.array([n - 1, 0, n // 2])
         last, first, middle = np.stack([self.rows(head, queries, keys) for head in heads], axis=1)
-        offsets = np.concatenate([keys - (n - 1), keys[1:]])
         curves = np.concatenate([last, first[:, 1:]], axis=1)
         there = curves[:, keys - n // 2 + n - 1]
         same = np.isnan(middle) == np.isnan(there)
         there, middle = np.nan_to_num(there), np.nan_to_num(middle)
         close = np.abs(middle - there) <= 1e-9 * (1 + np.abs(there))
-        return offsets, curves, bool((same & close).all()) and self.softmax == "none"
+        return (
+            np.concatenate([keys - (n - 1), keys[1:]]),
+            curves,
+            bool((same & close).all()) and self.softmax == "none",
+        )
 
 
 def _edges(spec: Any, count: int) -> np.ndarray:
-    thresholds = spec.arrays.get("thresholds")
-    if thresholds is None:
-        return np.zeros(0, dtype=np.int64)
-    edges = np.unique(np.asarray(thresholds, dtype=np.int64))
-    kept: np.ndarray = edges[(edges < NEVER) & (edges < count)]
-    return kept
+    edges = np.unique(np.asarray(spec.arrays.get("thresholds", ()), dtype=np.int64))
+    return np.asarray(edges[(edges < NEVER) & (edges < count)])
 
 
 def _caption(bias: BiasView, spec: Any, mask: str) -> tuple[str, ...]:
-    sentences = []
-    if len(bias.heads) < spec.heads:
-        sentences.append(f"{len(bias.heads)} of {plural(spec.heads, 'head')}.")
-    scale = f"Biases up to ±{number(bias.limit)}; each head has a scale of its own."
-    if bias.softmax == "rows":
-        scale = (
-            "One scale for all heads: the attention that the bias alone gives, from 0 to "
-            f"{number(bias.limit)}, the most of the last query; others may go beyond."
-        )
-    sentences.append(scale)
-    if bias.per_pixel > 1:
-        sentences.append(f"A pixel covers {number(bias.per_pixel)} positions of each side.")
-    if np.isnan(bias.values).any():
-        why = "masked" if mask == "causal" else "minus infinity"
-        sentences.append(f"Hatched: {why}.")
-    if len(bias.edges):
-        sentences.append(
-            f"{plural(len(bias.edges) + 1, 'bucket')} per direction within this range."
-        )
-    if len(bias.offsets) and not bias.by_offset and bias.softmax == "none":
-        sentences.append(
-            "It depends on more than the offset: curves are of the first and last query."
-        )
-    return tuple(sentences)
+    heads, rows = len(bias.heads), bias.softmax == "rows"
+    buckets = plural(len(bias.edges) + 1, "bucket")
+    return present(
+        f"{heads} of {plural(spec.heads, 'head')}." if heads < spec.heads else "",
+        "One scale for all heads: the attention that the bias alone gives, from 0 to "
+        f"{number(bias.limit)}, the most of the last query; others may go beyond."
+        if rows
+        else f"Biases up to ±{number(bias.limit)}; each head has a scale of its own.",
+        f"A pixel covers {number(bias.per_pixel)} positions of each side."
+        if bias.per_pixel > 1
+        else "",
+        f"Hatched: {'masked' if mask == 'causal' else 'minus infinity'}."
+        if np.isnan(bias.values).any()
+        else "",
+        f"{buckets} per direction within this range." if len(bias.edges) else "",
+        "It depends on more than the offset: curves are of the first and last query."
+        if (len(bias.offsets) and not bias.by_offset and not rows)
+        else "",
+    )
 
 
 def rows(data: Any) -> Table:
     """The numbers of a .csv."""
     if len(data.offsets):
         return matrix("offset", data.offsets, (f"head{h}" for h in data.heads), data.curves.T)
-    rows = (
+    return ["head", "row", *(f"k{k}" for k in range(data.values.shape[2]))], (
         [head, place, *row]
         for head, matrix in zip(data.heads, data.values, strict=True)
         for place, row in enumerate(matrix)
     )
-    return ["head", "row", *(f"k{k}" for k in range(data.values.shape[2]))], rows
 
 
 # --- panels ---------------------------------------------------------------------------------------
@@ -261,32 +241,31 @@ def _curves(data: BiasView, front: int | None) -> Chart:
     finite = data.curves[np.isfinite(data.curves)]
     low, high = spread(float(finite.min(initial=0.0)), float(finite.max(initial=0.0)))
     last = 0 if np.isnan(data.curves[:, data.offsets > 0]).all() else data.offsets[-1]
-    x = values("key − query", float(min(data.offsets[0], -1)), float(last), most=8)
+
     places = data.offsets.astype(np.float64)
-    series = tuple(
-        Series(f"head {head}", places, float32(curve), n, front=head == front)
-        for n, (head, curve) in enumerate(zip(data.heads, data.curves, strict=True))
-    )
     before = "" if front is None else f", head {front} in front"
     return Chart(
         id="offset",
         title=f"{WHAT[data.softmax]} against the offset{before}",
-        x=x,
+        x=values("key − query", float(min(data.offsets[0], -1)), float(last), most=8),
         y=values("", low, high),
-        series=series,
-        marks=tuple(_edge_marks(data, last)),
+        series=tuple(
+            Series(f"head {head}", places, float32(curve), n, front=head == front)
+            for n, (head, curve) in enumerate(zip(data.heads, data.curves, strict=True))
+        ),
+        marks=_edge_marks(data, last),
         caption="" if data.by_offset else "Curves of the first and the last query.",
         height=170,
         label="Bias of each head against key minus query",
     )
 
 
-def _edge_marks(data: BiasView, last: float) -> Iterator[Mark]:
+def _edge_marks(data: BiasView, last: float) -> tuple[Mark, ...]:
     """Where buckets begin, if those are few."""
     edges = [edge for edge in data.edges.tolist() if edge > 1]
-    for at in (at for edge in edges for at in (-edge, edge)):
-        if len(edges) <= MOST_EDGES and data.offsets[0] <= at <= last:
-            yield Mark("x", float(at), style="faint")
+    places = [at for edge in edges for at in (-edge, edge) if data.offsets[0] <= at <= last]
+    few = len(edges) <= MOST_EDGES
+    return tuple(Mark("x", float(at), style="faint") for at in places) if few else ()
 
 
 def _matrix(data: BiasView, place: int) -> Heatmap:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch, suggest
-from posenc.plot.export import Table
+from posenc._core.errors import bad_argument, suggest
+from posenc.plot.columns import Table
 from posenc.plot.palette import largest
 from posenc.plot.panels.text import brief, number
 from posenc.plot.rows import PICTURES, view_of
@@ -38,7 +38,7 @@ class Compare:
 def check(view: str) -> None:
     """Raise unless two encodings can be compared in a picture."""
     if view not in VIEWS:
-        raise ArgumentError(mismatch("plot compare", "a picture", repr(view), suggest(view, VIEWS)))
+        raise bad_argument("plot compare", "a picture", repr(view), suggest(view, VIEWS))
 
 
 def data(
@@ -58,38 +58,31 @@ def data(
     limit = max(limit_of(first), limit_of(second))
     difference, why = _difference(view, first, second)
     most = largest(difference) if difference is not None and difference.size else math.nan
-    sentences = [f"A: {brief(a)}. B: {brief(b)}."]
-    if difference is None:
-        sentences.append(f"No difference is drawn: {why}.")
-    else:
-        sentences.append(f"Largest difference {number(most)}; one scale, up to ±{number(limit)}.")
-    sentences += [f"A: {text}" for text in first.caption]
-    sentences += [f"B: {text}" for text in second.caption if text not in first.caption]
-    return Compare(
-        view, first, second, difference, why, limit, most, f"{view}: A and B", tuple(sentences)
+    caption = (
+        f"A: {brief(a)}. B: {brief(b)}.",
+        f"No difference is drawn: {why}."
+        if difference is None
+        else f"Largest difference {number(most)}; one scale, up to ±{number(limit)}.",
+        *(f"A: {text}" for text in first.caption),
+        *(f"B: {text}" for text in second.caption if text not in first.caption),
     )
-
-
-def values_of(view: str, data: Any) -> np.ndarray | None:
-    """The array of a view that is compared."""
-    name = VIEWS[view]
-    array: np.ndarray | None = attrgetter(name)(data) if name else None
-    return array
+    return Compare(view, first, second, difference, why, limit, most, f"{view}: A and B", caption)
 
 
 def limit_of(data: Any) -> float:
     """Value at the ends of a view's scale."""
     side = getattr(data, "tile", data)
-    if any(field.name == "limit" for field in fields(side)):
+    if hasattr(side, "limit"):
         return float(side.limit)
     mean = getattr(data, "mean", None)
     return float(np.nanmax(np.abs(mean))) if mean is not None else 1.0
 
 
 def _difference(view: str, a: Any, b: Any) -> tuple[np.ndarray | None, str]:
-    first, second = values_of(view, a), values_of(view, b)
-    if first is None or second is None:
+    name = VIEWS[view]
+    if not name:
         return None, "these are curves, which are laid over each other"
+    first, second = map(attrgetter(name), (a, b))
     if first.shape != second.shape:
         one, two = ("×".join(map(str, x.shape)) for x in (first, second))
         return None, f"A has {one} numbers, B {two}"
@@ -99,5 +92,6 @@ def _difference(view: str, a: Any, b: Any) -> tuple[np.ndarray | None, str]:
 def rows(data: Any) -> Table:
     """The numbers of a .csv: those of A, then those of B."""
     headers, rows = zip(*map(view_of(data.view).rows, (data.a, data.b)), strict=True)
-    named = ([name, *line] for name, lines in zip("AB", rows, strict=True) for line in lines)
-    return ["encoding", *max(headers, key=len)], list(named)
+    return ["encoding", *max(headers, key=len)], [
+        [name, *line] for name, lines in zip("AB", rows, strict=True) for line in lines
+    ]

@@ -9,20 +9,18 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.spec.spec import Spec
 from posenc.plot import palette
-from posenc.plot.columns import Params, source
-from posenc.plot.export import Table, matrix
-from posenc.plot.panels.axes import float32
-from posenc.plot.panels.grammar import Strip, Strips
-from posenc.plot.panels.text import brief, number, signed, whole
+from posenc.plot.columns import ColumnWaves, Params, Table, matrix, source
+from posenc.plot.panels.grammar import Strip, Strips, float32
+from posenc.plot.panels.text import brief, number, present, signed, whole
 from posenc.plot.raster import span
-from posenc.plot.rows import pictures_of, refuse
+from posenc.plot.rows import pictures_of, refuse, require
 
 MOST_POSITIONS = 4096
 NEAR = 0.5  # octaves between the period of a bit and the wavelength of its partner
 FINE = 8  # points of a wave to a position
+SHOWN = "a table of sines and cosines, or a rotation"
 BIT = 0.55  # of the colours: a bit that is set, beside one that is not
 
 
@@ -68,25 +66,20 @@ def data(
     Periods 2 and 4 have no partner: the shortest wavelength of the usual ladder is 2 pi.
     """
     if isinstance(spec, Spec) and "counter" not in pictures_of(spec):
-        refuse("counter", spec, "a table of sines and cosines, or a rotation")
+        refuse("counter", spec, SHOWN)
     table = source(spec, params=params, length=length, caller="counter")
     if table.waves is None:
-        refuse("counter", table.spec, "a table of sines and cosines, or a rotation")
-    if at is not None and not 0 <= at < 2**62:
-        raise ArgumentError(mismatch("plot counter: at", "a position of at least 0", at))
+        refuse("counter", table.spec, SHOWN)
+    require(0 <= (at or 0) < 2**62, " counter: at", "a position of at least 0", at)
     start, stop = _range(positions, at)
     count = max(1, max(stop - 1, at or 0).bit_length()) if bits is None else bits
-    if not 1 <= count <= 62:
-        raise ArgumentError(mismatch("plot counter: bits", "1 to 62", bits))
+    require(1 <= count <= 62, " counter: bits", "1 to 62", bits)
     index = np.arange(start, stop, dtype=np.int64)
     order = np.arange(count - 1, -1, -1)
-    partners = tuple(_partner(table.waves.wavelength, table.waves.pair, int(b)) for b in order)
+    partners = tuple(_partner(table.waves, int(b)) for b in order)
     places = start + np.arange((stop - start - 1) * FINE + 1) / FINE
     whole = np.floor(places - start).astype(np.int64) + start
-    waves = np.full((count, len(places)), np.nan)
-    for line, partner in enumerate(partners):
-        if partner.pair is not None:
-            waves[line] = _sine(table, partner.pair, whole, places - whole)
+    waves = np.array([_sine(table.waves, p.pair, whole, places - whole) for p in partners])
     digits = "" if at is None else f"{at:0{count}b}"
     set_bits = (index >> order[:, None]) & 1
     right = sum(_tells(p, index, bits) for p, bits in zip(partners, set_bits, strict=True))
@@ -109,30 +102,31 @@ def _range(positions: int | tuple[int, int] | None, at: int | None) -> tuple[int
     if positions is None:
         positions = 256 if at is None else (0, 32) if at < 32 else (at - 16, at + 16)
     start, stop = span(positions, "positions")
-    if start < 0 or stop - start > MOST_POSITIONS:
-        expected = f"at most {MOST_POSITIONS} positions, from 0 on"
-        raise ArgumentError(mismatch("plot counter: positions", expected, f"{start} to {stop}"))
+    fits, most = start >= 0 and stop - start <= MOST_POSITIONS, f"at most {MOST_POSITIONS}"
+    require(fits, " counter: positions", f"{most} positions, from 0 on", f"{start} to {stop}")
     return start, stop
 
 
-def _sine(table: Any, pair: int, whole: np.ndarray, part: np.ndarray) -> np.ndarray:
-    """The sine of a pair, or its cosine where it has no sine."""
-    columns = np.flatnonzero(table.waves.pair == pair)
-    best = columns[np.argsort(table.waves.function[columns], kind="stable")][:1]
-    return table.waves.at(whole, part, best)[:, 0] / (table.waves.amplitude or 1.0)
+def _sine(waves: ColumnWaves, pair: int | None, whole: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """The sine of a pair, or its cosine where it has no sine; no numbers without a pair."""
+    if pair is None:
+        return np.full(len(whole), np.nan)
+    columns = np.flatnonzero(waves.pair == pair)
+    best = columns[np.argsort(waves.function[columns], kind="stable")][:1]
+    return waves.at(whole, part, best)[:, 0] / (waves.amplitude or 1.0)
 
 
-def _partner(wavelength: np.ndarray, pair: np.ndarray, bit: int) -> Partner:
+def _partner(waves: ColumnWaves, bit: int) -> Partner:
     period = 2 ** (bit + 1)
-    turning = np.flatnonzero(np.isfinite(wavelength) & (pair >= 0))
+    turning = np.flatnonzero(np.isfinite(waves.wavelength) & (waves.pair >= 0))
     if not len(turning):
         return Partner(bit, period, None, math.inf, "no pair turns")
-    lengths = wavelength[turning]
+    lengths = waves.wavelength[turning]
     octaves = np.abs(np.log2(lengths / period))
     best = int(octaves.argmin())
     nearest = float(lengths[best])
     if octaves.min() <= NEAR:
-        return Partner(bit, period, int(pair[turning[best]]), nearest, "")
+        return Partner(bit, period, int(waves.pair[turning[best]]), nearest, "")
     # The nearest of wavelengths that are all shorter is the longest.
     which = (
         "shortest" if period < lengths.min() else "longest" if period > lengths.max() else "nearest"
@@ -152,24 +146,21 @@ def _caption(
     partners: tuple[Partner, ...], right: int, at: int | None, digits: str
 ) -> tuple[str, ...]:
     without = [str(p.period) for p in partners[::-1] if p.pair is None]
-    sentences = []
-    if at is not None:
-        sentences.append(f"{at} is {digits} in binary.")
-    if without:
-        word = "Period" if len(without) == 1 else "Periods"
-        sentences.append(f"{word} {', '.join(without)}: no wave within half an octave.")
-    if right:
-        told = "set exactly in the second half of each turn of their pair"
-        sentences.append(f"{right} of {len(partners)} bits are {told}.")
-    sentences.append("A bit jumps and a wave glides: neighbours differ in a wave by little.")
-    return tuple(sentences)
+    word = "Period" if len(without) == 1 else "Periods"
+    half = "set exactly in the second half of each turn of their pair"
+    return present(
+        f"{at} is {digits} in binary." if at is not None else "",
+        f"{word} {', '.join(without)}: no wave within half an octave." if without else "",
+        f"{right} of {len(partners)} bits are {half}." if right else "",
+        "A bit jumps and a wave glides: neighbours differ in a wave by little.",
+    )
 
 
 def rows(data: Any) -> Table:
     """The numbers of a .csv."""
-    start, stop = data.positions
-    names = (f"bit{p.bit}" for p in data.partners)
-    return matrix("position", range(start, stop), names, data.bits.T)
+    return matrix(
+        "position", range(*data.positions), (f"bit{p.bit}" for p in data.partners), data.bits.T
+    )
 
 
 # --- panels ---------------------------------------------------------------------------------------
@@ -177,53 +168,54 @@ def rows(data: Any) -> Table:
 
 def panels(data: Counter) -> tuple[Strips, ...]:
     """Bits and waves, and the row of the position that is looked at."""
-    first, last = data.positions
-    heading = "bits of positions, each above its wave"
-    if data.at is not None:
-        heading = f"position {whole(data.at)} in binary: {data.digits}"
+    usual = "bits of positions, each above its wave"
+    of_one = f"position {whole(data.at or 0)} in binary: {data.digits}"
     strips = Strips(
         "counter",
-        heading,
+        usual if data.at is None else of_one,
         tuple(_strips(data)),
         "diverging",
-        columns=tuple(map(whole, range(first, last))),
+        columns=tuple(map(whole, range(*data.positions))),
         caption=" ".join(data.caption),
-        first=first,
+        first=data.positions[0],
         label="position",
     )
-    return (strips,) if data.row is None else (strips, _row(data))
+    return (strips,) if data.row is None else (strips, _row(data, data.row))
 
 
 def _strips(data: Counter) -> Iterator[Strip]:
     first, last = data.positions
-    inside = data.at is not None and first <= data.at < last
-    at = data.at - first if inside and data.at is not None else None
+    at = None if data.at is None or not first <= data.at < last else data.at - first
     for bits, wave, partner in zip(data.bits, data.waves, data.partners, strict=True):
-        name = f"bit {partner.bit}"
         tile = palette.indices(bits * BIT)
-        yield Strip(name, tile, tuple(map(str, bits.tolist())), key="p", at=at)
+        yield Strip(f"bit {partner.bit}", tile, tuple(map(str, bits.tolist())), key="p", at=at)
         # Without a partner the wave is no number anywhere.
-        partly = f", pair {partner.pair}: {number(partner.wavelength)}"
         label = f"period {whole(partner.period)}"
-        label += f": {partner.why}" if partner.pair is None else partly
+        label += (
+            f": {partner.why}"
+            if partner.pair is None
+            else f", pair {partner.pair}: {number(partner.wavelength)}"
+        )
         tile = palette.indices(wave[::FINE][: len(bits)])
         yield Strip(label, tile, at=at, curve=float32(wave))
 
 
-def _row(data: Counter) -> Strips:
+def _row(data: Counter, row: np.ndarray) -> Strips:
     """The row of the position, with its numbers."""
-    assert data.row is not None, "the caller has looked"  # noqa: S101 - for the type checker
-    limit = max(palette.largest(data.row), 1.0)
-    numbers = tuple(signed(float(value), 2) for value in data.row)
-    row = Strip(f"row {whole(data.at or 0)}", palette.indices(data.row, limit), numbers)
-    columns = tuple(map(whole, range(len(data.row))))
+    limit = max(palette.largest(row), 1.0)
     return Strips(
         "row",
         "its row: one number for each dimension",
-        (row,),
+        (
+            Strip(
+                f"row {whole(data.at or 0)}",
+                palette.indices(row, limit),
+                tuple(signed(float(value), 2) for value in row),
+            ),
+        ),
         "diverging",
         number(-limit),
         "+" + number(limit),
-        columns=columns,
+        columns=tuple(map(whole, range(len(row)))),
         label="dimension",
     )

@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc.detect.locate import Fit, Interval, Location, locate, read_value
 from posenc.encodings.table.column_phases import columns_of, inner, phases_of, sinusoids
-from posenc.plot.columns import Params, source
-from posenc.plot.export import Table
-from posenc.plot.panels.axes import float32
-from posenc.plot.panels.grammar import Axis, Chart, Mark, Series
+from posenc.plot.columns import Params, Table, source
+from posenc.plot.panels.grammar import Axis, Chart, Mark, Series, float32
 from posenc.plot.panels.text import brief, spread, whole
 from posenc.plot.rows import pictures_of, refuse
 
@@ -63,18 +61,13 @@ def data(
     """The positions that values with their digits, or a whole row, may come from."""
     if "find" not in pictures_of(spec):
         refuse("find", spec, "a table whose rows can be inverted")
-    located = locate(
-        spec,
-        values,
-        params=params,
-        within=within,
-        conventions=conventions,  # type: ignore[arg-type]
-    )
+    more: Any = {"params": params, "within": within, "conventions": conventions}
+    located = locate(spec, values, **more)
     single = isinstance(values, Mapping)
     read = {int(k): read_value(v, "plot find") for k, v in values.items()} if single else {}
-    asked = ", ".join(f"{interval.text} at dimension {dim}" for dim, interval in read.items())
     return Find(
-        asked or f"a row of {0 if single else np.asarray(values).size} numbers",
+        ", ".join(f"{interval.text} at dimension {dim}" for dim, interval in read.items())
+        or f"a row of {0 if single else np.asarray(values).size} numbers",
         tuple(_candidates(fit, read) for fit in located.fits),
         located,
         located.within,
@@ -86,14 +79,16 @@ def data(
 def _candidates(fit: Fit, read: Mapping[int, Interval]) -> CandidatePositions:
     positions = fit.positions[:MOST_SHOWN]
     if any(not isinstance(p, (int, float, np.integer)) for p in positions):
-        todo = "Give all but one of the coordinates a value of their own."
-        received = f"positions of several axes, such as {positions[0]}"
-        raise ArgumentError(mismatch("plot find", "positions on one line", received, todo))
-    errors = _errors(fit, np.array(positions, dtype=np.int64), read)
+        raise bad_argument(
+            "plot find",
+            "positions on one line",
+            f"positions of several axes, such as {positions[0]}",
+            "Give all but one of the coordinates a value of their own.",
+        )
     return CandidatePositions(
         ", ".join(fit.convention) or "as stated",
         tuple(int(p) for p in positions),
-        errors,
+        _errors(fit, np.array(positions, dtype=np.int64), read),
         fit.residual,
         fit.expected,
         fit.bits,
@@ -121,8 +116,10 @@ def _errors(fit: Fit, positions: np.ndarray, read: Mapping[int, Interval]) -> np
         frequency = abs(float(frequencies[int(columns.function[dim]), columns.pair[dim]]))
         if frequency == 0:
             continue
-        ends = interval.cut if cut and interval.cut else (interval.low, interval.high)
-        low, high = sorted(_arcsine(float(end) / scale) for end in ends)
+        low, high = sorted(
+            _arcsine(float(end) / scale)
+            for end in (interval.cut if cut and interval.cut else (interval.low, interval.high))
+        )
         here, slope = (waves.at(positions, part, np.array([dim]))[:, 0] / scale for part in NEAR)
         at = np.clip([_arcsine(value) for value in here], low, high)
         ways = np.array([at - low, high - at]) / frequency
@@ -143,12 +140,11 @@ def words_of(candidates: CandidatePositions) -> str:
 
 def rows(data: Any) -> Table:
     """The numbers of a .csv."""
-    rows = (
+    return ["convention", "position", "below", "above"], (
         [line.label, position, *line.errors[place]]
         for line in data.candidates
         for place, position in enumerate(line.positions)
     )
-    return ["convention", "position", "below", "above"], rows
 
 
 # --- panels ---------------------------------------------------------------------------------------
@@ -170,7 +166,6 @@ def panels(data: Find) -> tuple[Chart]:
         )
         for n, line in enumerate(lines)
     )
-    marks = tuple(Mark("y", n, words_of(line), style="faint") for n, line in enumerate(lines))
     ends = [p for line in lines for p in line.positions] or [0, 1]
     low, high = spread(float(min(ends)), float(max(ends)))
     far = max(abs(low), abs(high)) > FAR
@@ -184,7 +179,9 @@ def panels(data: Find) -> tuple[Chart]:
             x=Axis("position", (low, high), scale="symlog" if far else "linear"),
             y=Axis("", (last - 0.35, -0.75), most=0),
             series=series,
-            marks=marks,
+            marks=tuple(
+                Mark("y", n, words_of(line), style="faint") for n, line in enumerate(lines)
+            ),
             height=LINE * round(last),
             label="Positions that the values may come from",
         ),

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
-from posenc.plot.column_waves import QUARTER, TURN, ColumnWaves
-from posenc.plot.columns import Params, TableSource, check_word, source
-from posenc.plot.curves import GOLDEN
-from posenc.plot.export import Table, matrix
-from posenc.plot.panels.axes import banded, logarithmic, values
-from posenc.plot.panels.grammar import Chart
-from posenc.plot.panels.text import brief, number, plural, spread, whole
+from posenc._core.errors import bad_spec
+from posenc.functional import frequencies
+from posenc.plot.columns import (
+    QUARTER,
+    TURN,
+    ColumnWaves,
+    Params,
+    Table,
+    TableSource,
+    check_word,
+    matrix,
+    settled,
+    source,
+)
+from posenc.plot.panels.grammar import Chart, banded, logarithmic, values
+from posenc.plot.panels.text import brief, number, plural, present, spread, whole
 from posenc.plot.raster import span
 from posenc.plot.response import gain
+from posenc.plot.rows import require
+from posenc.plot.views.waves import GOLDEN
 
-Kind = Literal["dot", "cosine"]
 NAMES = {"dot": "dot product", "cosine": "cosine"}
-KINDS = tuple(NAMES)
+Band = Literal["none", "positions", "offsets"]
 AXES = ("linear", "log", "both")
 FEW = 4  # distances that need no logarithmic axis
 ANCHORS = 64  # positions from which offsets of a table without waves are measured
@@ -45,7 +55,7 @@ class Offset:
     high: np.ndarray
     kind: str
     axis: str
-    band: Literal["none", "positions", "offsets"]
+    band: Band
     defect: float
     rises: float | None
     first_rise: int | None
@@ -66,34 +76,40 @@ def data(
     grid: tuple[int, ...] | None = None,
 ) -> Offset:
     """The dot product or cosine of two rows against their distance."""
-    check_word("plot offset: kind", kind, KINDS)
+    check_word("plot offset: kind", kind, tuple(NAMES))
     check_word("plot offset: axis", axis, AXES)
     table = source(spec, params=params, length=length, grid=grid, caller="offset")
     start, stop = span(offsets, "offsets")
     if axis == "both":
         more: dict[str, Any] = {"params": params, "length": length, "grid": grid, "pixels": pixels}
-        one = data(spec, offsets, kind=kind, **more)
-        log = data(spec, offsets, kind=kind, axis="log", **more) if stop > FEW else None
-        return replace(one, log=log)
-    if start < 0:
-        raise ArgumentError(mismatch("plot offset: offsets", "distances of at least 0", start))
+        return replace(
+            data(spec, offsets, kind=kind, **more),
+            log=data(spec, offsets, kind=kind, axis="log", **more) if stop > FEW else None,
+        )
+    require(start >= 0, " offset: offsets", "distances of at least 0", start)
     end = table.end
-    if end is not None and end <= start:
-        received = f"{start} in a table of {plural(end, 'position')}"
-        raise ArgumentError(mismatch("plot offset: offsets", f"less than {end}", received))
-    stop = stop if end is None else min(stop, end)
+    if end is not None:
+        require(
+            start < end,
+            " offset: offsets",
+            f"less than {end}",
+            f"{start} in a table of {plural(end, 'position')}",
+        )
+        stop = min(stop, end)
     pairs = whole_pairs(table.waves)
     shown = _shown(start, stop, axis, pixels)
     if pairs is not None and table.waves is not None:
-        factor = 1 / len(pairs) if kind == "cosine" else table.waves.amplitude**2
-        low, high, mean, band = _of_pairs(pairs, shown, factor, stop, axis)
-        share = 0.0
+        low, high, mean, band = _of_pairs(
+            pairs,
+            shown,
+            1 / len(pairs) if kind == "cosine" else table.waves.amplitude**2,
+            stop,
+            axis,
+        )
     else:
-        low, high, mean = _of_rows(table, shown, kind)
-        band, share = "positions", defect(table, kind)
+        low, high, mean, band = _of_rows(table, shown, kind)
     consecutive = axis == "linear" and band == "none"
-    steps = np.diff(mean)
-    up = steps > 1e-12 * max(float(np.abs(mean).max()), 1e-300)
+    up = np.diff(mean) > 1e-12 * max(float(np.abs(mean).max()), 1e-300)
     offset = Offset(
         offsets=shown,
         mean=mean,
@@ -101,8 +117,8 @@ def data(
         high=high,
         kind=kind,
         axis=axis,
-        band=band,  # type: ignore[arg-type]
-        defect=share,
+        band=band,
+        defect=defect(table, kind),
         rises=float(up.mean()) if consecutive and len(up) else None,
         first_rise=int(shown[:-1][up][0]) if consecutive and up.any() else None,
         title=brief(table.spec),
@@ -121,7 +137,7 @@ def whole_pairs(waves: ColumnWaves | None) -> np.ndarray | None:
     order = np.argsort(waves.pair, kind="stable")
     order = order[waves.pair[order] >= 0]
     sines, cosines = (order[waves.function[order] == function] for function in (0, 1))
-    if len(sines) != len(cosines) or (waves.pair[sines] != waves.pair[cosines]).any():
+    if not np.array_equal(waves.pair[sines], waves.pair[cosines]):
         return None
     same = (waves.step[sines] == waves.step[cosines]).all()
     apart = (waves.origin[cosines] - waves.origin[sines] == QUARTER).all()
@@ -151,8 +167,7 @@ def products(
 def _shown(start: int, stop: int, scale: str, pixels: int) -> np.ndarray:
     if scale == "log":
         low = max(start, 1)
-        if stop - 1 <= low:
-            raise ArgumentError(mismatch("plot offset: offsets", "more than 2 for log", stop))
+        require(stop - 1 > low, " offset: offsets", "more than 2 for log", stop)
         spread = np.exp(np.linspace(np.log(low), np.log(stop - 1), pixels))
         return np.unique(np.rint(spread).astype(np.int64).clip(low, stop - 1))
     if stop - start <= 4 * pixels:
@@ -170,7 +185,7 @@ def _covered(shown: np.ndarray, scale: str) -> np.ndarray:
 
 def _of_pairs(
     steps: np.ndarray, shown: np.ndarray, factor: float, stop: int, scale: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, str]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, Band]:
     """Exact products; where a pixel stands for many offsets, some evenly spread ones of them."""
     gaps = np.diff(shown, append=stop)
     if gaps.max() == 1:
@@ -180,15 +195,15 @@ def _of_pairs(
     spread = (np.arange(several)[:, None] * GOLDEN) % 1.0
     parts = np.floor(spread * gaps).astype(np.int64) + shown
     values = products(steps, parts.reshape(-1)).reshape(parts.shape) * factor
-    low, high = values.min(axis=0), values.max(axis=0)
     # Each wave by what a pixel may show of it: means of a few offsets would beat.
     mean = products(steps, shown, _covered(shown, scale)) * factor
-    return np.minimum(low, mean), np.maximum(high, mean), mean, "offsets"
+    low, high = np.minimum(values.min(axis=0), mean), np.maximum(values.max(axis=0), mean)
+    return low, high, mean, "offsets"
 
 
 def _of_rows(
     table: TableSource, shown: np.ndarray, kind: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, Band]:
     """Over positions evenly apart that have a partner at each distance."""
     low, high, mean = (np.full(len(shown), np.nan) for _ in range(3))
     end = table.end if table.end is not None else int(shown.max()) + 4 * ANCHORS
@@ -198,7 +213,7 @@ def _of_rows(
         a, b = sized(table.rows(anchors), kind), sized(table.rows(anchors + offset), kind)
         values = np.einsum("ij,ij->i", a, b)
         low[place], high[place], mean[place] = values.min(), values.max(), values.mean()
-    return low, high, mean
+    return low, high, mean, "positions"
 
 
 def sized(rows: np.ndarray, kind: str) -> np.ndarray:
@@ -218,55 +233,52 @@ def defect(table: TableSource, kind: str = "dot") -> float:
     0 for a table of whole pairs, whose products know the distance alone; 1 where the distance
     explains nothing. Taken over the first 256 positions.
     """
-    if whole_pairs(table.waves) is not None:
-        return 0.0
-    count = min(table.end or PROBED, PROBED)
+    count = 0 if whole_pairs(table.waves) is not None else min(table.end or PROBED, PROBED)
     if count < 2:
         return 0.0
     rows = sized(table.rows(np.arange(count)), kind)
     s = rows @ rows.T
-    left = 0.0
-    for k in range(-count + 1, count):
-        diagonal = np.diagonal(s, k)
-        left += float(((diagonal - diagonal.mean()) ** 2).sum())
+    left = sum(
+        float(((diagonal - diagonal.mean()) ** 2).sum())
+        for diagonal in (np.diagonal(s, k) for k in range(-count + 1, count))
+    )
     total = float(((s - s.mean()) ** 2).sum())
     return float(np.sqrt(left / total)) if total > 0 else 0.0
 
 
 def _caption(offset: Offset, table: TableSource) -> tuple[str, ...]:
-    sentences = []
+    explained = f"{number(100 * (1 - offset.defect**2), 3)} % of the variance of products."
+    first = (
+        f"Shift-invariance defect {number(offset.defect, 2)}: the distance explains {explained}",
+        f"Band: the least to the largest over {ANCHORS} positions; line: their mean.",
+    )
     if offset.defect == 0 and offset.band != "positions":
-        sentences.append("The product depends on the distance alone, at every position.")
-    else:
-        sentences.append(
-            f"Shift-invariance defect {number(offset.defect, 2)}: the distance explains "
-            f"{number(100 * (1 - offset.defect**2), 3)} % of the variance of products."
-        )
-        sentences.append(
-            f"Band: the least to the largest over {ANCHORS} positions; line: their mean."
-        )
-    if offset.band == "offsets" and offset.axis == "linear":
-        sentences.append(
-            "Line: each wave as far as a pixel can show it. Band: the least to the largest of "
-            f"{LOOKED_AT} offsets under each pixel."
-        )
-    if offset.first_rise is not None and offset.rises is not None:
-        sentences.append(
-            f"It first rises at offset {whole(offset.first_rise)}; "
-            f"{number(100 * offset.rises, 2)} % of the steps go up."
-        )
-    if table.turns:
-        sentences.append("Rows are the sines and cosines that turn the pairs.")
-    return tuple(sentences)
+        first = ("The product depends on the distance alone, at every position.", "")
+    return present(
+        *first,
+        "Line: each wave as far as a pixel can show it. Band: the least to the largest of "
+        f"{LOOKED_AT} offsets under each pixel."
+        if offset.band == "offsets" and offset.axis == "linear"
+        else "",
+        f"It first rises at offset {whole(offset.first_rise or 0)}; "
+        f"{number(100 * (offset.rises or 0), 2)} % of the steps go up."
+        if (offset.first_rise is not None and offset.rises is not None)
+        else "",
+        "Rows are the sines and cosines that turn the pairs." if table.turns else "",
+    )
 
 
 def rows(data: Any) -> Table:
     """The numbers of a .csv."""
-    columns = np.stack([data.mean, data.low, data.high], axis=1)
-    return matrix("offset", data.offsets, ("mean", "low", "high"), columns)
+    return matrix(
+        "offset",
+        data.offsets,
+        ("mean", "low", "high"),
+        np.stack([data.mean, data.low, data.high], axis=1),
+    )
 
 
-# --- panels ---------------------------------------------------------------------------------------
+# --- panels --------------------------------------------------------------------------------------
 
 
 def panels(data: Offset, label: str = "") -> tuple[Chart, ...]:
@@ -278,18 +290,90 @@ def panels(data: Offset, label: str = "") -> tuple[Chart, ...]:
     if data.axis == "log":
         x = logarithmic("distance, positions (log)", max(first, 1.0), max(last, 2.0))
     band = BANDS[data.band]
-    curve = banded(label, data.offsets.astype(np.float64), data, band=bool(band))
     return (
         Chart(
             id="offset",
             title=f"{name} of two rows, by their distance" + (f"; {band}" if band else ""),
             x=x,
             y=values("", low, high),
-            series=(curve,),
+            series=(banded(label, data.offsets.astype(np.float64), data, band=bool(band)),),
             caption=" ".join(data.caption),
             place="half",
             height=230,
             label=f"The {name} of two rows against their distance",
         ),
         *(() if data.log is None else panels(data.log, label)),
+    )
+
+
+# --- what remains of the scores of a rotation -----------------------------------------------------
+
+
+FARTHEST = 131_072
+EACH = 64  # distances that are computed for a point of the curves
+
+
+@dataclass(frozen=True)
+class RotaryDecay:
+    """Scores by distance, over the expected score of a key that is the query, at distance 0."""
+
+    distances: np.ndarray
+    same: np.ndarray
+    same_spread: np.ndarray
+    other_spread: float
+    bound: np.ndarray
+    trained: int | None
+    declared: int | None
+
+
+def decay(
+    spec: Any,
+    *,
+    farthest: int = FARTHEST,
+    points: int = 96,
+    length: int | None = None,
+    declared: int | None = None,
+) -> RotaryDecay:
+    """What remains of a score at a distance.
+
+        q = k = x, x ~ N(0, 1):   mean  sum cos(m f_i) / P     spread  sqrt(sum cos(m f_i)^2) / P
+        q, k independent:         mean  0                      spread  1 / sqrt(2 P)
+        worst case:               sum |S_i| / (P (P + 1) / 2)  S_i = sum of e^(i m f_j), j <= i
+
+    for P pairs of frequencies f. The last is the factor that bounds a score in Su et al. 2021,
+    arXiv:2104.09864, section 3.4.3; it says how large a score can be, not how large one is.
+    """
+    require(
+        farthest >= 2 and points >= 2,
+        " decay",
+        "a distance and points from 2",
+        f"{farthest} and {points}",
+    )
+    if spec.kind == "rotary" and spec.sided:
+        raise bad_spec(
+            "plot decay", "a rotation that turns queries and keys alike", type(spec).__name__
+        )
+    own = next((s for s in getattr(spec, "scalings", ()) if s.stretches), None)
+    f = np.abs(frequencies(settled(spec, length or farthest)))
+    pairs = len(f)
+    curves = []
+    for first, end in itertools.pairwise(
+        np.unique(np.rint(np.geomspace(1, farthest + 1, points + 1)).astype(np.int64)).tolist()
+    ):
+        m = np.unique(np.linspace(first, end - 1, EACH).astype(np.int64))
+        waves = np.exp(1j * m[:, None] * f)
+        same = waves.real.mean(axis=1)
+        spread = (waves.real**2).sum(axis=1) / pairs**2
+        sums = np.abs(waves.cumsum(axis=1)).sum(axis=1) / (pairs * (pairs + 1) / 2)
+        total = np.sqrt(spread.mean() + same.var())
+        curves.append(((first + end - 1) / 2, same.mean(), total, sums.mean()))
+    at, mean, total, bound = np.array(curves).T
+    return RotaryDecay(
+        at,
+        mean,
+        total,
+        float((2 * pairs) ** -0.5),
+        bound,
+        getattr(own, "original_length", None),
+        declared,
     )

@@ -9,19 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.numeric.matrix import PhaseMatrix
 from posenc._core.numeric.random_vectors import random_vectors
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.functional import cos_sin, rotate
-from posenc.plot.columns import Params, check_learned, evenly, settled
-from posenc.plot.export import Table, matrix
-from posenc.plot.panels.axes import cells, float32, values
-from posenc.plot.panels.grammar import Arcs, Chart, Dial, Dials, Series
+from posenc.plot.columns import Params, Table, check_learned, evenly, matrix, settled
+from posenc.plot.panels.grammar import Arcs, Chart, Dial, Dials, Series, cells, float32, values
 from posenc.plot.panels.text import brief, number, spread, whole
 from posenc.plot.raster import span
-from posenc.plot.rows import refuse
+from posenc.plot.rows import refuse, require
 
 MOST_DIALS = 12
 USUAL = 6
@@ -74,8 +71,7 @@ class RotationView:
     @property
     def stays(self) -> bool:
         """Whether the score is the same where both are moved."""
-        size = max(float(np.abs(self.terms).sum()), 1e-300)
-        return abs(self.score - self.moved) <= 1e-9 * size
+        return abs(self.score - self.moved) <= 1e-9 * max(float(np.abs(self.terms).sum()), 1e-300)
 
 
 def data(
@@ -96,10 +92,8 @@ def data(
         refuse("rotation", spec, "a rotation of one axis")
     check_learned(spec, params, "rotation")
     first, last = span(offsets, "offsets")
-    if not 1 <= last - first <= MOST_OFFSETS:
-        raise ArgumentError(
-            mismatch("plot rotation: offsets", f"1 to {MOST_OFFSETS}", last - first)
-        )
+    count = last - first
+    require(count <= MOST_OFFSETS, " rotation: offsets", f"1 to {MOST_OFFSETS}", count)
     drawn = random_vectors(["query", "key"], spec.dim, seed).astype(np.float64)
     q, k = _vector("query", query, drawn[0]), _vector("key", key, drawn[1])
     m, n = int(positions[0]), int(positions[1])
@@ -109,9 +103,12 @@ def data(
         _turn(spec, q, m + SHIFT, "query", params) @ _turn(spec, k, n + SHIFT, "key", params)
     )
     chosen = evenly(len(terms), USUAL).tolist() if pairs is None else [int(p) for p in pairs]
-    if not 1 <= len(chosen) <= MOST_DIALS or not all(0 <= p < len(terms) for p in chosen):
-        expected = f"1 to {MOST_DIALS} pairs from 0 to {len(terms) - 1}"
-        raise ArgumentError(mismatch("plot rotation: pairs", expected, chosen))
+    require(
+        1 <= len(chosen) <= MOST_DIALS and all(0 <= p < len(terms) for p in chosen),
+        " rotation: pairs",
+        f"1 to {MOST_DIALS} pairs from 0 to {len(terms) - 1}",
+        chosen,
+    )
     distance = np.arange(first, last)
     picture = RotationView(
         (m, n),
@@ -133,26 +130,31 @@ def data(
 def _vector(name: str, stated: np.ndarray | None, random: np.ndarray) -> np.ndarray:
     """A vector as it was given, of the shape of the random one that stands in for it."""
     x = random if stated is None else np.asarray(stated, dtype=np.float64)
-    if x.shape != random.shape:
-        expected = f"shape {random.shape}"
-        raise ArgumentError(mismatch(f"plot rotation: {name}", expected, f"shape {x.shape}"))
+    require(
+        x.shape == random.shape, f" rotation: {name}", f"shape {random.shape}", f"shape {x.shape}"
+    )
     return x
 
 
 def _turn(spec: Any, x: np.ndarray, at: Any, role: Role, params: Params) -> np.ndarray:
     """A vector turned to one position, or to several: (dim,) or (n, dim)."""
     positions = np.atleast_1d(np.asarray(at))
-    heads = spec.per_head or 1
-    several = np.broadcast_to(x, (heads, len(positions), len(x)))
-    turned = np.asarray(rotate(spec, several, positions=positions, role=role, params=params))[0]
+    turned = np.asarray(
+        rotate(
+            spec,
+            np.broadcast_to(x, (spec.per_head or 1, len(positions), len(x))),
+            positions=positions,
+            role=role,
+            params=params,
+        )
+    )[0]
     return turned if np.ndim(at) else turned[0]
 
 
 def turned_channels(spec: Any) -> np.ndarray:
     """The channels of each pair, as they stand after the rotation."""
-    pairing = spec.channels
-    if pairing.output == "half":
-        pairing = pairing.replace(order="half")
+    own = spec.channels
+    pairing = own.replace(order="half") if own.output == "half" else own
     # Where each channel became a pair, the pairs stand in the output in the same order.
     return np.array(pairing.channels(spec.output_dim))
 
@@ -169,10 +171,8 @@ def _dials(
     far = m if abs(m) >= abs(n) else n
     way = np.unique(np.rint(np.linspace(0, far, min(abs(far) + 1, TRAIL))).astype(np.int64))
     pairs, members = turned_channels(spec)[chosen], spec.channels.channels(2 * spec.pairs)
-    query, key = (
-        _turn(spec, q, m, "query", params)[pairs],
-        _turn(spec, k, n, "key", params)[pairs],
-    )
+    query = _turn(spec, q, m, "query", params)[pairs]
+    key = _turn(spec, k, n, "key", params)[pairs]
     trail = _turn(spec, q, way, "query", params)[:, pairs]
     wavelength, angle = _wavelengths(spec), _angles(spec, positions, params)
     return tuple(
@@ -192,12 +192,11 @@ def _dials(
 
 def _angles(spec: Any, positions: tuple[int, int], params: Params) -> np.ndarray:
     """By how much the query turns more than the key, from minus to plus half a turn."""
+    sides: tuple[tuple[int, Role], ...] = ((positions[0], "query"), (positions[1], "key"))
     turns = []
-    for place, role in zip(positions, ("query", "key"), strict=True):
-        at = np.asarray([place])
-        parts = cos_sin(spec, at, role=role, dtype="float64", params=params)  # type: ignore[arg-type]
-        cos, sin = (np.asarray(part) for part in parts)
-        turn = cos + 1j * sin
+    for at, role in sides:
+        parts = cos_sin(spec, np.asarray([at]), role=role, dtype="float64", params=params)
+        turn = np.asarray(parts[0]) + 1j * np.asarray(parts[1])
         turns.append(turn[0][0] if turn.ndim > 2 else turn[0])
     return np.asarray(np.angle(turns[0] * turns[1].conj()))
 
@@ -222,48 +221,51 @@ def _scores(
 ) -> tuple[Scores, ...]:
     """Scores in both layouts, and of a query in one with a key in the other, at two places."""
 
-    def score(for_q: Any, for_k: Any, at: int) -> np.ndarray:
-        turned = _turn(for_q, q, at + distance, "query", params)
-        return turned @ _turn(for_k, k, at, "key", params)
+    def scores(label: str, for_q: Any, for_k: Any, at: int = base) -> Scores:
+        return Scores(
+            label,
+            at,
+            _turn(for_q, q, at + distance, "query", params) @ _turn(for_k, k, at, "key", params),
+        )
 
-    pairing = spec.channels
-    scores = [Scores(f"pairs {pairing.order}", base, score(spec, spec, base))]
-    other = _other(spec, pairing)
+    order, other = spec.channels.order, _other(spec, spec.channels)
+    own = scores(f"pairs {order}", spec, spec)
     if other is None:
-        return tuple(scores)
+        return (own,)
     name = other.channels.order
-    scores.append(Scores(f"pairs {name}", base, score(other, other, base)))
-    mixed, later = f"query {pairing.order}, key {name}", base + SHIFT
-    scores.append(Scores(mixed, base, score(spec, other, base)))
-    scores.append(Scores(f"{mixed}, both {whole(SHIFT)} later", later, score(spec, other, later)))
-    return tuple(scores)
+    mixed = f"query {order}, key {name}"
+    return (
+        own,
+        scores(f"pairs {name}", other, other),
+        scores(mixed, spec, other),
+        scores(f"{mixed}, both {whole(SHIFT)} later", spec, other, base + SHIFT),
+    )
 
 
 def _other(spec: Any, pairing: Pairing) -> Any:
     """The same rotation with its pairs laid out the other way, where that can be said."""
     if not isinstance(getattr(spec, "pairing", None), Pairing) or pairing.output != "same":
         return None
-    order = "interleaved" if pairing.order == "half" else "half"
-    return spec.replace(pairing=pairing.replace(order=order))
+    return spec.replace(
+        pairing=pairing.replace(order="interleaved" if pairing.order == "half" else "half")
+    )
 
 
 def _caption(picture: RotationView) -> tuple[str, ...]:
-    m, n = picture.positions
-    sentences = [
-        (
-            f"Query at {whole(m)}, key at {whole(n)}: the score {number(picture.score)} is a sum "
-            f"over {len(picture.terms)} pairs."
-        )
-    ]
+    m, n = map(whole, picture.positions)
     after = "the same score" if picture.stays else number(picture.moved)
-    sentences.append(f"Both moved by {whole(picture.shift)}: {after}.")
-    if len(picture.scores) == 4:
-        far = float(np.abs(picture.scores[2].values - picture.scores[3].values).max())
-        sentences.append(
-            "Layouts mixed: the score depends on the position too, by up to "
-            f"{number(far, 3)} at one distance."
-        )
-    return tuple(sentences)
+    pairs = len(picture.terms)
+    return (
+        f"Query at {m}, key at {n}: the score {number(picture.score)} is a sum over {pairs} pairs.",
+        f"Both moved by {whole(picture.shift)}: {after}.",
+        *(
+            f"Layouts mixed: the score depends on the position too, by up to {far} at one distance."
+            for far in (
+                number(float(np.abs(a.values - b.values).max()), 3)
+                for a, b in zip(picture.scores[2:3], picture.scores[3:], strict=True)
+            )
+        ),
+    )
 
 
 def rows(data: Any) -> Table:
@@ -286,7 +288,7 @@ def _arcs(data: RotationView, front: int) -> tuple[Arcs, ...]:
     """Which two channels form a pair, where those are few."""
     if data.channels.size > MOST_ARCS:
         return ()
-    pairs = tuple((a, b) for a, b in data.channels.tolist())
+    pairs = tuple(map(tuple, data.channels.tolist()))
     return (Arcs("arcs", f"which channels form a pair: {data.order}", pairs, front, place="half"),)
 
 
@@ -308,10 +310,9 @@ def _dial(d: PairDial, at: tuple[str, str], reach: float, most: float, *, chosen
     """A pair with all lengths as shares of the longest."""
     q, k = np.array(d.query) / reach, np.array(d.key) / reach
     shadow = k * (q @ k) / ((k @ k) or 1.0)
-    hands = ((*q.tolist(), 0, f"q at {at[0]}"), (*k.tolist(), 1, f"k at {at[1]}"))
     return Dial(
         f"pair {d.pair}",
-        hands,
+        ((*q.tolist(), 0, f"q at {at[0]}"), (*k.tolist(), 1, f"k at {at[1]}")),
         f"λ = {number(d.wavelength, 3)}; adds {number(d.term, 3)}",
         float32(d.trail / reach),
         chosen=chosen,
@@ -322,14 +323,15 @@ def _dial(d: PairDial, at: tuple[str, str], reach: float, most: float, *, chosen
 
 
 def _terms(data: RotationView) -> Chart:
-    pairs = len(data.terms)
     low, high = spread(min(float(data.terms.min()), 0.0), max(float(data.terms.max()), 0.0))
     return Chart(
         id="terms",
         title=f"q · k = {number(data.score)}: what each pair adds",
-        x=cells("pair", 0, pairs, key="j"),
+        x=cells("pair", 0, len(data.terms), key="j"),
         y=values("", low, high),
-        series=(Series("term", np.arange(pairs) + 0.5, float32(data.terms), draw="bars"),),
+        series=(
+            Series("term", np.arange(len(data.terms)) + 0.5, float32(data.terms), draw="bars"),
+        ),
         place="half",
         height=130,
         label="What each pair adds to the product of query and key",

@@ -7,16 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
 from posenc.plot import palette
-from posenc.plot.columns import Params, TableSource, check_word, source
-from posenc.plot.export import Table, matrix
-from posenc.plot.panels.axes import cells
-from posenc.plot.panels.grammar import Heatmap
-from posenc.plot.panels.text import brief, number
+from posenc.plot.columns import Params, Table, TableSource, check_word, matrix, source
+from posenc.plot.panels.grammar import Heatmap, cells
+from posenc.plot.panels.text import brief, number, present
 from posenc.plot.raster import MOST_NUMBERS, placed, tile_of
 from posenc.plot.response import reduced
-from posenc.plot.views.offset import KINDS, NAMES, defect, sized
+from posenc.plot.rows import require
+from posenc.plot.views.offset import NAMES, defect, sized
 
 MOST_COLUMNS = 1 << 22
 
@@ -50,36 +48,26 @@ def data(
     Where a pixel covers several positions, the rows are filtered first (`posenc.plot.raster`): a
     filter over both sides of the matrix is the product of filtered rows.
     """
-    check_word("plot similarity: kind", kind, KINDS)
+    check_word("plot similarity: kind", kind, tuple(NAMES))
     table = source(spec, params=params, length=length, grid=grid, caller="similarity")
     start, stop = placed(table, positions)
-    rows = min(pixels, stop - start)
-    if rows * table.width > MOST_COLUMNS:
-        rows = max(2, MOST_COLUMNS // table.width)
+    rows = min(pixels, stop - start, max(2, MOST_COLUMNS // table.width))
     shown = _rows(table, start, stop, rows, kind)
     per_pixel = (stop - start) / rows
     values = shown @ shown.T
     limit = float(np.abs(values).max()) or 1.0
     share = defect(table, kind)
-    sentences = [
+    caption = present(
         f"Shift-invariance defect {number(share, 2)}: "
-        + ("each diagonal is one number." if share == 0 else "0 where the distance explains all.")
-    ]
-    if per_pixel > 1:
-        sentences.append(
-            f"A pixel covers {number(per_pixel)} positions of each side; waves below "
-            "2 pixels are left out of the products."
-        )
-    sentences.append(f"Colours end at ±{number(limit)}.")
+        + ("each diagonal is one number." if share == 0 else "0 where the distance explains all."),
+        f"A pixel covers {number(per_pixel)} positions of each side; waves below 2 pixels are left "
+        "out of the products."
+        if per_pixel > 1
+        else "",
+        f"Colours end at ±{number(limit)}.",
+    )
     return Similarity(
-        values,
-        (start, stop),
-        per_pixel,
-        kind,
-        share,
-        limit,
-        brief(table.spec),
-        tuple(sentences),
+        values, (start, stop), per_pixel, kind, share, limit, brief(table.spec), caption
     )
 
 
@@ -87,14 +75,19 @@ def _rows(table: TableSource, start: int, stop: int, rows: int, kind: str) -> np
     """What is multiplied: rows, or filtered rows where a pixel covers several."""
     count = stop - start
     if kind == "cosine" and table.waves is None and rows < count:
-        if count * table.width > MOST_NUMBERS:
-            expected = f"at most {MOST_NUMBERS} numbers of a table without known waves"
-            raise ArgumentError(mismatch("plot similarity", expected, count * table.width))
-
-        def fetch(begin: int, end: int) -> np.ndarray:
-            return sized(table.rows(np.arange(start + begin, start + end)), kind)
-
-        return reduced(fetch, count, rows, table.width)
+        numbers = count * table.width
+        require(
+            numbers <= MOST_NUMBERS,
+            " similarity",
+            f"at most {MOST_NUMBERS} numbers of a table without known waves",
+            numbers,
+        )
+        return reduced(
+            lambda begin, end: sized(table.rows(np.arange(start + begin, start + end)), kind),
+            count,
+            rows,
+            table.width,
+        )
     tile = tile_of(table, (start, stop), rows=rows, columns=table.width, order="stored")
     if kind == "dot":
         return tile.values
@@ -105,8 +98,9 @@ def _rows(table: TableSource, start: int, stop: int, rows: int, kind: str) -> np
 
 def rows(data: Any) -> Table:
     """The numbers of a .csv."""
-    pixels = np.arange(len(data.values))
-    places = data.positions[0] + np.floor((pixels + 0.5) * data.per_pixel).astype(np.int64)
+    places = data.positions[0] + np.floor(
+        (np.arange(len(data.values)) + 0.5) * data.per_pixel
+    ).astype(np.int64)
     return matrix("position", places, (f"p{p}" for p in places), data.values)
 
 
@@ -115,18 +109,19 @@ def rows(data: Any) -> Table:
 
 def panels(data: Similarity) -> tuple[Heatmap]:
     """The matrix of products."""
-    matrix = Heatmap(
-        id="matrix",
-        title=f"{NAMES[data.kind]} of all positions",
-        tile=palette.indices(data.values, data.limit),
-        lut="diverging",
-        x=cells("the other position", *data.positions),
-        y=cells("position", *data.positions, key="p"),
-        low=number(-data.limit),
-        high=number(data.limit),
-        caption=" ".join(data.caption),
-        place="half",
-        values=data.values,
-        limit=data.limit,
+    return (
+        Heatmap(
+            id="matrix",
+            title=f"{NAMES[data.kind]} of all positions",
+            tile=palette.indices(data.values, data.limit),
+            lut="diverging",
+            x=cells("the other position", *data.positions),
+            y=cells("position", *data.positions, key="p"),
+            low=number(-data.limit),
+            high=number(data.limit),
+            caption=" ".join(data.caption),
+            place="half",
+            values=data.values,
+            limit=data.limit,
+        ),
     )
-    return (matrix,)

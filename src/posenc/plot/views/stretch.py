@@ -8,16 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, PosencError, mismatch, suggest
+from posenc._core.errors import PosencError, bad_argument, suggest
 from posenc.detect.extend.rules import FAST, Baseline, Effect, effect
 from posenc.detect.extend.rules import RULES as EXTENDING
 from posenc.encodings.rotary.rope import RoPE
 from posenc.functional import wavelengths
-from posenc.plot.export import Table
-from posenc.plot.panels.axes import cells, float32, logarithmic
-from posenc.plot.panels.grammar import Chart, Mark, Series, TableOfText
-from posenc.plot.panels.text import brief, count, number, plural, whole
-from posenc.plot.rows import refuse
+from posenc.plot.columns import Table
+from posenc.plot.panels.grammar import Chart, Mark, Series, TableOfText, cells, float32, logarithmic
+from posenc.plot.panels.text import brief, count, number, plural, present, whole
+from posenc.plot.rows import refuse, require
 from posenc.plot.views.wavelengths import PAIRS
 
 LARGEST_FACTOR = 2**20
@@ -44,8 +43,10 @@ def extent(spec: Any, declared: int | None = None) -> Extent:
     own = next((s for s in spec.scalings if s.stretches), None)
     trained = getattr(own, "original_length", None) or (declared if own is None else None)
     factor = getattr(own, "factor", None)
-    grown = factor if isinstance(factor, float) and factor > 1 else USUAL_FACTOR
-    return Extent(trained or USUAL_LENGTH, grown)
+    return Extent(
+        trained or USUAL_LENGTH,
+        factor if isinstance(factor, float) and factor > 1 else USUAL_FACTOR,
+    )
 
 
 @dataclass(frozen=True)
@@ -91,41 +92,29 @@ def data(
     """Wavelengths and stretch of each pair under the rules that extend a context."""
     if not isinstance(spec, RoPE):
         refuse("stretch", spec, "a RoPE")
-    scalings = spec.scalings
     usual = extent(spec)
     trained = usual.original_length if original_length is None else original_length
     grown = usual.factor if factor is None else factor
-    if trained < 1 or not 1 <= grown <= LARGEST_FACTOR:
-        raise ArgumentError(
-            mismatch(
-                "plot stretch", "a length and a factor of at least 1", f"{trained} and {grown}"
-            )
-        )
+    fits, received = trained >= 1 and 1 <= grown <= LARGEST_FACTOR, f"{trained} and {grown}"
+    require(fits, " stretch", "a length and a factor of at least 1", received)
     names = tuple(RULES) if rules is None else rules
-    for name in names:
-        if name not in RULES:
-            raise ArgumentError(
-                mismatch("plot stretch: rules", "rules", repr(name), suggest(name, RULES))
-            )
-    plain = spec.replace(scaling=())
-    baseline = Baseline(plain, trained)
-    before = wavelengths(plain)
+    wrong = next((name for name in names if name not in RULES), None)
+    if wrong is not None:
+        raise bad_argument("plot stretch: rules", "rules", repr(wrong), suggest(wrong, RULES))
+    plain, length = spec.replace(scaling=()), round(trained * grown)
+    baseline, before = Baseline(plain, trained), wavelengths(plain)
     slow = before > trained
     drawn, left_out = [], {}
-    for name in names:
-        if name == "given" and not scalings:
-            continue
+    for name in [name for name in names if name != "given" or spec.scalings]:
         try:
-            scaled = spec
-            if name != "given":
-                scaled = plain.replace(scaling=EXTENDING[name].make(grown, trained))
-            drawn.append(_rule(name, scaled, baseline, before, round(trained * grown)))
+            own = spec.scalings if name == "given" else EXTENDING[name].make(grown, trained)
+            drawn.append(_rule(name, spec.replace(scaling=own), baseline, before, length))
         except PosencError as error:
             left_out[name] = str(error)
     stretch = Stretch(
         tuple(drawn),
         trained,
-        round(trained * grown),
+        length,
         grown,
         int(slow.sum()),
         int(baseline.fast.sum()),
@@ -143,44 +132,39 @@ def _rule(name: str, spec: RoPE, baseline: Baseline, before: np.ndarray, length:
     after = wavelengths(settled)
     with np.errstate(invalid="ignore"):
         stretch = np.where(np.isinf(before), 1.0, after / before)
-    label = RULES[name]
-    if name == "given":
-        label = " and ".join(type(s).__name__ for s in spec.scalings) + ", as given"
+    label = (
+        (" and ".join(type(s).__name__ for s in spec.scalings) + ", as given")
+        if name == "given"
+        else RULES[name]
+    )
     return Rule(name, label, after, stretch, effect(baseline, settled, length))
 
 
 def _caption(stretch: Stretch) -> tuple[str, ...]:
-    sentences = [
-        (
-            f"Trained on {whole(stretch.original_length)} positions, stretched "
-            f"×{number(stretch.factor)} to {whole(stretch.length)}. "
-            f"{plural(stretch.slow, 'pair')} finish no turn in training; "
-            f"{stretch.fast} finish {FAST:g} or more."
-        )
-    ]
-    sentences += [
-        (
+    factors = [r for r in stretch.rules if r.effect.attention_factor != 1]
+    listed = ", ".join(f"{r.label} {number(r.effect.attention_factor)}" for r in factors)
+    return present(
+        f"Trained on {whole(stretch.original_length)} positions, stretched "
+        f"×{number(stretch.factor)} to {whole(stretch.length)}. "
+        f"{plural(stretch.slow, 'pair')} finish no turn in training; "
+        f"{stretch.fast} finish {FAST:g} or more.",
+        *(
             f"{rule.label}: {rule.effect.unseen} of {stretch.slow} slow pairs meet unseen angles, "
             f"{rule.effect.lost} of {stretch.fast} fast pairs lose their step."
-        )
-        for rule in stretch.rules
-    ]
-    factors = [r for r in stretch.rules if r.effect.attention_factor != 1]
-    if factors:
-        listed = ", ".join(f"{r.label} {number(r.effect.attention_factor)}" for r in factors)
-        sentences.append(f"Attention factor: {listed}.")
-    sentences += [f"{RULES[name]} is left out: {why}" for name, why in stretch.left_out.items()]
-    return tuple(sentences)
+            for rule in stretch.rules
+        ),
+        f"Attention factor: {listed}." if factors else "",
+        *(f"{RULES[name]} is left out: {why}" for name, why in stretch.left_out.items()),
+    )
 
 
 def rows(data: Any) -> Table:
     """The numbers of a .csv."""
-    rows = (
+    return ["rule", "pair", "wavelength", "stretch"], (
         [rule.label, pair, rule.wavelengths[pair], rule.stretch[pair]]
         for rule in data.rules
         for pair in range(len(rule.wavelengths))
     )
-    return ["rule", "pair", "wavelength", "stretch"], rows
 
 
 # --- panels ---------------------------------------------------------------------------------------
@@ -192,7 +176,6 @@ def panels(data: Stretch, front: str = "") -> tuple[Chart | TableOfText, ...]:
 
 
 def _series(data: Stretch, what: str, front: str) -> tuple[Series, ...]:
-    curves = ((rule, getattr(rule, what)) for rule in data.rules)
     return tuple(
         Series(
             rule.label,
@@ -201,7 +184,7 @@ def _series(data: Stretch, what: str, front: str) -> tuple[Series, ...]:
             rule.style,
             front=rule.name == front,
         )
-        for rule, y in curves
+        for rule, y in ((rule, getattr(rule, what)) for rule in data.rules)
     )
 
 
@@ -219,18 +202,24 @@ def _slow_band(data: Stretch) -> tuple[Mark, ...]:
 
 def _wavelengths(data: Stretch, front: str) -> Chart:
     finite = _finite(data, "wavelengths")
-    low = min(float(finite.min(initial=6.0)), data.original_length) / 1.2
-    high = max(float(finite.max(initial=10.0)), data.length) * 1.3
-    trained = f"trained length {whole(data.original_length)}"
     return Chart(
         id="wavelengths",
         title="wavelength, positions (log)",
         x=cells("", 0, len(data.rules[0].stretch), key="j"),
-        y=logarithmic("", low, high),
+        y=logarithmic(
+            "",
+            min(float(finite.min(initial=6.0)), data.original_length) / 1.2,
+            max(float(finite.max(initial=10.0)), data.length) * 1.3,
+        ),
         series=_series(data, "wavelengths", front),
         marks=(
             *_slow_band(data),
-            Mark("y", data.original_length, trained, style="solid"),
+            Mark(
+                "y",
+                data.original_length,
+                f"trained length {whole(data.original_length)}",
+                style="solid",
+            ),
             Mark("y", data.length, f"new length {whole(data.length)}"),
         ),
         place="half",
@@ -241,7 +230,7 @@ def _wavelengths(data: Stretch, front: str) -> Chart:
 
 def _stretches(data: Stretch, front: str) -> Chart:
     finite = _finite(data, "stretch")
-    most, least = float(finite.max(initial=1.0)), float(finite.min(initial=1.0))
+    least, most = float(finite.min(initial=1.0)), float(finite.max(initial=1.0))
     return Chart(
         id="stretch",
         title="stretch of each pair, × (log)",
@@ -256,17 +245,6 @@ def _stretches(data: Stretch, front: str) -> Chart:
 
 
 def _counts(data: Stretch) -> TableOfText:
-    rows = tuple(
-        (
-            rule.label,
-            count(rule.effect.unseen, data.slow),
-            count(rule.effect.lost, data.fast),
-            number(rule.effect.attention_factor, 5),
-            number(rule.effect.arc, 2),
-            number(rule.effect.change, 2),
-        )
-        for rule in data.rules
-    )
     return TableOfText(
         "counts",
         "what each rule costs",
@@ -278,7 +256,17 @@ def _counts(data: Stretch) -> TableOfText:
             "new share of a circle",
             "change in short texts",
         ),
-        rows,
+        tuple(
+            (
+                rule.label,
+                count(rule.effect.unseen, data.slow),
+                count(rule.effect.lost, data.fast),
+                number(rule.effect.attention_factor, 5),
+                number(rule.effect.arc, 2),
+                number(rule.effect.change, 2),
+            )
+            for rule in data.rules
+        ),
         caption="Slow: no full turn within the trained length. Fast: 32 turns or more. Lost: "
         "changed by over 1 %. New: the most that a slow pair meets for the first time. Short "
         "texts: the largest change of a score within the trained length, over the largest score. "

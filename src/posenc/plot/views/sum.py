@@ -8,17 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.numeric.random_vectors import random_vectors
 from posenc.encodings.table.base import TableSpec
 from posenc.functional import add, table
 from posenc.plot import palette
-from posenc.plot.columns import Params, check_learned
-from posenc.plot.export import Table
-from posenc.plot.panels.axes import cells, words
-from posenc.plot.panels.grammar import Heatmap, Matrix
-from posenc.plot.panels.text import brief, number
-from posenc.plot.rows import refuse
+from posenc.plot.columns import Params, Table, check_learned
+from posenc.plot.panels.grammar import Heatmap, Matrix, cells, words
+from posenc.plot.panels.text import brief, number, present
+from posenc.plot.rows import refuse, require
 
 MOST_TOKENS = 256
 MOST_NUMBERS = 1 << 20
@@ -56,34 +53,33 @@ def data(
         refuse("sum", spec, "a table of one axis, which is added")
     check_learned(spec, params, "sum")
     words = tokens.split() if isinstance(tokens, str) else [str(t) for t in tokens]
-    if not 1 <= len(words) <= MOST_TOKENS or len(words) * spec.width > MOST_NUMBERS:
-        expected = f"1 to {MOST_TOKENS} tokens, at most {MOST_NUMBERS} numbers"
-        raise ArgumentError(mismatch("plot sum: tokens", expected, f"{len(words)} of {spec.width}"))
+    count = len(words)
+    require(
+        1 <= count <= MOST_TOKENS and count * spec.width <= MOST_NUMBERS,
+        " sum: tokens",
+        f"1 to {MOST_TOKENS} tokens, at most {MOST_NUMBERS} numbers",
+        f"{count} of {spec.width}",
+    )
     origin = f"random vectors from a hash of each token, seed {seed}; not from a model"
     if embeddings is None:
         x = random_vectors(words, spec.dim, seed).astype(np.float64)
     else:
-        x, origin = np.asarray(embeddings, dtype=np.float64), "given"
-        if x.shape != (len(words), spec.dim):
-            expected = f"shape {(len(words), spec.dim)}"
-            raise ArgumentError(mismatch("plot sum: embeddings", expected, f"shape {x.shape}"))
-    index = np.arange(offset, offset + len(words))
+        x, shape, origin = np.asarray(embeddings, dtype=np.float64), (count, spec.dim), "given"
+        require(x.shape == shape, " sum: embeddings", f"shape {shape}", f"shape {x.shape}")
+    index = np.arange(offset, offset + count)
     encoding = np.asarray(table(spec, index, params=params, dtype="float64"))
     total = np.asarray(add(spec, x, positions=index, params=params))
     scale = spec.embedding_scale
     scaled = x * scale
-    limit = max(float(np.abs(part).max()) for part in (x, scaled, encoding, total)) or 1.0
     size = float(np.sqrt(np.mean(scaled**2)))
     ratio = float(np.sqrt(np.mean(encoding**2))) / size if size else float("inf")
-    sentences = [f"Embeddings: {origin}."]
-    if scale != 1:
-        sentences.append(f"Embeddings are multiplied by {number(scale)}.")
-    sentences.append(
+    caption = present(
+        f"Embeddings: {origin}.",
+        f"Embeddings are multiplied by {number(scale)}." if scale != 1 else "",
         f"The encodings are {number(ratio, 3)} times as long as what they are added to."
+        if spec.width == spec.dim
+        else f"The table is appended: the input is {spec.width} wide.",
     )
-    if spec.width != spec.dim:
-        sentences[-1] = f"The table is appended: the input is {spec.width} wide."
-    title = brief(spec)
     return SumView(
         tuple(words),
         offset,
@@ -93,21 +89,20 @@ def data(
         total,
         scale,
         origin,
-        limit,
+        max(float(np.abs(part).max()) for part in (x, scaled, encoding, total)) or 1.0,
         ratio,
-        title,
-        tuple(sentences),
+        brief(spec),
+        caption,
     )
 
 
 def rows(data: Any) -> Table:
     """The numbers of a .csv."""
-    rows = (
+    return ["token", "place", "dimension", "embedding", "encoding", "input"], (
         [token, place, c, data.scaled[place, c], data.encoding[place, c], data.total[place, c]]
         for place, token in enumerate(data.tokens)
         for c in range(min(data.scaled.shape[1], data.encoding.shape[1]))
     )
-    return ["token", "place", "dimension", "embedding", "encoding", "input"], rows
 
 
 # --- panels ---------------------------------------------------------------------------------------
@@ -119,12 +114,15 @@ def panels(data: SumView) -> tuple[Matrix]:
 
 
 def _parts(data: SumView) -> Iterator[Heatmap]:
-    named = "embedding" if data.scale == 1 else f"embedding × {data.scale:.4g}"
     whole = "= input" if data.total.shape[1] == data.scaled.shape[1] else "side by side: input"
-    parts = ((named, data.scaled), ("+ encoding", data.encoding), (whole, data.total))
-    names = tuple(f"{token[:10]} {data.offset + n}" for n, token in enumerate(data.tokens))
-    tokens = words("", names)
-    for name, rows in parts:
+    tokens = words(
+        "", tuple(f"{word[:10]} {data.offset + n}" for n, word in enumerate(data.tokens))
+    )
+    for name, rows in {
+        "embedding" if data.scale == 1 else f"embedding × {data.scale:.4g}": data.scaled,
+        "+ encoding": data.encoding,
+        whole: data.total,
+    }.items():
         yield Heatmap(
             id=name,
             title=name,

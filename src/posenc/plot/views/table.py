@@ -10,20 +10,16 @@ from typing import Any, Unpack
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc.detect.locate import Arc, arcs_of, hits
 from posenc.encodings.table.column_phases import inner
 from posenc.plot import palette
-from posenc.plot.column_order import arranged
-from posenc.plot.column_waves import TURN
-from posenc.plot.columns import Params, TableSource, source
-from posenc.plot.export import Table, matrix
-from posenc.plot.panels.axes import cells
-from posenc.plot.panels.grammar import Axis, Heatmap, Mark
-from posenc.plot.panels.text import brief, number, plural
-from posenc.plot.raster import Tile, TilePixels, placed, tile_of
+from posenc.plot.columns import TURN, ColumnWaves, Params, Table, TableSource, matrix, source
+from posenc.plot.panels.grammar import Axis, Heatmap, Mark, cells
+from posenc.plot.panels.text import brief, number, plural, present
+from posenc.plot.raster import Tile, TilePixels, arranged, placed, tile_of
+from posenc.plot.rows import require
 
 CYCLE = 1 << 64
 MOST_COUNTED = 1 << 24  # numbers of a table without waves that are looked through
@@ -88,23 +84,27 @@ def cell(
     table: TableSource, position: int, dim: int, positions: int | tuple[int, int] | None = None
 ) -> TableCell:
     """One number with its formula, and how often it comes again."""
-    if not 0 <= dim < table.width:
-        raise ArgumentError(mismatch("plot: dim", f"0 to {table.width - 1}", dim))
+    require(0 <= dim < table.width, ": dim", f"0 to {table.width - 1}", dim)
     start, stop = placed(table, positions)
     value = float(table.values(np.array([position]), np.array([dim]))[0, 0])
     waves = table.waves
     if waves is None or waves.pair[dim] < 0:
-        same = _counted(table, dim, value, start, stop)
-        text = "0" if waves is not None else f"entry {dim} of row {position}"
-        return TableCell(position, dim, value, *(None,) * 7, text, same, None, stop - start)
+        return TableCell(
+            position,
+            dim,
+            value,
+            *(None,) * 7,
+            "0" if waves is not None else f"entry {dim} of row {position}",
+            _counted(table, dim, value, start, stop),
+            None,
+            stop - start,
+        )
     function = ("sin", "cos")[int(waves.function[dim])]
     frequency, step = float(waves.frequency[dim]), int(waves.step[dim])
-    moved = position + _start(table)
-    size = abs(waves.amplitude)
+    size, first = abs(waves.amplitude), step * _start(table)
+    moved, here = position + _start(table), step * position + first
     around, near = Decimal(value / waves.amplitude), Decimal(NEAR / size)
-    first = step * _start(table)
     wide = round(2 * math.asin(min(LATER / size / 2, 1.0)) / TURN)
-    here = step * moved
     return TableCell(
         position=position,
         dim=dim,
@@ -116,7 +116,7 @@ def cell(
         angle=moved * frequency,
         turns=moved * frequency / (2 * math.pi),
         turned=((here + CYCLE // 2) % CYCLE - CYCLE // 2) * TURN,
-        formula=_formula(table, dim, function, moved),
+        formula=_formula(inner(table.spec), waves, dim, function, moved),
         same=_hits(step, first, arcs_of(function, around - near, around + near, stop), start, stop),
         same_pair=_hits(step, first, ((here - wide, 2 * wide),), start, stop),
         among=stop - start,
@@ -136,29 +136,30 @@ def _start(table: TableSource) -> int:
     return 0 if arrangement is None else int(arrangement.start)
 
 
-def _formula(table: TableSource, dim: int, function: str, moved: int) -> str:
+def _formula(spec: Any, waves: ColumnWaves, dim: int, function: str, moved: int) -> str:
     """The formula as papers print it where the ladder is theirs, else with the frequency."""
-    spec, waves = inner(table.spec), table.waves
-    assert waves is not None, "asked of waves alone"  # noqa: S101 - for the type checker
-    pair = int(waves.pair[dim])
     front = "" if waves.amplitude == 1 else f"{number(waves.amplitude)} × "
     if _as_printed(spec):
-        return f"{front}{function}({moved} / {spec.base:g}^({2 * pair}/{spec.dim}))"
+        return f"{front}{function}({moved} / {spec.base:g}^({2 * int(waves.pair[dim])}/{spec.dim}))"
     return f"{front}{function}({moved} × {float(waves.frequency[dim]):.6g})"
 
 
 def _as_printed(spec: Any) -> bool:
     """Whether frequencies are base ** (-2i/d) and nothing else acts on them."""
     simple = getattr(spec, "ladder", None) == Ladder() and isinstance(spec.base, float)
-    arrangement = getattr(spec, "arrangement", Arrangement())
-    return simple and not getattr(spec, "scalings", ()) and arrangement.rule == "single"
+    return (
+        simple
+        and not getattr(spec, "scalings", ())
+        and getattr(spec, "arrangement", Arrangement()).rule == "single"
+    )
 
 
 def _counted(table: TableSource, dim: int, value: float, start: int, stop: int) -> int | None:
     if (stop - start) * table.width > MOST_COUNTED:
         return None
-    values = table.values(np.arange(start, stop), np.array([dim]))
-    return int((np.abs(values - value) <= NEAR).sum())
+    return int(
+        (np.abs(table.values(np.arange(start, stop), np.array([dim])) - value) <= NEAR).sum()
+    )
 
 
 def _hits(step: int, first: int, arcs: tuple[Arc, ...], start: int, stop: int) -> int:
@@ -187,16 +188,15 @@ def _floors(n: int, a: int, b: int, m: int = CYCLE) -> int:
 
 def words_of(entry: TableCell) -> tuple[str, ...]:
     """The cell in sentences."""
-    sentences = [
-        f"Position {entry.position}, dimension {entry.dim}: {entry.formula} = {entry.value:.6f}."
-    ]
-    if entry.wavelength is not None and math.isfinite(entry.wavelength):
-        sentences.append(f"Its wavelength is {number(entry.wavelength)} positions.")
-    if entry.same is not None:
-        sentences.append(
-            f"The same value to two digits at {entry.same} of {plural(entry.among, 'position')}."
-        )
-    return tuple(sentences)
+    turns = entry.wavelength is not None and math.isfinite(entry.wavelength)
+    place = f"Position {entry.position}, dimension {entry.dim}"
+    return present(
+        f"{place}: {entry.formula} = {entry.value:.6f}.",
+        f"Its wavelength is {number(entry.wavelength or 0)} positions." if turns else "",
+        f"The same value to two digits at {entry.same} of {plural(entry.among, 'position')}."
+        if entry.same is not None
+        else "",
+    )
 
 
 def rows(data: Any) -> Table:
@@ -217,10 +217,6 @@ def heatmap(picture: Tile, drawn: np.ndarray, indices: np.ndarray | None = None)
     """A tile, whose columns stand in the order `drawn`."""
     first, last = picture.dims
     scale = (last - first) / picture.values.shape[1]
-    lines = tuple(
-        Mark("x", first + at * scale, "2 px per wave" if n == 0 else "")
-        for n, at in enumerate(picture.boundaries)
-    )
     limit = picture.limit
     return Heatmap(
         id="table",
@@ -232,7 +228,10 @@ def heatmap(picture: Tile, drawn: np.ndarray, indices: np.ndarray | None = None)
         low=number(-limit),
         high="+" + number(limit),
         caption=" ".join(picture.caption),
-        lines=lines,
+        lines=tuple(
+            Mark("x", first + at * scale, "2 px per wave" if n == 0 else "")
+            for n, at in enumerate(picture.boundaries)
+        ),
         values=picture.values,
         limit=limit,
     )
@@ -242,5 +241,6 @@ def across(drawn: np.ndarray, dims: tuple[int, int], order: str = "sin_cos") -> 
     """The axis of dimensions, in the order in which they are drawn."""
     if (drawn == np.arange(len(drawn))).all():
         return cells(COLUMNS["stored"], *dims, key="j")
-    moved = drawn[dims[0] : dims[1]].astype(np.int32)
-    return cells(COLUMNS[order], *dims, key="j", to=moved, names=drawn)
+    return cells(
+        COLUMNS[order], *dims, key="j", to=drawn[slice(*dims)].astype(np.int32), names=drawn
+    )

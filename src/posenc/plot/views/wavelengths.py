@@ -9,16 +9,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.spec.spec import Spec
 from posenc.encodings.table.column_phases import inner
 from posenc.functional import wavelengths
-from posenc.plot.columns import settled
-from posenc.plot.export import Table
-from posenc.plot.panels.axes import cells, float32, logarithmic, values
-from posenc.plot.panels.grammar import Chart, Mark, Series
+from posenc.plot.columns import Table, settled
+from posenc.plot.panels.grammar import Chart, Mark, Series, cells, float32, logarithmic, values
 from posenc.plot.panels.text import brief, number, plural, whole
-from posenc.plot.rows import refuse
+from posenc.plot.rows import refuse, require
 
 MOST_SPECS = 8
 Over = Literal["pair", "share"]
@@ -62,19 +59,27 @@ def data(
     encodings differ in width.
     """
     several = [specs] if isinstance(specs, Spec) else list(specs)
-    if not 1 <= len(several) <= MOST_SPECS:
-        raise ArgumentError(mismatch("plot wavelengths", f"1 to {MOST_SPECS} specs", len(several)))
+    count = len(several)
+    require(1 <= count <= MOST_SPECS, " wavelengths", f"1 to {MOST_SPECS} specs", count)
     names = [brief(spec) for spec in several] if labels is None else list(labels)
-    if len(names) != len(several):
-        received = f"{len(names)} for {len(several)} specs"
-        raise ArgumentError(mismatch("plot wavelengths: labels", "one for each spec", received))
+    require(
+        len(names) == count,
+        " wavelengths: labels",
+        "one for each spec",
+        f"{len(names)} for {count} specs",
+    )
     ladders = tuple(
         _ladder(settled(spec, length), name, mark)
         for spec, name in zip(several, names, strict=True)
     )
-    title = ladders[0].label if len(ladders) == 1 else "Wavelengths of pairs"
     usual: Over = "share" if len({len(ladder.share) for ladder in ladders}) > 1 else "pair"
-    return Wavelengths(ladders, mark, over or usual, title, _caption(ladders, mark))
+    return Wavelengths(
+        ladders,
+        mark,
+        over or usual,
+        ladders[0].label if len(ladders) == 1 else "Wavelengths of pairs",
+        tuple(_sentence(ladder, mark, alone=count == 1) for ladder in ladders),
+    )
 
 
 def _ladder(spec: Any, label: str, length: int | None) -> SpecWavelengths:
@@ -95,38 +100,31 @@ def _ladder(spec: Any, label: str, length: int | None) -> SpecWavelengths:
 
 def _often_said(spec: Any) -> float | None:
     ladder, base = getattr(spec, "ladder", None), getattr(spec, "base", None)
-    if getattr(ladder, "spacing", None) != "geometric" or not isinstance(base, float):
-        return None
-    return 2 * math.pi * base if ladder.first == 1 else None  # type: ignore[union-attr]
+    usual = getattr(ladder, "spacing", None) == "geometric" and getattr(ladder, "first", 0) == 1
+    return 2 * math.pi * base if usual and isinstance(base, float) else None
 
 
-def _caption(ladders: tuple[SpecWavelengths, ...], length: int | None) -> tuple[str, ...]:
-    sentences = []
-    for ladder in ladders:
-        front = "" if len(ladders) == 1 else f"{ladder.label}: "
-        text = f"{front}the longest wavelength is {whole(ladder.last)} positions"
-        if math.isinf(ladder.last):
-            text = f"{front}no pair turns"
-        elif ladder.last < 100:
-            text = f"{front}the longest wavelength is {number(ladder.last)} positions"
-        said_of = ladder.often_said
-        if len(ladders) == 1 and said_of is not None and ladder.last < said_of * (1 - 1e-9):
-            text += f", not 2π times the base, {whole(said_of)}"
-        if ladder.finished is not None and length is not None:
-            pairs = plural(len(ladder.wavelengths), "pair")
-            text += f"; {ladder.finished} of {pairs} finish a turn within {whole(length)}"
-        sentences.append(text[0].upper() + text[1:] + "." if not front else text + ".")
-    return tuple(sentences)
+def _sentence(ladder: SpecWavelengths, length: int | None, *, alone: bool) -> str:
+    text = "no pair turns"
+    if not math.isinf(ladder.last):
+        longest = number(ladder.last) if ladder.last < 100 else whole(ladder.last)
+        text = f"the longest wavelength is {longest} positions"
+    often = ladder.often_said
+    if alone and often is not None and ladder.last < often * (1 - 1e-9):
+        text += f", not 2π times the base, {whole(often)}"
+    if ladder.finished is not None and length is not None:
+        pairs = plural(len(ladder.wavelengths), "pair")
+        text += f"; {ladder.finished} of {pairs} finish a turn within {whole(length)}"
+    return f"{text[0].upper()}{text[1:]}." if alone else f"{ladder.label}: {text}."
 
 
 def rows(data: Any) -> Table:
     """The numbers of a .csv."""
-    rows = (
+    return ["encoding", "pair", "wavelength"], (
         [ladder.label, pair, value]
         for ladder in data.ladders
         for pair, value in enumerate(ladder.wavelengths)
     )
-    return ["encoding", "pair", "wavelength"], rows
 
 
 # --- panels ---------------------------------------------------------------------------------------
@@ -139,25 +137,23 @@ def panels(data: Wavelengths) -> tuple[Chart]:
     finite = every[np.isfinite(every)]
     ends = [6.0, 10.0] if data.mark is None else [data.mark] * 2
     low, high = float(finite.min(initial=ends[0])), float(finite.max(initial=ends[1]))
-    series = tuple(
-        Series(
-            ladder.label,
-            ladder.share if share else np.arange(len(ladder.wavelengths)) + 0.5,
-            float32(np.where(np.isfinite(ladder.wavelengths), ladder.wavelengths, np.nan)),
-            n,
-        )
-        for n, ladder in enumerate(data.ladders)
-    )
-    unmoved = len(every) - len(finite)
+    unmoved, at = len(every) - len(finite), data.mark
     x = values("share of the pairs: fast → slow", 0.0, 1.0, most=6) if share else None
-    at = data.mark
     return (
         Chart(
             id="wavelengths",
             title="wavelength of each pair, in positions (log)",
             x=x or cells(PAIRS, 0, wide, key="j"),
             y=logarithmic("", low / 1.3, high * 1.3),
-            series=series,
+            series=tuple(
+                Series(
+                    ladder.label,
+                    ladder.share if share else np.arange(len(ladder.wavelengths)) + 0.5,
+                    float32(np.where(np.isfinite(ladder.wavelengths), ladder.wavelengths, np.nan)),
+                    n,
+                )
+                for n, ladder in enumerate(data.ladders)
+            ),
             marks=() if at is None else (Mark("y", at, plural(at, "position"), style="solid"),),
             caption=f"{plural(unmoved, 'pair')} never turn." if unmoved else "",
             height=220,

@@ -1,10 +1,10 @@
 """The pictures: functions that draw, each of which hands what it was asked for to one machine."""
 
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.pictures.compare import compare
 from posenc.plot.draw.pictures.scores import (
     attention,
     bias,
+    compare,
     offset,
     rotation,
     similarity,
