@@ -23,8 +23,7 @@ from posenc.detect.explain.rotary.fields import (
     template_of,
     with_sections,
 )
-from posenc.detect.explain.rotary.scaling_fields import Lengths
-from posenc.detect.explain.rotary.scaling_rules import Asked, read_scaling, rope_type
+from posenc.detect.explain.rotary.scaling_rules import Asked, Lengths, read_scaling, rope_type
 from posenc.detect.explain.rotary.widths import even, head_of, width_of
 from posenc.detect.explain.spellings import (
     ABSOLUTE,
