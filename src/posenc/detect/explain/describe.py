@@ -152,7 +152,7 @@ def _lengths(spec: RotarySpec, length: int | None) -> list[int]:
     found = set() if length is None else {length}
     for scaling in spec.scalings if isinstance(spec, RoPE) else ():
         original = getattr(scaling, "original_length", None)
-        factor = getattr(scaling, "factor", None)
+        factor: Any = getattr(scaling, "factor", None)
         scaled = isinstance(factor, float)
         if original is not None:
             found |= {original, math.ceil(original * factor)} if scaled else {original}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from posenc.detect.explain.config.view import Keys, Notes
+from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, noted
 from posenc.presets.row_types_gguf import GgufRotaryRule
 
 WINDOW = "attention.sliding_window"
@@ -21,14 +21,16 @@ class LayerKind(NamedTuple):
     indexer: bool | None = None
 
 
+@noted
 def kinds_of(
     keys: Keys, rule: GgufRotaryRule, notes: Notes
 ) -> dict[LayerKind, tuple[int, ...] | None]:
     """The types of layers, and the layers of each; None where one is all, or it is not known."""
     count, drafts = keys.integer("block_count"), keys.integer("nextn_predict_layers") or 0
     if not 0 <= drafts < (MOST_LAYERS if count is None else count) <= MOST_LAYERS:
-        notes.error(f"{keys.where('block_count')}={count} with {drafts} draft layers is no depth")
-        return {}
+        raise UnsettledError(
+            f"{keys.where('block_count')}={count} with {drafts} draft layers is no depth"
+        )
     if drafts:
         notes.remark(f"draft layers (nextn_predict_layers={drafts}) are not in the plan")
     windowed = _has_windows(keys, rule, notes)
@@ -38,23 +40,23 @@ def kinds_of(
     if count is None:
         if not layered and not isinstance(keys.get("attention.head_count_kv"), list):
             return {LayerKind(): None}
-        told = "partly, because the types of layers are known and not which are which"
-        notes.warning(f"{keys.where('block_count')} is missing: {told}")
-        count = 64  # enough for every type to be there
-        stated = False
-    else:
-        count, stated = count - drafts, True
-    windows: list[bool | None] = [None] * count
-    if windowed:
-        windows = _windows(keys, rule, count, notes)
-    attends = _attends(keys, rule, count, notes)
-    turns = _turns(keys, rule, windows, notes)
-    indexers = _indexers(keys, rule, count, notes)
+        notes.warning(
+            f"{keys.where('block_count')} is missing: partly, because the types of layers are "
+            "known and not which are which"
+        )
+    number = 64 if count is None else count - drafts  # enough for every type to be there
+    windows = _windows(keys, rule, number, notes) if windowed else [None] * number
+    fields = (
+        _attends(keys, rule, number, notes),
+        windows,
+        _turns(keys, rule, windows, notes),
+        _indexers(keys, rule, number, notes),
+    )
     layers: dict[LayerKind, list[int]] = {}
-    for index, fields in enumerate(zip(attends, windows, turns, indexers, strict=True)):
-        kind = LayerKind(*fields) if fields[0] else LayerKind(attends=False)
+    for index, own in enumerate(zip(*fields, strict=True)):
+        kind = LayerKind(*own) if own[0] else LayerKind(attends=False)
         layers.setdefault(kind, []).append(index)
-    if not stated or (len(layers) == 1 and not windowed):
+    if count is None or (len(layers) == 1 and not windowed):
         return dict.fromkeys(layers)
     return {kind: tuple(found) for kind, found in layers.items()}
 
@@ -104,11 +106,9 @@ def _flags(keys: Keys, key: str, count: int, notes: Notes) -> list[bool] | None:
 
 def _windows(keys: Keys, rule: GgufRotaryRule, count: int, notes: Notes) -> list[bool | None]:
     """Whether each layer sees a window."""
-    flags = _flags(keys, PATTERN, count, notes)
-    if flags is not None:
+    if (flags := _flags(keys, PATTERN, count, notes)) is not None:
         return list(flags)
-    windows = rule["windows"]
-    stated = keys.get(PATTERN)
+    windows, stated = rule["windows"], keys.get(PATTERN)
     every = windows.get("every") if stated is None else stated
     if stated is None and every is not None:
         notes.remark(
@@ -118,17 +118,14 @@ def _windows(keys: Keys, rule: GgufRotaryRule, count: int, notes: Notes) -> list
         told = "is missing" if stated is None else f"={str(stated)[:80]} is not one"
         notes.error(f"{keys.where(PATTERN)} {told}: a list says which layers see a window")
         return [False] * count
-    if every == 0:
-        return [True] * count
     full = 0 if windows.get("full_first") else every - 1
-    return [index % every != full for index in range(count)]
+    return [every == 0 or index % every != full for index in range(count)]
 
 
 def _attends(keys: Keys, rule: GgufRotaryRule, count: int, notes: Notes) -> list[bool]:
     """Whether each layer has attention; the others are recurrences and convolutions."""
     if "full_attention_every" in rule:
-        recurrent = _flags(keys, "attention.recurrent_layers", count, notes)
-        if recurrent is not None:
+        if (recurrent := _flags(keys, "attention.recurrent_layers", count, notes)) is not None:
             return [not flag for flag in recurrent]
         every = keys.integer("full_attention_interval") or rule["full_attention_every"]
         return [(index + 1) % every == 0 for index in range(count)]

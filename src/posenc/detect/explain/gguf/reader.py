@@ -98,10 +98,8 @@ def from_gguf(
     True
     """
     check_arguments("from_gguf", pairing, base, on_error)
-    file = inputs.named(path, "from_gguf")
-    header = read_header(file)
-    notes = Notes()
-    entries, model = _entries(file, header, pairing, base, notes)
+    file, notes = inputs.named(path, "from_gguf"), Notes()
+    entries, model = _entries(file, read_header(file), pairing, base, notes)
     plan = Reading(tuple(entries), notes=tuple(notes.notes), model=model)
     return settled(plan, "from_gguf", on_error)
 
@@ -126,14 +124,13 @@ def _entries(
         if (told := keys.wrong([key])) is not None:
             notes.error(f"{told} is no number")
     entries: list[Layer] = []
-    for rule in rules:
-        if not applies(keys, rule):
-            continue
-        if row is None or "rotary" in rule:
+    for rule in (rule for rule in rules if applies(keys, rule)):
+        turning = row is None or "rotary" in rule
+        if turning:
             entries += _rotary(HeaderFile(path, header, keys, rule, pairing, base), notes)
         else:
             entries += read_other(keys, rule, "", notes)
-        if row is None or "rotary" in rule or "refused_because" in rule:
+        if turning or "refused_because" in rule:
             break
     for key in keys.data:
         if key.startswith("rope.") and key not in KNOWN and key not in keys.read:
@@ -158,7 +155,7 @@ def _keys(header: Header, model: str) -> Keys:
 
 def _rotary(file: HeaderFile, notes: Notes) -> list[Layer]:
     """An entry for each type of layer that the header tells apart."""
-    kinds = kinds_of(file.keys, file.rule, notes)
+    kinds = kinds_of(file.keys, file.rule, notes) or {}
     specs: dict[bool, Layer | None] = {}
     made: list[Layer] = []
     for kind, indices in kinds.items():
@@ -170,14 +167,13 @@ def _rotary(file: HeaderFile, notes: Notes) -> list[Layer]:
         local = bool(kind.window)
         if local not in specs:
             specs[local] = rotation_of(file, name, local, notes)
-        entry = specs[local]
-        if entry is None:
+        if (entry := specs[local]) is None:
             continue
-        entry = entry.replace(layer=name, indices=indices, windows=_window(file, kind))
         spec = entry.spec
         if isinstance(spec, RoPE) and (scale := temperature_of(file, kind, notes)) is not None:
             spec = spec.replace(magnitude=spec.magnitude.replace(temperature=scale))
-            entry = entry.replace(spec=spec)
+        seen = _window(file, kind)
+        entry = entry.replace(layer=name, indices=indices, windows=seen, spec=spec)
         made.append(entry)
         if kind.indexer and isinstance(spec, RoPE):
             made.append(_indexer(file.rule, entry, spec))
@@ -187,16 +183,12 @@ def _rotary(file: HeaderFile, notes: Notes) -> list[Layer]:
 def _name(rule: GgufRotaryRule, kind: LayerKind, kinds: Mapping[LayerKind, Any]) -> str:
     if not kind.attends:
         return "without attention"
-    if kind.window is None:
-        name = "attention"
-    else:
-        local = rule["windows"].get("name", "sliding_attention")
-        name = local if kind.window else "full_attention"
-    if not kind.turns and kind._replace(turns=True) in kinds:
-        name += ", without positions"
-    if kind.indexer is False and kind._replace(indexer=True) in kinds:
-        name += ", shared indexer"
-    return name
+    local = rule.get("windows", {}).get("name", "sliding_attention")
+    name = {None: "attention", True: local, False: "full_attention"}[kind.window]
+    still = not kind.turns and kind._replace(turns=True) in kinds
+    shared = kind.indexer is False and kind._replace(indexer=True) in kinds
+    more = ", without positions" if still else ""
+    return f"{name}{more}, shared indexer" if shared else f"{name}{more}"
 
 
 def _window(file: HeaderFile, kind: LayerKind) -> tuple[tuple[int | None, None], ...]:
@@ -214,9 +206,3 @@ def _indexer(rule: GgufRotaryRule, entry: Layer, spec: RoPE) -> Layer:
     magnitude = spec.magnitude.replace(logit_factor=1.0, temperature=None)
     turned = spec.replace(pairing=pairing, magnitude=magnitude)
     return entry.replace(spec=turned, attention="indexer", permuted="", windows=())
-
-
-# --- the rotation of a type of layer --------------------------------------------------------------
-
-
-# --- scalings -------------------------------------------------------------------------------------

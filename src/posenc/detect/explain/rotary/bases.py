@@ -28,11 +28,11 @@ def bases_of(
     where, values = listed[0], [float(value or 0) for value in listed[1]]
     if where != keys.where(LISTED):
         return [(where, value) for value in values], None
-    bases = {"rope_theta": keys.number("rope_theta")}
-    for name in ("rope_parameters", "rope_scaling"):
-        inner = keys.data.get(name)
-        if isinstance(inner, Mapping):
-            bases[f"{name}.rope_theta"] = Keys(inner).number("rope_theta")
+    bases = {"rope_theta": keys.number("rope_theta")} | {
+        f"{name}.rope_theta": Keys(inner).number("rope_theta")
+        for name in ("rope_parameters", "rope_scaling")
+        if isinstance(inner := keys.data.get(name), Mapping)
+    }
     others = {key: base for key, base in bases.items() if base and {base} != {*values} - {0.0}}
     differing = " and ".join(f"{keys.where(key)}={base:g}" for key, base in others.items())
     if class_.bases == "switch":
@@ -66,15 +66,15 @@ def numbers_of(
         elif not all(value is None or is_number(value) for value in listed):
             notes.error(f"{where} is not a list of numbers")
         else:
-            if len(listed) > count:
-                notes.remark(behind(where, listed, count))
-            return where, listed[:count]
+            return where, counted(where, listed, count, notes)
     return None
 
 
-def behind(where: str, listed: list[Any], count: int) -> str:
-    """What to say of a list that is longer than there are layers."""
-    return (
-        f"{where} has {len(listed)} entries for {count} layers: what is behind the last one is of "
-        "layers that predict further tokens, which are in no entry"
-    )
+def counted(where: str, listed: list[Any], count: int, notes: Notes) -> list[Any]:
+    """A list without what is longer than there are layers, and a note of it."""
+    if len(listed) > count:
+        notes.remark(
+            f"{where} has {len(listed)} entries for {count} layers: what is behind the last one is "
+            "of layers that predict further tokens, which are in no entry"
+        )
+    return listed[:count]

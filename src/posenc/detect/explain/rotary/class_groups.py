@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, noted
@@ -87,8 +87,7 @@ def with_class(keys: Keys, group: Layers, rule: ReadRule, label: str, notes: Not
         top_share=has_top_share(rule, label, "nested"),
     )
     _mark(keys, group, known, label, notes)
-    stated = any(group.params.number(key) is not None for key in THETA_KEYS)
-    if stated:
+    if any(group.params.number(key) is not None for key in THETA_KEYS):
         return group
     group = _with_base(keys, group, rule, label, "nested", notes)
     if label in known.must_state_base and group.of_class:
@@ -104,12 +103,20 @@ def has_top_share(rule: ReadRule, label: str, form: str) -> bool:
 def _mark(keys: Keys, group: Layers, known: ClassDefaults, label: str, notes: Notes) -> None:
     """Read the bases at the top of a config beside a dictionary for each type of layer."""
     inner = group.params.first(THETA_KEYS)
-    for key in known.reach:
-        reached = key not in NO_BASES and known.reaches(key, label, "nested")
-        top = keys.number(key) if reached else None
-        if inner is not None and top not in (None, inner[1]):
+    for key, top in _bases_at_top(keys, known, label, "nested"):
+        if inner is not None and top != inner[1]:
             where = group.params.where(inner[0])
             notes.warning(f"{where}={inner[1]:g} is used, not {keys.where(key)}={top:g}")
+
+
+def _bases_at_top(
+    keys: Keys, known: ClassDefaults, label: str, form: str
+) -> Iterator[tuple[str, float]]:
+    """The bases at the top of a config that reach a type of layers."""
+    for key in known.reach:
+        reached = key not in NO_BASES and known.reaches(key, label, form)
+        if reached and (value := keys.number(key)) is not None:
+            yield key, value
 
 
 def _no_base(params: Keys, known: ClassDefaults, own: Mapping[str, Any]) -> str:
@@ -142,12 +149,10 @@ def _with_base(
             )
         if value is not None:
             return group._replace(base=(keys.where(key), value))
-    for key in known.reach:
-        reached = key not in NO_BASES and known.reaches(key, label, form)
-        value = keys.number(key) if reached else None
-        if value is not None:
-            return group._replace(base=(keys.where(key), value))
-    return group._replace(base=(told_base(known, own["base"], label), own["base"]), of_class=True)
+    of_class = (told_base(known, own["base"], label), own["base"])
+    top = next(_bases_at_top(keys, known, label, form), None)
+    base = of_class if top is None else (keys.where(top[0]), top[1])
+    return group._replace(base=base, of_class=top is None)
 
 
 @noted
@@ -172,10 +177,9 @@ def flat_group(
     top = has_top_share(rule, label, form)
     group = Layers(kind, None, with_additions(params, known), share=share, top_share=top)
     if label not in reached:
-        of_class = parameters_left_out(
-            Keys({}, params.path), own.get("parameters", {}), known, notes, kind
-        )
-        group = group._replace(params=of_class, scaled=bool(own.get("parameters")))
+        taken = own.get("parameters", {})
+        of_class = parameters_left_out(Keys({}, params.path), taken, known, notes, kind)
+        group = group._replace(params=of_class, scaled=bool(taken))
         if params.data and asked != "default":
             notes.remark(
                 f"{params.path} reaches layers of type {', '.join(reached)} alone, as the class in "
@@ -186,8 +190,10 @@ def flat_group(
         return group._replace(base=(group.params.where(stated[0]), stated[1]))
     group = _with_base(keys, group, rule, label, form, notes)
     if stated is not None and group.base is not None and stated[1] != group.base[1]:
-        sentence = f"{group.params.where(stated[0])}={stated[1]:g} does not reach"
-        notes.warning(f"{sentence} layers of type {kind!r}, whose base is {group.base[0]}")
+        notes.warning(
+            f"{group.params.where(stated[0])}={stated[1]:g} does not reach layers of type "
+            f"{kind!r}, whose base is {group.base[0]}"
+        )
     if group.params.data and label in known.must_state_flat and group.of_class:
         raise UnsettledError(_no_base(params, known, own))
     bases = {row["base"] for row in (known.kinds or {}).values() if row is not None}

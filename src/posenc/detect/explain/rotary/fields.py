@@ -63,13 +63,8 @@ def base_of(
                 f"{known.version} takes {known.base:g}"
             )
         return float(value)
-    named = [
-        word
-        for key in rule.get("base_keys", BASES)
-        if "." not in key
-        for word in NAMES.findall(key)
-    ]
-    wrong = params.wrong(THETA_KEYS) or keys.wrong(named)
+    plain = " ".join(key for key in rule.get("base_keys", BASES) if "." not in key)
+    wrong = params.wrong(THETA_KEYS) or keys.wrong(NAMES.findall(plain))
     if wrong is not None:
         raise UnsettledError(f"{wrong} is not a number")
     if "base" in rule:

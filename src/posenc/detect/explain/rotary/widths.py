@@ -157,7 +157,7 @@ def _head_of_class(keys: Keys, head: int, rule: ReadRule) -> int:
         return head
     stated = keys.data["head_dim"]
     wide = keys.evaluate("hidden_size // num_attention_heads") if stated is None else stated
-    return int(wide) if is_number(wide) else head
+    return head if wide is None or not is_number(wide) else int(wide)
 
 
 def _unfit(keys: Keys, key: str, angles: int, width: int, *, rule: ReadRule, notes: Notes) -> None:
