@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from posenc._core.errors import DataError, mismatch
+from posenc._core.errors import bad_data
 from posenc._core.io.checkpoints import Checkpoint
 from posenc.detect.facts.weights.heads import Model, split_name
 from posenc.detect.facts.weights.projections import WORDS, AttentionTensors, listed, unknown_names
@@ -49,8 +49,7 @@ def _check_sides(
         (("weight",), 2, ("queries", "keys")),
         (("gain", "shift"), 1, ("gains of queries", "gains of keys")),
     ):
-        there = _sides(attention, kinds)
-        norms = "gain" in kinds
+        there, norms = _sides(attention, kinds), "gain" in kinds
         if (
             len(there) == 2
             or (norms and not there)
@@ -63,9 +62,7 @@ def _check_sides(
         expected = f"{miss} beside its {have}" if there else "weights of queries and keys"
         complete = {a.layer for a in own if a.layer is not None and len(_sides(a, kinds)) == 2}
         close = unknown_names(checkpoint, model, f"{attention.name}.", complete, axes)
-        raise DataError(
-            mismatch(f"{caller}: {attention.name}", expected, _shown(checkpoint, close), SAY)
-        )
+        raise bad_data(f"{caller}: {attention.name}", expected, _shown(checkpoint, close), SAY)
 
 
 def _check_vectors(
@@ -86,7 +83,7 @@ def _check_vectors(
     if strange:
         expected = "known names of biases and norms of queries and keys"
         todo = 'Say which they are: names={"q_gain": PATTERN, "q": PATTERN, …}, or rename them.'
-        raise DataError(mismatch(caller, expected, _shown(checkpoint, strange), todo))
+        raise bad_data(caller, expected, _shown(checkpoint, strange), todo)
 
 
 def _sides(attention: AttentionTensors, kinds: tuple[str, ...]) -> set[str]:
@@ -101,12 +98,11 @@ def _check_layers(
     caller: str,
 ) -> None:
     everywhere = set().union(*families.values())
-    count, more = model.counted, model.more
-    last = max(everywhere)
+    count, more, last = model.counted, model.more, max(everywhere)
     if count is not None and last >= count + more:
         name = next(a.name for a in own if a.layer == last)
         expected = f"the {count + more} layers that the config counts"
-        raise DataError(mismatch(caller, expected, f"layer {last}: {name}", f"{CORRECT} {SAY}"))
+        raise bad_data(caller, expected, f"layer {last}: {name}", f"{CORRECT} {SAY}")
     shapes = {h.stored.tensor.shape for a in own for h in a.tensors if h.kind == "weight"}
     for stem, layers in families.items():
         for layer in range(last + 1 if count is None else count):
@@ -132,7 +128,7 @@ def _check_layers(
             if close or (count is not None and not there):
                 expected = f"queries and keys of layer {layer}, as in {len(layers)} others"
                 todo = SAY if close else f"{CORRECT} {SAY}"
-                raise DataError(mismatch(caller, expected, _shown(checkpoint, close), todo))
+                raise bad_data(caller, expected, _shown(checkpoint, close), todo)
 
 
 def _shown(checkpoint: Checkpoint, names: list[str]) -> str:

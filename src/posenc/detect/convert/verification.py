@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import DataError, mismatch
+from posenc._core.errors import bad_data
 from posenc._core.io import files
 from posenc._core.io.checkpoints import Stored
 from posenc.detect.facts.weights.projections import AttentionTensors, HeadTensor
@@ -52,12 +52,11 @@ class Probe(NamedTuple):
 
     def words(self) -> list[str]:
         """The same for people."""
-        lines = []
-        if self.heads:
-            lines.append(
-                f"verified: scores of {self.heads} heads in {self.layers} layers, at random "
-                f"inputs, agree to {self.worst:.0e} of their size if the source is paired as stated"
-            )
+        verified = (
+            f"verified: scores of {self.heads} heads in {self.layers} layers, at random "
+            f"inputs, agree to {self.worst:.0e} of their size if the source is paired as stated"
+        )
+        lines = [verified] if self.heads else []
         for reason, layers in self.unverified.items():
             more = f", … ({len(layers)} in all)" if len(layers) > MOST_SHOWN else ""
             lines.append(f"not verified: {reason}: {', '.join(layers[:MOST_SHOWN])}{more}")
@@ -96,12 +95,11 @@ def probe(
         with np.errstate(all="ignore"):
             for tensors, pairing in (({}, channels), (converted, target(channels))):
                 rng.bit_generator.state = state  # the same inputs on both sides
-                heads = {part: _heads(attention, tensors, part, rng) for part in ("q", "k")}
-                turned = {
-                    part: None if rows is None else _turned(rows, rotated, pairing, angles)
-                    for part, rows in heads.items()
-                }
-                sides.append(_scores(turned, pairing, rng))
+                q, k = (
+                    None if rows is None else _turned(rows, rotated, pairing, angles)
+                    for rows in [_heads(attention, tensors, part, rng) for part in "qk"]
+                )
+                sides.append(_scores(q, k, pairing, rng))
             size = np.sqrt(np.mean(np.square(sides[0]), axis=(-2, -1), keepdims=True))
             difference = np.abs(sides[1] - sides[0]) / np.where(size > 0, size, 1)
         finite = [np.isfinite(side).all(axis=(-2, -1)) for side in sides]
@@ -109,9 +107,9 @@ def probe(
         # What is not finite must be so in the same places of both sides.
         same = (np.isfinite(sides[0]) == np.isfinite(sides[1])).all()
         if not same or largest > AGREE:
-            todo = "Nothing was written."
             received = largest if same else "NaN or infinity in other places"
-            raise DataError(mismatch(f"probe of {attention.name}", "equal scores", received, todo))
+            caller, todo = f"probe of {attention.name}", "Nothing was written."
+            raise bad_data(caller, "equal scores", received, todo)
         if reason:
             continue
         compared = finite[0] & (size[..., 0, 0] > 0)
@@ -189,14 +187,13 @@ def _turned(heads: np.ndarray, rotated: int, pairing: Pairing, angles: np.ndarra
 
 
 def _scores(
-    heads: Mapping[str, _Turned | None], pairing: Pairing, rng: np.random.Generator
+    q: _Turned | None, k: _Turned | None, pairing: Pairing, rng: np.random.Generator
 ) -> np.ndarray:
     """(heads, positions, positions); random vectors stand for queries or keys that are absent.
 
     Channels that do not turn meet a random vector of their own, as heads of queries and of a latent
     key need not be of one width.
     """
-    q, k = heads["q"], heads["k"]
     sides = [side.turned for side in (q, k) if side is not None]
     if len(sides) == 1:
         sides.append(_random(sides[0].shape[:-1], sides[0].shape[-1], pairing, rng))
