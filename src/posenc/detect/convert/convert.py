@@ -14,11 +14,10 @@ from posenc._core.errors import DataError, bad_argument, bad_data, suggest
 from posenc._core.io.checkpoints import Checkpoint, Stored, open_checkpoint
 from posenc._core.spec.display import Displayed
 from posenc._names import __version__
-from posenc.detect.convert.completeness import check_whole
 from posenc.detect.convert.config_edits import changed_config
 from posenc.detect.convert.destination import Work, others, target_of
 from posenc.detect.convert.tensor_edits import Change, How, Move, table_change
-from posenc.detect.convert.verification import Probe, probe
+from posenc.detect.convert.verification import Probe, check_whole, probe
 from posenc.detect.explain import DIALECTS, PAIRINGS, check_name
 from posenc.detect.facts.model import of_weights
 from posenc.detect.facts.plan import is_inside
@@ -203,8 +202,7 @@ def convert(
         source_of_pairing, left = model.source, _left(checkpoint, model)
         left += about.require(caller)
         finding = _examined(attentions, model, projections, every=target is not None)
-        before = finding.stated
-        if before == pairing:
+        if (before := finding.stated) == pairing:
             expected, received = "another than that of the source", f"{before}, which it is already"
             todo = "If that is wrong, say `layout=Projections(stored=)`."
             raise bad_data("convert: pairing", expected, received, todo)
@@ -249,14 +247,21 @@ def _check_arguments(pairing: Any, tables: Any, dialect: Any, existing: Any) -> 
     check_name("convert: dialect", dialect, DIALECTS)
     check_name("convert: existing", existing, ("refuse", "replace"), optional=False)
     if pairing is None and not tables and dialect is None:
-        todo = 'Give pairing="half" or "interleaved", tables= or dialect=.'
-        raise bad_argument("convert", "something to change", "nothing", todo)
+        raise bad_argument(
+            "convert",
+            "something to change",
+            "nothing",
+            'Give pairing="half" or "interleaved", tables= or dialect=.',
+        )
 
 
 def _two(name: str, specs: Any) -> tuple[TableSpec, TableSpec]:
     if not isinstance(specs, (tuple, list)) or len(specs) != 2:
-        expected = "two specs, what it is and what it becomes"
-        raise bad_argument(f"convert: tables[{name!r}]", expected, repr(specs)[:80])
+        raise bad_argument(
+            f"convert: tables[{name!r}]",
+            "two specs, what it is and what it becomes",
+            repr(specs)[:80],
+        )
     return specs[0], specs[1]
 
 
@@ -264,8 +269,12 @@ def _tensor(checkpoint: Checkpoint, name: str) -> Stored:
     tensors = checkpoint.tensors
     if name not in tensors:
         close = [n for n in tensors if any(word in n.lower() for word in ("pos", "wpe", "embed"))]
-        todo = suggest(name, close[:100] or list(tensors)[:100])
-        raise bad_data("convert: tables", "the name of a tensor", repr(name), todo)
+        raise bad_data(
+            "convert: tables",
+            "the name of a tensor",
+            repr(name),
+            suggest(name, close[:100] or list(tensors)[:100]),
+        )
     return tensors[name]
 
 

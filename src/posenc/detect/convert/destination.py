@@ -53,8 +53,12 @@ def target_of(checkpoint: Checkpoint, output: Path, existing: str) -> Path:
     if output.exists() and existing == "refuse":
         raise FileExistsError(errno.EEXIST, "File exists", str(output))
     if output.is_dir() and not _ours(output):
-        todo = "Remove it yourself, or choose another."
-        raise bad_argument(caller, "a folder that a conversion wrote", str(output), todo)
+        raise bad_argument(
+            caller,
+            "a folder that a conversion wrote",
+            str(output),
+            "Remove it yourself, or choose another.",
+        )
     if output.exists() and folder is not None and not output.is_dir():
         raise bad_argument(caller, "a folder, as the source is one", str(output))
     return output

@@ -141,9 +141,12 @@ def table_change(
             raise bad_argument(caller, "two tables", type(spec).__name__)
     check_name("convert: method", how, (*METHODS, *EXTENSIONS), optional=False)
     if isinstance(source, Learned) != isinstance(target, Learned):
-        received = f"{type(source).__name__} to {type(target).__name__}"
-        todo = "A computed table that was stored is learned as well: give its rows."
-        raise bad_argument(caller, "two learned tables, or two computed ones", received, todo)
+        raise bad_argument(
+            caller,
+            "two learned tables, or two computed ones",
+            f"{type(source).__name__} to {type(target).__name__}",
+            "A computed table that was stored is learned as well: give its rows.",
+        )
     if len(shape) < 2 or any(n != 1 for n in shape[:-2]):
         raise bad_data(f"{name}: shape", "(rows, dim)", list(shape))
     if isinstance(source, Learned) and isinstance(target, Learned):
@@ -176,9 +179,12 @@ def _compare(name: str, stored: Stored, source: Any, rows: int) -> None:
         for first in {0, -start}
     )
     if not worst <= NEAR * size:
-        received = f"a table that differs by up to {worst:.3g}"
-        todo = "Channels of tables that do not hold what is claimed are not moved."
-        raise bad_data(name, "the table that the source spec computes", received, todo)
+        raise bad_data(
+            name,
+            "the table that the source spec computes",
+            f"a table that differs by up to {worst:.3g}",
+            "Channels of tables that do not hold what is claimed are not moved.",
+        )
 
 
 # --- learned tables -------------------------------------------------------------------------------
@@ -193,11 +199,13 @@ def _learned(name: str, stored: Stored, source: Learned, target: Learned, how: H
         )
     ((key, shape),) = shapes.items()
     if stored.tensor.shape[-2:] != shape:
-        expected = f"{list(shape)}, as the source spec has"
-        raise bad_data(f"{name}: shape", expected, list(stored.tensor.shape))
+        raise bad_data(
+            f"{name}: shape", f"{list(shape)}, as the source spec has", list(stored.tensor.shape)
+        )
     if target.dim != source.dim or target.lookup != source.lookup:
-        both = f"{source} and {target}"
-        raise bad_argument(caller, "the same width and lookup in both specs", both)
+        raise bad_argument(
+            caller, "the same width and lookup in both specs", f"{source} and {target}"
+        )
     rows, same = shape[0] - source.start, target.lengths == source.lengths
     if not same:
         longer, _ = _resized(source, {key: np.zeros(shape, np.float32)}, target, how)

@@ -317,8 +317,7 @@ def _rotary_lines(spec: RotarySpec, told: dict[str, Any]) -> list[str]:
             f"wavelengths {waves['shortest']:.4g} to {waves['longest']:.4g} positions{still}"
         )
     counts = told.get("pairs_with_a_turn", {})
-    reached = [f"{number} {name}" for name, number in counts.items() if name != "of"]
-    if reached:
+    if reached := [f"{number} {name}" for name, number in counts.items() if name != "of"]:
         made.append(f"pairs that complete a turn, of {counts['of']}: {'; '.join(reached)}")
     return made
 

@@ -16,10 +16,9 @@ from typing import Any, Literal, NamedTuple
 from posenc._core.io.checkpoints import load
 from posenc._core.reading import Layer, Reading
 from posenc.detect.explain.config.view import Keys, Notes, check_name
-from posenc.detect.explain.layers.types import GLOBAL, LOCAL
 from posenc.detect.explain.reader import from_hf
 from posenc.detect.explain.rotary.entries import has_rotary, parameters
-from posenc.detect.explain.spellings import BASES, FRACTIONS, LOCAL_BASES, SHARE
+from posenc.detect.explain.spellings import BASES, FRACTIONS, GLOBAL, LOCAL, LOCAL_BASES, SHARE
 from posenc.presets.families import ClassDefaults, class_defaults
 
 DIALECTS = ("hf4", "hf5")
@@ -142,8 +141,7 @@ def _of_kind(
     params: dict[str, Any], numbers: Numbers, known: ClassDefaults, kind: str
 ) -> dict[str, Any] | None:
     """The dictionary of a type of layer, as the class makes it of a flat one."""
-    own = (known.kinds or {})[kind]
-    if own is None:
+    if (own := (known.kinds or {})[kind]) is None:
         return None
     stated = (pair[1] for pair in numbers[:2] if pair and kind in known.reach.get(pair[0], ()))
     share = own.get("share_alone", own.get("share", 1.0))
@@ -161,8 +159,7 @@ def _write_hf4(
     lost: list[str],
 ) -> dict[str, Any] | None:
     base, local, fraction = numbers
-    own = {k: dict(v) for k, v in params.items() if isinstance(v, Mapping)}
-    if own:
+    if own := {k: dict(v) for k, v in params.items() if isinstance(v, Mapping)}:
         where = f"{path}: " if path else ""
         first = own.get(GLOBAL, next(iter(own.values())))
         other = own.get(LOCAL)

@@ -133,8 +133,9 @@ class _Reader:
     def plan(self, data: Mapping[str, Any]) -> Reading:
         model = self.model = data.get("model_type") or ""
         if not isinstance(model, str):
-            wrong = f"model_type={repr(model)[:60]} is not the name of a family"
-            self.notes.append(Note("error", wrong))
+            self.notes.append(
+                Note("error", f"model_type={repr(model)[:60]} is not the name of a family")
+            )
             model = ""
         self.part(data, "", "", depth=0)
         if not self.entries and not any(note.level == "error" for note in self.notes):
@@ -168,8 +169,7 @@ class _Reader:
             row = family(of_class)
             note_flat(keys, made, flat, notes)
         of_class = of_class or called
-        known = class_defaults(of_class)
-        if known is not None:
+        if (known := class_defaults(of_class)) is not None:
             keys.defaults = known.left_out(data)
             keys.sizes = known.sizes if path else {}
         keys.defaults = {**parts_left_out(data, made), **keys.defaults, **more}
@@ -296,8 +296,7 @@ class _Reader:
             )
             (notes.warning if family(model_type) is not None else notes.remark)(told)
             model_type = called
-        row = family(model_type)
-        if row is None:
+        if (row := family(model_type)) is None:
             found = family_of_architectures(keys.get("architectures"))
             if found is not None and not class_parts(model_type).types:
                 said = f"{keys.where('architectures')} names the family {found[0]!r}"

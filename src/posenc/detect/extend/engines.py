@@ -83,11 +83,11 @@ def patched(config: Mapping[str, Any], dialect: str, wanted: Wanted) -> Written 
     translated = to_hf(config, dialect).config  # type: ignore[arg-type]
     for path in _places(translated):
         rewritten = copy.deepcopy(translated)
-        inner, before = (one[path] if path else one for one in (rewritten, config))
+        inner = rewritten[path] if path else rewritten
         change = _change(inner, dialect, wanted)
         inner.update(change)
         if _reads_as(rewritten, wanted):
-            gone = tuple(key for key in before if key not in inner)
+            gone = tuple(key for key in (config[path] if path else config) if key not in inner)
             return Written(rewritten, {path: change} if path else change, gone)
     return None
 
@@ -130,8 +130,7 @@ def _parameters(stated: Mapping[str, Any], wanted: Wanted) -> dict[str, Any]:
     kept = {key: value for key, value in stated.items() if key not in ("type", "rope_type")}
     if wanted.base is not None:
         return {**kept, "rope_theta": wanted.base, "rope_type": "default"}
-    rule = wanted.rule
-    if rule is None:
+    if (rule := wanted.rule) is None:
         return {**kept, "rope_type": stated.get("rope_type", stated.get("type", "default"))}
     own: dict[str, Any] = {"factor": rule.factor}  # type: ignore[attr-defined]
     name = "linear" if isinstance(rule, scaling.Linear) else "dynamic"

@@ -109,8 +109,7 @@ class Extension(Displayed):
         name = rule or self.asked or self.rule
         if name not in self.rules and name != "none":
             todo = suggest(name, self.rules) if name else "Name one of " + ", ".join(self.rules)
-            expected = "a rule that applies to the model"
-            raise bad_argument("extend: rule", expected, repr(name), todo)
+            raise bad_argument("extend: rule", "a rule that applies to the model", repr(name), todo)
         changed = {
             layer.name: option
             for layer in self.layers
@@ -119,8 +118,7 @@ class Extension(Displayed):
         specs = {
             layer.name: (changed.get(layer.name) or layer.baseline).spec for layer in self.layers
         }
-        first = next(iter(changed.values()), None)
-        if first is None or name == "none":
+        if (first := next(iter(changed.values()), None)) is None or name == "none":
             return Wanted(specs, frozenset(), None, None, self.length)
         rule_of = stretching(first.spec) if first.base is None else None
         return Wanted(specs, frozenset(changed), first.base, rule_of, self.length)
@@ -158,14 +156,21 @@ class Extension(Displayed):
     def config(self, rule: str | None = None) -> dict[str, Any]:
         """A copy of the config with the rule, of transformers 5, or of 4 where 5 cannot say it."""
         if self.source is None:
-            todo = "Give a config.json; lines() has the options of llama.cpp."
-            raise bad_argument("extend", "a config to write", "none", todo)
+            raise bad_argument(
+                "extend",
+                "a config to write",
+                "none",
+                "Give a config.json; lines() has the options of llama.cpp.",
+            )
         for everywhere, dialect in itertools.product((False, True), ("hf5", "hf4")):
             written = patched(self.source, dialect, self.wanted(rule, everywhere=everywhere))
             if written is not None:
                 return written.config
-        expected = "a rule that a config of transformers can say"
-        raise bad_argument("extend", expected, rule or self.asked or self.rule)
+        raise bad_argument(
+            "extend",
+            "a rule that a config of transformers can say",
+            rule or self.asked or self.rule,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain JSON types, as `posenc extend --json` prints it."""

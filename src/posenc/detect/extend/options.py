@@ -88,8 +88,7 @@ def layer_extension(name: str, baseline: Baseline, length: int, *, window: bool)
             rows.append(_option(maker, baseline, length))
         except PosencError as error:
             left_out[maker.name] = str(error)
-    own = stretching(baseline.spec)
-    if own is not None and len(rows) == 1:
+    if (own := stretching(baseline.spec)) is not None and len(rows) == 1:
         name_of = type(own).__name__
         left_out["given"] = f"{name_of} has no factor that could grow: its divisors fit one length"
     return LayerExtension(name, baseline, tuple(rows), left_out, window)
@@ -100,12 +99,16 @@ def _option(maker: _Maker, baseline: Baseline, length: int) -> TriedRule:
     spec, factor = maker.make(maker.factor), maker.factor
     if maker.name == "base":
         if smallest is None:
-            expected = "a base with which no pair meets an unseen angle"
-            raise bad_argument("larger base", expected, "none up to a factor of 2**20")
+            raise bad_argument(
+                "larger base",
+                "a base with which no pair meets an unseen angle",
+                "none up to a factor of 2**20",
+            )
         spec, factor = maker.make(smallest), smallest
     base = spec.base if maker.name in ("base", "ntk") else None
-    numbers = effect(baseline, spec, length)
-    return TriedRule(maker.name, maker.label, spec, factor, base, smallest, numbers)
+    return TriedRule(
+        maker.name, maker.label, spec, factor, base, smallest, effect(baseline, spec, length)
+    )
 
 
 class _Maker(NamedTuple):
@@ -131,8 +134,9 @@ def _makers(baseline: Baseline, length: int) -> list[_Maker]:
             # Stated for the trained factor, so it goes with it.
             if belongs(magnitude.attention_factor, own):
                 magnitude = magnitude.replace(attention_factor=new.attention_factor())
-            changed = tuple(new if s is own else s for s in spec.scalings)
-            return spec.replace(scaling=changed, magnitude=magnitude)
+            return spec.replace(
+                scaling=tuple(new if s is own else s for s in spec.scalings), magnitude=magnitude
+            )
 
         return [unchanged, _Maker("given", f"{type(own).__name__}, larger factor", grown, larger)]
 

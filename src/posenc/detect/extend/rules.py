@@ -235,17 +235,21 @@ def trained_rotation(layer: Layer, trained: int | None, doubts: str = "") -> Bas
         kept = own is not None and (original is None or trained > original)
         return Baseline(spec.at(trained) if kept else _plain(spec), trained, kept)
     if declared is None and original is None:
-        none = f"none in the config{doubts}"
-        raise bad_data("extend", "a trained length", none, "Say it: trained=8192.")
+        raise bad_data(
+            "extend", "a trained length", f"none in the config{doubts}", "Say it: trained=8192."
+        )
     if own is None:
         return Baseline(spec, int(declared or 0))
     if original is not None and declared in (None, original):
         return Baseline(_plain(spec), original)
     if original is not None and declared is not None and declared < original:
         # Files that raise the original length above the declared one state no single length.
-        received = f"{declared} declared, {original} before the scaling"
-        todo = "Say where training ended: trained=…."
-        raise bad_data("extend", "lengths that agree", received, todo)
+        raise bad_data(
+            "extend",
+            "lengths that agree",
+            f"{declared} declared, {original} before the scaling",
+            "Say where training ended: trained=….",
+        )
     return Baseline(spec.at(declared), int(declared or 0), True)
 
 
@@ -256,8 +260,7 @@ def stretching(spec: Any) -> Any:
 
 def _plain(spec: Any) -> Any:
     """The rotation without the rule that stretches it, and without its magnitude."""
-    kept = tuple(s for s in spec.scalings if not s.stretches)
-    if kept == spec.scalings:
+    if (kept := tuple(s for s in spec.scalings if not s.stretches)) == spec.scalings:
         return spec
     return spec.replace(scaling=kept, magnitude=spec.magnitude.replace(attention_factor=None))
 
@@ -306,7 +309,10 @@ def new_length(trained: int, to: int | None, factor: float | None) -> int:
         raise bad_argument("extend: factor", "a number from 1 to 2**20", factor)
     length = int(to or 0) if factor is None else round(trained * factor)
     if not trained < length <= 2**31:
-        todo = "Nothing has to be written for it." if length <= trained else ""
-        expected = f"a length above the trained {trained}, up to 2**31"
-        raise bad_argument("extend: to", expected, length if to is None else to, todo)
+        raise bad_argument(
+            "extend: to",
+            f"a length above the trained {trained}, up to 2**31",
+            length if to is None else to,
+            "Nothing has to be written for it." if length <= trained else "",
+        )
     return length

@@ -76,8 +76,12 @@ def of_buffers(
         if is_ladder and 0 < np.prod(shape) <= LARGEST:
             places.setdefault(read(key).astype(np.float64).tobytes(), []).append(key)
     for content, keys in places.items():
-        values = tuple(np.frombuffer(content).tolist())
-        yield Fact("frequencies", values, source="buffer", rests_on=several(keys))
+        yield Fact(
+            "frequencies",
+            tuple(np.frombuffer(content).tolist()),
+            source="buffer",
+            rests_on=several(keys),
+        )
 
 
 # --- against the plan -----------------------------------------------------------------------------
@@ -173,5 +177,8 @@ def absent(reading: Reading, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[
         name = next((n for n, kind in KINDS.items() if kind == entry.kind), None)
         if name and len(_weight(entry)) == 2 and _weight(entry) not in tables.values():
             one = stated(name, _weight(entry), entry, "length", "buckets", "dim", "heads")
-            listed = f"the list of {len(shapes)} tensors"
-            yield Contradiction(one, Fact(name, "none", source="header", rests_on=listed), MEND)
+            yield Contradiction(
+                one,
+                Fact(name, "none", source="header", rests_on=f"the list of {len(shapes)} tensors"),
+                MEND,
+            )

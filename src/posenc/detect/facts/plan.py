@@ -50,8 +50,9 @@ def of_plan(plan: Reading, config: Mapping[str, Any]) -> Iterator[Fact]:
     for part, data in parts.items():
         key, count = Keys(data).first(COUNT_KEYS) or ("", 0)
         if count >= 1:
-            rests_on = f"config key {key}"
-            yield Fact("layers", int(count), source="config", rests_on=rests_on, layer=part)
+            yield Fact(
+                "layers", int(count), source="config", rests_on=f"config key {key}", layer=part
+            )
     for entry in plan:
         every = {source.field.partition(".")[0] for source in entry.sources}
         if entry.spec is not None:
@@ -64,8 +65,10 @@ def of_plan(plan: Reading, config: Mapping[str, Any]) -> Iterator[Fact]:
         if entry.length is not None:
             yield _read("length", entry.length, entry, keys, TRAINED)
         for window, layers in entry.windows or _windows(entry, keys):
-            own = entry.indices if layers is None else layers
-            yield replace(_read("window", window, entry, keys, WINDOWS), layers=own)
+            yield replace(
+                _read("window", window, entry, keys, WINDOWS),
+                layers=entry.indices if layers is None else layers,
+            )
 
 
 def head_width(entry: Layer, config: Mapping[str, Any]) -> int | None:
@@ -112,8 +115,13 @@ def of_records(layouts: Mapping[str, Layout]) -> Iterator[Fact]:
         for file, pairings in records.items():
             files.setdefault(pairings.get(pattern, UNWRITTEN), file)
         for order, file in files.items():
-            rests_on = f"the record of a conversion in {file}"
-            yield Fact("pairing", order, source="stamp", rests_on=rests_on, layer=pattern)
+            yield Fact(
+                "pairing",
+                order,
+                source="stamp",
+                rests_on=f"the record of a conversion in {file}",
+                layer=pattern,
+            )
 
 
 def _pairings(layout: Layout) -> dict[str, str]:
@@ -137,8 +145,7 @@ def conflicts(stamp: tuple[Fact, ...]) -> Iterator[Contradiction]:
     """Files of one model that record different conversions, and records of no pairing."""
     first: dict[str, Fact] = {}
     for fact in stamp:
-        one = first.setdefault(fact.layer, fact)
-        if one is not fact:
+        if (one := first.setdefault(fact.layer, fact)) is not fact:
             yield Contradiction(one, fact, AGAIN)
         elif fact.value not in (*PAIRINGS, UNWRITTEN):
             either = Fact("pairing", " or ".join(PAIRINGS), source="format", rests_on="the format")
@@ -169,8 +176,9 @@ def _recorded(entry: Layer, order: str) -> Layer:
     spec: Any = entry.spec
     source = Source("pairing", origin="record", where=RECORD)
     sources = tuple(source if s.field == "pairing" else s for s in entry.sources)
-    turned = spec.replace(pairing=spec.channels.replace(order=order))
-    return entry.replace(spec=turned, sources=sources)
+    return entry.replace(
+        spec=spec.replace(pairing=spec.channels.replace(order=order)), sources=sources
+    )
 
 
 def _covers(pattern: str, entry: Layer, parts: int) -> bool:

@@ -30,8 +30,12 @@ def of_tables(shapes: Mapping[str, tuple[int, ...]], read: Read) -> Iterator[Fac
             if turning is not None:
                 kept.setdefault((rows, turning.tobytes()), []).append(key)
     for (rows, content), keys in kept.items():
-        values = tuple(np.frombuffer(content).tolist())
-        yield Fact("frequencies", values, source="buffer", rests_on=several(keys))
+        yield Fact(
+            "frequencies",
+            tuple(np.frombuffer(content).tolist()),
+            source="buffer",
+            rests_on=several(keys),
+        )
         yield Fact("length", rows, source="header", rests_on=several(keys))
 
 
@@ -53,8 +57,7 @@ def _frequencies(
         for name in (key, key.replace("cos_cached", "sin_cached"))
         if shapes.get(name) == shape
     }
-    turns = complex_of(key, arrays)
-    if turns is None or len(places) < 2:
+    if (turns := complex_of(key, arrays)) is None or len(places) < 2:
         return rows, None
     dtype = seen(turns)
     turns = turns[:, one_of_each(turns)]

@@ -183,8 +183,7 @@ def _spelled(keys: Keys, word: str) -> bool:
 @noted
 def _alibi(keys: Keys, file: Modelling, notes: Notes) -> list[Layer]:
     """The entry of a file that has slopes, and neither a table nor a rotation."""
-    heads = keys.first(HEAD_COUNTS)
-    if heads is None:
+    if (heads := keys.first(HEAD_COUNTS)) is None:
         raise UnsettledError(
             f"{file.name} has ALiBi, and the config counts no heads: {HEAD_COUNTS[0]} is missing"
         )

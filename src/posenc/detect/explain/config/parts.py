@@ -109,8 +109,7 @@ def part_at(config: Mapping[str, Any], layer: str) -> tuple[str, Mapping[str, An
     names: list[str] = []
     for piece in layer.split("."):
         inside = (k for k, v in config.items() if isinstance(v, Mapping) and label_of(k) == piece)
-        key = next(inside, None)
-        if key is None:
+        if (key := next(inside, None)) is None:
             break
         names, config = [*names, piece], config[key]
     return ".".join(names), config

@@ -137,8 +137,7 @@ def inside(params: Keys, beside: Keys, kind: str, rule: ReadRule, notes: Notes) 
 
     `beside` is the whole of the dictionaries for each type of layer, where there are such.
     """
-    reads = followed(rule, kind)
-    if reads is None:
+    if (reads := followed(rule, kind)) is None:
         return params, kind
     if not reads and kind != "default":
         notes.warning(
@@ -308,8 +307,7 @@ def nothing_said(data: Mapping[str, Any], model: str) -> str:
         text = f"this is a config of diffusers, of {class_name[:80]!r}, and that format is not read"
     elif called and family(called) is None:
         text += f", and {called[:80]!r} is no known family"
-    spoken = [f"{path}={json.dumps(value)[:60]}" for path, value in _speaking(data, "", 1)]
-    if spoken:
+    if spoken := [f"{path}={json.dumps(value)[:60]}" for path, value in _speaking(data, "", 1)]:
         more = f", and {len(spoken) - MOST} more" if len(spoken) > MOST else ""
         text += ". These keys speak of positions, and no rule reads them: "
         text += f"{', '.join(spoken[:MOST])}{more}"

@@ -150,8 +150,7 @@ class Keys:
         if isinstance(node, ast.Name) and node.id in names:
             return names[node.id]
         if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
-            value = _finite(self._item(node, names))
-            if value is None:
+            if (value := _finite(self._item(node, names))) is None:
                 raise LookupError(ast.unparse(node))
             return value
         if isinstance(node, ast.BinOp) and (type(node.op) in _OPERATORS or _halving(node)):
@@ -234,8 +233,7 @@ class Notes:
         self.failed = False  # whether an entry cannot be made
 
     def _add(self, level: Level, text: str) -> None:
-        note = Note(level, text, layer=self.layer)
-        if note not in self.notes:
+        if (note := Note(level, text, layer=self.layer)) not in self.notes:
             self.notes.append(note)
 
     def error(self, text: str) -> None:

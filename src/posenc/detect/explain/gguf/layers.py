@@ -45,7 +45,8 @@ def kinds_of(
             "known and not which are which"
         )
     number = 64 if count is None else count - drafts  # enough for every type to be there
-    windows = _windows(keys, rule, number, notes) if windowed else [None] * number
+    windows: list[bool | None] = [None] * number
+    windows = _windows(keys, rule, number, notes) if windowed else windows
     fields = (
         _attends(keys, rule, number, notes),
         windows,

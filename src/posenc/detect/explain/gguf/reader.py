@@ -164,8 +164,7 @@ def _rotary(file: HeaderFile, notes: Notes) -> list[Layer]:
             scale = temperature_of(file, kind, notes) if kind.attends else None
             made.append(Layer(name, indices=indices, logit_scale=scale))
             continue
-        local = bool(kind.window)
-        if local not in specs:
+        if (local := bool(kind.window)) not in specs:
             specs[local] = rotation_of(file, name, local, notes)
         if (entry := specs[local]) is None:
             continue
@@ -202,7 +201,12 @@ def _window(file: HeaderFile, kind: LayerKind) -> tuple[tuple[int | None, None],
 def _indexer(rule: GgufRotaryRule, entry: Layer, spec: RoPE) -> Layer:
     """The rotation of the queries and keys by which an indexer chooses what a layer sees."""
     whole = spec.pairing if isinstance(spec.pairing, Pairing) else Pairing(spec.pairing)
-    pairing = whole.replace(**rule["indexer"]["pairing"])
-    magnitude = spec.magnitude.replace(logit_factor=1.0, temperature=None)
-    turned = spec.replace(pairing=pairing, magnitude=magnitude)
-    return entry.replace(spec=turned, attention="indexer", permuted="", windows=())
+    return entry.replace(
+        spec=spec.replace(
+            pairing=whole.replace(**rule["indexer"]["pairing"]),
+            magnitude=spec.magnitude.replace(logit_factor=1.0, temperature=None),
+        ),
+        attention="indexer",
+        permuted="",
+        windows=(),
+    )

@@ -74,8 +74,9 @@ def _built(file: HeaderFile, filled: dict[str, Any], dim: int, notes: Notes) -> 
     spec: Any = registry.from_json(json.dumps(fill(filled, {"dim": dim})))
     length = file.keys.integer("context_length")
     reordered = file.rule.get("permuted", "") if file.pairing is None else ""
-    sources = tuple(notes.sources)
-    return Layer(notes.layer, spec=spec, length=length, sources=sources, permuted=reordered)
+    return Layer(
+        notes.layer, spec=spec, length=length, sources=tuple(notes.sources), permuted=reordered
+    )
 
 
 @noted
@@ -176,8 +177,7 @@ class HeaderFile(NamedTuple):
 
 def short_number(keys: Keys, key: str) -> float | None:
     """A number as it was written: the header holds float32, of short decimal numbers."""
-    value = keys.number(key)
-    if value is None or abs(value) > np.finfo(np.float32).max:
+    if (value := keys.number(key)) is None or abs(value) > np.finfo(np.float32).max:
         return value
     return float(str(np.float32(value)))
 
@@ -235,8 +235,7 @@ def _original(keys: Keys, notes: Notes) -> int | None:
     if original := keys.integer(key):
         notes.source("scaling.original_length", "config", keys.where(key))
         return original
-    length = keys.integer("context_length")
-    if length is None:
+    if (length := keys.integer("context_length")) is None:
         raise UnsettledError(f"{keys.where(key)} is missing")
     notes.warning(f"{keys.where(key)} is missing: llama.cpp takes context_length={length}")
     notes.source("scaling.original_length", "format", keys.where("context_length"))
@@ -271,11 +270,9 @@ def _yarn(
         elif name != "yarn_ext_factor":
             made[name.removeprefix("yarn_")] = taken
     log, key = rule.get("yarn_log_multiplier", {}), "rope.scaling.yarn_log_multiplier"
-    told = short_number(keys, key)
-    if told is not None and not log:
+    if (told := short_number(keys, key)) is not None and not log:
         notes.warning(f"{keys.where(key)}={told:g} is not read by llama.cpp for this architecture")
-    k = float(str(np.float32((told or 0.0) * log.get("scale", 0.0))))
-    if k:
+    if k := float(str(np.float32((told or 0.0) * log.get("scale", 0.0)))):
         made |= {"mscale": k if log.get("mscale_too") else 1.0, "mscale_all_dim": k}
         notes.source("scaling.mscale_all_dim", "config", keys.where(key))
     first, own = made.get("mscale", 1.0), attention or 1.0
@@ -310,8 +307,7 @@ def _tensors(
         if found is not None and len(found) != pairs and not longer:
             notes.error(f"{name} has {len(found)} numbers, and {pairs} pairs turn")
             return []
-    factors = values[FACTORS]
-    if factors is not None:
+    if (factors := values[FACTORS]) is not None:
         notes.source("scaling.values", "config", FACTORS)
         return [{"type": "Multipliers", "values": factors[:pairs].tolist(), "use": "divide"}]
     long, short = values[LONG], values[SHORT]

@@ -8,15 +8,7 @@ from typing import Any
 from posenc._core.reading import Layer
 from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, noted
 from posenc.detect.explain.layers.non_rotary import applies
-from posenc.detect.explain.layers.types import (
-    GLOBAL,
-    LOCAL,
-    OTHER,
-    attentions_of,
-    layer_count,
-    traits_of,
-    types_of,
-)
+from posenc.detect.explain.layers.types import attentions_of, layer_count, traits_of, types_of
 from posenc.detect.explain.rotary.class_groups import (
     NO_BASES,
     Layers,
@@ -28,7 +20,16 @@ from posenc.detect.explain.rotary.class_groups import (
     with_additions,
     with_class,
 )
-from posenc.detect.explain.spellings import LOCAL_BASES, MORE_LAYERS, SHARE, THETA_KEYS, TYPE_KEYS
+from posenc.detect.explain.spellings import (
+    GLOBAL,
+    LOCAL,
+    LOCAL_BASES,
+    MORE_LAYERS,
+    OTHER,
+    SHARE,
+    THETA_KEYS,
+    TYPE_KEYS,
+)
 from posenc.presets.families import NO_CLASS, ClassDefaults, ClassWindows, ReadRule, class_windows
 
 MOST_LAYERS = 65_536  # a config that says more is no config of a model
@@ -51,8 +52,7 @@ def layers_of(keys: Keys, params: Keys, rule: ReadRule, notes: Notes) -> list[La
     nested = _nested(params, rule, notes)
     types = types_of(keys, rule, notes)
     inner = attentions_of(keys, rule, types, notes)
-    traits = traits_of(keys, rule, types, inner, notes)
-    if traits is None:
+    if (traits := traits_of(keys, rule, types, inner, notes)) is None:
         rows = (row for row in rule.get("attentions", ()) if "types" not in row)
         inside = inner[0] if inner else tuple(r["name"] for r in rows if applies(keys, r))
         unordered = _unordered(keys, params, nested, rule, notes)
@@ -75,8 +75,7 @@ def layers_of(keys: Keys, params: Keys, rule: ReadRule, notes: Notes) -> list[La
             )
         both = group.scaled and scaled
         group = group._replace(indices=tuple(indices), scaled=both, kind=kind, inner=inside)
-        single = tuple(pair for pair in overrides if pair[0] != SHARE)
-        made.append(group._replace(overrides=single))
+        made.append(group._replace(overrides=tuple(pair for pair in overrides if pair[0] != SHARE)))
     return _named(made)
 
 
@@ -87,8 +86,7 @@ def _nested(params: Keys, rule: ReadRule, notes: Notes) -> dict[str, Any] | None
     if not inner:
         return None
     known: ClassDefaults = rule["class"]
-    reads = known.reads
-    if reads is not None and known.kinds is None:
+    if (reads := known.reads) is not None and known.kinds is None:
         raise UnsettledError(
             f"{' and '.join(map(params.where, inner))}: dictionaries for each type of layer, which "
             f"the class in transformers {known.version} does not read: it has one for all. State "
@@ -147,10 +145,8 @@ def _group(
         group = Layers(kind, None, taken, share=share, top_share=top)
     if "rope_theta" not in known.reach or known.base is None:
         return group
-    if params.data:
-        inside = params.first(THETA_KEYS)
-        if inside is not None or keys.number("rope_theta") is None:
-            return group
+    if params.data and (params.first(THETA_KEYS) is not None or keys.number("rope_theta") is None):
+        return group
     for key in known.reach:
         value = None if key in NO_BASES else keys.number(key)
         if value is not None and known.reaches(key, "", form):
@@ -177,8 +173,7 @@ def _unordered(
                 "not known"
             )
         return [group._replace(kind=group.name) for group in made if group is not None]
-    local = keys.first(LOCAL_BASES)
-    if local is not None:
+    if (local := keys.first(LOCAL_BASES)) is not None:
         own, base = Keys(params.data, params.path), (keys.where(local[0]), local[1])
         near = Layers(LOCAL, None, own, scaled=False, base=base)
         return [Layers(GLOBAL, None, params), near]

@@ -40,8 +40,7 @@ def words(rule: Any) -> Iterator[str]:
 
 
 def _holds(keys: Keys, when: Mapping[str, Any]) -> bool:
-    value = keys.get(when["key"])
-    if value is None:
+    if (value := keys.get(when["key"])) is None:
         return bool(when.get("absent", False))
     if "contains" in when:
         parts = value.split("|") if isinstance(value, str) else value
@@ -136,8 +135,12 @@ def _entry(
     if "no_positions" in rule:
         return Layer(notes.layer, indices=indices, sources=tuple(notes.sources))
     if "convolution" in rule:
-        named = _sentence(keys, rule["convolution"], stage)
-        return Layer(notes.layer, convolution=named, indices=indices, sources=tuple(notes.sources))
+        return Layer(
+            notes.layer,
+            convolution=_sentence(keys, rule["convolution"], stage),
+            indices=indices,
+            sources=tuple(notes.sources),
+        )
     if "table" in rule:
         spec = _table(keys, rule, stage, notes)
     else:  # fields are constants, or numbers, words and lists of the config
@@ -148,14 +151,13 @@ def _entry(
         scale = _filled(keys, rule.get("scale"), "scale", stage, notes)
     except UnsettledError as error:
         notes.warning(f"what scores are multiplied by is unknown, because {error}")
-    made = positions_of(keys, rule, spec, notes, stage)
     return Layer(
         notes.layer,
         spec=spec,
         indices=indices,
         length=length,
         scale=scale,
-        positions=made,
+        positions=positions_of(keys, rule, spec, notes, stage),
         sources=tuple(notes.sources),
     )
 
@@ -249,8 +251,7 @@ def _of_key(
     keys: Keys, template: Mapping[str, Any], field: str, stage: int, notes: Notes
 ) -> float | None:
     names = template["key"] if isinstance(template["key"], list) else [template["key"]]
-    read = _evaluated(keys, names, stage)
-    if read is None and "default" not in template:
+    if (read := _evaluated(keys, names, stage)) is None and "default" not in template:
         raise UnsettledError(_missing(keys, names))
     origin = "preset" if read is None else keys.origin(read[0])
     key = read[0] if read is not None and origin == "class" else names[0]
@@ -295,8 +296,7 @@ def _missing(keys: Keys, expressions: Sequence[str]) -> str:
     words = {text: list(dict.fromkeys(WORD.findall(text))) for text in expressions}
     text = next((t for t in expressions if any(key in keys for key in words[t])), expressions[0])
     for key in words[text]:
-        value = keys.data.get(key)
-        if value is None and key in keys.data:
+        if (value := keys.data.get(key)) is None and key in keys.data:
             return f"{keys.where(key)} is null or no finite number"
         if value is None:
             others = [other for other in expressions if words[other] != words[text]]

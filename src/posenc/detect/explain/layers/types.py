@@ -7,11 +7,14 @@ from typing import Any
 
 from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, noted
 from posenc.detect.explain.layers.non_rotary import applies
-from posenc.detect.explain.rotary.bases import bases_of, counted, numbers_of
+from posenc.detect.explain.rotary.class_groups import bases_of, counted, numbers_of
 from posenc.detect.explain.spellings import (
     COUNT_KEYS,
+    GLOBAL,
     LISTED,
+    LOCAL,
     LOCAL_BASES,
+    OTHER,
     PATTERN_KEYS,
     SHARE,
     TYPE_KEYS,
@@ -20,21 +23,6 @@ from posenc.presets.families import ClassDefaults, ReadRule, stretched
 from posenc.presets.row_types import ByLayer, InnerLayers, NoRope
 
 SHOWN = 12  # of a pattern
-LOCAL, GLOBAL = "sliding_attention", "full_attention"
-# Layers that mix tokens without attention: no queries, no keys, no positions.
-OTHER = frozenset(
-    {
-        "linear_attention",
-        "mamba",
-        "mamba2",
-        "conv",
-        "recurrent",
-        "moe",
-        "mlp",
-        "ssm",
-        "gated_delta_net",
-    }
-)
 # (type, turns, is scaled, own base, keys of its own, attentions inside)
 Trait = tuple[
     str, bool, bool, tuple[str, float] | None, tuple[tuple[str, float], ...], tuple[str, ...]
@@ -43,15 +31,16 @@ Trait = tuple[
 
 def types_of(keys: Keys, rule: ReadRule, notes: Notes) -> list[str] | None:
     """The type of each layer."""
-    if "layer_types_from" in rule and all(keys.get(key) is None for key in TYPE_KEYS):
-        listed = _types_by(keys, rule["layer_types_from"], notes)
-        if listed is not None or notes.failed:
-            return listed
+    if (
+        "layer_types_from" in rule
+        and all(keys.get(key) is None for key in TYPE_KEYS)
+        and ((by := _types_by(keys, rule["layer_types_from"], notes)) is not None or notes.failed)
+    ):
+        return by
     for key in TYPE_KEYS:
         listed = keys.get(key)
         if isinstance(listed, list) and listed and all(isinstance(t, str) for t in listed):
-            count = layer_count(keys)
-            if count > len(listed):
+            if (count := layer_count(keys)) > len(listed):
                 notes.warning(f"{keys.where(key)} lists {len(listed)} of {count} layers")
             own = counted(keys.where(key), listed, count or len(listed), notes)
             return _with_last(keys, key, list(own), rule, notes)
@@ -79,8 +68,7 @@ def types_of(keys: Keys, rule: ReadRule, notes: Notes) -> list[str] | None:
 def _with_last(keys: Keys, key: str, listed: list[str], rule: ReadRule, notes: Notes) -> list[str]:
     """A list of types whose last one the class takes for another, where it does."""
     known: ClassDefaults = rule["class"]
-    last = known.layers.get("always_last")
-    if last in (None, listed[-1]):
+    if (last := known.layers.get("always_last")) in (None, listed[-1]):
         return listed
     notes.warning(
         f"{keys.where(key)}[{len(listed) - 1}]={listed[-1]!r} is not read by the class in "
@@ -141,8 +129,7 @@ def _having(keys: Keys, rule: InnerLayers | None, count: int, notes: Notes) -> l
     if rule is None:
         return [True] * count
     for key in rule["flags"]:
-        listed = _listed(keys, key)
-        if listed is None:
+        if (listed := _listed(keys, key)) is None:
             continue
         if len(listed) < count:
             notes.error(f"{keys.where(key)} has {len(listed)} entries for {count} layers")
@@ -240,7 +227,7 @@ def traits_of(
     shares = numbers_of(keys, tuple(rule.get("partial_rotary_factor_lists", ())), count, notes)
     alike = inner is None or len(set(inner)) == 1
     lists = (types, turns, bases, scaled, shares)
-    if all(listed is None for listed in lists) and alike and not own:
+    if alike and not own and all(one is None for one in lists):
         return None
     by_kind = rule["class"].kinds is not None  # which key is whose is known then
     local = None if types is None or bases or by_kind else keys.first(LOCAL_BASES)
@@ -307,8 +294,7 @@ def _turning(
         raise UnsettledError(
             f"{keys.where(nope['flags'])} has {len(listed)} entries for {count} layers"
         )
-    every = keys.integer(nope["interval"])
-    if every is None and "default_interval" in nope:
+    if (every := keys.integer(nope["interval"])) is None and "default_interval" in nope:
         every = nope["default_interval"]
         notes.remark(
             f"{keys.where(nope['flags'])} is left out: one layer in {every} does not turn, as the "
@@ -336,8 +322,7 @@ def _attending(keys: Keys, rule: NoRope, count: int) -> list[bool]:
 
 def _scaled(keys: Keys, rule: ReadRule, types: list[str] | None, count: int) -> list[bool] | None:
     """Whether the scaling reaches each layer, where it does not reach all."""
-    by_type = rule.get("scaled_layer_types")
-    if by_type is not None and types is not None:
+    if (by_type := rule.get("scaled_layer_types")) is not None and types is not None:
         listed = keys.get(by_type["key"])
         reached = listed if isinstance(listed, list) else by_type["absent"]
         return [kind in reached for kind in types]

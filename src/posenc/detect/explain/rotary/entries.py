@@ -133,8 +133,7 @@ def _inside(
         notes.warning(f"{name}: partly, because {rule['partial_because']}")
     stated = (key for key in rule["head_size"] if keys.evaluate(key) is not None)
     head = next(stated, rule["head_size"][0])
-    wide = keys.evaluate(head)
-    if wide is None:
+    if (wide := keys.evaluate(head)) is None:
         notes.error(f"{keys.where(head)} is missing: how wide a head of the {name} is")
     else:
         notes.source("head", keys.origin(head), head)
@@ -163,9 +162,11 @@ def _entry(
     sizes: list[Sizes],
 ) -> Layer | None:
     if not layer.turns:
-        scale = temperature_of(keys, params, rule, "without_rope", notes)
         return Layer(
-            notes.layer, indices=layer.indices, logit_scale=scale, sources=tuple(notes.sources)
+            notes.layer,
+            indices=layer.indices,
+            logit_scale=temperature_of(keys, params, rule, "without_rope", notes),
+            sources=tuple(notes.sources),
         )
     kind = rope_type(layer.params, notes) if layer.scaled else "default"
     own = layer.params

@@ -216,8 +216,7 @@ def temperature_of(
     keys: Keys, params: Keys, rule: ReadRule, where: str, notes: Notes
 ) -> Value | None:
     """The factor on scores that grows with the position."""
-    asked = rule.get("temperature")
-    if asked is None:
+    if (asked := rule.get("temperature")) is None:
         return None
     if asked["layers"] != where or ("only_if" in asked and not keys.get(asked["only_if"])):
         for key in (key for key in asked.values() if isinstance(key, str)):

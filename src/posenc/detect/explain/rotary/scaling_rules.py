@@ -157,8 +157,7 @@ def factor_list(params: Keys, key: str, pairs: int, notes: Notes) -> tuple[float
 
 def number_of(params: Keys, key: str, field: str, notes: Notes) -> float | None:
     """A number of the rotary parameters, noted as the source of a field."""
-    value = params.number(key)
-    if value is not None:
+    if (value := params.number(key)) is not None:
         notes.source(field, params.origin(key), params.where(key))
     return None if value is None else float(value)
 
@@ -218,8 +217,11 @@ def original_length(params: Keys, lengths: Lengths, notes: Notes) -> int | None:
         )
     if value < 1:
         raise UnsettledError(f"{where}={value} is no length")
-    key = where if inner is not None else lengths.original_key
-    notes.source("scaling.original_length", params.origin(ORIGINAL_KEYS[0]), key)
+    notes.source(
+        "scaling.original_length",
+        params.origin(ORIGINAL_KEYS[0]),
+        where if inner is not None else lengths.original_key,
+    )
     return value
 
 
@@ -253,8 +255,7 @@ def _linear(params: Keys, notes: Notes, *_: Any) -> Asked:
 
 
 def _dynamic(params: Keys, notes: Notes, lengths: Lengths, *_: Any) -> Asked:
-    alpha = number_of(params, "alpha", "scaling.factor", notes)
-    if alpha is not None:
+    if (alpha := number_of(params, "alpha", "scaling.factor", notes)) is not None:
         for key in ("factor", "beta_fast", "beta_slow", *MSCALES):
             params.get(key)  # files with a fixed alpha carry them without a meaning
         return Asked((scaling.NTK(alpha),))
@@ -262,8 +263,7 @@ def _dynamic(params: Keys, notes: Notes, lengths: Lengths, *_: Any) -> Asked:
     if lengths.trained is None:
         notes.error(f"{lengths.trained_key} is missing: dynamic scaling starts from it")
         return Asked()
-    original = params.integer(ORIGINAL_KEYS[0])
-    if original not in (None, lengths.trained):
+    if (original := params.integer(ORIGINAL_KEYS[0])) not in (None, lengths.trained):
         notes.warning(
             f"{params.where(ORIGINAL_KEYS[0])}={original} and {lengths.trained_key}="
             f"{lengths.trained} differ; dynamic scaling starts from the latter in transformers"
@@ -276,15 +276,13 @@ def _dynamic(params: Keys, notes: Notes, lengths: Lengths, *_: Any) -> Asked:
 
 def _ntk(params: Keys, notes: Notes, *_: Any) -> Asked:
     key = "factor" if params.number("alpha") is None else "alpha"
-    factor = number_of(params, key, "scaling.factor", notes)
-    if factor is None:
+    if (factor := number_of(params, key, "scaling.factor", notes)) is None:
         notes.error(f"{params.where('factor')} is missing")
     return Asked(() if factor is None else (scaling.NTK(factor),))
 
 
 def _proportional(params: Keys, notes: Notes, *_: Any) -> Asked:
-    fraction = number_of(params, SHARE, "scaling.fraction", notes)
-    if fraction is None:
+    if (fraction := number_of(params, SHARE, "scaling.fraction", notes)) is None:
         notes.warning(
             f"{params.where(SHARE)} is missing: every pair turns, and the rule does nothing"
         )
@@ -306,8 +304,11 @@ def _yarn(params: Keys, notes: Notes, lengths: Lengths, *_: Any) -> Asked:
     # A null that is stated is false, as for code that asks for its truth.
     left_out = "truncate" not in {**params.data, **params.defaults}
     fields["rounding"] = "outward" if truncate or left_out else "none"
-    origin = "format" if left_out else params.origin("truncate")
-    notes.source("scaling.rounding", origin, "truncate" if left_out else params.where("truncate"))
+    notes.source(
+        "scaling.rounding",
+        "format" if left_out else params.origin("truncate"),
+        "truncate" if left_out else params.where("truncate"),
+    )
     attention = attention_of(params, factor, fields, notes)
     if factor is None or original is None:
         return Asked()
@@ -331,16 +332,14 @@ def _llama3(params: Keys, notes: Notes, lengths: Lengths, *_: Any) -> Asked:
 def _longrope(params: Keys, notes: Notes, lengths: Lengths, pairs: int) -> Asked:
     original = original_length(params, lengths, notes)
     short, long = (factor_list(params, f"{k}_factor", pairs, notes) for k in ("short", "long"))
-    factor = number_of(params, "factor", "scaling.factor", notes)
-    if factor is None:
+    if (factor := number_of(params, "factor", "scaling.factor", notes)) is None:
         factor = factor_by_lengths(original, lengths, notes)
     if factor is None:
         notes.error(f"{params.where('factor')} is missing, and so is a length to find it from")
     pairs_of = (("short_mscale", "short_factor"), ("long_mscale", "long_factor"))
     stated = {f: number_of(params, key, f"scaling.{f}", notes) for key, f in pairs_of}
     magnitudes: dict[str, Any] = {f: value for f, value in stated.items() if value is not None}
-    attention = params.first(ATTENTION_KEYS)
-    if attention is not None:
+    if (attention := params.first(ATTENTION_KEYS)) is not None:
         notes.source("magnitude.attention_factor", "config", params.where(attention[0]))
     if original is None or factor is None or short is None or long is None:
         return Asked()

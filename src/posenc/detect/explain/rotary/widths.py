@@ -25,11 +25,9 @@ def head_of(keys: Keys, layer: Layers, rule: ReadRule, notes: Notes) -> int | No
     for expression in expressions:
         if (wrong := keys.wrong((expression,))) is not None:
             raise UnsettledError(f"{wrong} is not a number")
-        value = keys.evaluate(expression)
-        if value is not None and value >= 1:
+        if (value := keys.evaluate(expression)) is not None and value >= 1:
             for other in rule.get("head_dim_equals", ()):
-                wide = keys.evaluate(other)
-                if wide is not None and wide != value:
+                if (wide := keys.evaluate(other)) is not None and wide != value:
                     raise UnsettledError(
                         f"{keys.where(expression)}={value:g} and {other}={wide:g} "
                         f"({keys.origin(other)}) contradict each other: the class turns the one "

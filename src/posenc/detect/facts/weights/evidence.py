@@ -103,8 +103,9 @@ def measured(
         # A quarter of the layers answers as one: a single head may be unlike all others.
         quarters: dict[str, list[Measure]] = {}
         for i, one in enumerate(own):
-            first = own[i * QUARTERS // len(own) * len(own) // QUARTERS].name
-            quarters.setdefault(first, []).extend(_measures(one, max(1, most // len(own))))
+            quarters.setdefault(
+                own[i * QUARTERS // len(own) * len(own) // QUARTERS].name, []
+            ).extend(_measures(one, max(1, most // len(own))))
         return quarters
     share = MOST_HEADS // max(1, len(own))  # heads of queries of a layer
     largest = max((_queries_of_a_key(attention) for attention in own), default=1)
@@ -142,7 +143,7 @@ def _measure(group: Group) -> Measure:
         _similarity(queries),
         _similarity(keys),
         math.nan if group.charge is None else _balance(group.charge),
-        _blocks(alike),
+        _better(alike, np.arange(len(alike)) // (len(alike) // 2)),
         tuple((place, _similarity(part)) for place, part in _parts(alike)),
         tuple(map(_similarity, wider)),
     )
@@ -177,8 +178,7 @@ def _alike(group: Group) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _parts(alike: np.ndarray) -> Iterator[tuple[tuple[int, int], np.ndarray]]:
     """The halves and quarters of M along its diagonal, as far as they are not too small."""
     for parts in (2, 4):
-        size = len(alike) // parts
-        if size >= FEWEST and size % 2 == 0:
+        if (size := len(alike) // parts) >= FEWEST and size % 2 == 0:
             for i in range(parts):
                 own = slice(i * size, (i + 1) * size)
                 yield (parts, i), alike[own, own]
@@ -186,10 +186,6 @@ def _parts(alike: np.ndarray) -> Iterator[tuple[tuple[int, int], np.ndarray]]:
 
 def _similarity(alike: np.ndarray) -> float:
     return _better(alike, np.arange(len(alike)) % (len(alike) // 2))
-
-
-def _blocks(alike: np.ndarray) -> float:
-    return _better(alike, np.arange(len(alike)) // (len(alike) // 2))
 
 
 def _better(alike: np.ndarray, places: np.ndarray) -> float:

@@ -156,13 +156,11 @@ class Model(NamedTuple):
             )
             stated = self.part.first(KV_HEADS) or _nested(self.part, KV_HEADS)
             kv = 1 if flag else None if stated is None else _count(*stated)
-        order = self.layout.stored or spec.channels.order
-        return Heads(heads, kv, self._width(layer), spec.dim, spec.channels.replace(order=order))
-
-    def _width(self, layer: int | None) -> int | None:
-        """The width of a head, where the config says it: that from which the rotated one came."""
+        # The width from which the rotated one came, where the config says it.
         source = self._read_at(layer, "head") or self._read_at(layer, "dim")
-        return self.part.integer("head_dim") if source is None else width_at(self.part, source)
+        width = self.part.integer("head_dim") if source is None else width_at(self.part, source)
+        channels = spec.channels.replace(order=self.layout.stored or spec.channels.order)
+        return Heads(heads, kv, width, spec.dim, channels)
 
     def _read_at(self, layer: int | None, field: str) -> str | None:
         """Where a number of the rotation was read."""
@@ -189,9 +187,12 @@ class Model(NamedTuple):
         for key in keys:
             if (number := self.part.evaluate(key)) is not None:
                 return _count(key, number)
-        expected = f"the number of heads ({', '.join(keys[:2])}, …)"
-        todo = "Give `layout=Projections(heads=)`."
-        raise bad_data("the config", expected, "none of them", todo)
+        raise bad_data(
+            "the config",
+            f"the number of heads ({', '.join(keys[:2])}, …)",
+            "none of them",
+            "Give `layout=Projections(heads=)`.",
+        )
 
 
 def _count(key: str, value: float) -> int:
@@ -202,8 +203,8 @@ def _count(key: str, value: float) -> int:
 
 def _nested(keys: Keys, names: tuple[str, ...]) -> tuple[str, float] | None:
     """A number one level down, where some families keep what concerns attention."""
-    inner = (Keys(value) for value in keys.data.values() if isinstance(value, Mapping))
-    return next((stated for part in inner if (stated := part.first(names)) is not None), None)
+    inner = (Keys(value).first(names) for value in keys.data.values() if isinstance(value, Mapping))
+    return next(filter(None, inner), None)
 
 
 def split_name(name: str) -> tuple[str, str, str]:
@@ -241,9 +242,14 @@ def read_model(checkpoint: Checkpoint, plan: Reading, layout: Projections, calle
     part, keys, reading = _part(config, plan, checkpoint.tensors, layout, caller)
     if source == "the config":
         source = f"the config: {_pairing_source(reading, keys)}"
-    model_type = str(keys.data.get("model_type") or "")
-    apart = _apart(config, part, checkpoint.tensors)
-    return Model(layout, model_type, keys, reading, source, apart)
+    return Model(
+        layout,
+        str(keys.data.get("model_type") or ""),
+        keys,
+        reading,
+        source,
+        _apart(config, part, checkpoint.tensors),
+    )
 
 
 def _apart(config: Mapping[str, Any], part: str, tensors: Iterable[str]) -> tuple[str, ...]:
@@ -264,8 +270,12 @@ def recorded_pairing(
     others = {p: o for p, o in parts.items() if p not in (only, ALL) and not is_inside(p)}
     if others and only not in parts and not layout.attention:
         listed = ", ".join(f"{pattern} {pairing}" for pattern, pairing in others.items())
-        todo = "Name one of these: `layout=Projections(only=)`, or say `stored=`."
-        raise bad_data(caller, "one conversion of all tensors", f"of parts: {listed}", todo)
+        raise bad_data(
+            caller,
+            "one conversion of all tensors",
+            f"of parts: {listed}",
+            "Name one of these: `layout=Projections(only=)`, or say `stored=`.",
+        )
     return parts.get(only, None if layout.attention else parts.get(ALL))
 
 

@@ -77,8 +77,14 @@ class PairingFinding(Displayed):
     def facts(self) -> tuple[Fact, ...]:
         """What the weights alone say, as a fact."""
         z = (f"{name} z {getattr(self.weights, name):.1f}" for name in ("similarity", "balance"))
-        rests_on = f"the weights of {self.weights.groups} groups of heads, {', '.join(z)},"
-        return (Fact("pairing", self.claim, source="weights", rests_on=rests_on),)
+        return (
+            Fact(
+                "pairing",
+                self.claim,
+                source="weights",
+                rests_on=f"the weights of {self.weights.groups} groups of heads, {', '.join(z)},",
+            ),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""

@@ -261,13 +261,15 @@ def _scales(
     for named in group:
         if named.kind == "scale" and (segments := laid.get(named.module)) is not None:
             shape = named.stored.tensor.shape
-            size = math.prod(shape)
-            if size == 1:
+            if (size := math.prod(shape)) == 1:
                 continue
             if size != shape[0] or size != segments[-1].begin + segments[-1].width:
-                expected = "one scale, or one for each row"
-                todo = "Scales of blocks hold no order of rows: convert before quantising."
-                raise bad_data(named.stored.tensor.name, expected, list(shape), todo)
+                raise bad_data(
+                    named.stored.tensor.name,
+                    "one scale, or one for each row",
+                    list(shape),
+                    "Scales of blocks hold no order of rows: convert before quantising.",
+                )
             yield HeadTensor(named.stored.tensor.name, "scale", 0, segments, named.stored)
 
 
@@ -277,8 +279,14 @@ def _gains(group: list[NamedTensor], width: int | None) -> Iterator[HeadTensor]:
         name, size = named.stored.tensor.name, math.prod(named.stored.tensor.shape)
         if width is None or size % width:
             todo = "" if width is not None else "No weight of the layer says how wide they are."
-            expected = f"a multiple of the {width} channels of a head"
-            raise bad_data(name, expected, f"{size} numbers", todo)
+            raise bad_data(
+                name, f"a multiple of the {width} channels of a head", f"{size} numbers", todo
+            )
         part, count = named.role[0], size // width
-        segments = tuple(Segment(part, i * width, width) for i in range(count))
-        yield HeadTensor(name, named.kind, 0, segments, named.stored)
+        yield HeadTensor(
+            name,
+            named.kind,
+            0,
+            tuple(Segment(part, i * width, width) for i in range(count)),
+            named.stored,
+        )

@@ -68,8 +68,11 @@ def channels_of(named: NamedTensor) -> int:
     """The channels of all heads together."""
     shape = named.stored.tensor.shape
     if len(shape) < (2 if named.kind == "weight" else 1):
-        what = "a matrix" if named.kind == "weight" else "a vector"
-        raise bad_data(named.stored.tensor.name, what, f"shape {list(shape)}")
+        raise bad_data(
+            named.stored.tensor.name,
+            "a matrix" if named.kind == "weight" else "a vector",
+            f"shape {list(shape)}",
+        )
     return view(named.kind, named.axis, shape)[1]
 
 
@@ -86,8 +89,12 @@ def segments_of(
     if named.role == "k":
         kv = heads.kv
         if width is None and kv is None:
-            todo = "Give `layout=Projections(kv_heads=)`."
-            raise bad_data(caller, "the number of heads of keys", "none stated", todo)
+            raise bad_data(
+                caller,
+                "the number of heads of keys",
+                "none stated",
+                "Give `layout=Projections(kv_heads=)`.",
+            )
         each = count // (kv or 1) if width is None else width
         if count % each or heads.q % (count // each) or (kv is not None and count != kv * each):
             number = f"{kv} heads" if kv is not None else f"a divisor of {heads.q} heads"
@@ -107,14 +114,14 @@ def segments_of(
 
 def _fits(caller: str, width: int, heads: Heads, count: int) -> None:
     if width < heads.rotated:
-        expected = f"heads of at least {heads.rotated} channels, which turn"
-        raise bad_data(caller, expected, f"{count} of {width}")
+        raise bad_data(
+            caller, f"heads of at least {heads.rotated} channels, which turn", f"{count} of {width}"
+        )
 
 
 def _packed(named: NamedTensor, count: int, heads: Heads, model: Model) -> tuple[Segment, ...]:
     caller, fused = named.stored.tensor.name, model.layout.fused
-    kv = heads.kv
-    if kv is None and heads.width and count % heads.width == 0:
+    if (kv := heads.kv) is None and heads.width and count % heads.width == 0:
         kv = (count // heads.width - heads.q) // 2  # values have as many heads as keys
     rule = packing(model.model_type, named.module)
     if fused is not None:
@@ -124,8 +131,12 @@ def _packed(named: NamedTensor, count: int, heads: Heads, model: Model) -> tuple
             'Say `layout=Projections(fused="blocks")` for all queries, all keys, all values, or '
             '"groups" for one head of keys with its queries and values after the other.'
         )
-        expected = "a family whose packing of queries, keys and values is known"
-        raise bad_data(caller, expected, repr(model.model_type or "none"), todo)
+        raise bad_data(
+            caller,
+            "a family whose packing of queries, keys and values is known",
+            repr(model.model_type or "none"),
+            todo,
+        )
     return _repeated(caller, count, rule, heads, kv or heads.q, model)
 
 
@@ -141,8 +152,7 @@ def _repeated(
     wrong = heads.width is not None and heads.width != each
     if rest or uneven or heads.q % kv or wrong:
         width = f" of {heads.width} channels" if wrong else ""
-        stated = f"{heads.q} heads of queries and {kv} of keys{width}"
-        raise _misfit(caller, stated, count, model)
+        raise _misfit(caller, f"{heads.q} heads of queries and {kv} of keys{width}", count, model)
     _fits(caller, each, heads, total)
     once = [part for part in rule.order for _ in range(numbers[part] // int(repeats))]
     return tuple(Segment(part, i * each, each) for i, part in enumerate(once * int(repeats)))
