@@ -187,8 +187,12 @@ def convert(
     checkpoint = open_checkpoint(source, config=config, caller=caller)
     target = None if output is None else target_of(checkpoint, Path(output), existing)
     if dialect is not None and (checkpoint.folder is None or checkpoint.config is None):
-        todo = "`posenc.to_hf` translates a config by itself."
-        raise bad_argument("convert: dialect", "a folder with a config", "none", todo)
+        raise bad_argument(
+            "convert: dialect",
+            "a folder with a config",
+            "none",
+            "`posenc.to_hf` translates a config by itself.",
+        )
     changes: dict[str, Change] = {}
     attentions: tuple[AttentionTensors, ...] = ()
     before, source_of_pairing, left, finding = "", "", [], None
@@ -203,9 +207,12 @@ def convert(
         left += about.require(caller)
         finding = _examined(attentions, model, projections, every=target is not None)
         if (before := finding.stated) == pairing:
-            expected, received = "another than that of the source", f"{before}, which it is already"
-            todo = "If that is wrong, say `layout=Projections(stored=)`."
-            raise bad_data("convert: pairing", expected, received, todo)
+            raise bad_data(
+                "convert: pairing",
+                "another than that of the source",
+                f"{before}, which it is already",
+                "If that is wrong, say `layout=Projections(stored=)`.",
+            )
         for attention in attentions:
             changes |= _moved(attention, pairing)
     for name, specs in (tables or {}).items():

@@ -126,9 +126,12 @@ def probe(
         largest = float(np.max(difference[finite[0] & finite[1]], initial=0))
         # What is not finite must be so in the same places of both sides.
         if not (same := (np.isfinite(sides[0]) == np.isfinite(sides[1])).all()) or largest > AGREE:
-            received = largest if same else "NaN or infinity in other places"
-            caller, todo = f"probe of {attention.name}", "Nothing was written."
-            raise bad_data(caller, "equal scores", received, todo)
+            raise bad_data(
+                f"probe of {attention.name}",
+                "equal scores",
+                largest if same else "NaN or infinity in other places",
+                "Nothing was written.",
+            )
         if reason:
             continue
         compared = finite[0] & (size[..., 0, 0] > 0)
@@ -313,9 +316,12 @@ def _check_vectors(
         and THEIRS & set(re.split(r"[._]", name[len(attention.name) + 1 :]))
     ]
     if strange:
-        expected = "known names of biases and norms of queries and keys"
-        todo = 'Say which they are: names={"q_gain": PATTERN, "q": PATTERN, …}, or rename them.'
-        raise bad_data(caller, expected, _shown(checkpoint, strange), todo)
+        raise bad_data(
+            caller,
+            "known names of biases and norms of queries and keys",
+            _shown(checkpoint, strange),
+            'Say which they are: names={"q_gain": PATTERN, "q": PATTERN, …}, or rename them.',
+        )
 
 
 def _sides(attention: AttentionTensors, kinds: tuple[str, ...]) -> set[str]:
@@ -333,8 +339,12 @@ def _check_layers(
     count, more, last = model.counted, model.more, max(everywhere)
     if count is not None and last >= count + more:
         name = next(a.name for a in own if a.layer == last)
-        expected = f"the {count + more} layers that the config counts"
-        raise bad_data(caller, expected, f"layer {last}: {name}", f"{CORRECT} {SAY}")
+        raise bad_data(
+            caller,
+            f"the {count + more} layers that the config counts",
+            f"layer {last}: {name}",
+            f"{CORRECT} {SAY}",
+        )
     shapes = {h.stored.tensor.shape for a in own for h in a.tensors if h.kind == "weight"}
     for stem, layers in families.items():
         for layer in range(last + 1 if count is None else count):

@@ -199,8 +199,7 @@ def _scaling_of(params: dict[str, Any]) -> dict[str, Any] | None:
 
 def _typed(params: dict[str, Any]) -> dict[str, Any]:
     """With `rope_type` for `type`."""
-    kind = params.pop("type", None)
-    params.setdefault("rope_type", kind or "default")
+    params.setdefault("rope_type", params.pop("type", None) or "default")
     return params
 
 

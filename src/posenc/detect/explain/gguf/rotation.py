@@ -13,37 +13,12 @@ from posenc._core.errors import mismatch, suggest
 from posenc._core.io.checkpoints import Header, read_tensor
 from posenc._core.reading import Layer
 from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, is_number, noted
-from posenc.detect.explain.gguf.layers import LayerKind
 from posenc.detect.explain.rotary.scaling_rules import yarn_magnitude
-from posenc.encodings.rotary.magnitude import Temperature
 from posenc.presets import fill
 from posenc.presets import row as preset_row
 from posenc.presets.row_types_gguf import GgufRotaryRule
 
 DEFAULT_BASE = 10_000.0  # of the format: files leave the key out for it
-
-
-@noted
-def temperature_of(
-    file: HeaderFile,
-    kind: LayerKind,
-    notes: Notes,  # noqa: ARG001
-) -> Temperature | None:
-    """A factor on the scores of the layers of a type that grows with the position."""
-    told = file.rule.get("temperature")
-    if told is None or (told.get("layers") == "without_rope") == kind.turns:
-        return None
-    keys, start = file.keys, told.get("start", 0)
-    strength = told.get("strength") or short_number(keys, "attention.temperature_scale")
-    if not strength or (told.get("layers") and kind.window is None):
-        return None
-    stated = (keys.integer(key) for key in told.get("lengths", ()))
-    length = told.get("length") or next(filter(None, stated), None)
-    if length is None or length < 2:
-        raise UnsettledError(
-            f"{keys.where(told['lengths'][0])} is missing: where the temperature begins"
-        )
-    return Temperature(rule="log_floor", length=length, strength=strength, start=start)
 
 
 def rotation_of(file: HeaderFile, name: str, local: bool, outer: Notes) -> Layer | None:

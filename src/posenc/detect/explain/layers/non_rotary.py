@@ -47,9 +47,7 @@ def _holds(keys: Keys, when: Mapping[str, Any]) -> bool:
         return isinstance(parts, list) and all(word in parts for word in when["contains"])
     if "excludes" in when:
         return isinstance(value, list) and when["excludes"] not in value
-    if "none_of" in when:
-        return value not in when["none_of"]
-    return value in when["one_of"]
+    return value not in when["none_of"] if "none_of" in when else value in when["one_of"]
 
 
 def read_other(keys: Keys, rule: Mapping[str, Any], name: str, notes: Notes) -> list[Layer]:
@@ -86,11 +84,7 @@ def _stages(
 
 
 @noted
-def _layers(
-    keys: Keys,
-    rule: Mapping[str, Any],
-    notes: Notes,  # noqa: ARG001
-) -> tuple[int, ...] | None:
+def _layers(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> tuple[int, ...] | None:  # noqa: ARG001
     """The layers of a rule that holds for those in a list of the config, or for the others."""
     if "layers_called" in rule:
         return _called(keys, **rule["layers_called"])

@@ -171,16 +171,24 @@ class Model(NamedTuple):
 
     def _spec(self, layer: int | None) -> RotarySpec | None:
         if self.reading is None:
-            todo = "Give `config`, or what it would say: `layout=Projections(heads=, rope=)`."
-            raise bad_data("the checkpoint", "a config beside it", "none", todo)
+            raise bad_data(
+                "the checkpoint",
+                "a config beside it",
+                "none",
+                "Give `config`, or what it would say: `layout=Projections(heads=, rope=)`.",
+            )
         entries = self.reading.layers if layer is None else self.reading.at(layer)
         own = [e for e in entries if e.attention == self.layout.attention]
         specs = [e.spec for e in own if isinstance(e.spec, RotarySpec)]
         kinds = {(s.dim, s.channels) for s in specs}
         if len(kinds) > 1:
             rotations = "; ".join(f"width {dim}, {c.order}" for dim, c in sorted(kinds, key=str))
-            todo = "Name a part of the model: `layout=Projections(part=, only=)`."
-            raise bad_data("the config", "one rotation for each layer", rotations, todo)
+            raise bad_data(
+                "the config",
+                "one rotation for each layer",
+                rotations,
+                "Name a part of the model: `layout=Projections(part=, only=)`.",
+            )
         return specs[0] if specs else None
 
     def _head_count(self, keys: tuple[str, ...]) -> int:
@@ -282,9 +290,12 @@ def recorded_pairing(
 def _check(layout: Projections, caller: str) -> None:
     attention, inside = layout.attention, names().inside
     if attention not in ("", *inside):
-        expected = "the name of an attention inside a layer"
-        todo = suggest(attention, inside)
-        raise bad_argument(f"{caller}: attention", expected, repr(attention), todo)
+        raise bad_argument(
+            f"{caller}: attention",
+            "the name of an attention inside a layer",
+            repr(attention),
+            suggest(attention, inside),
+        )
     check_name(f"{caller}: stored", layout.stored, PAIRINGS)
     check_name(f"{caller}: fused", layout.fused, FUSED)
     for field in ("heads", "kv_heads"):
@@ -294,8 +305,7 @@ def _check(layout: Projections, caller: str) -> None:
             raise bad_argument(f"{caller}: {field}", "a positive integer", repr(value))
     roles = ("q", "k", "qkv", "q_gain", "k_gain")
     for role in (role for role in layout.names or {} if role not in roles):
-        todo = suggest(role, roles)
-        raise bad_argument(f"{caller}: names", "roles as keys", repr(role), todo)
+        raise bad_argument(f"{caller}: names", "roles as keys", repr(role), suggest(role, roles))
 
 
 def text_of(tensors: Iterable[str], parts: list[str]) -> tuple[str, str]:
@@ -338,8 +348,12 @@ def _part(
     if plan.errors:
         todo = "Say what it does not: `layout=Projections(stored=, rope=)`."
         raise DataError(f"{caller}: the config leaves open: {'; '.join(plan.errors)}. {todo}")
-    todo = "Say what turns: `layout=Projections(heads=, rope=)`."
-    raise bad_data(caller, "a config of a model that turns queries and keys", "none", todo)
+    raise bad_data(
+        caller,
+        "a config of a model that turns queries and keys",
+        "none",
+        "Say what turns: `layout=Projections(heads=, rope=)`.",
+    )
 
 
 def _pairing_source(reading: Reading | None, keys: Keys) -> str:

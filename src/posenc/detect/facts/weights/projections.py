@@ -201,9 +201,12 @@ def _unknown(checkpoint: Checkpoint, model: Model, caller: str, skipped: bool) -
         if len(stored.tensor.shape) >= 2 and fnmatch.fnmatchcase(name, model.layout.pattern)
     ]
     close = [n for n in named if any(w in n.lower() for w in WORDS[2:])] or named
-    todo = 'Say which they are: names={"q": PATTERN, "k": PATTERN} or {"qkv": PATTERN}.'
-    shown = listed(checkpoint, close) or "no matrices"
-    return mismatch(caller, "names such as q_proj and k_proj, or qkv_proj", shown, todo)
+    return mismatch(
+        caller,
+        "names such as q_proj and k_proj, or qkv_proj",
+        listed(checkpoint, close) or "no matrices",
+        'Say which they are: names={"q": PATTERN, "k": PATTERN} or {"qkv": PATTERN}.',
+    )
 
 
 # --- heads ----------------------------------------------------------------------------------------
@@ -213,9 +216,12 @@ def _attention(
     name: str, layer: int | None, heads: Heads, group: list[NamedTensor], model: Model
 ) -> AttentionTensors:
     if strange := next((n for n in group if n.kind == "unknown"), None):
-        todo = "Weights that are packed or scaled in blocks cannot be reordered: convert before."
-        own, expected = strange.stored.tensor.name, "a weight, bias, gain or adapter"
-        raise bad_data(own, expected, strange.module, todo)
+        raise bad_data(
+            strange.stored.tensor.name,
+            "a weight, bias, gain or adapter",
+            strange.module,
+            "Weights that are packed or scaled in blocks cannot be reordered: convert before.",
+        )
     for part in "qk":
         both = [
             named.stored.tensor.name
@@ -223,9 +229,12 @@ def _attention(
             if named.kind == "weight" and named.role in (part, f"one_{part}", "qkv")
         ]
         if len(both) > 1:
-            expected = f"one tensor of {'queries' if part == 'q' else 'keys'}"
-            todo = "Leave one out: `layout=Projections(only=)`, or names= for what they are."
-            raise bad_data(name, expected, " and ".join(both), todo)
+            raise bad_data(
+                name,
+                f"one tensor of {'queries' if part == 'q' else 'keys'}",
+                " and ".join(both),
+                "Leave one out: `layout=Projections(only=)`, or names= for what they are.",
+            )
     if heads.rotated % 2:
         raise bad_data(name, "an even rotated width", heads.rotated)
     if any(named.role == "one_k" for named in group):

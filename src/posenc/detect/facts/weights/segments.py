@@ -59,9 +59,8 @@ def view(kind: str, axis: int, shape: tuple[int, ...]) -> tuple[int, int, int]:
     """A shape as (before, channels, behind), with the channels of all heads on one axis."""
     if kind != "weight":  # a vector, perhaps with heads on an axis of their own
         return 1, math.prod(shape), 1
-    if axis == -1:  # inputs first
-        return shape[0], math.prod(shape[1:]), 1
-    return 1, shape[0], math.prod(shape[1:])
+    behind = math.prod(shape[1:])
+    return (shape[0], behind, 1) if axis == -1 else (1, shape[0], behind)  # inputs first, or last
 
 
 def channels_of(named: NamedTensor) -> int:
