@@ -222,8 +222,9 @@ class _Reader:
         elif path and any(word in key for word in PART_WORDS):
             notes.warning(told_of(f"{path}={repr(dict(data))[:200]} was not read", key))
         else:
-            where = path or "the config"
-            notes.remark(f"{where}: {said} is not known, and states no rotary base{hint}")
+            notes.remark(
+                f"{path or 'the config'}: {said} is not known, and states no rotary base{hint}"
+            )
 
     def _left_out(
         self,
@@ -366,6 +367,5 @@ class _Reader:
         needed = all(key in NEEDED for key in keys.path.split(".") if key)
         for note in notes.notes:
             left = note.level == "error" and not note.text.startswith("unknown, because")
-            text = f"unknown, because {note.text}"
-            lesser = left and not needed
-            self.notes.append(Note("warning", text, layer=note.layer) if lesser else note)
+            lesser = Note("warning", f"unknown, because {note.text}", layer=note.layer)
+            self.notes.append(lesser if left and not needed else note)

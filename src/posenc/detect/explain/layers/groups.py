@@ -175,8 +175,7 @@ def _unordered(
         return [group._replace(kind=group.name) for group in made if group is not None]
     if (local := keys.first(LOCAL_BASES)) is not None:
         own, base = Keys(params.data, params.path), (keys.where(local[0]), local[1])
-        near = Layers(LOCAL, None, own, scaled=False, base=base)
-        return [Layers(GLOBAL, None, params), near]
+        return [Layers(GLOBAL, None, params), Layers(LOCAL, None, own, scaled=False, base=base)]
     return [group] if (group := _group(keys, params, None, rule=rule, kind="", notes=notes)) else []
 
 
@@ -225,10 +224,9 @@ def with_windows(
     if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
         notes.warning(f"{where}={repr(size)[:80]} is no number of keys: no window was read")
         return entries
-    other = [keys.where(key) for key in row.unclear_with if keys.data.get(key)]
+    other = " and ".join(keys.where(key) for key in row.unclear_with if keys.data.get(key))
     if size is not None and other:
-        changed = " and ".join(other)
-        notes.warning(f"{where}={size}: what it means beside {changed} is not known here")
+        notes.warning(f"{where}={size}: what it means beside {other} is not known here")
         return entries
     types = None if size is None else _types(keys, row, known)
     made = [entry.replace(windows=_windows(entry, size, types, row.layers)) for entry in entries]

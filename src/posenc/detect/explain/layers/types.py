@@ -85,13 +85,13 @@ def _types_by(keys: Keys, by: ByLayer, notes: Notes) -> list[str] | None:
         return None
     words = [str(value).lower() for value in listed]
     if unknown := next((word for word in words if word not in by["cases"]), None):
-        known = ", ".join(by["cases"])
-        raise UnsettledError(f"{keys.where(by['key'])} has {unknown!r}, which is none of {known}")
+        raise UnsettledError(
+            f"{keys.where(by['key'])} has {unknown!r}, which is none of {', '.join(by['cases'])}"
+        )
     count = count or len(words)
     if len(words) < count:
         raise UnsettledError(f"{keys.where(by['key'])} has {len(words)} entries for {count} layers")
-    own = counted(keys.where(by["key"]), words, count, notes)
-    return [by["cases"][word] for word in own]
+    return [by["cases"][word] for word in counted(keys.where(by["key"]), words, count, notes)]
 
 
 def _listed(keys: Keys, path: str) -> list[Any] | None:
@@ -141,8 +141,7 @@ def _having(keys: Keys, rule: InnerLayers | None, count: int, notes: Notes) -> l
     every = keys.integer(rule["every"]) if "every" in rule else None
     start = keys.integer(rule["start"]) if "start" in rule else None
     step = max(rule.get("default_every", 1) if every is None else every, 1)
-    start = rule.get("default_start", 0) if start is None else start
-    first = start - rule.get("start_offset", 0)
+    first = (rule.get("default_start", 0) if start is None else start) - rule.get("start_offset", 0)
     return [max(index - first, 0) % step == 0 for index in range(count)]
 
 

@@ -113,8 +113,10 @@ def _mark(keys: Keys, group: Layers, known: ClassDefaults, label: str, notes: No
     inner = group.params.first(THETA_KEYS)
     for key, top in _bases_at_top(keys, known, label, "nested"):
         if inner is not None and top != inner[1]:
-            where = group.params.where(inner[0])
-            notes.warning(f"{where}={inner[1]:g} is used, not {keys.where(key)}={top:g}")
+            notes.warning(
+                f"{group.params.where(inner[0])}={inner[1]:g} is used, not {keys.where(key)}="
+                f"{top:g}"
+            )
 
 
 def _bases_at_top(
@@ -157,10 +159,9 @@ def _with_base(
             )
         if value is not None:
             return group._replace(base=(keys.where(key), value))
-    of_class = (told_base(known, own["base"], label), own["base"])
-    top = next(_bases_at_top(keys, known, label, form), None)
-    base = of_class if top is None else (keys.where(top[0]), top[1])
-    return group._replace(base=base, of_class=top is None)
+    if top := next(_bases_at_top(keys, known, label, form), None):
+        return group._replace(base=(keys.where(top[0]), top[1]))
+    return group._replace(base=(told_base(known, own["base"], label), own["base"]), of_class=True)
 
 
 @noted

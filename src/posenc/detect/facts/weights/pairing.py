@@ -221,5 +221,5 @@ def weighed(
         return answer(claim, "weights", f"the weights say so, as evidence: {figures}")
     silent = f"the weights do not say ({figures})"
     tie = f"nothing states it, {silent}, and both losses are as good"
-    why = tie if losses else f"nothing states it, and {silent}; a loss probe settles it"
-    return answer("unknown", "nothing", why)
+    asked = f"nothing states it, and {silent}; a loss probe settles it"
+    return answer("unknown", "nothing", tie if losses else asked)

@@ -249,9 +249,12 @@ def _attention(
                 count = channels_of(named)
                 segments = segments_of(named, count, heads, width, model)
                 if laid.setdefault(named.module, segments) != segments:
-                    wide = sum(s.width for s in laid[named.module])
-                    expected = f"{wide} channels, as its weight has"
-                    raise bad_data(named.stored.tensor.name, expected, count)
+                    expected = sum(s.width for s in laid[named.module])
+                    raise bad_data(
+                        named.stored.tensor.name,
+                        f"{expected} channels, as its weight has",
+                        count,
+                    )
                 width = next((s.width for s in segments if s.part == "q"), width)
     tensors = [
         HeadTensor(n.stored.tensor.name, n.kind, n.axis, laid[n.module], n.stored)
