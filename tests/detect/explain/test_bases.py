@@ -13,7 +13,7 @@ import pytest
 from tools.models import class_reads
 
 import posenc
-from posenc.detect.explain.config.view import names_in
+from posenc.detect.explain.config.view import NAMES
 from posenc.detect.explain.spellings import BASES, LOCAL_BASES
 from posenc.presets.families import class_defaults, families
 from tests.detect.plans.test_class_reads import classes, follows, sizes
@@ -30,7 +30,7 @@ def named(name: str) -> list[str]:
     expressions += [
         key for rule in rules for row in rule.get("base_keys_by_type", {}).values() for key in row
     ]
-    return sorted({key for word in expressions if "." not in word for key in names_in(word)})
+    return sorted({key for word in expressions if "." not in word for key in NAMES.findall(word)})
 
 
 def switches(name: str) -> dict[str, Any]:

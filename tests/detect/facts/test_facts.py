@@ -20,7 +20,7 @@ from posenc._core.errors import DataError
 from posenc.cli import app
 from posenc.detect.facts import ASKED, Fact
 from posenc.detect.facts.fact import Name
-from posenc.detect.facts.stamp import stamped
+from posenc.detect.facts.plan import stamped
 from posenc.explore.state.models import read_model
 from tests.detect.checkpoints import folder_of
 from tests.detect.facts.folders import (

@@ -22,19 +22,15 @@ def changed_config(
     dialect: Literal["hf4", "hf5"] | None,
 ) -> tuple[dict[str, Any] | None, list[str]]:
     """The new config, None where nothing in it changes; and remarks for people."""
-    remarks: list[str] = []
     if config is None:
-        return None, remarks
-    changed = copy.deepcopy(dict(config))
+        return None, []
+    changed, remarks = copy.deepcopy(dict(config)), []
     if pairing is not None:
-        stated = _state_pairing(changed, pairing, attention, "")
-        remarks += stated
-        if not stated:
-            caller = changed.get("model_type")
-            remarks.append(
-                f"the config of {caller!r} cannot say it: code that reads the result must pair "
-                f"{pairing}; the metadata of the weights record it"
-            )
+        silent = (
+            f"the config of {changed.get('model_type')!r} cannot say it: code that reads the "
+            f"result must pair {pairing}; the metadata of the weights record it"
+        )
+        remarks = _state_pairing(changed, pairing, attention, "") or [silent]
     for source, target in (tables or {}).values():
         if isinstance(source, Learned) and isinstance(target, Learned):
             remarks += _state_length(changed, source, target)
@@ -47,19 +43,16 @@ def changed_config(
 
 def _state_pairing(data: dict[str, Any], pairing: str, attention: str, path: str) -> list[str]:
     """Set the key of each family that has one for its pairing."""
-    notes = []
-    row = family(data.get("model_type"))
-    rules = () if row is None else row.entries
-    inner = [r for rule in rules for r in rule.get("attentions", ()) if r["name"] == attention]
-    for rule in inner if attention else rules:
-        choice: Any = rule.get("rotary")
+    notes, row = [], family(data.get("model_type"))
+    rules: Any = () if row is None else row.entries
+    if attention:
+        rules = [r for rule in rules for r in rule.get("attentions", ()) if r["name"] == attention]
+    for choice in (rule.get("rotary") for rule in rules):
         for word, name in choice["cases"].items() if isinstance(choice, Mapping) else ():
             value = preset_row(name).spec.get("pairing", "half")
-            order = value["order"] if isinstance(value, Mapping) else value
-            if order == pairing:
-                key = choice["match"]
-                data[key] = json.loads(word)
-                notes.append(f"{path}{key} becomes {word}")
+            if pairing == (value["order"] if isinstance(value, Mapping) else value):
+                data[choice["match"]] = json.loads(word)
+                notes.append(f"{path}{choice['match']} becomes {word}")
     for key, value in data.items():
         if isinstance(value, dict):
             notes += _state_pairing(value, pairing, attention, f"{path}{key}.")
@@ -68,8 +61,7 @@ def _state_pairing(data: dict[str, Any], pairing: str, attention: str, path: str
 
 def _state_length(data: dict[str, Any], source: Learned, target: Learned) -> list[str]:
     """Change the key that holds the number of rows, or of positions, of a table that grew."""
-    before = next(iter(source.parameters().values())).shape[0]
-    after = next(iter(target.parameters().values())).shape[0]
+    before, after = (next(iter(s.parameters().values())).shape[0] for s in (source, target))
     # Some families count reserved rows, some do not: the number in the config tells.
     numbers = {before: after, source.limits[0]: target.limits[0]}
     for key in TRAINED:

@@ -10,21 +10,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
+from posenc._core.errors import DataError, bad_argument, bad_data, suggest
 from posenc._core.io.checkpoints import Checkpoint, Stored, open_checkpoint
 from posenc._core.spec.answers import Displayed
 from posenc._names import __version__
-from posenc.detect.convert.completeness import check_whole
 from posenc.detect.convert.config_edits import changed_config
 from posenc.detect.convert.destination import Work, others, target_of
-from posenc.detect.convert.table_edits import How, table_change
-from posenc.detect.convert.tensor_edits import Change, Move
-from posenc.detect.convert.verification import Probe, probe
-from posenc.detect.explain import DIALECTS, PAIRINGS
+from posenc.detect.convert.tensor_edits import Change, How, Move, table_change
+from posenc.detect.convert.verification import Probe, check_whole, probe
+from posenc.detect.explain import DIALECTS, PAIRINGS, check_name
 from posenc.detect.facts.model import of_weights
-from posenc.detect.facts.stamp import is_inside
+from posenc.detect.facts.plan import is_inside
 from posenc.detect.facts.weights.evidence import measured
-from posenc.detect.facts.weights.heads import Heads, Model, Projections, check_name, read_model
+from posenc.detect.facts.weights.heads import Heads, Model, Projections, read_model
 from posenc.detect.facts.weights.pairing import PairingFinding, weighed
 from posenc.detect.facts.weights.projections import AttentionTensors, HeadTensor, find, order_of
 from posenc.encodings.rotary.base import RotarySpec
@@ -189,8 +187,12 @@ def convert(
     checkpoint = open_checkpoint(source, config=config, caller=caller)
     target = None if output is None else target_of(checkpoint, Path(output), existing)
     if dialect is not None and (checkpoint.folder is None or checkpoint.config is None):
-        todo = "`posenc.to_hf` translates a config by itself."
-        raise ArgumentError(mismatch("convert: dialect", "a folder with a config", "none", todo))
+        raise bad_argument(
+            "convert: dialect",
+            "a folder with a config",
+            "none",
+            "`posenc.to_hf` translates a config by itself.",
+        )
     changes: dict[str, Change] = {}
     attentions: tuple[AttentionTensors, ...] = ()
     before, source_of_pairing, left, finding = "", "", [], None
@@ -204,11 +206,13 @@ def convert(
         source_of_pairing, left = model.source, _left(checkpoint, model)
         left += about.require(caller)
         finding = _examined(attentions, model, projections, every=target is not None)
-        before = finding.stated
-        if before == pairing:
-            expected, received = "another than that of the source", f"{before}, which it is already"
-            todo = "If that is wrong, say `layout=Projections(stored=)`."
-            raise DataError(mismatch("convert: pairing", expected, received, todo))
+        if (before := finding.stated) == pairing:
+            raise bad_data(
+                "convert: pairing",
+                "another than that of the source",
+                f"{before}, which it is already",
+                "If that is wrong, say `layout=Projections(stored=)`.",
+            )
         for attention in attentions:
             changes |= _moved(attention, pairing)
     for name, specs in (tables or {}).items():
@@ -250,24 +254,34 @@ def _check_arguments(pairing: Any, tables: Any, dialect: Any, existing: Any) -> 
     check_name("convert: dialect", dialect, DIALECTS)
     check_name("convert: existing", existing, ("refuse", "replace"), optional=False)
     if pairing is None and not tables and dialect is None:
-        todo = 'Give pairing="half" or "interleaved", tables= or dialect=.'
-        raise ArgumentError(mismatch("convert", "something to change", "nothing", todo))
+        raise bad_argument(
+            "convert",
+            "something to change",
+            "nothing",
+            'Give pairing="half" or "interleaved", tables= or dialect=.',
+        )
 
 
 def _two(name: str, specs: Any) -> tuple[TableSpec, TableSpec]:
     if not isinstance(specs, (tuple, list)) or len(specs) != 2:
-        expected = "two specs, what it is and what it becomes"
-        raise ArgumentError(mismatch(f"convert: tables[{name!r}]", expected, repr(specs)[:80]))
+        raise bad_argument(
+            f"convert: tables[{name!r}]",
+            "two specs, what it is and what it becomes",
+            repr(specs)[:80],
+        )
     return specs[0], specs[1]
 
 
 def _tensor(checkpoint: Checkpoint, name: str) -> Stored:
     tensors = checkpoint.tensors
     if name not in tensors:
-        words = ("pos", "wpe", "embed")
-        close = [n for n in tensors if any(word in n.lower() for word in words)]
-        todo = suggest(name, close[:100] or list(tensors)[:100])
-        raise DataError(mismatch("convert: tables", "the name of a tensor", repr(name), todo))
+        close = [n for n in tensors if any(word in n.lower() for word in ("pos", "wpe", "embed"))]
+        raise bad_data(
+            "convert: tables",
+            "the name of a tensor",
+            repr(name),
+            suggest(name, close[:100] or list(tensors)[:100]),
+        )
     return tensors[name]
 
 
@@ -280,7 +294,7 @@ def _examined(
     """The pairing that is stated; `DataError` where the weights contradict what others state."""
     orders = sorted({attention.heads.channels.order for attention in attentions})
     if len(orders) > 1:
-        raise DataError(mismatch("convert", "one pairing in all layers", ", ".join(orders)))
+        raise bad_data("convert", "one pairing in all layers", ", ".join(orders))
     finding = weighed(orders[0], model.source, "config", measured(attentions, every=every), {})
     if finding.contradiction is not None and layout.stored is None:
         raise DataError(f"convert: {finding.contradiction.text} Nothing was written.")
@@ -289,19 +303,15 @@ def _examined(
 
 def _left(checkpoint: Checkpoint, model: Model) -> list[str]:
     """What is said of attentions inside layers, which are converted by themselves."""
-    if model.layout.attention:
-        return []
-    there = [n for n in checkpoint.tensors if is_inside(n)]
+    there = [n for n in checkpoint.tensors if not model.layout.attention and is_inside(n)]
     notes = []
     for name in sorted({word for n in there for word in projection_names().inside if word in n}):
         entries = [e for e in model.reading or () if e.attention == name]
         orders = sorted({e.spec.channels.order for e in entries if isinstance(e.spec, RotarySpec)})
-        own = [n for n in there if name in n]
-        pairing = (
-            f"pairs {', '.join(orders)}" if orders else "pairs in a way that is not known here"
-        )
+        count = sum(name in n for n in there)
         notes.append(
-            f"the {name}, an attention inside the layers, {pairing}, and its {len(own)} tensors "
+            f"the {name}, an attention inside the layers, pairs "
+            f"{', '.join(orders) or 'in a way that is not known here'}, and its {count} tensors "
             f"stay as they are: convert it by itself, `layout=Projections(attention={name!r})` or "
             f"--attention {name}"
         )
@@ -331,12 +341,11 @@ def _order(tensor: HeadTensor, heads: Heads, target: Pairing) -> np.ndarray:
 
 
 def _told(tensor: HeadTensor) -> str:
-    counts = {part: len(tensor.of(part)) for part in ("q", "k")}
     widths = {s.width for part in ("q", "k") for s in tensor.of(part)}
     heads = " and ".join(
-        f"{count} head{'s' if count > 1 else ''} of {'queries' if part == 'q' else 'keys'}"
-        for part, count in counts.items()
-        if count
+        f"{count} head{'s' if count > 1 else ''} of {word}"
+        for part, word in (("q", "queries"), ("k", "keys"))
+        if (count := len(tensor.of(part)))
     )
     return f"{tensor.kind}: {heads}, {'/'.join(map(str, sorted(widths)))} wide"
 
@@ -345,17 +354,15 @@ def _recorded(
     checkpoint: Checkpoint, pairing: Any, layout: Projections, tables: Any, dialect: Any
 ) -> dict[str, Any]:
     """What the metadata of the result say; the pairing of an earlier conversion stays."""
-    record = dict(checkpoint.record)
-    record["posenc"] = __version__
-    stated = record.get("pairing_of")
-    found = stated if isinstance(stated, dict) else {}  # what is not understood does not travel on
-    parts = {pattern: order for pattern, order in found.items() if order in PAIRINGS}
+    record = {**checkpoint.record, "posenc": __version__}
+    stated = record.pop("pairing_of", None)
+    pairs = stated.items() if isinstance(stated, dict) else ()  # of no other: it does not travel on
+    parts = {pattern: order for pattern, order in pairs if order in PAIRINGS}
     if pairing is not None and layout.pattern == "*":
         record["pairing"] = pairing
         parts = {pattern: order for pattern, order in parts.items() if is_inside(pattern)}
     elif pairing is not None:
         parts[layout.pattern] = pairing
-    record.pop("pairing_of", None)
     if parts:
         record["pairing_of"] = parts
     if tables:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from posenc._core.errors import ArgumentError, DataError, mismatch
+from posenc._core.errors import DataError, bad_argument
 from posenc._core.io import files, inputs, outputs
 from posenc._core.io.checkpoints import CONFIG, Checkpoint, Stored, open_checkpoint
 from posenc.detect.convert.tensor_edits import Change, write_file
@@ -34,14 +34,11 @@ OTHER_WEIGHTS = (
 
 def target_of(checkpoint: Checkpoint, output: Path, existing: str) -> Path:
     """The output, if it is another place than the source and may be written."""
-    caller = "convert: output"
-    folder = checkpoint.folder
+    caller, folder = "convert: output", checkpoint.folder
     inputs = [layout.path for layout in checkpoint.layouts.values()]
-    if folder is not None:
-        inputs += [p for p in folder.iterdir() if p.is_file()]
-    same = [p for p in inputs if _same(p, output)]
-    if output.is_dir():
-        same += [p for p in inputs for q in output.iterdir() if _same(p, q)]
+    inputs += [] if folder is None else filter(Path.is_file, folder.iterdir())
+    places = [output, *(output.iterdir() if output.is_dir() else ())]
+    same = any(_same(p, q) for p in inputs for q in places)
     single, weights = folder is None, output.suffix == ".safetensors"
     within = folder is not None and folder.resolve() in output.resolve().parents
     for wrong, expected in (
@@ -52,23 +49,26 @@ def target_of(checkpoint: Checkpoint, output: Path, existing: str) -> Path:
         (single and output.is_dir(), "a file, as the source is one"),
     ):
         if wrong:
-            raise ArgumentError(mismatch(caller, expected, str(output)))
+            raise bad_argument(caller, expected, str(output))
     if output.exists() and existing == "refuse":
         raise FileExistsError(errno.EEXIST, "File exists", str(output))
     if output.is_dir() and not _ours(output):
-        todo = "Remove it yourself, or choose another."
-        raise ArgumentError(mismatch(caller, "a folder that a conversion wrote", str(output), todo))
+        raise bad_argument(
+            caller,
+            "a folder that a conversion wrote",
+            str(output),
+            "Remove it yourself, or choose another.",
+        )
     if output.exists() and folder is not None and not output.is_dir():
-        raise ArgumentError(mismatch(caller, "a folder, as the source is one", str(output)))
+        raise bad_argument(caller, "a folder, as the source is one", str(output))
     return output
 
 
 def _same(a: Path, b: Path) -> bool:
     """Whether two names are of one file, by whatever links."""
-    try:
+    with contextlib.suppress(OSError):
         return a.samefile(b)
-    except OSError:
-        return False
+    return False
 
 
 def _ours(folder: Path) -> bool:

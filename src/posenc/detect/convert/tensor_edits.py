@@ -1,17 +1,31 @@
-"""What a conversion does to single tensors, and the writing of files, in pieces of a few MiB."""
+"""What a conversion does to single tensors, and the writing of files, in pieces of a few MiB.
+
+Channels change places; position tables get another order of channels, other rows, another length.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 import numpy as np
 
+from posenc._core.arrays.resample import METHODS, Method
+from posenc._core.errors import bad_argument, bad_data
 from posenc._core.io import files, headers, inputs
 from posenc._core.io.checkpoints import RECORD, Stored
+from posenc.detect.explain import check_name
+from posenc.encodings.table.base import TableSpec
+from posenc.encodings.table.learned import Learned
+from posenc.functional import reorder, resize, table
 
+How = Method | Literal["tile", "sinusoidal"]
+EXTENSIONS = ("tile", "sinusoidal")
+# A table in bfloat16, or of float32 phases at some thousand positions, is nearer than this to its
+# formula; a table of another formula is further by an order of magnitude.
+NEAR = 0.05
 Progress = Callable[[int], object]
 
 
@@ -112,3 +126,122 @@ def write_file(
                 if isinstance(change, New):
                     size = int(np.prod(change.shape, dtype=np.int64)) * source.itemsize
             at += size
+
+
+# --- position tables ------------------------------------------------------------------------------
+
+
+def table_change(
+    name: str, stored: Stored, source: TableSpec, target: TableSpec, how: How
+) -> Change:
+    """What turns a stored table of one spec into that of another."""
+    caller, shape = f"convert: tables[{name!r}]", stored.tensor.shape
+    for spec in (source, target):
+        if not isinstance(spec, TableSpec):
+            raise bad_argument(caller, "two tables", type(spec).__name__)
+    check_name("convert: method", how, (*METHODS, *EXTENSIONS), optional=False)
+    if isinstance(source, Learned) != isinstance(target, Learned):
+        raise bad_argument(
+            caller,
+            "two learned tables, or two computed ones",
+            f"{type(source).__name__} to {type(target).__name__}",
+            "A computed table that was stored is learned as well: give its rows.",
+        )
+    if len(shape) < 2 or any(n != 1 for n in shape[:-2]):
+        raise bad_data(f"{name}: shape", "(rows, dim)", list(shape))
+    if isinstance(source, Learned) and isinstance(target, Learned):
+        return _learned(name, stored, source, target, how)
+    return _columns(name, stored, source, target)
+
+
+# --- computed tables ------------------------------------------------------------------------------
+
+
+def _columns(name: str, stored: Stored, source: Any, target: Any) -> Move:
+    rows, width = stored.tensor.shape[-2:]
+    if width != source.dim:
+        raise bad_data(f"{name}: shape", f"rows of {source.dim}", width)
+    order = reorder(source, target)
+    if len(source.axes) == 1:
+        _compare(name, stored, source, rows)
+    changed = int((order != np.arange(width)).sum())
+    return Move(name, f"{changed} of {width} channels change places", (rows, width, 1), order)
+
+
+def _compare(name: str, stored: Stored, source: Any, rows: int) -> None:
+    """Raise unless the tensor holds the table of the source, from its first or a reserved row."""
+    count = min(rows, 4096)
+    values = stored.numbers(0, count * source.dim).reshape(count, source.dim)
+    size = max(1e-30, float(np.sqrt(np.mean(np.square(values)) * 2)))
+    start = getattr(getattr(source, "arrangement", None), "start", 0)
+    worst = min(
+        float(np.abs(values - table(source, first + np.arange(count), dtype="float64")).max())
+        for first in {0, -start}
+    )
+    if not worst <= NEAR * size:
+        raise bad_data(
+            name,
+            "the table that the source spec computes",
+            f"a table that differs by up to {worst:.3g}",
+            "Channels of tables that do not hold what is claimed are not moved.",
+        )
+
+
+# --- learned tables -------------------------------------------------------------------------------
+
+
+def _learned(name: str, stored: Stored, source: Learned, target: Learned, how: How) -> Change:
+    shapes = {key: p.shape for key, p in source.parameters().items() if p.shape}
+    caller = f"convert: tables[{name!r}]"
+    if len(shapes) != 1:
+        raise bad_argument(
+            caller, "one table; give those of each axis by itself", ", ".join(shapes)
+        )
+    ((key, shape),) = shapes.items()
+    if stored.tensor.shape[-2:] != shape:
+        raise bad_data(
+            f"{name}: shape", f"{list(shape)}, as the source spec has", list(stored.tensor.shape)
+        )
+    if target.dim != source.dim or target.lookup != source.lookup:
+        raise bad_argument(
+            caller, "the same width and lookup in both specs", f"{source} and {target}"
+        )
+    rows, same = shape[0] - source.start, target.lengths == source.lengths
+    if not same:
+        longer, _ = _resized(source, {key: np.zeros(shape, np.float32)}, target, how)
+        rows = longer.parameters()[key].shape[0] - source.start
+
+    def make(stored: Stored) -> np.ndarray:
+        tensor, size = stored.tensor, stored.itemsize * source.dim
+        patterns = stored.raw(0, shape[0] * size).reshape(shape[0], size)
+        kept, body = patterns[: source.start], patterns[source.start :]
+        if not same:
+            if tensor.stored is None or tensor.dtype not in files.FLOATS:
+                raise bad_data(f"{name}: dtype", "floating numbers", tensor.dtype)
+            values = files.decode(patterns.reshape(-1).view(tensor.stored), tensor.dtype)
+            # Half precision is interpolated in float32 and rounded once.
+            values = values.astype(np.result_type(values.dtype, np.float32)).reshape(shape)
+            _, resized = _resized(source, {key: values}, target, how)
+            data = files.encode(resized[key][source.start :], tensor.dtype, tensor.stored)
+            body = data.reshape(rows, source.dim).view(np.uint8).reshape(rows, size)
+            if how in EXTENSIONS:  # rows that stay are not even rounded
+                body[: shape[0] - source.start] = patterns[source.start :]
+        front = np.zeros((target.start, size), dtype=np.uint8)
+        moved = min(source.start, target.start)
+        front[target.start - moved :] = kept[source.start - moved :]
+        if target.pad is not None and target.pad < target.start:
+            old = source.pad if source.pad is not None and source.pad < source.start else None
+            front[target.pad] = 0 if old is None else kept[old]
+        return np.concatenate([front, body])
+
+    shape_now = (*stored.tensor.shape[:-2], target.start + rows, source.dim)
+    by, moved = "" if same else f" ({how})", target.start != source.start
+    kept = f", {target.start} of them reserved instead of {source.start}" if moved else ""
+    return New(name, f"{shape[0]} rows to {target.start + rows}{by}{kept}", shape_now, make)
+
+
+def _resized(
+    source: Learned, params: Mapping[str, Any], target: Learned, how: How
+) -> tuple[Learned, dict[str, Any]]:
+    word: Any = {"how" if how in EXTENSIONS else "method": how}
+    return resize(source, params, target.length, **word)

@@ -1,24 +1,38 @@
-"""A forward probe: scores of random inputs before and after a conversion, in float64.
+"""What a conversion is checked by: a forward probe, and whether the model is there as a whole.
+
+The probe compares scores of random inputs before and after a conversion, in float64:
 
     s[m, n] = (R(a_m) W_q x_m) · (R(a_n) W_k x_n)
 
 with random x, and for each position and pair a random angle. R pairs the channels of the source by
 the old pairing and those of the result by the new one; the scores must agree. The rotation is the
 library's verb, not the order by which the weights were moved.
+
+A conversion that misses a tensor writes a model that is neither in the old order nor in the new
+one. So what is missing is an error, with the tensors that it may be. Adapters are parts of a model,
+and so is one file of several.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import DataError, mismatch
+from posenc._core.errors import bad_data
 from posenc._core.io import files
-from posenc._core.io.checkpoints import Stored
-from posenc.detect.facts.weights.projections import AttentionTensors, HeadTensor
+from posenc._core.io.checkpoints import Checkpoint, Stored
+from posenc.detect.facts.weights.heads import Model, split_name
+from posenc.detect.facts.weights.projections import (
+    WORDS,
+    AttentionTensors,
+    HeadTensor,
+    listed,
+    unknown_names,
+)
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.functional import apply_rotary
 
@@ -26,6 +40,12 @@ POSITIONS = 3
 # Both sides add the same products in another order.
 AGREE = 1e-9
 MOST_SHOWN = 6  # layers of one reason
+THEIRS = {"q", "k", "qk", "qkv", "query", "key", "queries", "keys"}  # words of names
+SAY = (
+    'Say which they are: `layout=Projections(names={"q": PATTERN, "k": PATTERN})`, or which names '
+    "count: `layout=Projections(only=PATTERN)`."
+)
+CORRECT = "If the number is wrong, correct the config."
 
 
 class Probe(NamedTuple):
@@ -52,12 +72,11 @@ class Probe(NamedTuple):
 
     def words(self) -> list[str]:
         """The same for people."""
-        lines = []
-        if self.heads:
-            lines.append(
-                f"verified: scores of {self.heads} heads in {self.layers} layers, at random "
-                f"inputs, agree to {self.worst:.0e} of their size if the source is paired as stated"
-            )
+        verified = (
+            f"verified: scores of {self.heads} heads in {self.layers} layers, at random "
+            f"inputs, agree to {self.worst:.0e} of their size if the source is paired as stated"
+        )
+        lines = [verified] if self.heads else []
         for reason, layers in self.unverified.items():
             more = f", … ({len(layers)} in all)" if len(layers) > MOST_SHOWN else ""
             lines.append(f"not verified: {reason}: {', '.join(layers[:MOST_SHOWN])}{more}")
@@ -96,22 +115,23 @@ def probe(
         with np.errstate(all="ignore"):
             for tensors, pairing in (({}, channels), (converted, target(channels))):
                 rng.bit_generator.state = state  # the same inputs on both sides
-                heads = {part: _heads(attention, tensors, part, rng) for part in ("q", "k")}
-                turned = {
-                    part: None if rows is None else _turned(rows, rotated, pairing, angles)
-                    for part, rows in heads.items()
-                }
-                sides.append(_scores(turned, pairing, rng))
+                q, k = (
+                    None if rows is None else _turned(rows, rotated, pairing, angles)
+                    for rows in [_heads(attention, tensors, part, rng) for part in "qk"]
+                )
+                sides.append(_scores(q, k, pairing, rng))
             size = np.sqrt(np.mean(np.square(sides[0]), axis=(-2, -1), keepdims=True))
             difference = np.abs(sides[1] - sides[0]) / np.where(size > 0, size, 1)
         finite = [np.isfinite(side).all(axis=(-2, -1)) for side in sides]
         largest = float(np.max(difference[finite[0] & finite[1]], initial=0))
         # What is not finite must be so in the same places of both sides.
-        same = (np.isfinite(sides[0]) == np.isfinite(sides[1])).all()
-        if not same or largest > AGREE:
-            todo = "Nothing was written."
-            received = largest if same else "NaN or infinity in other places"
-            raise DataError(mismatch(f"probe of {attention.name}", "equal scores", received, todo))
+        if not (same := (np.isfinite(sides[0]) == np.isfinite(sides[1])).all()) or largest > AGREE:
+            raise bad_data(
+                f"probe of {attention.name}",
+                "equal scores",
+                largest if same else "NaN or infinity in other places",
+                "Nothing was written.",
+            )
         if reason:
             continue
         compared = finite[0] & (size[..., 0, 0] > 0)
@@ -120,8 +140,9 @@ def probe(
             ("all scores are 0", finite[0] & ~compared),
         ):
             if which.any():
-                layer = f"{attention.name} ({int(which.sum())} of {len(compared)} heads)"
-                unverified.setdefault(why, []).append(layer)
+                unverified.setdefault(why, []).append(
+                    f"{attention.name} ({int(which.sum())} of {len(compared)} heads)"
+                )
         if compared.any():
             layers, count, worst = layers + 1, count + int(compared.sum()), max(worst, largest)
     return Probe(layers, count, worst, {k: tuple(v) for k, v in unverified.items()})
@@ -189,14 +210,13 @@ def _turned(heads: np.ndarray, rotated: int, pairing: Pairing, angles: np.ndarra
 
 
 def _scores(
-    heads: Mapping[str, _Turned | None], pairing: Pairing, rng: np.random.Generator
+    q: _Turned | None, k: _Turned | None, pairing: Pairing, rng: np.random.Generator
 ) -> np.ndarray:
     """(heads, positions, positions); random vectors stand for queries or keys that are absent.
 
     Channels that do not turn meet a random vector of their own, as heads of queries and of a latent
     key need not be of one width.
     """
-    q, k = heads["q"], heads["k"]
     sides = [side.turned for side in (q, k) if side is not None]
     if len(sides) == 1:
         sides.append(_random(sides[0].shape[:-1], sides[0].shape[-1], pairing, rng))
@@ -220,3 +240,142 @@ def _random(
     for j, (first, second) in enumerate(pairing.channels(rotated)):
         rows[..., first], rows[..., second] = pairs[..., j, 0], pairs[..., j, 1]
     return rows
+
+
+# --- completeness ---------------------------------------------------------------------------------
+
+
+def check_whole(
+    checkpoint: Checkpoint, attentions: tuple[AttentionTensors, ...], model: Model, caller: str
+) -> None:
+    """Raise `DataError` where queries have no keys, keys no queries, or a layer neither."""
+    own = [a for a in attentions if not a.adapter]
+    for attention in own:
+        _check_sides(checkpoint, attention, own, model, caller)
+        _check_vectors(checkpoint, attention, model, caller)
+    families: dict[str, set[int]] = {}
+    for attention in own:
+        if attention.layer is not None:
+            families.setdefault(split_name(f"{attention.name}.")[0], set()).add(attention.layer)
+    if families:
+        _check_layers(checkpoint, families, own, model, caller)
+
+
+def _check_sides(
+    checkpoint: Checkpoint,
+    attention: AttentionTensors,
+    own: list[AttentionTensors],
+    model: Model,
+    caller: str,
+) -> None:
+    for kinds, axes, words in (
+        (("weight",), 2, ("queries", "keys")),
+        (("gain", "shift"), 1, ("gains of queries", "gains of keys")),
+    ):
+        there, norms = _sides(attention, kinds), "gain" in kinds
+        if (
+            len(there) == 2
+            or (norms and not there)
+            or ("k" not in there and model.borrows(attention.layer))
+            # An indexer may have a norm of its keys alone.
+            or (norms and there == {"k"} and model.layout.attention)
+        ):
+            continue
+        have, miss = words if "q" in there else words[::-1]
+        expected = f"{miss} beside its {have}" if there else "weights of queries and keys"
+        raise bad_data(
+            f"{caller}: {attention.name}",
+            expected,
+            _shown(
+                checkpoint,
+                unknown_names(
+                    checkpoint,
+                    model,
+                    f"{attention.name}.",
+                    {a.layer for a in own if a.layer is not None and len(_sides(a, kinds)) == 2},
+                    axes,
+                ),
+            ),
+            SAY,
+        )
+
+
+def _check_vectors(
+    checkpoint: Checkpoint, attention: AttentionTensors, model: Model, caller: str
+) -> None:
+    """Raise where a vector beside queries and keys is called theirs by a name that is not known."""
+    tensors = checkpoint.tensors
+    sizes = {s.width for h in attention.tensors for s in h.segments if s.part in ("q", "k")}
+    sizes |= {h.view[1] for h in attention.tensors}
+    sizes |= {sum(s.width for s in h.of(part)) for h in attention.tensors for part in "qk"}
+    strange = [
+        name
+        for name in unknown_names(checkpoint, model, f"{attention.name}.", set(), 1)
+        if len(tensors[name].tensor.shape) == 1
+        and tensors[name].tensor.shape[0] in sizes
+        and THEIRS & set(re.split(r"[._]", name[len(attention.name) + 1 :]))
+    ]
+    if strange:
+        raise bad_data(
+            caller,
+            "known names of biases and norms of queries and keys",
+            _shown(checkpoint, strange),
+            'Say which they are: names={"q_gain": PATTERN, "q": PATTERN, …}, or rename them.',
+        )
+
+
+def _sides(attention: AttentionTensors, kinds: tuple[str, ...]) -> set[str]:
+    return {s.part for h in attention.tensors if h.kind in kinds for s in h.segments} & {"q", "k"}
+
+
+def _check_layers(
+    checkpoint: Checkpoint,
+    families: dict[str, set[int]],
+    own: list[AttentionTensors],
+    model: Model,
+    caller: str,
+) -> None:
+    everywhere = set().union(*families.values())
+    count, more, last = model.counted, model.more, max(everywhere)
+    if count is not None and last >= count + more:
+        name = next(a.name for a in own if a.layer == last)
+        raise bad_data(
+            caller,
+            f"the {count + more} layers that the config counts",
+            f"layer {last}: {name}",
+            f"{CORRECT} {SAY}",
+        )
+    shapes = {h.stored.tensor.shape for a in own for h in a.tensors if h.kind == "weight"}
+    for stem, layers in families.items():
+        for layer in range(last + 1 if count is None else count):
+            inside = min(layers) < layer < max(layers)
+            if (
+                layer in layers
+                or (layer in everywhere and not inside)
+                or (count is not None and model.heads(layer) is None)
+            ):
+                continue
+            begin = f"{stem}{layer}"
+            there = [n for n in checkpoint.tensors if re.match(rf"{re.escape(begin)}[./_]", n)]
+            # A layer of another kind, a recurrence for instance, has nothing that looks like heads.
+            close = [
+                name
+                for name in unknown_names(checkpoint, model, begin, everywhere, 2)
+                if name in there
+                and (
+                    checkpoint.tensors[name].tensor.shape in shapes
+                    or any(word in name.lower() for word in WORDS[2:])
+                )
+            ]
+            if close or (count is not None and not there):
+                expected = f"queries and keys of layer {layer}, as in {len(layers)} others"
+                raise bad_data(
+                    caller,
+                    expected,
+                    _shown(checkpoint, close),
+                    SAY if close else f"{CORRECT} {SAY}",
+                )
+
+
+def _shown(checkpoint: Checkpoint, names: list[str]) -> str:
+    return f"none of a known name; perhaps {listed(checkpoint, names)}" if names else "none"

@@ -1,7 +1,7 @@
 """A config -> the plan of its layers, each number with where it was read."""
 
 from posenc.detect.explain.config.parts import beside, part_at
-from posenc.detect.explain.config.view import PAIRINGS, Keys, is_open, settled
+from posenc.detect.explain.config.view import PAIRINGS, Keys, check_name, is_open, settled
 from posenc.detect.explain.describe import describe, lines, plan_lines
 from posenc.detect.explain.dialects import DIALECTS, to_hf
 from posenc.detect.explain.gguf.reader import from_gguf
@@ -18,6 +18,7 @@ __all__ = [
     "TRAINED",
     "Keys",
     "beside",
+    "check_name",
     "describe",
     "from_gguf",
     "from_hf",

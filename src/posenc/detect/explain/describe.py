@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.numeric.ladder import FLOAT
-from posenc._core.reading import Layer, Reading
+from posenc._core.reading import Layer, Note, Reading
 from posenc._core.spec.answers import brief
 from posenc._core.spec.plan import Entry, Plan
 from posenc._core.spec.spec import Value, to_json
@@ -42,6 +42,13 @@ RESTS = {
     "class": "a default of the class in transformers",
 }
 
+# Where an attention factor acts.
+PLACES = {
+    "cos_sin": "on cosines and sines, so squared on scores",
+    "softmax": "squared, on the softmax scale",
+    "none": "left out",
+}
+
 
 def describe(plan: Reading) -> dict[str, Any]:
     """The plan as plain JSON types, with the numbers that follow from it."""
@@ -60,20 +67,23 @@ def _sure(plan: Reading) -> str:
     """How far the plan is settled, and by what."""
     if plan.errors:
         return "not settled: see the errors"
-    left = [note for note in plan.notes if is_open(note)]
-    if left:
-        first = f"{left[0].layer}: " if left[0].layer else ""
+    if left := [note for note in plan.notes if is_open(note)]:
         more = f", and {len(left) - 1} more, see the warnings" if len(left) > 1 else ""
-        return f"partly, and this is left out: {first}{left[0].text}{more}"
-    sources = {(s.origin, s.field) for entry in plan for s in entry.sources}
-    origins = {origin for origin, _ in sources}
-    if "caller" in origins:
+        return f"partly, and this is left out: {_note(left[0])}{more}"
+    fields: dict[str, set[str]] = {}
+    for source in (source for entry in plan for source in entry.sources):
+        fields.setdefault(source.origin, set()).add(source.field)
+    if "caller" in fields:
         return "as far as the caller is right: not everything is stated or known"
-    rests = [words for origin, words in RESTS.items() if origin in origins]
+    rests = [words for origin, words in RESTS.items() if origin in fields]
     said = "settled, with warnings" if plan.warnings else "settled"
-    assumed = sorted(field for origin, field in sources if origin == "class")
-    more = f"; left out, so as its class has it: {', '.join(assumed)}" if assumed else ""
+    assumed = ", ".join(sorted(fields.get("class", ())))
+    more = f"; left out, so as its class has it: {assumed}" if assumed else ""
     return f"{said}: {' and '.join(rests) or 'nothing of it needs a source'}{more}"
+
+
+def _note(note: Note) -> str:
+    return f"{note.layer}: {note.text}" if note.layer else note.text
 
 
 def _entry(entry: Layer) -> dict[str, Any]:
@@ -102,20 +112,21 @@ def _rotary(spec: RotarySpec, length: int | None) -> dict[str, Any]:
         "pairing": channels.to_dict(),
         "axes": list(spec.axes),
     }
-    scalings = spec.scalings if isinstance(spec, RoPE) else ()
     if isinstance(spec, RoPE):
         found["base"] = list(spec.base) if isinstance(spec.base, tuple) else spec.base
-        found["scaling"] = [value.to_dict() for value in scalings]
+        found["scaling"] = [value.to_dict() for value in spec.scalings]
     lengths = _lengths(spec, length)
     fixed = spec.at(max(lengths)) if spec.needs_length and lengths else spec
     if fixed.needs_length:
         return found
-    found["attention_factor"] = fixed.attention_factor
-    found["acts"] = fixed.magnitude_of_scores.at
-    found["logit_factor"] = fixed.logit_factor
-    temperature = fixed.magnitude_of_scores.temperature
-    if temperature is not None:
-        found["temperature"] = temperature.to_dict()
+    scores = fixed.magnitude_of_scores
+    found |= {
+        "attention_factor": fixed.attention_factor,
+        "acts": scores.at,
+        "logit_factor": fixed.logit_factor,
+    }
+    if scores.temperature is not None:
+        found["temperature"] = scores.temperature.to_dict()
     if not hasattr(fixed, "matrix"):  # its frequencies are learned
         return found
     waves = wavelengths(fixed)
@@ -131,8 +142,7 @@ def _rotary(spec: RotarySpec, length: int | None) -> dict[str, Any]:
         turns[said] = int((wavelengths(own) <= reach).sum())
     if turns:
         found["pairs_with_a_turn"] = {**turns, "of": spec.pairs}
-    ramp = _ramp(spec) if isinstance(spec, RoPE) else None
-    if ramp is not None:
+    if isinstance(spec, RoPE) and (ramp := _ramp(spec)) is not None:
         found["ramp"] = ramp
     return found
 
@@ -142,12 +152,11 @@ def _lengths(spec: RotarySpec, length: int | None) -> list[int]:
     found = set() if length is None else {length}
     for scaling in spec.scalings if isinstance(spec, RoPE) else ():
         original = getattr(scaling, "original_length", None)
-        factor = getattr(scaling, "factor", None)
+        factor: Any = getattr(scaling, "factor", None)
+        scaled = isinstance(factor, float)
         if original is not None:
-            found.add(original)
-            if isinstance(factor, float):
-                found.add(math.ceil(original * factor))
-        elif length is not None and isinstance(factor, float) and factor > 1:
+            found |= {original, math.ceil(original * factor)} if scaled else {original}
+        elif length is not None and scaled and factor > 1:
             found.add(max(1, int(length / factor)))
     return sorted(found)
 
@@ -156,9 +165,8 @@ def _ramp(spec: RoPE) -> dict[str, Any] | None:
     for scaling in spec.scalings:
         if isinstance(scaling, YaRN) and scaling.ramp == "index" and isinstance(spec.base, float):
             low, high = scaling.bounds(spec.base, spec.dim, FLOAT)
-            pairs = range(spec.pairs)
-            kept = sum(j <= low for j in pairs)
-            slowed = sum(j >= high for j in pairs)
+            kept = sum(j <= low for j in range(spec.pairs))
+            slowed = sum(j >= high for j in range(spec.pairs))
             return {
                 "low": float(low),
                 "high": float(high),
@@ -178,26 +186,25 @@ def lines(plan: Reading) -> list[str]:
     text = [f"{found['model'] or 'a model without a name'}: {found['sure']}"]
     for entry, told in zip(plan, found["layers"], strict=True):
         inner = f"{entry.attention}, inside " if entry.attention else ""
-        text += ["", f"{inner}{entry.layer}{_where(entry)}"]
-        text += [f"  {line}" for line in _told(entry, told)]
-    for level, title in (("error", "errors"), ("warning", "warnings"), ("remark", "remarks")):
-        notes = [note for note in plan.notes if note.level == level]
-        if notes:
-            text += ["", title]
-            text += [f"  {f'{n.layer}: ' if n.layer else ''}{n.text}" for n in notes]
+        text += _under(f"{inner}{entry.layer}{_where(entry.indices)}", _told(entry, told))
+    for level in ("error", "warning", "remark"):
+        if notes := [_note(note) for note in plan.notes if note.level == level]:
+            text += _under(f"{level}s", notes)
     return text
+
+
+def _under(title: str, inside: Sequence[str]) -> list[str]:
+    return ["", title, *(f"  {line}" for line in inside)]
 
 
 def plan_lines(plan: Plan) -> list[str]:
     """What each layer of a plan does, as lines of text."""
     text = [f"{len(plan)} layer{'' if len(plan) == 1 else 's'}: {_schedule(plan)}"]
-    if plan.embeddings is not None:
-        text += ["", f"{plan.embeddings.name} (before the first layer)"]
-        text += [f"  {line}" for line in _entry_lines(plan.embeddings)]
+    if (first := plan.embeddings) is not None:
+        text += _under(f"{first.name} (before the first layer)", _entry_lines(first))
     for entry in plan.entries:
         indices = tuple(i for i, name in enumerate(plan.layers) if name == entry.name)
-        text += ["", f"{entry.name}{_where(Layer(entry.name, indices=indices))}"]
-        text += [f"  {line}" for line in _entry_lines(entry)]
+        text += _under(f"{entry.name}{_where(indices)}", _entry_lines(entry))
     return text
 
 
@@ -220,37 +227,30 @@ def _entry_lines(entry: Entry) -> list[str]:
     layers = [Layer(entry.name, spec=spec) for spec in entry.specs]
     if entry.convolution is not None:
         layers.append(Layer(entry.name, convolution=entry.convolution))
-    warm = entry.temperature
-    made = []
-    for layer in layers or [Layer(entry.name)]:
-        told = _entry(layer)
-        made += _told(layer, told)
-    if warm is not None:
-        made.append(f"scores of a query grow with its position: {_brief(warm)}")
+    made = [line for layer in layers or [Layer(entry.name)] for line in _told(layer, _entry(layer))]
+    made += _on_scores(entry.temperature)
     if entry.window is not None:
         made.append(f"sees {window_words(entry.window)}")
-    if entry.scale is not None:
-        made.append(_scale(entry.scale))
+    made += _on_scores(scale=entry.scale)
     if entry.share == "model":
         made.append("its layers share one set of parameters")
     for inner in entry.attentions:
-        made += [f"{inner.name}, an attention inside it"]
-        made += [f"  {line}" for line in _entry_lines(inner)]
+        made += _under(f"{inner.name}, an attention inside it", _entry_lines(inner))[1:]
     return made
 
 
-def _scale(scale: float) -> str:
-    return f"scores times {scale:g}, not divided by the root of the width"
+def _on_scores(warm: Value | None = None, scale: float | None = None) -> list[str]:
+    """What scores are multiplied by."""
+    growing = "" if warm is None else f"scores of a query grow with its position: {_brief(warm)}"
+    by = "" if scale is None else f"scores times {scale:g}, not divided by the root of the width"
+    return [line for line in (growing, by) if line]
 
 
-def _where(entry: Layer) -> str:
-    if entry.indices is None:
-        return ""
-    if not entry.indices:
-        return " (no layer)"
-    shown = ", ".join(map(str, entry.indices[:8]))
-    more = ", …" if len(entry.indices) > 8 else ""
-    count = len(entry.indices)
+def _where(indices: tuple[int, ...] | None) -> str:
+    if not indices:
+        return "" if indices is None else " (no layer)"
+    shown, count = ", ".join(map(str, indices[:8])), len(indices)
+    more = ", …" if count > 8 else ""
     return f" (layer{'s' if count > 1 else ''} {shown}{more}; {count} in all)"
 
 
@@ -263,16 +263,13 @@ def _told(entry: Layer, told: dict[str, Any]) -> list[str]:
         made = _rotary_lines(entry.spec, told)
     else:
         made = [f"{entry.kind}: {_brief(entry.spec)}" if entry.spec is not None else entry.kind]
-    if entry.logit_scale is not None:
-        made.append(f"scores of a query grow with its position: {_brief(entry.logit_scale)}")
-    if entry.scale is not None:
-        made.append(_scale(entry.scale))
+    made += _on_scores(entry.logit_scale, entry.scale)
     if entry.positions is not None:
         made.append(f"positions: {entry.positions}")
     if entry.permuted:
         made.append(f"reordered from {entry.permuted} with the weights, when the file was written")
     for size, own in entry.windows if has_window(entry) or len(entry.windows) > 1 else ():
-        made.append(f"sees {window_words(size)}{_where(entry.replace(indices=own))}")
+        made.append(f"sees {window_words(size)}{_where(own)}")
     by_origin: dict[str, list[str]] = {}
     for source in entry.sources:
         by_origin.setdefault(source.origin, []).append(f"{source.field} ({source.where})")
@@ -282,7 +279,6 @@ def _told(entry: Layer, told: dict[str, Any]) -> list[str]:
 
 def _rotary_lines(spec: RotarySpec, told: dict[str, Any]) -> list[str]:
     channels = spec.channels
-    made = [f"rotary, {spec.dim} channels of each head turn, as {spec.pairs} pairs"]
     pairs = {"half": "j and j + d/2", "interleaved": "2j and 2j + 1"}[channels.order]
     extra = [
         f"the {channels.part} channels",
@@ -290,20 +286,22 @@ def _rotary_lines(spec: RotarySpec, told: dict[str, Any]) -> list[str]:
         *(["by the negative angle"] if channels.direction == "backward" else []),
         *([f"targets {', '.join(channels.targets)}"] if channels.targets != ("q", "k") else []),
     ]
-    made.append(f"pairing {channels.order} (channels {pairs}); {', '.join(extra)}")
+    made = [
+        f"rotary, {spec.dim} channels of each head turn, as {spec.pairs} pairs",
+        f"pairing {channels.order} (channels {pairs}); {', '.join(extra)}",
+    ]
     if len(spec.axes) > 1:
         arrangement = getattr(spec, "arrangement", None)
         rule = "" if arrangement is None else f", dealt {arrangement.rule}"
         sizes = getattr(arrangement, "sizes", None)
         made.append(f"axes {', '.join(spec.axes)}{rule}{'' if sizes is None else f' {sizes}'}")
-    if "base" in told:
-        bases = spec.bases if isinstance(spec, RoPE) else ()
-        each = f" for {', '.join(spec.axes)}" if len(bases) > 1 else ""
-        made.append(f"base {', '.join(f'{base:.10g}' for base in bases)}{each}")
-    scalings = spec.scalings if isinstance(spec, RoPE) else ()
-    made += [f"scaling {_brief(value)}" for value in scalings] or ["no scaling"]
-    if "ramp" in told:
-        ramp = told["ramp"]
+    scalings = []
+    if isinstance(spec, RoPE):
+        each = f" for {', '.join(spec.axes)}" if len(spec.bases) > 1 else ""
+        made.append(f"base {', '.join(f'{base:.10g}' for base in spec.bases)}{each}")
+        scalings = [f"scaling {_brief(value)}" for value in spec.scalings]
+    made += scalings or ["no scaling"]
+    if ramp := told.get("ramp"):
         made.append(
             f"ramp between pairs {ramp['low']:.4g} and {ramp['high']:.4g}: {ramp['kept']} kept, "
             f"{ramp['between']} between, {ramp['interpolated']} interpolated"
@@ -312,33 +310,23 @@ def _rotary_lines(spec: RotarySpec, told: dict[str, Any]) -> list[str]:
         made.append(_magnitude(told))
     if "temperature" in told:
         made.append("scores of a query grow with its position (temperature)")
-    if "wavelengths" in told:
-        waves = told["wavelengths"]
-        still = told["pairs_that_do_not_turn"]
+    if waves := told.get("wavelengths"):
+        count = told["pairs_that_do_not_turn"]
+        still = f"; {count} pairs do not turn" if count else ""
         made.append(
-            f"wavelengths {waves['shortest']:.4g} to {waves['longest']:.4g} positions"
-            + (f"; {still} pairs do not turn" if still else "")
+            f"wavelengths {waves['shortest']:.4g} to {waves['longest']:.4g} positions{still}"
         )
     counts = told.get("pairs_with_a_turn", {})
-    reached = [f"{number} {name}" for name, number in counts.items() if name != "of"]
-    if reached:
+    if reached := [f"{number} {name}" for name, number in counts.items() if name != "of"]:
         made.append(f"pairs that complete a turn, of {counts['of']}: {'; '.join(reached)}")
     return made
 
 
 def _magnitude(told: dict[str, Any]) -> str:
-    factor, where = told["attention_factor"], told["acts"]
-    places = {
-        "cos_sin": "on cosines and sines, so squared on scores",
-        "softmax": "squared, on the softmax scale",
-        "none": "left out",
-    }
-    said = f"attention factor {factor:.6g}"
-    if factor != 1 or where != "cos_sin":
-        said += f", {places[where]}"
-    if told["logit_factor"] != 1:
-        said += f"; softmax scale times {told['logit_factor']:.6g}"
-    return said
+    factor, where, logits = told["attention_factor"], told["acts"], told["logit_factor"]
+    place = f", {PLACES[where]}" if factor != 1 or where != "cos_sin" else ""
+    scale = f"; softmax scale times {logits:.6g}" if logits != 1 else ""
+    return f"attention factor {factor:.6g}{place}{scale}"
 
 
 def _brief(value: Any) -> str:

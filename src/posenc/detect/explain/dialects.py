@@ -13,14 +13,12 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc._core.io.checkpoints import load
 from posenc._core.reading import Layer, Reading
-from posenc.detect.explain.config.view import Keys, Notes
-from posenc.detect.explain.layers.types import GLOBAL, LOCAL
+from posenc.detect.explain.config.view import Keys, Notes, check_name
 from posenc.detect.explain.reader import from_hf
 from posenc.detect.explain.rotary.entries import has_rotary, parameters
-from posenc.detect.explain.spellings import BASES, FRACTIONS, LOCAL_BASES
+from posenc.detect.explain.spellings import BASES, FRACTIONS, GLOBAL, LOCAL, LOCAL_BASES, SHARE
 from posenc.presets.families import ClassDefaults, class_defaults
 
 DIALECTS = ("hf4", "hf5")
@@ -70,18 +68,21 @@ def to_hf(config: Any, dialect: Literal["hf4", "hf5"]) -> Translation:
     >>> posenc.to_hf(config, "hf5").config["rope_parameters"]
     {'rope_theta': 10000.0, 'rope_type': 'default'}
     """
-    if dialect not in DIALECTS:
-        todo = suggest(dialect, DIALECTS)
-        raise ArgumentError(mismatch("to_hf: dialect", "one of its names", repr(dialect), todo))
+    check_name("to_hf: dialect", dialect, DIALECTS, optional=False)
     data = load(config, "to_hf")
     made = copy.deepcopy(data)
     lost: list[str] = []
     _rewrite(made, "", dialect, lost)
     before = from_hf(data, on_error="report")
-    after = from_hf(made, on_error="report")
     lost += [f"the plan of the source is not settled: {text}" for text in before.errors]
-    lost += _differences(before, after)
-    lost += [f"{what} is not stated: a reader must know the family" for what in _unstated(before)]
+    lost += _differences(before, from_hf(made, on_error="report"))
+    sources = {(s.field, s.origin) for entry in before for s in entry.sources}
+    unstated = {field for field, origin in sources if origin in ("preset", "caller")}
+    lost += [
+        f"{words} is not stated: a reader must know the family"
+        for field, words in UNSTATED.items()
+        if field in unstated
+    ]
     return Translation(made, tuple(dict.fromkeys(lost)))
 
 
@@ -89,17 +90,16 @@ def _rewrite(data: dict[str, Any], path: str, dialect: str, lost: list[str]) -> 
     keys = Keys(data, path)
     if has_rotary(keys):
         params = dict(parameters(keys, Notes()).data)
-        base = keys.first(BASES)
-        local = keys.first(LOCAL_BASES)
-        fraction = keys.first(FRACTIONS)
+        numbers = Numbers(*map(keys.first, (BASES, LOCAL_BASES, FRACTIONS)))
         known = class_defaults(data.get("model_type"))
-        write = _write_hf5 if dialect == "hf5" else _write_hf4
-        written = write(params, base, local, fraction, (path, lost, known))
+        if dialect == "hf5":
+            written: dict[str, Any] | None = _write_hf5(params, numbers, known)
+        else:
+            written = _write_hf4(params, numbers, known, path, lost)
         if written is not None:
-            kept = "rope_theta" if dialect == "hf4" else ""
-            for key in ("rope_parameters", "rope_scaling", *BASES, *LOCAL_BASES, *FRACTIONS):
-                if key != kept and key in data:
-                    del data[key]
+            gone = {"rope_parameters", "rope_scaling", *BASES, *LOCAL_BASES, *FRACTIONS}
+            for key in gone & {*data} - ({"rope_theta"} if dialect == "hf4" else set()):
+                del data[key]
             data.update(written)
     for key, value in data.items():
         inner = isinstance(value, dict) and ("model_type" in value or key.endswith("_config"))
@@ -107,65 +107,59 @@ def _rewrite(data: dict[str, Any], path: str, dialect: str, lost: list[str]) -> 
             _rewrite(value, f"{path}.{key}" if path else key, dialect, lost)
 
 
-Number = tuple[str, float] | None
-# (path of the part, where what is lost is written, what its class takes for what is left out)
-Said = tuple[str, list[str], ClassDefaults | None]
+class Numbers(NamedTuple):
+    """What stands beside the dictionary of rotary parameters, each with its key."""
+
+    base: tuple[str, float] | None
+    local: tuple[str, float] | None
+    fraction: tuple[str, float] | None
 
 
 def _write_hf5(
-    params: dict[str, Any], base: Number, local: Number, fraction: Number, said: Said
-) -> dict[str, Any] | None:
-    known = said[2]
-    nested = any(isinstance(value, Mapping) for value in params.values())
-    shared: dict[str, Any] = {}
-    if base is not None:
-        shared["rope_theta"] = base[1]
-    if fraction is not None:
-        shared["partial_rotary_factor"] = fraction[1]
-    if nested:
+    params: dict[str, Any], numbers: Numbers, known: ClassDefaults | None
+) -> dict[str, Any]:
+    base, local, fraction = numbers
+    shared: dict[str, Any] = {} if base is None else {"rope_theta": base[1]}
+    shared |= {} if fraction is None else {"partial_rotary_factor": fraction[1]}
+    if any(isinstance(value, Mapping) for value in params.values()):
         filled = {
             kind: _typed({**shared, **own}) if own and isinstance(own, Mapping) else own
             for kind, own in params.items()
         }
         return {"rope_parameters": filled}
-    flat = _typed({**shared, **params})
     if known is not None and known.kinds and (local is None or params):
-        return _by_kind(params, base, local, known)
+        kinds = {kind: _of_kind(params, numbers, known, kind) for kind in known.kinds}
+        return {"rope_parameters": kinds}
+    flat = _typed({**shared, **params})
     if local is None:
         return {"rope_parameters": flat}
     other = {**shared, "rope_theta": local[1], "rope_type": "default"}
     return {"rope_parameters": {GLOBAL: flat, LOCAL: other}}
 
 
-def _by_kind(
-    params: dict[str, Any], base: Number, local: Number, known: ClassDefaults
-) -> dict[str, Any]:
-    """A dictionary for each type of layer, as the class makes them of a flat one."""
-    written: dict[str, Any] = {}
-    for kind, own in (known.kinds or {}).items():
-        if own is None:
-            written[kind] = None
-            continue
-        reached = kind in known.reach.get("rope_scaling", ())
-        stated = [value for value in (base, local) if value and kind in _reached(value[0], known)]
-        theta = {"rope_theta": stated[0][1] if stated else own["base"]}
-        share = own.get("share_alone", own.get("share", 1.0))
-        more = {} if share == 1 else {"partial_rotary_factor": share}
-        written[kind] = _typed({**theta, **more, **(params if reached else {})})
-    return {"rope_parameters": written}
-
-
-def _reached(key: str, known: ClassDefaults) -> tuple[str, ...]:
-    return tuple(known.reach.get(key, ()))
+def _of_kind(
+    params: dict[str, Any], numbers: Numbers, known: ClassDefaults, kind: str
+) -> dict[str, Any] | None:
+    """The dictionary of a type of layer, as the class makes it of a flat one."""
+    if (own := (known.kinds or {})[kind]) is None:
+        return None
+    stated = (pair[1] for pair in numbers[:2] if pair and kind in known.reach.get(pair[0], ()))
+    share = own.get("share_alone", own.get("share", 1.0))
+    more = {} if share == 1 else {"partial_rotary_factor": share}
+    reached = kind in known.reach.get("rope_scaling", ())
+    theta = next(stated, own["base"])
+    return _typed({"rope_theta": theta, **more, **(params if reached else {})})
 
 
 def _write_hf4(
-    params: dict[str, Any], base: Number, local: Number, fraction: Number, said: Said
+    params: dict[str, Any],
+    numbers: Numbers,
+    known: ClassDefaults | None,
+    path: str,
+    lost: list[str],
 ) -> dict[str, Any] | None:
-    nested = {k: v for k, v in params.items() if isinstance(v, Mapping)}
-    path, lost, known = said
-    if nested:
-        own = {k: dict(v) for k, v in nested.items()}
+    base, local, fraction = numbers
+    if own := {k: dict(v) for k, v in params.items() if isinstance(v, Mapping)}:
         where = f"{path}: " if path else ""
         first = own.get(GLOBAL, next(iter(own.values())))
         other = own.get(LOCAL)
@@ -177,7 +171,7 @@ def _write_hf4(
                 "in rope_parameters"
             )
             return None
-        if known is not None and known.reach and LOCAL not in _reached(LOCAL_BASES[0], known):
+        if known is not None and known.reach and LOCAL not in known.reach.get(LOCAL_BASES[0], ()):
             bases = {k: v["base"] for k, v in (known.kinds or {}).items() if v is not None}
             odd = any(v.get("rope_theta", bases.get(k)) != bases.get(k) for k, v in own.items())
             if odd or fractions != {1.0}:  # a share alone would be one dictionary for all types
@@ -187,18 +181,14 @@ def _write_hf4(
             return {"rope_scaling": _scaling_of(first)}
         local = None if other is None else (LOCAL_BASES[0], other["rope_theta"])
         params = first
-    made: dict[str, Any] = {}
     params = _typed(dict(params))
-    theta = params.pop("rope_theta", None if base is None else base[1])
-    if theta is not None:
-        made["rope_theta"] = theta
-    part = params.pop("partial_rotary_factor", None if fraction is None else fraction[1])
-    if part is not None:
-        made["partial_rotary_factor"] = part
-    if local is not None:
-        made[LOCAL_BASES[0]] = local[1]
-    made["rope_scaling"] = _scaling_of(params)
-    return made
+    beside = {
+        "rope_theta": params.pop("rope_theta", None if base is None else base[1]),
+        SHARE: params.pop(SHARE, None if fraction is None else fraction[1]),
+        LOCAL_BASES[0]: None if local is None else local[1],
+    }
+    stated = {key: value for key, value in beside.items() if value is not None}
+    return {**stated, "rope_scaling": _scaling_of(params)}
 
 
 def _scaling_of(params: dict[str, Any]) -> dict[str, Any] | None:
@@ -209,44 +199,26 @@ def _scaling_of(params: dict[str, Any]) -> dict[str, Any] | None:
 
 def _typed(params: dict[str, Any]) -> dict[str, Any]:
     """With `rope_type` for `type`."""
-    kind = params.pop("type", None)
-    params.setdefault("rope_type", kind or "default")
+    params.setdefault("rope_type", params.pop("type", None) or "default")
     return params
 
 
 def _differences(before: Reading, after: Reading) -> list[str]:
     """What the second plan says otherwise, or not at all."""
-    said = []
     others = {(entry.layer, entry.attention): entry for entry in after}
-    for entry in before:
-        other = others.get((entry.layer, entry.attention))
-        if other is None:
-            said.append(f"{_name(entry)} is not read back: {'; '.join(after.errors) or 'no entry'}")
-        else:
-            said += _changed(entry, other)
-    return said
+    pairs = [(entry, others.get((entry.layer, entry.attention))) for entry in before]
+    why = "; ".join(after.errors) or "no entry"
+    return [text for entry, other in pairs for text in _changed(entry, other, why)]
 
 
-def _changed(entry: Layer, other: Layer) -> list[str]:
+def _changed(entry: Layer, other: Layer | None, why: str) -> list[str]:
+    name = " ".join(word for word in (entry.layer, entry.attention) if word)
+    if other is None:
+        return [f"{name} is not read back: {why}"]
     if entry.spec == other.spec and entry.indices == other.indices:
         return []
     if entry.spec is None or other.spec is None or type(entry.spec) is not type(other.spec):
-        return [f"{_name(entry)} is read back as another kind"]
-    names = [field.name for field in dataclasses.fields(entry.spec)]  # type: ignore[arg-type]
-    changed = [n for n in names if getattr(entry.spec, n) != getattr(other.spec, n)]
-    return [f"{_name(entry)}: {name} is read back otherwise" for name in changed or ["layers"]]
-
-
-def _name(entry: Layer) -> str:
-    return " ".join(word for word in (entry.layer, entry.attention) if word)
-
-
-def _unstated(plan: Reading) -> list[str]:
-    """Fields that came from the family or the caller, in words."""
-    found = {
-        source.field
-        for entry in plan
-        for source in entry.sources
-        if source.origin in ("preset", "caller")
-    }
-    return [words for field, words in UNSTATED.items() if field in found]
+        return [f"{name} is read back as another kind"]
+    fields = [field.name for field in dataclasses.fields(entry.spec)]  # type: ignore[arg-type]
+    changed = [n for n in fields if getattr(entry.spec, n) != getattr(other.spec, n)]
+    return [f"{name}: {field} is read back otherwise" for field in changed or ["layers"]]

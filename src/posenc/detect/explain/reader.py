@@ -133,8 +133,9 @@ class _Reader:
     def plan(self, data: Mapping[str, Any]) -> Reading:
         model = self.model = data.get("model_type") or ""
         if not isinstance(model, str):
-            told = repr(model)[:60]
-            self.notes.append(Note("error", f"model_type={told} is not the name of a family"))
+            self.notes.append(
+                Note("error", f"model_type={repr(model)[:60]} is not the name of a family")
+            )
             model = ""
         self.part(data, "", "", depth=0)
         if not self.entries and not any(note.level == "error" for note in self.notes):
@@ -163,19 +164,18 @@ class _Reader:
         row, called = self._recognised(keys, called, fixed, notes)
         made = class_parts(called)
         inside = {k: v for k, v in with_older_parts(data, made).items() if is_part(k, v, made)}
-        flat = flat_part(keys, made)
-        if flat:
-            row = family(made.types[flat])
+        if flat := flat_part(keys, made):
+            of_class = made.types[flat]
+            row = family(of_class)
             note_flat(keys, made, flat, notes)
-        of_class = made.types[flat] if flat else of_class or called
-        known = class_defaults(of_class)
-        if known is not None:
+        of_class = of_class or called
+        if (known := class_defaults(of_class)) is not None:
             keys.defaults = known.left_out(data)
             keys.sizes = known.sizes if path else {}
         keys.defaults = {**parts_left_out(data, made), **keys.defaults, **more}
         before = len(self.entries)
-        without = {key: kind for key, kind in made.types.items() if key not in made.none}
-        if row is not None and not is_hollow(keys, row, {**without, **inside}):
+        without = made.types.keys() - {*made.none}
+        if row is not None and not is_hollow(keys, row, without | inside.keys()):
             self._known(keys, row, known, name)
         elif row is None and (text := text_part(made, inside)):
             note_repeated(keys, text, inside[text], notes)
@@ -183,9 +183,8 @@ class _Reader:
             self._unknown(keys, name)
         elif row is None and not inside and (data or not made.types):
             self._nothing(keys, called, notes)
-        if len(self.entries) > before:
-            made_so = self.entries[before:]
-            self.entries[before:] = with_windows(keys, of_class, known, made_so, notes)
+        if own_entries := self.entries[before:]:
+            self.entries[before:] = with_windows(keys, of_class, known, own_entries, notes)
         if depth == DEEPEST_PART and (inside or made.types):
             where = keys.where(next(iter(inside or made.types)))
             notes.warning(f"{where} was not read: parts lie more than {depth} deep")
@@ -213,21 +212,19 @@ class _Reader:
     def _nothing(self, keys: Keys, called: str | None, notes: Notes) -> None:
         """Note a config of which nothing is known."""
         data, path = keys.data, keys.path
-        model = data.get("model_type")
-        said = f"model_type {model!r}" if model else "without a model_type"
-        if called is not None and not model:
-            said = f"{called!r}"
+        model, key = data.get("model_type"), path.rpartition(".")[2]
+        unnamed = "without a model_type" if called is None else f"{called!r}"
+        said = f"model_type {model!r}" if model else unnamed
         todo = suggest(model, families()) if isinstance(model, str) and model else ""
         hint = f". {todo}" if todo.startswith("Did") else ""
-        told = f"{path or 'the config'}: {said} is not known, and states no rotary base"
         if path and (model or not data or has_heads(data)):
             notes.warning(f"{path}: unknown, because {said} is not known{hint}")
-        elif path and any(word in path.rpartition(".")[2] for word in PART_WORDS):
-            key = path.rpartition(".")[2]
-            told = f"{path}={repr(dict(data))[:200]} was not read"
-            notes.warning(told_of(told, key))
+        elif path and any(word in key for word in PART_WORDS):
+            notes.warning(told_of(f"{path}={repr(dict(data))[:200]} was not read", key))
         else:
-            notes.remark(told + hint)
+            notes.remark(
+                f"{path or 'the config'}: {said} is not known, and states no rotary base{hint}"
+            )
 
     def _left_out(
         self,
@@ -263,13 +260,15 @@ class _Reader:
             if isinstance(value, Mapping) and value:
                 continue
             if value is not None and value != {}:
-                told = repr(value)[:80]
                 notes.warning(
-                    f"{where}={told} was not read: a dictionary of type {kind!r} belongs there"
+                    f"{where}={repr(value)[:80]} was not read: a dictionary of type {kind!r} "
+                    "belongs there"
                 )
             elif key not in made.none and key != flat and not foreign:
-                of = f"a part of type {kind!r}, by its class in transformers {made.version}"
-                notes.remark(f"{where} is left out: {of}")
+                notes.remark(
+                    f"{where} is left out: a part of type {kind!r}, by its class in transformers "
+                    f"{made.version}"
+                )
                 self.part(
                     {},
                     where,
@@ -285,12 +284,11 @@ class _Reader:
         self, keys: Keys, called: str | None, fixed: bool, notes: Notes
     ) -> tuple[Family | None, str | None]:
         """The row of the family, and the name by which it was found."""
-        stated = keys.get("model_type")
-        key = keys.path.rpartition(".")[2]
+        stated, key = keys.get("model_type"), keys.path.rpartition(".")[2]
         model_type = stated or called
-        if key and key not in keys.data and key in class_parts(stated).types:
+        if key and key not in keys.data:
             # A part that is called as the whole.
-            model_type = class_parts(stated).types[key]
+            model_type = class_parts(stated).types.get(key, model_type)
         if fixed and called is not None and model_type != called:
             told = (
                 f"{keys.where('model_type')}={stated!r}, which the class of the whole in "
@@ -299,16 +297,13 @@ class _Reader:
             )
             (notes.warning if family(model_type) is not None else notes.remark)(told)
             model_type = called
-        row = family(model_type)
-        if row is None:
+        if (row := family(model_type)) is None:
             found = family_of_architectures(keys.get("architectures"))
             if found is not None and not class_parts(model_type).types:
-                called, row = found
-                said = f"{keys.where('architectures')} names the family {called!r}"
-                notes.remark(
-                    said if model_type is None else f"{said}; model_type is {model_type!r}"
-                )
-                return row, called
+                said = f"{keys.where('architectures')} names the family {found[0]!r}"
+                more = "" if model_type is None else f"; model_type is {model_type!r}"
+                notes.remark(f"{said}{more}")
+                return found[1], found[0]
         return row, model_type if isinstance(model_type, str) else None
 
     def _known(self, keys: Keys, row: Family, known: ClassDefaults | None, name: str) -> None:
@@ -339,9 +334,8 @@ class _Reader:
                 self.entries += read_rotary(keys, rotary, name, self.given, notes)
             else:
                 self.entries += read_other(keys, rule, name, notes)
-        if known is not None and self.given.file is not None:
-            made = by_file(keys, row, self.entries[before:], self.given.file, notes)
-            self.entries[before:] = made
+        if known is not None and (file := self.given.file) is not None:
+            self.entries[before:] = by_file(keys, row, self.entries[before:], file, notes)
         for key, value in keys.defaulted.items() if keys.data else ():
             notes.remark(
                 f"{keys.where(key)} is left out: {repr(value)[:80]}, which the class in "
@@ -351,8 +345,7 @@ class _Reader:
 
     def _unknown(self, keys: Keys, name: str) -> None:
         notes = Notes(name)
-        model_type = keys.data.get("model_type")
-        if model_type is not None:
+        if (model_type := keys.data.get("model_type")) is not None:
             todo = suggest(model_type, families())
             hint = f" {todo}" if todo.startswith("Did") else ""
             notes.warning(f"{keys.where('model_type')}={model_type!r} is not a known family.{hint}")
@@ -370,14 +363,9 @@ class _Reader:
         if not check_numbers(keys, TRAINED, notes):
             self.entries = []  # nothing can be computed of such numbers
         note_unread(keys, notes)
-        self._add(notes, keys.path)
-
-    def _add(self, notes: Notes, path: str) -> None:
-        """Keep notes; what is wrong with a part that is not needed leaves the others right."""
-        if all(key in NEEDED for key in path.split(".") if key):
-            self.notes += notes.notes
-            return
+        # What is wrong with a part that is not needed leaves the others right.
+        needed = all(key in NEEDED for key in keys.path.split(".") if key)
         for note in notes.notes:
             left = note.level == "error" and not note.text.startswith("unknown, because")
-            text = f"unknown, because {note.text}"
-            self.notes.append(Note("warning", text, layer=note.layer) if left else note)
+            lesser = Note("warning", f"unknown, because {note.text}", layer=note.layer)
+            self.notes.append(lesser if left and not needed else note)

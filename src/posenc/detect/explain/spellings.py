@@ -70,6 +70,21 @@ ATTENTION_KEYS = ("attention_factor", "attn_factor")
 
 COUNT_KEYS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers", "depth")
 TYPE_KEYS = ("layer_types", "layers_block_type")
+LOCAL, GLOBAL = "sliding_attention", "full_attention"
+# Layers that mix tokens without attention: no queries, no keys, no positions.
+OTHER = frozenset(
+    {
+        "linear_attention",
+        "mamba",
+        "mamba2",
+        "conv",
+        "recurrent",
+        "moe",
+        "mlp",
+        "ssm",
+        "gated_delta_net",
+    }
+)
 PATTERN_KEYS = ("sliding_window_pattern", "_sliding_window_pattern")
 # Layers behind the counted ones, which predict further tokens.
 MORE_LAYERS = ("num_nextn_predict_layers", "num_mtp_layers", "mtp_num_hidden_layers")

@@ -1,30 +1,26 @@
-"""What each engine has to be told, so that a model's rotations follow a rule."""
+"""What each engine has to be told, so that a model's rotations follow a rule.
+
+And what an engine makes of the rotary parameters that are written for it, by a table of its code.
+"""
 
 from __future__ import annotations
 
 import copy
 import json
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
+from posenc import scaling
 from posenc._core.errors import PosencError
 from posenc.detect.explain import ATTENTION_KEYS, to_hf
-from posenc.detect.extend.readings import (
-    DICTIONARY,
-    family_of,
-    read_by,
-    release_of,
-    warnings_of,
-)
 from posenc.detect.extend.rules import RULES, enlarged
 from posenc.detect.facts import facts
-from posenc.presets.families import class_defaults
-from posenc.scaling.base import Scaling
-from posenc.scaling.linear import Linear
-from posenc.scaling.ntk import DynamicNTK
-from posenc.scaling.ramps import Llama3, YaRN
+from posenc.presets.families import class_defaults, engines
 
+DICTIONARY = "rope_parameters"
+TOGETHER = ("mscale", "mscale_all_dim")  # engines take one alone, transformers takes both or none
+OUTSIDE = ("mrope_section", "mrope_interleaved", "partial_rotary_factor")  # no part of a rule
 LENGTH_KEYS = ("max_position_embeddings", "n_positions", "seq_length", "max_sequence_length")
 # What vLLM 0.33.0 and SGLang 0.5.23 make of it: `rotary_embedding`, class DynamicNTK….
 FIXED = "vLLM reads `dynamic` as one fixed base, so there is no such line for it, nor for SGLang."
@@ -53,22 +49,22 @@ class Wanted(NamedTuple):
     specs: Mapping[str, Any]  # by the name of the layer, and of the attention inside it
     changed: frozenset[str]
     base: float | None  # the new base, where that is the rule
-    scaling: Scaling | None
+    rule: scaling.Scaling | None
     length: int
 
     @property
     def growing(self) -> bool:
         """Whether every length has frequencies of its own."""
-        return isinstance(self.scaling, DynamicNTK)
+        return isinstance(self.rule, scaling.DynamicNTK)
 
 
 def wanted_of(spec: Any, name: str, factor: float, trained: int, length: int) -> Wanted | None:
     """What a rule asks of one rotation without a config; None where no engine has the rule."""
     if name in ("none", "yarn_paper"):
         return None
-    if name == "ntk":
-        return Wanted({"": spec}, frozenset({""}), enlarged(spec, factor), None, length)
-    return Wanted({"": spec}, frozenset({""}), None, RULES[name].make(factor, trained), length)
+    base = enlarged(spec, factor) if name == "ntk" else None
+    rule = RULES[name].make(factor, trained) if base is None else None
+    return Wanted({"": spec}, frozenset({""}), base, rule, length)
 
 
 class Written(NamedTuple):
@@ -87,13 +83,12 @@ def patched(config: Mapping[str, Any], dialect: str, wanted: Wanted) -> Written 
     translated = to_hf(config, dialect).config  # type: ignore[arg-type]
     for path in _places(translated):
         rewritten = copy.deepcopy(translated)
-        inner = rewritten if not path else rewritten[path]
+        inner = rewritten[path] if path else rewritten
         change = _change(inner, dialect, wanted)
         inner.update(change)
         if _reads_as(rewritten, wanted):
-            before = config if not path else config[path]
-            gone = tuple(key for key in before if key not in inner)
-            return Written(rewritten, change if not path else {path: change}, gone)
+            gone = tuple(key for key in (config[path] if path else config) if key not in inner)
+            return Written(rewritten, {path: change} if path else change, gone)
     return None
 
 
@@ -102,10 +97,8 @@ def _places(config: Mapping[str, Any]) -> list[str]:
     parts = [
         key for key, value in config.items() if isinstance(value, dict) and "model_type" in value
     ]
-    stand = ("rope_parameters", "rope_scaling", "rope_theta")
-    return sorted(
-        ["", *parts], key=lambda path: not {*stand} & {*(config[path] if path else config)}
-    )
+    stand = {"rope_parameters", "rope_scaling", "rope_theta"}
+    return sorted(["", *parts], key=lambda path: stand.isdisjoint(config[path] if path else config))
 
 
 def _change(config: Mapping[str, Any], dialect: str, wanted: Wanted) -> dict[str, Any]:
@@ -113,21 +106,18 @@ def _change(config: Mapping[str, Any], dialect: str, wanted: Wanted) -> dict[str
     # Dynamic scaling starts from the declared length, so that stays.
     lengths = {} if wanted.growing else {key: wanted.length}
     if dialect == "hf4":
-        stated: dict[str, Any] = dict(config.get("rope_scaling") or {})
-        written = _parameters(stated, wanted)
+        written = _parameters(config.get("rope_scaling") or {}, wanted)
         base = written.pop("rope_theta", None)
         scaled = None if written.get("rope_type") == "default" else written
         theta = {} if base is None else {"rope_theta": base}
         return {**theta, "rope_scaling": scaled, **lengths}
-    stated = dict(config.get("rope_parameters") or {})
-    if kinds := [name for name, value in stated.items() if isinstance(value, dict)]:
-        ends = {name.rsplit(".", 1)[-1] for name in wanted.changed}
-        for name in kinds:
-            if name in ends:
-                stated[name] = _parameters(stated[name], wanted)
+    stated: dict[str, Any] = dict(config.get("rope_parameters") or {})
+    if kinds := {name for name, value in stated.items() if isinstance(value, dict)}:
+        for name in kinds & {name.rsplit(".", 1)[-1] for name in wanted.changed}:
+            stated[name] = _parameters(stated[name], wanted)
         return {"rope_parameters": stated, **lengths}
-    if "rope_theta" not in stated and wanted.specs:
-        stated["rope_theta"] = next(iter(wanted.specs.values())).base
+    if wanted.specs:
+        stated.setdefault("rope_theta", next(iter(wanted.specs.values())).base)
     defaults = class_defaults(config.get("model_type"))
     if defaults is not None and defaults.share != 1 and "partial_rotary_factor" not in config:
         # An engine that puts this over what it loaded does not ask the class again.
@@ -140,22 +130,18 @@ def _parameters(stated: Mapping[str, Any], wanted: Wanted) -> dict[str, Any]:
     kept = {key: value for key, value in stated.items() if key not in ("type", "rope_type")}
     if wanted.base is not None:
         return {**kept, "rope_theta": wanted.base, "rope_type": "default"}
-    rule = wanted.scaling
-    if rule is None:
+    if (rule := wanted.rule) is None:
         return {**kept, "rope_type": stated.get("rope_type", stated.get("type", "default"))}
     own: dict[str, Any] = {"factor": rule.factor}  # type: ignore[attr-defined]
-    if isinstance(rule, Linear):
-        name = "linear"
-    elif isinstance(rule, YaRN):
+    name = "linear" if isinstance(rule, scaling.Linear) else "dynamic"
+    if isinstance(rule, scaling.YaRN):
         name, own["original_max_position_embeddings"] = "yarn", rule.original_length
         stated = wanted.specs[min(wanted.changed)].magnitude.attention_factor
         kept = {key: value for key, value in kept.items() if key not in ATTENTION_KEYS}
         own |= {} if stated is None else {ATTENTION_KEYS[0]: stated}
-    elif isinstance(rule, Llama3):
+    elif isinstance(rule, scaling.Llama3):
         name, own["original_max_position_embeddings"] = "llama3", rule.original_length
         own |= {"low_freq_factor": rule.low_freq_factor, "high_freq_factor": rule.high_freq_factor}
-    else:
-        name = "dynamic"
     return {**kept, "rope_type": name, **own}
 
 
@@ -188,19 +174,19 @@ def lines_of(
     lines: dict[str, str] = {}
     notes: list[str] = []
     if config is None:
-        spec = next(iter(wanted.specs.values()))
-        parameters = _parameters({"rope_theta": spec.base}, wanted)
+        base = next(iter(wanted.specs.values())).base
+        parameters = _parameters({"rope_theta": base}, wanted)
         lines["transformers 5, rope_parameters"] = json.dumps(parameters)
     else:
         newest = patched(config, "hf5", wanted)
+        differs = "" if newest is None else _differs("transformers", newest, wanted)
         for name, written in (
             ("transformers 5", newest),
             ("transformers 4", patched(config, "hf4", wanted)),
         ):
             if written is None:
                 notes.append(f"A config of {name} cannot say it: read back, it is another plan.")
-                continue
-            if newest is not None and (differs := _differs("transformers", newest, wanted)):
+            elif differs:
                 notes += [differs] if name.endswith("5") else []
             else:
                 place = f", in place of {', '.join(written.gone)}" if written.gone else ""
@@ -222,7 +208,7 @@ def _servers(written: Written, wanted: Wanted) -> tuple[dict[str, str], list[str
     """The options of vLLM and SGLang, which put a change into the config that they loaded."""
     if wanted.growing:
         return {}, [FIXED]
-    part = _part(written)
+    part, inner = _part(written)
     override = shlex.quote(json.dumps(written.change))
     lines: dict[str, str] = {}
     notes = []
@@ -236,20 +222,20 @@ def _servers(written: Written, wanted: Wanted) -> tuple[dict[str, str], list[str
             notes.append(NESTED)
         else:
             lines[engine] = f"{option} {override} {length} {wanted.length}"
-            notes += warnings_of(engine, written.config[part] if part else written.config)
+            notes += warnings_of(engine, inner)
     return lines, notes
 
 
-def _part(written: Written) -> str:
-    """The part of the config in which the rotary parameters stand, empty for the config itself."""
+def _part(written: Written) -> tuple[str, dict[str, Any]]:
+    """The part in which the rotary parameters stand, empty for the config itself, and its keys."""
     nested = (key for key, value in written.change.items() if isinstance(value, dict))
-    return next((key for key in nested if key != DICTIONARY), "")
+    part = next((key for key in nested if key != DICTIONARY), "")
+    return part, written.config[part] if part else written.config
 
 
 def _differs(engine: str, written: Written, wanted: Wanted) -> str:
     """Why there is no line for an engine: what it makes of one is not known, or something else."""
-    part = _part(written)
-    inner = written.config[part] if part else written.config
+    part, inner = _part(written)
     row, read = family_of(engine, inner), read_by(engine, inner)
     axes = max((len(spec.arrangement.axes) for spec in wanted.specs.values()), default=1)
     # The class in transformers knows its sections, an engine only those that are stated.
@@ -268,7 +254,7 @@ def _differs(engine: str, written: Written, wanted: Wanted) -> str:
 
 def _llama_cpp(wanted: Wanted, config: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     """The options of llama.cpp, if any, and what to know."""
-    rule: Any = wanted.scaling
+    rule: Any = wanted.rule
     inner = next((v for k, v in config.items() if k.endswith("text_config") and v), config)
     row = family_of("llama.cpp", inner)
     if rule is not None and row is not None and row.get("rope_type") == "default":
@@ -278,16 +264,85 @@ def _llama_cpp(wanted: Wanted, config: Mapping[str, Any]) -> tuple[str, tuple[st
         return "", (LAYERS,)
     if wanted.base is not None:
         return f"--rope-freq-base {wanted.base:.9g}", (CAP,)
-    if isinstance(rule, Linear):
+    if isinstance(rule, scaling.Linear):
         return f"--rope-scaling linear --rope-scale {rule.factor:.9g}", (CAP,)
-    if isinstance(rule, Llama3):
+    if isinstance(rule, scaling.Llama3):
         return "", (TENSOR,)
-    if not isinstance(rule, YaRN):
+    if not isinstance(rule, scaling.YaRN):
         return "", () if rule is None else ("llama.cpp has no dynamic NTK.",)
     fast, slow, length = rule.beta_fast, rule.beta_slow, rule.original_length
-    if rule != YaRN(rule.factor, original_length=length, beta_fast=fast, beta_slow=slow):
+    if rule != scaling.YaRN(rule.factor, original_length=length, beta_fast=fast, beta_slow=slow):
         return "", ("llama.cpp's options cannot say this YaRN: its ramp or its magnitude.",)
     options = f"--rope-scaling yarn --rope-scale {rule.factor:.9g} --yarn-orig-ctx {length}"
-    if (fast, slow) != (32.0, 1.0):
-        options += f" --yarn-beta-fast {fast:g} --yarn-beta-slow {slow:g}"
-    return options, (CAP,)
+    betas = f" --yarn-beta-fast {fast:g} --yarn-beta-slow {slow:g}"
+    return options if (fast, slow) == (32.0, 1.0) else options + betas, (CAP,)
+
+
+# --- what an engine reads -------------------------------------------------------------------------
+
+
+def release_of(engine: str) -> str:
+    """The engine with the release whose code the table was read from."""
+    return f"{engine} {engines()[engine]['release']}"
+
+
+def family_of(engine: str, config: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The row of an engine for a config, by a key that decides or by its type; None for neither."""
+    kind, rows = config.get("model_type"), engines()[engine]["families"]
+    named = (
+        row
+        for row in rows
+        if kind in row["model_types"] or any(key in config for key in row.get("config_keys", ()))
+    )
+    return next(named, next((row for row in rows if not row["model_types"]), None))
+
+
+def warnings_of(engine: str, config: Mapping[str, Any]) -> list[str]:
+    """Keys of a config that other releases of the engine read otherwise."""
+    since, row = engines()[engine]["since"], family_of(engine, config) or {}
+    parts = _dictionaries(config).values()
+    stated = [key for key in since["keys"] if any(key in part for part in parts)]
+    return [f"{', '.join(stated)}: {since['text']}."] if stated and "reads" not in row else []
+
+
+def read_by(engine: str, config: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The config with what the engine reads of its rotary parameters; None where that is not known.
+
+    What the engine makes of it is then what the reader of this package makes of the result.
+    """
+    row = family_of(engine, config)
+    reduced = {}
+    for place, parameters in _dictionaries(config).items():
+        kind, keys = _read(engine, row, config, parameters)
+        if row is None or keys is None:
+            return None
+        whole = row.get("integers", ())
+        stay = {key: value for key, value in parameters.items() if key in keys}
+        reduced[place] = {key: int(v) if key in whole else v for key, v in stay.items()}
+        reduced[place]["rope_type"] = kind
+    return {**config, DICTIONARY: reduced.get("", reduced)}
+
+
+def _read(
+    engine: str,
+    row: Mapping[str, Any] | None,
+    config: Mapping[str, Any],
+    parameters: Mapping[str, Any],
+) -> tuple[str, Collection[str] | None]:
+    """The rule that an engine follows, and the keys that it reads for it; None for no such."""
+    kind = parameters.get("rope_type", "default")
+    if row is None or row.get("as_transformers"):
+        defaults = class_defaults(config.get("model_type"))
+        reads = defaults.reads.rules.get(kind) if defaults and defaults.reads else None
+        return kind, None if reads is None else {*OUTSIDE, *reads}
+    kind = row.get("default_rope_type" if kind == "default" else "rope_type", kind)
+    alone = kind == "yarn" and len([key for key in TOGETHER if parameters.get(key)]) == 1
+    table = engines()[engine]
+    of_rule = row.get("reads", table["reads"].get(kind)) if kind != "default" else OUTSIDE
+    return kind, None if of_rule is None or alone else {*table["always_read"], *of_rule}
+
+
+def _dictionaries(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The rotary parameters of a config: its own, or those of each type of layer."""
+    whole = config.get(DICTIONARY) or {}
+    return {name: part for name, part in whole.items() if isinstance(part, dict)} or {"": whole}

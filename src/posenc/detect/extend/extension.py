@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
+from posenc._core.errors import DataError, bad_argument, mismatch, suggest
 from posenc._core.numeric.counts import counted
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.answers import Displayed
 from posenc._core.spec.spec import Spec
 from posenc.detect.extend.engines import LAYERS, Wanted, lines_of, patched
-from posenc.detect.extend.lengths import (
+from posenc.detect.extend.options import LayerExtension, layer_extension, recommended
+from posenc.detect.extend.rules import (
     check_numbers,
     new_length,
     stated_factor,
+    stretching,
     trained_rotation,
 )
-from posenc.detect.extend.options import LayerExtension, layer_extension, recommended
 from posenc.detect.facts import Facts, facts
 
 TOWERS = ("vision", "audio", "encoder")  # their positions are cells and frames
@@ -107,20 +109,19 @@ class Extension(Displayed):
         name = rule or self.asked or self.rule
         if name not in self.rules and name != "none":
             todo = suggest(name, self.rules) if name else "Name one of " + ", ".join(self.rules)
-            expected = "a rule that applies to the model"
-            raise ArgumentError(mismatch("extend: rule", expected, repr(name), todo))
-        chosen = {
-            layer.name: layer.option(name) if everywhere or not layer.window else None
+            raise bad_argument("extend: rule", "a rule that applies to the model", repr(name), todo)
+        changed = {
+            layer.name: option
             for layer in self.layers
+            if (everywhere or not layer.window) and (option := layer.option(name)) is not None
         }
-        specs = {n.name: c.spec if (c := chosen[n.name]) else n.baseline.spec for n in self.layers}
-        changed = {n: option for n, option in chosen.items() if option is not None}
-        first = next(iter(changed.values()), None)
-        if first is None or name == "none":
+        specs = {
+            layer.name: (changed.get(layer.name) or layer.baseline).spec for layer in self.layers
+        }
+        if (first := next(iter(changed.values()), None)) is None or name == "none":
             return Wanted(specs, frozenset(), None, None, self.length)
-        rules = (s for s in first.spec.scalings if s.stretches)
-        scaling = next(rules) if first.base is None else None
-        return Wanted(specs, frozenset(changed), first.base, scaling, self.length)
+        rule_of = stretching(first.spec) if first.base is None else None
+        return Wanted(specs, frozenset(changed), first.base, rule_of, self.length)
 
     def switches(self, rule: str | None = None) -> str:
         """Whether frequencies change during generation, and what a KV cache must do there."""
@@ -155,15 +156,21 @@ class Extension(Displayed):
     def config(self, rule: str | None = None) -> dict[str, Any]:
         """A copy of the config with the rule, of transformers 5, or of 4 where 5 cannot say it."""
         if self.source is None:
-            todo = "Give a config.json; lines() has the options of llama.cpp."
-            raise ArgumentError(mismatch("extend", "a config to write", "none", todo))
-        for everywhere in (False, True):
-            for dialect in ("hf5", "hf4"):
-                written = patched(self.source, dialect, self.wanted(rule, everywhere=everywhere))
-                if written is not None:
-                    return written.config
-        expected = "a rule that a config of transformers can say"
-        raise ArgumentError(mismatch("extend", expected, rule or self.asked or self.rule))
+            raise bad_argument(
+                "extend",
+                "a config to write",
+                "none",
+                "Give a config.json; lines() has the options of llama.cpp.",
+            )
+        for everywhere, dialect in itertools.product((False, True), ("hf5", "hf4")):
+            written = patched(self.source, dialect, self.wanted(rule, everywhere=everywhere))
+            if written is not None:
+                return written.config
+        raise bad_argument(
+            "extend",
+            "a rule that a config of transformers can say",
+            rule or self.asked or self.rule,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain JSON types, as `posenc extend --json` prints it."""
@@ -270,9 +277,9 @@ def extend(
     about = facts(source)
     others = about.require("extend", "spec", "frequencies", "length", "window", "heads")
     plan, config = about.reading, about.config if about.format == "config" else None
-    rotary = [layer for layer in plan if layer.kind == "rotary"]
-    rotary = [layer for layer in rotary if layer.layer.startswith("text.")] or [
-        layer for layer in rotary if not any(name in layer.layer for name in TOWERS)
+    turning = [layer for layer in plan if layer.kind == "rotary"]
+    rotary = [layer for layer in turning if layer.layer.startswith("text.")] or [
+        layer for layer in turning if not any(name in layer.layer for name in TOWERS)
     ]
     if not rotary:
         raise DataError(_no_rotation(plan))
@@ -315,11 +322,9 @@ def extend(
 def _check_source(source: Any, older: tuple[Any, ...], unknown: Mapping[str, Any]) -> None:
     """Raise for a spec, whose table grows by another verb, and for arguments that are none."""
     if isinstance(source, Spec):
-        expected = "the config of a model"
         todo = "A learned table grows by posenc.resize(spec, params, length, how='tile')."
-        raise ArgumentError(mismatch("extend", expected, type(source).__name__, todo))
-    names = [*unknown, *map(str, older)]
-    if names:
+        raise bad_argument("extend", "the config of a model", type(source).__name__, todo)
+    if names := [*unknown, *map(str, older)]:
         todo = suggest(names[0], ["to", "factor", "trained", "rule"])
         raise TypeError(f"posenc.extend has no argument {names[0][:60]!r}. {todo}")
 
@@ -327,14 +332,14 @@ def _check_source(source: Any, older: tuple[Any, ...], unknown: Mapping[str, Any
 def _switching(layers: list[Layer]) -> list[str]:
     """Where the config's own rule has other frequencies from a length on."""
     specs: list[Any] = [layer.spec for layer in layers]
-    sentences = [
+    sentences = (
         f"The config's {type(rule).__name__} has other frequencies above {rule.lengths[0]:,} "
         "positions: keys cached below do not fit queries above. Fix one length for a sequence, or "
         "move the keys (posenc.rerotate)."
         for spec in specs
         for rule in spec.scalings
         if rule.lengths is not None
-    ]
+    )
     return list(dict.fromkeys(sentences))
 
 
@@ -383,8 +388,7 @@ def _no_rotation(plan: Reading) -> str:
     kinds = {layer.kind: type(layer.spec).__name__ for layer in plan if layer.spec is not None}
     if kinds.get("table") == "Learned":
         kinds["Learned"] = "Learned"
-    todo = next(
-        (TODO[k].format(kinds[k]) for k in TODO if k in kinds), "Nothing limits its length."
-    )
+    texts = (TODO[kind].format(kinds[kind]) for kind in TODO if kind in kinds)
+    todo = next(texts, "Nothing limits its length.")
     received = ", ".join(sorted(set(kinds.values()))) or "no encoding"
     return mismatch("extend", "a model that rotates queries and keys", received, todo)

@@ -6,16 +6,16 @@ import functools
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from posenc._core.errors import ArgumentError, PosencError, mismatch
-from posenc.detect.extend.lengths import belongs
+from posenc._core.errors import PosencError, bad_argument
 from posenc.detect.extend.rules import (
     RULES,
     Baseline,
     Effect,
-    ExtendingRule,
+    belongs,
     effect,
     enlarged,
     smallest_factor,
+    stretching,
 )
 
 OFFERED = ("none", "linear", "ntk", "dynamic", "yarn", "llama3")
@@ -88,9 +88,9 @@ def layer_extension(name: str, baseline: Baseline, length: int, *, window: bool)
             rows.append(_option(maker, baseline, length))
         except PosencError as error:
             left_out[maker.name] = str(error)
-    own = next((type(s).__name__ for s in baseline.spec.scalings if s.stretches), "")
-    if own and len(rows) == 1:
-        left_out["given"] = f"{own} has no factor that could grow: its divisors fit one length"
+    if (own := stretching(baseline.spec)) is not None and len(rows) == 1:
+        name_of = type(own).__name__
+        left_out["given"] = f"{name_of} has no factor that could grow: its divisors fit one length"
     return LayerExtension(name, baseline, tuple(rows), left_out, window)
 
 
@@ -99,12 +99,16 @@ def _option(maker: _Maker, baseline: Baseline, length: int) -> TriedRule:
     spec, factor = maker.make(maker.factor), maker.factor
     if maker.name == "base":
         if smallest is None:
-            expected = "a base with which no pair meets an unseen angle"
-            raise ArgumentError(mismatch("larger base", expected, "none up to a factor of 2**20"))
+            raise bad_argument(
+                "larger base",
+                "a base with which no pair meets an unseen angle",
+                "none up to a factor of 2**20",
+            )
         spec, factor = maker.make(smallest), smallest
     base = spec.base if maker.name in ("base", "ntk") else None
-    numbers = effect(baseline, spec, length)
-    return TriedRule(maker.name, maker.label, spec, factor, base, smallest, numbers)
+    return TriedRule(
+        maker.name, maker.label, spec, factor, base, smallest, effect(baseline, spec, length)
+    )
 
 
 class _Maker(NamedTuple):
@@ -117,8 +121,7 @@ class _Maker(NamedTuple):
 def _makers(baseline: Baseline, length: int) -> list[_Maker]:
     """The rules that can be tried on a rotation, each as a factor -> rotation."""
     spec, trained = baseline.spec, baseline.trained
-    grown = length / trained
-    own: Any = next((s for s in spec.scalings if s.stretches), None)
+    grown, own = length / trained, stretching(spec)
     unchanged = _Maker("none", RULES["none"].label, 1.0, lambda _: spec)
     if own is not None:
         # A rule whose length was fixed, or that has a divisor for each pair, has nothing to grow.
@@ -127,33 +130,24 @@ def _makers(baseline: Baseline, length: int) -> list[_Maker]:
             return [unchanged]
 
         def larger(factor: float) -> Any:
-            changed = tuple(
-                s.replace(factor=own.factor * factor) if s is own else s for s in spec.scalings
-            )
-            magnitude = spec.magnitude
+            new, magnitude = own.replace(factor=own.factor * factor), spec.magnitude
             # Stated for the trained factor, so it goes with it.
             if belongs(magnitude.attention_factor, own):
-                asked = own.replace(factor=own.factor * factor).attention_factor()
-                magnitude = magnitude.replace(attention_factor=asked)
-            return spec.replace(scaling=changed, magnitude=magnitude)
+                magnitude = magnitude.replace(attention_factor=new.attention_factor())
+            return spec.replace(
+                scaling=tuple(new if s is own else s for s in spec.scalings), magnitude=magnitude
+            )
 
         return [unchanged, _Maker("given", f"{type(own).__name__}, larger factor", grown, larger)]
 
     def with_base(factor: float) -> Any:
         return spec.replace(base=enlarged(spec, factor))
 
-    def scaled(rule: ExtendingRule, factor: float) -> Any:
-        return spec.replace(scaling=(*spec.scalings, rule.make(factor, trained)))
+    def scaled(name: str, factor: float) -> Any:
+        return spec.replace(scaling=(*spec.scalings, RULES[name].make(factor, trained)))
 
-    rows = [
-        _Maker(
-            name,
-            RULES[name].label,
-            grown,
-            with_base if name == "ntk" else functools.partial(scaled, RULES[name]),
-        )
-        for name in OFFERED[1:]
-    ]
+    makes = {name: functools.partial(scaled, name) for name in OFFERED[1:]} | {"ntk": with_base}
+    rows = [_Maker(name, RULES[name].label, grown, make) for name, make in makes.items()]
     return [unchanged, *rows, _Maker("base", "larger base, trained further", grown, with_base)]
 
 
@@ -166,8 +160,8 @@ def recommended(
         return "none", (
             "Every layer that rotates has a window, and distances stay within it at any length.",
         )
-    unchanged = [layer.option("none") for layer in stretched]
-    if not sum(option.effect.unseen for option in unchanged if option):
+    unchanged = (layer.option("none") for layer in stretched)
+    if not any(option.effect.unseen for option in unchanged if option):
         met = f"Every pair has met, within {trained:,} positions, all angles that it meets within"
         return "none", (f"{met} {length:,}.", "A rule would only change what the model learned.")
     ranks = {}
@@ -182,9 +176,8 @@ def recommended(
     best = min(ranks, key=lambda name: ranks[name][:2])
     lost, change, label = ranks[best]
     step = f"{lost or 'none'} of the fast pairs without its step between neighbours"
-    within = f"within {trained:,} positions"
-    least = f"by up to {change:.2g} of the largest"
+    least = f"within {trained:,} positions: by up to {change:.2g} of the largest"
     return best, (
         f"{label} leaves no pair at an angle that training did not show, and {step}.",
-        f"Of such rules, the same at every length, it changes scores least {within}: {least}.",
+        f"Of such rules, the same at every length, it changes scores least {least}.",
     )

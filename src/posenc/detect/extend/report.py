@@ -20,41 +20,26 @@ LEGEND = (
 def lines(extension: Extension) -> Iterator[str]:
     """The report, a line at a time."""
     rule = extension.asked
-    name = extension.model or "a model without a name"
     yield (
-        f"{name}: trained on {extension.trained:,} positions, asked for {extension.length:,}, "
-        f"{_number(extension.factor)} times as many"
+        f"{extension.model or 'a model without a name'}: trained on {extension.trained:,} "
+        f"positions, asked for {extension.length:,}, {_number(extension.factor)} times as many"
     )
     for layer in extension.layers:
-        yield ""
-        yield from _layer(layer, extension.length)
-    yield ""
-    yield LEGEND
-    yield ""
+        yield from ("", *_layer(layer, extension.length))
+    yield from ("", LEGEND, "")
     chosen = extension.rule if rule is None else rule
-    if rule is None:
-        yield f"first by this order: {_label(extension, chosen) if chosen else 'no rule'}"
-    else:
-        yield f"asked for: {_label(extension, chosen)}"
+    label = _label(extension, chosen) if chosen or rule is not None else "no rule"
+    yield f"{'first by this order' if rule is None else 'asked for'}: {label}"
     for sentence in extension.reasons if rule is None else extension.reasons[-1:]:
         yield f"  {sentence}"
     if chosen:
         yield f"  {extension.switches(chosen)}"
-        yield from _written(extension, chosen)
+    if chosen and chosen != "none":
+        words, remarks = extension.written(chosen)
+        pairs = (text for engine, line in words.items() for text in (engine, f"  {line}"))
+        yield from ("", "what to write", *(f"  {line}" for line in (*pairs, *remarks)))
     for note in extension.notes:
         yield f"note: {note}"
-
-
-def _written(extension: Extension, rule: str) -> Iterator[str]:
-    if rule != "none":
-        words, remarks = extension.written(rule)
-        yield ""
-        yield "what to write"
-        for engine, line in words.items():
-            yield f"  {engine}"
-            yield f"    {line}"
-        for remark in remarks:
-            yield f"  {remark}"
 
 
 def _label(extension: Extension, rule: str) -> str:
@@ -66,8 +51,7 @@ def _label(extension: Extension, rule: str) -> str:
 
 
 def _layer(layer: LayerExtension, length: int) -> Iterator[str]:
-    baseline = layer.baseline
-    pairs = baseline.steps.size
+    baseline, pairs = layer.baseline, layer.baseline.steps.size
     yield (
         f"{layer.name}: {pairs} pairs; within {baseline.trained:,} positions "
         f"{int(baseline.slow.sum())} finish no turn, {int(baseline.fast.sum())} finish 32 or more"
@@ -78,16 +62,17 @@ def _layer(layer: LayerExtension, length: int) -> Iterator[str]:
     rows = [COLUMNS, *(_row(option) for option in layer.options)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
     for row in rows:
-        cells = [row[0].ljust(widths[0])]
-        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        yield "  " + "  ".join(cells)
+        cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+        yield "  ".join(["", row[0].ljust(widths[0]), *cells])
     none = layer.option("none")
     worst = min(layer.options, key=lambda option: option.effect.resolved)
     if none is not None:
-        words = f"{none.effect.resolved} of {pairs} pairs turn by 2**-8 radian or more a position"
-        if worst.effect.resolved < none.effect.resolved:
-            words += f" ({worst.label}: {worst.effect.resolved})"
-        yield f"  keys in bfloat16: {words}; smaller steps are within its last place"
+        fewer = worst.effect.resolved < none.effect.resolved
+        yield (
+            f"  keys in bfloat16: {none.effect.resolved} of {pairs} pairs turn by 2**-8 radian or "
+            f"more a position{f' ({worst.label}: {worst.effect.resolved})' if fewer else ''}; "
+            "smaller steps are within its last place"
+        )
     for name, why in layer.left_out.items():
         yield f"  {name} is left out: {why}"
 

@@ -1,4 +1,7 @@
-"""The rules that extend a context, and what each does to the pairs of a rotation."""
+"""The rules that extend a context, what each does to the pairs of a rotation, and the lengths.
+
+The lengths: where training ended, and how far a context is to go.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,15 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from posenc import scaling
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument, bad_data
 from posenc._core.numeric.ladder import FLOAT
+from posenc._core.reading import Layer
 from posenc.functional import frequencies
 from posenc.scaling.ntk import larger_base
 
@@ -208,6 +213,106 @@ def enlarged(spec: Any, factor: float) -> float:
     """The base by which the slowest pair is stretched by a factor, rounded up to six digits."""
     base = larger_base(spec.base, factor, 2 * spec.pairs, FLOAT, "NTK")
     if not math.isfinite(base):
-        raise ArgumentError(mismatch("extend: base", "one below 1e308", spec.base))
+        raise bad_argument("extend: base", "one below 1e308", spec.base)
     digits = 10.0 ** (math.floor(math.log10(base)) - 5)
     return float(f"{math.ceil(base / digits) * digits:.6g}")
+
+
+# --- lengths --------------------------------------------------------------------------------------
+
+
+def trained_rotation(layer: Layer, trained: int | None, doubts: str = "") -> Baseline:
+    """What a layer was trained with, by the lengths of its config, or as the caller says.
+
+    `doubts` are about lengths of the config that are none.
+    """
+    spec: Any = layer.spec
+    own, declared = stretching(spec), layer.length
+    original = getattr(own, "original_length", None)
+    if trained is not None:
+        if trained < 1:
+            raise bad_argument("extend: trained", "a length", trained)
+        kept = own is not None and (original is None or trained > original)
+        return Baseline(spec.at(trained) if kept else _plain(spec), trained, kept)
+    if declared is None and original is None:
+        raise bad_data(
+            "extend", "a trained length", f"none in the config{doubts}", "Say it: trained=8192."
+        )
+    if own is None:
+        return Baseline(spec, int(declared or 0))
+    if original is not None and declared in (None, original):
+        return Baseline(_plain(spec), original)
+    if original is not None and declared is not None and declared < original:
+        # Files that raise the original length above the declared one state no single length.
+        raise bad_data(
+            "extend",
+            "lengths that agree",
+            f"{declared} declared, {original} before the scaling",
+            "Say where training ended: trained=….",
+        )
+    return Baseline(spec.at(declared), int(declared or 0), True)
+
+
+def stretching(spec: Any) -> Any:
+    """The scaling of a rotation that stretches it, if one does."""
+    return next((scaling for scaling in spec.scalings if scaling.stretches), None)
+
+
+def _plain(spec: Any) -> Any:
+    """The rotation without the rule that stretches it, and without its magnitude."""
+    if (kept := tuple(s for s in spec.scalings if not s.stretches)) == spec.scalings:
+        return spec
+    return spec.replace(scaling=kept, magnitude=spec.magnitude.replace(attention_factor=None))
+
+
+def stated_factor(layer: Layer, grown: float) -> str:
+    """What becomes of an attention factor that a config states beside a YaRN, if it does."""
+    spec: Any = layer.spec
+    stated = spec.magnitude.attention_factor
+    own = next((s for s in spec.scalings if isinstance(s, scaling.YaRN)), None)
+    if stated is None or own is None:
+        return ""
+    # By YaRN's own rule, the factor of which this is the attention factor.
+    meant = math.exp(min(10 * (stated - 1), 700))
+    text = f"The config states an attention factor of {stated:.5g}, that of factor {meant:.4g}"
+    if belongs(stated, own):
+        return f"{text}, its own: under a larger factor its attention factor is written."
+    larger = own.replace(factor=own.factor * grown)
+    return (
+        f"{text}, while its own factor is {own.factor:g}: it is kept under a larger one, where "
+        f"{larger.factor:g} asks for {larger.attention_factor():.5g}. Measure both."
+    )
+
+
+def belongs(stated: float | None, own: Any) -> bool:
+    """Whether an attention factor that is stated is the one that the scaling itself asks for."""
+    asked = own.attention_factor() if isinstance(own, scaling.YaRN) else math.nan
+    return stated is not None and math.isclose(stated, asked, rel_tol=1e-3)
+
+
+def check_numbers(to: Any, factor: Any, trained: Any) -> None:
+    """Raise `ArgumentError` where a length is no integer, or the factor no number."""
+    for name, value, kind, expected in (
+        ("to", to, Integral, "an integer"),
+        ("factor", factor, Real, "a number"),
+        ("trained", trained, Integral, "an integer"),
+    ):
+        if value is not None and (isinstance(value, bool) or not isinstance(value, kind)):
+            raise bad_argument(f"extend: {name}", expected, repr(value)[:80])
+
+
+def new_length(trained: int, to: int | None, factor: float | None) -> int:
+    """The length that is asked for, which is above the trained one."""
+    if (to is None) == (factor is None):
+        raise bad_argument("extend", "to or factor", "neither" if to is None else "both")
+    if factor is not None and not 1 <= factor <= LARGEST:
+        raise bad_argument("extend: factor", "a number from 1 to 2**20", factor)
+    length = int(to or 0) if factor is None else round(trained * factor)
+    if not trained < length <= 2**31:
+        raise bad_argument(
+            "extend: to",
+            f"a length above the trained {trained}, up to 2**31",
+            length if to is None else to,
+            "Nothing has to be written for it." if length <= trained else "",
+        )
+    return length

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
 from posenc import functional
 from posenc._core.errors import PosencError
-from posenc._core.io import files
 from posenc._core.reading import Layer, Reading
 from posenc.detect.facts.fact import Contradiction, Fact, FactSource, Name
-from posenc.detect.facts.tables import COSINES
+from posenc.detect.facts.tables import COSINES, several
+from posenc.detect.fit.precision import seen
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 
@@ -32,6 +33,9 @@ SAID = {
     "format": "the format's default of", "caller": "the caller's", "code": "posenc's default of",
     "file": "the modelling file:", "record": "the record of a conversion:",
 }  # fmt: skip
+# How far numbers may be off, relatively and absolutely, by the dtype that holds them; others are
+# powers in float32, of a rounded exponent.
+ROUNDINGS = {"bfloat16": (2.0**-7, 0.0), "float16": (2.0**-10, 2.0**-24)}
 SOURCES: dict[str, FactSource] = {"preset": "row", "file": "code", "record": "stamp"}
 
 
@@ -39,10 +43,14 @@ def stated(name: Name, value: object, entry: Layer, *fields: str) -> Fact:
     """What an entry of a plan says, with the sources of those of its fields."""
     own = [s for s in entry.sources if s.field.partition(".")[0] in fields] or entry.sources[:1]
     rests_on = " and ".join(f"{SAID[s.origin]} {s.where}".strip() for s in own) or "the plan"
-    origin: str = own[0].origin if own else "caller"
-    source: FactSource = SOURCES.get(origin, origin)  # type: ignore[arg-type]
+    origin: Any = own[0].origin if own else "caller"
     return Fact(
-        name, value, source=source, rests_on=rests_on, layer=entry.label, layers=entry.indices
+        name,
+        value,
+        source=SOURCES.get(origin, origin),
+        rests_on=rests_on,
+        layer=entry.label,
+        layers=entry.indices,
     )
 
 
@@ -68,9 +76,12 @@ def of_buffers(
         if is_ladder and 0 < np.prod(shape) <= LARGEST:
             places.setdefault(read(key).astype(np.float64).tobytes(), []).append(key)
     for content, keys in places.items():
-        values = tuple(np.frombuffer(content).tolist())
-        more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
-        yield Fact("frequencies", values, source="buffer", rests_on=f"{keys[0]}{more}")
+        yield Fact(
+            "frequencies",
+            tuple(np.frombuffer(content).tolist()),
+            source="buffer",
+            rests_on=several(keys),
+        )
 
 
 # --- against the plan -----------------------------------------------------------------------------
@@ -80,8 +91,7 @@ def contradicted(reading: Reading, facts: tuple[Fact, ...]) -> Iterator[Contradi
     """Shapes and frequencies that no entry of a plan can have."""
     for fact in (fact for fact in facts if fact.name != "length"):
         against = _rotations if fact.name == "frequencies" else _shapes
-        one = against(fact, named(reading, fact.rests_on))
-        if one is not None:
+        if (one := against(fact, named(reading, fact.rests_on))) is not None:
             yield Contradiction(one, fact, MEND)
 
 
@@ -110,10 +120,9 @@ def _shapes(fact: Fact, entries: list[Layer]) -> Fact | None:
 
 def _rotations(fact: Fact, entries: list[Layer]) -> Fact | None:
     """What an entry says of frequencies that no entry has."""
-    kind = FREQUENCIES.search(fact.rests_on.partition(" ")[0])
-    name = (
-        kind and kind["layer"]
-    ) or ""  # a module may keep those of types of layer that are absent
+    key = fact.rests_on.partition(" ")[0]
+    kind = FREQUENCIES.search(key)  # a module may keep those of types of layer that are absent
+    name = (kind and kind["layer"]) or ""
     own = [e for e in entries if isinstance(e.spec, RotarySpec) and name in e.layer]
     values, sizes = np.array(fact.value), {len(fact.value)}
     alike = [e for e in own if {e.spec.pairs, e.spec.pairs // len(e.spec.axes)} & sizes]  # type: ignore[union-attr]
@@ -123,7 +132,7 @@ def _rotations(fact: Fact, entries: list[Layer]) -> Fact | None:
     if not near or not all(ladders):
         return None
     axes = max(len(entry.spec.axes) for entry in near)  # type: ignore[union-attr]
-    if axes > 1 and COSINES.search(fact.rests_on.partition(" ")[0]):  # rows are cells of a picture
+    if axes > 1 and COSINES.search(key):  # rows are cells of a picture
         return None
     if any(_follow(values, ladder, axes) for each in ladders for ladder in each):
         return None
@@ -149,23 +158,12 @@ def _follow(values: np.ndarray, ladder: np.ndarray, axes: int) -> bool:
 
     A module may keep the numbers of one axis alone.
     """
-    rounded, least = _rounding(values)
+    rounded, least = ROUNDINGS.get(seen(values), (1e-5, 0.0))
     off = np.abs(values[:, None] - ladder) <= rounded * ladder + least
     if axes > 1:
         return ladder.size in (values.size, axes * values.size) and bool(off.any(axis=1).all())
     turning = off[:, ladder > 0]
     return any(len(rows) == len(rows.T) and rows.diagonal().all() for rows in (off, turning))
-
-
-def _rounding(values: np.ndarray) -> tuple[float, float]:
-    """How far numbers may be off, relatively and absolutely, by the fewest bits that hold them."""
-    if np.array_equal(files.rounded(values, "bfloat16"), values):
-        return 2.0**-7, 0.0
-    with np.errstate(over="ignore"):
-        half = np.array_equal(values.astype(np.float16), values)
-    return (
-        (2.0**-10, 2.0**-24) if half else (1e-5, 0.0)
-    )  # a power in float32, of a rounded exponent
 
 
 def absent(reading: Reading, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[Contradiction]:
@@ -179,7 +177,8 @@ def absent(reading: Reading, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[
         name = next((n for n, kind in KINDS.items() if kind == entry.kind), None)
         if name and len(_weight(entry)) == 2 and _weight(entry) not in tables.values():
             one = stated(name, _weight(entry), entry, "length", "buckets", "dim", "heads")
-            other = Fact(
-                name, "none", source="header", rests_on=f"the list of {len(shapes)} tensors"
+            yield Contradiction(
+                one,
+                Fact(name, "none", source="header", rests_on=f"the list of {len(shapes)} tensors"),
+                MEND,
             )
-            yield Contradiction(one, other, MEND)

@@ -64,9 +64,8 @@ class Fact(Displayed):
         """The fact as a clause."""
         value = self.value
         if isinstance(value, tuple) and len(value) > MOST_SHOWN:
-            value = (
-                f"({', '.join(f'{n:.4g}' for n in value[:MOST_SHOWN])}, …), {len(value)} of them"
-            )
+            shown = ", ".join(f"{n:.4g}" for n in value[:MOST_SHOWN])
+            value = f"({shown}, …), {len(value)} of them"
         return f"{value} by {self.rests_on}"
 
 

@@ -58,8 +58,8 @@ def _torch_files(source: Any, caller: str) -> list[Path]:
     path, *others = map(Path, several)
     if path.is_dir():
         safe = any(path.glob("*.safetensors"))
-        names = () if safe else (path / TORCH, path / f"{TORCH}{ENDING}")
-        path = next((name for name in names if name.is_file()), path)
+        files = (path / TORCH, path / f"{TORCH}{ENDING}")
+        path = next((file for file in files if not safe and file.is_file()), path)
     if path.name.endswith(f"{TORCH}{ENDING}"):
         return [path.parent / shard for shard in shards_of(read_index(path, caller))]
     return [path, *others] if path.is_file() and path.suffix in ENDINGS else []
@@ -72,28 +72,27 @@ def of_model(model: Any, config: dict[str, Any] | None) -> Checkpoint:
     """
     import torch
 
-    named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    plain = (torch.Tensor, torch.nn.Parameter)
     own = {
-        name: tensor
-        for name, tensor in named.items()
-        if type(tensor) in plain and not tensor.is_meta and tensor.is_floating_point()
+        name: (tuple(tensor.shape), functools.partial(_numbers, tensor))
+        for name, tensor in (*model.named_parameters(), *model.named_buffers())
+        if type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        and not tensor.is_meta
+        and tensor.is_floating_point()
     }
-    reads = {name: functools.partial(_numbers, tensor) for name, tensor in own.items()}
-    shapes = {name: tuple(tensor.shape) for name, tensor in own.items()}
-    return _checkpoint(Path(type(model).__name__), shapes, reads, config)
+    return _checkpoint(Path(type(model).__name__), own, config)
 
 
 def of_files(paths: list[Path], config: dict[str, Any] | None) -> Checkpoint:
     """The tensors of files that `torch.save` wrote, without running their pickles."""
-    shapes: dict[str, tuple[int, ...]] = {}
-    reads: dict[str, Read] = {}
+    own: dict[str, tuple[tuple[int, ...], Read]] = {}
     for path in paths:
         with open_store(path) as store:
-            own = {name: one.shape for name, one in store.arrays.items() if one.fetch is not None}
-        shapes |= own
-        reads |= {name: functools.partial(_opened, path, name) for name in own}
-    return _checkpoint(paths[0] if len(paths) == 1 else paths[0].parent, shapes, reads, config)
+            own |= {
+                name: (one.shape, functools.partial(_opened, path, name))
+                for name, one in store.arrays.items()
+                if one.fetch is not None
+            }
+    return _checkpoint(paths[0] if len(paths) == 1 else paths[0].parent, own, config)
 
 
 def _numbers(tensor: Any, begin: int, end: int) -> np.ndarray:
@@ -107,13 +106,12 @@ def _opened(path: Path, name: str, begin: int, end: int) -> np.ndarray:
 
 def _checkpoint(
     path: Path,
-    shapes: Mapping[str, tuple[int, ...]],
-    reads: Mapping[str, Read],
+    own: Mapping[str, tuple[tuple[int, ...], Read]],
     config: dict[str, Any] | None,
 ) -> Checkpoint:
     checkpoint = Checkpoint(path, None, {}, None, config)
     vars(checkpoint)["tensors"] = {  # in place of those of its layouts
-        name: RemoteTensor(Tensor(name, "float64", shape, 0, 0, "<f8"), path, reads[name])
-        for name, shape in shapes.items()
+        name: RemoteTensor(Tensor(name, "float64", shape, 0, 0, "<f8"), path, read)
+        for name, (shape, read) in own.items()
     }
     return checkpoint

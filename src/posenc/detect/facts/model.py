@@ -20,8 +20,7 @@ from posenc.detect.explain import PAIRINGS, from_gguf, from_hf, part_at
 from posenc.detect.facts import arrays
 from posenc.detect.facts.fact import Contradiction, Fact, Name
 from posenc.detect.facts.loaded import ENDINGS, opened
-from posenc.detect.facts.plan import header_config, of_plan
-from posenc.detect.facts.stamp import conflicts, of_records, stamped
+from posenc.detect.facts.plan import conflicts, header_config, of_plan, of_records, stamped
 from posenc.detect.facts.tables import of_tables, short
 from posenc.detect.facts.weights.heads import Projections, is_main, read_model, text_of
 from posenc.detect.facts.weights.pairing import PairingFinding, examined
@@ -119,10 +118,8 @@ class Facts(Displayed):
         """Which weights hold the heads that turn; None where there are none."""
         rotary = (e.layer for e in self.plan if isinstance(e.spec, RotarySpec) and not e.attention)
         parts = [*dict.fromkeys(part_at(self.config or {}, layer)[0] for layer in rotary)]
-        if self.checkpoint is None or not parts:
-            return None
-        if len(parts) == 1:
-            return Projections()
+        if self.checkpoint is None or len(parts) < 2:
+            return Projections() if self.checkpoint is not None and parts else None
         part, only = text_of(self.checkpoint.tensors, parts)
         return Projections(part=part, only=only)
 
@@ -246,18 +243,16 @@ class Facts(Displayed):
 
     def to_json(self, *, indent: int | None = None) -> str:
         """All facts and contradictions, as JSON."""
-        data = {
-            "name": self.name,
-            "facts": [_plain(fact) for fact in self._facts(None)],
-            "contradictions": [one.text for one in self.contradictions],
-        }
-        return json.dumps(data, indent=indent)
-
-
-def _plain(fact: Fact) -> dict[str, Any]:
-    """A fact as plain JSON types."""
-    value = fact.value.to_dict() if isinstance(fact.value, Value) else fact.value
-    return {**vars(fact), "value": value}
+        plain = [
+            {**vars(fact), "value": fact.value.to_dict()}
+            if isinstance(fact.value, Value)
+            else vars(fact)
+            for fact in self._facts(None)
+        ]
+        texts = [one.text for one in self.contradictions]
+        return json.dumps(
+            {"name": self.name, "facts": plain, "contradictions": texts}, indent=indent
+        )
 
 
 def facts(
@@ -340,8 +335,8 @@ def of_weights(checkpoint: Checkpoint, source: Any, *, config: Any, stored: Any)
     """
     about = Facts(_placed(source, config)[2], plan=Reading(()), weights=source)
     orders = (stored, *(fact.value for fact in of_records(checkpoint.layouts)))
-    pairing = next((order for order in orders if order in PAIRINGS), None)
-    filled: tuple[dict[str, Any], ...] = ({}, {"base": BASE}, {"base": BASE, "pairing": pairing})
+    both = {"base": BASE, "pairing": next((order for order in orders if order in PAIRINGS), None)}
+    filled: tuple[dict[str, Any], ...] = ({}, {"base": BASE}, both)
     for words in filled if checkpoint.config is not None else ():
         about = facts(source, config=config, **words)
         if any(isinstance(entry.spec, RotarySpec) for entry in about.plan):

@@ -30,10 +30,18 @@ def of_tables(shapes: Mapping[str, tuple[int, ...]], read: Read) -> Iterator[Fac
             if turning is not None:
                 kept.setdefault((rows, turning.tobytes()), []).append(key)
     for (rows, content), keys in kept.items():
-        rests_on = f"{keys[0]}{f' and {len(keys) - 1} more' if len(keys) > 1 else ''}"
-        values = tuple(np.frombuffer(content).tolist())
-        yield Fact("frequencies", values, source="buffer", rests_on=rests_on)
-        yield Fact("length", rows, source="header", rests_on=rests_on)
+        yield Fact(
+            "frequencies",
+            tuple(np.frombuffer(content).tolist()),
+            source="buffer",
+            rests_on=several(keys),
+        )
+        yield Fact("length", rows, source="header", rests_on=several(keys))
+
+
+def several(keys: list[str]) -> str:
+    """The first of some names, and how many more there are."""
+    return f"{keys[0]} and {len(keys) - 1} more" if len(keys) > 1 else keys[0]
 
 
 def _frequencies(
@@ -44,14 +52,12 @@ def _frequencies(
     inner = shape[-2:] if len(shape) > 2 and shape[-1] == 2 else shape[-1:]
     width, rows = int(np.prod(inner)), int(np.prod(shape[: -len(inner)]))
     places = [place for place in PLACES if place < rows]
-    own = [name for name in (key, key.replace("cos_cached", "sin_cached"))
-           if shapes.get(name) == shape]  # fmt: skip
     arrays = {
         name: np.array([read(name, place * width, width).reshape(inner) for place in places])
-        for name in own
+        for name in (key, key.replace("cos_cached", "sin_cached"))
+        if shapes.get(name) == shape
     }
-    turns = complex_of(key, arrays)
-    if turns is None or len(places) < 2:
+    if (turns := complex_of(key, arrays)) is None or len(places) < 2:
         return rows, None
     dtype = seen(turns)
     turns = turns[:, one_of_each(turns)]
@@ -79,8 +85,9 @@ def short(rows: int, entries: list[Layer]) -> Layer | None:
     """An entry of more positions than a table has rows; None where one has no more."""
     own = [entry for entry in entries if isinstance(entry.spec, RotarySpec)]
     for entry in own:
-        scalings = getattr(entry.spec, "scalings", ())
-        ends = [entry.length, *(getattr(one, "original_length", None) for one in scalings)]
-        if rows >= min(filter(None, ends), default=0):
+        originals = (
+            getattr(s, "original_length", None) for s in getattr(entry.spec, "scalings", ())
+        )
+        if rows >= min(filter(None, (entry.length, *originals)), default=0):
             return None
     return own[0] if own else None

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc._core.reading import Reading
 from posenc.detect.explain import PAIRINGS, settled
 from posenc.detect.facts.loaded import opened
@@ -116,33 +116,29 @@ def detect_pairing(
     >>> posenc.detect_pairing(path, layout=layout).pairing
     'unknown'
     """
-    caller = "detect_pairing"
-    weights = opened(checkpoint, config, caller)
-    about = of_weights(weights, checkpoint, config=config, stored="half")
+    weights = opened(checkpoint, config, "detect_pairing")
+    plan = of_weights(weights, checkpoint, config=config, stored="half").plan
     losses = {} if probe is None else {name: _loss(probe(name), name) for name in PAIRINGS}
-    return examined(weights, about.plan, layout or Projections(), caller, losses=losses)
+    return examined(weights, plan, layout or Projections(), "detect_pairing", losses=losses)
 
 
 def _loss(value: Any, name: str) -> float:
     """A loss, or the cross entropy of logits."""
     if isinstance(value, (tuple, list)) and len(value) == 2:
-        logits = np.asarray(value[0], dtype=np.float64)
-        classes = np.asarray(value[1])
+        logits, classes = np.asarray(value[0], dtype=np.float64), np.asarray(value[1])
         if logits.shape[:-1] != classes.shape or classes.dtype.kind not in "iu":
             expected = "logits (…, classes) and integer classes (…)"
             received = f"{logits.shape} and {classes.shape}, {classes.dtype}"
-            raise ArgumentError(mismatch("detect_pairing: probe", expected, received))
+            raise bad_argument("detect_pairing: probe", expected, received)
         logits = logits - logits.max(-1, keepdims=True)
-        log_sum = np.log(np.exp(logits).sum(-1))
         right = np.take_along_axis(logits, classes[..., None], axis=-1)[..., 0]
-        return float(np.mean(log_sum - right))
+        return float(np.mean(np.log(np.exp(logits).sum(-1)) - right))
+    caller = f"detect_pairing: probe({name!r})"
     try:
         loss = float(value)
     except (TypeError, ValueError):
         received = type(value).__name__
-        raise ArgumentError(
-            mismatch(f"detect_pairing: probe({name!r})", "a loss, or logits and classes", received)
-        ) from None
+        raise bad_argument(caller, "a loss, or logits and classes", received) from None
     if not math.isfinite(loss):
-        raise ArgumentError(mismatch(f"detect_pairing: probe({name!r})", "a finite loss", loss))
+        raise bad_argument(caller, "a finite loss", loss)
     return loss

@@ -17,7 +17,7 @@ from posenc._core.errors import PosencError
 from posenc._core.io import inputs
 from posenc._core.reading import Layer, Source
 from posenc.detect.explain.config.unread_keys import unread
-from posenc.detect.explain.config.view import Keys, Notes
+from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, noted
 from posenc.detect.explain.layers.non_rotary import applies
 from posenc.detect.explain.spellings import HEAD_COUNTS
 from posenc.encodings.bias.alibi import ALiBi
@@ -49,8 +49,8 @@ class Modelling(NamedTuple):
 def modelling_of(data: Mapping[str, Any], folder: Path | None) -> Modelling | None:
     """The file whose model runs; None where `auto_map` names no model."""
     named = data.get("auto_map")
-    named = named if isinstance(named, Mapping) else {}
-    values = [value for key, value in named.items() if str(key).startswith("AutoModel")]
+    pairs = named.items() if isinstance(named, Mapping) else ()
+    values = [value for key, value in pairs if str(key).startswith("AutoModel")]
     if not values:
         return None
     texts = sorted({value for value in values if isinstance(value, str)})
@@ -72,12 +72,10 @@ def modelling_of(data: Mapping[str, Any], folder: Path | None) -> Modelling | No
 
 def _kinds(tree: ast.AST) -> tuple[str, ...]:
     """What the code has of positions."""
-    nodes = [*ast.walk(tree)]
-    names = [name for node in nodes for name in _names(node)]
-    tables = any(_is_table(node) for node in nodes)
+    names = [name for node in ast.walk(tree) for name in _names(node)]
     kinds = {
         "ALiBi": any(map(ALIBI.search, names)),
-        "a table": tables,
+        "a table": any(map(_is_table, ast.walk(tree))),
         "a rotation": any(map(TURN.search, names)),
     }
     return tuple(kind for kind, there in kinds.items() if there)
@@ -96,16 +94,20 @@ def _is_table(node: ast.AST) -> bool:
         return False
     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
     called = {name for inner in ast.walk(node.value) for name in _names(inner)}
-    makes = called & {"Embedding", "Parameter"}
     own = [name for target in targets for name in _names(target)]
     long = {"max_position_embeddings", "n_positions", "max_seq_len"} & called
-    return bool(makes and (long or any(map(TABLE.search, own))))
+    positional = bool(long) or any(map(TABLE.search, own))
+    return positional and bool(called & {"Embedding", "Parameter"})
 
 
 def _pairing(tree: ast.AST) -> str:
     """The pairing of the functions whose names speak of rotations, where they have one."""
-    kinds = (ast.FunctionDef, ast.ClassDef)
-    own = [n for n in ast.walk(tree) if isinstance(n, kinds) and _speaks(n)]
+    own = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef))
+        and (TURN.search(node.name) or "rotate" in node.name)
+    ]
     inner = [node for one in own for node in ast.walk(one)]
     steps = [n for n in inner if isinstance(n, ast.Slice) and isinstance(n.step, ast.Constant)]
     # An arange of every second channel is no pair: only slices of both are.
@@ -117,15 +119,11 @@ def _pairing(tree: ast.AST) -> str:
     return pairings[0] if len(pairings) == 1 else ""
 
 
-def _speaks(node: ast.FunctionDef | ast.ClassDef) -> bool:
-    return bool(TURN.search(node.name) or re.search("rotate", node.name))
-
-
 def _is_half(node: ast.AST) -> bool:
     """Whether a node cuts channels in two halves."""
     if isinstance(node, ast.Call):
-        two = [n for n in node.args if isinstance(n, ast.Constant) and n.value == 2]
-        return bool({"chunk", "split"} & {*_names(node.func)}) and bool(two)
+        two = any(isinstance(n, ast.Constant) and n.value == 2 for n in node.args)
+        return two and bool({"chunk", "split"} & {*_names(node.func)})
     cut = isinstance(node, ast.Slice) and isinstance(node.upper, ast.BinOp)
     return cut and isinstance(node.upper.op, ast.FloorDiv)  # type: ignore[attr-defined]
 
@@ -146,7 +144,7 @@ def by_file(
     """
     biased = any(isinstance(entry.spec, ALiBi) for entry in entries)
     if file.says == ("ALiBi",) and not biased and not any(e.kind == "rotary" for e in entries):
-        return _alibi(keys, file, notes)
+        return _alibi(keys, file, notes) or []
     conditions = [rule["when"] for rule in row.entries if "when" in rule and applies(keys, rule)]
     asked = [one for when in conditions for one in (when if isinstance(when, list) else [when])]
     by_key = any(keys.data.get(one["key"]) is not None for one in asked) and not unread(keys)
@@ -170,7 +168,8 @@ def by_file(
                 f"({file.found})"
             )
         else:
-            kept.append(_named(entry, file) if file.says == (kind,) else entry)
+            said = (Source("kind", origin="file", where=file.name),) if file.says == (kind,) else ()
+            kept.append(replace(entry, sources=(*entry.sources, *said)))
     return kept
 
 
@@ -181,30 +180,25 @@ def _spelled(keys: Keys, word: str) -> bool:
     return bool(word) and any(word in str(key) and value for key, value in pairs)
 
 
-def _named(entry: Layer, file: Modelling) -> Layer:
-    """An entry whose kind the file says too."""
-    return replace(entry, sources=(*entry.sources, Source("kind", origin="file", where=file.name)))
-
-
+@noted
 def _alibi(keys: Keys, file: Modelling, notes: Notes) -> list[Layer]:
     """The entry of a file that has slopes, and neither a table nor a rotation."""
-    heads = keys.first(HEAD_COUNTS)
-    if heads is None:
-        notes.error(
+    if (heads := keys.first(HEAD_COUNTS)) is None:
+        raise UnsettledError(
             f"{file.name} has ALiBi, and the config counts no heads: {HEAD_COUNTS[0]} is missing"
         )
-        return []
     for key in unread(keys):
         keys.get(key)  # of the code, whose slopes are those of any length
     try:
         spec = ALiBi(heads=heads[1])  # type: ignore[arg-type]
     except PosencError as error:
-        notes.error(f"{keys.where(heads[0])}: {error}")
-        return []
+        raise UnsettledError(f"{keys.where(heads[0])}: {error}") from None
     notes.warning(
         f"{file.name}, which auto_map names, was read as text: it has ALiBi, and no table and no "
         "rotation; that its slopes are those of the paper was not looked at"
     )
-    fields = (("kind", "file", file.name), ("heads", "config", keys.where(heads[0])))
-    sources = tuple(Source(field, origin=origin, where=at) for field, origin, at in fields)  # type: ignore[arg-type]
+    sources = (
+        Source("kind", origin="file", where=file.name),
+        Source("heads", origin="config", where=keys.where(heads[0])),
+    )
     return [Layer(notes.layer or "attention", spec=spec, sources=sources)]

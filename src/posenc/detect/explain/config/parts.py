@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from posenc.detect.explain.config.view import Keys
 from posenc.detect.explain.rotary.entries import has_rotary
 from posenc.detect.explain.spellings import HEAD_COUNTS, MAIN_PARTS
 from posenc.presets.families import (
+    NO_CLASS,
     ClassParts,
     Family,
     class_defaults,
@@ -55,21 +56,17 @@ def has_heads(data: Mapping[str, Any]) -> bool:
 
 def name_of_text(model_type: object) -> str | None:
     """The family of the text part of a model, by the name of the whole."""
-    for name in (f"{model_type}_text", model_type):
-        if family(name) is not None:
-            return str(name)
-    return None
+    names = (f"{model_type}_text", model_type)
+    return next((str(name) for name in names if family(name) is not None), None)
 
 
 def parts_left_out(data: Mapping[str, Any], made: ClassParts) -> dict[str, Any]:
     """What the class has in parts that a config leaves out, for rules of the whole."""
-    found = {}
-    for key, kind in made.types.items():
-        known = class_defaults(kind)
-        if not data.get(key) and key not in made.none:
-            own = {} if known is None else known.left_out({})
-            found[key] = {**own, **made.values.get(key, {})}
-    return found
+    return {
+        key: {**(class_defaults(kind) or NO_CLASS).left_out({}), **made.values.get(key, {})}
+        for key, kind in made.types.items()
+        if not data.get(key) and key not in made.none
+    }
 
 
 def joined(name: str, key: str) -> str:
@@ -96,14 +93,13 @@ def label_of(key: str) -> str:
     return key.removesuffix("_config").removesuffix("_model") or key
 
 
-def is_hollow(keys: Keys, row: Family | None, inside: Mapping[str, Any]) -> bool:
+def is_hollow(keys: Keys, row: Family | None, inside: Collection[str]) -> bool:
     """Whether a config only holds others: it has parts, and no attention of its own."""
-    if not inside:
+    rules = () if row is None else row.entries
+    if not inside or (rules and rules[0].get("own_positions")):
         return False
-    if row is not None and row.entries and row.entries[0].get("own_positions"):
-        return False
-    turning = row is not None and any("rotary" in rule for rule in row.entries)
-    if turning and has_rotary(Keys(keys.data)) and not any(key in inside for key in NEEDED):
+    turning = any("rotary" in rule for rule in rules) and has_rotary(Keys(keys.data))
+    if turning and not any(key in inside for key in NEEDED):
         return False
     return not any(key in keys for key in HEAD_COUNTS)
 
@@ -113,8 +109,7 @@ def part_at(config: Mapping[str, Any], layer: str) -> tuple[str, Mapping[str, An
     names: list[str] = []
     for piece in layer.split("."):
         inside = (k for k, v in config.items() if isinstance(v, Mapping) and label_of(k) == piece)
-        key = next(inside, None)
-        if key is None:
+        if (key := next(inside, None)) is None:
             break
         names, config = [*names, piece], config[key]
     return ".".join(names), config

@@ -9,6 +9,7 @@ left.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -42,6 +43,12 @@ from posenc.presets.families import (
 
 BESIDE = "^"  # of keys outside a dictionary
 HEADS = ("head_dim", "kv_channels")
+# What of an entry a key says as it is.
+FIELDS = {
+    **dict.fromkeys((*BASES, *THETA_KEYS), "base"),
+    **dict.fromkeys(ABSOLUTE, "width"),
+    **dict.fromkeys(HEADS, "head"),
+}
 # Beyond these no key of a config means anything, and arithmetic overflows.
 SMALLEST, LARGEST = 1e-30, 1e30
 EXPECTED = f"0, or a number from {SMALLEST:g} to {LARGEST:g}, of either sign"
@@ -104,12 +111,11 @@ def outside(keys: Keys, rule: ReadRule, notes: Notes) -> tuple[Keys, ReadRule]:
     if known.reads is None:
         return keys, rule
     named = {name for word in words(rule) for name in NAMES.findall(word)}
-    named |= {BASES[0]} if BASES[0] in known.reach else set()
+    named |= {BASES[0]} & {*known.reach}
     hidden = {*SPELLINGS, *known.ignores} - known.reads.keys - named
     shown = keys.without(hidden, hidden.intersection((*FRACTIONS, *ABSOLUTE)))
-    if "head_dim" in rule or any(shown.evaluate(one) is not None for one in WIDTHS):
-        return shown, rule
-    other = next((one for one in WIDTHS if keys.evaluate(one) is not None), None)
+    wide = "head_dim" in rule or any(shown.evaluate(one) is not None for one in WIDTHS)
+    other = next((one for one in WIDTHS if not wide and keys.evaluate(one) is not None), None)
     if other is None:
         return shown, rule
     notes.warning(
@@ -120,26 +126,30 @@ def outside(keys: Keys, rule: ReadRule, notes: Notes) -> tuple[Keys, ReadRule]:
     return keys, {**rule, "class": NO_CLASS}
 
 
+def followed(rule: ReadRule, kind: str) -> frozenset[str] | None:
+    """The keys that the class reads of a rule of scaling; None where it was not asked."""
+    reads: Reads | None = rule["class"].reads
+    return None if reads is None else reads.rules.get(kind)
+
+
 def inside(params: Keys, beside: Keys, kind: str, rule: ReadRule, notes: Notes) -> tuple[Keys, str]:
     """A dictionary of rotary parameters without the keys that the class passes over, and its rule.
 
     `beside` is the whole of the dictionaries for each type of layer, where there are such.
     """
-    reads: Reads | None = rule["class"].reads
-    followed = None if reads is None else reads.rules.get(kind)
-    if followed is None:
+    if (reads := followed(rule, kind)) is None:
         return params, kind
-    if not followed and kind != "default":
+    if not reads and kind != "default":
         notes.warning(
             f"{params.path} asks for {kind!r}, which the class in transformers "
             f"{rule['class'].version} does not read: it scales nothing; other code may"
         )
         return inside(params, beside, "default", rule, notes)
-    own = params.without(READ.get(kind, frozenset()) - followed)
+    own = params.without(READ.get(kind, frozenset()) - reads)
     added = {
         key: beside.data[key]
         for key in READ.get(kind, ())
-        if BESIDE + key in followed
+        if BESIDE + key in reads
         if beside.path != params.path and key in beside.data
     }
     if added:
@@ -153,36 +163,31 @@ def passed_over(keys: Keys, rule: ReadRule, sizes: Iterable[Sizes], notes: Notes
     """Say which hidden keys ask for something else than the plan has."""
     made = [one for one in sizes if one.width is not None]
     for key, value in keys.hidden.items():
-        if value is None or not made or _said(key, value, made):
-            continue
-        told = "" if isinstance(value, Mapping) else f"={repr(value)[:80]}"
-        version = rule["class"].version
-        text = f"{keys.where(key)}{told} is not read by the class in transformers {version}"
-        notes.warning(f"{text}{_instead(key, made)}; other code may read it")
+        if value is not None and made and not _said(key, value, made):
+            told = "" if isinstance(value, Mapping) else f"={repr(value)[:80]}"
+            notes.warning(
+                f"{keys.where(key)}{told} is not read by the class in transformers "
+                f"{rule['class'].version}{_instead(key, made)}; other code may read it"
+            )
 
 
 def _said(key: str, value: Any, made: list[Sizes]) -> bool:
     """Whether a key says nothing else than what is so without it."""
     number = float(value) if is_number(value) else None
-    if key in (*BASES, *THETA_KEYS):
-        return all(one.base == number for one in made)
     if key in FRACTIONS:
         return number is not None and all(
             int((one.head or 0) * number) == one.width for one in made
         )
-    if key in ABSOLUTE:
-        return all(one.width == number for one in made)
-    if key in HEADS:
-        return all(one.head == number for one in made)
+    if key in FIELDS:
+        return all(getattr(one, FIELDS[key]) == number for one in made)
     # Other names of sizes count where those of the class are not there, and are wanted then.
     return key in SPELLINGS and key not in LOCAL_BASES
 
 
 def _instead(key: str, made: list[Sizes]) -> str:
     """What the class takes."""
-    bases, widths = ({getattr(one, name) for one in made} for name in ("base", "width"))
-    bases -= {None}
-    if key in (*BASES, *THETA_KEYS) and len(bases) == 1:
+    bases, widths = {one.base for one in made} - {None}, {one.width for one in made}
+    if FIELDS.get(key) == "base" and len(bases) == 1:
         return f", which takes {bases.pop():.10g}"
     if key in (*FRACTIONS, *ABSOLUTE, *HEADS) and len(widths) == 1:
         return f", which turns {widths.pop()} channels"
@@ -204,8 +209,7 @@ def note_unread(keys: Keys, notes: Notes) -> None:
                 "names has a file of its own, and is in no entry"
             )
     for key in unread(keys):
-        told = f"{keys.where(key)}={repr(keys.data[key])[:200]} was not read"
-        notes.warning(told_of(told, key))
+        notes.warning(told_of(f"{keys.where(key)}={repr(keys.data[key])[:200]} was not read", key))
 
 
 def told_of(text: str, key: str) -> str:
@@ -216,8 +220,7 @@ def told_of(text: str, key: str) -> str:
 def _numbers(value: Any, where: str) -> Iterator[tuple[str, float]]:
     """The numbers of a value and of what it holds, each with its place."""
     if isinstance(value, (Mapping, list)):
-        pairs = value.items() if isinstance(value, Mapping) else enumerate(value)
-        for key, inner in pairs:
+        for key, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
             yield from _numbers(inner, f"{where}.{key}")
     elif is_number(value):
         yield where, value
@@ -248,14 +251,15 @@ def check_numbers(keys: Keys, lengths: Iterable[str], notes: Notes) -> bool:
 
 def unread(keys: Keys) -> list[str]:
     """Keys of a part that sound as if they meant positions, and that nobody read."""
-    found = []
-    for key, value in keys.data.items():
-        if key in keys.read or value in (None, False) or isinstance(value, Mapping):
-            continue
-        said = value != "absolute" and any(word in key.lower() for word in WORDS)
-        if said and not any(word in key for word in SILENT):
-            found.append(key)
-    return found
+    return [
+        key
+        for key, value in keys.data.items()
+        if key not in keys.read
+        and value not in (None, False, "absolute")
+        and not isinstance(value, Mapping)
+        and any(word in key.lower() for word in WORDS)
+        and not any(word in key for word in SILENT)
+    ]
 
 
 def note_repeated(keys: Keys, text: str, inner: Mapping[str, Any], notes: Notes) -> None:
@@ -272,8 +276,9 @@ def note_repeated(keys: Keys, text: str, inner: Mapping[str, Any], notes: Notes)
 def note_flat(keys: Keys, made: ClassParts, flat: str, notes: Notes) -> None:
     """What to say of a text whose keys are those of the whole."""
     if made.flat == flat:
-        text_of = "keys of the text stand in the config of the whole, where its class reads them"
-        notes.remark(text_of)
+        notes.remark(
+            "keys of the text stand in the config of the whole, where its class reads them"
+        )
     else:
         notes.warning(
             "keys of the text stand in the config of the whole, while the class in "
@@ -302,13 +307,11 @@ def nothing_said(data: Mapping[str, Any], model: str) -> str:
         text = f"this is a config of diffusers, of {class_name[:80]!r}, and that format is not read"
     elif called and family(called) is None:
         text += f", and {called[:80]!r} is no known family"
-    spoken = [f"{path}={json.dumps(value)[:60]}" for path, value in _speaking(data, "", 1)]
-    if spoken:
+    if spoken := [f"{path}={json.dumps(value)[:60]}" for path, value in _speaking(data, "", 1)]:
         more = f", and {len(spoken) - MOST} more" if len(spoken) > MOST else ""
-        speaks = f"{', '.join(spoken[:MOST])}{more}"
-        text += f". These keys speak of positions, and no rule reads them: {speaks}"
-    unknown = model and family(model) is None
-    near = closest(model, families()) if unknown else None
+        text += ". These keys speak of positions, and no rule reads them: "
+        text += f"{', '.join(spoken[:MOST])}{more}"
+    near = closest(model, families()) if model and family(model) is None else None
     text += f". Did you mean {near!r}?" if near else ""
     row = _preset(called) if called else None
     text += f". The nearest preset is {row!r}: posenc.preset({row!r}, dim)" if row else ""
@@ -319,20 +322,18 @@ def _speaking(data: Mapping[str, Any], path: str, depth: int) -> Iterator[tuple[
     """Keys, with where they stand, whose names or words speak of positions."""
     for key, value in data.items():
         where = f"{path}.{key}" if path else str(key)
-        if isinstance(value, Mapping):
-            if depth < DEEPEST:
-                yield from _speaking(value, where, depth + 1)
-            continue
         low = str(key).lower()
         speaks = any(word in low for word in MORE_WORDS) and not any(w in low for w in OF_TOKENS)
-        if speaks and value not in (None, False, ""):
+        if isinstance(value, Mapping):
+            yield from _speaking(value, where, depth + 1) if depth < DEEPEST else ()
+        elif speaks and value not in (None, False, ""):
             yield where, value
 
 
 def _preset(called: str) -> str | None:
     """The preset whose name is that of a class, or the beginning of it, if there is one."""
-    low = called.lower().replace("_", "").replace("-", "")
-    names = {name.lower().replace("_", "").replace("-", ""): name for name in presets.names()}
+    low = re.sub("[-_]", "", called.lower())
+    names = {re.sub("[-_]", "", name.lower()): name for name in presets.names()}
     begins = [name for name in names if len(name) > 2 and low.startswith(name)]
     near = max(begins, key=len) if begins else closest(low, names, cutoff=0.8)
     return None if near is None else names[near]

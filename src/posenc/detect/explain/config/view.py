@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import difflib
 import functools
 import math
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
-from posenc._core.errors import ArgumentError, DataError, PosencError, mismatch, suggest
+from posenc._core.errors import DataError, PosencError, bad_argument, suggest
 from posenc._core.reading import Level, Note, Origin, Reading, Source
 
 P = ParamSpec("P")
@@ -36,14 +37,10 @@ def _root(value: float) -> float:
     return math.sqrt(value)
 
 
-def _whole_root(value: float) -> int:
-    return math.isqrt(int(value)) if value >= 0 else int(_root(value))
-
-
 _CALLS: dict[str, Callable[..., Any]] = {
     "max": max,
     "min": min,
-    "isqrt": _whole_root,
+    "isqrt": lambda value: math.isqrt(int(value)) if value >= 0 else _root(value),
     "sqrt": _root,
 }
 LONGEST_WORD = 32
@@ -108,9 +105,8 @@ class Keys:
     def origin(self, expression: str) -> Origin:
         """Whether the keys of an expression were stated, or one of them is the class's."""
         words = NAMES.findall(expression)
-        if not words:
-            return "preset"
-        return "class" if any(word in self.defaulted for word in words) else "config"
+        stated: Origin = "class" if any(word in self.defaulted for word in words) else "config"
+        return stated if words else "preset"
 
     def number(self, key: str) -> float | None:
         """The value of a key if it is a finite number."""
@@ -123,19 +119,14 @@ class Keys:
 
     def first(self, keys: Iterable[str]) -> tuple[str, float] | None:
         """The first of some keys that holds a number."""
-        for key in keys:
-            value = self.number(key)
-            if value is not None:
-                return key, value
-        return None
+        pairs = ((key, self.number(key)) for key in keys)
+        return next(((key, value) for key, value in pairs if value is not None), None)
 
     def wrong(self, keys: Iterable[str]) -> str | None:
         """The first of some keys that is stated, but not as a number: `key=value`."""
-        for key in keys:
-            value = self.get(key)
-            if value is not None and not is_number(value):
-                return f"{self.where(key)}={repr(value)[:80]}"
-        return None
+        pairs = ((key, self.get(key)) for key in keys)
+        wrong = ((key, v) for key, v in pairs if v is not None and not is_number(v))
+        return next((f"{self.where(key)}={repr(value)[:80]}" for key, value in wrong), None)
 
     def evaluate(self, expression: str, stage: int | None = None) -> float | None:
         """A number from an expression in keys: `hidden_size // num_attention_heads`.
@@ -145,19 +136,13 @@ class Keys:
         where a key is absent, or a division by zero or an overflow leaves no number.
         """
         names = {} if stage is None else {"i": stage}
-        try:
-            value = self._value(ast.parse(expression, mode="eval").body, names)
-        except (LookupError, ArithmeticError):
-            return None
-        return _finite(value)
+        with contextlib.suppress(LookupError, ArithmeticError):
+            return _finite(self._value(ast.parse(expression, mode="eval").body, names))
+        return None
 
     def stated(self, expression: str, stage: int | None = None) -> float | None:
         """The same from what the config states alone, without what its class takes for the rest."""
-        kept, self.defaults = self.defaults, {}
-        try:
-            return self.evaluate(expression, stage)
-        finally:
-            self.defaults = kept
+        return self.without((), self.defaults).evaluate(expression, stage)
 
     def _value(self, node: ast.expr, names: Mapping[str, int]) -> Any:
         if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
@@ -165,8 +150,7 @@ class Keys:
         if isinstance(node, ast.Name) and node.id in names:
             return names[node.id]
         if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
-            value = _finite(self._item(node, names))
-            if value is None:
+            if (value := _finite(self._item(node, names))) is None:
                 raise LookupError(ast.unparse(node))
             return value
         if isinstance(node, ast.BinOp) and (type(node.op) in _OPERATORS or _halving(node)):
@@ -189,9 +173,8 @@ class Keys:
             return part.get(node.attr) if isinstance(part, Mapping) else None
         if isinstance(node, ast.Subscript):
             value = self._item(node.value, names)
-            if not isinstance(value, list):
-                return value
-            return value[int(self._value(node.slice, names))]
+            listed = isinstance(value, list)
+            return value[int(self._value(node.slice, names))] if listed else value
         raise ValueError(f"{ast.unparse(node)!r} is no key of a preset")
 
     def where(self, key: str) -> str:
@@ -222,11 +205,6 @@ def _finite(value: Any) -> Any:
         return None
 
 
-def names_in(expression: str) -> list[str]:
-    """The keys that an expression reads."""
-    return NAMES.findall(expression)
-
-
 def is_number(value: Any) -> bool:
     """Whether a value is a number that a float can hold."""
     return _finite(value) is not None
@@ -255,8 +233,7 @@ class Notes:
         self.failed = False  # whether an entry cannot be made
 
     def _add(self, level: Level, text: str) -> None:
-        note = Note(level, text, layer=self.layer)
-        if note not in self.notes:
+        if (note := Note(level, text, layer=self.layer)) not in self.notes:
             self.notes.append(note)
 
     def error(self, text: str) -> None:
@@ -282,30 +259,29 @@ class Notes:
 
 
 PAIRINGS = ("half", "interleaved")
-ON_ERROR = ("raise", "report")
 
 
 def settled(plan: Reading, caller: str, on_error: str) -> Reading:
     """A plan without errors, or as it is where these are reported."""
     if plan.errors and on_error == "raise":
-        todo = 'on_error="report" returns what could be read.'
-        raise DataError(f"{caller}: {'; '.join(plan.errors)}. {todo}")
+        errors = "; ".join(plan.errors)
+        raise DataError(f'{caller}: {errors}. on_error="report" returns what could be read.')
     return plan
+
+
+def check_name(caller: str, value: Any, choices: tuple[str, ...], *, optional: bool = True) -> None:
+    """Raise `ArgumentError` unless a value is one of some names, or None where it may be absent."""
+    if value not in choices and (value is not None or not optional):
+        raise bad_argument(caller, "one of its names", repr(value), suggest(value, choices))
 
 
 def check_arguments(caller: str, pairing: object, base: object, on_error: object) -> None:
     """Raise `ArgumentError` for arguments of a reader that are none of its choices."""
-    if pairing is not None and pairing not in PAIRINGS:
-        todo = suggest(pairing, PAIRINGS)
-        raise ArgumentError(mismatch(f"{caller}: pairing", "one of its names", repr(pairing), todo))
+    check_name(f"{caller}: pairing", pairing, PAIRINGS)
     number = isinstance(base, (int, float)) and not isinstance(base, bool)
     if base is not None and not (number and base > 0):  # type: ignore[operator]
-        raise ArgumentError(mismatch(f"{caller}: base", "a positive number", repr(base)))
-    if on_error not in ON_ERROR:
-        todo = suggest(on_error, ON_ERROR)
-        raise ArgumentError(
-            mismatch(f"{caller}: on_error", "one of its names", repr(on_error), todo)
-        )
+        raise bad_argument(f"{caller}: base", "a positive number", repr(base))
+    check_name(f"{caller}: on_error", on_error, ("raise", "report"), optional=False)
 
 
 def noted(read: Callable[P, R]) -> Callable[P, R | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,10 +12,8 @@ from posenc import registry
 from posenc._core.errors import mismatch, suggest
 from posenc._core.io.checkpoints import Header, read_tensor
 from posenc._core.reading import Layer
-from posenc._core.spec.spec import Spec
 from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, is_number, noted
-from posenc.detect.explain.gguf.layers import LayerKind
-from posenc.encodings.rotary.magnitude import Temperature
+from posenc.detect.explain.rotary.scaling_rules import yarn_magnitude
 from posenc.presets import fill
 from posenc.presets import row as preset_row
 from posenc.presets.row_types_gguf import GgufRotaryRule
@@ -24,30 +21,9 @@ from posenc.presets.row_types_gguf import GgufRotaryRule
 DEFAULT_BASE = 10_000.0  # of the format: files leave the key out for it
 
 
-def temperature_of(file: HeaderFile, kind: LayerKind, notes: Notes) -> Temperature | None:
-    """A factor on the scores of the layers of a type that grows with the position."""
-    told = file.rule.get("temperature")
-    if told is None or (told.get("layers") == "without_rope") == kind.turns:
-        return None
-    keys = file.keys
-    strength = told.get("strength") or short_number(keys, "attention.temperature_scale")
-    if not strength or (told.get("layers") and kind.window is None):
-        return None
-    length = told.get("length") or next(
-        (found for key in told["lengths"] if (found := keys.integer(key))), None
-    )
-    if length is None or length < 2:
-        notes.error(f"{keys.where(told['lengths'][0])} is missing: where the temperature begins")
-        return None
-    return Temperature(
-        rule="log_floor", length=length, strength=strength, start=told.get("start", 0)
-    )
-
-
 def rotation_of(file: HeaderFile, name: str, local: bool, outer: Notes) -> Layer | None:
     """The entry of a type of layers, with a window or without; None where it is not settled."""
-    notes = Notes(name, outer.notes)
-    rule = file.rule
+    notes, rule = Notes(name, outer.notes), file.rule
     template: dict[str, Any] = {"type": "RoPE"}
     if "rotary" in rule:
         template = {
@@ -57,41 +33,35 @@ def rotation_of(file: HeaderFile, name: str, local: bool, outer: Notes) -> Layer
     if file.pairing is not None:
         template["pairing"] = {"type": "Pairing", "order": file.pairing}
         notes.source("pairing", "caller", "pairing")
-    dim = _dim(file, local, notes)
-    base = _base(file, local, notes)
-    entry = None
-    if dim is not None and "pairing" in template:
-        _sections(file.keys, rule, template, dim // 2, notes)
-        magnitude = {**template.get("magnitude", {"type": "RotaryMagnitude"})}
-        scaling = scaling_of(file, local, dim // 2, magnitude, notes)
-        filled = {**template, "dim": dim, "base": base, "magnitude": magnitude}
-        if scaling:
-            filled["scaling"] = scaling
-        entry = None if notes.failed else _built(file.keys, filled, dim, notes)
-    reordered = rule.get("permuted", "") if file.pairing is None else ""
-    return entry if entry is None else entry.replace(permuted=reordered)
+    dim, base = _dim(file, local, notes), _base(file, local, notes)
+    if dim is None or "pairing" not in template:
+        return None
+    _sections(file.keys, rule, template, dim // 2, notes)
+    magnitude = {**template.get("magnitude", {"type": "RotaryMagnitude"})}
+    filled = {**template, "dim": dim, "base": base, "magnitude": magnitude}
+    if scaling := scaling_of(file, local, dim // 2, magnitude, notes):
+        filled["scaling"] = scaling
+    return None if notes.failed else _built(file, filled, dim, notes)
 
 
 @noted
-def _built(keys: Keys, filled: dict[str, Any], dim: int, notes: Notes) -> Layer | None:
-    spec = registry.from_json(json.dumps(fill(filled, {"dim": dim})))
-    if not isinstance(spec, Spec):
-        return None
-    length = keys.integer("context_length")
-    return Layer(notes.layer, spec=spec, length=length, sources=tuple(notes.sources))
+def _built(file: HeaderFile, filled: dict[str, Any], dim: int, notes: Notes) -> Layer:
+    spec: Any = registry.from_json(json.dumps(fill(filled, {"dim": dim})))
+    length = file.keys.integer("context_length")
+    reordered = file.rule.get("permuted", "") if file.pairing is None else ""
+    return Layer(
+        notes.layer, spec=spec, length=length, sources=tuple(notes.sources), permuted=reordered
+    )
 
 
 @noted
 def _dim(file: HeaderFile, local: bool, notes: Notes) -> int | None:
     keys, rule = file.keys, file.rule
-    options = ["rope.dimension_count", "attention.key_length"]
-    if local:
-        options = ["rope.dimension_count_swa", *options]
-    found = keys.first(rule.get("rotary_dim", options))
-    if found is not None:
-        notes.source("dim", "config", keys.where(found[0]))
-        share = 1 if local else rule.get("partial_rotary_factor", 1)
-        return int(found[1] * share)
+    usual = ["rope.dimension_count", "attention.key_length"]
+    options = ["rope.dimension_count_swa", *usual] if local else usual
+    if (stated := keys.first(rule.get("rotary_dim", options))) is not None:
+        notes.source("dim", "config", keys.where(stated[0]))
+        return int(stated[1] * (1 if local else rule.get("partial_rotary_factor", 1)))
     if (head := _head(keys)) is not None:
         notes.source("dim", "config", "embedding_length // attention.head_count")
         return head
@@ -105,23 +75,22 @@ def _base(file: HeaderFile, local: bool, notes: Notes) -> float:
     if file.base is not None:
         notes.source("base", "caller", "base")
         return float(file.base)
-    key, fallback = "rope.freq_base", "rope.freq_base"
-    if local and rule["windows"]["base"] != "full":
-        key = "rope.freq_base_swa"
-        fallback = key if rule["windows"]["base"] == "own" else fallback
-    key = key if key in keys else fallback
-    value = short_number(keys, key)
+    key = "rope.freq_base"
+    if local and (kind := rule["windows"]["base"]) != "full":
+        own = f"{key}_swa"
+        key = own if own in keys or kind == "own" else key
+    value, where = short_number(keys, key), keys.where(key)
     if "fixed_base" in rule:
         if value not in (None, DEFAULT_BASE):
-            notes.warning(f"{keys.where(key)}={value:g}: llama.cpp takes {DEFAULT_BASE:g} here")
+            notes.warning(f"{where}={value:g}: llama.cpp takes {DEFAULT_BASE:g} here")
         value = DEFAULT_BASE
     if value is None:
-        notes.warning(f"{keys.where(key)} is missing: {DEFAULT_BASE:g} is the format's default")
-        notes.source("base", "format", keys.where(key))
+        notes.warning(f"{where} is missing: {DEFAULT_BASE:g} is the format's default")
+        notes.source("base", "format", where)
         return DEFAULT_BASE
     if value <= 0:
-        notes.error(f"{keys.where(key)}={value:g} is no base: it must be positive")
-    notes.source("base", "config", keys.where(key))
+        notes.error(f"{where}={value:g} is no base: it must be positive")
+    notes.source("base", "config", where)
     alpha = short_number(keys, "rope.scaling.alpha") if "ntk_alpha" in rule else None
     head = keys.integer("attention.key_length") or _head(keys) if alpha else None
     if alpha and head and head > 2:
@@ -137,22 +106,20 @@ def _head(keys: Keys) -> int | None:
     return width // int(heads) if width and is_number(heads) and heads >= 1 else None
 
 
+@noted
 def _sections(
     keys: Keys, rule: GgufRotaryRule, template: dict[str, Any], pairs: int, notes: Notes
 ) -> None:
-    key = "rope.dimension_sections"
-    sizes = keys.get(key)
+    sizes, where = keys.get("rope.dimension_sections"), keys.where("rope.dimension_sections")
     if "mrope_section" not in rule:
         if isinstance(sizes, list) and any(sizes) and "arrangement" not in template:
-            notes.remark(f"{keys.where(key)}={sizes} is not read for text of this architecture")
+            notes.remark(f"{where}={sizes} is not read for text of this architecture")
         return
     if not isinstance(sizes, list) or len(sizes) < 3:
-        notes.error(f"{keys.where(key)} is missing")
-        return
+        raise UnsettledError(f"{where} is missing")
     if any(sizes[3:]):
-        notes.error(f"{keys.where(key)}={sizes} has a fourth axis, which this family has not")
-        return
-    notes.source("arrangement.sizes", "config", keys.where(key))
+        raise UnsettledError(f"{where}={sizes} has a fourth axis, which this family has not")
+    notes.source("arrangement.sizes", "config", where)
     template["arrangement"] = {**template["arrangement"], "sizes": sizes[:3]}
     lost = [
         pair
@@ -161,7 +128,7 @@ def _sections(
     ]
     if lost:
         notes.warning(
-            f"{keys.where(key)}={sizes}: llama.cpp gives pairs {', '.join(map(str, lost))} the "
+            f"{where}={sizes}: llama.cpp gives pairs {', '.join(map(str, lost))} the "
             "fourth position, which is 0 for text; the plan gives them time, as the model was made"
         )
 
@@ -185,12 +152,12 @@ class HeaderFile(NamedTuple):
 
 def short_number(keys: Keys, key: str) -> float | None:
     """A number as it was written: the header holds float32, of short decimal numbers."""
-    value = keys.number(key)
-    if value is None or abs(value) > np.finfo(np.float32).max:
+    if (value := keys.number(key)) is None or abs(value) > np.finfo(np.float32).max:
         return value
     return float(str(np.float32(value)))
 
 
+@noted
 def scaling_of(
     file: HeaderFile, local: bool, pairs: int, magnitude: dict[str, Any], notes: Notes
 ) -> list[dict[str, Any]]:
@@ -200,43 +167,35 @@ def scaling_of(
     kind = keys.get("rope.scaling.type") or "linear"
     known = ("none", "linear", "yarn", "longrope")
     if kind not in known:
-        notes.error(
+        raise UnsettledError(
             f"{keys.where('rope.scaling.type')}={kind!r} is not known. {suggest(str(kind), known)}"
         )
-        return []
     stated = "rope.scaling.factor" if "rope.scaling.factor" in keys else "rope.scale_linear"
     factor = (short_number(keys, stated) or 1.0) if kind != "none" else 1.0
     if factor < 1:
-        notes.error(f"{keys.where(stated)}={factor:g} is below 1")
-        return []
+        raise UnsettledError(f"{keys.where(stated)}={factor:g} is below 1")
     if "fixed_base" in rule or reach == "none":
         return []
-    made: list[dict[str, Any]] = []
+    linear = kind in ("linear", "longrope") and factor != 1
+    made: list[dict[str, Any]] = [{"type": "Linear", "factor": factor}] if linear else []
     attention = short_number(keys, "rope.scaling.attn_factor")
-    if kind in ("linear", "longrope") and factor != 1:
-        made.append({"type": "Linear", "factor": factor})
     if kind == "yarn":
         made += _yarn(file, factor, attention, magnitude, notes)
     elif attention is not None:
         magnitude["attention_factor"] = attention
         notes.source("magnitude.attention_factor", "config", keys.where("rope.scaling.attn_factor"))
-    if (
-        kind != "yarn"
-        and "yarn_log_multiplier" in rule
-        and rule["yarn_log_multiplier"].get("scores")
-    ):
+    log = rule.get("yarn_log_multiplier", {})
+    if kind != "yarn" and log.get("scores"):
         # The scores of these layers take the factor that YaRN would bring, whatever the rule.
-        told = short_number(keys, "rope.scaling.yarn_log_multiplier") or 0.0
-        k = told * rule["yarn_log_multiplier"]["scale"]
-        plain = (attention or 1.0) * _m(1, factor) * _m(k, factor)
+        k = (short_number(keys, "rope.scaling.yarn_log_multiplier") or 0.0) * log["scale"]
+        plain = (attention or 1.0) * yarn_magnitude(1, factor) * yarn_magnitude(k, factor)
         magnitude["logit_factor"] = plain**2
     if reach == "factor":
         # Frequencies are as without a scaling; cos and sin keep what cancels YaRN's factor.
         if kind == "yarn":
             whole = registry.from_json(json.dumps(made[-1])).attention_factor()  # type: ignore[attr-defined]
-            given = magnitude.get("attention_factor")
-            left = (whole if given is None else given) / _m(1, factor)
-            magnitude["attention_factor"] = left
+            given = magnitude.get("attention_factor", whole)
+            magnitude["attention_factor"] = given / yarn_magnitude(1, factor)
         made = []
     elif made:
         notes.source("scaling.factor", "config", keys.where(stated))
@@ -245,20 +204,13 @@ def scaling_of(
     return made + _tensors(file, pairs, magnitude, notes)
 
 
-def _m(k: float, factor: float) -> float:
-    """YaRN's magnitude."""
-    return 0.1 * k * math.log(factor) + 1.0
-
-
 @noted
 def _original(keys: Keys, notes: Notes) -> int | None:
     key = "rope.scaling.original_context_length"
-    original = keys.integer(key)
-    if original:
+    if original := keys.integer(key):
         notes.source("scaling.original_length", "config", keys.where(key))
         return original
-    length = keys.integer("context_length")
-    if length is None:
+    if (length := keys.integer("context_length")) is None:
         raise UnsettledError(f"{keys.where(key)} is missing")
     notes.warning(f"{keys.where(key)} is missing: llama.cpp takes context_length={length}")
     notes.source("scaling.original_length", "format", keys.where("context_length"))
@@ -273,8 +225,7 @@ def _yarn(
     notes: Notes,
 ) -> list[dict[str, Any]]:
     keys, rule = file.keys, file.rule
-    original = _original(keys, notes)
-    if original is None:
+    if (original := _original(keys, notes)) is None:
         return []
     made: dict[str, Any] = {"type": "YaRN", "factor": factor, "original_length": original}
     reads = rule.get("yarn_keys", {})
@@ -293,26 +244,27 @@ def _yarn(
             notes.error(f"{keys.where(key)}={taken:g} is not understood: 1 is YaRN")
         elif name != "yarn_ext_factor":
             made[name.removeprefix("yarn_")] = taken
-    log = rule.get("yarn_log_multiplier", {})
-    key = "rope.scaling.yarn_log_multiplier"
-    told = short_number(keys, key)
-    if told is not None and not log:
+    log, key = rule.get("yarn_log_multiplier", {}), "rope.scaling.yarn_log_multiplier"
+    if (told := short_number(keys, key)) is not None and not log:
         notes.warning(f"{keys.where(key)}={told:g} is not read by llama.cpp for this architecture")
-    k = float(str(np.float32((told or 0.0) * log.get("scale", 0.0))))
-    if k:
+    if k := float(str(np.float32((told or 0.0) * log.get("scale", 0.0)))):
         made |= {"mscale": k if log.get("mscale_too") else 1.0, "mscale_all_dim": k}
         notes.source("scaling.mscale_all_dim", "config", keys.where(key))
     first, own = made.get("mscale", 1.0), attention or 1.0
     stated = short_number(keys, key := "rope.scaling.yarn_attn_factor")
-    taken = _m(first, factor) / _m(k, factor)
+    taken = yarn_magnitude(first, factor) / yarn_magnitude(k, factor)
     if stated is not None and abs(stated - taken) > 1e-4 * taken:
         notes.warning(f"{keys.where(key)}={stated:g} is not read by llama.cpp: it takes {taken:g}")
     if attention is not None:
-        magnitude["attention_factor"] = own * _m(first, factor) / _m(k, factor)
+        magnitude["attention_factor"] = (
+            own * yarn_magnitude(first, factor) / yarn_magnitude(k, factor)
+        )
         notes.source("magnitude.attention_factor", "config", keys.where("rope.scaling.attn_factor"))
     if log.get("scores"):
         exact = first == k and attention is None
-        magnitude["logit_factor"] = "scaling" if exact else (own * _m(first, factor)) ** 2
+        magnitude["logit_factor"] = (
+            "scaling" if exact else (own * yarn_magnitude(first, factor)) ** 2
+        )
     return [made]
 
 
@@ -330,8 +282,7 @@ def _tensors(
         if found is not None and len(found) != pairs and not longer:
             notes.error(f"{name} has {len(found)} numbers, and {pairs} pairs turn")
             return []
-    factors = values[FACTORS]
-    if factors is not None:
+    if (factors := values[FACTORS]) is not None:
         notes.source("scaling.values", "config", FACTORS)
         return [{"type": "Multipliers", "values": factors[:pairs].tolist(), "use": "divide"}]
     long, short = values[LONG], values[SHORT]
@@ -340,8 +291,7 @@ def _tensors(
     if long is None or short is None:
         notes.error(mismatch("factors of frequencies", f"{LONG} and {SHORT}", "one of them"))
         return []
-    original = _original(keys, notes)
-    if original is None:
+    if (original := _original(keys, notes)) is None:
         return []
     if "attention_factor" not in magnitude:
         key = keys.where("rope.scaling.attn_factor")

@@ -8,15 +8,7 @@ from typing import Any
 from posenc._core.reading import Layer
 from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, noted
 from posenc.detect.explain.layers.non_rotary import applies
-from posenc.detect.explain.layers.types import (
-    GLOBAL,
-    LOCAL,
-    OTHER,
-    attentions_of,
-    layer_count,
-    traits_of,
-    types_of,
-)
+from posenc.detect.explain.layers.types import attentions_of, layer_count, traits_of, types_of
 from posenc.detect.explain.rotary.class_groups import (
     NO_BASES,
     Layers,
@@ -28,33 +20,43 @@ from posenc.detect.explain.rotary.class_groups import (
     with_additions,
     with_class,
 )
-from posenc.detect.explain.spellings import LOCAL_BASES, MORE_LAYERS, SHARE, THETA_KEYS, TYPE_KEYS
+from posenc.detect.explain.spellings import (
+    GLOBAL,
+    LOCAL,
+    LOCAL_BASES,
+    MORE_LAYERS,
+    OTHER,
+    SHARE,
+    THETA_KEYS,
+    TYPE_KEYS,
+)
 from posenc.presets.families import NO_CLASS, ClassDefaults, ClassWindows, ReadRule, class_windows
 
 MOST_LAYERS = 65_536  # a config that says more is no config of a model
 LIMITED = (LOCAL, "chunked_attention", "local_attention")  # types that see no whole sequence
 
 
+@noted
 def layers_of(keys: Keys, params: Keys, rule: ReadRule, notes: Notes) -> list[Layers]:
     """The groups of layers, in the order of their first layer."""
     if layer_count(keys) > MOST_LAYERS:
-        notes.error(
+        raise UnsettledError(
             f"{layer_count(keys)} layers are more than any model has ({MOST_LAYERS} at most)"
         )
-        return []
     more = keys.first(key for key in MORE_LAYERS if key in keys.data)
     if more is not None and more[1] >= 1:
-        told = f"{keys.where(more[0])}={more[1]:g}: layers behind the last one"
-        notes.remark(f"{told} predict further tokens, and are in no entry")
+        notes.remark(
+            f"{keys.where(more[0])}={more[1]:g}: layers behind the last one predict further "
+            "tokens, and are in no entry"
+        )
     nested = _nested(params, rule, notes)
     types = types_of(keys, rule, notes)
     inner = attentions_of(keys, rule, types, notes)
-    traits = traits_of(keys, rule, types, inner, notes)
-    if traits is None:
+    if (traits := traits_of(keys, rule, types, inner, notes)) is None:
         rows = (row for row in rule.get("attentions", ()) if "types" not in row)
         inside = inner[0] if inner else tuple(r["name"] for r in rows if applies(keys, r))
-        found = _unordered(keys, params, nested, rule, notes)
-        return [group._replace(inner=inside) for group in found]
+        unordered = _unordered(keys, params, nested, rule, notes)
+        return [group._replace(inner=inside) for group in unordered]
     groups: dict[tuple[Any, ...], list[int]] = {}
     for index, trait in enumerate(traits):
         groups.setdefault(trait, []).append(index)
@@ -67,14 +69,13 @@ def layers_of(keys: Keys, params: Keys, rule: ReadRule, notes: Notes) -> list[La
             continue
         if base is not None and group.turns:
             group = group._replace(base=base, of_class=False)
-        if shares := [value for key, value in overrides if key == SHARE]:
+        for value in (value for key, value in overrides if key == SHARE):
             group = group._replace(
-                own_share=(keys.where(rule["partial_rotary_factor_lists"][0]), shares[0])
+                own_share=(keys.where(rule["partial_rotary_factor_lists"][0]), value)
             )
-        single = tuple(pair for pair in overrides if pair[0] != SHARE)
         both = group.scaled and scaled
-        group = group._replace(indices=tuple(indices), scaled=both, kind=kind)
-        made.append(group._replace(overrides=single, inner=inside))
+        group = group._replace(indices=tuple(indices), scaled=both, kind=kind, inner=inside)
+        made.append(group._replace(overrides=tuple(pair for pair in overrides if pair[0] != SHARE)))
     return _named(made)
 
 
@@ -85,12 +86,11 @@ def _nested(params: Keys, rule: ReadRule, notes: Notes) -> dict[str, Any] | None
     if not inner:
         return None
     known: ClassDefaults = rule["class"]
-    reads = known.reads
-    if reads is not None and known.kinds is None:
-        told = " and ".join(params.where(key) for key in inner)
+    if (reads := known.reads) is not None and known.kinds is None:
         raise UnsettledError(
-            f"{told}: dictionaries for each type of layer, which the class in transformers "
-            f"{known.version} does not read: it has one for all. State that one"
+            f"{' and '.join(map(params.where, inner))}: dictionaries for each type of layer, which "
+            f"the class in transformers {known.version} does not read: it has one for all. State "
+            "that one"
         )
     beside = {key[1:] for keys in reads.rules.values() for key in keys} if reads else set()
     empty = {k: None for k, v in params.data.items() if v is None and k not in ("factor", "type")}
@@ -114,16 +114,12 @@ def _group(
 ) -> Layers | None:
     """The layers of one type."""
     label = rule.get("rope_parameters_names", {}).get(kind, kind)
-    if not turns:
+    inner = None if nested is None else nested.get(label)
+    if not turns or (inner is None and (kind in OTHER or label in (nested or ()))):
         return Layers(kind, None, params, turns=False)
-    if nested is not None and label in nested:
-        found = nested[label]
-        if found is None:
-            return Layers(kind, None, params, turns=False)
-        own = Layers(kind, None, Keys(found, params.where(label)), nested=True)
+    if inner is not None:
+        own = Layers(kind, None, Keys(inner, params.where(label)), nested=True)
         return with_class(keys, own, rule, label, notes)
-    if kind in OTHER:
-        return Layers(kind, None, params, turns=False)
     if nested is not None:
         raise UnsettledError(
             f"{params.path} has no entry for layers of type {kind!r}: {sorted(nested)}"
@@ -149,10 +145,8 @@ def _group(
         group = Layers(kind, None, taken, share=share, top_share=top)
     if "rope_theta" not in known.reach or known.base is None:
         return group
-    if params.data:
-        inside = params.first(THETA_KEYS)
-        if inside is not None or keys.number("rope_theta") is None:
-            return group
+    if params.data and (params.first(THETA_KEYS) is not None or keys.number("rope_theta") is None):
+        return group
     for key in known.reach:
         value = None if key in NO_BASES else keys.number(key)
         if value is not None and known.reaches(key, "", form):
@@ -174,19 +168,14 @@ def _unordered(
         plain: Any = {k: v for k, v in rule.items() if k != "rope_parameters_names"}
         made = [_group(keys, params, nested, rule=plain, kind=kind, notes=notes) for kind in listed]
         if len(made) > 1:
-            where = keys.where(TYPE_KEYS[0])
             notes.warning(
-                f"{where} is missing: which layers are {' or '.join(listed)} is not known"
+                f"{keys.where(TYPE_KEYS[0])} is missing: which layers are {' or '.join(listed)} is "
+                "not known"
             )
         return [group._replace(kind=group.name) for group in made if group is not None]
-    local = keys.first(LOCAL_BASES)
-    if local is not None:
-        own = Keys(params.data, params.path)
-        base = (keys.where(local[0]), local[1])
-        return [
-            Layers(GLOBAL, None, params),
-            Layers(LOCAL, None, own, scaled=False, base=base),
-        ]
+    if (local := keys.first(LOCAL_BASES)) is not None:
+        own, base = Keys(params.data, params.path), (keys.where(local[0]), local[1])
+        return [Layers(GLOBAL, None, params), Layers(LOCAL, None, own, scaled=False, base=base)]
     return [group] if (group := _group(keys, params, None, rule=rule, kind="", notes=notes)) else []
 
 
@@ -206,9 +195,8 @@ def _named(groups: list[Layers]) -> list[Layers]:
                 own.append("scaled" if group.scaled else "unscaled")
             if len({t.inner for t in twins if t.turns == group.turns}) > 1:
                 name = name or "attention"
-                own += [f"with {n}" for n in group.inner] or [
-                    "without " + " or ".join(sorted({n for twin in twins for n in twin.inner}))
-                ]
+                others = " or ".join(sorted({n for twin in twins for n in twin.inner}))
+                own += [f"with {n}" for n in group.inner] or [f"without {others}"]
             name = ", ".join([*([name] if name else []), *own])
         made.append(group._replace(name=name))
     return made
@@ -236,26 +224,22 @@ def with_windows(
     if size is not None and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
         notes.warning(f"{where}={repr(size)[:80]} is no number of keys: no window was read")
         return entries
-    other = [key for key in row.unclear_with if keys.data.get(key)]
+    other = " and ".join(keys.where(key) for key in row.unclear_with if keys.data.get(key))
     if size is not None and other:
-        changed = " and ".join(map(keys.where, other))
-        notes.warning(f"{where}={size}: what it means beside {changed} is not known here")
+        notes.warning(f"{where}={size}: what it means beside {other} is not known here")
         return entries
-    count = layer_count(keys)
-    types = None if size is None else _types(keys, row, known, count)
+    types = None if size is None else _types(keys, row, known)
     made = [entry.replace(windows=_windows(entry, size, types, row.layers)) for entry in entries]
     if size is not None and any(_attends(entry) and not entry.windows for entry in made):
         notes.warning(f"{where}={size}: which layers have the window is not known here")
     return made
 
 
-def _types(
-    keys: Keys, row: ClassWindows, known: ClassDefaults | None, count: int
-) -> list[str] | None:
+def _types(keys: Keys, row: ClassWindows, known: ClassDefaults | None) -> list[str] | None:
     """The type of each layer, as the class makes them where the file lists none."""
-    listed = any(keys.data.get(key) for key in TYPE_KEYS)
+    listed, count = any(keys.data.get(key) for key in TYPE_KEYS), layer_count(keys)
     if (row.listed if listed and row.listed else row.layers) == "all":
-        return [LOCAL] * count if count else [LOCAL]
+        return [LOCAL] * max(count, 1)
     if not listed and row.start is not None:
         start = keys.integer(START) if START in keys.data else row.start
         return None if start is None else [LOCAL if i >= start else GLOBAL for i in range(count)]
@@ -289,7 +273,7 @@ def _windows(entry: Layer, size: int | None, types: list[str] | None, how: str) 
     if any(types[index] not in (LOCAL, GLOBAL) for index in own):
         return ()
     near = tuple(index for index in own if types[index] == LOCAL)
-    far = tuple(index for index in own if types[index] != LOCAL)
+    far = tuple(index for index in own if types[index] == GLOBAL)
     if not near or not far:
         return ((size if near else None, None),)
     return tuple(sorted(((size, near), (None, far)), key=lambda pair: pair[1]))
@@ -297,9 +281,8 @@ def _windows(entry: Layer, size: int | None, types: list[str] | None, how: str) 
 
 def has_window(entry: Layer) -> bool:
     """Whether no layer of an entry sees the whole sequence."""
-    if entry.windows:
-        return all(size is not None for size, _ in entry.windows)
-    return type_of(entry.layer) in LIMITED
+    every = all(size is not None for size, _ in entry.windows)
+    return every if entry.windows else type_of(entry.layer) in LIMITED
 
 
 def window_words(size: int | None) -> str:

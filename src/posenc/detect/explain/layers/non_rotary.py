@@ -5,6 +5,7 @@ The rows of families say what keys of a config mean; `posenc.presets.row_types` 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from typing import Any
 from posenc import presets, registry
 from posenc._core.errors import suggest
 from posenc._core.positions.builder import Positions
-from posenc._core.reading import Layer
+from posenc._core.reading import Layer, Origin
 from posenc._core.spec.spec import Spec
 from posenc.detect.explain.config.view import WIDEST, Keys, Notes, UnsettledError, is_number, noted
 
@@ -33,26 +34,20 @@ def words(rule: Any) -> Iterator[str]:
     """Every word of a rule, keys of configs among them."""
     if isinstance(rule, str):
         yield rule
-    elif isinstance(rule, Mapping):
-        for value in rule.values():
-            yield from words(value)
-    elif isinstance(rule, list):
-        for value in rule:
+    elif isinstance(rule, (Mapping, list)):
+        for value in rule.values() if isinstance(rule, Mapping) else rule:
             yield from words(value)
 
 
 def _holds(keys: Keys, when: Mapping[str, Any]) -> bool:
-    value = keys.get(when["key"])
-    if value is None:
+    if (value := keys.get(when["key"])) is None:
         return bool(when.get("absent", False))
     if "contains" in when:
         parts = value.split("|") if isinstance(value, str) else value
         return isinstance(parts, list) and all(word in parts for word in when["contains"])
     if "excludes" in when:
         return isinstance(value, list) and when["excludes"] not in value
-    if "none_of" in when:
-        return value not in when["none_of"]
-    return value in when["one_of"]
+    return value not in when["none_of"] if "none_of" in when else value in when["one_of"]
 
 
 def read_other(keys: Keys, rule: Mapping[str, Any], name: str, notes: Notes) -> list[Layer]:
@@ -60,9 +55,8 @@ def read_other(keys: Keys, rule: Mapping[str, Any], name: str, notes: Notes) -> 
     made: list[Layer] = []
     for stage, layers in _stages(keys, rule, notes):
         said = str(rule.get("name", "")).replace("{i}", str(stage))
-        label = ".".join(part for part in (name, said) if part) or "model"
-        own = Notes(label, notes.notes)
-        entry = _entry(keys, rule, stage, label=label, indices=layers, notes=own)
+        own = Notes(".".join(part for part in (name, said) if part) or "model", notes.notes)
+        entry = _entry(keys, rule, stage, indices=layers, notes=own)
         made += [] if entry is None else [entry]
     return made
 
@@ -90,7 +84,7 @@ def _stages(
 
 
 @noted
-def _layers(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> tuple[int, ...] | None:
+def _layers(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> tuple[int, ...] | None:  # noqa: ARG001
     """The layers of a rule that holds for those in a list of the config, or for the others."""
     if "layers_called" in rule:
         return _called(keys, **rule["layers_called"])
@@ -100,10 +94,10 @@ def _layers(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> tuple[int, ...
         listed, count = keys.get(rule[word]), _number(keys, rule["layer_count"], None)
         if not isinstance(listed, list) or count is None or not 0 < count <= MOST_LAYERS:
             stated = " and ".join((rule[word], rule["layer_count"][0]))
-            notes.error(f"{keys.where(rule[word])}: {stated} do not say which layers these are")
-            return None
-        inside = word == "layers_in"
-        return tuple(index for index in range(count) if (index in listed) == inside)
+            raise UnsettledError(
+                f"{keys.where(rule[word])}: {stated} do not say which layers these are"
+            )
+        return tuple(i for i in range(count) if (i in listed) == (word == "layers_in"))
     return None
 
 
@@ -121,7 +115,6 @@ def _entry(
     rule: Mapping[str, Any],
     stage: int,
     *,
-    label: str,
     indices: tuple[int, ...] | None,
     notes: Notes,
 ) -> Layer | None:
@@ -134,26 +127,31 @@ def _entry(
     for source in rule.get("source", ()):
         notes.source("kind", "preset", source)
     if "no_positions" in rule:
-        return Layer(label, indices=indices, sources=tuple(notes.sources))
+        return Layer(notes.layer, indices=indices, sources=tuple(notes.sources))
     if "convolution" in rule:
-        named = _sentence(keys, rule["convolution"], stage)
-        return Layer(label, convolution=named, indices=indices, sources=tuple(notes.sources))
-    spec = _table(keys, rule, stage, notes) if "table" in rule else None
-    spec = _spec(keys, rule["spec"], stage, notes) if spec is None else spec
+        return Layer(
+            notes.layer,
+            convolution=_sentence(keys, rule["convolution"], stage),
+            indices=indices,
+            sources=tuple(notes.sources),
+        )
+    if "table" in rule:
+        spec = _table(keys, rule, stage, notes)
+    else:  # fields are constants, or numbers, words and lists of the config
+        spec = _built(_filled(keys, rule["spec"], "", stage, notes))
     length = _number(keys, rule["length"], stage) if "length" in rule else None
+    scale = None
     try:
         scale = _filled(keys, rule.get("scale"), "scale", stage, notes)
     except UnsettledError as error:
-        scale = None
         notes.warning(f"what scores are multiplied by is unknown, because {error}")
-    made = positions_of(keys, rule, spec, notes, stage)
     return Layer(
-        label,
+        notes.layer,
         spec=spec,
         indices=indices,
         length=length,
         scale=scale,
-        positions=made,
+        positions=positions_of(keys, rule, spec, notes, stage),
         sources=tuple(notes.sources),
     )
 
@@ -168,16 +166,13 @@ def positions_of(
     """
     name = rule.get("rotary", rule.get("table"))
     preset = presets.row(name).positions if isinstance(name, str) else {}
-    usual: dict[str, Any] = {}
+    counts = name is not None and getattr(spec, "axes", ("position",)) == ("position",)
+    usual: dict[str, Any] = {"builder": "arange"} if counts else {}
     if preset:
         usual = {"builder": preset["builder"], **preset["arguments"]}
-    elif name is not None and getattr(spec, "axes", ("position",)) == ("position",):
-        usual = {"builder": "arange"}
-    own = Notes()
-    try:
+    said, own = None, Notes()
+    with contextlib.suppress(UnsettledError):
         said = _filled(keys, rule.get("positions", {}), "positions", stage, own)
-    except UnsettledError:
-        return None
     if said is None or not (said or usual):
         return None
     notes.sources += [source for source in own.sources if "." in source.field]
@@ -200,18 +195,14 @@ def _sentence(keys: Keys, texts: str | list[str], stage: int) -> str:
 def _table(keys: Keys, rule: Mapping[str, Any], stage: int, notes: Notes) -> Spec:
     """The preset of a rule at the width that the config states, with fields of the rule."""
     row = presets.row(rule["table"])
-    width = _required(keys, rule["width"], stage)
+    if (width := _number(keys, rule["width"], stage)) is None:
+        raise UnsettledError(_missing(keys, rule["width"]))
     notes.source(row.size, "config", rule["width"][0])
     notes.source("convention", "preset", row.name)
     _check_sizes({row.size: width})
     template = presets.fill(row.spec, {row.size: width})
     more = _filled(keys, rule.get("fields", {}), "", stage, notes)
     return _built({**template, **more, row.size: width})
-
-
-def _spec(keys: Keys, template: Mapping[str, Any], stage: int, notes: Notes) -> Spec:
-    """A spec whose fields are constants, or numbers, words and lists of the config."""
-    return _built(_filled(keys, template, "", stage, notes))
 
 
 def _built(filled: Mapping[str, Any]) -> Spec:
@@ -225,10 +216,8 @@ def _built(filled: Mapping[str, Any]) -> Spec:
 def _check_sizes(filled: Mapping[str, Any]) -> None:
     """Raise for sizes whose constants would take minutes, or more memory than there is."""
     for field in ("dim", "heads", "count", "width"):
-        size = filled.get(field, 0)
-        if size > WIDEST:
-            told = f"{field}={size:g} is more than any model has ({WIDEST} at most)"
-            raise UnsettledError(told)
+        if (size := filled.get(field, 0)) > WIDEST:
+            raise UnsettledError(f"{field}={size:g} is more than any model has ({WIDEST} at most)")
 
 
 # --- templates ------------------------------------------------------------------------------------
@@ -256,36 +245,28 @@ def _of_key(
     keys: Keys, template: Mapping[str, Any], field: str, stage: int, notes: Notes
 ) -> float | None:
     names = template["key"] if isinstance(template["key"], list) else [template["key"]]
-    found = _evaluated(keys, names, stage)
-    if found is None:
-        if "default" not in template:
-            raise UnsettledError(_missing(keys, names))
-        notes.source(field, "preset", f"{names[0]} is absent")
-        default: float | None = template["default"]
-        return default if default is None else default + template.get("add", 0)
-    text, value = found
-    origin = keys.origin(text)
-    notes.source(field, origin, keys.where(text if origin == "class" else names[0]))
-    return value + template.get("add", 0)
+    if (read := _evaluated(keys, names, stage)) is None and "default" not in template:
+        raise UnsettledError(_missing(keys, names))
+    origin = "preset" if read is None else keys.origin(read[0])
+    key = read[0] if read is not None and origin == "class" else names[0]
+    notes.source(field, origin, f"{key} is absent" if read is None else keys.where(key))
+    value: float | None = template["default"] if read is None else read[1]
+    return value if value is None else value + template.get("add", 0)
 
 
 def _by_word(keys: Keys, template: Mapping[str, Any], field: str, stage: int, notes: Notes) -> Any:
     """A field that a word, truth value or list of words of the config chooses."""
-    key, values = template["match"], template["cases"]
+    key, cases = template["match"], template["cases"]
     value = keys.get(key)
-    if value is None and "absent" in template:
-        chosen = template["absent"]
-        notes.source(field, "preset", f"{key} is absent")
-    else:
-        word = _word(value)
-        if word not in values and "otherwise" not in template:
-            known = ", ".join(values)
-            if value is None:
-                raise UnsettledError(f"{_missing(keys, [key])}: it is one of {known}")
-            told = f"{keys.where(key)}={_brief(value)}"
-            raise UnsettledError(f"{told} is none of {known}. {suggest(word, values)}")
-        chosen = values[word] if word in values else template["otherwise"]
-        notes.source(field, "config", keys.where(key))
+    word, absent = _word(value), value is None and "absent" in template
+    if not absent and word not in cases and "otherwise" not in template:
+        known, stated = ", ".join(cases), f"{keys.where(key)}={_brief(value)}"
+        if value is None:
+            raise UnsettledError(f"{_missing(keys, [key])}: it is one of {known}")
+        raise UnsettledError(f"{stated} is none of {known}. {suggest(word, cases)}")
+    chosen = template["absent"] if absent else cases.get(word, template.get("otherwise"))
+    origin: Origin = "preset" if absent else "config"
+    notes.source(field, origin, f"{key} is absent" if absent else keys.where(key))
     return _filled(keys, chosen, field, stage, notes)
 
 
@@ -309,27 +290,19 @@ def _missing(keys: Keys, expressions: Sequence[str]) -> str:
     words = {text: list(dict.fromkeys(WORD.findall(text))) for text in expressions}
     text = next((t for t in expressions if any(key in keys for key in words[t])), expressions[0])
     for key in words[text]:
-        value = keys.data.get(key)
-        if value is None and key in keys.data:
+        if (value := keys.data.get(key)) is None and key in keys.data:
             return f"{keys.where(key)} is null or no finite number"
         if value is None:
             others = [other for other in expressions if words[other] != words[text]]
-            told = f"{keys.where(key)} is missing"
-            told += f" (or {', or '.join(others)})" if others else ""
+            or_others = f" (or {', or '.join(others)})" if others else ""
             known = [name for name in keys.data if name not in words[text]]
             hints = [suggest(name, known) for name in (key, *others) if known]
-            return ". ".join([told, *(hint for hint in hints[:3] if hint.startswith("Did"))])
+            did = (hint for hint in hints[:3] if hint.startswith("Did"))
+            return ". ".join([f"{keys.where(key)} is missing{or_others}", *did])
         if not is_number(value) and not isinstance(value, list | dict):
             return f"{keys.where(key)}={_brief(value)} is not a number"
     told = " and ".join(f"{keys.where(key)}={_brief(keys.data[key])}" for key in words[text])
     return f"{text} has no value with {told}"
-
-
-def _required(keys: Keys, expressions: list[str], stage: int | None) -> int:
-    value = _number(keys, expressions, stage)
-    if value is None:
-        raise UnsettledError(_missing(keys, expressions))
-    return value
 
 
 def _number(keys: Keys, expressions: list[str], stage: int | None) -> int | None:
@@ -342,17 +315,15 @@ def _evaluated(keys: Keys, expressions: list[str], stage: int | None) -> tuple[s
 
     What the config states goes before what its class takes for keys that it leaves out.
     """
-    values = {text: keys.stated(text, stage) for text in expressions}
-    found = {text: value for text, value in values.items() if value is not None}
+    stated = ((text, keys.stated(text, stage)) for text in expressions)
+    found = {text: value for text, value in stated if value is not None}
     named = {text: value for text, value in found.items() if text.isidentifier()}
     if len(set(named.values())) > 1:
         told = " and ".join(f"{keys.where(text)}={value:g}" for text, value in named.items())
         raise UnsettledError(f"{told} contradict each other")
-    for text in () if found else expressions:
-        value = keys.evaluate(text, stage)
-        if value is not None:
-            return text, value
-    return next(iter(found.items()), None)
+    values = ((text, keys.evaluate(text, stage)) for text in expressions)
+    taken = ((text, value) for text, value in values if value is not None)
+    return next(iter(found.items() if found else taken), None)
 
 
 def _brief(value: Any) -> str:

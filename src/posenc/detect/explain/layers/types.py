@@ -7,11 +7,14 @@ from typing import Any
 
 from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, noted
 from posenc.detect.explain.layers.non_rotary import applies
-from posenc.detect.explain.rotary.bases import bases_of, behind, numbers_of
+from posenc.detect.explain.rotary.class_groups import bases_of, counted, numbers_of
 from posenc.detect.explain.spellings import (
     COUNT_KEYS,
+    GLOBAL,
     LISTED,
+    LOCAL,
     LOCAL_BASES,
+    OTHER,
     PATTERN_KEYS,
     SHARE,
     TYPE_KEYS,
@@ -20,21 +23,6 @@ from posenc.presets.families import ClassDefaults, ReadRule, stretched
 from posenc.presets.row_types import ByLayer, InnerLayers, NoRope
 
 SHOWN = 12  # of a pattern
-LOCAL, GLOBAL = "sliding_attention", "full_attention"
-# Layers that mix tokens without attention: no queries, no keys, no positions.
-OTHER = frozenset(
-    {
-        "linear_attention",
-        "mamba",
-        "mamba2",
-        "conv",
-        "recurrent",
-        "moe",
-        "mlp",
-        "ssm",
-        "gated_delta_net",
-    }
-)
 # (type, turns, is scaled, own base, keys of its own, attentions inside)
 Trait = tuple[
     str, bool, bool, tuple[str, float] | None, tuple[tuple[str, float], ...], tuple[str, ...]
@@ -43,20 +31,19 @@ Trait = tuple[
 
 def types_of(keys: Keys, rule: ReadRule, notes: Notes) -> list[str] | None:
     """The type of each layer."""
-    if "layer_types_from" in rule and all(keys.get(key) is None for key in TYPE_KEYS):
-        listed = _types_by(keys, rule["layer_types_from"], notes)
-        if listed is not None or notes.failed:
-            return listed
+    if (
+        "layer_types_from" in rule
+        and all(keys.get(key) is None for key in TYPE_KEYS)
+        and ((by := _types_by(keys, rule["layer_types_from"], notes)) is not None or notes.failed)
+    ):
+        return by
     for key in TYPE_KEYS:
         listed = keys.get(key)
         if isinstance(listed, list) and listed and all(isinstance(t, str) for t in listed):
-            count = layer_count(keys)
-            if 0 < count < len(listed):
-                notes.remark(behind(keys.where(key), listed, count))
-                return _with_last(keys, key, list(listed[:count]), rule, notes)
-            if count not in (0, len(listed)):
+            if (count := layer_count(keys)) > len(listed):
                 notes.warning(f"{keys.where(key)} lists {len(listed)} of {count} layers")
-            return _with_last(keys, key, list(listed), rule, notes)
+            own = counted(keys.where(key), listed, count or len(listed), notes)
+            return _with_last(keys, key, list(own), rule, notes)
         if listed is not None and listed != []:
             notes.error(f"{keys.where(key)} is not a list of names")
     count = layer_count(keys)
@@ -70,20 +57,18 @@ def types_of(keys: Keys, rule: ReadRule, notes: Notes) -> list[str] | None:
         )
         pattern = None
     if pattern is not None and count and pattern[1] >= 1:
-        every = int(pattern[1])
-        return [GLOBAL if (i + 1) % every == 0 else LOCAL for i in range(count)]
-    if "full_attention_every" in rule and count:
-        step = keys.integer(rule["full_attention_every"])
-        if step:
-            return [GLOBAL if i % step == 0 else LOCAL for i in range(count)]
+        return [LOCAL if (i + 1) % int(pattern[1]) else GLOBAL for i in range(count)]
+    listed_every = count and "full_attention_every" in rule
+    step = keys.integer(rule["full_attention_every"]) if listed_every else None
+    if step:
+        return [LOCAL if i % step else GLOBAL for i in range(count)]
     return _types_of_class(keys, rule, count, notes)
 
 
 def _with_last(keys: Keys, key: str, listed: list[str], rule: ReadRule, notes: Notes) -> list[str]:
     """A list of types whose last one the class takes for another, where it does."""
     known: ClassDefaults = rule["class"]
-    last = known.layers.get("always_last")
-    if last in (None, listed[-1]):
+    if (last := known.layers.get("always_last")) in (None, listed[-1]):
         return listed
     notes.warning(
         f"{keys.where(key)}[{len(listed) - 1}]={listed[-1]!r} is not read by the class in "
@@ -100,14 +85,13 @@ def _types_by(keys: Keys, by: ByLayer, notes: Notes) -> list[str] | None:
         return None
     words = [str(value).lower() for value in listed]
     if unknown := next((word for word in words if word not in by["cases"]), None):
-        known = ", ".join(by["cases"])
-        raise UnsettledError(f"{keys.where(by['key'])} has {unknown!r}, which is none of {known}")
+        raise UnsettledError(
+            f"{keys.where(by['key'])} has {unknown!r}, which is none of {', '.join(by['cases'])}"
+        )
     count = count or len(words)
     if len(words) < count:
         raise UnsettledError(f"{keys.where(by['key'])} has {len(words)} entries for {count} layers")
-    if len(words) > count:
-        notes.remark(behind(keys.where(by["key"]), words, count))
-    return [by["cases"][word] for word in words[:count]]
+    return [by["cases"][word] for word in counted(keys.where(by["key"]), words, count, notes)]
 
 
 def _listed(keys: Keys, path: str) -> list[Any] | None:
@@ -145,8 +129,7 @@ def _having(keys: Keys, rule: InnerLayers | None, count: int, notes: Notes) -> l
     if rule is None:
         return [True] * count
     for key in rule["flags"]:
-        listed = _listed(keys, key)
-        if listed is None:
+        if (listed := _listed(keys, key)) is None:
             continue
         if len(listed) < count:
             notes.error(f"{keys.where(key)} has {len(listed)} entries for {count} layers")
@@ -157,10 +140,9 @@ def _having(keys: Keys, rule: InnerLayers | None, count: int, notes: Notes) -> l
         return [index in members for index in range(count)]
     every = keys.integer(rule["every"]) if "every" in rule else None
     start = keys.integer(rule["start"]) if "start" in rule else None
-    every = max(rule.get("default_every", 1) if every is None else every, 1)
-    start = rule.get("default_start", 0) if start is None else start
-    start -= rule.get("start_offset", 0)
-    return [max(index - start, 0) % every == 0 for index in range(count)]
+    step = max(rule.get("default_every", 1) if every is None else every, 1)
+    first = (rule.get("default_start", 0) if start is None else start) - rule.get("start_offset", 0)
+    return [max(index - first, 0) % step == 0 for index in range(count)]
 
 
 @noted
@@ -182,12 +164,10 @@ def _types_of_class(keys: Keys, rule: ReadRule, count: int, notes: Notes) -> lis
     if asks == [every] and period and period > 0:
         pattern, asks = stretched(pattern, period), []
     if asks or not pattern:
-        sentence = (
-            " and ".join(f"{key}={keys.data.get(key)!r}" for key in asks) or "a rule of its own"
-        )
+        by = " and ".join(f"{key}={keys.data.get(key)!r}" for key in asks) or "a rule of its own"
         raise UnsettledError(
             f"{where} is missing, and layers differ: the class in transformers {known.version} "
-            f"makes it from {sentence}. State {TYPE_KEYS[0]}"
+            f"makes it from {by}. State {TYPE_KEYS[0]}"
         )
     if not count:
         if by_type:
@@ -202,11 +182,14 @@ def _types_of_class(keys: Keys, rule: ReadRule, count: int, notes: Notes) -> lis
         return None
     first, last = known.layers.get("first", []), known.layers.get("last")
     backwards = known.layers.get("reversed", False)
-    sentence = f"{where} is left out: layers are {' '.join(pattern[:SHOWN])}, repeated"
-    sentence += f" behind {' '.join(first)}" if first else ""
-    sentence += " from the last one" if backwards else ""
-    sentence += f", and the last one {last}" if last else ""
-    notes.remark(f"{sentence}, as the class in transformers {known.version} makes them")
+    behind = f" behind {' '.join(first)}" if first else ""
+    order = " from the last one" if backwards else ""
+    end = f", and the last one {last}" if last else ""
+    repeated = f"{' '.join(pattern[:SHOWN])}, repeated{behind}{order}{end}"
+    notes.remark(
+        f"{where} is left out: layers are {repeated}, as the class in transformers "
+        f"{known.version} makes them"
+    )
     types = [*first, *(pattern[i % len(pattern)] for i in range(count))][:count]
     types = types[::-1] if backwards else types
     return [*types[:-1], last] if last else types
@@ -214,10 +197,9 @@ def _types_of_class(keys: Keys, rule: ReadRule, count: int, notes: Notes) -> lis
 
 def layer_count(keys: Keys) -> int:
     """The number of layers; 0 where it is not stated."""
-    for key in COUNT_KEYS:
-        value = keys.integer(key)
-        if value and value > 0:
-            return value
+    counts = (keys.integer(key) for key in COUNT_KEYS)
+    if count := next((value for value in counts if value and value > 0), 0):
+        return count
     if not any(key in keys.data for key in COUNT_KEYS) and {*COUNT_KEYS} & {*keys.sizes}:
         keys.defaults, keys.sizes = {**keys.sizes, **keys.defaults}, {}
         return layer_count(keys)
@@ -244,7 +226,7 @@ def traits_of(
     shares = numbers_of(keys, tuple(rule.get("partial_rotary_factor_lists", ())), count, notes)
     alike = inner is None or len(set(inner)) == 1
     lists = (types, turns, bases, scaled, shares)
-    if all(listed is None for listed in lists) and alike and not own:
+    if alike and not own and all(one is None for one in lists):
         return None
     by_kind = rule["class"].kinds is not None  # which key is whose is known then
     local = None if types is None or bases or by_kind else keys.first(LOCAL_BASES)
@@ -259,24 +241,22 @@ def traits_of(
         if local is not None and kind == LOCAL:
             # A base for local layers is their whole rule: they never see a length to extend.
             base, has_scaling = (keys.where(local[0]), local[1]), False
-        inside = () if inner is None else inner[index]
-        single = own.get(index, ())
-        if shares is not None and shares[1][index] is not None:
-            single = (*single, (SHARE, float(shares[1][index] or 0)))
-        traits.append((kind, does, has_scaling, base, single, inside))
+        single, share = own.get(index, ()), None if shares is None else shares[1][index]
+        single += () if share is None else ((SHARE, float(share)),)
+        traits.append((kind, does, has_scaling, base, single, inner[index] if inner else ()))
     return traits
 
 
 def _overrides(keys: Keys) -> dict[int, tuple[tuple[str, float], ...]]:
     """Widths of heads that a config gives for single layers."""
-    found: dict[int, tuple[tuple[str, float], ...]] = {}
     listed = keys.get("per_layer_config")
-    for index, values in (listed if isinstance(listed, Mapping) else {}).items():
-        if isinstance(values, Mapping) and str(index).isdigit():
-            own = {k: v for k, v in values.items() if k == "head_dim" and isinstance(v, int)}
-            if own:
-                found[int(index)] = tuple(sorted(own.items()))
-    return found
+    return {
+        int(index): (("head_dim", values["head_dim"]),)
+        for index, values in (listed if isinstance(listed, Mapping) else {}).items()
+        if isinstance(values, Mapping)
+        and str(index).isdigit()
+        and isinstance(values.get("head_dim"), int)
+    }
 
 
 @noted
@@ -313,30 +293,25 @@ def _turning(
         raise UnsettledError(
             f"{keys.where(nope['flags'])} has {len(listed)} entries for {count} layers"
         )
-    every = keys.integer(nope["interval"])
-    if every is None and "default_interval" in nope:
+    if (every := keys.integer(nope["interval"])) is None and "default_interval" in nope:
         every = nope["default_interval"]
-        sentence = f"{keys.where(nope['flags'])} is left out: one layer in {every} does not turn"
-        notes.remark(f"{sentence}, as the class in transformers makes them")
+        notes.remark(
+            f"{keys.where(nope['flags'])} is left out: one layer in {every} does not turn, as the "
+            "class in transformers makes them"
+        )
     if every is None:
-        sentence = f"{keys.where(nope['flags'])} and {nope['interval']} are missing"
-        notes.error(f"{sentence}: they say which layers turn, and some do not")
+        notes.error(
+            f"{keys.where(nope['flags'])} and {nope['interval']} are missing: they say which "
+            "layers turn, and some do not"
+        )
     return None if not every else [(index + 1) % every != 0 for index in range(count)]
 
 
 def _attending(keys: Keys, rule: NoRope, count: int) -> list[bool]:
     """The layers whose dictionary in a list does not say that they have no attention."""
     blocks = keys.get(rule["blocks"])
-    listed = (
-        [block for block in blocks if isinstance(block, Mapping)]
-        if isinstance(blocks, list)
-        else []
-    )
-    inner = [
-        block[rule["block_part"]]
-        for block in listed
-        if isinstance(block.get(rule["block_part"]), Mapping)
-    ]
+    listed = [one for one in blocks if isinstance(one, Mapping)] if isinstance(blocks, list) else []
+    inner = [one for b in listed if isinstance(one := b.get(rule["block_part"]), Mapping)]
     if len(inner) != count:
         raise UnsettledError(
             f"{keys.where(rule['blocks'])} is not a list of {count} dictionaries of layers"
@@ -346,13 +321,9 @@ def _attending(keys: Keys, rule: NoRope, count: int) -> list[bool]:
 
 def _scaled(keys: Keys, rule: ReadRule, types: list[str] | None, count: int) -> list[bool] | None:
     """Whether the scaling reaches each layer, where it does not reach all."""
-    by_type = rule.get("scaled_layer_types")
-    if by_type is not None and types is not None:
+    if (by_type := rule.get("scaled_layer_types")) is not None and types is not None:
         listed = keys.get(by_type["key"])
         reached = listed if isinstance(listed, list) else by_type["absent"]
         return [kind in reached for kind in types]
-    key = rule.get("scaled_layers")
-    listed = None if key is None else keys.get(key)
-    if not isinstance(listed, list):
-        return None
-    return [index in listed for index in range(count)]
+    listed = keys.get(rule["scaled_layers"]) if "scaled_layers" in rule else None
+    return [i in listed for i in range(count)] if isinstance(listed, list) else None

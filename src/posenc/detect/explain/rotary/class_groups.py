@@ -1,13 +1,22 @@
-"""What the class of a family takes for the rotary parameters that a config leaves out."""
+"""What the class of a family takes for rotary parameters, and a number for each layer.
+
+Parameters that a config leaves out; and the bases of layers, or which of them turn.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, noted
-from posenc.detect.explain.layers.types import LOCAL
-from posenc.detect.explain.spellings import DICTIONARIES, LOCAL_BASES, SHARE, THETA_KEYS
+from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, is_number, noted
+from posenc.detect.explain.spellings import (
+    DICTIONARIES,
+    LISTED,
+    LOCAL,
+    LOCAL_BASES,
+    SHARE,
+    THETA_KEYS,
+)
 from posenc.presets.families import ClassDefaults, ReadRule
 
 NO_BASES = (*DICTIONARIES, "partial_rotary_factor")
@@ -78,8 +87,7 @@ def parameters_left_out(
 def with_class(keys: Keys, group: Layers, rule: ReadRule, label: str, notes: Notes) -> Layers:
     """A group of a dictionary for each type, with what its class takes for what is left out."""
     known: ClassDefaults = rule["class"]
-    own = (known.kinds or {}).get(label)
-    if own is None:
+    if (own := (known.kinds or {}).get(label)) is None:
         return group._replace(share=known.share)
     group = group._replace(
         share=own.get("share", 1.0),
@@ -87,8 +95,7 @@ def with_class(keys: Keys, group: Layers, rule: ReadRule, label: str, notes: Not
         top_share=has_top_share(rule, label, "nested"),
     )
     _mark(keys, group, known, label, notes)
-    stated = any(group.params.number(key) is not None for key in THETA_KEYS)
-    if stated:
+    if any(group.params.number(key) is not None for key in THETA_KEYS):
         return group
     group = _with_base(keys, group, rule, label, "nested", notes)
     if label in known.must_state_base and group.of_class:
@@ -104,12 +111,22 @@ def has_top_share(rule: ReadRule, label: str, form: str) -> bool:
 def _mark(keys: Keys, group: Layers, known: ClassDefaults, label: str, notes: Notes) -> None:
     """Read the bases at the top of a config beside a dictionary for each type of layer."""
     inner = group.params.first(THETA_KEYS)
+    for key, top in _bases_at_top(keys, known, label, "nested"):
+        if inner is not None and top != inner[1]:
+            notes.warning(
+                f"{group.params.where(inner[0])}={inner[1]:g} is used, not {keys.where(key)}="
+                f"{top:g}"
+            )
+
+
+def _bases_at_top(
+    keys: Keys, known: ClassDefaults, label: str, form: str
+) -> Iterator[tuple[str, float]]:
+    """The bases at the top of a config that reach a type of layers."""
     for key in known.reach:
-        reached = key not in NO_BASES and known.reaches(key, label, "nested")
-        top = keys.number(key) if reached else None
-        if inner is not None and top not in (None, inner[1]):
-            where = group.params.where(inner[0])
-            notes.warning(f"{where}={inner[1]:g} is used, not {keys.where(key)}={top:g}")
+        reached = key not in NO_BASES and known.reaches(key, label, form)
+        if reached and (value := keys.number(key)) is not None:
+            yield key, value
 
 
 def _no_base(params: Keys, known: ClassDefaults, own: Mapping[str, Any]) -> str:
@@ -142,11 +159,8 @@ def _with_base(
             )
         if value is not None:
             return group._replace(base=(keys.where(key), value))
-    for key in known.reach:
-        reached = key not in NO_BASES and known.reaches(key, label, form)
-        value = keys.number(key) if reached else None
-        if value is not None:
-            return group._replace(base=(keys.where(key), value))
+    if top := next(_bases_at_top(keys, known, label, form), None):
+        return group._replace(base=(keys.where(top[0]), top[1]))
     return group._replace(base=(told_base(known, own["base"], label), own["base"]), of_class=True)
 
 
@@ -156,8 +170,7 @@ def flat_group(
 ) -> Layers | None:
     """The layers of a type that has a dictionary of its own in its class, and none in the file."""
     known: ClassDefaults = rule["class"]
-    own = (known.kinds or {})[label]
-    if own is None:
+    if (own := (known.kinds or {})[label]) is None:
         return Layers(kind, None, params, turns=False)
     key = DICTIONARIES[0] if params.path.endswith(DICTIONARIES[0]) else DICTIONARIES[1]
     reached = known.reach.get(key, ())
@@ -172,10 +185,9 @@ def flat_group(
     top = has_top_share(rule, label, form)
     group = Layers(kind, None, with_additions(params, known), share=share, top_share=top)
     if label not in reached:
-        of_class = parameters_left_out(
-            Keys({}, params.path), own.get("parameters", {}), known, notes, kind
-        )
-        group = group._replace(params=of_class, scaled=bool(own.get("parameters")))
+        taken = own.get("parameters", {})
+        of_class = parameters_left_out(Keys({}, params.path), taken, known, notes, kind)
+        group = group._replace(params=of_class, scaled=bool(taken))
         if params.data and asked != "default":
             notes.remark(
                 f"{params.path} reaches layers of type {', '.join(reached)} alone, as the class in "
@@ -186,8 +198,10 @@ def flat_group(
         return group._replace(base=(group.params.where(stated[0]), stated[1]))
     group = _with_base(keys, group, rule, label, form, notes)
     if stated is not None and group.base is not None and stated[1] != group.base[1]:
-        sentence = f"{group.params.where(stated[0])}={stated[1]:g} does not reach"
-        notes.warning(f"{sentence} layers of type {kind!r}, whose base is {group.base[0]}")
+        notes.warning(
+            f"{group.params.where(stated[0])}={stated[1]:g} does not reach layers of type "
+            f"{kind!r}, whose base is {group.base[0]}"
+        )
     if group.params.data and label in known.must_state_flat and group.of_class:
         raise UnsettledError(_no_base(params, known, own))
     bases = {row["base"] for row in (known.kinds or {}).values() if row is not None}
@@ -195,3 +209,76 @@ def flat_group(
     if group.of_class and alone and group.base:
         warn_of_theta(keys, known, kind, group.base[1], notes)
     return group
+
+
+# --- a number for each layer ----------------------------------------------------------------------
+
+
+def bases_of(
+    keys: Keys, rule: ReadRule, count: int, notes: Notes
+) -> tuple[list[tuple[str, float]] | None, list[bool] | None]:
+    """A base for each layer, 0 or null for one that does not turn; or which layers turn alone."""
+    class_: ClassDefaults = rule["class"]
+    read = bool(class_.bases) or class_.reads is None
+    if not read and keys.data.get(LISTED):
+        keys.get(LISTED)
+        notes.warning(
+            f"{keys.where(LISTED)} is not read by the class in transformers {class_.version}, "
+            "which has one base for all layers that turn; other code may read it"
+        )
+    listed = numbers_of(keys, (*((LISTED,) if read else ()), "rope_theta"), count, notes)
+    if listed is None:
+        return None, None
+    where, values = listed[0], [float(value or 0) for value in listed[1]]
+    if where != keys.where(LISTED):
+        return [(where, value) for value in values], None
+    bases = {"rope_theta": keys.number("rope_theta")} | {
+        f"{name}.rope_theta": Keys(inner).number("rope_theta")
+        for name in ("rope_parameters", "rope_scaling")
+        if isinstance(inner := keys.data.get(name), Mapping)
+    }
+    others = {key: base for key, base in bases.items() if base and {base} != {*values} - {0.0}}
+    differing = " and ".join(f"{keys.where(key)}={base:g}" for key, base in others.items())
+    if class_.bases == "switch":
+        if differing or not (any(bases.values()) or {*values} <= {0.0, class_.base}):
+            notes.warning(
+                f"{where} says which layers turn: the numbers in it are not read as bases by the "
+                f"class in transformers {class_.version}; other code may"
+            )
+        return None, [value != 0 for value in values]
+    if differing and not class_.version:
+        notes.error(
+            f"{differing} and {where} differ, and the family is not known: in some the list is the "
+            "base of each layer, in others it says which layers turn. Keep one of them"
+        )
+    elif differing:
+        notes.warning(f"{where} is used, not {differing}")
+    return [(where, value) for value in values], None
+
+
+def numbers_of(
+    keys: Keys, names: tuple[str, ...], count: int, notes: Notes
+) -> tuple[str, list[float | None]] | None:
+    """The first of some keys that has a number for each layer, and its numbers."""
+    for name in names:
+        listed, where = keys.data.get(name, keys.defaults.get(name)), keys.where(name)
+        if not isinstance(listed, list) or not listed:
+            continue
+        keys.get(name)
+        if len(listed) < count:
+            notes.error(f"{where} has {len(listed)} entries for {count} layers")
+        elif not all(value is None or is_number(value) for value in listed):
+            notes.error(f"{where} is not a list of numbers")
+        else:
+            return where, counted(where, listed, count, notes)
+    return None
+
+
+def counted(where: str, listed: list[Any], count: int, notes: Notes) -> list[Any]:
+    """A list without what is longer than there are layers, and a note of it."""
+    if len(listed) > count:
+        notes.remark(
+            f"{where} has {len(listed)} entries for {count} layers: what is behind the last one is "
+            "of layers that predict further tokens, which are in no entry"
+        )
+    return listed[:count]

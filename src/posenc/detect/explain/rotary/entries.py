@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Mapping
 from typing import Any
@@ -10,9 +9,16 @@ from typing import Any
 from posenc import registry
 from posenc._core.errors import PosencError
 from posenc._core.reading import Layer
-from posenc._core.spec.spec import Spec, Value
-from posenc.detect.explain.config.unread_keys import BESIDE, Sizes, inside, outside, passed_over
-from posenc.detect.explain.config.view import WIDEST, Keys, Notes, noted
+from posenc._core.spec.spec import Value
+from posenc.detect.explain.config.unread_keys import (
+    BESIDE,
+    Sizes,
+    followed,
+    inside,
+    outside,
+    passed_over,
+)
+from posenc.detect.explain.config.view import WIDEST, Keys, Notes, UnsettledError, noted
 from posenc.detect.explain.layers.groups import layers_of
 from posenc.detect.explain.layers.non_rotary import positions_of
 from posenc.detect.explain.rotary.class_groups import Layers
@@ -23,8 +29,7 @@ from posenc.detect.explain.rotary.fields import (
     template_of,
     with_sections,
 )
-from posenc.detect.explain.rotary.scaling_fields import Lengths
-from posenc.detect.explain.rotary.scaling_rules import Asked, read_scaling, rope_type
+from posenc.detect.explain.rotary.scaling_rules import Asked, Lengths, read_scaling, rope_type
 from posenc.detect.explain.rotary.widths import even, head_of, width_of
 from posenc.detect.explain.spellings import (
     ABSOLUTE,
@@ -49,11 +54,8 @@ def has_rotary(keys: Keys) -> bool:
 
 def trained_length(keys: Keys) -> tuple[str, int] | None:
     """The key and value of the longest position the model was made for."""
-    for key in TRAINED:
-        value = keys.integer(key)
-        if value and value > 0:
-            return keys.where(key), value
-    return None
+    lengths = ((keys.where(key), keys.integer(key)) for key in TRAINED)
+    return next(((where, value) for where, value in lengths if value and value > 0), None)
 
 
 def _rules(params: Mapping[str, Any]) -> set[Any]:
@@ -68,12 +70,13 @@ def parameters(keys: Keys, notes: Notes) -> Keys:
         if value is not None and not isinstance(value, Mapping):
             notes.error(f"{keys.where(key)}={value!r} is not a dictionary")
     new, old = (v if isinstance(v, Mapping) else None for v in found.values())
+    where = keys.where("rope_parameters")
     if new and old:
         for name in sorted(set(new) & set(old)):
             if new[name] != old[name]:
-                sentence = f"{keys.where('rope_parameters')}.{name}={new[name]!r}"
                 notes.error(
-                    f"{sentence} and rope_scaling.{name}={old[name]!r} contradict each other"
+                    f"{where}.{name}={new[name]!r} and rope_scaling.{name}={old[name]!r} "
+                    "contradict each other"
                 )
         # transformers 5 takes rope_scaling for the whole of rope_parameters where both are there.
         alone = [
@@ -83,26 +86,22 @@ def parameters(keys: Keys, notes: Notes) -> Keys:
             and keys.get(name) != new[name]
         ]
         if alone:
-            where = keys.where("rope_parameters")
-            sentence = " and ".join(f"{where}.{name}={new[name]!r}" for name in alone)
             notes.error(
-                f"{sentence} and a rope_scaling without {', '.join(alone)} contradict each other: "
+                f"{' and '.join(f'{where}.{name}={new[name]!r}' for name in alone)} and a "
+                f"rope_scaling without {', '.join(alone)} contradict each other: "
                 "transformers takes rope_scaling alone where both are stated. Keep one of them"
             )
-        merged = {**old, **new}
-        if "rope_type" in merged and old.get("type") == merged["rope_type"]:
-            merged.pop("type", None)
-        return Keys(merged, keys.where("rope_parameters"))
-    if new:
-        return Keys(new, keys.where("rope_parameters"))
-    return Keys(old or {}, keys.where("rope_scaling"))
+        new = {**old, **new}
+        if "rope_type" in new and old.get("type") == new["rope_type"]:
+            new.pop("type", None)
+    return Keys(new, where) if new else Keys(old or {}, keys.where("rope_scaling"))
 
 
 def read_rotary(keys: Keys, rule: ReadRule, name: str, given: Given, notes: Notes) -> list[Layer]:
     """The entries of a part whose layers turn queries and keys."""
     keys, rule = outside(keys, rule, notes)
     params = parameters(keys, notes)
-    layers = layers_of(keys, params, rule, notes)
+    layers = layers_of(keys, params, rule, notes) or []
     if notes.failed:
         return []
     entries = []
@@ -113,55 +112,42 @@ def read_rotary(keys: Keys, rule: ReadRule, name: str, given: Given, notes: Note
         entry = _entry(keys, params, layer, rule, notes=own, given=given, sizes=sizes)
         if entry is not None:
             entries.append(entry)
-            inner = [row for row in rule.get("attentions", ()) if row["name"] in layer.inner]
-            for row in inner:
-                whole = {
-                    **rule,
-                    "partial_because": "",
-                    "temperature": None,
-                    **row,
-                    "preset": row["rotary"],
-                }
-                found = _inside(keys, params, layer, entry, rule=whole, given=given, notes=notes)
-                entries += [] if found is None else [found]
+            outer = {**rule, "partial_because": "", "temperature": None}
+            for row in rule.get("attentions", ()):
+                if row["name"] in layer.inner:
+                    whole = {**outer, **row, "preset": row["rotary"]}
+                    own = Notes(entry.layer or "attention", notes.notes)
+                    inner = _inside(keys, params, layer, whole, notes=own, given=given)
+                    entries += [] if inner is None else [inner]
     passed_over(keys, rule, sizes, notes)
     return entries
 
 
+@noted
 def _inside(
-    keys: Keys,
-    params: Keys,
-    layer: Layers,
-    main: Layer,
-    *,
-    rule: Any,
-    given: Given,
-    notes: Notes,
+    keys: Keys, params: Keys, layer: Layers, rule: Any, *, notes: Notes, given: Given
 ) -> Layer | None:
     """An attention inside a layer: it turns where the main one does, by the same angles."""
-    own = Notes(main.layer or "attention", notes.notes)
+    name, given = rule["name"], given._replace(pairing=None)
     if rule["partial_because"]:
-        own.warning(f"{rule['name']}: partly, because {rule['partial_because']}")
-    stated = [key for key in rule["head_size"] if keys.evaluate(key) is not None]
-    head = stated[0] if stated else rule["head_size"][0]
-    wide = keys.evaluate(head)
-    if wide is None:
-        own.error(f"{keys.where(head)} is missing: how wide a head of the {rule['name']} is")
+        notes.warning(f"{name}: partly, because {rule['partial_because']}")
+    stated = (key for key in rule["head_size"] if keys.evaluate(key) is not None)
+    head = next(stated, rule["head_size"][0])
+    if (wide := keys.evaluate(head)) is None:
+        notes.error(f"{keys.where(head)} is missing: how wide a head of the {name} is")
     else:
-        own.source("head", keys.origin(head), head)
+        notes.source("head", keys.origin(head), head)
     heads = next((key for key in rule["head_count"] if keys.evaluate(key) is not None), None)
     if heads is not None:
-        own.source("heads", keys.origin(heads), heads)
-    made = _entry(
-        keys, params, layer, rule, notes=own, given=given._replace(pairing=None), sizes=[]
-    )
-    entry = None if wide is None else made
-    turns = entry.spec if entry is not None and isinstance(entry.spec, RotarySpec) else None
-    if turns is not None and wide is not None and turns.dim > wide:
-        sentence = f"{keys.where(head)}={wide:g}"
-        own.error(f"{sentence}: {turns.dim} channels of a head of the {rule['name']} turn")
-        entry = None
-    return None if entry is None else dataclasses.replace(entry, attention=rule["name"])
+        notes.source("heads", keys.origin(heads), heads)
+    entry = _entry(keys, params, layer, rule, notes=notes, given=given, sizes=[])
+    if wide is None or entry is None:
+        return None
+    if isinstance(entry.spec, RotarySpec) and entry.spec.dim > wide:
+        raise UnsettledError(
+            f"{keys.where(head)}={wide:g}: {entry.spec.dim} channels of a head of the {name} turn"
+        )
+    return entry.replace(attention=name)
 
 
 @noted
@@ -176,9 +162,11 @@ def _entry(
     sizes: list[Sizes],
 ) -> Layer | None:
     if not layer.turns:
-        scale = temperature_of(keys, params, rule, "without_rope", notes)
         return Layer(
-            notes.layer, indices=layer.indices, logit_scale=scale, sources=tuple(notes.sources)
+            notes.layer,
+            indices=layer.indices,
+            logit_scale=temperature_of(keys, params, rule, "without_rope", notes),
+            sources=tuple(notes.sources),
         )
     kind = rope_type(layer.params, notes) if layer.scaled else "default"
     own = layer.params
@@ -192,23 +180,29 @@ def _entry(
     if kind is None or width is None:
         return None
     if width > WIDEST:
-        notes.error(f"a rotated width of {width:g} is more than any model has ({WIDEST} at most)")
-        return None
+        raise UnsettledError(
+            f"a rotated width of {width:g} is more than any model has ({WIDEST} at most)"
+        )
     sizes.append(Sizes(base, head, width))
     passed_over(own, rule, sizes[-1:], notes)
     dim, ladder = even(width, notes)
     if ladder is not None and kind in ("dynamic", "ntk", "proportional"):
-        sentence = f"which is {width} in the code and {dim} in the plan"
-        notes.warning(f"partly, because {kind!r} counts with the rotated width, {sentence}")
+        notes.warning(
+            f"partly, because {kind!r} counts with the rotated width, which is {width} in the code "
+            f"and {dim} in the plan"
+        )
     with_sections(keys, own, rule, template=template, pairs=dim // 2, notes=notes)
     temperature = temperature_of(keys, own, rule, "with_rope", notes)
     lengths = _lengths(keys, rule, kind)
-    asked = _asked(own, kind, lengths, dim // 2, layer=layer, notes=notes)
+    asked = Asked()
+    if layer.scaled:
+        try:
+            asked = read_scaling(own, kind, lengths, dim // 2, notes)
+        except PosencError as error:
+            notes.error(f"{own.path}: {error}")
     if notes.failed or base is None:
         return None
     spec = _build(dim, base, ladder, template=template, asked=asked, temperature=temperature)
-    if spec is None:
-        return None
     return Layer(
         notes.layer,
         spec=spec,
@@ -221,28 +215,11 @@ def _entry(
 
 def _lengths(keys: Keys, rule: ReadRule, kind: str) -> Lengths:
     """What the config says of lengths beside its rotary parameters, if its class reads it."""
-    length = trained_length(keys)
-    reads = rule["class"].reads
-    followed = None if reads is None else reads.rules.get(kind)
-    inner = followed is not None and BESIDE + ORIGINAL_KEYS[0] not in followed
-    return Lengths(
-        None if length is None else length[1],
-        keys.where(TRAINED[0]) if length is None else length[0],
-        None if inner else keys.integer(ORIGINAL_KEYS[0]),
-        keys.where(ORIGINAL_KEYS[0]),
-    )
-
-
-def _asked(
-    params: Keys, kind: str, lengths: Lengths, pairs: int, *, layer: Layers, notes: Notes
-) -> Asked:
-    if not layer.scaled:
-        return Asked()
-    try:
-        return read_scaling(params, kind, lengths, pairs, notes)
-    except PosencError as error:
-        notes.error(f"{params.path}: {error}")
-        return Asked()
+    key, length = trained_length(keys) or (keys.where(TRAINED[0]), None)
+    reads, original = followed(rule, kind), ORIGINAL_KEYS[0]
+    inner = reads is not None and BESIDE + original not in reads
+    beside = None if inner else keys.integer(original)
+    return Lengths(length, key, beside, keys.where(original))
 
 
 def _build(
@@ -253,7 +230,7 @@ def _build(
     template: dict[str, Any],
     asked: Asked,
     temperature: Value | None,
-) -> Spec | None:
+) -> Any:
     magnitude = dict(template.pop("magnitude", {"type": "RotaryMagnitude"}))
     if asked.attention_factor is not None:
         magnitude["attention_factor"] = asked.attention_factor
@@ -261,9 +238,7 @@ def _build(
         magnitude["temperature"] = temperature.to_dict()
     if ladder is not None:
         template["ladder"] = {**template.get("ladder", {"type": "Ladder"}), **ladder}
-    scaling = [value.to_dict() for value in asked.scaling]
     filled = {**fill(template, {"dim": dim}), "dim": dim, "base": base, "magnitude": magnitude}
-    if scaling:
-        filled["scaling"] = scaling
-    spec = registry.from_json(json.dumps(filled))
-    return spec if isinstance(spec, Spec) else None
+    if asked.scaling:
+        filled["scaling"] = [value.to_dict() for value in asked.scaling]
+    return registry.from_json(json.dumps(filled))

@@ -11,7 +11,7 @@ from posenc._core.errors import suggest
 from posenc._core.reading import Origin
 from posenc._core.spec.spec import Value
 from posenc.detect.explain.config.modelling_file import Modelling
-from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, names_in, noted
+from posenc.detect.explain.config.view import NAMES, Keys, Notes, UnsettledError, noted
 from posenc.detect.explain.rotary.class_groups import Layers
 from posenc.detect.explain.spellings import BASES, LISTED, THETA_KEYS
 from posenc.presets import row as preset_row
@@ -40,19 +40,15 @@ def base_of(
         notes.source("base", "class", layer.base[0] if layer.base else "")
         return None if layer.base is None else float(layer.base[1])
     if layer.base is not None:
-        found[layer.base[0]] = layer.base[1]
+        found = dict([layer.base])
         if layer.base[0] == keys.where(LISTED):
             params.first(THETA_KEYS)  # which the list stands before
     else:
-        for key in THETA_KEYS:
-            value = params.number(key)
-            if value is not None:
-                found[params.where(key)] = value
+        inner = {params.where(key): params.number(key) for key in THETA_KEYS}
+        found |= {where: value for where, value in inner.items() if value is not None}
         if not layer.nested or not found:
-            for key in rule.get("base_keys", BASES):
-                value = keys.evaluate(key)
-                if value is not None:
-                    found[keys.where(key)] = value
+            stated = {keys.where(k): keys.evaluate(k) for k in rule.get("base_keys", BASES)}
+            found |= {where: value for where, value in stated.items() if value is not None}
     if len(set(found.values())) > 1:
         told = " and ".join(f"{key}={value:g}" for key, value in found.items())
         raise UnsettledError(f"{told} contradict each other")
@@ -67,10 +63,8 @@ def base_of(
                 f"{known.version} takes {known.base:g}"
             )
         return float(value)
-    named = [
-        word for key in rule.get("base_keys", BASES) if "." not in key for word in names_in(key)
-    ]
-    wrong = params.wrong(THETA_KEYS) or keys.wrong(named)
+    plain = " ".join(key for key in rule.get("base_keys", BASES) if "." not in key)
+    wrong = params.wrong(THETA_KEYS) or keys.wrong(NAMES.findall(plain))
     if wrong is not None:
         raise UnsettledError(f"{wrong} is not a number")
     if "base" in rule:
@@ -103,21 +97,27 @@ def template_of(
     name = _chosen(keys, params, rule, notes)
     template: dict[str, Any] = {"type": "RoPE"}
     if name is not None:
-        template = dict(preset_row(name).spec)
+        # Numbers of a row are examples of its family: the config's count.
+        template = _without(preset_row(name).spec, "base", "scaling")
         for field in ("pairing", "arrangement", "ladder", "magnitude"):
             if field in template:
                 notes.source(field, "preset", name)
-        # Numbers of a row are examples of its family: the config's count.
-        template.pop("base", None)
-        template.pop("scaling", None)
-        magnitude = template.get("magnitude")
-        if magnitude is not None:
+        if template.get("magnitude") is not None:
             numbers = ("temperature", "attention_factor")
-            template["magnitude"] = {k: v for k, v in magnitude.items() if k not in numbers}
+            template["magnitude"] = _without(template["magnitude"], *numbers)
     if given.pairing is not None:
         _pair(template, given.pairing, "caller", "pairing", notes)
-    elif given.file is not None and given.file.pairing:
-        _of_file(given.file, template, notes)
+    elif (file := given.file) is not None and file.pairing:
+        # The code that runs.
+        row = template.get("pairing")
+        known = row.get("order") if isinstance(row, Mapping) else row
+        if known not in (None, file.pairing):
+            notes.warning(
+                f"{file.name} pairs channels {file.pairing!r}, the row of the family {known!r}: "
+                "the plan follows the file, as auto_map names it"
+            )
+        if known != file.pairing:
+            _pair(template, file.pairing, "file", file.name, notes)
     elif "pairing" not in template:
         notes.error(
             "the pairing of channels is never stated in a config, and the family is not known: "
@@ -127,17 +127,8 @@ def template_of(
     return template
 
 
-def _of_file(file: Modelling, template: dict[str, Any], notes: Notes) -> None:
-    """Take the pairing from the code that runs."""
-    row = template.get("pairing")
-    known = row.get("order") if isinstance(row, Mapping) else row
-    if known not in (None, file.pairing):
-        notes.warning(
-            f"{file.name} pairs channels {file.pairing!r}, the row of the family {known!r}: the "
-            "plan follows the file, as auto_map names it"
-        )
-    if known != file.pairing:
-        _pair(template, file.pairing, "file", file.name, notes)
+def _without(row: Mapping[str, Any], *keys: str) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if key not in keys}
 
 
 def _pair(template: dict[str, Any], order: str, origin: Origin, where: str, notes: Notes) -> None:
@@ -152,21 +143,20 @@ def _chosen(keys: Keys, params: Keys, rule: ReadRule, notes: Notes) -> str | Non
     preset = rule.get("preset")
     if not isinstance(preset, Mapping):
         return preset
-    value = keys.get(preset["match"])
-    if value is None:
-        value = params.get(preset["match"])
+    value, where = keys.get(preset["match"]), keys.where(preset["match"])
+    value = params.get(preset["match"]) if value is None else value
     word = json.dumps(value)
     names: Mapping[str, str] = preset["cases"]
     if value is None and "absent" in preset:
         return str(preset["absent"])
     if word not in names:
-        where = keys.where(preset["match"])
         notes.error(f"{where}={word} is none of {', '.join(names)}. {suggest(word, names)}")
         return next(iter(names.values()))
-    notes.source("pairing", "config", keys.where(preset["match"]))
+    notes.source("pairing", "config", where)
     return names[word]
 
 
+@noted
 def with_sections(
     keys: Keys,
     params: Keys,
@@ -180,9 +170,9 @@ def with_sections(
     sections = rule.get("mrope_section")
     arrangement = dict(template.get("arrangement", {}))
     if sections is None:
-        if "mrope_section" in params or "xdrope_section" in params:
-            key = "mrope_section" if "mrope_section" in params else "xdrope_section"
-            notes.error(
+        key = next((key for key in ("mrope_section", "xdrope_section") if key in params), None)
+        if key is not None:
+            raise UnsettledError(
                 f"{params.where(key)} asks for sections of several axes, and the family that would "
                 "say how axes share the ladder is not known"
             )
@@ -190,23 +180,20 @@ def with_sections(
     for key in ("mrope_interleaved", "interleaved"):
         flag = params.get(key)
         if flag is not None and bool(flag) != (arrangement.get("rule") == "cyclic"):
-            told = f"{params.where(key)}={flag}"
-            notes.error(f"{told}, while the family deals {arrangement.get('rule')!r}")
-    sizes = None
-    for key in sections["keys"]:
-        for source in (params, keys):
-            if key in source:
-                sizes = source.get(key)
-                notes.source("arrangement.sizes", "config", source.where(key))
+            notes.error(
+                f"{params.where(key)}={flag}, while the family deals {arrangement.get('rule')!r}"
+            )
+    sizes, first = sections.get("default"), sections["keys"][0]
+    places = [(key, one) for key in sections["keys"] for one in (params, keys) if key in one]
+    for key, source in places:
+        sizes = source.get(key)
+        notes.source("arrangement.sizes", "config", source.where(key))
     if sizes is None:
-        sizes = sections.get("default")
-        if sizes is None:
-            notes.error(f"{params.where(sections['keys'][0])} is missing")
-            return
-        notes.source("arrangement.sizes", "preset", sections["keys"][0])
+        raise UnsettledError(f"{params.where(first)} is missing")
+    if not places:
+        notes.source("arrangement.sizes", "preset", first)
     if not (isinstance(sizes, list) and all(type(size) is int and size >= 0 for size in sizes)):
-        notes.error(f"{sections['keys'][0]}={sizes!r} is not a list of sizes")
-        return
+        raise UnsettledError(f"{first}={sizes!r} is not a list of sizes")
     if arrangement.get("rule") == "cyclic" and sum(sizes) != pairs:
         dealt = _dealt(sizes, pairs)
         notes.warning(
@@ -220,8 +207,7 @@ def with_sections(
 def _dealt(sizes: list[int], pairs: int) -> list[int]:
     """Pairs of each axis when axes take turns up to their sizes, and the first takes the rest."""
     axes = len(sizes)
-    ends = [min(axes * size, pairs) for size in sizes]
-    counts = [len(range(axis, ends[axis], axes)) for axis in range(axes)]
+    counts = [len(range(i, min(axes * size, pairs), axes)) for i, size in enumerate(sizes)]
     return [pairs - sum(counts[1:]), *counts[1:]]
 
 
@@ -230,15 +216,13 @@ def temperature_of(
     keys: Keys, params: Keys, rule: ReadRule, where: str, notes: Notes
 ) -> Value | None:
     """The factor on scores that grows with the position."""
-    asked = rule.get("temperature")
-    if asked is None:
+    if (asked := rule.get("temperature")) is None:
         return None
-    found: dict[str, Any] = {"type": "Temperature", "rule": asked["rule"]}
     if asked["layers"] != where or ("only_if" in asked and not keys.get(asked["only_if"])):
         for key in (key for key in asked.values() if isinstance(key, str)):
             params.get(key)  # it is of other layers, or of none
         return None
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = {"type": "Temperature", "rule": asked["rule"]}
     missing: list[str] = []
     for field in ("length", "strength", "start"):
         if field not in asked:
@@ -259,7 +243,5 @@ def temperature_of(
             "without; the plan has no such factor"
         )
         return None
-    for field in ("length", "start"):
-        if field in values:
-            values[field] = int(values[field])
-    return registry.from_json(json.dumps({**found, **values}))
+    whole = {field: int(values[field]) for field in ("length", "start") if field in values}
+    return registry.from_json(json.dumps(values | whole))

@@ -6,27 +6,18 @@ an error, as it may change every angle; a key of another rule is a warning.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from posenc import scaling
 from posenc._core.errors import suggest
-from posenc.detect.explain.config.view import Keys, Notes
-from posenc.detect.explain.rotary.scaling_fields import (
-    Lengths,
-    attention_of,
-    compare_lengths,
-    factor_by_lengths,
-    factor_list,
-    factor_of,
-    number_of,
-    original_length,
-    shortened,
-)
+from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, noted
 from posenc.detect.explain.spellings import ATTENTION_KEYS, ORIGINAL_KEYS, SHARE, THETA_KEYS
 from posenc.presets.families import meanings
-from posenc.scaling.base import Scaling
 
 TYPE_KEYS = ("rope_type", "type")
+MSCALES = ("mscale", "mscale_all_dim")
 SECTION_KEYS = ("mrope_section", "xdrope_section", "mrope_interleaved")
 
 # Other people's words for the rules.
@@ -52,138 +43,255 @@ TYPES = {
 SILENT = ("finetuned", "max_position_embeddings")
 
 
-class Case(NamedTuple):
-    """What a rule sees."""
+class Lengths(NamedTuple):
+    """What the config says of lengths outside its rotary parameters."""
 
-    params: Keys
-    lengths: Lengths
-    pairs: int
-    notes: Notes
+    trained: int | None
+    trained_key: str
+    original: int | None
+    original_key: str
+
+
+def shortened(value: Any) -> str:
+    """A value in at most 40 characters."""
+    text = repr(value)
+    return text if len(text) < 40 else text[:37] + "..."
 
 
 class Asked(NamedTuple):
     """What the parameters ask for."""
 
-    scaling: tuple[Scaling, ...] = ()
+    scaling: tuple[scaling.Scaling, ...] = ()
     attention_factor: float | None = None
 
 
-def rope_type(params: Keys, notes: Notes) -> str | None:
+@noted
+def rope_type(params: Keys, notes: Notes) -> str:  # noqa: ARG001
     """The rule by its canonical name; None, with an error, where it is unknown."""
-    named = {key: params.get(key) for key in TYPE_KEYS if key in params}
-    values = {str(value) for value in named.values()}
+    named = {params.where(key): params.get(key) for key in TYPE_KEYS if key in params}
+    words = [str(value).lower().replace("-", "_") for value in named.values()]
     # transformers 5 adds `rope_type: default` to the `type: mrope` of a file.
-    if len({TYPES.get(_word(value), value) for value in values}) > 1:
-        told = " and ".join(f"{params.where(key)}={value!r}" for key, value in named.items())
-        notes.error(f"{told} contradict each other")
-        return None
-    if not values:
-        return "default"
-    word = values.pop()
-    if _word(word) not in TYPES:
-        key = params.where(next(iter(named)))
-        notes.error(f"{key}={word!r} is no rule of scaling that is known. {suggest(word, TYPES)}")
-        return None
-    return TYPES[_word(word)]
-
-
-def _word(text: str) -> str:
-    return text.lower().replace("-", "_")
+    if len({TYPES.get(word, str(v)) for word, v in zip(words, named.values(), strict=True)}) > 1:
+        stated = " and ".join(f"{where}={value!r}" for where, value in named.items())
+        raise UnsettledError(f"{stated} contradict each other")
+    for word, (where, value) in zip(words, named.items(), strict=True):
+        if word not in TYPES:
+            known = suggest(str(value), TYPES)
+            raise UnsettledError(
+                f"{where}={str(value)!r} is no rule of scaling that is known. {known}"
+            )
+    return TYPES[words[0]] if words else "default"
 
 
 def read_scaling(params: Keys, rule: str, lengths: Lengths, pairs: int, notes: Notes) -> Asked:
     """The scalings of `rule`, with notes on every key."""
-    asked = RULES[rule](Case(params, lengths, pairs, notes))
-    _report_unread(params, rule, notes)
-    return asked
-
-
-def _report_unread(params: Keys, rule: str, notes: Notes) -> None:
+    asked = RULES[rule](params, notes, lengths, pairs)
     for key, value in params.data.items():
         if key in params.read or key in SILENT or value is None:
             continue
-        where = params.where(key)
+        stated, meaning = (
+            f"{params.where(key)}={shortened(value)}",
+            meanings(in_rope_parameters=True),
+        )
         if key in KNOWN:
-            notes.warning(
-                f"{where}={shortened(value)} has no meaning for the rule {rule!r}: not used"
-            )
-        elif key in meanings(in_rope_parameters=True):
-            means = meanings(in_rope_parameters=True)[key]
-            notes.error(f"{where}={shortened(value)} is not understood: {means}")
+            notes.warning(f"{stated} has no meaning for the rule {rule!r}: not used")
+        elif key in meaning:
+            notes.error(f"{stated} is not understood: {meaning[key]}")
         else:
             todo = suggest(key, KNOWN) if isinstance(key, str) else ""
-            notes.error(f"{where}={shortened(value)} is not understood. {todo}")
+            notes.error(f"{stated} is not understood. {todo}")
+    return asked
+
+
+def attention_of(
+    params: Keys, factor: float | None, fields: dict[str, Any], notes: Notes
+) -> float | None:
+    """The attention factor if it is given; else `mscale` and `mscale_all_dim` as fields."""
+    given = params.first(ATTENTION_KEYS)
+    m, all_dim = map(params.number, MSCALES)
+    if m and all_dim:
+        fields |= {name: number_of(params, name, f"scaling.{name}", notes) for name in MSCALES}
+    elif m not in (None, 1, 0) or all_dim:
+        only, other = MSCALES if m else MSCALES[::-1]
+        notes.warning(
+            f"{params.where(only)} stands without {other}: transformers ignores it, other code "
+            "does not"
+        )
+    if given is None:
+        return None
+    key, value = given
+    notes.source("magnitude.attention_factor", params.origin(key), params.where(key))
+    asked = (
+        yarn_magnitude(m, factor) / yarn_magnitude(all_dim, factor)
+        if m and all_dim and factor
+        else value
+    )
+    if not math.isclose(asked, value, rel_tol=1e-6):
+        notes.warning(
+            f"{params.where(key)}={value:g}, while mscale and mscale_all_dim ask for {asked:.6g}; "
+            "the former is used"
+        )
+    return float(value)
+
+
+def yarn_magnitude(k: float, factor: float) -> float:
+    """YaRN's factor on cosines and sines, under a factor from 1 on."""
+    return 0.1 * k * math.log(factor) + 1.0
+
+
+@noted
+def factor_list(params: Keys, key: str, pairs: int, notes: Notes) -> tuple[float, ...] | None:
+    """A list with a factor for each pair; None, with an error, where it is none."""
+    values, where = params.get(key), params.where(key)
+    if values is None:
+        raise UnsettledError(f"{where} is missing")
+    if not isinstance(values, list) or any(
+        isinstance(v, bool) or not isinstance(v, (int, float)) for v in values
+    ):
+        raise UnsettledError(f"{where} is not a list of numbers")
+    if len(values) != pairs:
+        raise UnsettledError(f"{where} has {len(values)} numbers, and {pairs} pairs turn")
+    notes.source(f"scaling.{key.removesuffix('_factor')}", "config", where)
+    return tuple(map(float, values))
+
+
+def number_of(params: Keys, key: str, field: str, notes: Notes) -> float | None:
+    """A number of the rotary parameters, noted as the source of a field."""
+    if (value := params.number(key)) is not None:
+        notes.source(field, params.origin(key), params.where(key))
+    return None if value is None else float(value)
+
+
+def factor_by_lengths(original: int | None, lengths: Lengths, notes: Notes) -> float | None:
+    """The factor that reaches the length that the config claims, if both lengths are known."""
+    if not original or lengths.trained is None:
+        return None
+    notes.source("scaling.factor", "config", f"{lengths.trained_key} / original length")
+    return lengths.trained / original
+
+
+@noted
+def factor_of(
+    params: Keys,
+    notes: Notes,
+    *,
+    original: int | None = None,
+    lengths: Lengths | None = None,
+) -> float | None:
+    """The factor of an extension; by the lengths where it is left out, if they are given."""
+    where, factor = params.where("factor"), params.number("factor")
+    if factor is None and params.data.get("factor") is not None:
+        raise UnsettledError(f"{where}={shortened(params.data['factor'])} is not a number")
+    if factor is None and lengths is not None:
+        factor = factor_by_lengths(original, lengths, notes)
+    elif factor is not None:
+        notes.source("scaling.factor", params.origin("factor"), where)
+    if factor is None:
+        raise UnsettledError(f"{where} is missing")
+    if factor < 1:
+        faster = f": a Ladder(first={1 / factor:g}) turns that much faster" if factor > 0 else ""
+        raise UnsettledError(
+            f"{where}={factor:g} is below 1: a scaling extends, it never shortens{faster}"
+        )
+    return float(factor)
+
+
+@noted
+def original_length(params: Keys, lengths: Lengths, notes: Notes) -> int | None:
+    """The length of training before the extension."""
+    where, inner = params.where(ORIGINAL_KEYS[0]), params.integer(ORIGINAL_KEYS[0])
+    outer = lengths.original
+    if inner is not None and outer not in (None, inner):
+        raise UnsettledError(
+            f"{where}={inner} and {lengths.original_key}={outer} contradict each other"
+        )
+    value = inner if inner is not None else outer
+    if value is None:
+        instead = (
+            f" (transformers takes {lengths.trained_key}={lengths.trained} in its place, which"
+            " is right only if that is the length before the extension)"
+        )
+        raise UnsettledError(
+            f"{where} is missing: the length of training before the extension"
+            f"{'' if lengths.trained is None else instead}"
+        )
+    if value < 1:
+        raise UnsettledError(f"{where}={value} is no length")
+    notes.source(
+        "scaling.original_length",
+        params.origin(ORIGINAL_KEYS[0]),
+        where if inner is not None else lengths.original_key,
+    )
+    return value
+
+
+def compare_lengths(
+    params: Keys, factor: float, original: int, lengths: Lengths, notes: Notes
+) -> None:
+    """Whether the factor reaches the length that the config claims."""
+    if lengths.trained is None or lengths.trained == original:
+        return
+    reach = lengths.trained / original
+    told = (
+        f"{params.where('factor')}={factor:g}, while {lengths.trained_key}={lengths.trained} is "
+        f"{reach:g} times the original length {original}"
+    )
+    if reach > factor * (1 + 1e-9):
+        notes.contradiction(
+            f"{told}: contradiction, the extension does not reach that length. transformers warns, "
+            'and uses the factor: on_error="report" returns that plan; a factor of '
+            f"{reach:g}, or {lengths.trained_key}={math.floor(original * factor)}, settles it"
+        )
+    elif reach < factor * (1 - 1e-9):
+        notes.warning(f"{told}; the factor is used")
 
 
 # --- the rules ------------------------------------------------------------------------------------
 
 
-def _default(case: Case) -> Asked:  # noqa: ARG001
-    # Files of older versions keep a dictionary whose factor nobody uses.
-    return Asked()
-
-
-def _linear(case: Case) -> Asked:
-    from posenc.scaling import Linear
-
-    params, notes = case.params, case.notes
+def _linear(params: Keys, notes: Notes, *_: Any) -> Asked:
     factor = factor_of(params, notes)
-    return Asked(() if factor is None else (Linear(factor),))
+    return Asked(() if factor is None else (scaling.Linear(factor),))
 
 
-def _dynamic(case: Case) -> Asked:
-    from posenc.scaling import NTK, DynamicNTK
-
-    params, lengths, notes = case.params, case.lengths, case.notes
-    alpha = number_of(params, "alpha", "scaling.factor", notes)
-    if alpha is not None:
-        for key in ("factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"):
+def _dynamic(params: Keys, notes: Notes, lengths: Lengths, *_: Any) -> Asked:
+    if (alpha := number_of(params, "alpha", "scaling.factor", notes)) is not None:
+        for key in ("factor", "beta_fast", "beta_slow", *MSCALES):
             params.get(key)  # files with a fixed alpha carry them without a meaning
-        return Asked((NTK(alpha),))
+        return Asked((scaling.NTK(alpha),))
     factor = factor_of(params, notes)
     if lengths.trained is None:
         notes.error(f"{lengths.trained_key} is missing: dynamic scaling starts from it")
         return Asked()
-    original = params.integer("original_max_position_embeddings")
-    if original not in (None, lengths.trained):
-        key = params.where("original_max_position_embeddings")
-        told = f"{key}={original} and {lengths.trained_key}={lengths.trained}"
-        notes.warning(f"{told} differ; dynamic scaling starts from the latter in transformers")
+    if (original := params.integer(ORIGINAL_KEYS[0])) not in (None, lengths.trained):
+        notes.warning(
+            f"{params.where(ORIGINAL_KEYS[0])}={original} and {lengths.trained_key}="
+            f"{lengths.trained} differ; dynamic scaling starts from the latter in transformers"
+        )
     if factor is None:
         return Asked()
     notes.source("scaling.original_length", "config", lengths.trained_key)
-    return Asked((DynamicNTK(factor, original_length=lengths.trained),))
+    return Asked((scaling.DynamicNTK(factor, original_length=lengths.trained),))
 
 
-def _ntk(case: Case) -> Asked:
-    from posenc.scaling import NTK
-
-    params, notes = case.params, case.notes
+def _ntk(params: Keys, notes: Notes, *_: Any) -> Asked:
     key = "factor" if params.number("alpha") is None else "alpha"
-    factor = number_of(params, key, "scaling.factor", notes)
-    if factor is None:
+    if (factor := number_of(params, key, "scaling.factor", notes)) is None:
         notes.error(f"{params.where('factor')} is missing")
-        return Asked()
-    return Asked((NTK(factor),))
+    return Asked(() if factor is None else (scaling.NTK(factor),))
 
 
-def _proportional(case: Case) -> Asked:
-    from posenc.scaling import Linear, Proportional
-
-    params, notes = case.params, case.notes
-    fraction = number_of(params, "partial_rotary_factor", "scaling.fraction", notes)
-    if fraction is None:
-        key = params.where("partial_rotary_factor")
-        notes.warning(f"{key} is missing: every pair turns, and the rule does nothing")
-    first = Proportional(1.0 if fraction is None else fraction)
+def _proportional(params: Keys, notes: Notes, *_: Any) -> Asked:
+    if (fraction := number_of(params, SHARE, "scaling.fraction", notes)) is None:
+        notes.warning(
+            f"{params.where(SHARE)} is missing: every pair turns, and the rule does nothing"
+        )
+    first = scaling.Proportional(1.0 if fraction is None else fraction)
     factor = params.number("factor")
-    return Asked((first,) if factor in (None, 1) else (first, Linear(float(factor or 1))))
+    return Asked((first,) if factor in (None, 1) else (first, scaling.Linear(float(factor or 1))))
 
 
-def _yarn(case: Case) -> Asked:
-    from posenc.scaling import YaRN
-
-    params, lengths, notes = case.params, case.lengths, case.notes
+def _yarn(params: Keys, notes: Notes, lengths: Lengths, *_: Any) -> Asked:
     original = original_length(params, lengths, notes)
     factor = factor_of(params, notes, original=original, lengths=lengths)
     fields: dict[str, Any] = {}
@@ -196,19 +304,19 @@ def _yarn(case: Case) -> Asked:
     # A null that is stated is false, as for code that asks for its truth.
     left_out = "truncate" not in {**params.data, **params.defaults}
     fields["rounding"] = "outward" if truncate or left_out else "none"
-    origin = "format" if left_out else params.origin("truncate")
-    notes.source("scaling.rounding", origin, "truncate" if left_out else params.where("truncate"))
+    notes.source(
+        "scaling.rounding",
+        "format" if left_out else params.origin("truncate"),
+        "truncate" if left_out else params.where("truncate"),
+    )
     attention = attention_of(params, factor, fields, notes)
     if factor is None or original is None:
         return Asked()
     compare_lengths(params, factor, original, lengths, notes)
-    return Asked((YaRN(factor, original_length=original, **fields),), attention)
+    return Asked((scaling.YaRN(factor, original_length=original, **fields),), attention)
 
 
-def _llama3(case: Case) -> Asked:
-    from posenc.scaling import Llama3
-
-    params, lengths, notes = case.params, case.lengths, case.notes
+def _llama3(params: Keys, notes: Notes, lengths: Lengths, *_: Any) -> Asked:
     original = original_length(params, lengths, notes)
     factor = factor_of(params, notes)
     bounds: dict[str, Any] = {}
@@ -218,29 +326,24 @@ def _llama3(case: Case) -> Asked:
             notes.error(f"{params.where(key)} is missing")
     if factor is None or original is None or None in bounds.values():
         return Asked()
-    return Asked((Llama3(factor, original_length=original, **bounds),))
+    return Asked((scaling.Llama3(factor, original_length=original, **bounds),))
 
 
-def _longrope(case: Case) -> Asked:
-    from posenc.scaling import LongRoPE
-
-    params, lengths, pairs, notes = case.params, case.lengths, case.pairs, case.notes
+def _longrope(params: Keys, notes: Notes, lengths: Lengths, pairs: int) -> Asked:
     original = original_length(params, lengths, notes)
     short, long = (factor_list(params, f"{k}_factor", pairs, notes) for k in ("short", "long"))
-    factor = number_of(params, "factor", "scaling.factor", notes)
-    if factor is None:
+    if (factor := number_of(params, "factor", "scaling.factor", notes)) is None:
         factor = factor_by_lengths(original, lengths, notes)
     if factor is None:
         notes.error(f"{params.where('factor')} is missing, and so is a length to find it from")
     pairs_of = (("short_mscale", "short_factor"), ("long_mscale", "long_factor"))
     stated = {f: number_of(params, key, f"scaling.{f}", notes) for key, f in pairs_of}
     magnitudes: dict[str, Any] = {f: value for f, value in stated.items() if value is not None}
-    attention = params.first(ATTENTION_KEYS)
-    if attention is not None:
+    if (attention := params.first(ATTENTION_KEYS)) is not None:
         notes.source("magnitude.attention_factor", "config", params.where(attention[0]))
     if original is None or factor is None or short is None or long is None:
         return Asked()
-    made = LongRoPE(
+    made = scaling.LongRoPE(
         short, long, original_length=original, factor=max(1.0, float(factor)), **magnitudes
     )
     notes.remark(
@@ -250,8 +353,9 @@ def _longrope(case: Case) -> Asked:
     return Asked((made,), None if attention is None else float(attention[1]))
 
 
-RULES: dict[str, Callable[[Case], Asked]] = {
-    "default": _default,
+RULES: dict[str, Callable[..., Asked]] = {
+    # Files of older versions keep a dictionary whose factor nobody uses.
+    "default": lambda *_: Asked(),
     "linear": _linear,
     "dynamic": _dynamic,
     "ntk": _ntk,
@@ -261,30 +365,6 @@ RULES: dict[str, Callable[[Case], Asked]] = {
     "proportional": _proportional,
 }
 
-KNOWN = frozenset(
-    {
-        *TYPE_KEYS,
-        *THETA_KEYS,
-        SHARE,
-        *ORIGINAL_KEYS,
-        *ATTENTION_KEYS,
-        *SECTION_KEYS,
-        "alpha",
-        "factor",
-        "beta_fast",
-        "beta_slow",
-        "mscale",
-        "mscale_all_dim",
-        "truncate",
-        "low_freq_factor",
-        "high_freq_factor",
-        "short_factor",
-        "long_factor",
-        "short_mscale",
-        "long_mscale",
-    }
-)
-
 # The keys that each rule reads, of its dictionary.
 PLAIN = frozenset({*THETA_KEYS, SHARE})
 READ: dict[str, frozenset[str]] = {
@@ -293,11 +373,11 @@ READ: dict[str, frozenset[str]] = {
     "dynamic": PLAIN | {"factor", "alpha"},
     "ntk": PLAIN | {"factor", "alpha"},
     "yarn": PLAIN
-    | {*ORIGINAL_KEYS, *ATTENTION_KEYS, "factor", "beta_fast", "beta_slow", "truncate"}
-    | {"mscale", "mscale_all_dim"},
+    | {*ORIGINAL_KEYS, *ATTENTION_KEYS, "factor", "beta_fast", "beta_slow", "truncate", *MSCALES},
     "longrope": PLAIN
     | {*ORIGINAL_KEYS, *ATTENTION_KEYS, "factor", "short_factor", "long_factor"}
     | {"short_mscale", "long_mscale"},
     "llama3": PLAIN | {*ORIGINAL_KEYS, "factor", "low_freq_factor", "high_freq_factor"},
     "proportional": PLAIN | {"factor"},
 }
+KNOWN = frozenset({*TYPE_KEYS, *SECTION_KEYS}.union(*READ.values()))

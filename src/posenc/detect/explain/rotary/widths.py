@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from posenc.detect.explain.config.unread_keys import followed as keys_of_rule
 from posenc.detect.explain.config.view import WIDEST, Keys, Notes, UnsettledError, is_number, noted
 from posenc.detect.explain.rotary.class_groups import Layers
 from posenc.detect.explain.spellings import ABSOLUTE, FRACTIONS, SHARE, WIDTHS
@@ -22,14 +23,11 @@ def head_of(keys: Keys, layer: Layers, rule: ReadRule, notes: Notes) -> int | No
         *rule.get("head_dim", WIDTHS),
     )
     for expression in expressions:
-        wrong = keys.wrong((expression,))
-        if wrong is not None:
+        if (wrong := keys.wrong((expression,))) is not None:
             raise UnsettledError(f"{wrong} is not a number")
-        value = keys.evaluate(expression)
-        if value is not None and value >= 1:
+        if (value := keys.evaluate(expression)) is not None and value >= 1:
             for other in rule.get("head_dim_equals", ()):
-                wide = keys.evaluate(other)
-                if wide is not None and wide != value:
+                if (wide := keys.evaluate(other)) is not None and wide != value:
                     raise UnsettledError(
                         f"{keys.where(expression)}={value:g} and {other}={wide:g} "
                         f"({keys.origin(other)}) contradict each other: the class turns the one "
@@ -40,9 +38,9 @@ def head_of(keys: Keys, layer: Layers, rule: ReadRule, notes: Notes) -> int | No
     if keys.sizes and not set(keys.sizes) <= set(keys.defaults):
         keys.defaults = {**keys.sizes, **keys.defaults}
         return head_of(keys, layer, rule, notes)
-    stated = " or ".join(expressions[:3])
     raise UnsettledError(
-        f"{keys.path or 'the config'}: the width of a head is not stated ({stated})"
+        f"{keys.path or 'the config'}: the width of a head is not stated "
+        f"({' or '.join(expressions[:3])})"
     )
 
 
@@ -57,23 +55,25 @@ def width_of(
     notes: Notes,
 ) -> int | None:
     """The rotated width: the head, times a fraction, or a number of its own."""
-    reads, wide = _reads_share(rule, kind), _head_of_class(keys, head, rule)
+    followed = keys_of_rule(rule, kind or "")
+    reads = followed is None or SHARE in followed  # so it is where the class was not asked
+    wide = _head_of_class(keys, head, rule)
     if kind == "proportional":
         _unfit(keys, "head_dim", wide, head, rule=rule, notes=notes)
         return head
-    params = layer.params
-    outside, widths = (
-        rule.get("partial_rotary_factor_keys", FRACTIONS),
-        (*ABSOLUTE, *rule.get("rotary_dim_keys", ())),
-    )
+    params, outside = layer.params, rule.get("partial_rotary_factor_keys", FRACTIONS)
+    widths = (*ABSOLUTE, *rule.get("rotary_dim_keys", ()))
     inner, outer, absolute = params.first((SHARE,)), keys.first(outside), keys.first(widths)
     reached = outer is None or layer.top_share or outer[0] != FRACTIONS[0]
     if outer is not None and not (reads and reached):
         alone = keys.without(outside, outside)
         width = width_of(alone, layer, head, kind=kind, rule=rule, notes=notes)
         if width is not None and int(head * outer[1]) != width:
-            under = "" if reads else f" under the rule {kind!r}"
-            _unread(keys, outer, under, width, rule=rule, notes=notes)
+            notes.warning(
+                f"{keys.where(outer[0])}={outer[1]:g} is not read"
+                f"{'' if reads else f' under the rule {kind!r}'} by the class in transformers "
+                f"{rule['class'].version}, which turns {width} channels; other code may read it"
+            )
         return width
     if "partial_rotary_factor" in rule:
         fixed, stated = rule["partial_rotary_factor"], inner or outer or ("head_dim", layer.share)
@@ -103,19 +103,20 @@ def width_of(
         _follow(keys, outer, layer, head, rule=rule, notes=notes)
     if absolute is not None:
         if absolute[0] in rule.get("rotary_dim_keys", ()) and not told and reads:
-            angles = int(head * layer.share)
-            _unfit(keys, absolute[0], angles, int(absolute[1]), rule=rule, notes=notes)
+            angles, turned = int(head * layer.share), int(absolute[1])
+            _unfit(keys, absolute[0], angles, turned, rule=rule, notes=notes)
         told[keys.where(absolute[0])] = int(absolute[1])
     if inner is not None and outer is not None and inner[1] != outer[1]:
-        where = params.where(inner[0])
-        notes.warning(f"{where}={inner[1]:g} is used, not {keys.where(outer[0])}={outer[1]:g}")
+        notes.warning(
+            f"{params.where(inner[0])}={inner[1]:g} is used, not {keys.where(outer[0])}="
+            f"{outer[1]:g}"
+        )
     if len(set(told.values())) > 1:
         sizes = " and ".join(f"{key} (width {width})" for key, width in told.items())
         raise UnsettledError(f"{sizes} contradict each other")
     if not told and rule.get("partial_rotary_factor_required"):
-        where = keys.where("partial_rotary_factor")
         raise UnsettledError(
-            f"{where} is missing: it says how much of a head turns, and files differ"
+            f"{keys.where(SHARE)} is missing: it says how much of a head turns, and files differ"
         )
     if not told:
         return _width_left_out(keys, layer, head, kind=kind, rule=rule, notes=notes)
@@ -139,28 +140,12 @@ def _width_left_out(
     scaled = layer.share_scaled if kind != "default" else None
     share = layer.share if scaled is None else scaled
     if share != 1:
-        told_share = f"partial_rotary_factor={share:g}"
-        notes.source("share", "class", f"{told_share}, {rule['class'].version}")
+        notes.source("share", "class", f"{SHARE}={share:g}, {rule['class'].version}")
         notes.remark(
-            f"{keys.where('partial_rotary_factor')} is left out: {share:g} of a head "
+            f"{keys.where(SHARE)} is left out: {share:g} of a head "
             f"turns, which the class in transformers {rule['class'].version} takes for it"
         )
     return int(head * share)
-
-
-def _unread(
-    keys: Keys,
-    share: tuple[str, float],
-    under: str,
-    width: int,
-    *,
-    rule: ReadRule,
-    notes: Notes,
-) -> None:
-    notes.warning(
-        f"{keys.where(share[0])}={share[1]:g} is not read{under} by the class in transformers "
-        f"{rule['class'].version}, which turns {width} channels; other code may read it"
-    )
 
 
 def _head_of_class(keys: Keys, head: int, rule: ReadRule) -> int:
@@ -168,8 +153,8 @@ def _head_of_class(keys: Keys, head: int, rule: ReadRule) -> int:
     reads = rule["class"].reads
     if not (reads and "head_dim" in reads.keys and "head_dim" in rule and "head_dim" in keys.data):
         return head
-    wide = keys.data["head_dim"]
-    wide = keys.evaluate("hidden_size // num_attention_heads") if wide is None else wide
+    stated = keys.data["head_dim"]
+    wide = keys.evaluate("hidden_size // num_attention_heads") if stated is None else stated
     return head if wide is None or not is_number(wide) else int(wide)
 
 
@@ -202,13 +187,6 @@ def _follow(
             f"{known.version}, which takes {layer.share:g}; the plan follows the file, as the code "
             "of its authors does"
         )
-
-
-def _reads_share(rule: ReadRule, kind: str | None) -> bool:
-    """Whether the class reads a share of the head under a rule; so it is where it was not asked."""
-    reads = rule["class"].reads
-    followed = None if reads is None else reads.rules.get(kind or "")
-    return followed is None or SHARE in followed
 
 
 def even(width: int, notes: Notes) -> tuple[int, Mapping[str, Any] | None]:

@@ -103,8 +103,9 @@ def measured(
         # A quarter of the layers answers as one: a single head may be unlike all others.
         quarters: dict[str, list[Measure]] = {}
         for i, one in enumerate(own):
-            first = own[i * QUARTERS // len(own) * len(own) // QUARTERS].name
-            quarters.setdefault(first, []).extend(_measures(one, max(1, most // len(own))))
+            quarters.setdefault(
+                own[i * QUARTERS // len(own) * len(own) // QUARTERS].name, []
+            ).extend(_measures(one, max(1, most // len(own))))
         return quarters
     share = MOST_HEADS // max(1, len(own))  # heads of queries of a layer
     largest = max((_queries_of_a_key(attention) for attention in own), default=1)
@@ -142,7 +143,7 @@ def _measure(group: Group) -> Measure:
         _similarity(queries),
         _similarity(keys),
         math.nan if group.charge is None else _balance(group.charge),
-        _blocks(alike),
+        _better(alike, np.arange(len(alike)) // (len(alike) // 2)),
         tuple((place, _similarity(part)) for place, part in _parts(alike)),
         tuple(map(_similarity, wider)),
     )
@@ -164,7 +165,7 @@ def _alike(group: Group) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         return (np.zeros((rotated, rotated)),) * 3
     k = _unit(group.k)
     keys = _product(k, k) ** 2
-    queries, between = np.zeros((rotated, rotated)), np.zeros((rotated, rotated))
+    queries, between = np.zeros((2, rotated, rotated))
     for head in group.q:
         q = _unit(head)
         queries += _product(q, q) ** 2
@@ -177,8 +178,7 @@ def _alike(group: Group) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def _parts(alike: np.ndarray) -> Iterator[tuple[tuple[int, int], np.ndarray]]:
     """The halves and quarters of M along its diagonal, as far as they are not too small."""
     for parts in (2, 4):
-        size = len(alike) // parts
-        if size >= FEWEST and size % 2 == 0:
+        if (size := len(alike) // parts) >= FEWEST and size % 2 == 0:
             for i in range(parts):
                 own = slice(i * size, (i + 1) * size)
                 yield (parts, i), alike[own, own]
@@ -186,10 +186,6 @@ def _parts(alike: np.ndarray) -> Iterator[tuple[tuple[int, int], np.ndarray]]:
 
 def _similarity(alike: np.ndarray) -> float:
     return _better(alike, np.arange(len(alike)) % (len(alike) // 2))
-
-
-def _blocks(alike: np.ndarray) -> float:
-    return _better(alike, np.arange(len(alike)) // (len(alike) // 2))
 
 
 def _better(alike: np.ndarray, places: np.ndarray) -> float:
@@ -216,8 +212,7 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     left, right = (m.reshape(-1, TILE, m.shape[1] // DEPTH, DEPTH) for m in sides)
     tiles = left.swapaxes(1, 2)[:, None] @ right.transpose(0, 2, 3, 1)[None]
     whole = tiles.sum(2).swapaxes(1, 2)
-    rows = whole.reshape(whole.shape[0] * TILE, -1)
-    return np.asarray(rows[: len(a), : len(b)])
+    return np.asarray(whole.reshape(len(whole) * TILE, -1)[: len(a), : len(b)])
 
 
 def _unit(rows: np.ndarray) -> np.ndarray:
@@ -245,8 +240,9 @@ def _z(a: np.ndarray, b: np.ndarray) -> float:
     a, b = a.copy(), b.copy()
     np.fill_diagonal(a, 0)
     np.fill_diagonal(b, 0)
-    sums = [(m.sum() ** 2, np.square(m).sum(), np.square(m.sum(1)).sum()) for m in (a, b)]
-    (a0, a1, a2), (b0, b1, b2) = sums
+    (a0, a1, a2), (b0, b1, b2) = (
+        (m.sum() ** 2, np.square(m).sum(), np.square(m.sum(1)).sum()) for m in (a, b)
+    )
     variance = (
         2 * a1 * b1 / (n * (n - 1))
         + 4 * (a2 - a1) * (b2 - b1) / (n * (n - 1) * (n - 2))
@@ -289,10 +285,9 @@ def groups(attention: AttentionTensors, most: int | None = None) -> Iterator[Gro
         queries = np.empty((each, *first.shape))
         for row, i in zip(queries, own, strict=True):
             row[:] = first if i == own[0] else _rows(attention, *q[i], "q", i)
-        wider = []
+        wider, rotated = [], attention.heads.rotated
         for i, rows in zip(own, queries, strict=True):
             home, head = q[i]
-            rotated = attention.heads.rotated
             if head.width >= 2 * rotated:  # twice the channels that turn, on the same side of it
                 wider.append(_slice(home, head.turning(attention.heads, 2), 2 * rotated))
             elif head.width == rotated:
@@ -335,19 +330,16 @@ def _rows(
         if other.kind == "weight" or not heads:
             continue
         values = _part(attention, other, heads[number % len(heads)])[:, None]
-        if other.kind in ("gain", "scale"):
-            rows = rows * values
-        else:
-            rows = np.concatenate([rows, values], axis=1)
+        factor = other.kind in ("gain", "scale")
+        rows = rows * values if factor else np.concatenate([rows, values], axis=1)
     return rows
 
 
 def _slice(tensor: HeadTensor, begin: int, count: int) -> np.ndarray:
     before, channels, behind = tensor.view
     if before == 1:
-        every = -(-behind // MOST_INPUTS)
-        numbers = tensor.stored.numbers(begin * behind, count * behind, width=behind, every=every)
-        return numbers.reshape(count, -1)
+        how = {"width": behind, "every": -(-behind // MOST_INPUTS)}
+        return tensor.stored.numbers(begin * behind, count * behind, **how).reshape(count, -1)
     step = max(1, 2**19 // channels)
     pieces = []
     for start in range(0, before, step):

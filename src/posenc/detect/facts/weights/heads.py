@@ -7,14 +7,21 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
+from posenc._core.errors import DataError, bad_argument, bad_data, suggest
 from posenc._core.io.checkpoints import Checkpoint
 from posenc._core.reading import Reading
-from posenc.detect.explain import COUNT_KEYS, MORE_LAYERS, PAIRINGS, Keys, beside, part_at
-from posenc.detect.facts.stamp import ALL, conflicts, is_inside, of_records
+from posenc.detect.explain import (
+    COUNT_KEYS,
+    MORE_LAYERS,
+    PAIRINGS,
+    Keys,
+    beside,
+    check_name,
+    part_at,
+)
+from posenc.detect.facts.plan import ALL, conflicts, is_inside, of_records, width_at
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
-from posenc.presets.families import projection_names
 
 FUSED = ("blocks", "groups")
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads")
@@ -139,8 +146,7 @@ class Model(NamedTuple):
         if spec is None:
             return None
         inside = self._read_at(layer, "heads")
-        names = (inside,) if inside is not None else HEADS
-        heads = self.layout.heads or self._head_count(names)
+        heads = self.layout.heads or self._head_count(HEADS if inside is None else (inside,))
         kv = 1 if inside is not None and self.layout.attention else self.layout.kv_heads
         if kv is None:
             # Two keys of one config: the flag of a family wins over the number it ignores.
@@ -149,16 +155,11 @@ class Model(NamedTuple):
             )
             stated = self.part.first(KV_HEADS) or _nested(self.part, KV_HEADS)
             kv = 1 if flag else None if stated is None else _count(*stated)
-        order = self.layout.stored or spec.channels.order
-        return Heads(heads, kv, self._width(layer), spec.dim, spec.channels.replace(order=order))
-
-    def _width(self, layer: int | None) -> int | None:
-        """The width of a head, where the config says it: that from which the rotated one came."""
+        # The width from which the rotated one came, where the config says it.
         source = self._read_at(layer, "head") or self._read_at(layer, "dim")
-        if source is None:
-            return self.part.integer("head_dim")
-        width = self.part.evaluate(_expression(source))
-        return None if width is None else int(width)
+        width = self.part.integer("head_dim") if source is None else width_at(self.part, source)
+        channels = spec.channels.replace(order=self.layout.stored or spec.channels.order)
+        return Heads(heads, kv, width, spec.dim, channels)
 
     def _read_at(self, layer: int | None, field: str) -> str | None:
         """Where a number of the rotation was read."""
@@ -169,42 +170,48 @@ class Model(NamedTuple):
 
     def _spec(self, layer: int | None) -> RotarySpec | None:
         if self.reading is None:
-            todo = "Give `config`, or what it would say: `layout=Projections(heads=, rope=)`."
-            raise DataError(mismatch("the checkpoint", "a config beside it", "none", todo))
+            raise bad_data(
+                "the checkpoint",
+                "a config beside it",
+                "none",
+                "Give `config`, or what it would say: `layout=Projections(heads=, rope=)`.",
+            )
         entries = self.reading.layers if layer is None else self.reading.at(layer)
         own = [e for e in entries if e.attention == self.layout.attention]
         specs = [e.spec for e in own if isinstance(e.spec, RotarySpec)]
         kinds = {(s.dim, s.channels) for s in specs}
         if len(kinds) > 1:
             rotations = "; ".join(f"width {dim}, {c.order}" for dim, c in sorted(kinds, key=str))
-            todo = "Name a part of the model: `layout=Projections(part=, only=)`."
-            raise DataError(mismatch("the config", "one rotation for each layer", rotations, todo))
+            raise bad_data(
+                "the config",
+                "one rotation for each layer",
+                rotations,
+                "Name a part of the model: `layout=Projections(part=, only=)`.",
+            )
         return specs[0] if specs else None
 
     def _head_count(self, keys: tuple[str, ...]) -> int:
         for key in keys:
             if (number := self.part.evaluate(key)) is not None:
                 return _count(key, number)
-        expected = f"the number of heads ({', '.join(keys[:2])}, …)"
-        todo = "Give `layout=Projections(heads=)`."
-        raise DataError(mismatch("the config", expected, "none of them", todo))
+        raise bad_data(
+            "the config",
+            f"the number of heads ({', '.join(keys[:2])}, …)",
+            "none of them",
+            "Give `layout=Projections(heads=)`.",
+        )
 
 
 def _count(key: str, value: float) -> int:
     if value != int(value) or value < 1:
-        raise DataError(mismatch(f"the config: {key}", "a positive integer", value))
+        raise bad_data(f"the config: {key}", "a positive integer", value)
     return int(value)
-
-
-def _expression(source: str) -> str:
-    """What a source names, if it can be worked out again."""
-    return source if re.fullmatch(r"[\w \t/*+()-]+", source) and source[:1].isalpha() else "none"
 
 
 def _nested(keys: Keys, names: tuple[str, ...]) -> tuple[str, float] | None:
     """A number one level down, where some families keep what concerns attention."""
-    inner = (Keys(value) for value in keys.data.values() if isinstance(value, Mapping))
-    return next((stated for part in inner if (stated := part.first(names)) is not None), None)
+    inner = (Keys(value).first(names) for value in keys.data.values() if isinstance(value, Mapping))
+    return next(filter(None, inner), None)
 
 
 def split_name(name: str) -> tuple[str, str, str]:
@@ -212,10 +219,8 @@ def split_name(name: str) -> tuple[str, str, str]:
 
     The number is the first part that is one; empty, with the rest, where there is none.
     """
-    match = re.search(r"(?<![^./_])(\d+)(?=[./])", name)
-    return (
-        (name, "", "") if match is None else (name[: match.start()], match[1], name[match.end() :])
-    )
+    before, number, behind = [*re.split(r"(?<![^./_])(\d+)(?=[./])", name, maxsplit=1), "", ""][:3]
+    return before, number, behind
 
 
 def layer_of(name: str) -> int | None:
@@ -236,19 +241,22 @@ def is_main(name: str, tensors: Iterable[str]) -> bool:
 def read_model(checkpoint: Checkpoint, plan: Reading, layout: Projections, caller: str) -> Model:
     """What the caller, the record of an earlier conversion and the plan say, in this order."""
     _check(layout, caller)
-    settled = layout.stored is not None or layout.rope is not None
-    source = "the caller" if settled else "the config"
+    source = "the config" if layout.stored is None and layout.rope is None else "the caller"
     if layout.stored is None and (recorded := recorded_pairing(checkpoint, layout, caller)):
-        layout = layout._replace(stored=recorded)
-        source = RECORDED
-    config = checkpoint.config
-    if config is None:
+        layout, source = layout._replace(stored=recorded), RECORDED
+    if (config := checkpoint.config) is None:
         return Model(layout, "", Keys({}), None, source)
     part, keys, reading = _part(config, plan, checkpoint.tensors, layout, caller)
     if source == "the config":
         source = f"the config: {_pairing_source(reading, keys)}"
-    named = str(keys.data.get("model_type") or "")
-    return Model(layout, named, keys, reading, source, _apart(config, part, checkpoint.tensors))
+    return Model(
+        layout,
+        str(keys.data.get("model_type") or ""),
+        keys,
+        reading,
+        source,
+        _apart(config, part, checkpoint.tensors),
+    )
 
 
 def _apart(config: Mapping[str, Any], part: str, tensors: Iterable[str]) -> tuple[str, ...]:
@@ -269,40 +277,34 @@ def recorded_pairing(
     others = {p: o for p, o in parts.items() if p not in (only, ALL) and not is_inside(p)}
     if others and only not in parts and not layout.attention:
         listed = ", ".join(f"{pattern} {pairing}" for pattern, pairing in others.items())
-        todo = "Name one of these: `layout=Projections(only=)`, or say `stored=`."
-        raise DataError(
-            mismatch(caller, "one conversion of all tensors", f"of parts: {listed}", todo)
+        raise bad_data(
+            caller,
+            "one conversion of all tensors",
+            f"of parts: {listed}",
+            "Name one of these: `layout=Projections(only=)`, or say `stored=`.",
         )
     return parts.get(only, None if layout.attention else parts.get(ALL))
 
 
-def check_name(caller: str, value: Any, choices: tuple[str, ...], *, optional: bool = True) -> None:
-    """Raise `ArgumentError` unless a value is one of some names, or None where it may be absent."""
-    if value not in choices and (value is not None or not optional):
-        todo = suggest(value, choices)
-        raise ArgumentError(mismatch(caller, "one of its names", repr(value), todo))
-
-
 def _check(layout: Projections, caller: str) -> None:
-    if layout.attention not in ("", *projection_names().inside):
-        todo = suggest(layout.attention, projection_names().inside)
-        expected = "the name of an attention inside a layer"
-        raise ArgumentError(
-            mismatch(f"{caller}: attention", expected, repr(layout.attention), todo)
+    attention, inside = layout.attention, projection_names().inside
+    if attention not in ("", *inside):
+        raise bad_argument(
+            f"{caller}: attention",
+            "the name of an attention inside a layer",
+            repr(attention),
+            suggest(attention, inside),
         )
     check_name(f"{caller}: stored", layout.stored, PAIRINGS)
     check_name(f"{caller}: fused", layout.fused, FUSED)
     for field in ("heads", "kv_heads"):
         value = getattr(layout, field)
-        if value is not None and (
-            isinstance(value, bool) or not isinstance(value, int) or value < 1
-        ):
-            raise ArgumentError(mismatch(f"{caller}: {field}", "a positive integer", repr(value)))
+        count = isinstance(value, int) and not isinstance(value, bool) and value > 0
+        if value is not None and not count:
+            raise bad_argument(f"{caller}: {field}", "a positive integer", repr(value))
     roles = ("q", "k", "qkv", "q_gain", "k_gain")
-    for role in layout.names or {}:
-        if role not in roles:
-            todo = suggest(role, roles)
-            raise ArgumentError(mismatch(f"{caller}: names", "roles as keys", repr(role), todo))
+    for role in (role for role in layout.names or {} if role not in roles):
+        raise bad_argument(f"{caller}: names", "roles as keys", repr(role), suggest(role, roles))
 
 
 def text_of(tensors: Iterable[str], parts: list[str]) -> tuple[str, str]:
@@ -329,9 +331,7 @@ def _part(
     if layout.part is not None:
         if layout.part not in parts:
             todo = suggest(layout.part, [name for name in parts if name] or ["(none)"])
-            raise ArgumentError(
-                mismatch(f"{caller}: part", "a part of the config", layout.part, todo)
-            )
+            raise bad_argument(f"{caller}: part", "a part of the config", layout.part, todo)
         parts = {layout.part: parts[layout.part]}
     if len(parts) > 1:
         text, only = text_of(tensors, [*parts])
@@ -339,7 +339,7 @@ def _part(
             f"Name one, and its tensors: --part {text} --only '{only}', "
             f"`layout=Projections(part={text!r}, only={only!r})`."
         )
-        raise DataError(mismatch(caller, "one part that turns", ", ".join(parts), todo))
+        raise bad_data(caller, "one part that turns", ", ".join(parts), todo)
     for name, keys in parts.items():
         return name, keys, plan.part(name) if name else plan
     if layout.rope is not None:
@@ -347,9 +347,11 @@ def _part(
     if plan.errors:
         todo = "Say what it does not: `layout=Projections(stored=, rope=)`."
         raise DataError(f"{caller}: the config leaves open: {'; '.join(plan.errors)}. {todo}")
-    todo = "Say what turns: `layout=Projections(heads=, rope=)`."
-    raise DataError(
-        mismatch(caller, "a config of a model that turns queries and keys", "none", todo)
+    raise bad_data(
+        caller,
+        "a config of a model that turns queries and keys",
+        "none",
+        "Say what turns: `layout=Projections(heads=, rope=)`.",
     )
 
 

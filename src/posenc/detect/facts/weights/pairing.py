@@ -77,8 +77,14 @@ class PairingFinding(Displayed):
     def facts(self) -> tuple[Fact, ...]:
         """What the weights alone say, as a fact."""
         z = (f"{name} z {getattr(self.weights, name):.1f}" for name in ("similarity", "balance"))
-        rests_on = f"the weights of {self.weights.groups} groups of heads, {', '.join(z)},"
-        return (Fact("pairing", self.claim, source="weights", rests_on=rests_on),)
+        return (
+            Fact(
+                "pairing",
+                self.claim,
+                source="weights",
+                rests_on=f"the weights of {self.weights.groups} groups of heads, {', '.join(z)},",
+            ),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
@@ -107,23 +113,15 @@ def examined(
     `DataError` is raised where names or widths are not understood, or the plan leaves them open.
     """
     layout = layout._replace(stored=None)
-    stated = _stated(checkpoint, plan, layout._replace(rope=None), caller)
-    model = read_model(checkpoint, plan, layout, caller)
-    measures = measured(find(checkpoint, model, caller), most=most)
-    return weighed(*stated, measures, dict(losses))
-
-
-def _stated(
-    checkpoint: Checkpoint, plan: Reading, layout: Projections, caller: str
-) -> tuple[str, str, str]:
-    """The pairing that a record or the plan states, where, and which of them it was."""
+    stated = ("", "", "nothing")  # the pairing, where it is stated, and which of the two says so
     if (recorded := recorded_pairing(checkpoint, layout, caller)) is not None:
-        return recorded, RECORDED, "record"
-    with contextlib.suppress(DataError):  # it comes again, if it is not the pairing alone
-        model = read_model(checkpoint, plan, layout, caller)
-        if model.order:
-            return model.order, model.source, "config"
-    return "", "", "nothing"
+        stated = (recorded, RECORDED, "record")
+    else:
+        with contextlib.suppress(DataError):  # it comes again, if it is not the pairing alone
+            model = read_model(checkpoint, plan, layout._replace(rope=None), caller)
+            stated = (model.order, model.source, "config") if model.order else stated
+    attentions = find(checkpoint, read_model(checkpoint, plan, layout, caller), caller)
+    return weighed(*stated, measured(attentions, most=most), dict(losses))
 
 
 # --- weighing -------------------------------------------------------------------------------------
@@ -131,24 +129,18 @@ def _stated(
 
 def claimed(weights: Evidence) -> Answer:
     """What the weights alone say: one statistic beyond its threshold, and nothing against it."""
-    if doubted(weights):
+    both = (weights.similarity, weights.balance)
+    z, other = both if abs(both[0]) >= THRESHOLD else both[::-1]
+    opposed = z * other < 0 and abs(other) >= OPPOSED
+    if doubted(weights) or opposed or not abs(z) >= THRESHOLD:
         return "unknown"
-    for z, other in (
-        (weights.similarity, weights.balance),
-        (weights.balance, weights.similarity),
-    ):
-        if abs(z) >= THRESHOLD:
-            if z * other < 0 and abs(other) >= OPPOSED:
-                return "unknown"
-            return "half" if z > 0 else "interleaved"
-    return "unknown"
+    return "half" if z > 0 else "interleaved"
 
 
 def doubted(weights: Evidence) -> str:
     """A sentence, where the weights look like heads of another width; else an empty text."""
     for name in ("narrower", "wider"):
-        z = getattr(weights, name)
-        if z >= DOUBT:
+        if (z := getattr(weights, name)) >= DOUBT:
             return f"the channels that turn look {name} than was said (z = {z:.1f})"
     if weights.similarity < 0 and weights.blocks >= BLOCKS:
         return f"each head looks like two (z = {weights.blocks:.1f})"
@@ -161,9 +153,11 @@ def _divided(measures: Mapping[str, list[Measure]], stated: str) -> str:
     Of more layers more are far from 0 by chance, so the threshold rises with their number.
     """
     bound = math.sqrt(THRESHOLD**2 + 2 * math.log(max(1, len(measures))))
-    everything = [m for own in measures.values() for m in own]
     layers = {name: total([m.similarity for m in own]) for name, own in measures.items()}
-    sides = {name: total([getattr(m, name) for m in everything]) for name in ("queries", "keys")}
+    sides = {
+        name: total([getattr(m, name) for own in measures.values() for m in own])
+        for name in ("queries", "keys")
+    }
     for parts in (layers, sides):
         orders: dict[str, list[str]] = {}
         for name, z in parts.items():
@@ -195,11 +189,9 @@ def weighed(
         if weights.groups
         else "no head of queries or keys could be measured"
     )
-    if doubt := doubted(weights):
-        figures += f"; {doubt}"
-    if divided := _divided(measures, stated):
-        figures += f"; {divided}"
-        claim = claim if claim != stated else "unknown"
+    divided = _divided(measures, stated)
+    figures = "; ".join(filter(None, (figures, doubted(weights), divided)))
+    claim = "unknown" if divided and claim == stated else claim
 
     def answer(pairing: Any, by: Any, why: str) -> PairingFinding:
         return PairingFinding(pairing, by, stated, source, weights, claim, losses, why)
@@ -208,7 +200,7 @@ def weighed(
         gap = losses["interleaved"] - losses["half"]
         if abs(gap) >= GAP:
             best = "half" if gap > 0 else "interleaved"
-            others = [x for x in (stated, "" if claim == "unknown" else claim) if x and x != best]
+            others = {stated, claim} - {"", "unknown", best}
             against = f", against what is {'stated' if best != stated else 'measured'}"
             why = f"the loss is {abs(gap):.2f} nats lower with {best}"
             return answer(best, "probe", why + (against if others else ""))
@@ -229,5 +221,5 @@ def weighed(
         return answer(claim, "weights", f"the weights say so, as evidence: {figures}")
     silent = f"the weights do not say ({figures})"
     tie = f"nothing states it, {silent}, and both losses are as good"
-    why = tie if losses else f"nothing states it, and {silent}; a loss probe settles it"
-    return answer("unknown", "nothing", why)
+    asked = f"nothing states it, and {silent}; a loss probe settles it"
+    return answer("unknown", "nothing", tie if losses else asked)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import DataError, mismatch
+from posenc._core.errors import DataError, bad_data, mismatch
 from posenc._core.io.checkpoints import Checkpoint, Stored
 from posenc.detect.facts.weights.heads import Heads, Model, layer_of, split_name
 from posenc.detect.facts.weights.segments import (
@@ -22,7 +22,6 @@ from posenc.detect.facts.weights.segments import (
     view,
 )
 from posenc.encodings.rotary.pairing import Pairing
-from posenc.presets.families import projection_names
 
 # The last parts of a name, behind the module: what they are, and the axis that holds the channels.
 PARAMETERS: dict[tuple[str, ...], tuple[str, int]] = {
@@ -105,11 +104,9 @@ def find(
     attentions = []
     _join(groups)
     for prefix, group in groups.items():
-        roles = ("q", "qkv", *alone, *(("k",) if prefix.endswith(ADAPTER) else ()))
-        if not any(named.role in roles for named in group):
-            continue
-        layer = layer_of(f"{prefix}.")
-        if (heads := model.heads(layer)) is not None:
+        roles = {"q", "qkv", *alone, *("k" if prefix.endswith(ADAPTER) else "")}
+        layer, there = layer_of(f"{prefix}."), {named.role for named in group}
+        if roles & there and (heads := model.heads(layer)) is not None:
             try:
                 attentions.append(_attention(prefix, layer, heads, group, model))
             except MisfitError as error:
@@ -150,32 +147,29 @@ def _by_layer(names: tuple[str, ...]) -> dict[int | None, set[tuple[str, ...]]]:
 def _join(groups: dict[str, list[NamedTensor]]) -> None:
     """Tensors that the caller names join those of their layer whose names are known."""
     for prefix in [p for p in groups if any(named.stated for named in groups[p])]:
-        layer = layer_of(f"{prefix}.")
         others = (p for p in groups if p != prefix and not p.endswith(ADAPTER))
-        homes = [p for p in others if layer_of(f"{p}.") == layer]
+        homes = [p for p in others if layer_of(f"{p}.") == layer_of(f"{prefix}.")]
         if len(homes) == 1:
             groups[homes[0]] += groups.pop(prefix)
 
 
 def _named(name: str, stored: Stored, model: Model) -> NamedTensor | None:
-    if not fnmatch.fnmatchcase(name, model.layout.pattern):
-        return None
-    if model.layout.only == "*" and any(
-        word in split_name(name)[0].lower() for word in model.apart
+    apart = model.apart if model.layout.only == "*" else ()
+    if not fnmatch.fnmatchcase(name, model.layout.pattern) or (
+        apart and any(word in split_name(name)[0].lower() for word in apart)
     ):
         return None
     for role, pattern in (model.layout.names or {}).items():
         if fnmatch.fnmatchcase(name, pattern):
-            kind = "gain" if role.endswith("gain") else "weight"
-            kind = "bias" if kind == "weight" and len(stored.tensor.shape) == 1 else kind
-            layer = layer_of(name)
+            plain = "bias" if len(stored.tensor.shape) == 1 else "weight"
+            kind, layer = "gain" if role.endswith("gain") else plain, layer_of(name)
             prefix = "layers" if layer is None else f"layers.{layer}"
             return NamedTensor(stored, prefix, role, role, kind, 0, stated=True)
     parts = name.replace("/", ".").split(".")
     data = projection_names()
-    if any(word in parts for word in (*data.cross, *data.apart)):
-        return None
-    if {*data.inside} & {*parts} != {model.layout.attention} - {""}:
+    if any(word in parts for word in (*data.cross, *data.apart)) or {*data.inside} & {*parts} != {
+        model.layout.attention
+    } - {""}:
         return None
     at = next((i for i in reversed(range(len(parts))) if parts[i] in data.modules), None)
     if at is None or at == len(parts) - 1:
@@ -183,13 +177,10 @@ def _named(name: str, stored: Stored, model: Model) -> NamedTensor | None:
     module, prefix = parts[at], ".".join(parts[:at])
     role = data.modules[module]
     tail = [p for p in parts[at + 1 :] if p not in BETWEEN and not p.isdigit()]
-    parameter = PARAMETERS.get(tuple(tail))
-    if parameter is None:
-        return NamedTensor(stored, prefix, module, role, "unknown", 0)
-    kind, axis = parameter
-    if role.endswith("gain") and kind in ("weight", "bias"):
-        kind = "gain" if kind == "weight" else "shift"
-    if any(p.startswith(ADAPTERS) for p in tail):
+    kind, axis = PARAMETERS.get(tuple(tail), ("unknown", 0))
+    if role.endswith("gain"):
+        kind = {"weight": "gain", "bias": "shift"}.get(kind, kind)
+    if kind != "unknown" and any(p.startswith(ADAPTERS) for p in tail):
         prefix += ADAPTER
     return NamedTensor(stored, prefix, module, role, kind, axis)
 
@@ -209,10 +200,12 @@ def _unknown(checkpoint: Checkpoint, model: Model, caller: str, skipped: bool) -
         if len(stored.tensor.shape) >= 2 and fnmatch.fnmatchcase(name, model.layout.pattern)
     ]
     close = [n for n in named if any(w in n.lower() for w in WORDS[2:])] or named
-    shown = listed(checkpoint, close)
-    todo = 'Say which they are: names={"q": PATTERN, "k": PATTERN} or {"qkv": PATTERN}.'
-    expected = "names such as q_proj and k_proj, or qkv_proj"
-    return mismatch(caller, expected, shown or "no matrices", todo)
+    return mismatch(
+        caller,
+        "names such as q_proj and k_proj, or qkv_proj",
+        listed(checkpoint, close) or "no matrices",
+        'Say which they are: names={"q": PATTERN, "k": PATTERN} or {"qkv": PATTERN}.',
+    )
 
 
 # --- heads ----------------------------------------------------------------------------------------
@@ -222,18 +215,27 @@ def _attention(
     name: str, layer: int | None, heads: Heads, group: list[NamedTensor], model: Model
 ) -> AttentionTensors:
     if strange := next((n for n in group if n.kind == "unknown"), None):
-        expected = "a weight, bias, gain or adapter"
-        todo = "Weights that are packed or scaled in blocks cannot be reordered: convert before."
-        raise DataError(mismatch(strange.stored.tensor.name, expected, strange.module, todo))
+        raise bad_data(
+            strange.stored.tensor.name,
+            "a weight, bias, gain or adapter",
+            strange.module,
+            "Weights that are packed or scaled in blocks cannot be reordered: convert before.",
+        )
     for part in "qk":
-        both = [n for n in group if n.kind == "weight" and n.role in (part, f"one_{part}", "qkv")]
+        both = [
+            named.stored.tensor.name
+            for named in group
+            if named.kind == "weight" and named.role in (part, f"one_{part}", "qkv")
+        ]
         if len(both) > 1:
-            expected = f"one tensor of {'queries' if part == 'q' else 'keys'}"
-            received = " and ".join(named.stored.tensor.name for named in both)
-            todo = "Leave one out: `layout=Projections(only=)`, or names= for what they are."
-            raise DataError(mismatch(name, expected, received, todo))
+            raise bad_data(
+                name,
+                f"one tensor of {'queries' if part == 'q' else 'keys'}",
+                " and ".join(both),
+                "Leave one out: `layout=Projections(only=)`, or names= for what they are.",
+            )
     if heads.rotated % 2:
-        raise DataError(mismatch(name, "an even rotated width", heads.rotated))
+        raise bad_data(name, "an even rotated width", heads.rotated)
     if any(named.role == "one_k" for named in group):
         # A latent projection: heads of queries have a width that no key of a config says.
         heads = heads._replace(kv=None, width=None)
@@ -246,10 +248,12 @@ def _attention(
                 count = channels_of(named)
                 segments = segments_of(named, count, heads, width, model)
                 if laid.setdefault(named.module, segments) != segments:
-                    expected = (
-                        f"{sum(s.width for s in laid[named.module])} channels, as its weight has"
+                    expected = sum(s.width for s in laid[named.module])
+                    raise bad_data(
+                        named.stored.tensor.name,
+                        f"{expected} channels, as its weight has",
+                        count,
                     )
-                    raise DataError(mismatch(named.stored.tensor.name, expected, count))
                 width = next((s.width for s in segments if s.part == "q"), width)
     tensors = [
         HeadTensor(n.stored.tensor.name, n.kind, n.axis, laid[n.module], n.stored)
@@ -268,27 +272,32 @@ def _scales(
     for named in group:
         if named.kind == "scale" and (segments := laid.get(named.module)) is not None:
             shape = named.stored.tensor.shape
-            size = math.prod(shape)
-            if size == 1:
+            if (size := math.prod(shape)) == 1:
                 continue
             if size != shape[0] or size != segments[-1].begin + segments[-1].width:
-                expected = "one scale, or one for each row"
-                todo = "Scales of blocks hold no order of rows: convert before quantising."
-                raise DataError(mismatch(named.stored.tensor.name, expected, list(shape), todo))
+                raise bad_data(
+                    named.stored.tensor.name,
+                    "one scale, or one for each row",
+                    list(shape),
+                    "Scales of blocks hold no order of rows: convert before quantising.",
+                )
             yield HeadTensor(named.stored.tensor.name, "scale", 0, segments, named.stored)
 
 
 def _gains(group: list[NamedTensor], width: int | None) -> Iterator[HeadTensor]:
     """Gains and shifts of the norms of queries and keys: for one head, or for each."""
-    for named in group:
-        if named.kind not in ("gain", "shift"):
-            continue
-        name, shape = named.stored.tensor.name, named.stored.tensor.shape
-        size = math.prod(shape)
+    for named in (named for named in group if named.kind in ("gain", "shift")):
+        name, size = named.stored.tensor.name, math.prod(named.stored.tensor.shape)
         if width is None or size % width:
             todo = "" if width is not None else "No weight of the layer says how wide they are."
-            expected = f"a multiple of the {width} channels of a head"
-            raise DataError(mismatch(name, expected, f"{size} numbers", todo))
-        part = named.role[0]
-        segments = tuple(Segment(part, i * width, width) for i in range(size // width))
-        yield HeadTensor(name, named.kind, 0, segments, named.stored)
+            raise bad_data(
+                name, f"a multiple of the {width} channels of a head", f"{size} numbers", todo
+            )
+        part, count = named.role[0], size // width
+        yield HeadTensor(
+            name,
+            named.kind,
+            0,
+            tuple(Segment(part, i * width, width) for i in range(count)),
+            named.stored,
+        )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
-from posenc._core.errors import DataError, mismatch
+from posenc._core.errors import DataError, bad_data
 from posenc._core.io.checkpoints import Stored
 from posenc.detect.facts.arrays import MEND
-from posenc.detect.facts.fact import Contradiction, Fact, FactSource
+from posenc.detect.facts.fact import Contradiction, Fact
 from posenc.detect.facts.weights.heads import Heads, Model
 from posenc.presets.families import Packing, packing
 
@@ -35,10 +36,9 @@ class MisfitError(DataError):
 
 
 def _misfit(tensor: str, stated: str, rows: int, model: Model) -> MisfitError:
-    says = model.layout.heads or model.layout.rope
-    source: FactSource = "caller" if says else "config"
-    rests_on = "what the caller says" if says else "the config"
-    one = Fact("heads", stated, source=source, rests_on=rests_on)
+    one = Fact("heads", stated, source="config", rests_on="the config")
+    if model.layout.heads or model.layout.rope:
+        one = replace(one, source="caller", rests_on="what the caller says")
     other = Fact("heads", f"{rows} rows", source="header", rests_on=tensor)
     return MisfitError(tensor, Contradiction(one, other, MEND))
 
@@ -59,17 +59,19 @@ def view(kind: str, axis: int, shape: tuple[int, ...]) -> tuple[int, int, int]:
     """A shape as (before, channels, behind), with the channels of all heads on one axis."""
     if kind != "weight":  # a vector, perhaps with heads on an axis of their own
         return 1, math.prod(shape), 1
-    if axis == -1:  # inputs first
-        return shape[0], math.prod(shape[1:]), 1
-    return 1, shape[0], math.prod(shape[1:])
+    behind = math.prod(shape[1:])
+    return (shape[0], behind, 1) if axis == -1 else (1, shape[0], behind)  # inputs first, or last
 
 
 def channels_of(named: NamedTensor) -> int:
     """The channels of all heads together."""
     shape = named.stored.tensor.shape
     if len(shape) < (2 if named.kind == "weight" else 1):
-        what = "a matrix" if named.kind == "weight" else "a vector"
-        raise DataError(mismatch(named.stored.tensor.name, what, f"shape {list(shape)}"))
+        raise bad_data(
+            named.stored.tensor.name,
+            "a matrix" if named.kind == "weight" else "a vector",
+            f"shape {list(shape)}",
+        )
     return view(named.kind, named.axis, shape)[1]
 
 
@@ -85,18 +87,21 @@ def segments_of(
         return _packed(named, count, heads, model)
     if named.role == "k":
         kv = heads.kv
-        each = width if width is not None else None if kv is None else count // kv
-        if each is None:
-            todo = "Give `layout=Projections(kv_heads=)`."
-            raise DataError(mismatch(caller, "the number of heads of keys", "none stated", todo))
+        if width is None and kv is None:
+            raise bad_data(
+                caller,
+                "the number of heads of keys",
+                "none stated",
+                "Give `layout=Projections(kv_heads=)`.",
+            )
+        each = count // (kv or 1) if width is None else width
         if count % each or heads.q % (count // each) or (kv is not None and count != kv * each):
             number = f"{kv} heads" if kv is not None else f"a divisor of {heads.q} heads"
             raise _misfit(caller, f"{number} of keys of {each} channels", count, model)
         _fits(caller, each, heads, count // each)
         return tuple(Segment("k", i * each, each) for i in range(count // each))
-    if (
-        rule := packing(model.model_type, named.module)
-    ) is not None:  # each head of queries with something of its width
+    rule = packing(model.model_type, named.module)
+    if rule is not None:  # each head of queries with something of its width
         return _repeated(caller, count, rule, heads, heads.kv or heads.q, model)
     each, rest = divmod(count, heads.q)
     if rest or each != (heads.width or each):
@@ -108,28 +113,30 @@ def segments_of(
 
 def _fits(caller: str, width: int, heads: Heads, count: int) -> None:
     if width < heads.rotated:
-        expected = f"heads of at least {heads.rotated} channels, which turn"
-        raise DataError(mismatch(caller, expected, f"{count} of {width}"))
+        raise bad_data(
+            caller, f"heads of at least {heads.rotated} channels, which turn", f"{count} of {width}"
+        )
 
 
 def _packed(named: NamedTensor, count: int, heads: Heads, model: Model) -> tuple[Segment, ...]:
     caller, fused = named.stored.tensor.name, model.layout.fused
-    kv = heads.kv
-    if kv is None and heads.width and count % heads.width == 0:
+    if (kv := heads.kv) is None and heads.width and count % heads.width == 0:
         kv = (count // heads.width - heads.q) // 2  # values have as many heads as keys
-    kv = kv or heads.q
+    rule = packing(model.model_type, named.module)
     if fused is not None:
-        rule: Packing | None = Packing(("q", "k", "v"), 1 if fused == "blocks" else "kv_heads")
-    else:
-        rule = packing(model.model_type, named.module)
+        rule = Packing(("q", "k", "v"), 1 if fused == "blocks" else "kv_heads")
     if rule is None:
         todo = (
             'Say `layout=Projections(fused="blocks")` for all queries, all keys, all values, or '
             '"groups" for one head of keys with its queries and values after the other.'
         )
-        expected = "a family whose packing of queries, keys and values is known"
-        raise DataError(mismatch(caller, expected, repr(model.model_type or "none"), todo))
-    return _repeated(caller, count, rule, heads, kv, model)
+        raise bad_data(
+            caller,
+            "a family whose packing of queries, keys and values is known",
+            repr(model.model_type or "none"),
+            todo,
+        )
+    return _repeated(caller, count, rule, heads, kv or heads.q, model)
 
 
 def _repeated(
@@ -144,13 +151,7 @@ def _repeated(
     wrong = heads.width is not None and heads.width != each
     if rest or uneven or heads.q % kv or wrong:
         width = f" of {heads.width} channels" if wrong else ""
-        stated = f"{heads.q} heads of queries and {kv} of keys{width}"
-        raise _misfit(caller, stated, count, model)
+        raise _misfit(caller, f"{heads.q} heads of queries and {kv} of keys{width}", count, model)
     _fits(caller, each, heads, total)
-    segments, at = [], 0
-    for _ in range(int(repeats)):
-        for part in rule.order:
-            for _ in range(numbers[part] // int(repeats)):
-                segments.append(Segment(part, at, each))
-                at += each
-    return tuple(segments)
+    once = [part for part in rule.order for _ in range(numbers[part] // int(repeats))]
+    return tuple(Segment(part, i * each, each) for i, part in enumerate(once * int(repeats)))
