@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
 from posenc.detect.adopt.fitting import parameters
-from posenc.detect.adopt.matching import Answered
-from posenc.detect.adopt.refusals import CALLER
+from posenc.detect.adopt.matching import CALLER, Answered
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
 from posenc.encodings.rotary.base import RotarySpec
@@ -44,7 +43,7 @@ class Trial:
         plan: Plan | Reading | None,
     ) -> None:
         if spec is not None and plan is not None:
-            raise ArgumentError(mismatch(CALLER, "spec or plan", "both"))
+            raise bad_argument(CALLER, "spec or plan", "both")
         self.model = model
         self.hooks: list[tuple[nn.Module, LayerCosSin]] = []
         self._forms: dict[tuple[int, str | None], CosSinForm] = {}
@@ -78,7 +77,7 @@ class Trial:
         if not self._forms:
             expected = "an encoding that a rotary module of the model can compute"
             received = f"{wish.rotary!r}: {'; '.join(why) or 'no module answers for its plan'}"
-            raise ArgumentError(mismatch(f"{CALLER}: spec", expected, received))
+            raise bad_argument(f"{CALLER}: spec", expected, received)
 
     def _layer_by_layer(
         self, reading: Reading, modules: Sequence[Answered], wishes: Sequence[_Wish]
@@ -92,16 +91,14 @@ class Trial:
                 if wish.rotary is not None:
                     expected = "no rotation, as its code turns nothing there"
                     received = repr(wish.rotary)
-                    raise ArgumentError(mismatch(f"{CALLER}: layer {number}", expected, received))
+                    raise bad_argument(f"{CALLER}: layer {number}", expected, received)
                 continue
             entry, form = one.forms[label]
             if wish.rotary is None:
                 self.hooks.append((layer, LayerCosSin(form.stilled())))
             elif wish.rotary != form.spec:
                 if reason := _why_not(wish.rotary, entry, form):
-                    raise ArgumentError(
-                        mismatch(f"{CALLER}: layer {number}", reason, repr(wish.rotary))
-                    )
+                    raise bad_argument(f"{CALLER}: layer {number}", reason, repr(wish.rotary))
                 self.hooks.append((layer, LayerCosSin(form._replace(spec=wish.rotary))))
 
     # --- scores -----------------------------------------------------------------------------------
@@ -112,13 +109,13 @@ class Trial:
         )
         if not able():
             expected = "a model whose layers ask AttentionInterface for their attention"
-            raise ArgumentError(mismatch(CALLER, expected, type(self.model).__name__))
+            raise bad_argument(CALLER, expected, type(self.model).__name__)
         heads = getattr(_text(self.model), "num_attention_heads", None)
         for scores in self._scores:
             count = getattr(scores, "heads", heads)
             if scores is not None and count != heads:
                 name = type(scores).__name__
-                raise ArgumentError(mismatch(f"{CALLER}: {name}", f"{heads} heads", count))
+                raise bad_argument(f"{CALLER}: {name}", f"{heads} heads", count)
 
     def put_in(self) -> None:
         """Hooks on layers, and the attention that adds to scores."""
@@ -138,7 +135,7 @@ class Trial:
         self.model.set_attn_implementation({**kept, main: use.name})  # type: ignore[operator]
         if _text(self.model)._attn_implementation != use.name:
             expected = "a model that takes another attention implementation"
-            raise ArgumentError(mismatch(CALLER, expected, type(self.model).__name__))
+            raise bad_argument(CALLER, expected, type(self.model).__name__)
 
 
 class _Use:
@@ -194,7 +191,7 @@ def _of_spec(spec: Any) -> _Wish:
     if isinstance(spec, (BiasSpec, RelativeSpec)):
         return _Wish(None, spec)
     expected = "a rotation, or a bias or relative encoding"
-    raise ArgumentError(mismatch(f"{CALLER}: spec", expected, repr(spec)))
+    raise bad_argument(f"{CALLER}: spec", expected, repr(spec))
 
 
 def _of_plan(plan: Any) -> list[_Wish]:
@@ -210,7 +207,7 @@ def _of_plan(plan: Any) -> list[_Wish]:
             for i in range(count)
         ]
     else:
-        raise ArgumentError(mismatch(f"{CALLER}: plan", "a Plan or a Reading", type(plan).__name__))
+        raise bad_argument(f"{CALLER}: plan", "a Plan or a Reading", type(plan).__name__)
     wishes = []
     for number, specs in enumerate(every):
         scores = [s for s in specs if isinstance(s, (BiasSpec, RelativeSpec))]
@@ -218,10 +215,10 @@ def _of_plan(plan: Any) -> list[_Wish]:
         if len(scores) > 1 or len(rotary) > 1 or len(scores) + len(rotary) < len(specs):
             expected = "at most a rotation and one encoding of scores"
             names = ", ".join(type(s).__name__ for s in specs)
-            raise ArgumentError(mismatch(f"{CALLER}: layer {number}", expected, names))
+            raise bad_argument(f"{CALLER}: layer {number}", expected, names)
         wishes.append(_Wish(rotary[0] if rotary else None, scores[0] if scores else None))
     if not wishes:
-        raise ArgumentError(mismatch(f"{CALLER}: plan", "layers", "none"))
+        raise bad_argument(f"{CALLER}: plan", "layers", "none")
     return wishes
 
 
@@ -250,7 +247,7 @@ def _stack(
                 if len(stack) == count:
                     return one, stack
     expected = f"one for each of the layers that take cosines and sines, {seen or 'none'}"
-    raise ArgumentError(mismatch(f"{CALLER}: plan", expected, f"{count} layers"))
+    raise bad_argument(f"{CALLER}: plan", expected, f"{count} layers")
 
 
 def _own(reading: Reading, one: Answered, number: int) -> list[Layer]:

@@ -10,7 +10,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from posenc import registry
-from posenc._core.errors import ArgumentError, DataError, SpecError, mismatch, suggest
+from posenc._core.errors import (
+    SpecError,
+    bad_argument,
+    bad_data,
+    suggest,
+)
 from posenc._core.io import inputs
 from posenc._core.positions.builder import Positions
 from posenc._core.reading import Layer, Reading, Source
@@ -107,7 +112,7 @@ def described(source: Any, caller: str, **settled: Any) -> Contract | Reading | 
     if not isinstance(data, dict):
         received = {"list": "a list", "str": "a text", "NoneType": "null"}
         kind = received.get(type(data).__name__, "a number")
-        raise DataError(mismatch(caller, OBJECT, kind, NO_CONFIG))
+        raise bad_data(caller, OBJECT, kind, NO_CONFIG)
     if data.get("format") == FORMAT:
         return parsed(text.encode(errors="surrogatepass"), caller) if path is None else read(path)
     name = "" if "model_type" in data else data.get("type", "")
@@ -129,12 +134,12 @@ def _settled(model: Reading, caller: str, data: Any = None) -> Reading:
     if model.errors == (NOTHING,) and isinstance(data, Mapping) and "model_type" not in data:
         keys = ", ".join(sorted(map(str, data))[:8])
         received = f"an object with the keys {keys}" if keys else "an empty object"
-        raise DataError(mismatch(caller, OBJECT, f"{received}, which is no config", NO_CONFIG))
+        raise bad_data(caller, OBJECT, f"{received}, which is no config", NO_CONFIG)
     if model.errors:
         received = "; ".join(model.errors)
         # An error that names an argument has said what to do.
         todo = "" if re.search(r"\b(pairing|base)=", received) else "State it in the config."
-        raise DataError(mismatch(caller, "a config that leaves nothing open", received, todo))
+        raise bad_data(caller, "a config that leaves nothing open", received, todo)
     return model
 
 
@@ -143,7 +148,7 @@ def _value(data: dict[str, Any], caller: str) -> Any:
     with inputs.understood(caller, OBJECT):
         value = from_dict(data, registry.lookup, caller)
     if not isinstance(value, (Reading, Plan, Spec)):
-        raise DataError(mismatch(caller, "a spec, a plan or a reading", type(value).__name__))
+        raise bad_data(caller, "a spec, a plan or a reading", type(value).__name__)
     return _settled(value, caller) if isinstance(value, Reading) else value
 
 
@@ -158,7 +163,7 @@ def _named(source: str, caller: str) -> Plan | Reading:
     if not size.isdecimal() or len(size) > 9:
         what = "its width" if preset.size == "dim" else f"its number of {preset.size}"
         expected = f"preset:{name}:WIDTH, with {what}"
-        raise ArgumentError(mismatch(f"{caller}: {source[:80]}", expected, repr(size[:40])))
+        raise bad_argument(f"{caller}: {source[:80]}", expected, repr(size[:40]))
     placed = None
     with contextlib.suppress(KeyError, SpecError, TypeError):  # none, or one that no value names
         rule = preset.positions

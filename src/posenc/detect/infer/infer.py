@@ -9,11 +9,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, KeywordError, mismatch
+from posenc._core.errors import KeywordError, bad_argument
 from posenc._core.guard import foreign
 from posenc._core.io.files import rounded
 from posenc.detect.fit.precision import HALVES, seen
 from posenc.detect.fit.rotations.pairs import (
+    FLOAT32,
     NotARotationError,
     Turns,
     from_matrices,
@@ -21,15 +22,16 @@ from posenc.detect.fit.rotations.pairs import (
 )
 from posenc.detect.fit.rotations.rotation import MeasuredTurns, measured, rotations_of
 from posenc.detect.fit.rotations.rotation_specs import RotationFit
-from posenc.detect.infer.agreement import Expectation, in_units, made_by
+from posenc.detect.fit.tolerances import ROUNDING
 from posenc.detect.infer.positions import of_bias, of_table
 from posenc.detect.infer.result import Inferred
 from posenc.detect.subject import CannotAsk, Subject, asked
 from posenc.detect.subject.arrays import numbers
+from posenc.detect.subject.reach import Tally
 from posenc.detect.subject.subject import KINDS, Kind
 from posenc.detect.subject.survey import differs, survey
-from posenc.detect.subject.tally import Tally
 from posenc.encodings.rotary.xpos import XPos
+from posenc.functional import rotate
 
 UNSEEN = ("cosines and sines do not say which channels form a pair",)
 FAR = 2**20
@@ -119,14 +121,14 @@ def infer_spec(
     (True, True)
     """
     if kind is not None and kind not in KINDS:
-        raise ArgumentError(mismatch("infer_spec: kind", " or ".join(KINDS), repr(kind)))
+        raise bad_argument("infer_spec: kind", " or ".join(KINDS), repr(kind))
     if isinstance(axes, str) or not axes:
-        raise ArgumentError(mismatch("infer_spec: axes", "a tuple of names", repr(axes)))
+        raise bad_argument("infer_spec: axes", "a tuple of names", repr(axes))
     library = older.pop("framework", library)
     for name in older:
         raise KeywordError(f"infer_spec has no argument {name!r}.")
     if dim is not None and not 2 <= dim <= WIDEST:
-        raise ArgumentError(mismatch("infer_spec: dim", f"2 to {WIDEST}", dim))
+        raise bad_argument("infer_spec: dim", f"2 to {WIDEST}", dim)
     if _recording(source):
         return _recorded(source, tuple(axes), base, unit)
     options = {"library": library, "layout": layout, "heads": heads, "axes": len(axes)}
@@ -273,26 +275,26 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
         names = ("input", "output", "positions")
         if not set(names) <= set(source):
             received = f"the names {sorted(map(str, source))}"
-            raise ArgumentError(mismatch(caller, f"the names {', '.join(names)}", received))
+            raise bad_argument(caller, f"the names {', '.join(names)}", received)
         source = tuple(source[name] for name in names)
     if not isinstance(source, (tuple, list)) or len(source) != 3:
         expected = "a function, or (x, y, positions)"
-        raise ArgumentError(mismatch(caller, expected, type(source).__name__))
+        raise bad_argument(caller, expected, type(source).__name__)
     x, y, positions = (_numbers(part) for part in source)
     if x.shape != y.shape or x.ndim < 2:
         received = f"shapes {x.shape} and {y.shape}"
-        raise ArgumentError(mismatch(caller, "x and y of one shape (..., seq, channels)", received))
+        raise bad_argument(caller, "x and y of one shape (..., seq, channels)", received)
     coordinates = positions if len(axes) > 1 else positions[..., None]
     if coordinates.shape[-1] != len(axes):
         expected = f"positions with a trailing axis of {len(axes)}"
-        raise ArgumentError(mismatch(caller, expected, f"shape {positions.shape}"))
+        raise bad_argument(caller, expected, f"shape {positions.shape}")
     try:
         coordinates = np.broadcast_to(coordinates, (*x.shape[:-1], len(axes))).reshape(
             -1, len(axes)
         )
     except ValueError:
         received = f"shape {positions.shape} for x of shape {x.shape}"
-        raise ArgumentError(mismatch(caller, "positions for each token", received)) from None
+        raise bad_argument(caller, "positions for each token", received) from None
     flat_x, flat_y = x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1])
     try:
         turns: Turns = from_recording(flat_x, flat_y, coordinates / unit)
@@ -325,5 +327,63 @@ def _numbers(part: Any) -> np.ndarray:
     """Recorded real numbers."""
     array = numbers(part)
     if array.dtype.kind == "c":
-        raise ArgumentError(mismatch("infer_spec", "an array of real numbers", "complex ones"))
+        raise bad_argument("infer_spec", "an array of real numbers", "complex ones")
     return array
+
+
+class Expectation:
+    """What a fit makes of queries and keys at steps of some unit, and what arithmetic explains."""
+
+    def __init__(self, fit: RotationFit, turns: MeasuredTurns, unit: float) -> None:
+        self.fit, self.turns, self.unit = fit, turns, unit
+
+    def __call__(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Queries (batch, heads, seq, channels) at rows of positions, turned."""
+        return self._made(x, rows, self.fit)
+
+    def keys(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """The same of keys."""
+        other: Any = "key" if self.fit.role == "query" else "query"
+        return self._made(x, rows, self.fit._replace(role=other))
+
+    def _made(self, x: np.ndarray, rows: np.ndarray, fit: RotationFit) -> np.ndarray:
+        places = in_units(rows, self.unit)
+        if (places == places[:1]).all():
+            return made_by(fit, x, places[0])
+        each = [made_by(fit, x[[b]], row) for b, row in enumerate(places)]
+        return np.concatenate(each)
+
+    def allowed(
+        self, x: np.ndarray, wanted: np.ndarray, rows: np.ndarray, dtype: str
+    ) -> np.ndarray:
+        """The difference that the arithmetic of the implementation explains."""
+        steps = rows[..., None] if rows.ndim == 2 else rows
+        if dtype not in HALVES:
+            # Coordinates that are no integers are handed over in float32.
+            eps = self.turns.eps if self.unit == 1 else FLOAT32
+            return self.turns.allowed(x, wanted, steps[:, None], eps)
+        return self.turns.allowed(x, wanted, steps[:, None], FLOAT32) + (
+            4 * ROUNDING[dtype] * np.abs(wanted).max(axis=-1, keepdims=True)
+        )
+
+
+def in_units(steps: np.ndarray, unit: float) -> np.ndarray:
+    """Coordinates of some steps."""
+    return steps if unit == 1 else (steps * unit).astype(np.float32)
+
+
+def made_by(fit: RotationFit, x: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """What the encoding makes of x (..., seq, channels), float64."""
+    inputs = x.astype(np.float64)
+    inner = inputs if fit.channels is None else inputs[..., list(fit.channels)]
+    # Learned values are those of one head, whatever the axes of x.
+    flat = inner.reshape(-1, 1, *inner.shape[-2:]) if fit.params else inner
+    spec = fit.exact if fit.departed else fit.spec
+    turned = rotate(
+        spec, flat, positions=positions, role=fit.role, params=fit.params or None
+    ).reshape(inner.shape)
+    if fit.channels is None:
+        return np.asarray(turned)
+    out = inputs.copy()
+    out[..., list(fit.channels)] = turned
+    return out

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.arrays.array import dtype_name
-from posenc._core.errors import ArgumentError, DependencyError, mismatch
+from posenc._core.errors import DependencyError, bad_argument, mismatch
 
 Library = Literal["numpy", "torch", "jax"]
 LIBRARIES = ("torch", "numpy", "jax")
@@ -49,9 +49,8 @@ def unlaid(y: Any, layout: str, shape: tuple[int, ...]) -> Any:
     """The other way round, for an x of shape (batch, heads, seq, channels)."""
     letters = _letters(layout)
     sizes = dict(zip("bhsd", shape, strict=True))
-    inner = y.reshape([sizes[c] for c in letters])
     missing = [c for c in "bhsd" if c not in letters]
-    inner = inner.reshape([1] * len(missing) + list(inner.shape))
+    inner = y.reshape([1] * len(missing) + [sizes[c] for c in letters])
     order = "".join(missing) + letters
     return _with_axes(inner, [order.index(c) for c in "bhsd"])
 
@@ -62,8 +61,8 @@ def carried(array: Any, library: str, dtype: str | None = None) -> Any:
     if library == "torch":
         tensor = library_of(library).from_numpy(array)
         return tensor if dtype is None else tensor.to(dtype_in(library, dtype))
-    as_array = library_of(library).array
-    return as_array(array, dtype=None if dtype is None else dtype_in(library, dtype))
+    own = None if dtype is None else dtype_in(library, dtype)
+    return library_of(library).array(array, dtype=own)
 
 
 def dtype_in(library: str, dtype: str) -> Any:
@@ -74,12 +73,11 @@ def dtype_in(library: str, dtype: str) -> Any:
 
 def library_of(library: str) -> Any:
     """Its module of array functions."""
-    name = "jax.numpy" if library == "jax" else library
     try:
-        return importlib.import_module(name)
+        return importlib.import_module("jax.numpy" if library == "jax" else library)
     except ImportError as error:
-        expected, todo = f"the library {library}", f"pip install {library}"
-        raise DependencyError(mismatch("ask", expected, "none", todo)) from error
+        text = mismatch("ask", f"the library {library}", "none", f"pip install {library}")
+        raise DependencyError(text) from error
 
 
 def numbers(out: Any) -> np.ndarray:
@@ -91,7 +89,7 @@ def numbers(out: Any) -> np.ndarray:
     if array.dtype.kind == "c":
         return array.astype(np.complex128)
     if array.dtype.kind not in "fiu" and dtype_name(array.dtype) not in ("bfloat16", "float16"):
-        raise ArgumentError(mismatch("ask", "an array of numbers", str(array.dtype)))
+        raise bad_argument("ask", "an array of numbers", str(array.dtype))
     return array.astype(np.float64)
 
 
@@ -138,8 +136,7 @@ def _named(value: Any, depth: int, seen: set[int]) -> Iterator[str]:
     inner = [scope[name] for scope in (around, *own) for name in names & scope.keys()]
     cells = getattr(method, "__closure__", None) or ()
     inner += [cell.cell_contents for cell in cells if cell != types.CellType()]
-    inner += getattr(getattr(method, "__self__", None), "__dict__", {}).values()
-    for each in inner:
+    for each in (*inner, *getattr(getattr(method, "__self__", None), "__dict__", {}).values()):
         yield from _named(each, depth + 1, seen)
 
 
@@ -162,14 +159,9 @@ def followed(turns: np.ndarray, places: list[int]) -> np.ndarray:
 
 def one_of_each(turns: np.ndarray) -> slice:
     """One column of each pair, where two are alike for each; else all."""
-    for one, two in _halves(turns.shape[-1]):
+    half, odd = divmod(turns.shape[-1], 2)
+    halves = (np.s_[:half], np.s_[half:]), (np.s_[::2], np.s_[1::2])
+    for one, two in halves if half and not odd else ():
         if np.array_equal(turns[..., one], turns[..., two], equal_nan=True):
             return one
     return slice(None)
-
-
-def _halves(width: int) -> list[tuple[slice, slice]]:
-    half = width // 2
-    if width % 2 or not half:
-        return []
-    return [(slice(0, half), slice(half, None)), (slice(0, None, 2), slice(1, None, 2))]

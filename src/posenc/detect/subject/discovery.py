@@ -53,8 +53,9 @@ class Search:
     """The search for forms of one target."""
 
     def __init__(
-        self, counter: CallCounter, *, dim: int, heads: int | None, kind: str | None,
-        library: str | None, layout: str | None, axes: int = 1,
+        self, counter: CallCounter, *, dim: int, heads: int | None = None,
+        kind: str | None = None, library: str | None = None, layout: str | None = None,
+        axes: int = 1,
     ) -> None:  # fmt: skip
         self.counter, self.dim, self.kind, self.axes = counter, dim, kind, axes
         self.heads = heads

@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from posenc import functional
+from posenc._core.io.files import rounded
+from posenc.detect.subject.plan import Call
+from posenc.encodings.rotary.base import RotarySpec
 
 
 @dataclass(frozen=True)
@@ -129,3 +137,119 @@ def listed(places: Sequence[int]) -> str:
         shown = [f"{p:,}" for p in places[:8]]
         spot = ", ".join(shown) + (", …" if len(places) > 8 else "")
     return f"{len(places):,} tokens at positions {spot}"
+
+
+class Tally:
+    """Differences so far, and at which positions."""
+
+    def __init__(self) -> None:
+        self.worst = (0.0, 0.0, 0.0)  # ratio, difference, tolerance
+        self.places: list[np.ndarray] = []  # (2, tokens): positions, and ratios there
+
+    def add(self, off: np.ndarray, room: np.ndarray, places: np.ndarray, axes: Any) -> float:
+        """Note differences at positions, which remain where `axes` are left out; the ratio."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            each = np.where(off > 0, off / room, 0.0)
+        at = np.unravel_index(int(np.argmax(each)), off.shape)
+        if each[at] >= self.worst[0]:
+            self.worst = float(each[at]), float(off[at]), float(room[at])
+        worst = each.max(axis=axes).ravel()
+        if worst.shape != places.shape:
+            worst = np.full(places.shape, each.max())
+        self.places.append(np.stack([places, worst]))
+        return float(each[at])
+
+    def asked(self) -> tuple[np.ndarray, np.ndarray]:
+        """Positions that were asked, ascending, and whether they agree."""
+        places, ratios = np.concatenate(self.places or [np.zeros((2, 0))], axis=1)
+        each, index = np.unique(places, return_inverse=True)
+        worst = np.zeros(len(each))
+        np.maximum.at(worst, index, ratios)
+        return each, worst <= 1
+
+    def reach(self) -> Reach:
+        """Which positions agree."""
+        places, agree = self.asked()
+        differs = None if agree.all() else _plain(places[~agree][0])
+        alike = places if differs is None else places[places < differs]
+        gaps = np.flatnonzero(np.diff(alike) != 1)
+        dense = alike[gaps[0]] if len(gaps) else alike.max(initial=0)
+        position = _plain(alike[-1]) if len(alike) else None
+        return Reach(position, differs, len(alike), dense=int(dense))
+
+
+def _plain(place: np.floating) -> float:
+    """A position, as an integer where it is one."""
+    return int(place) if place == int(place) else float(place)
+
+
+def ratio_of(off: np.ndarray, room: np.ndarray) -> float:
+    """The largest difference for what is allowed."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.where(off > 0, off / room, 0.0).max(initial=0.0))
+
+
+def of_spec(spec: Any, kind: str) -> Callable[..., Any]:
+    """What a spec answers to the question of a kind, in float64."""
+    if kind == "bias":
+        return lambda q, k: functional.bias(spec, q, k, dtype="float64")
+    if isinstance(spec, RotarySpec) and kind != "table":
+        if kind == "rotary":
+            return lambda x, p: functional.rotate(spec, x, positions=p[:, None])
+        fixed = spec.at(1) if spec.needs_length else spec
+        return lambda p: functional.cos_sin(fixed, p, dtype="float64")
+    return lambda p: functional.table(spec, p, dtype="float64")
+
+
+UNIT = {"float64": 2.0**-24, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+
+
+def of_bias(_: Call, wanted: np.ndarray) -> np.ndarray:
+    """The rounding of a bias in float32."""
+    return np.asarray(2.0**-20 * np.where(np.isfinite(wanted), np.abs(wanted), 0.0) + 2.0**-21)
+
+
+def of_speeds(kind: str, speed: np.ndarray) -> Callable[[Call, np.ndarray], np.ndarray]:
+    """Rounding in the dtype, and of angles in float32, for each channel by its own speed."""
+    drift = speed * 2.0**-24 * (4 + 2 * np.abs(np.log(np.where(speed > 0, speed, 1.0))))
+
+    def room(call: Call, wanted: np.ndarray) -> np.ndarray:
+        rows = call.rows if call.rows.ndim == 2 else np.abs(call.rows).sum(axis=-1)
+        rows = rows[:, None] if wanted.ndim == 4 else rows
+        size = np.abs(np.where(np.isfinite(wanted), wanted, 0.0)).max(axis=-1, keepdims=True)
+        size = size if kind == "rotary" else np.maximum(size, 1.0)
+        rates = np.zeros(wanted.shape[-1])
+        rates[: len(drift)] = drift[: len(rates)]
+        return np.asarray(size * (1.5 * rows[..., None] * rates + 8 * UNIT[call.dtype]))
+
+    return room
+
+
+def speeds(subject: Any, expected: Callable[..., Any]) -> np.ndarray:
+    """Radians per position of each channel: y(p - 1) + y(p + 1) is 2 cos(speed) y(p)."""
+    if subject._axes > 1:
+        return np.ones(2 * subject.dim)  # no pair turns faster
+    starts = 3 * np.arange(8)[:, None] if subject.kind != "rotary" else np.zeros((8, 1), int)
+    rows = starts + np.arange(3)
+    if subject.kind == "rotary":
+        x = np.random.default_rng(1).normal(size=(8, 1, 1, subject.dim)).repeat(3, axis=2)
+        y = np.asarray(expected(x, rows))[:, 0]
+    else:
+        each = [expected(row[None]) for row in rows]
+        y = np.concatenate([a if subject.kind == "table" else np.concatenate(a, -1) for a in each])
+    sums = (y[:, 1] * (y[:, 0] + y[:, 2])).sum(axis=0)
+    squares = np.maximum((2 * y[:, 1] ** 2).sum(axis=0), 1e-300)
+    return np.asarray(np.arccos(np.clip(sums / squares, -1, 1)))
+
+
+def coarse_of(subject: Any, x: np.ndarray) -> str:
+    """The dtype that code rounds its input to, whatever that is handed over in."""
+    line = np.arange(x.shape[2])
+    for dtype in ("bfloat16", "float16") if subject.kind == "rotary" else ():
+        try:
+            each = [subject.both(y, line)[0] for y in (x, rounded(x, dtype))]
+        except Exception:  # noqa: BLE001 - whatever other people's code raises
+            break
+        if np.array_equal(*each):
+            return dtype
+    return "float64"

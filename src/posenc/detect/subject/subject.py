@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc.detect.subject.arrays import followed, one_of_each
 from posenc.detect.subject.calling import biased, rows_made, turn
 from posenc.detect.subject.code import CannotAsk
@@ -122,7 +122,7 @@ class Subject:
         x = np.asarray(x, dtype=np.float64)
         if x.ndim != 4:
             expected = "(batch, heads, seq, channels)"
-            raise ArgumentError(mismatch("rotate: x", expected, f"shape {x.shape}"))
+            raise bad_argument("rotate: x", expected, f"shape {x.shape}")
         rows = self._placed(positions, x.shape[0], x.shape[2])
         asked = Inquiry(x, rows, dtype, strided, groups=groups)
         return turn(self._found.form, asked, self._counter)
@@ -358,7 +358,7 @@ class Subject:
         flat = rows.ndim - (self._axes > 1) == 2
         if not flat or not rows.shape[1] or seq not in (None, rows.shape[1]):
             expected = f"(seq,) or (batch, seq) of {seq or 'one or more'} tokens"
-            raise ArgumentError(mismatch("ask: positions", expected, f"shape {rows.shape}"))
+            raise bad_argument("ask: positions", expected, f"shape {rows.shape}")
         return np.broadcast_to(rows, (batch, *rows.shape[1:]))
 
     def _many(self, positions: Any) -> bool:

@@ -10,17 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc._core.io.files import rounded
 from posenc._core.spec.spec import Spec
 from posenc.detect.subject import plan
 from posenc.detect.subject.code import OtherShape
 from posenc.detect.subject.discovery import said
 from posenc.detect.subject.plan import DENSE, Call, Schedule
-from posenc.detect.subject.reach import Reach
-from posenc.detect.subject.rounding import UNIT, coarse_of, of_bias, of_speeds, speeds
+from posenc.detect.subject.reach import (
+    UNIT,
+    Reach,
+    Tally,
+    coarse_of,
+    of_bias,
+    of_spec,
+    of_speeds,
+    ratio_of,
+    speeds,
+)
 from posenc.detect.subject.smallest import SmallestCall, smallest
-from posenc.detect.subject.tally import Tally, of_spec, ratio_of
 
 SEED = 20
 ENDS = tuple(2**k for k in range(17, 3, -1))
@@ -73,7 +81,7 @@ def survey(
     if isinstance(expected, Spec):
         expected = of_spec(expected, subject.kind)
     if not callable(expected):
-        raise ArgumentError(mismatch("survey: expected", "a spec or a function", repr(expected)))
+        raise bad_argument("survey: expected", "a spec or a function", repr(expected))
     bench = Bench(subject, expected, allowed, np.random.default_rng(seed))
     return bench.held(end, seconds)
 

@@ -11,8 +11,7 @@ import numpy as np
 from posenc.detect.contract.checks import factors_of, sequences
 from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.comparison.fields import changed, effect, words
-from posenc.detect.contract.comparison.held import Held, Told, calls_to, end_of, held
-from posenc.detect.contract.comparison.rows import bias, table
+from posenc.detect.contract.comparison.held import Held, Told, bias, calls_to, end_of, held, table
 from posenc.detect.contract.comparison.why import FIRST, why
 from posenc.detect.contract.contract import Check, Part
 from posenc.detect.contract.sides.side import Implementation
@@ -20,7 +19,7 @@ from posenc.detect.fit import turns
 from posenc.detect.fit.tolerances import ROUNDING
 from posenc.detect.fit.words import share
 from posenc.detect.subject import CannotAsk, Subject
-from posenc.detect.subject.tally import of_spec
+from posenc.detect.subject.reach import of_spec
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.xpos import XPos
 

@@ -16,7 +16,7 @@ from posenc.detect.contract.contract import Part
 from posenc.detect.contract.sides.side import Comparand, Implementation
 from posenc.detect.fit.turns import DENSE
 from posenc.detect.subject import CannotAsk, Subject
-from posenc.detect.subject.rounding import UNIT
+from posenc.detect.subject.reach import UNIT
 from posenc.detect.subject.survey import survey
 from posenc.encodings.rotary.base import RotarySpec
 

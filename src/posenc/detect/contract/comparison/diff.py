@@ -6,10 +6,10 @@ import dataclasses
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
-from posenc._core.errors import DataError, mismatch
+from posenc._core.errors import bad_data
 from posenc._core.guard import foreign
 from posenc._core.spec.display import Displayed
-from posenc.detect.contract.sides.side import Library
+from posenc.detect.subject.arrays import Library
 
 Verdict = Literal["differs", "nothing differs", "not compared"]
 EXIT_CODES = {"nothing differs": 0, "differs": 1, "not compared": 3}
@@ -113,7 +113,7 @@ class Comparison(Displayed):
             reasons = "; ".join((*self.not_compared, *self.remarks)[:4]) or "no reason is known"
             todo = "`verdict`, `not_compared` and `lines()` can be read."
             who, expected = f"diff of {self.a} and {self.b}", "something that was compared"
-            raise DataError(mismatch(who, expected, f"nothing ({reasons})", todo))
+            raise bad_data(who, expected, f"nothing ({reasons})", todo)
         return self.rows
 
     def __bool__(self) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import DataError, mismatch
+from posenc._core.errors import bad_data
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.sides.side import Comparand, Implementation
 from posenc.detect.facts.arrays import FREQUENCIES, ROWS
@@ -74,7 +74,7 @@ def of_buffers(name: str, named: list[Buffer | str]) -> Comparand:
     if not buffers:
         expected = "frequencies, cosines, rows or biases of positions under a name that is known"
         todo = "Write a function: MODULE:NAME."
-        raise DataError(mismatch(f"diff: {name}", expected, ", ".join(mute[:4]) or "none", todo))
+        raise bad_data(f"diff: {name}", expected, ", ".join(mute[:4]) or "none", todo)
     left = dict.fromkeys([*(one.path for one in buffers), *mute])
 
     def answers(part: Part, names: Sequence[str]) -> list[Implementation]:

@@ -15,17 +15,25 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, DataError, DependencyError, mismatch
+from posenc._core.errors import (
+    DependencyError,
+    bad_argument,
+    bad_data,
+    mismatch,
+)
 from posenc._core.guard import foreign, offline
 from posenc._core.io.checkpoints import load, open_store
 from posenc.detect.contract.checks import ruled
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.make import described, parts_of
 from posenc.detect.contract.sides.buffers import Buffer, digest_of, of_buffers, of_tensors
-from posenc.detect.contract.sides.building import counted, without_code
-from posenc.detect.contract.sides.forwards import unused_modules
-from posenc.detect.contract.sides.modules import answering, rebuilt
-from posenc.detect.contract.sides.protocol import protocol
+from posenc.detect.contract.sides.modules import (
+    answering,
+    counted,
+    rebuilt,
+    unused_modules,
+    without_code,
+)
 from posenc.detect.contract.sides.side import Comparand, Implementation
 from posenc.detect.explain import to_hf
 from posenc.detect.facts import facts
@@ -33,6 +41,7 @@ from posenc.detect.facts.arrays import FREQUENCIES, ROWS
 from posenc.detect.facts.tables import COSINES, SINES
 from posenc.detect.subject import CannotAsk, Subject
 from posenc.detect.subject.arrays import numbers
+from posenc.detect.subject.ask import protocol
 from posenc.encodings.rotary.base import RotarySpec
 
 SLOPED = re.compile(r"build_\w*alibi\w*$")  # functions that make biases of slopes
@@ -225,16 +234,16 @@ def of_folder(folder: str, name: str) -> Comparand:
     torch = _library("torch", "which transformers builds its models with")
     transformers = _library("transformers", "whose class hf:FOLDER asks")
     if not Path(folder).is_dir():
-        raise ArgumentError(mismatch("diff", "hf: and a folder that is there", repr(folder)))
+        raise bad_argument("diff", "hf: and a folder that is there", repr(folder))
     data = load(Path(folder), f"diff: {name}")
     kind = data.get("model_type")
     if not isinstance(kind, str) or kind not in transformers.CONFIG_MAPPING:
         received = "code of the model's own" if "auto_map" in data else f"model_type {kind!r}"
-        raise DataError(mismatch(f"diff: {name}", "a class of transformers", received))
+        raise bad_data(f"diff: {name}", "a class of transformers", received)
     # It knows how many layers a model has; what a class builds of other sizes is counted below.
     for error in facts(data).plan.errors:
         if "more than any model has" in error:
-            raise DataError(mismatch(f"diff: {name}", "a model that transformers builds", error))
+            raise bad_data(f"diff: {name}", "a model that transformers builds", error)
     with warnings.catch_warnings(), foreign(f"the building of {name}", timed=False), offline():
         warnings.simplefilter("ignore")
         try:
@@ -247,7 +256,7 @@ def of_folder(folder: str, name: str) -> Comparand:
         except Exception as error:
             reason = f"{type(error).__name__}: {str(error)[:200]}"
             expected = "a model that transformers builds"
-            raise DataError(mismatch(f"diff: {name}", expected, reason)) from error
+            raise bad_data(f"diff: {name}", expected, reason) from error
     side = of_model(model, name)
     return side._replace(remarks=(f"{name}: weights were not read", *side.remarks))
 
@@ -272,7 +281,7 @@ def of_engine(text: str, name: str) -> Comparand:
     """The rotary classes of vLLM for the parts of a config."""
     engine, _, path = text.replace(" ", "=", 1).partition("=")
     if engine != "vllm" or not path:
-        raise ArgumentError(mismatch("diff", "engine:vllm=CONFIG", repr(name)))
+        raise bad_argument("diff", "engine:vllm=CONFIG", repr(name))
     layers = _library("vllm.model_executor.layers.rotary_embedding", "whose classes are asked")
     torch = _library("torch", "which vLLM is built with")
     data = to_hf(Path(path), "hf5").config

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc.detect.contract.sides.protocol import protocol
 from posenc.detect.subject import CannotAsk, Subject
+from posenc.detect.subject.ask import protocol
 
 # How (batch, seq, axes) becomes position ids: where the axes stand, and whether one row is asked.
 PLACES = {"each": "module", "first": "module", "last": "module", "rows": "module_of_row",
@@ -92,3 +93,106 @@ def rebuilt(module: Any) -> Any:
             return type(module)(module.config)
     except Exception:  # noqa: BLE001 - whatever code of somebody else raises
         return None
+
+
+TOKENS = 2
+
+
+def unused_modules(model: Any, holds: Callable[[Any], bool]) -> frozenset[str]:
+    """Paths of those of several modules that no forward calls or reads, though their parent ran.
+
+    Two tokens go through the model on the meta device, which computes shapes alone. Nothing is said
+    of a model that does not run so, nor of parts that these tokens do not reach.
+    """
+    import torch
+    from torch.nn.modules.module import register_module_forward_pre_hook
+    from torch.overrides import TorchFunctionMode
+    from torch.utils._pytree import tree_leaves
+
+    meant = {path: module for path, module in model.named_modules() if path and holds(module)}
+    if len(meant) < 2:  # the one there is, is the one that turns
+        return frozenset()
+    ran: set[int] = set()
+    read: set[int] = set()
+
+    class OperandLog(TorchFunctionMode):
+        """Notes every tensor that a function of torch gets."""
+
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            read.update(id(leaf) for leaf in tree_leaves((args, kwargs)))
+            return func(*args, **(kwargs or {}))
+
+    # Rules of a length write other frequencies into their modules.
+    kept = [(module, dict(vars(module)), dict(module._buffers)) for module in model.modules()]
+    state = {
+        name: tensor.detach().to("meta")
+        for source in (model.named_parameters, model.named_buffers)
+        for name, tensor in source(remove_duplicate=False)
+    }
+    own = {
+        path: {id(t) for name, t in state.items() if name.rpartition(".")[0] == path}
+        | {id(value) for value in vars(module).values() if isinstance(value, torch.Tensor)}
+        for path, module in meant.items()
+    }
+    ids = torch.zeros(1, TOKENS, dtype=torch.int64, device="meta")
+    hook = register_module_forward_pre_hook(lambda module, _: ran.add(id(module)))
+    try:
+        with torch.no_grad(), OperandLog():
+            torch.func.functional_call(model, state, (ids,))
+    except Exception:  # noqa: BLE001 - other people's models raise anything
+        return frozenset()
+    finally:
+        hook.remove()
+        for module, values, buffers in kept:
+            vars(module).clear()
+            vars(module).update(values)
+            module._buffers.clear()
+            module._buffers.update(buffers)
+
+    def reached(path: str) -> bool:
+        parent = path.rpartition(".")[0]
+        home = model.get_submodule(parent)
+        lists = (torch.nn.ModuleList, torch.nn.ModuleDict)
+        return reached(parent) if parent and isinstance(home, lists) else id(home) in ran
+
+    return frozenset(
+        path
+        for path, module in meant.items()
+        if id(module) not in ran and not own[path] & read and reached(path)
+    )
+
+
+MOST_BUILT = 2**18  # modules and tensors: twice those of 61 layers with 384 experts each
+# Keys by which a config has a class load code or kernels, or weights from elsewhere.
+ELSEWHERE = re.compile(
+    r"^(auto_map|_name_or_path|use_kernels|kernel_config|quantization_config|_?adapter\w*|"
+    r"\w*(attn|attention|experts)_implementation\w*)$"
+)
+
+
+def without_code(value: Any) -> Any:
+    """A config without the keys that name code, kernels or files elsewhere, at any depth."""
+    if isinstance(value, dict):
+        return {k: without_code(v) for k, v in value.items() if not ELSEWHERE.search(str(k))}
+    return [without_code(v) for v in value] if isinstance(value, list) else value
+
+
+@contextlib.contextmanager
+def counted(torch: Any) -> Iterator[None]:
+    """Raise where more modules and tensors are built than any model has."""
+    built = 0
+
+    def count(*_: object) -> None:
+        nonlocal built
+        built += 1
+        if built > MOST_BUILT:
+            raise ValueError(f"it has more than {MOST_BUILT:,} modules and tensors")
+
+    hooks = torch.nn.modules.module
+    with contextlib.ExitStack() as stack:
+        for kind in ("module", "parameter", "buffer"):
+            register = getattr(hooks, f"register_module_{kind}_registration_hook")
+            stack.callback(register(count).remove)
+        yield

@@ -10,19 +10,18 @@ import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc._core.guard import foreign
 from posenc.detect.contract.contract import Part
-from posenc.detect.contract.sides.protocol import protocol
 from posenc.detect.subject import CannotAsk, Subject, ask, asked
-from posenc.detect.subject.arrays import carried, numbers, parts_of
+from posenc.detect.subject.arrays import Library, carried, numbers, parts_of
+from posenc.detect.subject.ask import protocol
 
 METHODS = ("frequencies", "cos_sin", "rotate", "logit_scale", "table", "bias", "position_ids")
-Library = Literal["numpy", "torch", "jax"]
 
 
 class Implementation:
@@ -46,7 +45,7 @@ class Implementation:
         if not self.methods and not listed:
             expected = f"an object with any of the methods {', '.join(METHODS)}"
             todo = "A function may be one of them: of (x, positions), say."
-            raise ArgumentError(mismatch("a side", expected, self.name, todo))
+            raise bad_argument("a side", expected, self.name, todo)
 
     def takes(self, method: str, name: str) -> bool:
         """Whether a method is there and has a parameter."""

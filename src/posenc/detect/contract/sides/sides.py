@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import ArgumentError, bad_argument
 from posenc._core.guard import why_no_code
 from posenc._core.io import inputs
 from posenc._core.reading import Layer, Reading
@@ -19,8 +19,9 @@ from posenc._core.spec.spec import Spec
 from posenc.detect.contract.contract import Contract
 from posenc.detect.contract.make import PREFIXES, described, parts_of
 from posenc.detect.contract.sides.models import of_checkpoint, of_engine, of_folder, of_model
-from posenc.detect.contract.sides.side import Comparand, Implementation, Library, methods_of
+from posenc.detect.contract.sides.side import Comparand, Implementation, methods_of
 from posenc.detect.subject import Subject
+from posenc.detect.subject.arrays import Library
 
 ENGINE, FOLDER = "engine:", "hf:"
 ENDINGS = (".safetensors", ".bin", ".pt", ".pth", ".npz", ".npy", ".index.json")
@@ -95,7 +96,7 @@ def _of_text(text: str, name: str) -> Comparand:
         "A side is a file or folder, JSON, preset:NAME:WIDTH, plan:NAME, hf:FOLDER, "
         "engine:vllm=CONFIG or, of the command, MODULE:NAME."
     )
-    raise ArgumentError(mismatch("diff", "a side that is there", repr(name), todo))
+    raise bad_argument("diff", "a side that is there", repr(name), todo)
 
 
 def _is_contract(path: Path) -> bool:
