@@ -133,8 +133,7 @@ def _ordered(positions: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
 
 def _values(subject: Subject, positions: np.ndarray) -> np.ndarray:
     """Cos + i sin of each channel, (positions, channels)."""
-    pair = pairs_of(subject.built(positions))
-    if pair is None:
+    if (pair := pairs_of(subject.built(positions))) is None:
         raise CannotAsk("it does not return cosines and sines of one shape")
     return np.asarray(pair[0][0] + 1j * pair[1][0])
 
@@ -143,8 +142,10 @@ def _dressed(asked: RotaryModule, count: int) -> tuple[torch.dtype | None, bool,
     """The dtype of the answer, None where it follows the input; whether complex; axes in front."""
     axes = () if count == 1 else (count,)
     batch = () if asked.place == "rows" else (1,)
-    ids = torch.arange(3)[:, *[None for _ in axes]].expand(*batch, 3, *axes)
-    raw = asked.answer(torch.zeros(1, 3, 2, dtype=torch.float16), ids)
+    raw = asked.answer(
+        torch.zeros(1, 3, 2, dtype=torch.float16),
+        torch.arange(3)[:, *[None for _ in axes]].expand(*batch, 3, *axes),
+    )
     one = raw if isinstance(raw, torch.Tensor) else raw[0]
     leading = one.ndim - len(batch) - 2
     if one.is_complex():

@@ -32,8 +32,9 @@ def refuse_model(model: Any) -> None:
     """Raise for what cannot be adopted as a whole, before anything is read."""
     name = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
     if not isinstance(model, nn.Module):
-        todo = "Load it: AutoModelForCausalLM.from_pretrained(...)."
-        raise bad_argument(CALLER, "a loaded model", name, todo)
+        raise bad_argument(
+            CALLER, "a loaded model", name, "Load it: AutoModelForCausalLM.from_pretrained(...)."
+        )
     _refuse_object(model, name)
     for expected, received, todo in itertools.chain(_foreign(model, name), _wrapped(model)):
         raise bad_data(CALLER, expected, received, todo)
@@ -52,10 +53,14 @@ def _refuse_object(model: nn.Module, name: str) -> None:
         raise bad_argument(CALLER, "a model as transformers makes it", received, todo)
     config = getattr(model, "config", None)
     if not callable(getattr(config, "to_dict", None)) or not getattr(config, "model_type", ""):
-        inner = getattr(model, "module", None)
-        todo = "Give the model inside." if isinstance(inner, nn.Module) else ""
-        expected = "a model of transformers, which has a config"
-        raise bad_argument(CALLER, expected, f"{name} without one", todo)
+        todo = (
+            "Give the model inside."
+            if isinstance(getattr(model, "module", None), nn.Module)
+            else ""
+        )
+        raise bad_argument(
+            CALLER, "a model of transformers, which has a config", f"{name} without one", todo
+        )
 
 
 def _foreign(model: Any, name: str) -> Iterator[Refusal]:
@@ -96,8 +101,11 @@ def _override(module: nn.Module) -> str | None:
     owner = next(cls for cls in order if "forward" in vars(cls))
     behind = order[order.index(owner) + 1 :]
     derived = any(_library(c) == "transformers" and issubclass(c, nn.Module) for c in behind)
-    own = _library(owner) not in LIBRARIES and derived and not _generated(owner, behind)
-    return owner.__name__ if own else None
+    return (
+        owner.__name__
+        if (_library(owner) not in LIBRARIES and derived and not _generated(owner, behind))
+        else None
+    )
 
 
 def _generated(owner: type, behind: tuple[type, ...]) -> bool:
@@ -114,8 +122,11 @@ def _wrapped(model: nn.Module) -> Iterator[Refusal]:
     for path, module in model.named_modules():
         inside = isinstance(getattr(module, "module", None), nn.Module)
         if inside and type(module).__module__.startswith("torch.distributed"):
-            received = f"{path or 'a model'} as a {type(module).__name__}"
-            yield "whole weights", received, "Adopt the model before it is wrapped."
+            yield (
+                "whole weights",
+                f"{path or 'a model'} as a {type(module).__name__}",
+                "Adopt the model before it is wrapped.",
+            )
 
 
 class Place(NamedTuple):
@@ -155,8 +166,7 @@ def candidates(model: nn.Module) -> Iterator[tuple[str, list[Place], nn.Module]]
 
 def unused(model: nn.Module) -> frozenset[str]:
     """Paths of the candidates that no forward calls."""
-    found = {module for _, _, module in candidates(model)}
-    return unused_modules(model, found.__contains__)
+    return unused_modules(model, {module for _, _, module in candidates(model)}.__contains__)
 
 
 def answered(path: str, places: list[Place], module: nn.Module, entries: list[Layer]) -> Answered:
@@ -235,8 +245,12 @@ def _fit(
     expected = f"cosines and sines of {entry.spec!r}, which its config says of {entry.layer}"
     what = f"{path} ({type(module).__name__})" + (f", {label}" if label else "")
     received = f"others, {nearest[0]:.2g} times what float32 angles may be off"
-    todo = "The config contradicts the model, or was changed after the model was made."
-    raise bad_data(f"{CALLER}: {what}", expected, received, todo)
+    raise bad_data(
+        f"{CALLER}: {what}",
+        expected,
+        received,
+        "The config contradicts the model, or was changed after the model was made.",
+    )
 
 
 # Of what has no weights, by its kind.

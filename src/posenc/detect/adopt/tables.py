@@ -48,8 +48,7 @@ class Kept(NamedTuple):
 def row_tensors(model: nn.Module) -> Iterator[tuple[str, nn.Module, str]]:
     """(path, module, name) of each tensor of a module that may be a table and is not trained."""
     for path, module in model.named_modules():
-        tensors = {**module._buffers, **module._parameters}
-        for name, rows in tensors.items():
+        for name, rows in {**module._buffers, **module._parameters}.items():
             if rows is None or type(rows) not in (torch.Tensor, nn.Parameter) or rows.is_meta:
                 continue  # quantised, sharded or elsewhere
             if not rows.is_floating_point() or rows.requires_grad:
@@ -72,8 +71,7 @@ def exact_rows(module: nn.Module, name: str, spec: Any, phase: str) -> Rows | No
     if wanted is None or kept is None:
         return None
     exact = torch.from_numpy(kept).to(now.device, now.dtype)
-    rounded = np.asarray(exact.to("cpu", torch.float64))
-    same = phase == "exact" and np.array_equal(rounded, stored)
+    same = phase == "exact" and np.array_equal(np.asarray(exact.to("cpu", torch.float64)), stored)
     off = np.zeros(len(stored)) if same else np.abs(stored - wanted).max(axis=1)
     return Rows(module, name, exact, Distance.of(np.arange(len(off)), off, len(off) - 1))
 

@@ -76,8 +76,11 @@ class Trial:
                     self._forms[id(one.module), label] = form._replace(spec=wish.rotary)
         if not self._forms:
             expected = "an encoding that a rotary module of the model can compute"
-            received = f"{wish.rotary!r}: {'; '.join(why) or 'no module answers for its plan'}"
-            raise bad_argument(f"{CALLER}: spec", expected, received)
+            raise bad_argument(
+                f"{CALLER}: spec",
+                expected,
+                f"{wish.rotary!r}: {'; '.join(why) or 'no module answers for its plan'}",
+            )
 
     def _layer_by_layer(
         self, reading: Reading, modules: Sequence[Answered], wishes: Sequence[_Wish]
@@ -90,8 +93,7 @@ class Trial:
             if label not in one.forms or not turns:
                 if wish.rotary is not None:
                     expected = "no rotation, as its code turns nothing there"
-                    received = repr(wish.rotary)
-                    raise bad_argument(f"{CALLER}: layer {number}", expected, received)
+                    raise bad_argument(f"{CALLER}: layer {number}", expected, repr(wish.rotary))
                 continue
             entry, form = one.forms[label]
             if wish.rotary is None:
@@ -108,8 +110,11 @@ class Trial:
             self.model, "_can_set_attn_implementation", lambda: False
         )
         if not able():
-            expected = "a model whose layers ask AttentionInterface for their attention"
-            raise bad_argument(CALLER, expected, type(self.model).__name__)
+            raise bad_argument(
+                CALLER,
+                "a model whose layers ask AttentionInterface for their attention",
+                type(self.model).__name__,
+            )
         heads = getattr(_text(self.model), "num_attention_heads", None)
         for scores in self._scores:
             count = getattr(scores, "heads", heads)
@@ -134,8 +139,11 @@ class Trial:
         main = next((k for k in config.sub_configs if getattr(config, k) is _text(self.model)), "")
         self.model.set_attn_implementation({**kept, main: use.name})  # type: ignore[operator]
         if _text(self.model)._attn_implementation != use.name:
-            expected = "a model that takes another attention implementation"
-            raise bad_argument(CALLER, expected, type(self.model).__name__)
+            raise bad_argument(
+                CALLER,
+                "a model that takes another attention implementation",
+                type(self.model).__name__,
+            )
 
 
 class _Use:
@@ -190,8 +198,7 @@ def _of_spec(spec: Any) -> _Wish:
         return _Wish(spec, None)
     if isinstance(spec, (BiasSpec, RelativeSpec)):
         return _Wish(None, spec)
-    expected = "a rotation, or a bias or relative encoding"
-    raise bad_argument(f"{CALLER}: spec", expected, repr(spec))
+    raise bad_argument(f"{CALLER}: spec", "a rotation, or a bias or relative encoding", repr(spec))
 
 
 def _of_plan(plan: Any) -> list[_Wish]:
@@ -214,8 +221,9 @@ def _of_plan(plan: Any) -> list[_Wish]:
         rotary = [s for s in specs if isinstance(s, RotarySpec)]
         if len(scores) > 1 or len(rotary) > 1 or len(scores) + len(rotary) < len(specs):
             expected = "at most a rotation and one encoding of scores"
-            names = ", ".join(type(s).__name__ for s in specs)
-            raise bad_argument(f"{CALLER}: layer {number}", expected, names)
+            raise bad_argument(
+                f"{CALLER}: layer {number}", expected, ", ".join(type(s).__name__ for s in specs)
+            )
         wishes.append(_Wish(rotary[0] if rotary else None, scores[0] if scores else None))
     if not wishes:
         raise bad_argument(f"{CALLER}: plan", "layers", "none")
@@ -246,15 +254,21 @@ def _stack(
                 seen.append(len(stack))
                 if len(stack) == count:
                     return one, stack
-    expected = f"one for each of the layers that take cosines and sines, {seen or 'none'}"
-    raise bad_argument(f"{CALLER}: plan", expected, f"{count} layers")
+    raise bad_argument(
+        f"{CALLER}: plan",
+        f"one for each of the layers that take cosines and sines, {seen or 'none'}",
+        f"{count} layers",
+    )
 
 
 def _own(reading: Reading, one: Answered, number: int) -> list[Layer]:
     """The entries of the same part of the model that act in a layer."""
     part = next(iter(one.forms.values()))[0].layer.rpartition(".")[0]
-    inside = reading.part(part) if part else reading
-    return [entry for entry in inside.at(number) if not entry.attention]
+    return [
+        entry
+        for entry in (reading.part(part) if part else reading).at(number)
+        if not entry.attention
+    ]
 
 
 def _text(model: Any) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from functools import cached_property
@@ -28,34 +28,27 @@ from posenc.encodings.rotary.magnitude import Temperature
 
 
 def canonical(value: Any) -> str:
-    """The text of a value of plain JSON types; floats are finite."""
-    return "".join(_pieces(value))
+    """The text of a value of plain JSON types in canonical form (RFC 8785); floats are finite.
+
+    Keys are sorted, nothing is between the marks, and numbers are written as JavaScript writes
+    them, so that any language gets the same bytes, whatever an editor or another program did to the
+    layout.
+    """
+    if isinstance(value, dict):
+        keys = sorted(value, key=lambda key: key.encode("utf-16-be"))
+        pairs = (f"{encode_basestring(key)}:{canonical(value[key])}" for key in keys)
+        return f"{{{','.join(pairs)}}}"
+    if isinstance(value, (list, tuple)):
+        items = (_number(each) if type(each) is float else canonical(each) for each in value)
+        return f"[{','.join(items)}]"
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return _number(float(value))  # beyond 2**53 they would not be the same in every language
+    return encode_basestring(value) if type(value) is str else json.dumps(value)
 
 
 def digest(value: Any) -> str:
     """The SHA-256 of the canonical form in UTF-8, in hexadecimal digits."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()
-
-
-def _pieces(value: Any) -> Iterator[str]:
-    if isinstance(value, dict):
-        mark = "{"
-        for key in sorted(value, key=lambda key: key.encode("utf-16-be")):
-            yield f"{mark}{encode_basestring(key)}:"
-            yield from _pieces(value[key])
-            mark = ","
-        yield "{}" if mark == "{" else "}"
-    elif isinstance(value, (list, tuple)):
-        mark = "["
-        for item in value:
-            yield mark
-            yield from (_number(item),) if type(item) is float else _pieces(item)
-            mark = ","
-        yield "[]" if mark == "[" else "]"
-    elif isinstance(value, (int, float)) and not isinstance(value, bool):
-        yield _number(float(value))  # beyond 2**53 they would not be the same in every language
-    else:
-        yield encode_basestring(value) if type(value) is str else json.dumps(value)
 
 
 def _number(value: float) -> str:
@@ -151,8 +144,7 @@ class Part(Value):
             expected = f"layers from 0 to {MOST_LAYERS - 1}, each once and in order"
             raise bad_spec(f"Part {self.name!r}: layers", expected, repr(layers)[:80])
         for name in ("length", "original_length", "window"):
-            number = getattr(self, name)
-            if number is not None and not 0 < number < 2**53:
+            if (number := getattr(self, name)) is not None and not 0 < number < 2**53:
                 raise bad_spec(f"Part {self.name!r}: {name}", "a count", repr(number)[:40])
         if self.spec is not None and self.spec.kind != self.kind:
             expected = f"{self.spec.kind!r}, the kind of its {type(self.spec).__name__}"

@@ -28,7 +28,14 @@ from posenc._core.io import files, inputs, outputs, safetensors
 from posenc._core.reading import Note
 from posenc._core.spec.spec import from_dict
 from posenc.detect.contract.checks import alike, records
-from posenc.detect.contract.contract import FORMAT, VERSION, Check, Contract, Part, digest
+from posenc.detect.contract.contract import (
+    FORMAT,
+    VERSION,
+    Check,
+    Contract,
+    Part,
+    digest,
+)
 
 CONTRACT = inputs.FileKind("a contract", 2**26, 2**22)
 FORMATS = ("json", "safetensors", "both")
@@ -51,14 +58,18 @@ def targets(path: str | os.PathLike[str], format: str | None) -> dict[str, Path]
     if format is None:
         format = "safetensors" if path.suffix == ".safetensors" else "json"  # noqa: A001
     if format not in FORMATS:
-        todo = suggest(format, FORMATS)
-        raise bad_argument("save: format", "one of its names", repr(format), todo)
+        raise bad_argument(
+            "save: format", "one of its names", repr(format), suggest(format, FORMATS)
+        )
     if format != "both":
         return {format: path}
-    beside = path.with_suffix(".safetensors")
-    if beside == path:
-        todo = "The file of tensors gets its ending."
-        raise bad_argument("save: path", "another ending than .safetensors", path, todo)
+    if (beside := path.with_suffix(".safetensors")) == path:
+        raise bad_argument(
+            "save: path",
+            "another ending than .safetensors",
+            path,
+            "The file of tensors gets its ending.",
+        )
     return {"json": path, "safetensors": beside}
 
 
@@ -107,8 +118,9 @@ def _write(contract: Contract, kind: str, file: IO[bytes]) -> None:
     header = safetensors.safetensors_header(
         {**kinds, DIGEST: ("uint8", (32,))}, {METADATA: text_of(contract, rows)}
     )
-    pieces = [values.astype(values.dtype.newbyteorder("<")) for values in tensors.values()]
-    whole = b"".join([header, *(piece.tobytes() for piece in pieces)])
+    whole = header + b"".join(
+        values.astype(values.dtype.newbyteorder("<")).tobytes() for values in tensors.values()
+    )
     files.write(file, 0, whole + hashlib.sha256(whole).digest())
 
 
@@ -151,16 +163,21 @@ def _agree(caller: str, data: bytes, stated: str) -> None:
     """Raise unless a digest is that of the bytes before it."""
     if (own := hashlib.sha256(data).hexdigest()) != stated:
         expected = f"{own}, the digest of all bytes before it, and nothing behind"
-        todo = "The file was cut or changed (an editor, or git's line ends); write it anew."
-        raise bad_data(caller, expected, stated, todo)
+        raise bad_data(
+            caller,
+            expected,
+            stated,
+            "The file was cut or changed (an editor, or git's line ends); write it anew.",
+        )
 
 
 def _contract(data: Any, caller: str) -> Contract:
     """The contract of plain JSON types."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         keys = sorted(map(str, data))[:8] if isinstance(data, dict) else type(data).__name__
-        todo = "`posenc golden` writes one."
-        raise bad_data(caller, f"a contract, with the format {FORMAT!r}", keys, todo)
+        raise bad_data(
+            caller, f"a contract, with the format {FORMAT!r}", keys, "`posenc golden` writes one."
+        )
     version = data.get("version")
     if type(version) is not int or version not in (WITHOUT, VERSION):
         todo = "Write it anew by `posenc golden`, or use the posenc that wrote it."
@@ -171,8 +188,7 @@ def _contract(data: Any, caller: str) -> Contract:
     if data.get("fingerprint") != computed:
         todo = "It was changed after it was written; write it anew."
         stated = f"{str(data.get('fingerprint'))[:16]}…, which it states"
-        expected = f"the fingerprint {computed[:16]}… of its contents"
-        raise bad_data(caller, expected, stated, todo)
+        raise bad_data(caller, f"the fingerprint {computed[:16]}… of its contents", stated, todo)
     with inputs.understood(caller, "what docs/golden.md describes"):
         values = {
             name: tuple(
@@ -206,8 +222,9 @@ def _check(data: Mapping[str, Any]) -> Check:
         array.setflags(write=False)
         return array
 
-    first = {"check", "part", "state"}
-    rest = {name: plain(value) for name, value in data.items() if name not in first}
+    rest = {
+        name: plain(value) for name, value in data.items() if name not in {"check", "part", "state"}
+    }
     return Check(data["check"], data["part"], data["state"], rest)
 
 
@@ -230,11 +247,13 @@ def _hold(contract: Contract, unknown: set[str], caller: str) -> None:
                 )
                 wrong = next((f"another {n!r} in number {i} of them" for n in names), "")
             if wrong:
-                expected = f"the records of the spec of {part.name!r}"
-                raise bad_data(caller, expected, wrong[:200])
+                raise bad_data(caller, f"the records of the spec of {part.name!r}", wrong[:200])
     if unknown or stated:
-        expected = "the keys of a contract, and a part of its own for every record"
-        raise bad_data(caller, expected, sorted({*unknown, *stated}))
+        raise bad_data(
+            caller,
+            "the keys of a contract, and a part of its own for every record",
+            sorted({*unknown, *stated}),
+        )
 
 
 def _of_tensors(path: Path) -> Any:
@@ -242,10 +261,13 @@ def _of_tensors(path: Path) -> Any:
     caller = str(path)
     with inputs.opened(path, inputs.FileKind(CONTRACT.name, CONTRACT.largest)) as file:
         layout = files.read_open_layout(path, file)
-        text = layout.metadata.get(METADATA)
-        if text is None:
-            todo = "`posenc golden` writes one."
-            raise bad_data(f"{caller}: metadata", f"the key {METADATA!r}", "none", todo)
+        if (text := layout.metadata.get(METADATA)) is None:
+            raise bad_data(
+                f"{caller}: metadata",
+                f"the key {METADATA!r}",
+                "none",
+                "`posenc golden` writes one.",
+            )
         data, tensors = _whole(text.encode(errors="surrogatepass"), caller), dict(layout.tensors)
         if _is_ended(data):
             last = tensors.pop(DIGEST, None)
@@ -262,6 +284,7 @@ def _of_tensors(path: Path) -> Any:
                     expected = "float64 or int64 of one axis, and each key once"
                     received = f"{tensor.dtype} {tensor.shape}{', twice' if key in row else ''}"
                     raise bad_data(f"{caller}: {name[:80]!r}", expected, received)
-                count = math.prod(tensor.shape)
-                row[key] = files.read(file, tensor.begin, count, str(tensor.stored)).tolist()
+                row[key] = files.read(
+                    file, tensor.begin, math.prod(tensor.shape), str(tensor.stored)
+                ).tolist()
     return data

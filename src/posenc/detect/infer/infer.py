@@ -225,8 +225,7 @@ def _turns(subject: Subject, axes: int, unit: float) -> Turns:
 
 def _of_tokens(subject: Subject, places: np.ndarray, steps: np.ndarray, dtype: str) -> Turns:
     """The turns of code that computes in halves, by many tokens at each position."""
-    shape = (TOKENS, 1, len(places), subject.dim)
-    x = rounded(np.random.default_rng(0).normal(size=shape), dtype)
+    x = rounded(np.random.default_rng(0).normal(size=(TOKENS, 1, len(places), subject.dim)), dtype)
     tokens, turned = (a.reshape(-1, subject.dim) for a in (x, subject.rotate(x, places)))
     return from_recording(tokens, turned, np.tile(steps, (TOKENS, 1)))
 
@@ -274,27 +273,30 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
     if isinstance(source, Mapping):
         names = ("input", "output", "positions")
         if not set(names) <= set(source):
-            received = f"the names {sorted(map(str, source))}"
-            raise bad_argument(caller, f"the names {', '.join(names)}", received)
+            raise bad_argument(
+                caller, f"the names {', '.join(names)}", f"the names {sorted(map(str, source))}"
+            )
         source = tuple(source[name] for name in names)
     if not isinstance(source, (tuple, list)) or len(source) != 3:
-        expected = "a function, or (x, y, positions)"
-        raise bad_argument(caller, expected, type(source).__name__)
+        raise bad_argument(caller, "a function, or (x, y, positions)", type(source).__name__)
     x, y, positions = (_numbers(part) for part in source)
     if x.shape != y.shape or x.ndim < 2:
-        received = f"shapes {x.shape} and {y.shape}"
-        raise bad_argument(caller, "x and y of one shape (..., seq, channels)", received)
+        raise bad_argument(
+            caller, "x and y of one shape (..., seq, channels)", f"shapes {x.shape} and {y.shape}"
+        )
     coordinates = positions if len(axes) > 1 else positions[..., None]
     if coordinates.shape[-1] != len(axes):
-        expected = f"positions with a trailing axis of {len(axes)}"
-        raise bad_argument(caller, expected, f"shape {positions.shape}")
+        raise bad_argument(
+            caller, f"positions with a trailing axis of {len(axes)}", f"shape {positions.shape}"
+        )
     try:
         coordinates = np.broadcast_to(coordinates, (*x.shape[:-1], len(axes))).reshape(
             -1, len(axes)
         )
     except ValueError:
-        received = f"shape {positions.shape} for x of shape {x.shape}"
-        raise bad_argument(caller, "positions for each token", received) from None
+        raise bad_argument(
+            caller, "positions for each token", f"shape {positions.shape} for x of shape {x.shape}"
+        ) from None
     flat_x, flat_y = x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1])
     try:
         turns: Turns = from_recording(flat_x, flat_y, coordinates / unit)
@@ -350,8 +352,7 @@ class Expectation:
         places = in_units(rows, self.unit)
         if (places == places[:1]).all():
             return made_by(fit, x, places[0])
-        each = [made_by(fit, x[[b]], row) for b, row in enumerate(places)]
-        return np.concatenate(each)
+        return np.concatenate([made_by(fit, x[[b]], row) for b, row in enumerate(places)])
 
     def allowed(
         self, x: np.ndarray, wanted: np.ndarray, rows: np.ndarray, dtype: str

@@ -44,14 +44,18 @@ def of_table(subject: Subject) -> Inferred:
     [finding] = identify(rows).findings or (None,)
     if finding is None or finding.verdict != "claimed" or finding.spec is None:
         notes = () if finding is None else finding.remarks[:2]
-        note = "its rows follow no sinusoidal convention that is known here."
-        return Inferred(None, probes=subject.calls, notes=(note, *notes))
+        return Inferred(
+            None,
+            probes=subject.calls,
+            notes=("its rows follow no sinusoidal convention that is known here.", *notes),
+        )
     spec: Any = finding.spec
     placement = finding.placement
     first = 0 if placement is None else int(placement.starts[0])
     if placement is not None and (placement.step != 1 or len(placement.axes) > 1):
-        note = f"its rows are those of {placement.words()}"
-        return Inferred(None, probes=subject.calls, notes=(note,))
+        return Inferred(
+            None, probes=subject.calls, notes=(f"its rows are those of {placement.words()}",)
+        )
     if first and hasattr(spec, "arrangement"):
         spec = spec.replace(
             arrangement=spec.arrangement.replace(start=spec.arrangement.start + first)
@@ -116,14 +120,19 @@ def of_bias(subject: Subject) -> Inferred:
         if fits:
             params, notes = _weights(fits[0].spec, *parted)
             if fits[0].least < fits[0].most:
-                more = f"a largest distance from {fits[0].least} to {fits[0].most} gives the same"
-                notes = (*notes, more)
+                notes = (
+                    *notes,
+                    f"a largest distance from {fits[0].least} to {fits[0].most} gives the same",
+                )
     if spec is None or spec.heads != heads:
         note = "it is no bias with linear slopes or logarithmic buckets of distance."
         if parted is None:
             note = "it depends on more than the distance of query and key."
-        hint = "If it is a rotation of its first argument, say how wide that is: dim."
-        return Inferred(None, probes=subject.calls, notes=(note, hint))
+        return Inferred(
+            None,
+            probes=subject.calls,
+            notes=(note, "If it is a rotation of its first argument, say how wide that is: dim."),
+        )
     if by_key and isinstance(spec, ALiBi):
         spec = spec.replace(form="key_only")
     exact, departed = spec, Departures()
@@ -147,8 +156,14 @@ def of_bias(subject: Subject) -> Inferred:
 
     # Learned values are known of the distances that were read.
     end = int(parted[1][-1]) if params and parted is not None else 2**17
-    choice = survey(subject, expected, end=end, allowed=allowed)
-    return _inferred(subject, spec, params, choice, notes, departed.sentences(words.slope))
+    return _inferred(
+        subject,
+        spec,
+        params,
+        survey(subject, expected, end=end, allowed=allowed),
+        notes,
+        departed.sentences(words.slope),
+    )
 
 
 def _by_distance(subject: Subject, values: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
@@ -162,10 +177,8 @@ def _by_distance(subject: Subject, values: np.ndarray) -> tuple[np.ndarray, np.n
             future, past = subject.bias(zero, line)[:, 0], subject.bias(line, zero)[:, :, 0]
         except Exception:  # noqa: BLE001, S112 - whatever other people's code raises
             continue
-        both = np.concatenate([past[:, :0:-1], future], axis=1)
-        return both, np.arange(-reach, reach + 1)
-    both = np.concatenate([values[:, :0:-1, 0], values[:, 0]], axis=1)
-    return both, np.arange(1 - count, count)
+        return np.concatenate([past[:, :0:-1], future], axis=1), np.arange(-reach, reach + 1)
+    return np.concatenate([values[:, :0:-1, 0], values[:, 0]], axis=1), np.arange(1 - count, count)
 
 
 def _weights(

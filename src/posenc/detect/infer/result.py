@@ -71,8 +71,12 @@ class Inferred(Displayed):
     @property
     def matches(self) -> bool:
         """Whether the spec does what the implementation does, as far as `reach` says."""
-        alike = self.call is None and self.difference <= self.tolerance
-        return self.spec is not None and alike and not self.departures
+        return (
+            self.spec is not None
+            and self.call is None
+            and self.difference <= self.tolerance
+            and not self.departures
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain JSON types; of learned values their shapes."""

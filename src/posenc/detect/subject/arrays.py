@@ -126,8 +126,7 @@ def _named(value: Any, depth: int, seen: set[int]) -> Iterator[str]:
     if hasattr(value, "named_buffers") or hasattr(value, "schema"):
         yield "torch"
     method = value if hasattr(value, "__code__") else type(value).__dict__.get("__call__")
-    code = getattr(method, "__code__", None)
-    if code is None or id(code) in seen or depth > 3:
+    if (code := getattr(method, "__code__", None)) is None or id(code) in seen or depth > 3:
         return
     seen.add(id(code))
     names, around = {*_names(code)}, getattr(method, "__globals__", {})

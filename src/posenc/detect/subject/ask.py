@@ -296,8 +296,7 @@ def _of_pair(maker: Any, apply: Any, search: Search) -> Callee:
     """A function that applies tables, with what makes them."""
     inner = Search(search.counter, dim=search.dim, heads=search.heads, library=search.library)
     codes = list(_codes(maker, inner)[0]())
-    choice = next(itertools.chain.from_iterable(map(inner.forms, codes)), None)
-    if choice is None:
+    if (choice := next(itertools.chain.from_iterable(map(inner.forms, codes)), None)) is None:
         raise _refusal(maker, codes, inner)
     code = code_of(apply, tables=_Tables(choice, search.counter))
     if code.has("cos", "sin", "tables"):

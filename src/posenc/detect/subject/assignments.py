@@ -36,8 +36,9 @@ BIASES = {
 
 def assignments(code: Callee, *, biased: bool) -> Iterator[tuple[Roles, str]]:
     """What may stand for each argument: by names, then in every order of those without."""
-    both = (each for roles in _orders(code, biased) for each in _ways(code, roles, biased))
-    yield from dict.fromkeys(both)
+    yield from dict.fromkeys(
+        each for roles in _orders(code, biased) for each in _ways(code, roles, biased)
+    )
 
 
 def _orders(code: Callee, biased: bool) -> Iterator[dict[str, str]]:
@@ -46,8 +47,8 @@ def _orders(code: Callee, biased: bool) -> Iterator[dict[str, str]]:
         whose = {"x": "q_positions", "key": "k_positions"}
         named = {name: whose.get(role, role) for name, role in named.items()}
     required = [slot for slot in code.slots if slot.required]
-    blank = [slot for slot in required if not slot.role]
-    yield from ({**named, **more} for more in _dealt(blank, {*named.values()}, biased))
+    dealt = _dealt([slot for slot in required if not slot.role], {*named.values()}, biased)
+    yield from ({**named, **more} for more in dealt)
     # Names may mislead.
     loose = ("x", "key", *PLACED, "length", "tables")
     stated = {name: role for name, role in named.items() if role not in loose}
@@ -93,8 +94,9 @@ def _ways(code: Callee, roles: dict[str, str], biased: bool) -> Iterator[tuple[R
         chosen: dict[str, str] = {}
         for slot in code.slots:
             role = roles.get(slot.name, "")
-            again = role in chosen.values() and role not in ("dim", "heads")
-            if not again and (slot.required or role in wanted):
+            if (role not in chosen.values() or role in ("dim", "heads")) and (
+                slot.required or role in wanted
+            ):
                 chosen[slot.name] = role
         if required <= chosen.keys():
             yield tuple(chosen.items()), way

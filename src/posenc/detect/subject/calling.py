@@ -26,8 +26,9 @@ def rows_made(form: Form, rows: np.ndarray, counter: CallCounter) -> list[np.nda
         return [np.concatenate(parts) for parts in zip(*each, strict=True)]
     if form.way == "positions":
         return made_by(form, Inquiry(None, rows), counter)
-    end = int(rows.max()) + 1
-    if end > (TABLED if form.way == "length" and not form.layout else COUNTED):
+    if (end := int(rows.max()) + 1) > (
+        TABLED if form.way == "length" and not form.layout else COUNTED
+    ):
         raise CannotAsk(f"{form.code.name} makes rows from 0 on, and {end:,} are too many")
     parts = made_by(form, Inquiry(None, np.arange(end)[None]), counter)
     return [part[:, rows[0]] for part in parts]

@@ -172,8 +172,10 @@ class Callee(NamedTuple):
 def slots_of(function: Any) -> tuple[Slot, ...]:
     """The arguments of a function; two without names where it does not tell them."""
     if hasattr(function, "schema") and not hasattr(function, "named_buffers"):
-        arguments = function.schema.arguments  # compiled by torch.jit
-        return tuple(Slot(a.name, role_of(a.name), not a.has_default_value()) for a in arguments)
+        return tuple(
+            Slot(a.name, role_of(a.name), not a.has_default_value())
+            for a in function.schema.arguments  # compiled by torch.jit
+        )
     inner = function if isinstance(function, type) else getattr(function, "forward", function)
     try:
         parameters = [*inspect.signature(inner).parameters.values()]
@@ -197,8 +199,13 @@ def name_of(target: Any) -> str:
 
 def code_of(function: Any, name: str = "", tables: Any = None) -> Callee:
     """A function, to be called."""
-    libraries = tuple(libraries_of(function))
-    return Callee(function, name or name_of(function), slots_of(function), libraries, tables)
+    return Callee(
+        function,
+        name or name_of(function),
+        slots_of(function),
+        tuple(libraries_of(function)),
+        tables,
+    )
 
 
 def codes_of(built: Any) -> Iterator[Callee]:
@@ -220,9 +227,6 @@ def codes_of(built: Any) -> Iterator[Callee]:
             yield code_of(getattr(built, name), f"{type(built).__name__}.{name}")
 
 
-KNOWN: dict[str, Any] = {"length": LONGEST, "base": BASE, "device": None}
-
-
 def instance(
     target: type,
     sizes: Mapping[str, Any],
@@ -233,7 +237,8 @@ def instance(
     fixed, changed = fixed or {}, changed or {}
     passed: dict[str, Any] = {}
     left = {**sizes, **changed}
-    usual = {**KNOWN, "dtype": dtype_in(libraries_of(target)[0], "float32")}
+    dtype = dtype_in(libraries_of(target)[0], "float32")
+    usual: dict[str, Any] = {"length": LONGEST, "base": BASE, "device": None, "dtype": dtype}
     for slot in slots_of(target):
         if slot.role in left and (slot.name not in fixed or slot.role in changed):
             passed[slot.name] = left.pop(slot.role)
@@ -245,10 +250,9 @@ def instance(
         with foreign(f"the making of {target.__name__}"):
             return quiet(target(**{**fixed, **passed}))
     except Exception as error:
-        text = f"{type(error).__name__}: {str(error)[:120]}"
-        says = f"could not be made with {', '.join(passed) or 'no arguments'} ({text})"
-        todo = "Hand over an object of it."
-        raise CannotAsk(f"ask: the class {target.__name__} {says}. {todo}") from error
+        says = f"could not be made with {', '.join(passed) or 'no arguments'} "
+        says += f"({type(error).__name__}: {str(error)[:120]}). Hand over an object of it."
+        raise CannotAsk(f"ask: the class {target.__name__} {says}") from error
 
 
 def quiet(built: Any) -> Any:

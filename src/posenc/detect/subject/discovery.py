@@ -69,8 +69,9 @@ class Search:
 
     def spent(self) -> bool:
         """Whether no more calls may be made."""
-        late = time.monotonic() - self.began > MOST_SECONDS - 1
-        return late or self.counter.calls >= MOST_CALLS - 2
+        return (
+            time.monotonic() - self.began > MOST_SECONDS - 1 or self.counter.calls >= MOST_CALLS - 2
+        )
 
     def forms(self, code: Callee) -> Iterator[Found]:
         """Forms of one function that answer, those of its named arguments and the widest first."""
@@ -80,8 +81,10 @@ class Search:
             for form in self._variants(code, integers, biased):
                 if self.spent():
                     return
-                choice = self._looked(form, biased)
-                if choice is not None and self.kind in (None, choice.kind):
+                if (choice := self._looked(form, biased)) is not None and self.kind in (
+                    None,
+                    choice.kind,
+                ):
                     answers = True
                     yield choice
             if answers or self.answered:
@@ -91,8 +94,7 @@ class Search:
         libraries = [self.library] if self.library else code.libraries
         for roles, way in assignments(code, biased=biased):
             inside = {role for _, role in roles}
-            three = "qkv" in inside
-            layouts = [each for each in LAYOUTS if three or "3" not in each]
+            layouts = [each for each in LAYOUTS if "qkv" in inside or "3" not in each]
             layouts = [self.layout] if self.layout else sorted(layouts, key=lambda c: "3" not in c)
             layouts = layouts if inside & {"x", "qkv"} else [""]
             for library, layout in itertools.product(libraries, layouts):
@@ -157,8 +159,10 @@ class Search:
         if np.median(np.abs(double - 2 * y[0])) > CLOSE:
             zero = self._turned(form, first._replace(x=zero))
             scale = (y - zero) / x
-            alike = _most(scale - np.median(scale)) <= CLOSE * max(1.0, _most(scale))
-            if alike and _most(zero[:, :, 1:] - zero[:, :, :1]) > 1e-6:
+            if (
+                _most(scale - np.median(scale)) <= CLOSE * max(1.0, _most(scale))
+                and _most(zero[:, :, 1:] - zero[:, :, :1]) > 1e-6
+            ):
                 found, y = Found("table", form, added=True), zero
         _moves(y)
         if found.added and np.ptp(y, axis=-1).max() <= 1e-6:
@@ -212,8 +216,8 @@ class Search:
             raise CannotAsk("each position gets one number alone")
         pairs = pairs_of(parts)
         if pairs is None and (len(parts) > 1 or parts[0].ndim > 3):
-            received = f"{len(parts)} arrays of {parts[0].ndim - 1} axes"
-            raise CannotAsk(f"it returns {received}, which are no rows")
+            axes = parts[0].ndim - 1
+            raise CannotAsk(f"it returns {len(parts)} arrays of {axes} axes, which are no rows")
         kind = "cos_sin" if pairs else "angles" if _linear(parts[0][0]) else "table"
 
         def second(line: np.ndarray) -> np.ndarray:
@@ -222,10 +226,12 @@ class Search:
                 raise CannotAsk("the width of what it returns changes with the length")
             return rows.reshape(*rows.shape[:2], -1)[0]
 
-        flat = parts[0].reshape(*parts[0].shape[:2], -1)
-        self._repeats(form, flat[0], second, np.arange(SEQ + 2))
-        halves = pairs or np.array_split(parts[0], 2, axis=-1)
-        one, two = (np.median(half[:, 0]) for half in halves)
+        self._repeats(
+            form, parts[0].reshape(*parts[0].shape[:2], -1)[0], second, np.arange(SEQ + 2)
+        )
+        one, two = (
+            np.median(half[:, 0]) for half in (pairs or np.array_split(parts[0], 2, axis=-1))
+        )
         return Found(kind, form, swapped=bool(one < 0.5 < two))
 
     # --- biases -----------------------------------------------------------------------------------
@@ -280,8 +286,9 @@ def _moves(y: np.ndarray) -> None:
         raise CannotAsk("it returns no finite numbers")
     if _most(y[:, :, 1:] - y[:, :, :1]) <= 1e-7:
         raise CannotAsk("equal tokens stay equal wherever they stand")
-    heads = range(min(y.shape[1], 8))
-    off = [_most(y[:, i] - y[:, j]) for i, j in itertools.combinations(heads, 2)]
+    off = [
+        _most(y[:, i] - y[:, j]) for i, j in itertools.combinations(range(min(y.shape[1], 8)), 2)
+    ]
     if off and min(off) > CLOSE:
         raise CannotAsk("equal heads come out unlike")
 
@@ -332,5 +339,8 @@ def pairs_of(parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray] | None:
 
 def _is_bias(code: Callee) -> bool:
     both = code.has("q_positions", "q_len") and code.has("k_positions", "k_len")
-    both = both or (code.has("distances") and not code.has("x", "positions"))
-    return both or bool(BIASED.search(code.name) and code.has("x") <= code.has("key", "positions"))
+    return (
+        both
+        or (code.has("distances") and not code.has("x", "positions"))
+        or bool(BIASED.search(code.name) and code.has("x") <= code.has("key", "positions"))
+    )

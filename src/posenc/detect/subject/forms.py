@@ -142,10 +142,9 @@ class Form(NamedTuple):
         parts = self.code.tables(asked, whole)
         if role != "tables" and len(parts) == 1:
             parts = np.array_split(parts[0], 2, axis=-1)
-        shaped = parts if whole else [shape_of(part, self.place) for part in parts]
         built = [
             carried(part, self.library, "complex64" if part.dtype.kind == "c" else "float32")
-            for part in shaped
+            for part in (parts if whole else [shape_of(part, self.place) for part in parts])
         ]
         if role in ("cos", "sin"):
             return built[-1 if (role == "cos") == self.code.tables.swapped else 0]
@@ -233,8 +232,9 @@ def _keys(asked: Inquiry) -> np.ndarray:
 def shape_of(table: np.ndarray, shape: str) -> np.ndarray:
     """Rows of a table (batch, seq, ...) with other axes in front."""
     sizes = {"b": table.shape[0], "s": table.shape[1], "1": 1}
-    rows = table if "b" in shape else table[0]
-    return rows.reshape(*(sizes[c] for c in shape[:-1]), *table.shape[2:])
+    return (table if "b" in shape else table[0]).reshape(
+        *(sizes[c] for c in shape[:-1]), *table.shape[2:]
+    )
 
 
 def call(form: Form, asked: Inquiry, counter: CallCounter) -> Any:

@@ -103,8 +103,7 @@ class Schedule:
         low, high = sorted((min(end // 2, 3000), min(end, 60_000)))
         start = int(self.rng.integers(low, high))
         far = np.arange(start, min(start + 9, end))[None]
-        last = np.arange(max(end - 9, 0), end)[None]
-        for rows, heads in ((two, 3), (far, 1), (last, 1)):
+        for rows, heads in ((two, 3), (far, 1), (np.arange(max(end - 9, 0), end)[None], 1)):
             yield from (Call("dtype", rows, heads=heads, dtype=dtype) for dtype in DTYPES)
 
     def _far(self, end: int) -> Iterator[Call]:
@@ -117,8 +116,7 @@ class Schedule:
             for rows in self._scattered(end).reshape(-1, EACH):
                 yield Call("scattered", rows[None])
         if self.form.way in ("positions", "tables", "offset"):
-            edges = np.linspace(DENSE, end - RUN, STRETCHES + 1)
-            for low, high in itertools.pairwise(edges):
+            for low, high in itertools.pairwise(np.linspace(DENSE, end - RUN, STRETCHES + 1)):
                 start = int(self.rng.uniform(low, high))
                 yield Call("far runs", np.arange(start, start + RUN)[None])
             for edge in (2**k for k in range(13, 31) if 2**k + RUN <= end):

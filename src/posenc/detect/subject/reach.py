@@ -88,8 +88,10 @@ class Reach:
 
     def lines(self) -> list[str]:
         """The same for people; the seconds, which differ from run to run, are left out."""
-        rows = [self._positions(), self._lengths(), self._calls()]
-        return [*filter(None, rows), *(f"refused: {what}" for what in self.refused)]
+        return [
+            *filter(None, [self._positions(), self._lengths(), self._calls()]),
+            *(f"refused: {what}" for what in self.refused),
+        ]
 
     def words(self) -> str:
         """The lines as one."""
@@ -103,8 +105,7 @@ class Reach:
         asked += f", and one in each stretch of {self.stretch:,} beyond" if self.stretch else ""
         agrees = f"agrees with {self.against} to" if self.against else "agrees to"
         to = f"{agrees} position {self.position:,.12g} ({asked})"
-        away = "" if self.differs is None else f", differs at position {self.differs:,.12g}"
-        return to + away
+        return to + ("" if self.differs is None else f", differs at position {self.differs:,.12g}")
 
     def _lengths(self) -> str:
         if not self.lengths:
@@ -130,12 +131,10 @@ def listed(places: Sequence[int]) -> str:
     """Positions in few words: a run by its ends, others one by one."""
     if len(places) == 1:
         return f"one token at position {places[0]:,}"
-    steps = {b - a for a, b in itertools.pairwise(places)}
-    if steps == {1} and len(places) > 3:
+    if {b - a for a, b in itertools.pairwise(places)} == {1} and len(places) > 3:
         spot = f"{places[0]:,} to {places[-1]:,}"
     else:
-        shown = [f"{p:,}" for p in places[:8]]
-        spot = ", ".join(shown) + (", …" if len(places) > 8 else "")
+        spot = ", ".join(f"{p:,}" for p in places[:8]) + ", …" * (len(places) > 8)
     return f"{len(places):,} tokens at positions {spot}"
 
 
@@ -174,8 +173,9 @@ class Tally:
         alike = places if differs is None else places[places < differs]
         gaps = np.flatnonzero(np.diff(alike) != 1)
         dense = alike[gaps[0]] if len(gaps) else alike.max(initial=0)
-        position = _plain(alike[-1]) if len(alike) else None
-        return Reach(position, differs, len(alike), dense=int(dense))
+        return Reach(
+            _plain(alike[-1]) if len(alike) else None, differs, len(alike), dense=int(dense)
+        )
 
 
 def _plain(place: np.floating) -> float:
@@ -204,20 +204,25 @@ def of_spec(spec: Any, kind: str) -> Callable[..., Any]:
 UNIT = {"float64": 2.0**-24, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 
-def of_bias(_: Call, wanted: np.ndarray) -> np.ndarray:
+def _of_bias(_: Call, wanted: np.ndarray) -> np.ndarray:
     """The rounding of a bias in float32."""
     return np.asarray(2.0**-20 * np.where(np.isfinite(wanted), np.abs(wanted), 0.0) + 2.0**-21)
 
 
-def of_speeds(kind: str, speed: np.ndarray) -> Callable[[Call, np.ndarray], np.ndarray]:
+def rounding_of(
+    subject: Any, expected: Callable[..., Any]
+) -> Callable[[Call, np.ndarray], np.ndarray]:
     """Rounding in the dtype, and of angles in float32, for each channel by its own speed."""
+    if subject.kind == "bias":
+        return _of_bias
+    speed = _speeds(subject, expected)
     drift = speed * 2.0**-24 * (4 + 2 * np.abs(np.log(np.where(speed > 0, speed, 1.0))))
 
     def room(call: Call, wanted: np.ndarray) -> np.ndarray:
         rows = call.rows if call.rows.ndim == 2 else np.abs(call.rows).sum(axis=-1)
         rows = rows[:, None] if wanted.ndim == 4 else rows
         size = np.abs(np.where(np.isfinite(wanted), wanted, 0.0)).max(axis=-1, keepdims=True)
-        size = size if kind == "rotary" else np.maximum(size, 1.0)
+        size = size if subject.kind == "rotary" else np.maximum(size, 1.0)
         rates = np.zeros(wanted.shape[-1])
         rates[: len(drift)] = drift[: len(rates)]
         return np.asarray(size * (1.5 * rows[..., None] * rates + 8 * UNIT[call.dtype]))
@@ -225,7 +230,7 @@ def of_speeds(kind: str, speed: np.ndarray) -> Callable[[Call, np.ndarray], np.n
     return room
 
 
-def speeds(subject: Any, expected: Callable[..., Any]) -> np.ndarray:
+def _speeds(subject: Any, expected: Callable[..., Any]) -> np.ndarray:
     """Radians per position of each channel: y(p - 1) + y(p + 1) is 2 cos(speed) y(p)."""
     if subject._axes > 1:
         return np.ones(2 * subject.dim)  # no pair turns faster

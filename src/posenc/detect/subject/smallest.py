@@ -91,8 +91,10 @@ class SmallestCall:
         posenc.CannotAsk: ask: no program shows it: its code cannot be ...
         """
         if not self._lines:
-            says = "its code cannot be imported by a name, or the numbers of the survey alone do"
-            raise CannotAsk(f"ask: no program shows it: {says}")
+            raise CannotAsk(
+                "ask: no program shows it: its code cannot be imported by a name, or the numbers "
+                "of the survey alone do"
+            )
         return "\n".join(self._lines) + "\n"
 
 
@@ -132,14 +134,9 @@ def _nearest(bench: Any, call: Any) -> Any:
 def _smaller(call: Any, subject: Any) -> Iterator[Any]:
     """Calls with less in them, those that leave out most first."""
     rows = call.rows
-    if call.dtype != "float32":
-        yield call._replace(dtype="float32")
-    if call.strided:
-        yield call._replace(strided=False)
-    if call.wide > 1:
-        yield call._replace(wide=1)
-    if call.after or call.groups > 1:
-        yield call._replace(after="", groups=1)
+    yield from _with(
+        call, {"dtype": "float32"}, {"strided": False}, {"wide": 1}, {"after": "", "groups": 1}
+    )
     if call.heads > 1:
         fewer = {1, call.heads // 2, call.heads - 1} - {*range(call.groups)}
         yield from (call._replace(heads=n) for n in sorted(fewer))
@@ -148,15 +145,10 @@ def _smaller(call: Any, subject: Any) -> Iterator[Any]:
         yield call._replace(rows=rows[[0, -1]], sizes=(1.0,))
     if len(rows) > 1:
         for b in range(len(rows)):
-            size = call.sizes[b % len(call.sizes)]
-            yield call._replace(rows=rows[[b]], sizes=(size,))
-    if call.sizes != (1.0,):
-        yield call._replace(sizes=(1.0,))
-    if not call.plain:
-        yield call._replace(plain=True)
+            yield call._replace(rows=rows[[b]], sizes=(call.sizes[b % len(call.sizes)],))
+    yield from _with(call, {"sizes": (1.0,)}, {"plain": True})
     if call.keys is not None:
-        for keys in _fewer(call.keys, "positions"):
-            yield call._replace(keys=keys)
+        yield from (call._replace(keys=keys) for keys in _fewer(call.keys, "positions"))
     way = "positions" if subject.kind == "bias" else subject._found.form.way
     yield from (call._replace(rows=kept) for kept in _fewer(rows, way))
     line = np.broadcast_to(np.arange(rows.shape[1]), rows.shape[:2])
@@ -164,6 +156,13 @@ def _smaller(call: Any, subject: Any) -> Iterator[Any]:
         yield call._replace(rows=line)
     if rows.any() and rows.ndim == 2 and rows.min() > 0 and way == "positions":
         yield call._replace(rows=rows - rows.min())
+
+
+def _with(call: Any, *changes: dict[str, Any]) -> Iterator[Any]:
+    """The call with each of some changes that is one."""
+    for change in changes:
+        if any(getattr(call, name) != value for name, value in change.items()):
+            yield call._replace(**change)
 
 
 def _fewer(rows: np.ndarray, way: str) -> Iterator[np.ndarray]:
@@ -268,8 +267,7 @@ def _imported(target: Any) -> tuple[list[str], str] | None:
         if module is None or file is None or choice is not one or not name:
             return None
         full = Path(file).stem if module.__name__ == "__main__" else module.__name__
-        up = full.count(".") + (Path(file).stem == "__init__")
-        folder = Path(file).resolve().parents[up]
+        folder = Path(file).resolve().parents[full.count(".") + (Path(file).stem == "__init__")]
         lines.append(
             f"sys.path.insert(0, {str(folder)!r}); from {full} import {name.split('.')[0]}"
         )

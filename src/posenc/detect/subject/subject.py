@@ -12,7 +12,7 @@ from posenc.detect.subject.arrays import followed, one_of_each
 from posenc.detect.subject.calling import biased, rows_made, turn
 from posenc.detect.subject.code import CannotAsk
 from posenc.detect.subject.discovery import Found, pairs_of
-from posenc.detect.subject.forms import Form, Inquiry
+from posenc.detect.subject.forms import Inquiry
 
 Kind = Literal["rotary", "cos_sin", "angles", "table", "bias"]
 KINDS = ("rotary", "cos_sin", "angles", "table", "bias")
@@ -124,8 +124,9 @@ class Subject:
             expected = "(batch, heads, seq, channels)"
             raise bad_argument("rotate: x", expected, f"shape {x.shape}")
         rows = self._placed(positions, x.shape[0], x.shape[2])
-        asked = Inquiry(x, rows, dtype, strided, groups=groups)
-        return turn(self._found.form, asked, self._counter)
+        return turn(
+            self._found.form, Inquiry(x, rows, dtype, strided, groups=groups), self._counter
+        )
 
     def cos_sin(self, positions: Any) -> tuple[np.ndarray, np.ndarray]:
         """Cosines and sines of the angles of each pair.
@@ -163,8 +164,10 @@ class Subject:
             cos, sin = pairs_of(parts) or (parts[0], parts[-1])
             cos, sin = (sin, cos) if self._found.swapped else (cos, sin)
         columns = self._columns(cos, sin)
-        cos, sin = cos[..., columns], sin[..., columns]
-        return self._rows_as(cos, positions), self._rows_as(sin, positions)
+        return (
+            self._rows_as(cos[..., columns], positions),
+            self._rows_as(sin[..., columns], positions),
+        )
 
     def rows(self, positions: Any) -> np.ndarray:
         """Rows of a table, or what is added to x.
@@ -196,7 +199,7 @@ class Subject:
         self._is("table", "angles")
         if not self._found.added:
             return self._rows_as(self.built(positions)[0], positions)
-        rows = self._placed(positions, len(positions) if self._many(positions) else 1)
+        rows = self._placed(positions)
         x = np.zeros((len(rows), 1, rows.shape[1], self.dim))
         return self._rows_as(
             turn(self._found.form, Inquiry(x, rows), self._counter)[0][:, 0], positions
@@ -281,8 +284,7 @@ class Subject:
         """
         if self._anew is None:
             raise CannotAsk(f"ask: {self.name} is no class, and cannot be made anew")
-        again: Subject = self._anew()
-        return again
+        return self._anew()
 
     def survey(self, expected: Any, end: int = 2**20, seconds: float = 10, seed: int = 20) -> Any:
         """Hold it against what is expected, in calls of every kind.
@@ -331,10 +333,7 @@ class Subject:
 
     def built(self, positions: Any) -> list[np.ndarray]:
         """What a function of positions makes, each (batch or 1, seq, ...)."""
-        form: Form = self._found.form
-        line = np.asarray(positions)
-        rows = self._placed(line, len(line) if self._many(line) else 1)
-        return rows_made(form, rows, self._counter)
+        return rows_made(self._found.form, self._placed(positions), self._counter)
 
     def _columns(self, cos: np.ndarray, sin: np.ndarray) -> slice:
         """One column of each pair, where the first call has two that are alike for each."""
@@ -350,7 +349,9 @@ class Subject:
             asked = " or ".join(WORDS[kind] for kind in kinds)
             raise CannotAsk(f"ask: {self.name} is {WORDS[self.kind]}, and was asked for {asked}")
 
-    def _placed(self, positions: Any, batch: int, seq: int | None = None) -> np.ndarray:
+    def _placed(
+        self, positions: Any, batch: int | None = None, seq: int | None = None
+    ) -> np.ndarray:
         """Positions as (batch, seq), with an axis more where there are several."""
         rows = np.asarray(positions)
         rows = rows if self._unit == 1 else (rows * self._unit).astype(np.float32)
@@ -359,7 +360,7 @@ class Subject:
         if not flat or not rows.shape[1] or seq not in (None, rows.shape[1]):
             expected = f"(seq,) or (batch, seq) of {seq or 'one or more'} tokens"
             raise bad_argument("ask: positions", expected, f"shape {rows.shape}")
-        return np.broadcast_to(rows, (batch, *rows.shape[1:]))
+        return np.broadcast_to(rows, (len(rows) if batch is None else batch, *rows.shape[1:]))
 
     def _many(self, positions: Any) -> bool:
         """Whether positions have an axis of rows."""

@@ -22,11 +22,9 @@ from posenc.detect.subject.reach import (
     Reach,
     Tally,
     coarse_of,
-    of_bias,
     of_spec,
-    of_speeds,
     ratio_of,
-    speeds,
+    rounding_of,
 )
 from posenc.detect.subject.smallest import SmallestCall, smallest
 
@@ -82,8 +80,7 @@ def survey(
         expected = of_spec(expected, subject.kind)
     if not callable(expected):
         raise bad_argument("survey: expected", "a spec or a function", repr(expected))
-    bench = Bench(subject, expected, allowed, np.random.default_rng(seed))
-    return bench.held(end, seconds)
+    return Bench(subject, expected, allowed, np.random.default_rng(seed)).held(end, seconds)
 
 
 def differs(subject: Any, expected: Any, allowed: Any, places: np.ndarray) -> bool:
@@ -115,18 +112,12 @@ class Bench:
         wide = subject.dim * 2
         self.mixed = rng.choice([-1.0, 1.0], wide) * rng.uniform(0.7, 1.0, wide)
         self.coarse = coarse_of(subject, self.x(Call("", np.arange(9)[None])))
-        self.allowed = self._explained() if allowed is None else self._by(allowed)
+        self.allowed = rounding_of(subject, expected) if allowed is None else self._by(allowed)
         if self.coarse != "float64":
             fine, unit = self.allowed, 8 * UNIT[self.coarse]
             self.allowed = lambda call, wanted: (
                 fine(call, wanted) + unit * np.abs(wanted).max(axis=-1, keepdims=True)
             )
-
-    def _explained(self) -> Callable[[Call, np.ndarray], np.ndarray]:
-        kind = self.subject.kind
-        if kind == "bias":
-            return of_bias
-        return of_speeds(kind, speeds(self.subject, self.expected))
 
     def _by(self, allowed: Callable[..., np.ndarray]) -> Callable[[Call, np.ndarray], np.ndarray]:
         """What somebody allows for inputs, outputs, positions and a dtype."""
@@ -152,7 +143,8 @@ class Bench:
                  if len(self.wrong) <= ENOUGH or call.kind == "dense"]  # fmt: skip
         self.look(calls[0]._replace(kind="the first call again"))
         self._at_first()
-        call_ = self._smallest()
+        wrong = sorted(self.wrong, key=lambda call: (call.rows.size, call.heads))
+        call_ = smallest(self, wrong[0]) if wrong else None
         reach = replace(
             self._reach(end, planned), late=not all(looks), seconds=time.monotonic() - began,
             calls=self.subject.calls - self.before,
@@ -218,23 +210,22 @@ class Bench:
     def x(self, call: Call) -> np.ndarray:
         """Inputs (batch, heads, seq, channels), the first of them alike in calls of any size."""
         batch, seq = call.rows.shape[:2]
-        dim = self.subject.dim * call.wide
+        shape = batch, call.heads, seq, self.subject.dim * call.wide
         if call.plain:
-            return np.ones((batch, call.heads, seq, dim))
+            return np.ones(shape)
         if call.kind == "smaller":  # numbers that a program can draw, too
-            x = np.random.default_rng(0).normal(size=(batch, call.heads, seq, dim))
-            sizes_ = np.resize(call.sizes, batch)[:, None, None, None]
-            return np.asarray((x * sizes_).astype(np.float32).astype(np.float64))
-        signs = self.signs[np.arange(batch) % 4, : call.heads][:, :, np.arange(seq) % (DENSE + 2)]
+            x = np.random.default_rng(0).normal(size=shape)
+        else:
+            x = self.signs[np.arange(batch) % 4, : call.heads][:, :, np.arange(seq) % (DENSE + 2)]
+            x = x * self.mixed[: shape[-1]]
         sizes = np.resize(call.sizes, batch)[:, None, None, None]
-        return np.asarray((signs * self.mixed[:dim] * sizes).astype(np.float32).astype(np.float64))
+        return np.asarray((x * sizes).astype(np.float32).astype(np.float64))
 
     def _answer(self, call: Call) -> Any:
         """What it answers, as a list of arrays."""
         subject, rows = self.subject, call.rows
         if call.form is not None or call.after:
-            choice = call.form or subject.fresh()._found
-            subject = replace(subject, _found=choice)
+            subject = replace(subject, _found=call.form or subject.fresh()._found)
         if subject.kind == "rotary":
             x = self.x(call)
             if call.after:
@@ -259,27 +250,24 @@ class Bench:
 
     def _turned(self, call: Call) -> list[np.ndarray]:
         """Queries, and keys of half their size."""
-        short = call.kind in ("length", "dense") and call.rows.shape[1] <= self.limit
         if (
-            short
+            call.kind in ("length", "dense")
+            and call.rows.shape[1] <= self.limit
             and not call.rows[0, 0].any()
             and not call.plain
             and call.rows.ndim == 2
             and not self.of_length
         ):
-            return [line[:, :, : call.rows.shape[1]] for line in self._line()]
+            # Every shorter sequence begins the one of all positions.
+            if self.lines is None:
+                self.lines = self._turned(Call("", np.arange(self.limit)[None]))
+            return [line[:, :, : call.rows.shape[1]] for line in self.lines]
         dim, x = self.subject.dim, rounded(rounded(self.x(call), call.dtype), self.coarse)
         wanted = np.asarray(self.expected(x[..., :dim], call.rows))
         keys = getattr(self.expected, "keys", None)
         other = wanted if keys is None else np.asarray(keys(x[..., :dim], call.rows))
         turned = [np.concatenate([each, x[..., dim:]], axis=-1) for each in (wanted, other)]
         return [turned[0], turned[1][:, :: call.groups] * 0.5]
-
-    def _line(self) -> list[np.ndarray]:
-        """What becomes of a sequence, which every shorter one begins with."""
-        if self.lines is None:
-            self.lines = self._turned(Call("", np.arange(self.limit)[None]))
-        return self.lines
 
     def differences(self, call: Call) -> tuple[np.ndarray, np.ndarray]:
         """Differences and what arithmetic explains, of the worst output."""
@@ -291,8 +279,9 @@ class Bench:
         try:
             return self._answer(call), wants
         except OtherShape:
-            turns = self.subject.kind in ("rotary", "bias")
-            shaped = turns and any(one.rows.shape[1] > 1 for one in self.asked)
+            shaped = self.subject.kind in ("rotary", "bias") and any(
+                one.rows.shape[1] > 1 for one in self.asked
+            )
             if call.kind == "wider heads" or not shaped:
                 raise  # in no call, or by chance alone, does it answer as asked
             return [np.zeros(0)], wants
@@ -367,18 +356,11 @@ class Bench:
     def _places(self, call: Call, off: np.ndarray) -> tuple[np.ndarray, Any]:
         """The position of each token, of a bias the distance; and the axes that are no tokens."""
         if self.subject.kind == "bias":
-            keys: Any = call.keys
-            return np.abs(call.rows[0][:, None] - keys[0][None]).ravel(), (0,)
+            return np.abs(call.rows[0][:, None] - call.keys[0][None]).ravel(), (0,)  # type: ignore[index]
         rows = call.rows if call.rows.ndim == 2 else np.abs(call.rows).max(axis=-1)
         return rows.ravel(), (1, 3) if off.ndim == 4 else (-1,)
 
     # --- what is said -----------------------------------------------------------------------------
-
-    def _smallest(self) -> SmallestCall | None:
-        if not self.wrong:
-            return None
-        least = min(self.wrong, key=lambda call: (call.rows.size, call.heads))
-        return smallest(self, least)
 
     def _reach(self, end: int, planned: int) -> Reach:
         """What was asked, by the calls themselves."""

@@ -48,10 +48,9 @@ def looks(
         scaled = part.temperature is not None or spec.magnitude_of_scores.temperature is not None
         if "logit_scale" in code.methods or scaled or spec.logit_factor != 1:
             yield "logit_scale", lambda: _logit_scale(part, spec, code)
-    elif part.kind == "table":
-        yield "table", lambda: table(part, spec, code)
-    elif part.kind == "bias":
-        yield "bias", lambda: bias(part, spec, code)
+    elif part.kind in ("table", "bias"):
+        look = table if part.kind == "table" else bias
+        yield part.kind, functools.partial(look, part, spec, code)
     else:
         yield "scores", lambda: _refused(f"a {part.kind} encoding needs content")
     cases = {str(check["case"]): check for check in sequences((part,))}
@@ -87,9 +86,8 @@ def _positions(part: Part, check: Check, code: Implementation) -> Told:
     """Which token stands where: left padding, packed sequences, a cached step."""
     asked = {name: value for name, value in check.data.items() if name != "positions"}
     theirs, mine = code.numbers("position_ids", asked, part=part), check["positions"]
-    begins, counted = "", np.ones(mine.size, bool)
-    if "mask" in check:  # what padding gets is nobody's business
-        counted = check["mask"] == 1
+    # What padding gets is nobody's business.
+    begins, counted = "", check["mask"] == 1 if "mask" in check else np.ones(mine.size, bool)
     if "shift" in check and theirs.shape == mine.shape:
         # A rotation or a bias sees distances alone: a row may begin to count anywhere.
         begins, shape = ", from wherever a row begins to count", tuple(check["shape"])
@@ -112,14 +110,11 @@ def _frequencies(
     lengths = [512]
     if spec.needs_length and code.takes("frequencies", "length") and spec.lengths:
         lengths = [spec.lengths[0], max(part.length or 0, 2 * spec.lengths[0])]
-    rows: list[Difference] = []
-    count = 0
-    for length in lengths:
-        values = code.numbers("frequencies", part=part, length=length)
-        count = values.size
-        rows += why(spec, [turns.of_frequencies(values, length, code.dtype)], others)
+    values = [code.numbers("frequencies", part=part, length=length) for length in lengths]
+    calls = map(turns.of_frequencies, values, lengths, [code.dtype] * len(lengths))
+    rows = [row for seen in calls for row in why(spec, [seen], others)]
     span = f"of sequences of {' and '.join(map(str, lengths))}" if spec.needs_length else ""
-    return Told(rows, f", {count} numbers {span or 'at every length'}")
+    return Told(rows, f", {values[-1].size} numbers {span or 'at every length'}")
 
 
 class _Rotation:
@@ -165,33 +160,37 @@ class _Rotation:
         if heads_.size and not self.rows:
             numbers = ", ".join(map(str, heads_[:8])) + ", …" * (heads_.size > 8)
             size = (*turns.begins(left.max(axis=0), line), "a rotated query")
-            text = f"otherwise in {numbers} of {len(left)}"
-            self.rows.append(Difference("heads", "turned alike", text, *size))
-        length = int(places.max()) + 1
-        return turns.PairTurns(places, values, length, self.code.dtype, rotated=True)
+            self.rows.append(
+                Difference("heads", "turned alike", f"otherwise in {numbers} of {len(left)}", *size)
+            )
+        return turns.PairTurns(places, values, int(places.max()) + 1, self.code.dtype, rotated=True)
 
     def _fitted(self, spec: RotarySpec, left: np.ndarray) -> RotarySpec:
         """The spec with the pairing and width that fit; what is unlike its own is noted."""
         if np.median(left, axis=0).max() > LEFT_OVER:
-            row = ("pairing", "one that is known", "turned in no way that is known")
-            self.rows.append(Difference(*row, float(left.max()), None, "a rotated query"))
+            self.rows.append(Difference(
+                "pairing", "one that is known", "turned in no way that is known",
+                float(left.max()), None, "a rotated query",
+            ))  # fmt: skip
             return self.spec
         for field, mine, theirs, _ in changed(self.spec, spec)[:1]:
-            size = (*effect(self.spec, spec)[:2], "a rotated query")
             text = share(theirs, self.subject.dim) if field == "dim" else words(theirs)
+            size = (*effect(self.spec, spec)[:2], "a rotated query")
             self.rows.append(Difference(field, words(mine), text, *size))
         return spec
 
     def _cosines(self, places: np.ndarray) -> turns.PairTurns:
         cos, sin = self.subject.cos_sin(places)
         ends = np.array(self.spec.channels.channels(self.spec.dim)).T
-        all_ = isinstance(self.subject._one, slice) and self.subject._one == slice(None)
-        wide = all_ and cos.shape[-1] > ends.max() >= self.spec.pairs
-        if wide and all(np.array_equal(t[:, ends[0]], t[:, ends[1]]) for t in (cos, sin)):
+        if (
+            isinstance(self.subject._one, slice)
+            and self.subject._one == slice(None)
+            and cos.shape[-1] > ends.max() >= self.spec.pairs
+            and all(np.array_equal(t[:, ends[0]], t[:, ends[1]]) for t in (cos, sin))
+        ):
             self.subject._one = ends[0]  # a channel each, in the order that the spec has
             cos, sin = cos[:, ends[0]], sin[:, ends[0]]
-        length = int(places.max()) + 1
-        return turns.PairTurns(places, cos + 1j * sin, length, self.code.dtype)
+        return turns.PairTurns(places, cos + 1j * sin, int(places.max()) + 1, self.code.dtype)
 
 
 def _expected(spec: Any, subject: Subject) -> Callable[..., Any]:
@@ -223,12 +222,16 @@ def _logit_scale(part: Part, spec: Any, code: Implementation) -> Told:
         mine = mine * factors_of(fixed.magnitude_of_scores.temperature, places)
         theirs = code.numbers("logit_scale", places, part=part, length=length)
         if theirs.shape not in ((1,), mine.shape):
-            counts = f"{theirs.size} numbers for {places.size} positions"
-            raise CannotAsk(f"logit_scale returns {counts}")
+            raise CannotAsk(
+                f"logit_scale returns {theirs.size} numbers for {places.size} positions"
+            )
         off = np.abs(theirs - mine)
         wrong = np.flatnonzero(~(off <= 8 * ROUNDING[code.dtype] * np.abs(mine)))
         if wrong.size and not rows:
             ours, other = (f"{each[wrong[0] % each.size]:.6g}" for each in (mine, theirs))
-            size = turns.begins(off, places)
-            rows.append(Difference("logit_scale", ours, other, *size, "factors on the scores"))
+            rows.append(
+                Difference(
+                    "logit_scale", ours, other, *turns.begins(off, places), "factors on the scores"
+                )
+            )
     return Told(rows, f", in {len([*calls_to(last)])} calls to position {last:,}")

@@ -131,8 +131,7 @@ def _remembered(before: PairTurns | None, after: PairTurns | None) -> list[Diffe
     off = np.abs(after.values - (before.values if alike else np.inf)).max(axis=1)
     if not np.any(off > 1e-6):  # false for NaN, which is told by itself
         return []
-    size = begins(off, after.first)
-    return [Difference("state", "the same after other calls", "others", *size)]
+    return [Difference("state", "the same after other calls", "others", *begins(off, after.first))]
 
 
 def end_of(part: Part, code: Implementation) -> int:
@@ -202,8 +201,10 @@ def table(part: Part, spec: Any, code: Implementation) -> Told:
         if stored is None or len(own) != 1:
             raise CannotAsk("its rows are learned, and their number is not told")
         ours, theirs = (f"{n} rows of {dim}" for n, dim in (*own, stored))
-        rows = [] if ours == theirs else [Difference("length", ours, theirs)]
-        return Told(rows, ", the number of rows and their width, as they are learned")
+        return Told(
+            [] if ours == theirs else [Difference("length", ours, theirs)],
+            ", the number of rows and their width, as they are learned",
+        )
 
     subject = code.subject("table", part, spec.dim, 1, None)
     if subject.kind not in ("table", "angles"):
@@ -271,8 +272,7 @@ def bias(part: Part, spec: Any, code: Implementation) -> Told:
     for name, values in (params or {}).items():
         if values.shape != spec.shapes[name]:
             ours, theirs = (f"{name} {shape}" for shape in (spec.shapes[name], values.shape))
-            row = Difference("heads", ours, theirs, what="biases")
-            return Told([row], ", its parameters")
+            return Told([Difference("heads", ours, theirs, what="biases")], ", its parameters")
     subject = code.subject("bias", part, WIDTH, len(spec.axes), spec.heads)
     if subject.kind != "bias":
         raise CannotAsk(f"{code.name} is {subject.how}")
@@ -300,16 +300,14 @@ def bias(part: Part, spec: Any, code: Implementation) -> Told:
         return Told(rows, f", {subject.how}: {told_}", (*hidden, *refused))
     # Code of a model makes all biases before those that it is asked for.
     end = FIRST - 1 if params is not None else min(DENSE, (part.length or DENSE + 1) - 1)
-    choice = bench.held(end, SECONDS)
-    rows, reach, more = stated(rows, subject.how, choice)
+    rows, reach, more = stated(rows, subject.how, bench.held(end, SECONDS))
     return Told(rows, f"{reach}; {told_}", (*hidden, *refused, *more))
 
 
 def _pairs(part: Part, spec: Any) -> tuple[list[tuple[np.ndarray, np.ndarray]], str]:
     """Queries and keys whose biases tell what explains a difference."""
     if len(spec.axes) > 1:
-        window = getattr(spec, "window", None)
-        if window is None:
+        if (window := getattr(spec, "window", None)) is None:
             raise CannotAsk(f"biases of {', '.join(spec.axes)} are not asked for")
         cells = positions_.grid(window)
         return [(cells, cells)], f"every pair of cells of {words(window)}"
@@ -382,8 +380,9 @@ class _Softmax(Held):
         if fits(past):
             apart = np.abs(np.subtract(*(b - b[..., :1] for b in (mine, theirs))))
             alike = (mine == theirs) | (apart <= self._room(mine, sizes, self.coarse_as))
-            note = "the future: it has other biases, which a causal mask hides"
-            return "" if np.all(alike) else note, []
+            return "" if np.all(
+                alike
+            ) else "the future: it has other biases, which a causal mask hides", []
         coarse = (
             ("dtype", f"biases in {self.coarse_as}", f"in {half}") for half in HALVES
             if seen(theirs) == half and fits(past, half)
@@ -393,8 +392,7 @@ class _Softmax(Held):
             row = _slopes(mine, theirs, lambda factors: fits(past * factors[:, None, None]))
         off = np.abs(past - seen_)
         size = float(np.where(np.isnan(off), np.inf, off).max(initial=0.0))
-        row = row or ("bias", "its own", UNEXPLAINED)
-        return "", [Difference(*row, size, None, "biases")]
+        return "", [Difference(*(row or ("bias", "its own", UNEXPLAINED)), size, None, "biases")]
 
 
 def _slopes(

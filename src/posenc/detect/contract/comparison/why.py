@@ -53,8 +53,9 @@ def why(
         if seen.values.shape != wanted.shape:
             width = 2 * seen.values.shape[-1]
             rows.append(Difference("dim", str(spec.dim), sentences.share(width, spec.dim)))
-            candidate = turns.attempt(spec.replace, dim=width)
-            if candidate is None or candidate.pairs != width // 2:
+            if (
+                candidate := turns.attempt(spec.replace, dim=width)
+            ) is None or candidate.pairs != width // 2:
                 break
             spec, wanted = candidate, turns.expected(candidate, seen)
         absent = ~np.isfinite(seen.values).all(axis=1)
@@ -149,8 +150,11 @@ def _named(
         count = f"{wrong.sum():,} of {wrong.size:,} positions"
         first = int(seen.first[wrong].min())
         text = f"others, that no one change explains, at {count}{seen.order and ', '}{seen.order}"
-        field = "positions" if some_of_them else "frequencies"
-        return (field, f"the angles of position {first}", text), None
+        return (
+            ("positions" if some_of_them else "frequencies"),
+            f"the angles of position {first}",
+            text,
+        ), None
     moved = np.abs(theirs_ - ours_) > 1e-6 * np.abs(ours_) + 1e-7
     pair = int(np.flatnonzero(moved)[0]) if moved.any() else 0
     text = f"{theirs_[pair]:.6g}" if moved.any() else "no one change explains them"
@@ -165,28 +169,39 @@ def _candidates(
     for name, other in others:
         if isinstance(spec, RoPE) and isinstance(other, RoPE) and other.scaling != spec.scaling:
             text = sentences.say("scaling", words(other.scaling), name)
-            candidate = turns.attempt(spec.replace, scaling=other.scaling)
-            yield "scaling", value_of(spec, "scaling"), text, candidate
+            yield (
+                "scaling",
+                value_of(spec, "scaling"),
+                text,
+                turns.attempt(spec.replace, scaling=other.scaling),
+            )
     plain = seen.positions.ndim == 1
     if plain:
         frequencies = turns.frequencies_of(spec, seen.length)
         start = getattr(getattr(spec, "arrangement", None), "start", 0)
-        still = np.ones_like(seen.values)
-        yield "positions", "position p", sentences.say("constant"), still
+        yield "positions", "position p", sentences.say("constant"), np.ones_like(seen.values)
         near = sorted(range(-FARTHEST_SHIFT, FARTHEST_SHIFT + 1), key=abs)[1:]
         for shift in (*near, -int(seen.first.min())):
             moved = (seen.positions + shift + start)[:, None] * frequencies
             yield "positions", "position p", sentences.offset(shift), np.exp(1j * moved)
-        exchanged = 1j * turns.unit_of(turns.expected(spec, seen)).conj()
-        yield "frequencies", "cos and sin", sentences.say("sine"), exchanged
+        yield (
+            "frequencies",
+            "cos and sin",
+            sentences.say("sine"),
+            1j * turns.unit_of(turns.expected(spec, seen)).conj(),
+        )
         for dtype in HALVES:
             single, half = (sentences.say("rounding", each) for each in ("float32", dtype))
             rates, places = (rounded(each, dtype) for each in (frequencies, seen.first))
             coarse = np.exp(1j * (places + start)[:, None] * frequencies)
             yield "positions", "position p", sentences.say("held", dtype), coarse
             yield "dtype", single, half, np.exp(1j * seen.first[:, None] * rates)
-            angles = rounded(places[:, None] * rates, dtype)
-            yield "dtype", "angles in float32", f"angles in {dtype}", np.exp(1j * angles)
+            yield (
+                "dtype",
+                "angles in float32",
+                f"angles in {dtype}",
+                np.exp(1j * rounded(places[:, None] * rates, dtype)),
+            )
     for field, text, changed in variants(spec):
         if isinstance(changed, RotarySpec) and (changed.pairs, changed.axes) == (
             spec.pairs,
@@ -197,8 +212,9 @@ def _candidates(
         theirs = turns.estimated(seen)
         far = (turns.allowed(spec, seen, 1.0) / np.maximum(seen.first, 1)[:, None]).min(axis=0)
         doubt = ESTIMATED + far / np.maximum(np.maximum(np.abs(theirs), np.abs(frequencies)), far)
-        departed = departures(theirs, frequencies, dtype="float32", doubt=doubt)
-        if departed is not None and departed.others:
+        if (
+            departed := departures(theirs, frequencies, dtype="float32", doubt=doubt)
+        ) is not None and departed.others:
             ours = f"{frequencies[departed.others[0]]:.6g} in pair {departed.others[0]}"
             lines = np.exp(1j * seen.first[:, None] * theirs)
             yield "frequencies", ours, "; ".join(departed.sentences()), lines
@@ -234,8 +250,13 @@ def _position(
         if off.min() < least:
             best, least = int(places[off.argmin()]), float(off.min())
     there = seen._replace(positions=np.array([best]), values=row[None])
-    room = turns.allowed(spec, there, 1.0)
-    return best if turns.same_turns(there, np.exp(1j * best * frequencies)[None], room) else None
+    return (
+        best
+        if turns.same_turns(
+            there, np.exp(1j * best * frequencies)[None], turns.allowed(spec, there, 1.0)
+        )
+        else None
+    )
 
 
 # --- frequencies that no field gives, but code had ------------------------------------------------

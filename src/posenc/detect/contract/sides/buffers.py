@@ -73,8 +73,12 @@ def of_buffers(name: str, named: list[Buffer | str]) -> Comparand:
     mute = [one for one in named if isinstance(one, str)]
     if not buffers:
         expected = "frequencies, cosines, rows or biases of positions under a name that is known"
-        todo = "Write a function: MODULE:NAME."
-        raise bad_data(f"diff: {name}", expected, ", ".join(mute[:4]) or "none", todo)
+        raise bad_data(
+            f"diff: {name}",
+            expected,
+            ", ".join(mute[:4]) or "none",
+            "Write a function: MODULE:NAME.",
+        )
     left = dict.fromkeys([*(one.path for one in buffers), *mute])
 
     def answers(part: Part, names: Sequence[str]) -> list[Implementation]:
@@ -82,8 +86,9 @@ def of_buffers(name: str, named: list[Buffer | str]) -> Comparand:
         for one in _chosen(part, [one for one in buffers if one.kind == part.kind], names):
             left.pop(one.path, None)
             if (one.place, one.unlike) not in codes:
-                own = isinstance(one.code, Implementation)
-                codes[one.place, one.unlike] = one.code if own else Implementation(one.code)
+                codes[one.place, one.unlike] = (
+                    one.code if isinstance(one.code, Implementation) else Implementation(one.code)
+                )
                 codes[one.place, one.unlike].name = one.path
         return [*codes.values()]
 
@@ -145,8 +150,14 @@ def rows(path: str, tensor: Any) -> Buffer:
             raise CannotAsk(f"{path} is on the meta device")
         return tensor[np.asarray(positions)]
 
-    code = SimpleNamespace(table=table, shape=tuple(tensor.shape))
-    return Buffer(path, "", tensor.shape[-1], code, "table", path)
+    return Buffer(
+        path,
+        "",
+        tensor.shape[-1],
+        SimpleNamespace(table=table, shape=tuple(tensor.shape)),
+        "table",
+        path,
+    )
 
 
 def tables(path: str, tensor: Any) -> list[Buffer]:
@@ -170,5 +181,10 @@ def cosines(path: str, values: np.ndarray) -> Buffer:
             positions = positions @ (side ** np.arange(positions.shape[1]))
         return values[positions]
 
-    code = SimpleNamespace(cos_sin=cos_sin, shape=(side, side))
-    return Buffer(path, "", values.shape[-1], code, unlike=digest_of(values))
+    return Buffer(
+        path,
+        "",
+        values.shape[-1],
+        SimpleNamespace(cos_sin=cos_sin, shape=(side, side)),
+        unlike=digest_of(values),
+    )

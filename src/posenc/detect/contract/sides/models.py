@@ -95,8 +95,7 @@ class _ModuleCode(Implementation):
     def __init__(self, path: str, module: Any, layer: str) -> None:
         super().__init__(module, "torch")
         self.name, self.layer, self.apply = path, layer, _rotates(module)
-        names = ("cos_sin", "rotate") if self.apply else ("cos_sin",)
-        self.methods = dict.fromkeys(names, module)
+        self.methods = dict.fromkeys(("cos_sin", "rotate") if self.apply else ("cos_sin",), module)
 
     def subject(self, method: str, part: Part, width: int, axes: int, heads: int | None) -> Subject:
         if method not in self.methods:
@@ -114,8 +113,11 @@ def _rotates(module: Any) -> Callable[..., Any] | None:
     if len(names) != 1:
         return None
     function: Callable[..., Any] = getattr(home, names[0])
-    first = list(inspect.signature(function).parameters)[:4]
-    return function if first == ["q", "k", "cos", "sin"] else None
+    return (
+        function
+        if list(inspect.signature(function).parameters)[:4] == ["q", "k", "cos", "sin"]
+        else None
+    )
 
 
 def _biases(module: Any, path: str) -> Iterator[Buffer]:
@@ -220,8 +222,13 @@ def of_checkpoint(path: Path, name: str) -> Comparand:
 
     def turning(key: str, layer: str, array: np.ndarray) -> Buffer:
         values = array.reshape(-1)
-        code = SimpleNamespace(frequencies=lambda: values)
-        return Buffer(key, layer, values.size, code, unlike=digest_of(values))
+        return Buffer(
+            key,
+            layer,
+            values.size,
+            SimpleNamespace(frequencies=lambda: values),
+            unlike=digest_of(values),
+        )
 
     return of_buffers(name, [*of_tensors(arrays, turning), *mute])
 
@@ -238,8 +245,11 @@ def of_folder(folder: str, name: str) -> Comparand:
     data = load(Path(folder), f"diff: {name}")
     kind = data.get("model_type")
     if not isinstance(kind, str) or kind not in transformers.CONFIG_MAPPING:
-        received = "code of the model's own" if "auto_map" in data else f"model_type {kind!r}"
-        raise bad_data(f"diff: {name}", "a class of transformers", received)
+        raise bad_data(
+            f"diff: {name}",
+            "a class of transformers",
+            "code of the model's own" if "auto_map" in data else f"model_type {kind!r}",
+        )
     # It knows how many layers a model has; what a class builds of other sizes is counted below.
     for error in facts(data).plan.errors:
         if "more than any model has" in error:
@@ -255,8 +265,7 @@ def of_folder(folder: str, name: str) -> Comparand:
             materialise(model)
         except Exception as error:
             reason = f"{type(error).__name__}: {str(error)[:200]}"
-            expected = "a model that transformers builds"
-            raise bad_data(f"diff: {name}", expected, reason) from error
+            raise bad_data(f"diff: {name}", "a model that transformers builds", reason) from error
     side = of_model(model, name)
     return side._replace(remarks=(f"{name}: weights were not read", *side.remarks))
 
@@ -271,8 +280,9 @@ def materialise(model: Any) -> None:
         computed = any(kind.search(key) for key in keys for kind in (FREQUENCIES, COSINES))
         if not computed or sum(buffer.numel() for buffer in module.buffers(recurse=False)) > MOST:
             continue
-        fresh = rebuilt(module)
-        if fresh is not None:  # or else it stays on the meta device, and says so when asked
+        if (
+            fresh := rebuilt(module)
+        ) is not None:  # or else it stays on the meta device, and says so when asked
             parent, _, leaf = path.rpartition(".")
             setattr(model.get_submodule(parent), leaf, fresh)
 
@@ -289,33 +299,51 @@ def of_engine(text: str, name: str) -> Comparand:
     parts = {part.name: part for part in parts_of(described(data, f"diff: {name}"))}
 
     def answers(part: Part, _: object) -> tuple[Implementation]:
-        own = parts.get(part.name)
-        if own is None or not isinstance(own.spec, RotarySpec):
+        if (own := parts.get(part.name)) is None or not isinstance(own.spec, RotarySpec):
             raise CannotAsk("vLLM's rotary classes have nothing for it")
         try:
             width = data.get("head_dim") or data["hidden_size"] // data["num_attention_heads"]
             length, rope = data["max_position_embeddings"], data["rope_parameters"]
             rope = dict(rope.get(part.name.rpartition(".")[2], rope))
-            half = own.spec.channels.order == "half"
-            module = layers.get_rope(width, length, half, rope, torch.float32)
+            module = layers.get_rope(
+                width, length, own.spec.channels.order == "half", rope, torch.float32
+            )
         except Exception as error:
             reason = f"{type(error).__name__}: {str(error)[:80]}"
             raise CannotAsk(f"vLLM makes no rotation of its config ({reason})") from error
         turn = getattr(module, "forward_native", module.forward)
 
-        subject = protocol(
-            lambda positions, query, key: turn(positions.T, query, key)[0], "tokens",
-            dim=width, axes=len(own.spec.axes), library="torch",
-        )  # fmt: skip
-        return (Implementation(subject),)
+        return (
+            Implementation(
+                protocol(
+                    lambda positions, query, key: turn(positions.T, query, key)[0],
+                    "tokens",
+                    dim=width,
+                    axes=len(own.spec.axes),
+                    library="torch",
+                )
+            ),
+        )
 
-    remark = f"{name}: get_rope was asked, and not the model classes, which may change parameters"
-    return Comparand(name, whole=False, answers=answers, remarks=(remark,))
+    return Comparand(
+        name,
+        whole=False,
+        answers=answers,
+        remarks=(
+            f"{name}: get_rope was asked, and not the model classes, which may change parameters",
+        ),
+    )
 
 
 def _library(name: str, why: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        todo = "Install it, or compare a function: MODULE:NAME."
-        raise DependencyError(mismatch("diff", f"{name}, {why}", str(error)[:100], todo)) from error
+        raise DependencyError(
+            mismatch(
+                "diff",
+                f"{name}, {why}",
+                str(error)[:100],
+                "Install it, or compare a function: MODULE:NAME.",
+            )
+        ) from error

@@ -43,8 +43,9 @@ class RotaryModule(NamedTuple):
         """Something to ask: it, or the function that turns queries by what it returns."""
 
         def turned(x: Any, positions: Any) -> Any:
-            one = PLACES[self.place] == "module_of_row"
-            tables = self.answer(x, positions if one else positions[None])
+            tables = self.answer(
+                x, positions if (PLACES[self.place] == "module_of_row") else positions[None]
+            )
             # What turns queries expects (batch, seq, channels) of tables.
             return apply(x, x, *(t[None] if t.ndim == 2 else t for t in tables))[0]  # type: ignore[misc]
 
@@ -79,8 +80,9 @@ def answering(module: Any, layer: str | None, axes: int = 1) -> list[RotaryModul
 def apart(module: Any) -> Any:
     """A module with settings and buffers of its own, which calls may change."""
     own = copy.copy(module)
-    buffers = {key: b if b is None else b.clone() for key, b in module._buffers.items()}
-    vars(own)["_buffers"] = buffers
+    vars(own)["_buffers"] = {
+        key: b if b is None else b.clone() for key, b in module._buffers.items()
+    }
     return own
 
 

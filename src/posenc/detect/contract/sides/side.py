@@ -123,8 +123,7 @@ class Implementation:
         except MemoryError:
             raise
         except Exception as error:
-            own = error.__cause__ if isinstance(error, CannotAsk) else error
-            if own is None:
+            if (own := error.__cause__ if isinstance(error, CannotAsk) else error) is None:
                 raise
             if isinstance(own, NotImplementedError):
                 raise CannotAsk(str(own) or "it raises NotImplementedError") from None
