@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import threading
 import warnings
 import weakref
@@ -115,38 +116,33 @@ def adopt(
     others = about.require(CALLER, *ASKED)
     reading = about.reading
     other = spec is not None or plan is not None
-    tables, rows = ([], []) if other else _tables(model, reading, phase)
-    modules, left = _answered(model, reading, {row.module for row in tables})
-    exact = [row for row, table in zip(rows, tables, strict=True) if table.same]
+    stored = [] if other else [*_tables(model, reading, phase)]
+    modules, left = _answered(model, reading, {table.module for table, _ in stored})
     left += [f"{row.path}: its {row.last + 1:,} rows are the exact ones of {row.layer}"
-             for row in exact]  # fmt: skip
-    tables = [table for table in tables if not table.same]
+             for table, row in stored if table.same]  # fmt: skip
+    tables = [table for table, _ in stored if not table.same]
     trial = Trial(model, reading, modules, spec, plan) if other else None
     replaced: list[Replacement] = []
     swaps: list[Swap] = []
     for one in modules:
         forms: dict[str | None, CosSinForm] = {}
         for label, (entry, own) in one.forms.items():
-            phased = own.spec if phase == "exact" else own.spec.replace(phase=phase)
-            form = own._replace(spec=phased)
-            tried = form if trial is None else trial.form(one, label, form)
-            forms[label] = tried
+            form = own if phase == "exact" else own._replace(spec=own.spec.replace(phase=phase))
+            forms[label] = tried = form if trial is None else trial.form(one, label, form)
             replaced.append(_replacement(one, label, entry, own, tried, other=tried != form))
         encodings = [entry.spec for entry, _ in one.forms.values()]
         swaps.append((one.places, AdoptedRotary(one.module, forms, encodings)))
-    covered = [spec for _, new in swaps for spec in new.encodings] + [row.spec for row in rows]
-    replaced += [row for row in rows if row not in exact]
-    for entry in reading:
-        left += [] if _covered(entry.spec, covered) else why_left(entry)
-    left += reading.errors
+    covered = [spec for _, new in swaps for spec in new.encodings] + [row.spec for _, row in stored]
+    replaced += [row for table, row in stored if not table.same]
+    apart = (entry for entry in reading if not _covered(entry.spec, covered))
+    left += [*itertools.chain.from_iterable(map(why_left, apart)), *reading.errors]
     if not replaced:
         expected = "cosines and sines, or rows, that a module of the model computes by its plan"
         raise bad_data(CALLER, expected, f"none: {'; '.join(left) or 'no positions'}")
-    remarks = [] if trial is None else trial.remarks
     _exchange(model, swaps, tables, trial)
     return Adoption(
         type(model).__name__, replaced=tuple(replaced), left=tuple(dict.fromkeys(left)),
-        remarks=(*remarks, *others, *reading.warnings),
+        remarks=(*(trial.remarks if trial else ()), *others, *reading.warnings),
     )  # fmt: skip
 
 
@@ -200,8 +196,10 @@ def release(model: Any) -> None:
 def _covered(spec: Spec | None, covered: list[Spec | None]) -> bool:
     """Whether the numbers of a spec were put in: those of an indexer may be paired otherwise."""
     if isinstance(spec, RoPE):
-        ropes = [one for one in covered if isinstance(one, RoPE)]
-        return any(attempt(spec.replace, pairing=one.pairing) == one for one in ropes)
+        return any(
+            isinstance(one, RoPE) and attempt(spec.replace, pairing=one.pairing) == one
+            for one in covered
+        )
     return spec is not None and spec in covered
 
 
@@ -225,23 +223,17 @@ def _answered(
     return modules, left
 
 
-def _tables(model: nn.Module, reading: Reading, phase: str) -> tuple[list[Rows], list[Replacement]]:
-    """Tensors that hold rows of the plan, and what there is to say of them."""
-    tables: list[Rows] = []
-    replaced: list[Replacement] = []
+def _tables(model: nn.Module, reading: Reading, phase: str) -> Iterator[tuple[Rows, Replacement]]:
+    """Tensors that hold rows of the plan, and what there is to say of each."""
     for path, module, name in row_tensors(model):
         for entry in reading:
             rows = None if entry.spec is None else exact_rows(module, name, entry.spec, phase)
             if rows is not None:
                 kind = "buffer" if name in module._buffers else "parameter"
                 was = f"a {kind} of {type(module).__name__}"
-                tables.append(rows)
-                replaced.append(
-                    Replacement(path, layer=entry.layer, spec=entry.spec, was=was, what="rows",
-                                **rows.distance._asdict())
-                )  # fmt: skip
+                yield rows, Replacement(path, layer=entry.layer, spec=entry.spec, was=was,
+                                        what="rows", **rows.distance._asdict())  # fmt: skip
                 break
-    return tables, replaced
 
 
 def _replacement(

@@ -52,10 +52,10 @@ def labels(module: nn.Module, names: list[str]) -> list[str | None]:
     if "layer_type" not in parameters(module):
         return [None]
     ends = [key.removesuffix("_inv_freq") for key, _ in module.named_buffers(recurse=False)]
-    candidates = [*getattr(module, "layer_types", ()), *ends, *names]
+    candidates = dict.fromkeys([*getattr(module, "layer_types", ()), *ends, *names])
     if _answers(module, None):  # the name is an option, and changes nothing
         return [None]
-    return [name for name in dict.fromkeys(candidates) if _answers(module, name)] or [None]
+    return [name for name in candidates if _answers(module, name)] or [None]
 
 
 def _answers(module: nn.Module, label: str | None) -> bool:
@@ -180,11 +180,10 @@ def _shared(asked: RotaryModule, form: CosSinForm) -> bool:
     """Whether (batch, sequence) stands for positions that are the same on every axis."""
     line = np.arange(7) * 3
     with contextlib.suppress(CannotAsk):
-        rows = asked.subject(form.spec.dim).built(np.stack([line, line]))
-        values = (pair := pairs_of(rows)) and pair[0] + 1j * pair[1]
+        pair = pairs_of(asked.subject(form.spec.dim).built(np.stack([line, line])))
         positions = np.stack([line] * len(form.order), axis=-1)
-        return values is not None and all(
-            _columns(form.spec, positions, row)[1] <= 1 for row in values
+        return pair is not None and all(
+            _columns(form.spec, positions, row)[1] <= 1 for row in pair[0] + 1j * pair[1]
         )
     return False
 

@@ -53,20 +53,16 @@ def _refuse_object(model: nn.Module, name: str) -> None:
         raise bad_argument(CALLER, "a model as transformers makes it", received, todo)
     config = getattr(model, "config", None)
     if not callable(getattr(config, "to_dict", None)) or not getattr(config, "model_type", ""):
-        todo = (
-            "Give the model inside."
-            if isinstance(getattr(model, "module", None), nn.Module)
-            else ""
-        )
+        inner = isinstance(getattr(model, "module", None), nn.Module)
         raise bad_argument(
-            CALLER, "a model of transformers, which has a config", f"{name} without one", todo
-        )
+            CALLER, "a model of transformers, which has a config", f"{name} without one",
+            "Give the model inside." * inner,
+        )  # fmt: skip
 
 
 def _foreign(model: Any, name: str) -> Iterator[Refusal]:
     """Code of a model that is not what transformers has for its config."""
-    remote = "transformers_modules" in type(model).__module__
-    if remote or getattr(model.config, "auto_map", None):
+    if "transformers_modules" in type(model).__module__ or getattr(model.config, "auto_map", None):
         yield (
             "a class of transformers itself",
             f"{name}, code that came with a checkpoint (auto_map, trust_remote_code)",
@@ -100,17 +96,12 @@ def _override(module: nn.Module) -> str | None:
     order = type(module).__mro__
     owner = next(cls for cls in order if "forward" in vars(cls))
     behind = order[order.index(owner) + 1 :]
-    derived = any(_library(c) == "transformers" and issubclass(c, nn.Module) for c in behind)
-    return (
-        owner.__name__
-        if (_library(owner) not in LIBRARIES and derived and not _generated(owner, behind))
-        else None
-    )
-
-
-def _generated(owner: type, behind: tuple[type, ...]) -> bool:
-    """Whether a library made the class when the model was wrapped, as FSDP does."""
-    return owner.__name__.startswith("FSDP") and owner.__name__.endswith(behind[0].__name__)
+    derives = any(_library(c) == "transformers" and issubclass(c, nn.Module) for c in behind)
+    if _library(owner) in LIBRARIES or not derives:
+        return None
+    name = owner.__name__
+    # A library makes a class when the model is wrapped, as FSDP does.
+    return None if name.startswith("FSDP") and name.endswith(behind[0].__name__) else name
 
 
 def _library(cls: type) -> str:
@@ -197,16 +188,13 @@ def entries_of(plan: Reading, config: Any, module: nn.Module) -> list[Layer]:
     turning = [e for e in plan if isinstance(e.spec, RotarySpec)]
     parts = dict(_parts(config, ""))
     own = getattr(module, "config", None)
-    inside_of = [name for name, sub in parts.items() if sub is own]
-    inside_of = inside_of or [
+    if own is config:
+        return [e for e in turning if not any(n and _is_in(e, n) for n in parts)] or turning
+    inside_of = [name for name, sub in parts.items() if sub is own] or [
         name for name, sub in parts.items()
         if own is not None and sub.model_type == getattr(own, "model_type", None)
     ]  # fmt: skip
-    if own is config:
-        inside = [e for e in turning if not any(name and _is_in(e, name) for name in parts)]
-    else:
-        inside = [e for e in turning if any(_is_in(e, name) for name in inside_of)]
-    return inside or turning
+    return [e for e in turning if any(_is_in(e, name) for name in inside_of)] or turning
 
 
 def _is_in(entry: Layer, part: str) -> bool:
@@ -217,8 +205,7 @@ def _parts(config: Any, name: str) -> Iterator[tuple[str, Any]]:
     """The configs inside of a config, under the names of a plan."""
     for key, value in list(vars(config).items()):
         if callable(getattr(value, "to_dict", None)) and hasattr(value, "model_type"):
-            inner = key.removesuffix("_config")
-            path = f"{name}.{inner}" if name else inner
+            path = f"{name}.{key.removesuffix('_config')}".lstrip(".")
             yield path, value
             yield from _parts(value, path)
 
@@ -228,7 +215,7 @@ def _fit(
 ) -> tuple[Layer, CosSinForm]:
     """The entry whose numbers a module has."""
     reason: PosencError | None = None
-    nearest: tuple[float, Layer] | None = None
+    tried: list[tuple[float, Layer]] = []
     for entry in entries:
         try:
             fit = fits(module, label, entry.spec)  # type: ignore[arg-type]
@@ -237,20 +224,15 @@ def _fit(
             continue
         if fit.excess <= 1:
             return entry, fit.form
-        if nearest is None or fit.excess < nearest[0]:
-            nearest = fit.excess, entry
-    if nearest is None:
+        tried.append((fit.excess, entry))
+    if not tried:
         raise reason or CannotAsk("the plan has no rotation for it")
-    entry = nearest[1]
+    excess, entry = min(tried, key=lambda pair: pair[0])
     expected = f"cosines and sines of {entry.spec!r}, which its config says of {entry.layer}"
     what = f"{path} ({type(module).__name__})" + (f", {label}" if label else "")
-    received = f"others, {nearest[0]:.2g} times what float32 angles may be off"
-    raise bad_data(
-        f"{CALLER}: {what}",
-        expected,
-        received,
-        "The config contradicts the model, or was changed after the model was made.",
-    )
+    received = f"others, {excess:.2g} times what float32 angles may be off"
+    todo = "The config contradicts the model, or was changed after the model was made."
+    raise bad_data(f"{CALLER}: {what}", expected, received, todo)
 
 
 # Of what has no weights, by its kind.
@@ -266,7 +248,6 @@ LEFT = {
 
 def why_left(entry: Layer) -> Iterator[str]:
     """Why an entry of the plan that was not put in stays as the model has it."""
-    name = entry.label
     kind = type(entry.spec).__name__
     rows = getattr(entry.spec, "length", None)
     if entry.kind == "table" and isinstance(rows, int):
@@ -276,4 +257,4 @@ def why_left(entry: Layer) -> Iterator[str]:
     else:
         told = LEFT.get(entry.kind, "").format(kind=kind, entry=entry)
     if told:
-        yield f"{name}: {told}"
+        yield f"{entry.label}: {told}"

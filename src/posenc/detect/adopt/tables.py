@@ -14,9 +14,9 @@ import torch
 from torch import nn
 
 from posenc import functional
-from posenc._core.errors import PosencError
 from posenc.detect.adopt.report import Distance
 from posenc.detect.fit.tolerances import ROUNDING
+from posenc.detect.fit.turns import attempt
 from posenc.encodings.rotary.base import RotarySpec
 
 KEPT = "_posenc_rows"  # of a module: name of a tensor -> Kept
@@ -51,23 +51,21 @@ def row_tensors(model: nn.Module) -> Iterator[tuple[str, nn.Module, str]]:
         for name, rows in {**module._buffers, **module._parameters}.items():
             if rows is None or type(rows) not in (torch.Tensor, nn.Parameter) or rows.is_meta:
                 continue  # quantised, sharded or elsewhere
-            if not rows.is_floating_point() or rows.requires_grad:
-                continue
-            if rows.ndim == 2 and rows.shape[0] >= FEWEST and rows.shape[1] > 1:
-                yield f"{path}.{name}" if path else name, module, name
+            fixed = rows.is_floating_point() and not rows.requires_grad and rows.ndim == 2
+            if fixed and rows.shape[0] >= FEWEST and rows.shape[1] > 1:
+                yield f"{path}.{name}".lstrip("."), module, name
 
 
 def exact_rows(module: nn.Module, name: str, spec: Any, phase: str) -> Rows | None:
     """The exact rows of a spec in place of a tensor; None where it holds others."""
     now: torch.Tensor = getattr(module, name)
     stored = np.asarray(now.detach().to("cpu", torch.float64))
-    try:
-        # Tables in float64 are made of angles in float32.
-        unit = max(ROUNDING[str(now.dtype).removeprefix("torch.")], ROUNDING["float32"])
-        wanted = _rows(spec, stored, "exact", unit)
-        kept = wanted if phase == "exact" or wanted is None else _rows(spec, stored, phase, unit)
-    except PosencError:
-        return None
+    # Tables in float64 are made of angles in float32.
+    unit = max(ROUNDING[str(now.dtype).removeprefix("torch.")], ROUNDING["float32"])
+    wanted = attempt(_rows, spec, stored, "exact", unit)
+    kept = (
+        wanted if phase == "exact" or wanted is None else attempt(_rows, spec, stored, phase, unit)
+    )
     if wanted is None or kept is None:
         return None
     exact = torch.from_numpy(kept).to(now.device, now.dtype)
@@ -87,22 +85,20 @@ def _rows(spec: Any, stored: np.ndarray, phase: str, unit: float) -> np.ndarray 
         cos, sin = (np.asarray(t) for t in functional.cos_sin(chosen, places, dtype=dtype))
         # A channel of each pair, or those of cosines and of sines apart.
         halves = [np.concatenate(parts, axis=1) for parts in ((sin, cos), (cos, sin))]
-        candidates = [*halves, *(_woven(parts) for parts in ((sin, cos), (cos, sin)))]
+        woven = (np.stack(parts, axis=-1) for parts in ((sin, cos), (cos, sin)))
+        candidates = [*halves, *(rows.reshape(len(stored), -1) for rows in woven)]
     else:
-        if spec.kind != "table" or spec.parameters() or stored.shape[1] != spec.dim:
-            return None
         start = getattr(getattr(spec, "arrangement", None), "start", 0)
-        if len(getattr(spec, "axes", ("p",))) > 1 or not isinstance(start, int):
+        if (
+            spec.kind != "table" or spec.parameters() or stored.shape[1] != spec.dim
+            or len(getattr(spec, "axes", ("p",))) > 1 or not isinstance(start, int)
+        ):  # fmt: skip
             return None
         places = torch.arange(len(stored)) - start
         candidates = [np.asarray(functional.table(chosen, places, dtype=dtype))]
     room = ROOM * (np.arange(len(stored))[:, None] + 4)
     alike = (rows for rows in candidates if rows.shape == stored.shape)
     return next((r for r in alike if np.all(np.abs(r - stored) <= room + 4 * unit)), None)
-
-
-def _woven(parts: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    return np.stack(parts, axis=-1).reshape(len(parts[0]), -1)
 
 
 def put_in(rows: Rows) -> None:

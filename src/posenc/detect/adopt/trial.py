@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from torch import nn
@@ -106,10 +106,7 @@ class Trial:
     # --- scores -----------------------------------------------------------------------------------
 
     def _check_attention(self) -> None:
-        able: Callable[[], bool] = getattr(
-            self.model, "_can_set_attn_implementation", lambda: False
-        )
-        if not able():
+        if not getattr(self.model, "_can_set_attn_implementation", lambda: False)():
             raise bad_argument(
                 CALLER,
                 "a model whose layers ask AttentionInterface for their attention",
@@ -119,8 +116,8 @@ class Trial:
         for scores in self._scores:
             count = getattr(scores, "heads", heads)
             if scores is not None and count != heads:
-                name = type(scores).__name__
-                raise bad_argument(f"{CALLER}: {name}", f"{heads} heads", count)
+                caller = f"{CALLER}: {type(scores).__name__}"
+                raise bad_argument(caller, f"{heads} heads", count)
 
     def put_in(self) -> None:
         """Hooks on layers, and the attention that adds to scores."""
@@ -130,10 +127,8 @@ class Trial:
             return
         same = len(set(self._scores)) == 1
         config: Any = self.model.config
-        kept = {"": config._attn_implementation}
-        for key in config.sub_configs:
-            part = getattr(config, key, None)
-            kept[key] = None if part is None else part._attn_implementation
+        parts = {"": config, **{key: getattr(config, key, None) for key in config.sub_configs}}
+        kept = {key: getattr(part, "_attn_implementation", None) for key, part in parts.items()}
         use = _Use(self._scores[0] if same else list(self._scores), kept)
         self.model.__dict__[KEPT] = use
         main = next((k for k in config.sub_configs if getattr(config, k) is _text(self.model)), "")

@@ -138,11 +138,8 @@ def infer_spec(
         if not why.answered:
             raise
         return Inferred(None, probes=why.calls, notes=(str(why),))
-    if subject.kind == "table":
-        return of_table(subject)
-    if subject.kind == "bias":
-        return of_bias(subject)
-    return _of_rotation(subject, tuple(axes), base=base, unit=unit)
+    of_rows = {"table": of_table, "bias": of_bias}.get(subject.kind)
+    return of_rows(subject) if of_rows else _of_rotation(subject, tuple(axes), base, unit)
 
 
 def _subject(source: Any, dim: int | None, kind: Any, options: dict[str, Any]) -> Subject:
@@ -167,7 +164,7 @@ def _recording(source: Any) -> bool:
 
 
 def _of_rotation(
-    subject: Subject, axes: tuple[str, ...], *, base: float | None, unit: float
+    subject: Subject, axes: tuple[str, ...], base: float | None, unit: float
 ) -> Inferred:
     try:
         turns = _turns(subject, len(axes), unit)
@@ -180,7 +177,11 @@ def _of_rotation(
     end = (
         DECAYING if isinstance(fit.spec, XPos) else int(turns.positions.max()) if unit != 1 else FAR
     )
-    choice = held(subject, expected, end, unit)
+    rotary = subject.kind == "rotary"
+    choice = survey(
+        replace(subject, _unit=unit), expected if rotary else fit.spec, end=end,
+        allowed=expected.allowed if rotary else None,
+    )  # fmt: skip
     return Inferred(
         fit.spec,
         params=fit.params,
@@ -190,17 +191,9 @@ def _of_rotation(
         probes=subject.calls,
         channels=fit.channels,
         departures=fit.departed,
-        notes=(subject.how, *fit.notes, *UNSEEN * (subject.kind != "rotary")),
+        notes=(subject.how, *fit.notes, *UNSEEN * (not rotary)),
         call=choice.call,
     )
-
-
-def held(subject: Subject, expected: Expectation, end: int, unit: float) -> Any:
-    """An implementation beside what is expected of it."""
-    scaled = replace(subject, _unit=unit)
-    if subject.kind == "rotary":
-        return survey(scaled, expected, end=end, allowed=expected.allowed)
-    return survey(scaled, expected.fit.spec, end=end)
 
 
 def _turns(subject: Subject, axes: int, unit: float) -> Turns:
@@ -208,8 +201,7 @@ def _turns(subject: Subject, axes: int, unit: float) -> Turns:
     refused: Exception | None = None
     for last in (LADDER[-1], SHORT):
         steps = _ladder(axes, last)
-        places = in_units(steps, unit)
-        places = places[:, 0] if axes == 1 else places
+        places = in_units(steps[:, 0] if axes == 1 else steps, unit)
         try:
             matrices = _matrices(subject, places)
         except Exception as error:  # noqa: BLE001 - whatever other people's code raises
@@ -260,8 +252,8 @@ def _best(
 
 def _ladder(axes: int, last: int) -> np.ndarray:
     """Steps along each axis, from near to far: (positions, axes)."""
-    line = [p for p in LADDER if p <= last]
-    along = [[p if k == a else 0 for k in range(axes)] for a in range(axes) for p in line[1:]]
+    line = [p for p in LADDER[1:] if p <= last]
+    along = [[p * (k == a) for k in range(axes)] for a in range(axes) for p in line]
     return np.array([[0] * axes, *along], dtype=np.int64)
 
 
@@ -304,21 +296,20 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
     except NotARotationError as why:
         return Inferred(None, notes=(f"{why}.",))
     indices = coordinates[:, 0] if len(axes) == 1 else coordinates
-    whole = bool((indices == np.rint(indices)).all())
-    indices = indices.astype(np.int64) if whole and unit == 1 else indices
+    if unit == 1 and (indices == np.rint(indices)).all():
+        indices = indices.astype(np.int64)
     tally = Tally()
     turned = made_by(fit, flat_x, indices)
     steps = coordinates / unit
     allowed = measured(turns, axes).allowed(flat_x, turned, steps, turns.rounding)
     off = np.where(np.isfinite(flat_y), np.abs(turned - flat_y), np.inf)
     tally.add(off, allowed, np.abs(steps).max(axis=1), (1,))
-    reach = replace(tally.reach(), dense=0, largest=float(np.abs(flat_x).max()))
     return Inferred(
         fit.spec,
         params=fit.params,
         difference=tally.worst[1],
         tolerance=tally.worst[2],
-        reach=reach,
+        reach=replace(tally.reach(), dense=0, largest=float(np.abs(flat_x).max())),
         channels=fit.channels,
         departures=fit.departed,
         notes=fit.notes,
@@ -359,13 +350,12 @@ class Expectation:
     ) -> np.ndarray:
         """The difference that the arithmetic of the implementation explains."""
         steps = rows[..., None] if rows.ndim == 2 else rows
+        # Coordinates that are no integers are handed over in float32.
+        eps = self.turns.eps if self.unit == 1 and dtype not in HALVES else FLOAT32
+        room = self.turns.allowed(x, wanted, steps[:, None], eps)
         if dtype not in HALVES:
-            # Coordinates that are no integers are handed over in float32.
-            eps = self.turns.eps if self.unit == 1 else FLOAT32
-            return self.turns.allowed(x, wanted, steps[:, None], eps)
-        return self.turns.allowed(x, wanted, steps[:, None], FLOAT32) + (
-            4 * ROUNDING[dtype] * np.abs(wanted).max(axis=-1, keepdims=True)
-        )
+            return room
+        return room + 4 * ROUNDING[dtype] * np.abs(wanted).max(axis=-1, keepdims=True)
 
 
 def in_units(steps: np.ndarray, unit: float) -> np.ndarray:
@@ -379,10 +369,10 @@ def made_by(fit: RotationFit, x: np.ndarray, positions: np.ndarray) -> np.ndarra
     inner = inputs if fit.channels is None else inputs[..., list(fit.channels)]
     # Learned values are those of one head, whatever the axes of x.
     flat = inner.reshape(-1, 1, *inner.shape[-2:]) if fit.params else inner
-    spec = fit.exact if fit.departed else fit.spec
     turned = rotate(
-        spec, flat, positions=positions, role=fit.role, params=fit.params or None
-    ).reshape(inner.shape)
+        fit.exact if fit.departed else fit.spec, flat, positions=positions, role=fit.role,
+        params=fit.params or None,
+    ).reshape(inner.shape)  # fmt: skip
     if fit.channels is None:
         return np.asarray(turned)
     out = inputs.copy()

@@ -20,7 +20,7 @@ from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.decay import Decay
 from posenc.encodings.bias.t5 import T5
 from posenc.functional import bias as bias_of
-from posenc.functional import frequencies, table
+from posenc.functional import frequencies
 
 SHARED = 40  # distances in one bucket with another: fewer may be an accident
 TABLE_ROWS = (512, 128, 64, 32)
@@ -44,11 +44,8 @@ def of_table(subject: Subject) -> Inferred:
     [finding] = identify(rows).findings or (None,)
     if finding is None or finding.verdict != "claimed" or finding.spec is None:
         notes = () if finding is None else finding.remarks[:2]
-        return Inferred(
-            None,
-            probes=subject.calls,
-            notes=("its rows follow no sinusoidal convention that is known here.", *notes),
-        )
+        note = "its rows follow no sinusoidal convention that is known here."
+        return Inferred(None, probes=subject.calls, notes=(note, *notes))
     spec: Any = finding.spec
     placement = finding.placement
     first = 0 if placement is None else int(placement.starts[0])
@@ -62,8 +59,7 @@ def of_table(subject: Subject) -> Inferred:
         )
     scale = float(np.abs(rows).max())
     eps = FLOAT32 if (rows == rows.astype(np.float32)).all() else FLOAT64
-    arrangement = getattr(spec, "arrangement", None)
-    start = 0 if arrangement is None else abs(arrangement.start)
+    start = abs(getattr(getattr(spec, "arrangement", None), "start", 0))
     # Errors of angles grow with the largest frequency.
     fastest = max(1.0, float(np.abs(frequencies(spec)).max()))
 
@@ -71,10 +67,7 @@ def of_table(subject: Subject) -> Inferred:
         room = scale * (8 * eps + 8 * eps * fastest * (np.abs(positions) + start))
         return np.broadcast_to(room[..., None], values.shape)
 
-    def expected(positions: np.ndarray) -> np.ndarray:
-        return np.asarray(table(spec, positions, dtype="float64"))
-
-    return _inferred(subject, spec, {}, survey(subject, expected, allowed=allowed))
+    return _inferred(subject, spec, {}, survey(subject, spec, allowed=allowed))
 
 
 def _inferred(
@@ -117,22 +110,18 @@ def of_bias(subject: Subject) -> Inferred:
         shared = (parted[0][:, 1:] == parted[0][:, :-1]).all(axis=0).sum()
         fits = buckets_of(*parted) if shared >= SHARED else []
         spec = fits[0].spec if fits else None
-        if fits:
-            params, notes = _weights(fits[0].spec, *parted)
-            if fits[0].least < fits[0].most:
-                notes = (
-                    *notes,
-                    f"a largest distance from {fits[0].least} to {fits[0].most} gives the same",
-                )
+        for fit in fits[:1]:
+            params, notes = _weights(fit.spec, *parted)
+            more = f"a largest distance from {fit.least} to {fit.most} gives the same"
+            notes += (more,) * (fit.least < fit.most)
     if spec is None or spec.heads != heads:
-        note = "it is no bias with linear slopes or logarithmic buckets of distance."
-        if parted is None:
-            note = "it depends on more than the distance of query and key."
-        return Inferred(
-            None,
-            probes=subject.calls,
-            notes=(note, "If it is a rotation of its first argument, say how wide that is: dim."),
+        note = (
+            "it depends on more than the distance of query and key."
+            if parted is None
+            else "it is no bias with linear slopes or logarithmic buckets of distance."
         )
+        hint = "If it is a rotation of its first argument, say how wide that is: dim."
+        return Inferred(None, probes=subject.calls, notes=(note, hint))
     if by_key and isinstance(spec, ALiBi):
         spec = spec.replace(form="key_only")
     exact, departed = spec, Departures()
@@ -142,8 +131,7 @@ def of_bias(subject: Subject) -> Inferred:
     if departed.odd:
         exact = ALiBi(heads, slopes=tuple(slopes.tolist()), form=spec.form)
     masked = isinstance(spec, ALiBi) and bool((values[:, 0, 1:] == -math.inf).all())
-    if masked:
-        notes = (*notes, "minus infinity after the query: a causal mask was added")
+    notes += ("minus infinity after the query: a causal mask was added",) * masked
     double = not (values == values.astype(np.float32)).all()
 
     def expected(q: np.ndarray, k: np.ndarray) -> np.ndarray:

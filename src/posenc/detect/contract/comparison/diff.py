@@ -112,8 +112,8 @@ class Comparison(Displayed):
         if self.verdict == "not compared":
             reasons = "; ".join((*self.not_compared, *self.remarks)[:4]) or "no reason is known"
             todo = "`verdict`, `not_compared` and `lines()` can be read."
-            who, expected = f"diff of {self.a} and {self.b}", "something that was compared"
-            raise bad_data(who, expected, f"nothing ({reasons})", todo)
+            caller = f"diff of {self.a} and {self.b}"
+            raise bad_data(caller, "something that was compared", f"nothing ({reasons})", todo)
         return self.rows
 
     def __bool__(self) -> bool:

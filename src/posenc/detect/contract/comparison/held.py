@@ -1,4 +1,7 @@
-"""A subject held against what is expected of it: how far it agrees, and what tells why not."""
+"""A subject held against what is expected of it: how far it agrees, and what tells why not.
+
+For rows of tables and biases that is the one change of the spec that explains others.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,6 @@ import numpy as np
 
 from posenc import functional
 from posenc import positions as positions_
-from posenc._core.errors import PosencError
 from posenc.detect.contract.checks import row_bounds
 from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.comparison.fields import value_of, variants, words
@@ -35,6 +37,8 @@ SCATTERED = 48  # positions that are drawn
 SECONDS = 10.0  # of a survey
 STILL, NONE = "the answers do not depend on positions", "no finite numbers"
 TOLD = {"heads", "pairing", "numbers"}  # fields that say what is wrong with such answers
+WIDTH = 64  # of heads, where a bias is asked for
+UNEXPLAINED = "others, that no one change explains"
 
 
 class Held(Bench):
@@ -85,8 +89,7 @@ def held(
         seen = [call._replace(order=order) for order, call in answers if call]
         rows = explain(seen)
         rows = rows if {row.field for row in rows} & TOLD else _still(seen) or rows
-    lacks = _lacking(bench, part) if last + 1 < (part.length or 0) else ""
-    if lacks:
+    if last + 1 < (part.length or 0) and (lacks := _lacking(bench, part)):
         rows.append(Difference("length", f"{part.length} positions", lacks))
     return stated(rows, bench.subject.how, choice)
 
@@ -101,8 +104,7 @@ def _still(calls: list[PairTurns]) -> list[Difference]:
 def stated(rows: list[Difference], how: str, choice: Survey) -> Told:
     """Differences with the smallest call that shows them, and the reach of a survey."""
     if choice.call is not None:
-        rows = rows or [_shown(choice.call)]
-        rows = [_nearer(row, choice.call) for row in rows]
+        rows = [_nearer(row, choice.call) for row in rows or [_shown(choice.call)]]
     return Told(rows, f", {how}: {choice.reach.words()}", choice.reach.refused)
 
 
@@ -163,8 +165,8 @@ def _lacking(bench: Held, part: Part) -> str:
     try:
         bench._answer(Call("", bench.places(np.array([0, last]))[None]))
     except CannotAsk as error:
-        text = str(error)[:120]
-        return f"not all of them, in a call to position {last:,} ({text})" * bool(error.__cause__)
+        says = f"not all of them, in a call to position {last:,} ({str(error)[:120]})"
+        return says if error.__cause__ else ""
     return ""
 
 
@@ -178,17 +180,13 @@ def _shown(call: SmallestCall) -> Difference:
     return Difference(field, ours, theirs, call.difference, first, "its worst entry")
 
 
-WIDTH = 64  # of heads, where a bias is asked for
-UNEXPLAINED = "others, that no one change explains"
+# --- rows of tables and biases --------------------------------------------------------------------
 
 
 def _explained(spec: Any, fits: Callable[[Any], bool]) -> tuple[str, str, str] | None:
     """The field whose change fits, and what it is on both sides."""
-    for field, text, other in variants(spec):
-        with contextlib.suppress(PosencError):
-            if fits(other):
-                return field, value_of(spec, field), text
-    return None
+    fitting = (row for row in variants(spec) if turns.attempt(fits, row[2]))
+    return next(((field, value_of(spec, field), text) for field, text, _ in fitting), None)
 
 
 def table(part: Part, spec: Any, code: Implementation) -> Told:
@@ -201,25 +199,22 @@ def table(part: Part, spec: Any, code: Implementation) -> Told:
         if stored is None or len(own) != 1:
             raise CannotAsk("its rows are learned, and their number is not told")
         ours, theirs = (f"{n} rows of {dim}" for n, dim in (*own, stored))
-        return Told(
-            [] if ours == theirs else [Difference("length", ours, theirs)],
-            ", the number of rows and their width, as they are learned",
-        )
-
+        rows = [] if ours == theirs else [Difference("length", ours, theirs)]
+        return Told(rows, ", the number of rows and their width, as they are learned")
     subject = code.subject("table", part, spec.dim, 1, None)
     if subject.kind not in ("table", "angles"):
         raise CannotAsk(f"{code.name} is {subject.how}")
     bench = Held(subject, of_spec(spec, "table"), code.dtype)
     bench.allowed = lambda call, wanted: _room(spec, call.rows, wanted, code.dtype)
 
-    def ask(places: np.ndarray) -> PairTurns:
-        return PairTurns(places, subject.rows(places), len(places))
-
     def explained(calls: list[PairTurns]) -> list[Difference]:
         each = (_rows(spec, call.positions, call.values, code.dtype) for call in calls)
         return next(filter(None, each), [])
 
-    return held(part, code, "table", bench, ask, explained)
+    return held(
+        part, code, "table", bench,
+        lambda places: PairTurns(places, subject.rows(places), len(places)), explained,
+    )  # fmt: skip
 
 
 def _room(spec: Any, places: np.ndarray, rows: np.ndarray, dtype: str) -> np.ndarray:
@@ -249,11 +244,10 @@ def _rows(spec: Any, places: np.ndarray, theirs: np.ndarray, dtype: str) -> list
     few = np.unique(np.r_[some_, np.flatnonzero(wrong)[:8]])
     near, some, room = places[few], theirs[few], room[few, None]
     for shift in sorted(range(-8, 9), key=abs)[1:]:
-        with contextlib.suppress(PosencError):
-            moved = np.abs(rows_at(spec, np.abs(near + shift)) - some)
-            if np.all((moved <= room)[near + shift >= 0]):
-                text = f"that of position p {'+' if shift > 0 else '-'} {abs(shift)}"
-                return [Difference("positions", "the row of position p", text, *size)]
+        moved = turns.attempt(rows_at, spec, np.abs(near + shift))
+        if moved is not None and np.all((np.abs(moved - some) <= room)[near + shift >= 0]):
+            text = f"that of position p {'+' if shift > 0 else '-'} {abs(shift)}"
+            return [Difference("positions", "the row of position p", text, *size)]
 
     def fits(other: Any) -> bool:
         candidate = rows_at(other, near)
@@ -380,9 +374,8 @@ class _Softmax(Held):
         if fits(past):
             apart = np.abs(np.subtract(*(b - b[..., :1] for b in (mine, theirs))))
             alike = (mine == theirs) | (apart <= self._room(mine, sizes, self.coarse_as))
-            return "" if np.all(
-                alike
-            ) else "the future: it has other biases, which a causal mask hides", []
+            note = "the future: it has other biases, which a causal mask hides"
+            return note * (not np.all(alike)), []
         coarse = (
             ("dtype", f"biases in {self.coarse_as}", f"in {half}") for half in HALVES
             if seen(theirs) == half and fits(past, half)
@@ -404,5 +397,4 @@ def _slopes(
         return None
     slopes = [", ".join(f"{s:.4g}" for s in each[:3]) + ", …" for each in (ours, other)]
     departed = departures(other, ours, dtype="float32", doubt=1e-5)
-    named = departed.sentences(sentences.slope) if departed else slopes[1:]
-    return "slopes", slopes[0], named[0]
+    return "slopes", slopes[0], departed.sentences(sentences.slope)[0] if departed else slopes[1]

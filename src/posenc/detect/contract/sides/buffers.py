@@ -113,7 +113,10 @@ def _chosen(part: Part, buffers: list[Buffer], names: Sequence[str]) -> list[Buf
     others = {re.split(r"[.: ,]", name)[0] for name in names} - {words[0]}
     elsewhere = [one for one in left if any(name in one.path.lower() for name in others)]
     close = inside or [one for one in left if one not in elsewhere] or left
-    left = [one for one in close if _acts_in(part, one)]
+    # A stage and a block inside of it do not tell.
+    layers = {one.path: LAYER.findall(one.path) for one in close if part.layers is not None}
+    left = [one for one in close if len(own := layers.get(one.path, ())) != 1
+            or int(own[0]) in (part.layers or ())]  # fmt: skip
     if not left:
         raise CannotAsk("nothing in it is known to stand for these layers")
     spec: Any = part.spec
@@ -137,11 +140,6 @@ def _chosen(part: Part, buffers: list[Buffer], names: Sequence[str]) -> list[Buf
     return [one for one in left if one.place in places]
 
 
-def _acts_in(part: Part, one: Buffer) -> bool:
-    layers = LAYER.findall(one.path)  # a stage and a block inside of it do not tell
-    return part.layers is None or len(layers) != 1 or int(layers[0]) in part.layers
-
-
 def rows(path: str, tensor: Any) -> Buffer:
     """A table with a row for each position, the reserved ones included."""
 
@@ -150,14 +148,8 @@ def rows(path: str, tensor: Any) -> Buffer:
             raise CannotAsk(f"{path} is on the meta device")
         return tensor[np.asarray(positions)]
 
-    return Buffer(
-        path,
-        "",
-        tensor.shape[-1],
-        SimpleNamespace(table=table, shape=tuple(tensor.shape)),
-        "table",
-        path,
-    )
+    code = SimpleNamespace(table=table, shape=tuple(tensor.shape))
+    return Buffer(path, "", tensor.shape[-1], code, "table", path)
 
 
 def tables(path: str, tensor: Any) -> list[Buffer]:
@@ -181,10 +173,5 @@ def cosines(path: str, values: np.ndarray) -> Buffer:
             positions = positions @ (side ** np.arange(positions.shape[1]))
         return values[positions]
 
-    return Buffer(
-        path,
-        "",
-        values.shape[-1],
-        SimpleNamespace(cos_sin=cos_sin, shape=(side, side)),
-        unlike=digest_of(values),
-    )
+    code = SimpleNamespace(cos_sin=cos_sin, shape=(side, side))
+    return Buffer(path, "", values.shape[-1], code, unlike=digest_of(values))

@@ -59,9 +59,9 @@ def of_model(model: Any, name: str) -> Comparand:
     for path, module in model.named_modules():
         named += () if path in unused else _tensors(module, path, name)
         named += _biases(module, path or name)
-    comparand = of_buffers(name, [*named, *_slopes(model)])
-    remarks = tuple(f"{path} stands unused: no forward calls it" for path in unused)
-    return comparand._replace(remarks=remarks)
+    return of_buffers(name, [*named, *_slopes(model)])._replace(
+        remarks=tuple(f"{path} stands unused: no forward calls it" for path in unused)
+    )
 
 
 def _turns(module: Any) -> bool:
@@ -110,14 +110,9 @@ class _ModuleCode(Implementation):
 def _rotates(module: Any) -> Callable[..., Any] | None:
     home = sys.modules.get(type(module).__module__)
     names = [name for name in dir(home) if name.startswith("apply_") and "rot" in name]
-    if len(names) != 1:
-        return None
-    function: Callable[..., Any] = getattr(home, names[0])
-    return (
-        function
-        if list(inspect.signature(function).parameters)[:4] == ["q", "k", "cos", "sin"]
-        else None
-    )
+    function = getattr(home, names[0]) if len(names) == 1 else None
+    first = [*inspect.signature(function).parameters][:4] if function is not None else []
+    return function if first == ["q", "k", "cos", "sin"] else None
 
 
 def _biases(module: Any, path: str) -> Iterator[Buffer]:
@@ -197,10 +192,9 @@ def _slopes(model: Any) -> Iterator[Buffer]:
             "attention_mask": torch.ones(1, keys, dtype=torch.int64), "num_heads": heads,
             "sequence_length": keys, "dtype": torch.float32,
         }  # fmt: skip
-        taken = inspect.signature(function).parameters
-        taken_ = {name: value for name, value in arguments.items() if name in taken}
-        biases = function(**taken_).reshape(heads, -1, keys)[..., k_positions]
-        return biases.expand(heads, len(q_positions), len(k_positions))
+        taken = arguments.keys() & inspect.signature(function).parameters.keys()
+        biases = function(**{name: arguments[name] for name in taken}).reshape(heads, -1, keys)
+        return biases[..., k_positions].expand(heads, len(q_positions), len(k_positions))
 
     path = f"{where}.{function.__name__}".lstrip(".")
     yield Buffer(path, "", heads, SimpleNamespace(bias=bias), "bias")
@@ -222,13 +216,8 @@ def of_checkpoint(path: Path, name: str) -> Comparand:
 
     def turning(key: str, layer: str, array: np.ndarray) -> Buffer:
         values = array.reshape(-1)
-        return Buffer(
-            key,
-            layer,
-            values.size,
-            SimpleNamespace(frequencies=lambda: values),
-            unlike=digest_of(values),
-        )
+        return Buffer(key, layer, values.size, SimpleNamespace(frequencies=lambda: values),
+                      unlike=digest_of(values))  # fmt: skip
 
     return of_buffers(name, [*of_tensors(arrays, turning), *mute])
 
@@ -245,11 +234,8 @@ def of_folder(folder: str, name: str) -> Comparand:
     data = load(Path(folder), f"diff: {name}")
     kind = data.get("model_type")
     if not isinstance(kind, str) or kind not in transformers.CONFIG_MAPPING:
-        raise bad_data(
-            f"diff: {name}",
-            "a class of transformers",
-            "code of the model's own" if "auto_map" in data else f"model_type {kind!r}",
-        )
+        received = "code of the model's own" if "auto_map" in data else f"model_type {kind!r}"
+        raise bad_data(f"diff: {name}", "a class of transformers", received)
     # It knows how many layers a model has; what a class builds of other sizes is counted below.
     for error in facts(data).plan.errors:
         if "more than any model has" in error:
@@ -280,9 +266,8 @@ def materialise(model: Any) -> None:
         computed = any(kind.search(key) for key in keys for kind in (FREQUENCIES, COSINES))
         if not computed or sum(buffer.numel() for buffer in module.buffers(recurse=False)) > MOST:
             continue
-        if (
-            fresh := rebuilt(module)
-        ) is not None:  # or else it stays on the meta device, and says so when asked
+        fresh = rebuilt(module)
+        if fresh is not None:  # or else it stays on the meta device, and says so when asked
             parent, _, leaf = path.rpartition(".")
             setattr(model.get_submodule(parent), leaf, fresh)
 
@@ -314,36 +299,19 @@ def of_engine(text: str, name: str) -> Comparand:
         turn = getattr(module, "forward_native", module.forward)
 
         return (
-            Implementation(
-                protocol(
-                    lambda positions, query, key: turn(positions.T, query, key)[0],
-                    "tokens",
-                    dim=width,
-                    axes=len(own.spec.axes),
-                    library="torch",
-                )
-            ),
-        )
+            Implementation(protocol(
+                lambda positions, query, key: turn(positions.T, query, key)[0], "tokens",
+                dim=width, axes=len(own.spec.axes), library="torch",
+            )),
+        )  # fmt: skip
 
-    return Comparand(
-        name,
-        whole=False,
-        answers=answers,
-        remarks=(
-            f"{name}: get_rope was asked, and not the model classes, which may change parameters",
-        ),
-    )
+    remark = f"{name}: get_rope was asked, and not the model classes, which may change parameters"
+    return Comparand(name, whole=False, answers=answers, remarks=(remark,))
 
 
 def _library(name: str, why: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise DependencyError(
-            mismatch(
-                "diff",
-                f"{name}, {why}",
-                str(error)[:100],
-                "Install it, or compare a function: MODULE:NAME.",
-            )
-        ) from error
+        todo = "Install it, or compare a function: MODULE:NAME."
+        raise DependencyError(mismatch("diff", f"{name}, {why}", str(error)[:100], todo)) from error

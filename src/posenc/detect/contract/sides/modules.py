@@ -90,11 +90,10 @@ def rebuilt(module: Any) -> Any:
     """A module as its config makes it, on the CPU; None where that is not all it takes."""
     import torch
 
-    try:
-        with torch.device("cpu"):
-            return type(module)(module.config)
-    except Exception:  # noqa: BLE001 - whatever code of somebody else raises
-        return None
+    # Whatever code of somebody else raises.
+    with contextlib.suppress(Exception), torch.device("cpu"):
+        return type(module)(module.config)
+    return None
 
 
 TOKENS = 2

@@ -39,10 +39,11 @@ class Implementation:
         self.code = code = code() if isinstance(code, type) and methods_of(code) else code
         self.name = str(getattr(code, "__qualname__", type(code).__name__))
         self.methods: dict[str, Callable[..., Any]] = methods_of(code)
-        if not self.methods and _gives_frequencies(code):
+        plain = inspect.isfunction(code) or inspect.ismethod(code)
+        # A function that takes nothing, but for the name of a layer or a length.
+        if not self.methods and plain and {*_parameters(code)} <= {"layer", "length"}:
             self.methods = {"frequencies": code}
-        listed = callable(code) or isinstance(code, (tuple, Mapping, Subject))
-        if not self.methods and not listed:
+        if not (self.methods or callable(code) or isinstance(code, (tuple, Mapping, Subject))):
             expected = f"an object with any of the methods {', '.join(METHODS)}"
             todo = "A function may be one of them: of (x, positions), say."
             raise bad_argument("a side", expected, self.name, todo)
@@ -63,8 +64,9 @@ class Implementation:
         if method == "cos_sin" and {*self.methods} == {"frequencies"}:
             return ask({"inv_freq": self.numbers("frequencies", part=part)}, dim=width)
         if method not in self.methods:
-            seen = ", so that no pairing is seen" if method == "rotate" else ""
-            raise CannotAsk(f"it is not offered{seen}")
+            raise CannotAsk(
+                "it is not offered" + ", so that no pairing is seen" * (method == "rotate")
+            )
         width = int(getattr(self.code, "head_dim", 0) or width)
         function = self._of_layer(method, part)
         return protocol(function, method, dim=width, axes=axes, library=self.library or "numpy")
@@ -90,10 +92,9 @@ class Implementation:
         function = self.methods[method]
 
         def answer(*arguments: Any) -> Any:
-            more = {"layer": part.name, "length": int(arguments[-1].max()) + 1}
-            more = {k: v for k, v in more.items() if self.takes(method, k)}
-            out = function(*arguments, **more)
-            if method == "cos_sin" and not _is_pair(out):
+            out = function(*arguments, **self._more(method, part, int(arguments[-1].max()) + 1))
+            kinds = "".join(p.dtype.kind for p in parts_of(out)) if method == "cos_sin" else "c"
+            if kinds not in ("ff", "c"):
                 raise CannotAsk("it returns no cosines and sines: two arrays, or complex numbers")
             return out
 
@@ -105,15 +106,18 @@ class Implementation:
         """What a method answers that is no encoding: frequencies, factors, positions of a batch."""
         if method not in self.methods:
             raise CannotAsk("it is not offered")
-        spoken = {"layer": part.name, "length": length}
-        more = {k: v for k, v in spoken.items() if v is not None and self.takes(method, k)}
         passed = [a if isinstance(a, Mapping) else carried(a, self.library or "numpy")
                  for a in arguments]  # fmt: skip
         with self.refusing(method), foreign(f"a call of {self.name}"):
-            answer = numbers(self.methods[method](*passed, **more))
+            answer = numbers(self.methods[method](*passed, **self._more(method, part, length)))
         if answer.dtype.kind == "c" or not answer.size:
             raise CannotAsk(f"it returns complex numbers or none, of shape {answer.shape}")
         return answer.reshape(-1)
+
+    def _more(self, method: str, part: Part, length: int | None) -> dict[str, Any]:
+        """The name of the part and the length of the sequence, if a method takes them."""
+        spoken = {"layer": part.name, "length": length}
+        return {k: v for k, v in spoken.items() if v is not None and self.takes(method, k)}
 
     @contextlib.contextmanager
     def refusing(self, method: str) -> Iterator[None]:
@@ -129,19 +133,14 @@ class Implementation:
                 raise CannotAsk(str(own) or "it raises NotImplementedError") from None
             if self.strict:
                 raise own from None
-            text = f"{type(own).__name__}: {' '.join(str(own).split())[:100]}"
-            raise CannotAsk(f"{method} raises {text}") from None
+            says = f"{type(own).__name__}: {' '.join(str(own).split())[:100]}"
+            raise CannotAsk(f"{method} raises {says}") from None
 
 
 def methods_of(code: Any) -> dict[str, Callable[..., Any]]:
     """The methods of the protocol that an object has; a subject is asked as one."""
     names = METHODS if not isinstance(code, Subject) else ()
     return {name: getattr(code, name) for name in names if callable(getattr(code, name, None))}
-
-
-def _is_pair(out: Any) -> bool:
-    kinds = [part.dtype.kind for part in parts_of(out)]
-    return kinds in (["f", "f"], ["c"])
 
 
 def _parameters(function: Any) -> tuple[str, ...]:
@@ -151,12 +150,6 @@ def _parameters(function: Any) -> tuple[str, ...]:
     except (TypeError, ValueError):
         return ()
     return tuple("**" if p.kind is p.VAR_KEYWORD else p.name for p in parameters)
-
-
-def _gives_frequencies(code: Any) -> bool:
-    """Whether a function takes nothing, but for the name of a layer or a length."""
-    plain = inspect.isfunction(code) or inspect.ismethod(code)
-    return plain and {*_parameters(code)} <= {"layer", "length"}
 
 
 class Comparand(NamedTuple):

@@ -39,8 +39,9 @@ def side_of(source: Any, *, name: str = "", library: Library | None = None) -> C
     loaded = not isinstance(source, type) and callable(getattr(source, "named_buffers", None))
     if loaded and not answers:
         return of_model(source, name or type(source).__name__)
-    described_ = isinstance(source, (Contract, Reading, Plan, Spec, Mapping, Layer))
-    if (described_ and not buffers) or (not answers and callable(getattr(source, "to_dict", None))):
+    if (isinstance(source, (Contract, Reading, Plan, Spec, Mapping, Layer)) and not buffers) or (
+        not answers and callable(getattr(source, "to_dict", None))
+    ):
         return _description(source, name or _title(source))
     return of_code(Implementation(source, library), name)
 
