@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -25,7 +24,6 @@ from posenc.torch.adopted import AdoptedRotary, CosSinForm, is_dispatched, unhoo
 
 CALLER = "adopt"
 LIBRARIES = ("transformers", "torch", "posenc")
-Refusal = tuple[str, str, str]  # what was expected, what came, what to do
 
 
 def refuse_model(model: Any) -> None:
@@ -36,8 +34,8 @@ def refuse_model(model: Any) -> None:
             CALLER, "a loaded model", name, "Load it: AutoModelForCausalLM.from_pretrained(...)."
         )
     _refuse_object(model, name)
-    for expected, received, todo in itertools.chain(_foreign(model, name), _wrapped(model)):
-        raise bad_data(CALLER, expected, received, todo)
+    _refuse_foreign(model, name)
+    _refuse_wrapped(model)
 
 
 def _refuse_object(model: nn.Module, name: str) -> None:
@@ -53,24 +51,25 @@ def _refuse_object(model: nn.Module, name: str) -> None:
         raise bad_argument(CALLER, "a model as transformers makes it", received, todo)
     config = getattr(model, "config", None)
     if not callable(getattr(config, "to_dict", None)) or not getattr(config, "model_type", ""):
-        inner = isinstance(getattr(model, "module", None), nn.Module)
         raise bad_argument(
             CALLER, "a model of transformers, which has a config", f"{name} without one",
-            "Give the model inside." * inner,
+            "Give the model inside." * isinstance(getattr(model, "module", None), nn.Module),
         )  # fmt: skip
 
 
-def _foreign(model: Any, name: str) -> Iterator[Refusal]:
-    """Code of a model that is not what transformers has for its config."""
+def _refuse_foreign(model: Any, name: str) -> None:
+    """Raise for code of a model that is not what transformers has for its config."""
     if "transformers_modules" in type(model).__module__ or getattr(model.config, "auto_map", None):
-        yield (
+        raise bad_data(
+            CALLER,
             "a class of transformers itself",
             f"{name}, code that came with a checkpoint (auto_map, trust_remote_code)",
             "What that code does about positions is in no plan.",
         )
     for path, module in model.named_modules():
         if (override := _override(module)) is not None:
-            yield (
+            raise bad_data(
+                CALLER,
                 "the code of transformers",
                 f"{f'{path} is ' if path else ''}{override} with a forward of its own",
                 "Adopt the class that it derives from: what another forward does is in no plan.",
@@ -108,15 +107,14 @@ def _library(cls: type) -> str:
     return cls.__module__.partition(".")[0]
 
 
-def _wrapped(model: nn.Module) -> Iterator[Refusal]:
-    """Models inside of another one, which holds their weights."""
+def _refuse_wrapped(model: nn.Module) -> None:
+    """Raise for models inside of another one, which holds their weights."""
     for path, module in model.named_modules():
         inside = isinstance(getattr(module, "module", None), nn.Module)
         if inside and type(module).__module__.startswith("torch.distributed"):
-            yield (
-                "whole weights",
-                f"{path or 'a model'} as a {type(module).__name__}",
-                "Adopt the model before it is wrapped.",
+            received = f"{path or 'a model'} as a {type(module).__name__}"
+            raise bad_data(
+                CALLER, "whole weights", received, "Adopt the model before it is wrapped."
             )
 
 
@@ -139,10 +137,12 @@ class Answered(NamedTuple):
 
 def places_of(model: nn.Module) -> Iterator[tuple[Place, nn.Module]]:
     """Every place in the tree of modules, each parent once."""
-    for parent in model.modules():
-        for leaf, module in parent._modules.items():
-            if module is not None:
-                yield Place(parent, leaf), module
+    yield from (
+        (Place(parent, leaf), module)
+        for parent in model.modules()
+        for leaf, module in parent._modules.items()
+        if module is not None
+    )
 
 
 def candidates(model: nn.Module) -> Iterator[tuple[str, list[Place], nn.Module]]:
@@ -150,9 +150,11 @@ def candidates(model: nn.Module) -> Iterator[tuple[str, list[Place], nn.Module]]
     places: dict[nn.Module, list[Place]] = {}
     for place, module in places_of(model):
         places.setdefault(module, []).append(place)
-    for path, module in model.named_modules():
-        if module in places and takes_positions(module):
-            yield path, places[module], module
+    yield from (
+        (path, places[module], module)
+        for path, module in model.named_modules()
+        if module in places and takes_positions(module)
+    )
 
 
 def unused(model: nn.Module) -> frozenset[str]:

@@ -100,10 +100,11 @@ class Replacement(Displayed):
         if self.trained is not None:
             other = "no positions" if self.spec is None else repr(self.spec)
             return f"{change}{other} in place of {self.trained!r}, on purpose"
-        if self.wrong is None:
-            bound = f"no more than {CONSIDERABLE:g} up to {self.looked:,}"
-        else:
-            bound = f"more than {CONSIDERABLE:g} from position {self.wrong:,} on"
+        bound = (
+            f"no more than {CONSIDERABLE:g} up to {self.looked:,}"
+            if self.wrong is None
+            else f"more than {CONSIDERABLE:g} from position {self.wrong:,} on"
+        )
         return f"{change}the old ones were off by {bound}"
 
 

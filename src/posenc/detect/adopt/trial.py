@@ -75,10 +75,9 @@ class Trial:
                 else:
                     self._forms[id(one.module), label] = form._replace(spec=wish.rotary)
         if not self._forms:
-            expected = "an encoding that a rotary module of the model can compute"
             raise bad_argument(
                 f"{CALLER}: spec",
-                expected,
+                "an encoding that a rotary module of the model can compute",
                 f"{wish.rotary!r}: {'; '.join(why) or 'no module answers for its plan'}",
             )
 
@@ -116,8 +115,7 @@ class Trial:
         for scores in self._scores:
             count = getattr(scores, "heads", heads)
             if scores is not None and count != heads:
-                caller = f"{CALLER}: {type(scores).__name__}"
-                raise bad_argument(caller, f"{heads} heads", count)
+                raise bad_argument(f"{CALLER}: {type(scores).__name__}", f"{heads} heads", count)
 
     def put_in(self) -> None:
         """Hooks on layers, and the attention that adds to scores."""
@@ -203,10 +201,9 @@ def _of_plan(plan: Any) -> list[_Wish]:
     elif isinstance(plan, Reading):
         if any(entry.layer.startswith("text.") for entry in plan):
             plan = plan.part("text")
-        count = 1 + max((i for e in plan for i in e.indices or ()), default=0)
         every = [
             [e.spec for e in plan.at(i) if e.spec is not None and not e.attention]
-            for i in range(count)
+            for i in range(1 + max((i for e in plan for i in e.indices or ()), default=0))
         ]
     else:
         raise bad_argument(f"{CALLER}: plan", "a Plan or a Reading", type(plan).__name__)

@@ -74,7 +74,6 @@ def _number(value: float) -> str:
 FORMAT, VERSION = "posenc contract", 2
 MOST_LAYERS = 2**16
 UNTOLD = (("whole", False), ("permuted", ""))  # as older files do not have them
-DTYPES = ("float64", "float32", "float16", "bfloat16")
 Kind = Literal["table", "rotary", "bias", "relative", "convolution", "none"]
 
 

@@ -162,10 +162,9 @@ def _is_ended(data: Any) -> bool:
 def _agree(caller: str, data: bytes, stated: str) -> None:
     """Raise unless a digest is that of the bytes before it."""
     if (own := hashlib.sha256(data).hexdigest()) != stated:
-        expected = f"{own}, the digest of all bytes before it, and nothing behind"
         raise bad_data(
             caller,
-            expected,
+            f"{own}, the digest of all bytes before it, and nothing behind",
             stated,
             "The file was cut or changed (an editor, or git's line ends); write it anew.",
         )

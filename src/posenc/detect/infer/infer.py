@@ -137,7 +137,7 @@ def infer_spec(
     except CannotAsk as why:
         if not why.answered:
             raise
-        return Inferred(None, probes=why.calls, notes=(str(why),))
+        return Inferred(None, notes=(str(why),))
     of_rows = {"table": of_table, "bias": of_bias}.get(subject.kind)
     return of_rows(subject) if of_rows else _of_rotation(subject, tuple(axes), base, unit)
 

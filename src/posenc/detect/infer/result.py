@@ -80,11 +80,10 @@ class Inferred(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain JSON types; of learned values their shapes."""
-        measured = math.isfinite(self.difference)
         return {
             "spec": None if self.spec is None else json.loads(to_json(self.spec)),
             "matches": self.matches,
-            "difference": self.difference if measured else None,
+            "difference": self.difference if math.isfinite(self.difference) else None,
             "tolerance": self.tolerance,
             "probes": self.probes,
             "reach": asdict(self.reach),
@@ -106,8 +105,7 @@ class Inferred(Displayed):
                 "that its arithmetic explains"
             )
         lines += [f"  {self.call}"] if self.call is not None else []
-        reach = self.reach.lines() or [f"{self.probes} calls"]
-        lines += [f"  {line}" for line in reach]
+        lines += [f"  {line}" for line in self.reach.lines() or [f"{self.probes} calls"]]
         if self.channels is not None:
             lines.append(f"  on the channels {_some(self.channels)}")
         lines += [f"  {note}" for note in self.notes]

@@ -129,7 +129,7 @@ def _named(value: Any, depth: int, seen: set[int]) -> Iterator[str]:
     if (code := getattr(method, "__code__", None)) is None or id(code) in seen or depth > 3:
         return
     seen.add(id(code))
-    names, around = {*_names(code)}, getattr(method, "__globals__", {})
+    names, around = _names(code), getattr(method, "__globals__", {})
     modules = [m for name in names if isinstance(m := around.get(name), types.ModuleType)]
     own = [vars(m) for m in modules if m.__name__ not in LIBRARIES]
     inner = [scope[name] for scope in (around, *own) for name in names & scope.keys()]
@@ -139,11 +139,9 @@ def _named(value: Any, depth: int, seen: set[int]) -> Iterator[str]:
         yield from _named(each, depth + 1, seen)
 
 
-def _names(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names(constant)
+def _names(code: types.CodeType) -> set[str]:
+    inner = (_names(each) for each in code.co_consts if isinstance(each, types.CodeType))
+    return {*code.co_names}.union(*inner)
 
 
 def followed(turns: np.ndarray, places: list[int]) -> np.ndarray:

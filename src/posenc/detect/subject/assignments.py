@@ -73,8 +73,10 @@ def _dealt(blank: Sequence[Slot], have: set[str], biased: bool) -> Iterator[dict
         pools = [("x",), ("x", "key"), ("positions",)]
     for pool in pools:
         if len(pool) == len(blank) and not have & ({*pool} - {"dim", "length"}):
-            for order in itertools.permutations(pool):
-                yield {slot.name: role for slot, role in zip(blank, order, strict=True)}
+            names = [slot.name for slot in blank]
+            yield from (
+                dict(zip(names, order, strict=True)) for order in itertools.permutations(pool)
+            )
 
 
 def _ways(code: Callee, roles: dict[str, str], biased: bool) -> Iterator[tuple[Roles, str]]:
@@ -122,10 +124,9 @@ def _said(code: Callee, inside: set[str], biased: bool) -> list[str]:
 def places_of(layout: str, way: str, *, biased: bool) -> Sequence[str]:
     """How what says where tokens stand may be shaped."""
     tokens = "t" in layout
-    places = {
+    return {
         "positions": ("t",) if tokens else PLACES["b" not in layout and bool(layout) :],
         "offset": () if tokens else OFFSETS,
         "packed": ("",) if tokens else (),
         "tables": [shape for shape in SHAPES if "b" in layout or "b" not in shape],
-    }
-    return places.get(way, () if tokens and not biased else ("",))
+    }.get(way, () if tokens and not biased else ("",))

@@ -47,8 +47,7 @@ def turn(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:
         each = [asked._replace(x=x[[b]], rows=rows[[b]]) for b in range(len(x))]
         return _joined(form, each, counter, 0)
     if x.shape[1] > 1 and not {"h", "f"} & {*form.layout}:
-        each = [asked._replace(x=x[:, [h]]) for h in range(x.shape[1])]
-        return _joined(form, each, counter, 1)
+        return _joined(form, [asked._replace(x=x[:, [h]]) for h in range(x.shape[1])], counter, 1)
     runs = np.flatnonzero(np.diff(rows[0], axis=0) != 1) + 1 if form.way not in PLACED else rows[:0]
     if form.way == "offset" and len(runs):
         pieces = np.split(np.arange(rows.shape[1]), runs)
@@ -97,9 +96,7 @@ def biased(choice: Found, q: np.ndarray, k: np.ndarray, counter: CallCounter) ->
     wanted = rows.get(choice.aligned)
     line = np.arange(keys)[None]
     if wanted is not None and np.array_equal(q, wanted):
-        asked = Inquiry(None, q[None], keys=line)
-        return biases(choice.form, asked, counter)[..., k]
+        return biases(choice.form, Inquiry(None, q[None], keys=line), counter)[..., k]
     if keys > SQUARE:
         raise CannotAsk(f"{choice.form.code.name} takes lengths, and {keys:,} keys are too many")
-    whole = biases(choice.form, Inquiry(None, line, keys=line), counter)
-    return whole[:, q][..., k]
+    return biases(choice.form, Inquiry(None, line, keys=line), counter)[:, q][..., k]

@@ -130,7 +130,6 @@ class CannotAsk(ArgumentError):  # noqa: N818
     """Code that no way to ask is known for: what was tried, its own error, what to hand over."""
 
     answered = False  # whether it answered some call, with what is no encoding
-    calls = 0
     arguments = 0  # how many it needs
 
 

@@ -100,9 +100,8 @@ class Form(NamedTuple):
 
     def tokens(self, asked: Inquiry, size: float) -> Any:
         """Queries, or as many tokens of another size; ones where it does not matter which."""
-        x = asked.x
-        if x is None:
-            x = np.ones((len(asked.rows), 1, asked.rows.shape[1], self.dim))
+        batch, seq = asked.rows.shape[:2]
+        x = np.ones((batch, 1, seq, self.dim)) if asked.x is None else asked.x
         if "3" in self.layout:
             plain = self._replace(layout=self.layout.replace("3", ""))
             three = [plain.tokens(asked._replace(groups=1), part) for part in (size, 0.5, 0.25)]

@@ -144,8 +144,8 @@ def _smaller(call: Any, subject: Any) -> Iterator[Any]:
         yield call._replace(rows=rows[:2])
         yield call._replace(rows=rows[[0, -1]], sizes=(1.0,))
     if len(rows) > 1:
-        for b in range(len(rows)):
-            yield call._replace(rows=rows[[b]], sizes=(call.sizes[b % len(call.sizes)],))
+        sizes = np.resize(call.sizes, len(rows)).tolist()
+        yield from (call._replace(rows=rows[[b]], sizes=(sizes[b],)) for b in range(len(rows)))
     yield from _with(call, {"sizes": (1.0,)}, {"plain": True})
     if call.keys is not None:
         yield from (call._replace(keys=keys) for keys in _fewer(call.keys, "positions"))

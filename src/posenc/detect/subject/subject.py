@@ -121,8 +121,7 @@ class Subject:
         self._is("rotary")
         x = np.asarray(x, dtype=np.float64)
         if x.ndim != 4:
-            expected = "(batch, heads, seq, channels)"
-            raise bad_argument("rotate: x", expected, f"shape {x.shape}")
+            raise bad_argument("rotate: x", "(batch, heads, seq, channels)", f"shape {x.shape}")
         rows = self._placed(positions, x.shape[0], x.shape[2])
         return turn(
             self._found.form, Inquiry(x, rows, dtype, strided, groups=groups), self._counter

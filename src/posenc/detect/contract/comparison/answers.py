@@ -55,8 +55,10 @@ def looks(
         yield "scores", lambda: _refused(f"a {part.kind} encoding needs content")
     cases = {str(check["case"]): check for check in sequences((part,))}
     if "position_ids" in code.methods:
-        for case, check in cases.items():
-            yield f"position_ids ({case})", functools.partial(_positions, part, check, code)
+        yield from (
+            (f"position_ids ({case})", functools.partial(_positions, part, check, code))
+            for case, check in cases.items()
+        )
     elif cases:
         yield f"position_ids ({', '.join(cases)})", lambda: _refused("it is not offered")
 
@@ -66,9 +68,11 @@ def _turning(part: Part, code: Implementation) -> Iterator[tuple[str, Callable[[
     spec: Any = part.spec
     options = part, spec.dim, len(spec.axes), None
     if code.methods:
-        for method in ("rotate", "cos_sin", "frequencies"):
-            if method == "rotate" or method in code.methods:  # without it no pairing is seen
-                yield method, functools.partial(code.subject, method, *options)
+        methods = {"rotate": None} | code.methods  # without the first no pairing is seen
+        yield from (
+            (method, functools.partial(code.subject, method, *options))
+            for method in ("rotate", "cos_sin", "frequencies") if method in methods
+        )  # fmt: skip
         return
     subject = code.subject("", *options)
     if subject.kind not in ("rotary", "cos_sin", "angles"):

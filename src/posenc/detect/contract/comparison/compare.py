@@ -285,8 +285,8 @@ def _by_name(ours: list[Part], theirs: list[Part], *, whole: bool) -> Iterator[P
         if other in left:
             left.remove(other)
         yield part.name if whole else (other or part).name, part, other
-    for part in left:
-        yield part.name, ours[0] if len(ours) == 1 and not whole else None, part
+    alone = ours[0] if len(ours) == 1 and not whole else None
+    yield from ((part.name, alone, part) for part in left)
 
 
 def _by_layer(ours: list[Part], theirs: list[Part], *, whole: bool) -> Iterator[Pair]:

@@ -177,9 +177,10 @@ def variants(spec: Spec) -> Iterator[tuple[str, str, Spec]]:
     """Encodings that differ from `spec` in one field: the field, what is changed, the encoding."""
     if isinstance(spec, RoPE):
         yield from _scalings(spec)
-    for path, value, text in _changes(spec):
-        if (candidate := attempt(_with, spec, path, value)) is not None:
-            yield ".".join(path), text, candidate
+    yield from (
+        (".".join(path), text, candidate) for path, value, text in _changes(spec)
+        if (candidate := attempt(_with, spec, path, value)) is not None
+    )  # fmt: skip
 
 
 def _scalings(spec: RoPE) -> Iterator[tuple[str, str, Spec]]:
@@ -191,9 +192,11 @@ def _scalings(spec: RoPE) -> Iterator[tuple[str, str, Spec]]:
         name = type(scaling).__name__
         yield "scaling", f"{name} left out", candidate(*rest)
         if scaling.needs_length:
-            for length, text in zip(LENGTHS, ("short", "long"), strict=True):
-                if (fixed := attempt(spec.at, length)) is not None:
-                    yield "scaling", f"{name} as for a {text} sequence, at every length", fixed
+            yield from (
+                ("scaling", f"{name} as for a {text} sequence, at every length", fixed)
+                for length, text in zip(LENGTHS, ("short", "long"), strict=True)
+                if (fixed := attempt(spec.at, length)) is not None
+            )
         # Turns within a length are length * f / (2 pi); code has left the 2 pi out.
         for low, high in (("low_freq_factor", "high_freq_factor"), ("beta_slow", "beta_fast")):
             if hasattr(scaling, low):
@@ -222,8 +225,8 @@ def _changes(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[Any, Any,
         if isinstance(current, str):
             yield from ((places, c, c) for c in _choices(hints[field.name]) if c != current)
         elif isinstance(current, (int, float)) and not isinstance(current, bool):
-            for number, text in _numbers(current, field.default).items():
-                yield places, number, f"{words(number)}{text}"
+            numbers = _numbers(current, field.default).items()
+            yield from ((places, number, f"{words(number)}{text}") for number, text in numbers)
 
 
 def _choices(hint: Any) -> list[str]:

@@ -72,10 +72,9 @@ def of_buffers(name: str, named: list[Buffer | str]) -> Comparand:
     buffers = [one for one in named if isinstance(one, Buffer)]
     mute = [one for one in named if isinstance(one, str)]
     if not buffers:
-        expected = "frequencies, cosines, rows or biases of positions under a name that is known"
         raise bad_data(
             f"diff: {name}",
-            expected,
+            "frequencies, cosines, rows or biases of positions under a name that is known",
             ", ".join(mute[:4]) or "none",
             "Write a function: MODULE:NAME.",
         )
