@@ -32,8 +32,16 @@ from posenc.detect.adopt.matching import (
     unused,
     why_left,
 )
-from posenc.detect.adopt.report import Adoption, Replacement
-from posenc.detect.adopt.tables import Rows, exact_rows, has_rows, put_in, restore, row_tensors
+from posenc.detect.adopt.report import (
+    Adoption,
+    Replacement,
+    Rows,
+    exact_rows,
+    has_rows,
+    put_in,
+    restore,
+    row_tensors,
+)
 from posenc.detect.adopt.trial import Trial, forget
 from posenc.detect.facts import ASKED, facts
 from posenc.detect.fit.turns import attempt
@@ -272,6 +280,9 @@ def _exchange(model: nn.Module, swaps: list[Swap], tables: list[Rows], trial: Tr
         for place, new in moves:
             place.parent._modules[place.leaf] = new.old
         raise
+
+
+# --- models that are adopted as soon as they are loaded -------------------------------------------
 
 
 @contextlib.contextmanager

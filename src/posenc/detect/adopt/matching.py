@@ -1,4 +1,4 @@
-"""Which entry of a plan each module of a model computes."""
+"""Which models are not adopted, and which entry of a plan each module of the others computes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from posenc._core.errors import (
 )
 from posenc._core.reading import Layer, Reading
 from posenc.detect.adopt.fitting import fits, labels, takes_positions, twin
-from posenc.detect.adopt.tables import has_rows
+from posenc.detect.adopt.report import has_rows
 from posenc.detect.contract.sides.modules import unused_modules
 from posenc.detect.facts import facts
-from posenc.detect.subject import CannotAsk
+from posenc.detect.subject import CannotAsk, refuse_if
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.adopted import AdoptedRotary, CosSinForm, is_dispatched, unhooked
 
@@ -118,6 +118,9 @@ def _refuse_wrapped(model: nn.Module) -> None:
             )
 
 
+# --- the modules of a model -----------------------------------------------------------------------
+
+
 class Place(NamedTuple):
     """Where a module stands in its parent."""
 
@@ -164,10 +167,14 @@ def unused(model: nn.Module) -> frozenset[str]:
 
 def answered(path: str, places: list[Place], module: nn.Module, entries: list[Layer]) -> Answered:
     """What a module answers for."""
-    if any(True for _ in module.parameters()) or module.state_dict():
-        raise CannotAsk("it has weights of its own, which are never replaced")
-    if "forward" in vars(module) and not is_dispatched(module):
-        raise CannotAsk("it has a forward of its own, which would be lost")
+    refuse_if(
+        any(True for _ in module.parameters()) or module.state_dict(),
+        "it has weights of its own, which are never replaced",
+    )
+    refuse_if(
+        "forward" in vars(module) and not is_dispatched(module),
+        "it has a forward of its own, which would be lost",
+    )
     asked = twin(module) or unhooked(module)
     names = [entry.layer.rpartition(".")[2] for entry in entries]
     forms: dict[str | None, tuple[Layer, CosSinForm]] = {}

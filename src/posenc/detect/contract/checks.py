@@ -15,8 +15,7 @@ from posenc._core.errors import PosencError
 from posenc._core.positions.builder import Positions
 from posenc._core.spec.spec import Spec
 from posenc.detect.contract.contract import Check, Part
-from posenc.detect.fit import tolerances
-from posenc.detect.fit.turns import attempt
+from posenc.detect.fit import tolerances, turns
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
 from posenc.encodings.rotary.base import RotarySpec
@@ -215,7 +214,7 @@ def _table(part: Part, spec: Any) -> Iterator[Check]:
         return np.asarray(functional.table(spec, spots, dtype="float64"))
 
     # Where the table has a row.
-    spots = np.array([p for p in points if attempt(rows_at, p[None]) is not None])
+    spots = np.array([p for p in points if turns.attempt(rows_at, p[None]) is not None])
     width = spec.dim if spec.width == spec.dim else spec.width - spec.dim
     if width > MOST // max(1, len(spots)):
         raise _LeftOut(f"rows: {len(spots)} of {width} numbers are too many for a file")

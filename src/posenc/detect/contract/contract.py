@@ -71,6 +71,9 @@ def _number(value: float) -> str:
     return f"-{shown}" if sign else shown
 
 
+# --- the values -----------------------------------------------------------------------------------
+
+
 FORMAT, VERSION = "posenc contract", 2
 MOST_LAYERS = 2**16
 UNTOLD = (("whole", False), ("permuted", ""))  # as older files do not have them

@@ -90,8 +90,8 @@ def save(
 
 def text_of(contract: Contract, checks: Iterable[Mapping[str, Any]] | None = None) -> str:
     """The JSON of a contract, each part and each record on a line of its own."""
-    data = {"fingerprint": contract.fingerprint, **contract.to_dict()}
-    data |= {} if checks is None else {"checks": checks}
+    records = {} if checks is None else {"checks": checks}
+    data = {"fingerprint": contract.fingerprint, **contract.to_dict(), **records}
     lines = []
     for key in (*HEAD, *(key for key in data if key not in HEAD)):
         text = json.dumps(data[key], allow_nan=False)

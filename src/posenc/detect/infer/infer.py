@@ -12,7 +12,7 @@ import numpy as np
 from posenc._core.errors import KeywordError, bad_argument
 from posenc._core.guard import foreign
 from posenc._core.io.files import rounded
-from posenc.detect.fit.precision import HALVES, seen
+from posenc.detect.fit import precision, tolerances
 from posenc.detect.fit.rotations.pairs import (
     FLOAT32,
     NotARotationError,
@@ -22,7 +22,6 @@ from posenc.detect.fit.rotations.pairs import (
 )
 from posenc.detect.fit.rotations.rotation import MeasuredTurns, measured, rotations_of
 from posenc.detect.fit.rotations.rotation_specs import RotationFit
-from posenc.detect.fit.tolerances import ROUNDING
 from posenc.detect.infer.positions import of_bias, of_table
 from posenc.detect.infer.result import Inferred
 from posenc.detect.subject import CannotAsk, Subject, asked
@@ -208,8 +207,8 @@ def _turns(subject: Subject, axes: int, unit: float) -> Turns:
             refused = refused or error
             continue
         steps_ = places.reshape(len(steps), axes).astype(np.float64) / unit
-        rounding = seen(matrices)
-        if subject.kind == "rotary" and rounding in HALVES:
+        rounding = precision.seen(matrices)
+        if subject.kind == "rotary" and rounding in precision.HALVES:
             return _of_tokens(subject, places, steps_, rounding)
         return from_matrices(matrices, steps_)
     raise CannotAsk(f"infer_spec: {subject.name} refuses positions to {SHORT}: {refused}")
@@ -324,6 +323,9 @@ def _numbers(part: Any) -> np.ndarray:
     return array
 
 
+# --- what an encoding makes of inputs -------------------------------------------------------------
+
+
 class Expectation:
     """What a fit makes of queries and keys at steps of some unit, and what arithmetic explains."""
 
@@ -351,11 +353,11 @@ class Expectation:
         """The difference that the arithmetic of the implementation explains."""
         steps = rows[..., None] if rows.ndim == 2 else rows
         # Coordinates that are no integers are handed over in float32.
-        eps = self.turns.eps if self.unit == 1 and dtype not in HALVES else FLOAT32
+        eps = self.turns.eps if self.unit == 1 and dtype not in precision.HALVES else FLOAT32
         room = self.turns.allowed(x, wanted, steps[:, None], eps)
-        if dtype not in HALVES:
+        if dtype not in precision.HALVES:
             return room
-        return room + 4 * ROUNDING[dtype] * np.abs(wanted).max(axis=-1, keepdims=True)
+        return room + 4 * tolerances.ROUNDING[dtype] * np.abs(wanted).max(axis=-1, keepdims=True)
 
 
 def in_units(steps: np.ndarray, unit: float) -> np.ndarray:

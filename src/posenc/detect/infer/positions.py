@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc.detect.fit import words
-from posenc.detect.fit.buckets import buckets_of
-from posenc.detect.fit.departures import Departures, departures
+from posenc.detect.fit import buckets, departures, words
 from posenc.detect.fit.rotations.pairs import FLOAT32, FLOAT64
 from posenc.detect.identify.identify import identify
 from posenc.detect.infer.result import Inferred
@@ -108,7 +106,7 @@ def of_bias(subject: Subject) -> Inferred:
     parted = _by_distance(subject, values)
     if not isinstance(spec, ALiBi | Decay) and parted is not None:
         shared = (parted[0][:, 1:] == parted[0][:, :-1]).all(axis=0).sum()
-        fits = buckets_of(*parted) if shared >= SHARED else []
+        fits = buckets.buckets_of(*parted) if shared >= SHARED else []
         spec = fits[0].spec if fits else None
         for fit in fits[:1]:
             params, notes = _weights(fit.spec, *parted)
@@ -124,10 +122,10 @@ def of_bias(subject: Subject) -> Inferred:
         return Inferred(None, probes=subject.calls, notes=(note, hint))
     if by_key and isinstance(spec, ALiBi):
         spec = spec.replace(form="key_only")
-    exact, departed = spec, Departures()
+    exact, departed = spec, departures.Departures()
     if isinstance(spec, ALiBi):
         slopes = -written[:, 1, 0]
-        departed = departures(slopes, spec.arrays["slopes"], dtype="float32") or departed
+        departed = departures.departures(slopes, spec.arrays["slopes"], dtype="float32") or departed
     if departed.odd:
         exact = ALiBi(heads, slopes=tuple(slopes.tolist()), form=spec.form)
     masked = isinstance(spec, ALiBi) and bool((values[:, 0, 1:] == -math.inf).all())

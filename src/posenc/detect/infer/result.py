@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any
 
@@ -95,8 +95,8 @@ class Inferred(Displayed):
         }
 
     def __str__(self) -> str:
-        lines = ["No spec says what it does." if self.spec is None else brief(self.spec, _written)]
-        lines += [f"  but: {departure}" for departure in self.departures]
+        first = "No spec says what it does." if self.spec is None else brief(self.spec, _written)
+        lines = [first, *(f"  but: {departure}" for departure in self.departures)]
         if self.spec is not None:
             close = "within" if self.difference <= self.tolerance else "more than"
             beyond = "beyond that, largest" if self.departures else "largest"
@@ -104,12 +104,15 @@ class Inferred(Displayed):
                 f"  {beyond} difference {self.difference:.2g}, {close} the {self.tolerance:.2g} "
                 "that its arithmetic explains"
             )
-        lines += [f"  {self.call}"] if self.call is not None else []
-        lines += [f"  {line}" for line in self.reach.lines() or [f"{self.probes} calls"]]
-        if self.channels is not None:
-            lines.append(f"  on the channels {_some(self.channels)}")
-        lines += [f"  {note}" for note in self.notes]
-        return "\n".join(lines)
+        reach = self.reach.lines() or [f"{self.probes} calls"]
+        channels = [] if self.channels is None else [f"on the channels {_some(self.channels)}"]
+        rest: tuple[Iterable[Any], ...] = (
+            [] if self.call is None else [self.call],
+            reach,
+            channels,
+            self.notes,
+        )
+        return "\n".join([*lines, *(f"  {line}" for part in rest for line in part)])
 
 
 def _written(argument: Any) -> str:

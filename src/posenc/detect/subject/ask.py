@@ -27,6 +27,7 @@ from posenc.detect.subject.code import (
     copied,
     instance,
     name_of,
+    refuse_if,
     role_of,
 )
 from posenc.detect.subject.discovery import Found, Search
@@ -307,9 +308,11 @@ def _of_pair(maker: Any, apply: Any, search: Search) -> Callee:
 def _tabled(slots: tuple[Slot, ...], swapped: bool) -> tuple[Slot, ...]:
     """Arguments with tables among them: those that nothing else is known to stand for."""
     needed = [slot for slot in slots if slot.required]
-    blank = [slot.name for slot in needed if not slot.role]
-    blank = blank or [slot.name for slot in needed if slot.role == "x"][1:]
-    blank = blank or [slot.name for slot in needed if slot.role in ("positions", "offset")]
+    blank = (
+        [slot.name for slot in needed if not slot.role]
+        or [slot.name for slot in needed if slot.role == "x"][1:]
+        or [slot.name for slot in needed if slot.role in ("positions", "offset")]
+    )
     both = ["sin", "cos"] if swapped else ["cos", "sin"]
     stated: Any = dict(zip(blank, {1: ["tables"], 2: both}.get(len(blank), []), strict=False))
     return tuple(slot._replace(role=stated.get(slot.name, slot.role)) for slot in slots)
@@ -334,8 +337,9 @@ class _Tables:
 
     def _make(self, count: int) -> tuple[Any, list[np.ndarray]]:
         """Tables of so many rows: as they came, and as (1, rows, ...)."""
-        if count > LONGEST:
-            raise CannotAsk(f"{self.form.code.name} makes tables, and {count:,} rows are too many")
+        refuse_if(
+            count > LONGEST, f"{self.form.code.name} makes tables, and {count:,} rows are too many"
+        )
         line = Inquiry(None, np.arange(count)[None])
         raw = call(self.form, line, self.counter)
         return raw, as_built(self.form, line, raw)

@@ -89,10 +89,11 @@ def _ways(code: Callee, roles: dict[str, str], biased: bool) -> Iterator[tuple[R
         beside |= {"offset"} if way in needed else set()
         if not biased and needed & {*PLACED} - {way, *beside}:
             continue
-        wanted = {"x", "qkv", "key", "tokens", "shape", way}
-        wanted |= {"cos", "sin", "tables"} if code.tables is not None else set()
-        wanted |= {"heads", "distances", *PLACED[3:]} if biased else set()
-        wanted |= {"dim", "length"} if not biased and not inside & {"x", "qkv"} else set()
+        wanted = {"x", "qkv", "key", "tokens", "shape", way}.union(
+            ("cos", "sin", "tables") if code.tables is not None else (),
+            ("heads", "distances", *PLACED[3:]) if biased else (),
+            ("dim", "length") if not biased and not inside & {"x", "qkv"} else (),
+        )
         chosen: dict[str, str] = {}
         for slot in code.slots:
             role = roles.get(slot.name, "")

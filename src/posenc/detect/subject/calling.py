@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc.detect.subject.code import CannotAsk
+from posenc.detect.subject.code import CannotAsk, refuse_if
 from posenc.detect.subject.discovery import Found, biases
 from posenc.detect.subject.forms import CallCounter, Form, Inquiry
 from posenc.detect.subject.forms import built as made_by
@@ -67,8 +67,9 @@ def _in_place(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarr
     """Tokens at their places in longer sequences, of code that counts tokens itself."""
     x: Any = asked.x
     row, end = asked.rows[0], asked.end
-    if end > COUNTED:
-        raise CannotAsk(f"{form.code.name} counts tokens itself, and {end:,} of them are too many")
+    refuse_if(
+        end > COUNTED, f"{form.code.name} counts tokens itself, and {end:,} of them are too many"
+    )
     outs: list[np.ndarray] = []
     for chosen in without_repeats(row):
         tokens = np.repeat(x[:, :, chosen[:1]], end, axis=2)
@@ -97,6 +98,7 @@ def biased(choice: Found, q: np.ndarray, k: np.ndarray, counter: CallCounter) ->
     line = np.arange(keys)[None]
     if wanted is not None and np.array_equal(q, wanted):
         return biases(choice.form, Inquiry(None, q[None], keys=line), counter)[..., k]
-    if keys > SQUARE:
-        raise CannotAsk(f"{choice.form.code.name} takes lengths, and {keys:,} keys are too many")
+    refuse_if(
+        keys > SQUARE, f"{choice.form.code.name} takes lengths, and {keys:,} keys are too many"
+    )
     return biases(choice.form, Inquiry(None, line, keys=line), counter)[:, q][..., k]

@@ -1,4 +1,7 @@
-"""What of a target can be called: its functions, with what their arguments are by their names."""
+"""What of a target can be called: its functions, with what their arguments are by their names.
+
+What the names of arguments mean stands here, in the one list of them.
+"""
 
 from __future__ import annotations
 
@@ -126,6 +129,9 @@ METHODS = re.compile(r"rot|apply|call|forward|embed|encod|get|compute|cos|sin|bi
 BIASED = re.compile(r"bias|alibi|slope", re.IGNORECASE)
 
 
+# --- what can be called ---------------------------------------------------------------------------
+
+
 class CannotAsk(ArgumentError):  # noqa: N818
     """Code that no way to ask is known for: what was tried, its own error, what to hand over."""
 
@@ -135,6 +141,12 @@ class CannotAsk(ArgumentError):  # noqa: N818
 
 class OtherShape(CannotAsk):
     """An answer of another shape than that of what was asked."""
+
+
+def refuse_if(bad: object, says: str) -> None:
+    """Raise `CannotAsk` in these words where something is so."""
+    if bad:
+        raise CannotAsk(says)
 
 
 class Slot(NamedTuple):
@@ -249,9 +261,11 @@ def instance(
         with foreign(f"the making of {target.__name__}"):
             return quiet(target(**{**fixed, **passed}))
     except Exception as error:
-        says = f"could not be made with {', '.join(passed) or 'no arguments'} "
-        says += f"({type(error).__name__}: {str(error)[:120]}). Hand over an object of it."
-        raise CannotAsk(f"ask: the class {target.__name__} {says}") from error
+        text = f"{type(error).__name__}: {str(error)[:120]}"
+        raise CannotAsk(
+            f"ask: the class {target.__name__} could not be made with "
+            f"{', '.join(passed) or 'no arguments'} ({text}). Hand over an object of it."
+        ) from error
 
 
 def quiet(built: Any) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 
 from posenc.detect.subject.arrays import LAYOUTS, parts_of
 from posenc.detect.subject.assignments import assignments, places_of
-from posenc.detect.subject.code import BIASED, Callee, CannotAsk, OtherShape
+from posenc.detect.subject.code import BIASED, Callee, CannotAsk, OtherShape, refuse_if
 from posenc.detect.subject.forms import (
     CallCounter,
     Form,
@@ -144,8 +144,10 @@ class Search:
         parts = as_built(form, first, raw)
         if form.layout:  # numbers of its positions alone
             again = built(form, first._replace(x=first.x[..., ::-1] * 0.5), self.counter)  # type: ignore[index]
-            if max(_most(a - b) for a, b in zip(parts, again, strict=True)) > CLOSE:
-                raise CannotAsk("what it returns has the shape of no encoding of x")
+            refuse_if(
+                max(_most(a - b) for a, b in zip(parts, again, strict=True)) > CLOSE,
+                "what it returns has the shape of no encoding of x",
+            )
         return self._of_positions(form, parts)
 
     # --- functions of tokens ----------------------------------------------------------------------
@@ -165,8 +167,9 @@ class Search:
             ):
                 found, y = Found("table", form, added=True), zero
         _moves(y)
-        if found.added and np.ptp(y, axis=-1).max() <= 1e-6:
-            raise CannotAsk("it adds one number to all channels")
+        refuse_if(
+            found.added and np.ptp(y, axis=-1).max() <= 1e-6, "it adds one number to all channels"
+        )
 
         def second(line: np.ndarray) -> np.ndarray:
             other = self._first(form, line)
@@ -175,8 +178,10 @@ class Search:
             again = self._turned(form, other._replace(x=tokens * (not found.added)))
             if not found.added:
                 one, two = y[0, 0, line[2]] / x[0, 0, 2], again[0, 0, 2] / tokens[0, 0, 2]
-                if np.abs(one - two).max() <= CLOSE:
-                    raise CannotAsk("each channel is multiplied by itself, and none by another one")
+                refuse_if(
+                    np.abs(one - two).max() <= CLOSE,
+                    "each channel is multiplied by itself, and none by another one",
+                )
             return again[0, 0]
 
         self._repeats(form, y[0, 0], second, RUN)
@@ -197,23 +202,29 @@ class Search:
             if type(error) is CannotAsk or (form.way == "positions" and not _named(form)):
                 raise
             return
-        if not _follows(first, again, line, _named(form), form.way):
-            raise CannotAsk("the same position gets other numbers in another call")
+        refuse_if(
+            not _follows(first, again, line, _named(form), form.way),
+            "the same position gets other numbers in another call",
+        )
 
     # --- functions of positions -------------------------------------------------------------------
 
     def _of_positions(self, form: Form, parts: list[np.ndarray]) -> Found:
-        if not any(np.isfinite(part).any() for part in parts):
-            raise CannotAsk("it returns no finite numbers")
-        if max(_most(part[:, 1:] - part[:, :1]) for part in parts) <= 1e-7:
-            raise CannotAsk("all positions get the same numbers")
+        refuse_if(
+            not any(np.isfinite(part).any() for part in parts), "it returns no finite numbers"
+        )
+        refuse_if(
+            max(_most(part[:, 1:] - part[:, :1]) for part in parts) <= 1e-7,
+            "all positions get the same numbers",
+        )
         alike = [
             sum(all(_most(p[:, i] - p[:, j]) <= 1e-7 for p in parts) for j in RUN) for i in RUN
         ]
-        if max(alike) > SEQ // 2 and not _named(form):
-            raise CannotAsk("most positions get the same numbers")
-        if max(_most(part - part[..., :1]) for part in parts) <= 1e-7:
-            raise CannotAsk("each position gets one number alone")
+        refuse_if(max(alike) > SEQ // 2 and not _named(form), "most positions get the same numbers")
+        refuse_if(
+            max(_most(part - part[..., :1]) for part in parts) <= 1e-7,
+            "each position gets one number alone",
+        )
         pairs = pairs_of(parts)
         if pairs is None and (len(parts) > 1 or parts[0].ndim > 3):
             axes = parts[0].ndim - 1
@@ -222,8 +233,10 @@ class Search:
 
         def second(line: np.ndarray) -> np.ndarray:
             rows = built(form, self._first(form, line), self.counter)[0]
-            if rows.shape[2:] != parts[0].shape[2:]:
-                raise CannotAsk("the width of what it returns changes with the length")
+            refuse_if(
+                rows.shape[2:] != parts[0].shape[2:],
+                "the width of what it returns changes with the length",
+            )
             return rows.reshape(*rows.shape[:2], -1)[0]
 
         self._repeats(
@@ -241,8 +254,10 @@ class Search:
         placed = form.has("q_positions", "k_positions", "distances")
         whole = biases(form, Inquiry(None, q if placed else k, keys=k), self.counter)
         finite = np.where(np.isfinite(whole), whole, 0.0)
-        if np.isfinite(whole).any() and np.abs(finite - finite[..., :1]).max() <= 1e-9:
-            raise CannotAsk("all keys get the same number")
+        refuse_if(
+            np.isfinite(whole).any() and np.abs(finite - finite[..., :1]).max() <= 1e-9,
+            "all keys get the same number",
+        )
         if placed or form.way != "counted":
             return Found("bias", form, aligned="" if placed else "square")
         try:
@@ -282,15 +297,14 @@ def _most(off: np.ndarray) -> float:
 
 def _moves(y: np.ndarray) -> None:
     """Equal tokens must come out unlike along the sequence, and alike in some heads."""
-    if not np.isfinite(y).any():
-        raise CannotAsk("it returns no finite numbers")
-    if _most(y[:, :, 1:] - y[:, :, :1]) <= 1e-7:
-        raise CannotAsk("equal tokens stay equal wherever they stand")
+    refuse_if(not np.isfinite(y).any(), "it returns no finite numbers")
+    refuse_if(
+        _most(y[:, :, 1:] - y[:, :, :1]) <= 1e-7, "equal tokens stay equal wherever they stand"
+    )
     off = [
         _most(y[:, i] - y[:, j]) for i, j in itertools.combinations(range(min(y.shape[1], 8)), 2)
     ]
-    if off and min(off) > CLOSE:
-        raise CannotAsk("equal heads come out unlike")
+    refuse_if(off and min(off) > CLOSE, "equal heads come out unlike")
 
 
 def _named(form: Form) -> bool:

@@ -90,7 +90,8 @@ class Schedule:
         two = np.stack([few, few])
         keyed = "key" in dict(self.form.roles).values() and {*self.form.layout} & {*"hf"}
         odd = (two + 1001) % end  # no number of half precision
-        start = int(self.rng.integers(*sorted((min(end // 2, 3000), min(end, 60_000)))))
+        low, high = sorted((min(end // 2, 3000), min(end, 60_000)))
+        start = int(self.rng.integers(low, high))
         far = np.arange(start, min(start + 9, end))[None]
         last = np.arange(max(end - 9, 0), end)[None]
         calls = [

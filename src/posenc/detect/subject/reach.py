@@ -1,4 +1,8 @@
-"""How far an implementation was looked at: what was asked, and nothing beyond it."""
+"""How far an implementation was looked at: what was asked, and nothing beyond it.
+
+Differences at positions are counted up; what arithmetic explains of one is rounding in a dtype, and
+of angles in float32.
+"""
 
 from __future__ import annotations
 
@@ -100,9 +104,11 @@ class Reach:
     def _positions(self) -> str:
         if self.position is None:
             return "" if self.differs is None else f"differs at position {self.differs:,.12g}"
-        asked = f"{self.positions:,} asked for"
-        asked += f": every one to {self.dense:,}" if self.dense else ""
-        asked += f", and one in each stretch of {self.stretch:,} beyond" if self.stretch else ""
+        asked = (
+            f"{self.positions:,} asked for"
+            + (f": every one to {self.dense:,}" if self.dense else "")
+            + (f", and one in each stretch of {self.stretch:,} beyond" if self.stretch else "")
+        )
         agrees = f"agrees with {self.against} to" if self.against else "agrees to"
         to = f"{agrees} position {self.position:,.12g} ({asked})"
         return to + ("" if self.differs is None else f", differs at position {self.differs:,.12g}")
@@ -116,10 +122,11 @@ class Reach:
         return f"lengths: {of} ({span}: edges, and {self.drawn} drawn)"
 
     def _calls(self) -> str:
-        parts = [_to(self.heads, "head"), _to(self.batch, "row")]
-        parts += [*self.kinds, ", ".join(self.dtypes)]
-        parts += [f"|x| to {self.largest:,.0f}"] if self.largest else []
-        parts += [f"{self.calls} calls"] if self.calls else []
+        parts = [
+            _to(self.heads, "head"), _to(self.batch, "row"), *self.kinds, ", ".join(self.dtypes),
+            f"|x| to {self.largest:,.0f}" if self.largest else "",
+            f"{self.calls} calls" if self.calls else "",
+        ]  # fmt: skip
         return "; ".join(filter(None, parts))
 
 
@@ -136,6 +143,9 @@ def listed(places: Sequence[int]) -> str:
     else:
         spot = ", ".join(f"{p:,}" for p in places[:8]) + ", …" * (len(places) > 8)
     return f"{len(places):,} tokens at positions {spot}"
+
+
+# --- differences at positions ---------------------------------------------------------------------
 
 
 class Tally:
@@ -199,6 +209,9 @@ def of_spec(spec: Any, kind: str) -> Callable[..., Any]:
         fixed = spec.at(1) if spec.needs_length else spec
         return lambda p: functional.cos_sin(fixed, p, dtype="float64")
     return lambda p: functional.table(spec, p, dtype="float64")
+
+
+# --- what arithmetic explains ---------------------------------------------------------------------
 
 
 UNIT = {"float64": 2.0**-24, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}

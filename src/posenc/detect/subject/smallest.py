@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc.detect.subject.code import CannotAsk
+from posenc.detect.subject.code import refuse_if
 from posenc.detect.subject.reach import listed
 
 MOST = 120  # calls to make a call smaller
@@ -61,12 +61,12 @@ class SmallestCall:
         rows = list(dict.fromkeys(self.positions))
         text = listed(rows[0]) if len(rows) == 1 else "; ".join(map(listed, rows))
         if self.keys:
-            text = text.replace("tokens", "queries").replace("one token", "one query")
-            text += f", {listed(self.keys).replace('token', 'key')}"
+            queries = text.replace("tokens", "queries").replace("one token", "one query")
+            text = f"{queries}, {listed(self.keys).replace('token', 'key')}"
         text = f"{len(self.positions)} rows of {text}" if len(self.positions) > 1 else text
-        more = [f"{self.heads} heads"] if self.heads > 1 else []
-        more += [self.dtype] if self.dtype != "float32" else []
-        return ", ".join([f"smallest call: {text}", *more, *self.notes])
+        heads = f"{self.heads} heads" if self.heads > 1 else ""
+        dtype = self.dtype if self.dtype != "float32" else ""
+        return ", ".join(filter(None, [f"smallest call: {text}", heads, dtype, *self.notes]))
 
     def script(self) -> str:
         """A program of at most ten lines that shows the difference.
@@ -90,11 +90,11 @@ class SmallestCall:
             ...
         posenc.CannotAsk: ask: no program shows it: its code cannot be ...
         """
-        if not self._lines:
-            raise CannotAsk(
-                "ask: no program shows it: its code cannot be imported by a name, or the numbers "
-                "of the survey alone do"
-            )
+        refuse_if(
+            not self._lines,
+            "ask: no program shows it: its code cannot be imported by a name, or the numbers "
+            "of the survey alone do",
+        )
         return "\n".join(self._lines) + "\n"
 
 
@@ -190,17 +190,21 @@ def _told(bench: Any, call: Any) -> SmallestCall:
         at = np.unravel_index(int(np.argmax(np.where(off > 0, off / room, 0.0))), off.shape)
     place, out, wanted = bench.output or (0, off, off)
     same = out.shape == wanted.shape == off.shape
-    notes = [f"|x| to {max(call.sizes):g}"] * (max(call.sizes) > 1)
-    notes += ["in the key that it returns"] * place
-    notes += [f"of {-(-call.heads // call.groups)} heads"] * (call.groups > 1)
-    notes += [f"after the same in {call.after}"] * bool(call.after)
-    notes += ["not contiguous"] * call.strided + [f"{call.wide} times as wide"] * (call.wide > 1)
-    notes += [f"in another form ({call.form.form.words})"] if call.form is not None else []
-    notes += [] if same else ["answered in another shape"]
+    notes = (
+        (f"|x| to {max(call.sizes):g}", max(call.sizes) > 1),
+        ("in the key that it returns", place),
+        (f"of {-(-call.heads // call.groups)} heads", call.groups > 1),
+        (f"after the same in {call.after}", call.after),
+        ("not contiguous", call.strided),
+        (f"{call.wide} times as wide", call.wide > 1),
+        (f"in another form ({call.form.form.words if call.form else ''})", call.form is not None),
+        ("answered in another shape", not same),
+    )
     received, expected = (float(a[at]) if same else np.nan for a in (out, wanted))
     return SmallestCall(
         tuple(map(tuple, call.rows.tolist())) if call.rows.ndim == 2 else (), call.heads,
-        call.dtype, float(off[at]), received, expected, tuple(notes),
+        call.dtype, float(off[at]), received, expected,
+        tuple(note for note, holds in notes if holds),
         () if call.keys is None else tuple(call.keys[0].tolist()),
         tuple(_script(bench.subject, call, (place, *at), expected)),
     )  # fmt: skip

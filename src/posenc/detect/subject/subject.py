@@ -10,7 +10,7 @@ import numpy as np
 from posenc._core.errors import bad_argument
 from posenc.detect.subject.arrays import followed, one_of_each
 from posenc.detect.subject.calling import biased, rows_made, turn
-from posenc.detect.subject.code import CannotAsk
+from posenc.detect.subject.code import CannotAsk, refuse_if
 from posenc.detect.subject.discovery import Found, pairs_of
 from posenc.detect.subject.forms import Inquiry
 
@@ -378,7 +378,6 @@ class Subject:
         apart = np.abs(matrices).max(axis=0) * (1 - np.eye(self.dim))
         partner = apart.argmax(axis=0)
         pairs = [(a, int(b)) for a, b in enumerate(partner) if a < b and apart[:, a].any()]
-        if not pairs:
-            raise CannotAsk(f"ask: no pair of channels of {self.name} turns")
+        refuse_if(not pairs, f"ask: no pair of channels of {self.name} turns")
         a, b = np.array(pairs).T
         return np.asarray(matrices[:, a, a] + 1j * matrices[:, b, a])

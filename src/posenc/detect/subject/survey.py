@@ -155,8 +155,9 @@ class Bench:
         """Make a call if there is time for it, by those so far."""
         start, form = time.monotonic(), self.subject._found.form
         # How many rows it makes the code compute.
-        counts = form.way in ("length", "counted", "tables") or form.code.tables is not None
-        counts = counts and self.subject.kind != "bias"
+        counts = self.subject.kind != "bias" and (
+            form.way in ("length", "counted", "tables") or form.code.tables is not None
+        )
         size = max(call.rows.size, int(call.rows.max()) + 1 if counts else call.length)
         if start + self.spent[0] * size / max(self.spent[1], 1) > self.until:
             return False

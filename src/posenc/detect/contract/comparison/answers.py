@@ -15,10 +15,9 @@ from posenc.detect.contract.comparison.held import Held, Told, bias, calls_to, e
 from posenc.detect.contract.comparison.why import FIRST, why
 from posenc.detect.contract.contract import Check, Part
 from posenc.detect.contract.sides.side import Implementation
-from posenc.detect.fit import turns
-from posenc.detect.fit.tolerances import ROUNDING
+from posenc.detect.fit import tolerances, turns
 from posenc.detect.fit.words import share
-from posenc.detect.subject import CannotAsk, Subject
+from posenc.detect.subject import CannotAsk, Subject, refuse_if
 from posenc.detect.subject.reach import of_spec
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.xpos import XPos
@@ -36,8 +35,7 @@ def looks(
     """What a part can be asked of an implementation, method by method."""
     spec: Any = part.spec
     if isinstance(spec, RotarySpec):
-        if spec.quarters:
-            raise CannotAsk(f"{type(spec).__name__} turns queries apart from keys")
+        refuse_if(spec.quarters, f"{type(spec).__name__} turns queries apart from keys")
         if not spec.plain and not isinstance(spec, XPos):
             raise CannotAsk(f"angles of {type(spec).__name__} differ by head, or are learned")
         for method, subject in _turning(part, code):
@@ -75,8 +73,7 @@ def _turning(part: Part, code: Implementation) -> Iterator[tuple[str, Callable[[
         )  # fmt: skip
         return
     subject = code.subject("", *options)
-    if subject.kind not in ("rotary", "cos_sin", "angles"):
-        raise CannotAsk(f"{code.name} is {subject.how}")
+    refuse_if(subject.kind not in ("rotary", "cos_sin", "angles"), f"{code.name} is {subject.how}")
     if subject.kind != "rotary":
         yield "rotate", lambda: _refused(UNSEEN)
     yield METHOD[subject.kind], lambda: subject
@@ -159,7 +156,7 @@ class _Rotation:
             self.fitted = self._fitted(spec, left) if finite.all() else self.spec
         line = places if places.ndim == 1 else places.max(axis=-1)
         left = np.where(finite, left, 0.0)  # which is told by itself
-        coarse = max(1e-5, 4 * ROUNDING[self.code.dtype])
+        coarse = max(1e-5, 4 * tolerances.ROUNDING[self.code.dtype])
         heads_ = np.flatnonzero(left.max(axis=1) > max(coarse, 4 * np.median(left.max(axis=1))))
         if heads_.size and not self.rows:
             numbers = ", ".join(map(str, heads_[:8])) + ", …" * (heads_.size > 8)
@@ -222,15 +219,15 @@ def _logit_scale(part: Part, spec: Any, code: Implementation) -> Told:
     last = end_of(part, code)
     for _, places in calls_to(last):
         fixed = spec.at(length := int(places.max()) + 1)
-        mine = fixed.logit_factor * factors_of(part.temperature, places)
-        mine = mine * factors_of(fixed.magnitude_of_scores.temperature, places)
+        own = factors_of(fixed.magnitude_of_scores.temperature, places)
+        mine = fixed.logit_factor * factors_of(part.temperature, places) * own
         theirs = code.numbers("logit_scale", places, part=part, length=length)
-        if theirs.shape not in ((1,), mine.shape):
-            raise CannotAsk(
-                f"logit_scale returns {theirs.size} numbers for {places.size} positions"
-            )
+        refuse_if(
+            theirs.shape not in ((1,), mine.shape),
+            f"logit_scale returns {theirs.size} numbers for {places.size} positions",
+        )
         off = np.abs(theirs - mine)
-        wrong = np.flatnonzero(~(off <= 8 * ROUNDING[code.dtype] * np.abs(mine)))
+        wrong = np.flatnonzero(~(off <= 8 * tolerances.ROUNDING[code.dtype] * np.abs(mine)))
         if wrong.size and not rows:
             ours, other = (f"{each[wrong[0] % each.size]:.6g}" for each in (mine, theirs))
             rows.append(

@@ -15,7 +15,7 @@ from posenc.detect.contract.comparison.held import NONE, STILL
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.sides.side import Comparand, Implementation
 from posenc.detect.fit.turns import DENSE
-from posenc.detect.subject import CannotAsk, Subject
+from posenc.detect.subject import CannotAsk, Subject, refuse_if
 from posenc.detect.subject.reach import UNIT
 from posenc.detect.subject.survey import survey
 from posenc.encodings.rotary.base import RotarySpec
@@ -198,9 +198,9 @@ def _two_answers(a: Comparand, b: Comparand) -> Iterator[Row]:
                     subjects = (_asked(each, part, method, kinds) for each in (one, two))
                     yield from _two_subjects(method, *subjects)
                 continue
-            counts = (f"numbers of {len(n)} kinds" if len(n) > 1 else "the same numbers"
+            mine, other = (f"numbers of {len(n)} kinds" if len(n) > 1 else "the same numbers"
                       for n in (ours, theirs))  # fmt: skip
-            yield _differ("both", "layers", *counts)
+            yield _differ("both", "layers", mine, other)
         except CannotAsk as error:
             yield "not_compared", f"{method}: {error}"
 
@@ -208,8 +208,7 @@ def _two_answers(a: Comparand, b: Comparand) -> Iterator[Row]:
 def _asked(code: Implementation, part: Part, method: str, kinds: tuple[str, ...]) -> Subject:
     """What answers a question; code whose methods have no names tells what it answers."""
     subject = code.subject(method, part, WIDTH, 1, None)
-    if subject.kind not in kinds:
-        raise CannotAsk(f"{subject.name} is {subject.how}")
+    refuse_if(subject.kind not in kinds, f"{subject.name} is {subject.how}")
     return subject
 
 

@@ -133,9 +133,11 @@ class Comparison(Displayed):
 
     def lines(self) -> list[str]:
         """For people."""
-        sentences = [row.text for row in self.rows] or [self._counted()]
-        sentences += dict.fromkeys(f"  {row.call}" for row in self.rows if row.call)
-        lines = [f"A: {self.a}", f"B: {self.b}", "", *sentences]
+        lines = [
+            f"A: {self.a}", f"B: {self.b}", "",
+            *([row.text for row in self.rows] or [self._counted()]),
+            *dict.fromkeys(f"  {row.call}" for row in self.rows if row.call),
+        ]  # fmt: skip
         for title in ("compared", "not_compared", "remarks"):
             texts = [f"  {row}" for row in getattr(self, title)]
             lines += ["", f"{title.replace('_', ' ')}:", *texts] if texts else []
@@ -157,8 +159,8 @@ class Comparison(Displayed):
             rows.append(
                 f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in cells)} |"
             )
-        text = [f"A: `{self.a}`  ", f"B: `{self.b}`", ""]
-        text += rows if self.rows else [f"**{self._counted()}**"]
+        verdict = rows if self.rows else [f"**{self._counted()}**"]
+        text = [f"A: `{self.a}`  ", f"B: `{self.b}`", "", *verdict]
         for title, lines in (("Compared", self.compared), ("Not compared", self.not_compared)):
             text += ["", f"{title}:", "", *(f"- {line}" for line in lines)] if lines else []
         return "\n".join(text)

@@ -21,13 +21,9 @@ from posenc.detect.contract.comparison.fields import value_of, variants, words
 from posenc.detect.contract.comparison.why import FIRST
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.sides.side import Implementation
-from posenc.detect.fit import turns
+from posenc.detect.fit import departures, precision, tolerances, turns
 from posenc.detect.fit import words as sentences
-from posenc.detect.fit.departures import departures
-from posenc.detect.fit.precision import HALVES, seen
-from posenc.detect.fit.tolerances import ROUNDING
-from posenc.detect.fit.turns import CONSIDERABLE, DENSE, FAR, NEAR, PairTurns, begins
-from posenc.detect.subject import CannotAsk, Subject, Survey
+from posenc.detect.subject import CannotAsk, Subject, Survey, refuse_if
 from posenc.detect.subject.plan import Call
 from posenc.detect.subject.reach import of_spec
 from posenc.detect.subject.smallest import SmallestCall
@@ -46,8 +42,8 @@ class Held(Bench):
 
     def __init__(self, subject: Subject, expected: Callable[..., Any], dtype: str) -> None:
         super().__init__(subject, expected, None, np.random.default_rng(SEED))
-        rounding, unit = self.allowed, 8 * ROUNDING[dtype]
-        if dtype in HALVES:
+        rounding, unit = self.allowed, 8 * tolerances.ROUNDING[dtype]
+        if dtype in precision.HALVES:
             self.allowed = lambda call, wanted: rounding(call, wanted) + unit * np.abs(wanted).max()
 
     def _end(self, end: int) -> int:
@@ -69,8 +65,8 @@ class Told(NamedTuple):
 
 def held(
     part: Part, code: Implementation, method: str, bench: Held,
-    ask: Callable[[np.ndarray], PairTurns],
-    explain: Callable[[list[PairTurns]], list[Difference]],
+    ask: Callable[[np.ndarray], turns.PairTurns],
+    explain: Callable[[list[turns.PairTurns]], list[Difference]],
 ) -> Told:  # fmt: skip
     """A survey between two equal calls; where it differs, what explains the numbers of some."""
     first = np.arange(min(FIRST, part.length or FIRST))
@@ -94,7 +90,7 @@ def held(
     return stated(rows, bench.subject.how, choice)
 
 
-def _still(calls: list[PairTurns]) -> list[Difference]:
+def _still(calls: list[turns.PairTurns]) -> list[Difference]:
     """What is wrong with answers that are the same everywhere."""
     near = calls[0].values if calls else np.arange(2)
     alike = len(near) > 1 and np.array_equal(near[1:], near[:-1])
@@ -111,21 +107,21 @@ def stated(rows: list[Difference], how: str, choice: Survey) -> Told:
 def _nearer(row: Difference, call: SmallestCall) -> Difference:
     """A difference with the smallest call, which may stand before the positions that explain it."""
     first, begins_ = min(p for line in call.positions or ((0,),) for p in line), row.position
-    if call.positions and begins_ is not None and call.difference >= CONSIDERABLE:
+    if call.positions and begins_ is not None and call.difference >= turns.CONSIDERABLE:
         begins_ = min(begins_, first)
     return dataclasses.replace(row, call=str(call), position=begins_)
 
 
 def _answered(
-    bench: Held, ask: Callable[[np.ndarray], PairTurns], line: np.ndarray
-) -> PairTurns | None:
+    bench: Held, ask: Callable[[np.ndarray], turns.PairTurns], line: np.ndarray
+) -> turns.PairTurns | None:
     """What is answered of positions; None where that is refused."""
     with contextlib.suppress(Exception):
         return ask(bench.places(line))
     return None
 
 
-def _remembered(before: PairTurns | None, after: PairTurns | None) -> list[Difference]:
+def _remembered(before: turns.PairTurns | None, after: turns.PairTurns | None) -> list[Difference]:
     """A difference of equal calls, with all others between them."""
     if before is None or after is None or len(before.values) != len(after.values):
         return []
@@ -133,7 +129,9 @@ def _remembered(before: PairTurns | None, after: PairTurns | None) -> list[Diffe
     off = np.abs(after.values - (before.values if alike else np.inf)).max(axis=1)
     if not np.any(off > 1e-6):  # false for NaN, which is told by itself
         return []
-    return [Difference("state", "the same after other calls", "others", *begins(off, after.first))]
+    return [
+        Difference("state", "the same after other calls", "others", *turns.begins(off, after.first))
+    ]
 
 
 def end_of(part: Part, code: Implementation) -> int:
@@ -142,18 +140,18 @@ def end_of(part: Part, code: Implementation) -> int:
     shape = getattr(code.code, "shape", None)  # of stored rows, or of a square of cells
     if shape is not None and (part.kind == "table" or len(spec.axes) > 1):
         return int(shape[0]) - 1
-    return max(part.length - 1, DENSE) if part.length else FAR[-1]
+    return max(part.length - 1, turns.DENSE) if part.length else turns.FAR[-1]
 
 
 def calls_to(last: int) -> Iterator[tuple[str, np.ndarray]]:
     """Positions whose answers tell what explains a difference, near ones first."""
-    line, rng = np.arange(min(last, DENSE) + 1), np.random.default_rng(1)
+    line, rng = np.arange(min(last, turns.DENSE) + 1), np.random.default_rng(1)
     yield "", line[:FIRST]
     if last >= FIRST:
         yield "", line
-    if last > DENSE:
+    if last > turns.DENSE:
         yield "", last - line[::-1]
-    places = np.r_[NEAR, 2 ** np.arange(21) - 1, rng.integers(0, last + 1, SCATTERED)]
+    places = np.r_[turns.NEAR, 2 ** np.arange(21) - 1, rng.integers(0, last + 1, SCATTERED)]
     places = rng.permutation(np.r_[places[places < last], last])
     yield "in another order", np.r_[places, places[:9]]
     yield "the last one alone", np.array([last])
@@ -191,8 +189,7 @@ def _explained(spec: Any, fits: Callable[[Any], bool]) -> tuple[str, str, str] |
 
 def table(part: Part, spec: Any, code: Implementation) -> Told:
     """Rows of an implementation, or how many are stored where they are learned."""
-    if len(getattr(spec, "axes", ("p",))) > 1:
-        raise CannotAsk("a table of several axes is not asked for")
+    refuse_if(len(getattr(spec, "axes", ("p",))) > 1, "a table of several axes is not asked for")
     stored = getattr(code.code, "shape", None)
     if spec.parameters():
         own = [shape for shape in spec.shapes.values() if len(shape) == 2]
@@ -202,18 +199,17 @@ def table(part: Part, spec: Any, code: Implementation) -> Told:
         rows = [] if ours == theirs else [Difference("length", ours, theirs)]
         return Told(rows, ", the number of rows and their width, as they are learned")
     subject = code.subject("table", part, spec.dim, 1, None)
-    if subject.kind not in ("table", "angles"):
-        raise CannotAsk(f"{code.name} is {subject.how}")
+    refuse_if(subject.kind not in ("table", "angles"), f"{code.name} is {subject.how}")
     bench = Held(subject, of_spec(spec, "table"), code.dtype)
     bench.allowed = lambda call, wanted: _room(spec, call.rows, wanted, code.dtype)
 
-    def explained(calls: list[PairTurns]) -> list[Difference]:
+    def explained(calls: list[turns.PairTurns]) -> list[Difference]:
         each = (_rows(spec, call.positions, call.values, code.dtype) for call in calls)
         return next(filter(None, each), [])
 
     return held(
         part, code, "table", bench,
-        lambda places: PairTurns(places, subject.rows(places), len(places)), explained,
+        lambda places: turns.PairTurns(places, subject.rows(places), len(places)), explained,
     )  # fmt: skip
 
 
@@ -268,8 +264,7 @@ def bias(part: Part, spec: Any, code: Implementation) -> Told:
             ours, theirs = (f"{name} {shape}" for shape in (spec.shapes[name], values.shape))
             return Told([Difference("heads", ours, theirs, what="biases")], ", its parameters")
     subject = code.subject("bias", part, WIDTH, len(spec.axes), spec.heads)
-    if subject.kind != "bias":
-        raise CannotAsk(f"{code.name} is {subject.how}")
+    refuse_if(subject.kind != "bias", f"{code.name} is {subject.how}")
     bench = _Softmax(subject, spec, params, code.dtype)
     calls, asked = _pairs(part, spec)
     rows: list[Difference] = []
@@ -288,12 +283,15 @@ def bias(part: Part, spec: Any, code: Implementation) -> Told:
         hidden |= dict.fromkeys(filter(None, [note]))
         if rows:
             break
-    told_ = f"{spec.heads} heads, {asked if not refused else 'some distances and queries'}"
-    told_ += ", with numbers put in for the weights" if params is not None else ""
+    told_ = f"{spec.heads} heads, {asked if not refused else 'some distances and queries'}" + (
+        ", with numbers put in for the weights" if params is not None else ""
+    )
     if len(spec.axes) > 1:
         return Told(rows, f", {subject.how}: {told_}", (*hidden, *refused))
     # Code of a model makes all biases before those that it is asked for.
-    end = FIRST - 1 if params is not None else min(DENSE, (part.length or DENSE + 1) - 1)
+    end = (
+        FIRST - 1 if params is not None else min(turns.DENSE, (part.length or turns.DENSE + 1) - 1)
+    )
     rows, reach, more = stated(rows, subject.how, bench.held(end, SECONDS))
     return Told(rows, f"{reach}; {told_}", (*hidden, *refused, *more))
 
@@ -305,7 +303,7 @@ def _pairs(part: Part, spec: Any) -> tuple[list[tuple[np.ndarray, np.ndarray]], 
             raise CannotAsk(f"biases of {', '.join(spec.axes)} are not asked for")
         cells = positions_.grid(window)
         return [(cells, cells)], f"every pair of cells of {words(window)}"
-    last = min(DENSE, (part.length or DENSE + 1) - 1)
+    last = min(turns.DENSE, (part.length or turns.DENSE + 1) - 1)
     line, end = np.arange(last + 1), np.array([last])
     near = np.array([p for p in (0, 1, 2, 7, 8, 9, 20, 63, 130, 300) if p <= last])
     (_, mixed), _ = [*calls_to(min(last, FIRST - 1))][-2:]
@@ -328,7 +326,7 @@ class _Softmax(Held):
     @staticmethod
     def _room(wanted: np.ndarray, sizes: Any, dtype: str) -> np.ndarray:
         """Far keys have large biases, which a side rounds before they are subtracted."""
-        return np.asarray(1e-5 * (1 + np.abs(wanted)) + 8 * ROUNDING[dtype] * sizes)
+        return np.asarray(1e-5 * (1 + np.abs(wanted)) + 8 * tolerances.ROUNDING[dtype] * sizes)
 
     def _apart(
         self, call: Call, outs: list[np.ndarray], wants: list[np.ndarray]
@@ -377,8 +375,8 @@ class _Softmax(Held):
             note = "the future: it has other biases, which a causal mask hides"
             return note * (not np.all(alike)), []
         coarse = (
-            ("dtype", f"biases in {self.coarse_as}", f"in {half}") for half in HALVES
-            if seen(theirs) == half and fits(past, half)
+            ("dtype", f"biases in {self.coarse_as}", f"in {half}") for half in precision.HALVES
+            if precision.seen(theirs) == half and fits(past, half)
         )  # fmt: skip
         row = next(coarse, None) or _explained(self.spec, explains)
         if row is None and len(q) > 1 and q.ndim == 1:
@@ -396,5 +394,5 @@ def _slopes(
     if not np.all(ours != 0) or not fits(other / ours):
         return None
     slopes = [", ".join(f"{s:.4g}" for s in each[:3]) + ", …" for each in (ours, other)]
-    departed = departures(other, ours, dtype="float32", doubt=1e-5)
+    departed = departures.departures(other, ours, dtype="float32", doubt=1e-5)
     return "slopes", slopes[0], departed.sentences(sentences.slope)[0] if departed else slopes[1]

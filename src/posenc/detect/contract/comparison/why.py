@@ -17,13 +17,9 @@ from posenc._core.io.files import rounded
 from posenc._core.numeric.ladder import Ladder
 from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.comparison.fields import value_of, variants, words
-from posenc.detect.fit import precision, turns
+from posenc.detect.fit import departures, precision, tolerances, turns
 from posenc.detect.fit import words as sentences
-from posenc.detect.fit.departures import SINGLE, departures, tolerance_of
 from posenc.detect.fit.frequencies import fit_frequencies
-from posenc.detect.fit.precision import HALVES
-from posenc.detect.fit.tolerances import ROUNDING
-from posenc.detect.fit.turns import NEAR
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling import Llama3, YaRN
@@ -53,9 +49,8 @@ def why(
         if seen.values.shape != wanted.shape:
             width = 2 * seen.values.shape[-1]
             rows.append(Difference("dim", str(spec.dim), sentences.share(width, spec.dim)))
-            if (
-                candidate := turns.attempt(spec.replace, dim=width)
-            ) is None or candidate.pairs != width // 2:
+            candidate = turns.attempt(spec.replace, dim=width)
+            if candidate is None or candidate.pairs != width // 2:
                 break
             spec, wanted = candidate, turns.expected(candidate, seen)
         absent = ~np.isfinite(seen.values).all(axis=1)
@@ -70,7 +65,11 @@ def why(
             continue
         size = turns.begins(off, seen.first)
         dtype = precision.seen(seen.values[:FIRST])
-        if seen.sized and dtype in HALVES and ROUNDING[dtype] > ROUNDING[seen.dtype]:
+        if (
+            seen.sized
+            and dtype in precision.HALVES
+            and tolerances.ROUNDING[dtype] > tolerances.ROUNDING[seen.dtype]
+        ):
             # Cosines of less than float32 are one matter, what is computed with them another.
             coarse = [one._replace(dtype=dtype) for one in calls]
             row = Difference("dtype", f"cos and sin in {seen.dtype}", f"in {dtype}", size[0], 0)
@@ -98,7 +97,7 @@ def why(
 
 def _factor(spec: RotarySpec, seen: turns.PairTurns, wanted: np.ndarray) -> list[Difference]:
     """Another factor on cosines and sines, and what it is."""
-    sizes, room = np.abs(seen.values), 8 * ROUNDING[seen.dtype] + 1e-6
+    sizes, room = np.abs(seen.values), 8 * tolerances.ROUNDING[seen.dtype] + 1e-6
     off = np.abs(sizes - np.abs(wanted)).max(axis=1)
     ours, theirs = float(np.abs(wanted).max()), float(np.median(sizes))
     if not seen.sized or np.all(off <= room * ours):
@@ -131,7 +130,7 @@ def _named(
     others: Sequence[tuple[str, RotarySpec]],
 ) -> tuple[tuple[str, str, str], RotarySpec | None]:
     """The one change under which a spec gives these numbers, and the spec with it, if it is one."""
-    chosen = np.isin(seen.first, NEAR) | (np.cumsum(wrong) <= 8) & wrong
+    chosen = np.isin(seen.first, turns.NEAR) | (np.cumsum(wrong) <= 8) & wrong
     chosen[[0, -1]] = True
     some = seen.rows(chosen)
     room = turns.allowed(spec, some, 1.0)
@@ -175,7 +174,7 @@ def _candidates(
             yield "positions", "position p", sentences.offset(shift), np.exp(1j * moved)
         exchanged = 1j * turns.unit_of(turns.expected(spec, seen)).conj()
         yield "frequencies", "cos and sin", sentences.say("sine"), exchanged
-        for dtype in HALVES:
+        for dtype in precision.HALVES:
             single, half = (sentences.say("rounding", each) for each in ("float32", dtype))
             rates, places = (rounded(each, dtype) for each in (frequencies, seen.first))
             coarse = np.exp(1j * (places + start)[:, None] * frequencies)
@@ -192,7 +191,7 @@ def _candidates(
         far = (turns.allowed(spec, seen, 1.0) / np.maximum(seen.first, 1)[:, None]).min(axis=0)
         doubt = ESTIMATED + far / np.maximum(np.maximum(np.abs(theirs), np.abs(frequencies)), far)
         if (
-            departed := departures(theirs, frequencies, dtype="float32", doubt=doubt)
+            departed := departures.departures(theirs, frequencies, dtype="float32", doubt=doubt)
         ) is not None and departed.others:
             ours = f"{frequencies[departed.others[0]]:.6g} in pair {departed.others[0]}"
             lines = np.exp(1j * seen.first[:, None] * theirs)
@@ -242,7 +241,9 @@ def _fitted(spec: RoPE, theirs: np.ndarray, doubt: np.ndarray) -> Iterator[Candi
     """Another base, width or rule, as their frequencies tell it."""
     if spec.ladder.spacing != "geometric" or isinstance(spec.base, tuple):
         return
-    for fit in fit_frequencies(theirs, tolerance_of(theirs, SINGLE) + doubt, lists=False)[:1]:
+    for fit in fit_frequencies(
+        theirs, departures.tolerance_of(theirs, departures.SINGLE) + doubt, lists=False
+    )[:1]:
         for scaling in dict.fromkeys((spec.scaling, (), fit.scaling)):
             changes: dict[str, Any] = {"base": fit.base, "scaling": scaling}
             changes |= {"ladder": fit.ladder} if fit.ladder != Ladder() else {}

@@ -26,7 +26,6 @@ from posenc._core.io.checkpoints import load, open_store
 from posenc.detect.contract.checks import ruled
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.make import described, parts_of
-from posenc.detect.contract.sides.buffers import Buffer, digest_of, of_buffers, of_tensors
 from posenc.detect.contract.sides.modules import (
     answering,
     counted,
@@ -34,7 +33,14 @@ from posenc.detect.contract.sides.modules import (
     unused_modules,
     without_code,
 )
-from posenc.detect.contract.sides.side import Comparand, Implementation
+from posenc.detect.contract.sides.side import (
+    Buffer,
+    Comparand,
+    Implementation,
+    digest_of,
+    of_buffers,
+    of_tensors,
+)
 from posenc.detect.explain import to_hf
 from posenc.detect.facts import facts
 from posenc.detect.facts.arrays import FREQUENCIES, ROWS

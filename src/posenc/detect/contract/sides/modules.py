@@ -1,4 +1,8 @@
-"""Modules of a loaded model, as subjects: called with position ids, as transformers calls them."""
+"""Modules of a loaded model, as subjects: called with position ids, as transformers calls them.
+
+Which of them its forward leaves unused is seen in one run without numbers; and code, kernels and
+absurd sizes are kept from a class that a config of somebody builds.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc.detect.subject import CannotAsk, Subject
+from posenc.detect.subject import CannotAsk, Subject, refuse_if
 from posenc.detect.subject.ask import protocol
 
 # How (batch, seq, axes) becomes position ids: where the axes stand, and whether one row is asked.
 PLACES = {"each": "module", "first": "module", "last": "module", "rows": "module_of_row",
           "columns": "module_of_row"}  # fmt: skip
+TOKENS = 2
 
 
 class RotaryModule(NamedTuple):
@@ -33,8 +38,7 @@ class RotaryModule(NamedTuple):
         own = apart(self.module)
         ids = positions.movedim(-1, 0) if self.place in ("first", "columns") else positions
         device = next((buffer.device for buffer in own.buffers()), torch.device("cpu"))
-        if device.type == "meta":
-            raise CannotAsk("it is on the meta device, and has no numbers yet")
+        refuse_if(device.type == "meta", "it is on the meta device, and has no numbers yet")
         more = {"layer_type": self.layer} if self.layer else {}
         with torch.no_grad():
             return own(x.to(device), ids.to(device), **more)
@@ -72,8 +76,7 @@ def answering(module: Any, layer: str | None, axes: int = 1) -> list[RotaryModul
             forms.append((asked.subject(2, axes).built(line)[0].shape[-1], asked))
         except CannotAsk as error:
             why = why or error
-    if not forms:
-        raise CannotAsk(f"it answers no positions ({why})")
+    refuse_if(not forms, f"it answers no positions ({why})")
     return [asked for _, asked in sorted(forms, key=lambda pair: -pair[0])]
 
 
@@ -96,7 +99,7 @@ def rebuilt(module: Any) -> Any:
     return None
 
 
-TOKENS = 2
+# --- modules that no forward calls ----------------------------------------------------------------
 
 
 def unused_modules(model: Any, holds: Callable[[Any], bool]) -> frozenset[str]:
@@ -171,6 +174,9 @@ ELSEWHERE = re.compile(
     r"^(auto_map|_name_or_path|use_kernels|kernel_config|quantization_config|_?adapter\w*|"
     r"\w*(attn|attention|experts)_implementation\w*)$"
 )
+
+
+# --- what a config of somebody builds -------------------------------------------------------------
 
 
 def without_code(value: Any) -> Any:
