@@ -136,7 +136,8 @@ def adopt(
         forms: dict[str | None, CosSinForm] = {}
         for label, (entry, own) in one.forms.items():
             form = own if phase == "exact" else own._replace(spec=own.spec.replace(phase=phase))
-            forms[label] = tried = form if trial is None else trial.form(one, label, form)
+            tried = form if trial is None else trial.forms.get((id(one.module), label), form)
+            forms[label] = tried
             replaced.append(_replacement(one, label, entry, own, tried, other=tried != form))
         encodings = [entry.spec for entry, _ in one.forms.values()]
         swaps.append((one.places, AdoptedRotary(one.module, forms, encodings)))
@@ -145,8 +146,11 @@ def adopt(
     apart = (entry for entry in reading if not _covered(entry.spec, covered))
     left += [*itertools.chain.from_iterable(map(why_left, apart)), *reading.errors]
     if not replaced:
-        expected = "cosines and sines, or rows, that a module of the model computes by its plan"
-        raise bad_data(CALLER, expected, f"none: {'; '.join(left) or 'no positions'}")
+        raise bad_data(
+            CALLER,
+            "cosines and sines, or rows, that a module of the model computes by its plan",
+            f"none: {'; '.join(left) or 'no positions'}",
+        )
     _exchange(model, swaps, tables, trial)
     return Adoption(
         type(model).__name__, replaced=tuple(replaced), left=tuple(dict.fromkeys(left)),
@@ -189,8 +193,11 @@ def release(model: Any) -> None:
     adopted = [(place, m) for place, m in places_of(model) if isinstance(m, AdoptedRotary)]
     rows = [module for module in model.modules() if has_rows(module)]
     if not adopted and not rows:
-        received = f"a {type(model).__name__} in which nothing was adopted"
-        raise bad_argument("release", "a model that was adopted", received)
+        raise bad_argument(
+            "release",
+            "a model that was adopted",
+            f"a {type(model).__name__} in which nothing was adopted",
+        )
     changed = config_change(model)
     for place, module in adopted:
         place.parent._modules[place.leaf] = module.old
@@ -220,8 +227,9 @@ def _answered(
     for path, places, module in candidates(model):
         try:
             if module not in apart:
-                entries = entries_of(reading, model.config, module)
-                modules.append(answered(path, places, module, entries))
+                modules.append(
+                    answered(path, places, module, entries_of(reading, model.config, module))
+                )
         except CannotAsk as reason:
             left.append(f"{path} ({type(module).__name__}): {reason}")
         except DataError:

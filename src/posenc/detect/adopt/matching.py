@@ -110,8 +110,10 @@ def _library(cls: type) -> str:
 def _refuse_wrapped(model: nn.Module) -> None:
     """Raise for models inside of another one, which holds their weights."""
     for path, module in model.named_modules():
-        inside = isinstance(getattr(module, "module", None), nn.Module)
-        if inside and type(module).__module__.startswith("torch.distributed"):
+        home = type(module).__module__
+        if home.startswith("torch.distributed") and isinstance(
+            getattr(module, "module", None), nn.Module
+        ):
             received = f"{path or 'a model'} as a {type(module).__name__}"
             raise bad_data(
                 CALLER, "whole weights", received, "Adopt the model before it is wrapped."

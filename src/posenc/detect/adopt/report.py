@@ -42,8 +42,14 @@ class Distance(NamedTuple):
         """By the differences at positions."""
         within = np.where(places <= last, off, 0.0)
         worst, wrong = int(within.argmax()), places[off > CONSIDERABLE]
-        first = int(wrong.min()) if wrong.size else None
-        return cls(float(within[worst]), int(places[worst]), last, first, int(places.max()), reach)
+        return cls(
+            float(within[worst]),
+            int(places[worst]),
+            last,
+            int(wrong.min()) if wrong.size else None,
+            int(places.max()),
+            reach,
+        )
 
 
 @final

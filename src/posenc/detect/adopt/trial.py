@@ -46,7 +46,8 @@ class Trial:
             raise bad_argument(CALLER, "spec or plan", "both")
         self.model = model
         self.hooks: list[tuple[nn.Module, LayerCosSin]] = []
-        self._forms: dict[tuple[int, str | None], CosSinForm] = {}
+        # What a module is to compute for a type of layer, where that is not its own.
+        self.forms: dict[tuple[int, str | None], CosSinForm] = {}
         wishes = [_of_spec(spec)] if plan is None else _of_plan(plan)
         self._scores = [wish.scores for wish in wishes]
         if len({wish.rotary for wish in wishes}) == 1:
@@ -60,21 +61,17 @@ class Trial:
         own = {f"{e.layer}: {e.spec!r}" for one in modules for e, _ in one.forms.values()}
         self.remarks = (text + "; ".join(sorted(own)),)
 
-    def form(self, one: Answered, label: str | None, form: CosSinForm) -> CosSinForm:
-        """What a module is to compute for a type of layer."""
-        return self._forms.get((id(one.module), label), form)
-
     def _everywhere(self, modules: Sequence[Answered], wish: _Wish) -> None:
         why: list[str] = []
         for one in modules:
             for label, (entry, form) in one.forms.items():
                 if wish.rotary is None:
-                    self._forms[id(one.module), label] = form.stilled()
+                    self.forms[id(one.module), label] = form.stilled()
                 elif reason := _why_not(wish.rotary, entry, form):
                     why.append(f"{one.path}: {reason}")
                 else:
-                    self._forms[id(one.module), label] = form._replace(spec=wish.rotary)
-        if not self._forms:
+                    self.forms[id(one.module), label] = form._replace(spec=wish.rotary)
+        if not self.forms:
             raise bad_argument(
                 f"{CALLER}: spec",
                 "an encoding that a rotary module of the model can compute",
@@ -91,8 +88,11 @@ class Trial:
             turns = any(e.kind == "rotary" for e in _own(reading, one, number))
             if label not in one.forms or not turns:
                 if wish.rotary is not None:
-                    expected = "no rotation, as its code turns nothing there"
-                    raise bad_argument(f"{CALLER}: layer {number}", expected, repr(wish.rotary))
+                    raise bad_argument(
+                        f"{CALLER}: layer {number}",
+                        "no rotation, as its code turns nothing there",
+                        repr(wish.rotary),
+                    )
                 continue
             entry, form = one.forms[label]
             if wish.rotary is None:
@@ -212,9 +212,10 @@ def _of_plan(plan: Any) -> list[_Wish]:
         scores = [s for s in specs if isinstance(s, (BiasSpec, RelativeSpec))]
         rotary = [s for s in specs if isinstance(s, RotarySpec)]
         if len(scores) > 1 or len(rotary) > 1 or len(scores) + len(rotary) < len(specs):
-            expected = "at most a rotation and one encoding of scores"
             raise bad_argument(
-                f"{CALLER}: layer {number}", expected, ", ".join(type(s).__name__ for s in specs)
+                f"{CALLER}: layer {number}",
+                "at most a rotation and one encoding of scores",
+                ", ".join(type(s).__name__ for s in specs),
             )
         wishes.append(_Wish(rotary[0] if rotary else None, scores[0] if scores else None))
     if not wishes:

@@ -210,8 +210,9 @@ def _table(part: Part, spec: Any) -> Iterator[Check]:
         points = np.unique(part.positions.build(sizes, **real), axis=0)
 
     def rows_at(spots: np.ndarray) -> np.ndarray:
-        spots = spots if several else spots[:, 0]
-        return np.asarray(functional.table(spec, spots, dtype="float64"))
+        return np.asarray(
+            functional.table(spec, spots if several else spots[:, 0], dtype="float64")
+        )
 
     # Where the table has a row.
     spots = np.array([p for p in points if turns.attempt(rows_at, p[None]) is not None])
@@ -234,8 +235,12 @@ def row_bounds(spec: Any, spots: np.ndarray, rows: np.ndarray) -> dict[str, np.n
         return {}
     # Whichever coordinate a pair reads, it is at most the largest.
     angles = np.abs(spots).max(-1)[:, None] * frequencies
-    bounds = tolerances.of_angles(angles, frequencies, max(1.0, float(np.abs(rows).max())))
-    return {dtype: bound.max(-1) for dtype, bound in bounds.items()}
+    return {
+        dtype: bound.max(-1)
+        for dtype, bound in tolerances.of_angles(
+            angles, frequencies, max(1.0, float(np.abs(rows).max()))
+        ).items()
+    }
 
 
 def _rows(part: Part, spec: Learned) -> Check:

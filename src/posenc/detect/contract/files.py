@@ -180,8 +180,12 @@ def _contract(data: Any, caller: str) -> Contract:
     version = data.get("version")
     if type(version) is not int or version not in (WITHOUT, VERSION):
         todo = "Write it anew by `posenc golden`, or use the posenc that wrote it."
-        expected = f"{WITHOUT} or {VERSION}, of this posenc"
-        raise bad_data(f"{caller}: version", expected, repr(version)[:40], todo)
+        raise bad_data(
+            f"{caller}: version",
+            f"{WITHOUT} or {VERSION}, of this posenc",
+            repr(version)[:40],
+            todo,
+        )
     with inputs.understood(caller, "numbers, texts and lists"):
         computed = digest({key: value for key, value in data.items() if key != "fingerprint"})
     if data.get("fingerprint") != computed:

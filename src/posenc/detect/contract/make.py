@@ -159,8 +159,9 @@ def _named(source: str, caller: str) -> Plan | Reading:
     preset = row(name)
     if not size.isdecimal() or len(size) > 9:
         what = "its width" if preset.size == "dim" else f"its number of {preset.size}"
-        expected = f"preset:{name}:WIDTH, with {what}"
-        raise bad_argument(f"{caller}: {source[:80]}", expected, repr(size[:40]))
+        raise bad_argument(
+            f"{caller}: {source[:80]}", f"preset:{name}:WIDTH, with {what}", repr(size[:40])
+        )
     placed = None
     with contextlib.suppress(KeyError, SpecError, TypeError):  # none, or one that no value names
         rule = preset.positions
@@ -185,8 +186,11 @@ def parts_of(model: Contract | Reading | Plan | Spec) -> tuple[Part, ...]:
         first = model.embeddings
         parts = [] if first is None else _of_entry(first, first.name)
         for entry in model.entries:
-            indices = tuple(i for i, name in enumerate(model.layers) if name == entry.name)
-            parts += _of_entry(entry, entry.name, indices)
+            parts += _of_entry(
+                entry,
+                entry.name,
+                tuple(i for i, name in enumerate(model.layers) if name == entry.name),
+            )
     # A table and a bias of the same layers share a name.
     names = [part.name for part in parts]
     return tuple(

@@ -22,8 +22,7 @@ from posenc.detect.fit.rotations.pairs import (
 )
 from posenc.detect.fit.rotations.rotation import MeasuredTurns, measured, rotations_of
 from posenc.detect.fit.rotations.rotation_specs import RotationFit
-from posenc.detect.infer.positions import of_bias, of_table
-from posenc.detect.infer.result import Inferred
+from posenc.detect.infer.result import Inferred, of_bias, of_table
 from posenc.detect.subject import CannotAsk, Subject, asked
 from posenc.detect.subject.arrays import numbers
 from posenc.detect.subject.reach import Tally

@@ -140,8 +140,9 @@ def _named(value: Any, depth: int, seen: set[int]) -> Iterator[str]:
 
 
 def _names(code: types.CodeType) -> set[str]:
-    inner = (_names(each) for each in code.co_consts if isinstance(each, types.CodeType))
-    return {*code.co_names}.union(*inner)
+    return {*code.co_names}.union(
+        *(_names(each) for each in code.co_consts if isinstance(each, types.CodeType))
+    )
 
 
 def followed(turns: np.ndarray, places: list[int]) -> np.ndarray:

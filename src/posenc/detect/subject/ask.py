@@ -21,7 +21,6 @@ from posenc.detect.subject.code import (
     LONGEST,
     Callee,
     CannotAsk,
-    Slot,
     code_of,
     codes_of,
     copied,
@@ -29,6 +28,7 @@ from posenc.detect.subject.code import (
     name_of,
     refuse_if,
     role_of,
+    tabled,
 )
 from posenc.detect.subject.discovery import Found, Search
 from posenc.detect.subject.forms import (
@@ -115,8 +115,10 @@ def asked(target: Any, *, axes: int = 1, **options: Any) -> Subject:
     """`ask`, with positions of several axes."""
     if isinstance(target, Subject):
         return target
-    if isinstance(target, Spec):
-        raise CannotAsk("ask: a spec is no code: hand over posenc.testing.of_spec(spec)")
+    refuse_if(
+        isinstance(target, Spec),
+        "ask: a spec is no code: hand over posenc.testing.of_spec(spec)",
+    )
     search = Search(CallCounter(), axes=axes, **options)
     if hasattr(target, "answer") and hasattr(target, "build"):
         return _of_battery(target, search)
@@ -174,9 +176,11 @@ def _rotary_of(model: Any) -> Any:
     holds = (path.rpartition(".")[0] for path, _ in model.named_buffers()
              if role_of(path.rpartition(".")[2]) in ("tables", "cos"))  # fmt: skip
     path = next(holds, "") if hasattr(model, "config") else ""
-    if not path and hasattr(model, "get_input_embeddings"):
-        text = f"{name_of(model)}, whose modules have no tables under names that are known"
-        raise CannotAsk(mismatch("ask", 'a module of a model, as (model, "path")', text))
+    text = f"{name_of(model)}, whose modules have no tables under names that are known"
+    refuse_if(
+        not path and hasattr(model, "get_input_embeddings"),
+        mismatch("ask", 'a module of a model, as (model, "path")', text),
+    )
     return model.get_submodule(path)
 
 
@@ -302,20 +306,7 @@ def _of_pair(maker: Any, apply: Any, search: Search) -> Callee:
     code = code_of(apply, tables=_Tables(choice, search.counter))
     if code.has("cos", "sin", "tables"):
         return code
-    return code._replace(slots=_tabled(code.slots, choice.swapped))
-
-
-def _tabled(slots: tuple[Slot, ...], swapped: bool) -> tuple[Slot, ...]:
-    """Arguments with tables among them: those that nothing else is known to stand for."""
-    needed = [slot for slot in slots if slot.required]
-    blank = (
-        [slot.name for slot in needed if not slot.role]
-        or [slot.name for slot in needed if slot.role == "x"][1:]
-        or [slot.name for slot in needed if slot.role in ("positions", "offset")]
-    )
-    both = ["sin", "cos"] if swapped else ["cos", "sin"]
-    stated: Any = dict(zip(blank, {1: ["tables"], 2: both}.get(len(blank), []), strict=False))
-    return tuple(slot._replace(role=stated.get(slot.name, slot.role)) for slot in slots)
+    return code._replace(slots=tabled(code.slots, choice.swapped))
 
 
 class _Tables:
@@ -351,15 +342,19 @@ class _Tables:
 def _of_recording(recorded: list[np.ndarray], search: Search) -> Subject:
     """Recorded inputs and outputs, which answer for the tokens that were recorded."""
     x, y, positions = recorded
-    if x.shape != y.shape or x.ndim < 2:
-        expected = "x and y of one shape (..., seq, channels)"
-        raise CannotAsk(mismatch("ask", expected, f"shapes {x.shape} and {y.shape}"))
+    expected = "x and y of one shape (..., seq, channels)"
+    refuse_if(
+        x.shape != y.shape or x.ndim < 2,
+        mismatch("ask", expected, f"shapes {x.shape} and {y.shape}"),
+    )
     kept = dict(zip(_tokens(x, positions), y.reshape(-1, y.shape[-1]), strict=True))
 
     def recording(x: np.ndarray, positions: np.ndarray) -> np.ndarray:
         rows = [kept.get(token) for token in _tokens(x, positions)]
-        if any(row is None for row in rows):
-            raise CannotAsk("ask: the recording has no such token at that position")
+        refuse_if(
+            any(row is None for row in rows),
+            "ask: the recording has no such token at that position",
+        )
         return np.array(rows).reshape(x.shape)
 
     search.dim = x.shape[-1]

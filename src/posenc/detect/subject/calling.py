@@ -30,8 +30,9 @@ def rows_made(form: Form, rows: np.ndarray, counter: CallCounter) -> list[np.nda
         TABLED if form.way == "length" and not form.layout else COUNTED
     ):
         raise CannotAsk(f"{form.code.name} makes rows from 0 on, and {end:,} are too many")
-    parts = made_by(form, Inquiry(None, np.arange(end)[None]), counter)
-    return [part[:, rows[0]] for part in parts]
+    return [
+        part[:, rows[0]] for part in made_by(form, Inquiry(None, np.arange(end)[None]), counter)
+    ]
 
 
 def turn(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:
@@ -50,17 +51,18 @@ def turn(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:
         return _joined(form, [asked._replace(x=x[:, [h]]) for h in range(x.shape[1])], counter, 1)
     runs = np.flatnonzero(np.diff(rows[0], axis=0) != 1) + 1 if form.way not in PLACED else rows[:0]
     if form.way == "offset" and len(runs):
-        pieces = np.split(np.arange(rows.shape[1]), runs)
-        each = [asked._replace(x=x[:, :, i], rows=rows[:, i]) for i in pieces]
-        return _joined(form, each, counter, 2)
+        pieces = zip(np.split(x, runs, axis=2), np.split(rows, runs, axis=1), strict=True)
+        return _joined(form, [asked._replace(x=a, rows=b) for a, b in pieces], counter, 2)
     if form.way in (*PLACED, "offset") or not (len(runs) or rows[0, 0]):
         return turned_by(form, asked, counter)
     return _in_place(form, asked, counter)
 
 
 def _joined(form: Form, each: list[Inquiry], counter: CallCounter, axis: int) -> list[np.ndarray]:
-    parts = zip(*(turn(form, one, counter) for one in each), strict=True)
-    return [np.concatenate(part, axis=axis) for part in parts]
+    return [
+        np.concatenate(part, axis=axis)
+        for part in zip(*(turn(form, one, counter) for one in each), strict=True)
+    ]
 
 
 def _in_place(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:
@@ -74,8 +76,11 @@ def _in_place(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarr
     for chosen in without_repeats(row):
         tokens = np.repeat(x[:, :, chosen[:1]], end, axis=2)
         tokens[:, :, row[chosen]] = x[:, :, chosen]
-        line = np.repeat(np.arange(end)[None], len(x), axis=0)
-        parts = turned_by(form, asked._replace(x=tokens, rows=line), counter)
+        parts = turned_by(
+            form,
+            asked._replace(x=tokens, rows=np.repeat(np.arange(end)[None], len(x), axis=0)),
+            counter,
+        )
         outs = outs or [np.empty_like(x) for _ in parts]
         for out, part in zip(outs, parts, strict=True):
             out[:, :, chosen] = part[:, :, row[chosen]]

@@ -202,6 +202,19 @@ def slots_of(function: Any) -> tuple[Slot, ...]:
     return tuple(Slot(name, "", required=True, positional=True) for name in ("first", "second"))
 
 
+def tabled(slots: tuple[Slot, ...], swapped: bool) -> tuple[Slot, ...]:
+    """Arguments with tables among them: those that nothing else is known to stand for."""
+    needed = [slot for slot in slots if slot.required]
+    blank = (
+        [slot.name for slot in needed if not slot.role]
+        or [slot.name for slot in needed if slot.role == "x"][1:]
+        or [slot.name for slot in needed if slot.role in ("positions", "offset")]
+    )
+    both = ["sin", "cos"] if swapped else ["cos", "sin"]
+    stated: Any = dict(zip(blank, {1: ["tables"], 2: both}.get(len(blank), []), strict=False))
+    return tuple(slot._replace(role=stated.get(slot.name, slot.role)) for slot in slots)
+
+
 def name_of(target: Any) -> str:
     """How a target is called in a sentence."""
     inner = target.func if isinstance(target, functools.partial) else target

@@ -226,9 +226,10 @@ class Search:
             "each position gets one number alone",
         )
         pairs = pairs_of(parts)
-        if pairs is None and (len(parts) > 1 or parts[0].ndim > 3):
-            axes = parts[0].ndim - 1
-            raise CannotAsk(f"it returns {len(parts)} arrays of {axes} axes, which are no rows")
+        refuse_if(
+            pairs is None and (len(parts) > 1 or parts[0].ndim > 3),
+            f"it returns {len(parts)} arrays of {parts[0].ndim - 1} axes, which are no rows",
+        )
         kind = "cos_sin" if pairs else "angles" if _linear(parts[0][0]) else "table"
 
         def second(line: np.ndarray) -> np.ndarray:

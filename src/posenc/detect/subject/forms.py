@@ -178,9 +178,14 @@ def known(
     """The form of a function that takes what it is asked by."""
     _, roles, layout, place = PROTOCOL[method]
     slots = tuple(Slot(role, role, required=True, positional=True) for role in roles)
-    code = Callee(function, name, slots, (library,))
     return Form(
-        code, tuple((role, role) for role in roles), library, layout, place, "positions", dim
+        Callee(function, name, slots, (library,)),
+        tuple((role, role) for role in roles),
+        library,
+        layout,
+        place,
+        "positions",
+        dim,
     )
 
 

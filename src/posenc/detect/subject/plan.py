@@ -116,11 +116,15 @@ class Schedule:
         calls = [Call("dense", np.arange(last)[None])]
         if end > DENSE + RUN and self.form.way in ("positions", "tables"):
             first = self._scattered(end)[None, :EACH]
-            rest = self._scattered(end).reshape(-1, 1, EACH)
-            calls += [Call("scattered", rows) for rows in (first, *rest)]
+            calls += [
+                Call("scattered", rows)
+                for rows in (first, *self._scattered(end).reshape(-1, 1, EACH))
+            ]
         if end > DENSE + RUN and self.form.way in ("positions", "tables", "offset"):
-            edges = itertools.pairwise(np.linspace(DENSE, end - RUN, STRETCHES + 1))
-            starts = [int(self.rng.uniform(low, high)) for low, high in edges]
+            starts = [
+                int(self.rng.uniform(low, high))
+                for low, high in itertools.pairwise(np.linspace(DENSE, end - RUN, STRETCHES + 1))
+            ]
             starts += [2**k - RUN // 2 for k in range(13, 31) if 2**k + RUN <= end]
             calls += [Call("far runs", np.arange(start, start + RUN)[None]) for start in starts]
         return calls

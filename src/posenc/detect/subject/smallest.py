@@ -100,18 +100,12 @@ class SmallestCall:
 
 def smallest(bench: Any, call: Any) -> SmallestCall:
     """Leave out of a call what it does not need to fail."""
-    left, changed = MOST, True
-    drawn = call._replace(kind="smaller")
-    call = drawn if bench.fails(drawn) else call._replace(kind="as it was")
-    while changed and left > 0:
-        changed = False
-        for smaller in _smaller(call, bench.subject):
-            left -= 1
-            if left <= 0:
-                break
-            if bench.fails(smaller):
-                call, changed = smaller, True
-                break
+    drawn, tries = call._replace(kind="smaller"), iter(range(1, MOST))
+    smaller = drawn if bench.fails(drawn) else call._replace(kind="as it was")
+    while smaller is not None:
+        call = smaller
+        tried = (each for each, _ in zip(_smaller(call, bench.subject), tries, strict=False))
+        smaller = next(filter(bench.fails, tried), None)
     return _told(bench, _nearest(bench, call))
 
 

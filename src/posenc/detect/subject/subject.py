@@ -122,9 +122,12 @@ class Subject:
         x = np.asarray(x, dtype=np.float64)
         if x.ndim != 4:
             raise bad_argument("rotate: x", "(batch, heads, seq, channels)", f"shape {x.shape}")
-        rows = self._placed(positions, x.shape[0], x.shape[2])
         return turn(
-            self._found.form, Inquiry(x, rows, dtype, strided, groups=groups), self._counter
+            self._found.form,
+            Inquiry(
+                x, self._placed(positions, x.shape[0], x.shape[2]), dtype, strided, groups=groups
+            ),
+            self._counter,
         )
 
     def cos_sin(self, positions: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -199,9 +202,13 @@ class Subject:
         if not self._found.added:
             return self._rows_as(self.built(positions)[0], positions)
         rows = self._placed(positions)
-        x = np.zeros((len(rows), 1, rows.shape[1], self.dim))
         return self._rows_as(
-            turn(self._found.form, Inquiry(x, rows), self._counter)[0][:, 0], positions
+            turn(
+                self._found.form,
+                Inquiry(np.zeros((len(rows), 1, rows.shape[1], self.dim)), rows),
+                self._counter,
+            )[0][:, 0],
+            positions,
         )
 
     def bias(self, q_positions: Any, k_positions: Any) -> np.ndarray:
@@ -281,8 +288,7 @@ class Subject:
         >>> posenc.ask(posenc.torch.RotaryEmbedding(posenc.RoPE(64, pairing="half"))).fresh().kind
         'rotary'
         """
-        if self._anew is None:
-            raise CannotAsk(f"ask: {self.name} is no class, and cannot be made anew")
+        refuse_if(self._anew is None, f"ask: {self.name} is no class, and cannot be made anew")
         return self._anew()
 
     def survey(self, expected: Any, end: int = 2**20, seconds: float = 10, seed: int = 20) -> Any:

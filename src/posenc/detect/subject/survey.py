@@ -13,10 +13,9 @@ import numpy as np
 from posenc._core.errors import bad_argument
 from posenc._core.io.files import rounded
 from posenc._core.spec.spec import Spec
-from posenc.detect.subject import plan
 from posenc.detect.subject.code import OtherShape
 from posenc.detect.subject.discovery import said
-from posenc.detect.subject.plan import DENSE, Call, Schedule
+from posenc.detect.subject.plan import DENSE, EDGES, PLAIN, RUN, Call, Schedule, stretch_of
 from posenc.detect.subject.reach import (
     UNIT,
     Reach,
@@ -67,8 +66,8 @@ class Survey:
         return self.call is None and self.difference <= self.tolerance
 
     def __str__(self) -> str:
-        lines = self.reach.lines()
-        return "\n".join(lines if self.call is None else [str(self.call), *lines])
+        call = [] if self.call is None else [str(self.call)]
+        return "\n".join(call + self.reach.lines())
 
 
 def survey(
@@ -335,7 +334,7 @@ class Bench:
     def _parts(self, call: Call) -> list[np.ndarray]:
         """The halves of a call that may have had too many tokens."""
         placed = self.subject._found.form.way in ("positions", "tables", "offset")
-        many = call.kind in ("dense", "scattered") and call.rows.shape[1] > plan.RUN
+        many = call.kind in ("dense", "scattered") and call.rows.shape[1] > RUN
         late = time.monotonic() > self.until
         return np.array_split(call.rows, 2, axis=1) if placed and many and not late else []
 
@@ -367,7 +366,7 @@ class Bench:
         """What was asked, by the calls themselves."""
         reach, calls = self.tally.reach(), self.asked
         lengths = tuple(sorted({call.length for call in calls}))
-        stretch, places = plan.stretch_of(end), self.tally.asked()[0]
+        stretch, places = stretch_of(end), self.tally.asked()[0]
         met = np.unique((places[places > DENSE] - DENSE - 1) // max(stretch, 1)).size
         many = DENSE <= reach.dense < end - 1 and met * stretch >= end - DENSE - 1
         turned = calls if self.subject.kind == "rotary" else []
@@ -375,9 +374,9 @@ class Bench:
             reach, stretch=stretch if many and reach.differs is None else 0, lengths=lengths,
             batch=max((len(call.rows) for call in calls), default=0),
             heads=max((call.heads for call in turned), default=0), length=max(lengths, default=0),
-            drawn=len([n for n in lengths if n not in plan.EDGES]),
+            drawn=len([n for n in lengths if n not in EDGES]),
             planned=max(planned, len(lengths)), refused=tuple(self.refused.values()),
             dtypes=tuple(dict.fromkeys(call.dtype for call in turned)),
-            kinds=tuple(dict.fromkeys(c.kind for c in calls if c.kind not in plan.PLAIN)),
+            kinds=tuple(dict.fromkeys(c.kind for c in calls if c.kind not in PLAIN)),
             largest=max((s for c in turned for s in c.sizes[: len(c.rows)]), default=0.0),
         )  # fmt: skip

@@ -25,8 +25,6 @@ from posenc.encodings.rotary.xpos import XPos
 Look = tuple[str, Callable[[], Told]]  # a method, and what asks it
 HEADS, MANY = 4, 33  # in the first call, and where few positions are asked
 LEFT_OVER = 0.02  # of a rotated query, that no pairing explains: more than bfloat16 rounds
-UNSEEN = "it is not offered, so that no pairing is seen"
-METHOD = {"rotary": "rotate", "cos_sin": "cos_sin", "angles": "cos_sin"}
 
 
 def looks(
@@ -36,8 +34,10 @@ def looks(
     spec: Any = part.spec
     if isinstance(spec, RotarySpec):
         refuse_if(spec.quarters, f"{type(spec).__name__} turns queries apart from keys")
-        if not spec.plain and not isinstance(spec, XPos):
-            raise CannotAsk(f"angles of {type(spec).__name__} differ by head, or are learned")
+        refuse_if(
+            not spec.plain and not isinstance(spec, XPos),
+            f"angles of {type(spec).__name__} differ by head, or are learned",
+        )
         for method, subject in _turning(part, code):
             if method == "frequencies":
                 yield method, functools.partial(_frequencies, part, code, others)
@@ -75,8 +75,8 @@ def _turning(part: Part, code: Implementation) -> Iterator[tuple[str, Callable[[
     subject = code.subject("", *options)
     refuse_if(subject.kind not in ("rotary", "cos_sin", "angles"), f"{code.name} is {subject.how}")
     if subject.kind != "rotary":
-        yield "rotate", lambda: _refused(UNSEEN)
-    yield METHOD[subject.kind], lambda: subject
+        yield "rotate", lambda: _refused("it is not offered, so that no pairing is seen")
+    yield "rotate" if subject.kind == "rotary" else "cos_sin", lambda: subject
 
 
 def _refused(reason: str) -> Any:
@@ -219,8 +219,11 @@ def _logit_scale(part: Part, spec: Any, code: Implementation) -> Told:
     last = end_of(part, code)
     for _, places in calls_to(last):
         fixed = spec.at(length := int(places.max()) + 1)
-        own = factors_of(fixed.magnitude_of_scores.temperature, places)
-        mine = fixed.logit_factor * factors_of(part.temperature, places) * own
+        mine = (
+            fixed.logit_factor
+            * factors_of(part.temperature, places)
+            * factors_of(fixed.magnitude_of_scores.temperature, places)
+        )
         theirs = code.numbers("logit_scale", places, part=part, length=length)
         refuse_if(
             theirs.shape not in ((1,), mine.shape),

@@ -11,7 +11,7 @@ import numpy as np
 from posenc.detect.contract.comparison.answers import looks
 from posenc.detect.contract.comparison.diff import Comparison, Difference
 from posenc.detect.contract.comparison.fields import changed, effect, looked_at, words
-from posenc.detect.contract.comparison.held import NONE, STILL
+from posenc.detect.contract.comparison.held import NONE, STILL, WIDTH
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.sides.side import Comparand, Implementation
 from posenc.detect.fit.turns import DENSE
@@ -33,7 +33,6 @@ METHODS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
 IDLE = {
     "equal tokens stay equal": STILL, "all positions get the same numbers": STILL, NONE: NONE,
 }  # fmt: skip
-WIDTH = 64  # of heads and rows, where neither side tells
 SHARED = "it takes no `layer`, and several parts have one; choose one by `layers`"
 
 
@@ -51,8 +50,12 @@ def comparison(a: Comparand, b: Comparand) -> Comparison:
     rows["rows"].sort(key=lambda row: row.field != "layers")
     if swapped:
         rows["rows"] = [dataclasses.replace(row, a=row.b, b=row.a) for row in rows["rows"]]
-    result = {name: tuple(dict.fromkeys(values)) for name, values in rows.items()}
-    return Comparison(a.name, b.name, **result, remarks=(*a.remarks, *b.remarks))
+    return Comparison(
+        a.name,
+        b.name,
+        **{name: tuple(dict.fromkeys(values)) for name, values in rows.items()},
+        remarks=(*a.remarks, *b.remarks),
+    )
 
 
 def _differ(
@@ -195,8 +198,9 @@ def _two_answers(a: Comparand, b: Comparand) -> Iterator[Row]:
             ours, theirs = ([*side.answers(part, ())] for side in (a, b))  # type: ignore[misc]
             if len(ours) == len(theirs):
                 for one, two in zip(ours, theirs, strict=True):
-                    subjects = (_asked(each, part, method, kinds) for each in (one, two))
-                    yield from _two_subjects(method, *subjects)
+                    yield from _two_subjects(
+                        method, *(_asked(each, part, method, kinds) for each in (one, two))
+                    )
                 continue
             mine, other = (f"numbers of {len(n)} kinds" if len(n) > 1 else "the same numbers"
                       for n in (ours, theirs))  # fmt: skip

@@ -159,8 +159,12 @@ class Comparison(Displayed):
             rows.append(
                 f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in cells)} |"
             )
-        verdict = rows if self.rows else [f"**{self._counted()}**"]
-        text = [f"A: `{self.a}`  ", f"B: `{self.b}`", "", *verdict]
+        text = [
+            f"A: `{self.a}`  ",
+            f"B: `{self.b}`",
+            "",
+            *(rows if self.rows else [f"**{self._counted()}**"]),
+        ]
         for title, lines in (("Compared", self.compared), ("Not compared", self.not_compared)):
             text += ["", f"{title}:", "", *(f"- {line}" for line in lines)] if lines else []
         return "\n".join(text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -183,6 +183,15 @@ def variants(spec: Spec) -> Iterator[tuple[str, str, Spec]]:
     )  # fmt: skip
 
 
+def explained_by(spec: Any, fits: Callable[[Any], bool]) -> tuple[str, str, str] | None:
+    """The field whose change fits, and what it is on both sides."""
+    rows = (
+        (field, value_of(spec, field), text) for field, text, other in variants(spec)
+        if attempt(fits, other)
+    )  # fmt: skip
+    return next(rows, None)
+
+
 def _scalings(spec: RoPE) -> Iterator[tuple[str, str, Spec]]:
     def candidate(*scaling: Any) -> Any:
         return attempt(spec.replace, scaling=scaling)
@@ -225,8 +234,10 @@ def _changes(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[Any, Any,
         if isinstance(current, str):
             yield from ((places, c, c) for c in _choices(hints[field.name]) if c != current)
         elif isinstance(current, (int, float)) and not isinstance(current, bool):
-            numbers = _numbers(current, field.default).items()
-            yield from ((places, number, f"{words(number)}{text}") for number, text in numbers)
+            yield from (
+                (places, number, f"{words(number)}{text}")
+                for number, text in _numbers(current, field.default).items()
+            )
 
 
 def _choices(hint: Any) -> list[str]:

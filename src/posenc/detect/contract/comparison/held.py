@@ -17,7 +17,7 @@ from posenc import functional
 from posenc import positions as positions_
 from posenc.detect.contract.checks import row_bounds
 from posenc.detect.contract.comparison.diff import Difference
-from posenc.detect.contract.comparison.fields import value_of, variants, words
+from posenc.detect.contract.comparison.fields import explained_by, words
 from posenc.detect.contract.comparison.why import FIRST
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.sides.side import Implementation
@@ -33,7 +33,7 @@ SCATTERED = 48  # positions that are drawn
 SECONDS = 10.0  # of a survey
 STILL, NONE = "the answers do not depend on positions", "no finite numbers"
 TOLD = {"heads", "pairing", "numbers"}  # fields that say what is wrong with such answers
-WIDTH = 64  # of heads, where a bias is asked for
+WIDTH = 64  # of heads and rows, where neither side tells, nor a bias
 UNEXPLAINED = "others, that no one change explains"
 
 
@@ -93,8 +93,11 @@ def held(
 def _still(calls: list[turns.PairTurns]) -> list[Difference]:
     """What is wrong with answers that are the same everywhere."""
     near = calls[0].values if calls else np.arange(2)
-    alike = len(near) > 1 and np.array_equal(near[1:], near[:-1])
-    return [Difference("positions", "by position", STILL)] if alike else []
+    return (
+        [Difference("positions", "by position", STILL)]
+        if len(near) > 1 and np.array_equal(near[1:], near[:-1])
+        else []
+    )
 
 
 def stated(rows: list[Difference], how: str, choice: Survey) -> Told:
@@ -181,20 +184,15 @@ def _shown(call: SmallestCall) -> Difference:
 # --- rows of tables and biases --------------------------------------------------------------------
 
 
-def _explained(spec: Any, fits: Callable[[Any], bool]) -> tuple[str, str, str] | None:
-    """The field whose change fits, and what it is on both sides."""
-    fitting = (row for row in variants(spec) if turns.attempt(fits, row[2]))
-    return next(((field, value_of(spec, field), text) for field, text, _ in fitting), None)
-
-
 def table(part: Part, spec: Any, code: Implementation) -> Told:
     """Rows of an implementation, or how many are stored where they are learned."""
     refuse_if(len(getattr(spec, "axes", ("p",))) > 1, "a table of several axes is not asked for")
     stored = getattr(code.code, "shape", None)
     if spec.parameters():
         own = [shape for shape in spec.shapes.values() if len(shape) == 2]
-        if stored is None or len(own) != 1:
-            raise CannotAsk("its rows are learned, and their number is not told")
+        refuse_if(
+            stored is None or len(own) != 1, "its rows are learned, and their number is not told"
+        )
         ours, theirs = (f"{n} rows of {dim}" for n, dim in (*own, stored))
         rows = [] if ours == theirs else [Difference("length", ours, theirs)]
         return Told(rows, ", the number of rows and their width, as they are learned")
@@ -204,8 +202,10 @@ def table(part: Part, spec: Any, code: Implementation) -> Told:
     bench.allowed = lambda call, wanted: _room(spec, call.rows, wanted, code.dtype)
 
     def explained(calls: list[turns.PairTurns]) -> list[Difference]:
-        each = (_rows(spec, call.positions, call.values, code.dtype) for call in calls)
-        return next(filter(None, each), [])
+        return next(
+            filter(None, (_rows(spec, call.positions, call.values, code.dtype) for call in calls)),
+            [],
+        )
 
     return held(
         part, code, "table", bench,
@@ -250,15 +250,17 @@ def _rows(spec: Any, places: np.ndarray, theirs: np.ndarray, dtype: str) -> list
         return candidate.shape == some.shape and bool(np.all(np.abs(candidate - some) <= room))
 
     count = f"at {wrong.sum():,} of {wrong.size:,} positions"
-    other = _explained(spec, fits) or ("table", "its own rows", f"{UNEXPLAINED}, {count}")
+    other = explained_by(spec, fits) or ("table", "its own rows", f"{UNEXPLAINED}, {count}")
     return [Difference(*other, *size)]
 
 
 def bias(part: Part, spec: Any, code: Implementation) -> Told:
     """Biases of an implementation, up to what changes no softmax and a causal mask hides."""
     params = getattr(code.code, "params", None)
-    if spec.parameters() and (params is None or {*params} != {*spec.shapes}):
-        raise CannotAsk("its values are learned, and are in the checkpoint")
+    refuse_if(
+        spec.parameters() and (params is None or {*params} != {*spec.shapes}),
+        "its values are learned, and are in the checkpoint",
+    )
     for name, values in (params or {}).items():
         if values.shape != spec.shapes[name]:
             ours, theirs = (f"{name} {shape}" for shape in (spec.shapes[name], values.shape))
@@ -378,7 +380,7 @@ class _Softmax(Held):
             ("dtype", f"biases in {self.coarse_as}", f"in {half}") for half in precision.HALVES
             if precision.seen(theirs) == half and fits(past, half)
         )  # fmt: skip
-        row = next(coarse, None) or _explained(self.spec, explains)
+        row = next(coarse, None) or explained_by(self.spec, explains)
         if row is None and len(q) > 1 and q.ndim == 1:
             row = _slopes(mine, theirs, lambda factors: fits(past * factors[:, None, None]))
         off = np.abs(past - seen_)

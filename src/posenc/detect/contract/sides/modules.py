@@ -200,6 +200,7 @@ def counted(torch: Any) -> Iterator[None]:
     hooks = torch.nn.modules.module
     with contextlib.ExitStack() as stack:
         for kind in ("module", "parameter", "buffer"):
-            register = getattr(hooks, f"register_module_{kind}_registration_hook")
-            stack.callback(register(count).remove)
+            stack.callback(
+                getattr(hooks, f"register_module_{kind}_registration_hook")(count).remove
+            )
         yield

@@ -72,13 +72,18 @@ class Implementation:
             return self._found(part, width, axes, heads)
         if method == "cos_sin" and {*self.methods} == {"frequencies"}:
             return ask({"inv_freq": self.numbers("frequencies", part=part)}, dim=width)
-        if method not in self.methods:
-            raise CannotAsk(
-                "it is not offered" + ", so that no pairing is seen" * (method == "rotate")
-            )
+        refuse_if(
+            method not in self.methods,
+            "it is not offered" + ", so that no pairing is seen" * (method == "rotate"),
+        )
         width = int(getattr(self.code, "head_dim", 0) or width)
-        function = self._of_layer(method, part)
-        return protocol(function, method, dim=width, axes=axes, library=self.library or "numpy")
+        return protocol(
+            self._of_layer(method, part),
+            method,
+            dim=width,
+            axes=axes,
+            library=self.library or "numpy",
+        )
 
     def _found(self, part: Part, width: int, axes: int, heads: int | None) -> Subject:
         """Code of any form, for a part."""
@@ -128,8 +133,11 @@ class Implementation:
 
     def _more(self, method: str, part: Part, length: int | None) -> dict[str, Any]:
         """The name of the part and the length of the sequence, if a method takes them."""
-        spoken = {"layer": part.name, "length": length}
-        return {k: v for k, v in spoken.items() if v is not None and self.takes(method, k)}
+        return {
+            k: v
+            for k, v in {"layer": part.name, "length": length}.items()
+            if v is not None and self.takes(method, k)
+        }
 
     @contextlib.contextmanager
     def refusing(self, method: str) -> Iterator[None]:
@@ -260,8 +268,10 @@ def _chosen(part: Part, buffers: list[Buffer], names: Sequence[str]) -> list[Buf
     ]
     stem = "lang" if words[0] == "text" else words[0][:3]
     inside = [one for one in left if stem in one.path.lower() or words[0] in one.path.lower()]
-    if not inside and len(words) > 1 and "." in part.name and words[0] != "text":
-        raise CannotAsk(f"nothing in it that is known is named after {words[0]}")
+    refuse_if(
+        not inside and len(words) > 1 and "." in part.name and words[0] != "text",
+        f"nothing in it that is known is named after {words[0]}",
+    )
     # One of several encodings in the same layers.
     inner = part.name.partition(", ")[2] if part.layers is None else ""
     refuse_if(
@@ -289,8 +299,10 @@ def _chosen(part: Part, buffers: list[Buffer], names: Sequence[str]) -> list[Buf
         alike = [one for one in alike if one.code.shape[0] == rows]
     general = len(names) < 2 or part.layers is not None or "attention" in words[-1]
     named = inside or {"embeddings", "spec", "text"} & {*words}
-    if (several or not (named or (part.kind == "rotary" and general))) and not alike:
-        raise CannotAsk(f"none of {', '.join(one.path for one in left[:4])} has its size")
+    refuse_if(
+        (several or not (named or (part.kind == "rotary" and general))) and not alike,
+        f"none of {', '.join(one.path for one in left[:4])} has its size",
+    )
     if part.kind != "rotary":  # stages have sizes of their own
         return alike or left
     places = {one.place for one in alike or left[:1]}

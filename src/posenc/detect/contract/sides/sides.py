@@ -62,11 +62,13 @@ def _description(source: Any, name: str) -> Comparand:
     preset = isinstance(source, str) and source.startswith("preset:")
     source = Reading((source,)) if isinstance(source, Layer) else source
     model = described(source, f"diff: {name}")
-    notes = (note for note in getattr(model, "notes", ()) if note.level == "warning")
-    remarks = tuple(f"{name}: {note.text}" for note in notes)
+    remarks = tuple(
+        f"{name}: {note.text}" for note in getattr(model, "notes", ()) if note.level == "warning"
+    )
     # A spec speaks of one encoding, and not of the layers of a model.
-    whole = not preset and not isinstance(model, Spec)
-    return Comparand(name, parts_of(model), whole, remarks=remarks)
+    return Comparand(
+        name, parts_of(model), not preset and not isinstance(model, Spec), remarks=remarks
+    )
 
 
 # --- texts ----------------------------------------------------------------------------------------
