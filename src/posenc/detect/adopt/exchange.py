@@ -29,7 +29,6 @@ from posenc.detect.adopt.matching import (
     entries_of,
     places_of,
     refuse_model,
-    unused,
     why_left,
 )
 from posenc.detect.adopt.report import (
@@ -43,6 +42,7 @@ from posenc.detect.adopt.report import (
     row_tensors,
 )
 from posenc.detect.adopt.trial import Trial, forget
+from posenc.detect.contract.sides.modules import unused_modules
 from posenc.detect.facts import ASKED, facts
 from posenc.detect.fit.turns import attempt
 from posenc.detect.subject import CannotAsk
@@ -233,7 +233,8 @@ def _answered(
         except CannotAsk as reason:
             left.append(f"{path} ({type(module).__name__}): {reason}")
         except DataError:
-            if path not in unused(model):  # asked where it matters: hooks of others see the run
+            # Asked where it matters: hooks of others see the run.
+            if path not in unused_modules(model, {m for _, _, m in candidates(model)}.__contains__):
                 raise
             left.append(f"{path} ({type(module).__name__}): it stands unused: no forward calls it")
     return modules, left

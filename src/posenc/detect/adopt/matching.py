@@ -16,7 +16,6 @@ from posenc._core.errors import (
 from posenc._core.reading import Layer, Reading
 from posenc.detect.adopt.fitting import fits, labels, takes_positions, twin
 from posenc.detect.adopt.report import has_rows
-from posenc.detect.contract.sides.modules import unused_modules
 from posenc.detect.facts import facts
 from posenc.detect.subject import CannotAsk, refuse_if
 from posenc.encodings.rotary.base import RotarySpec
@@ -160,11 +159,6 @@ def candidates(model: nn.Module) -> Iterator[tuple[str, list[Place], nn.Module]]
         for path, module in model.named_modules()
         if module in places and takes_positions(module)
     )
-
-
-def unused(model: nn.Module) -> frozenset[str]:
-    """Paths of the candidates that no forward calls."""
-    return unused_modules(model, {module for _, _, module in candidates(model)}.__contains__)
 
 
 def answered(path: str, places: list[Place], module: nn.Module, entries: list[Layer]) -> Answered:

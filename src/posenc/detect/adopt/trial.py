@@ -57,9 +57,10 @@ class Trial:
         if any(scores is not None for scores in self._scores):
             self._check_attention()
         what = "the plan that was given" if plan is not None else type(spec).__name__
-        text = f"the weights were not trained for {what}: its config says "
-        own = {f"{e.layer}: {e.spec!r}" for one in modules for e, _ in one.forms.values()}
-        self.remarks = (text + "; ".join(sorted(own)),)
+        own = sorted({f"{e.layer}: {e.spec!r}" for one in modules for e, _ in one.forms.values()})
+        self.remarks = (
+            f"the weights were not trained for {what}: its config says {'; '.join(own)}",
+        )
 
     def _everywhere(self, modules: Sequence[Answered], wish: _Wish) -> None:
         why: list[str] = []

@@ -117,8 +117,7 @@ def _points(part: Part, axes: int) -> np.ndarray:
     rows = [[p] * axes for p in _places(part)]
     if axes > 1:
         rows += [[(a == b) * 3 for b in range(axes)] for a in range(axes)]
-        rows += [[257, 31, 5, 2][:axes], [5, 257, 31, 3][:axes]]
-        rows = [row + [0] * (axes - len(row)) for row in rows]
+        rows += [(row + [0] * axes)[:axes] for row in ([257, 31, 5, 2], [5, 257, 31, 3])]
     return np.array(rows, dtype=np.int64)
 
 

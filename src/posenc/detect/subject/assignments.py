@@ -110,16 +110,15 @@ def _said(code: Callee, inside: set[str], biased: bool) -> list[str]:
     if biased:
         named = "counted" if inside & {"q_positions", "q_len", "distances"} else "length"
         return ["positions"] if "x" in inside and "positions" in inside else [named]
-    counting = ["counted"]
     if inside & {"x", "qkv"} and code.tables is not None:
-        ways, counting = ["positions"] if "positions" in inside else ["tables"], []
+        ways = ["positions"] if "positions" in inside else ["tables"]
     elif inside & {"x", "qkv"}:
-        ways = ["positions", "packed", "offset", "length"]
+        ways = ["positions", "packed", "offset", "length", "counted"]
     elif inside & {*TOKENS}:
-        ways = ["positions", "length", "offset"]
+        ways = ["positions", "length", "offset", "counted"]
     else:
-        ways, counting = ["positions", "length"], []
-    return [way for way in ways if way in {*inside, "tables"}] + counting
+        ways = ["positions", "length"]
+    return [way for way in ways if way in {*inside, "tables", "counted"}]
 
 
 def places_of(layout: str, way: str, *, biased: bool) -> Sequence[str]:

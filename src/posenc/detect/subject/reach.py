@@ -182,10 +182,10 @@ class Tally:
         differs = None if agree.all() else _plain(places[~agree][0])
         alike = places if differs is None else places[places < differs]
         gaps = np.flatnonzero(np.diff(alike) != 1)
-        dense = alike[gaps[0]] if len(gaps) else alike.max(initial=0)
         return Reach(
-            _plain(alike[-1]) if len(alike) else None, differs, len(alike), dense=int(dense)
-        )
+            _plain(alike[-1]) if len(alike) else None, differs, len(alike),
+            dense=int(alike[gaps[0]] if len(gaps) else alike.max(initial=0)),
+        )  # fmt: skip
 
 
 def _plain(place: np.floating) -> float:

@@ -311,5 +311,5 @@ def _layers(layers: Sequence[int]) -> str:
     numbers = np.array(layers, dtype=np.int64)
     runs = np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1)
     ranges = [str(r[0]) if len(r) == 1 else f"{r[0]}–{r[-1]}" for r in runs if len(r)]
-    shown = ", ".join(ranges[:6]) + (", …" if len(ranges) > 6 else "")
-    return f"layer{'' if len(layers) == 1 else 's'} {shown}"
+    word = "layer" if len(layers) == 1 else "layers"
+    return f"{word} {', '.join(ranges[:6])}{', …' * (len(ranges) > 6)}"
