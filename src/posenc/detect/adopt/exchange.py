@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from torch import nn
 
-from posenc._core.errors import DataError, bad_argument, bad_data
+from posenc._core.errors import ArgumentError, DataError, mismatch
 from posenc._core.guard import foreign
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.plan import Plan
@@ -45,7 +45,7 @@ from posenc.detect.adopt.trial import Trial, forget
 from posenc.detect.contract.sides.modules import unused_modules
 from posenc.detect.facts import ASKED, facts
 from posenc.detect.fit.turns import attempt
-from posenc.detect.subject import CannotAsk
+from posenc.detect.subject import CannotAsk, refuse_if
 from posenc.encodings.rotary.rope import RoPE
 from posenc.torch.adopted import AdoptedRotary, CosSinForm, unhooked
 
@@ -117,8 +117,11 @@ def adopt(
     >>> type(model.rotary_emb).__name__
     'LlamaRotaryEmbedding'
     """
-    if phase not in ("exact", "float32"):
-        raise bad_argument(f"{CALLER}: phase", "'exact' or 'float32'", repr(phase))
+    refuse_if(
+        phase not in ("exact", "float32"),
+        mismatch(f"{CALLER}: phase", "'exact' or 'float32'", repr(phase)),
+        ArgumentError,
+    )
     refuse_model(model)
     about = facts(model)
     others = about.require(CALLER, *ASKED)
@@ -145,12 +148,15 @@ def adopt(
     replaced += [row for table, row in stored if not table.same]
     apart = (entry for entry in reading if not _covered(entry.spec, covered))
     left += [*itertools.chain.from_iterable(map(why_left, apart)), *reading.errors]
-    if not replaced:
-        raise bad_data(
+    refuse_if(
+        not replaced,
+        mismatch(
             CALLER,
             "cosines and sines, or rows, that a module of the model computes by its plan",
             f"none: {'; '.join(left) or 'no positions'}",
-        )
+        ),
+        DataError,
+    )
     _exchange(model, swaps, tables, trial)
     return Adoption(
         type(model).__name__, replaced=tuple(replaced), left=tuple(dict.fromkeys(left)),
@@ -188,16 +194,22 @@ def release(model: Any) -> None:
     >>> model.rotary_emb is old
     True
     """
-    if not isinstance(model, nn.Module):
-        raise bad_argument("release", "a model that was adopted", type(model).__name__)
+    refuse_if(
+        not isinstance(model, nn.Module),
+        mismatch("release", "a model that was adopted", type(model).__name__),
+        ArgumentError,
+    )
     adopted = [(place, m) for place, m in places_of(model) if isinstance(m, AdoptedRotary)]
     rows = [module for module in model.modules() if has_rows(module)]
-    if not adopted and not rows:
-        raise bad_argument(
+    refuse_if(
+        not adopted and not rows,
+        mismatch(
             "release",
             "a model that was adopted",
             f"a {type(model).__name__} in which nothing was adopted",
-        )
+        ),
+        ArgumentError,
+    )
     changed = config_change(model)
     for place, module in adopted:
         place.parent._modules[place.leaf] = module.old

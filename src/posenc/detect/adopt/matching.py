@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 from torch import nn
 
 from posenc._core.errors import (
+    ArgumentError,
     DataError,
     PosencError,
     bad_argument,
     bad_data,
+    mismatch,
 )
 from posenc._core.reading import Layer, Reading
 from posenc.detect.adopt.fitting import fits, labels, takes_positions, twin
@@ -28,10 +30,13 @@ LIBRARIES = ("transformers", "torch", "posenc")
 def refuse_model(model: Any) -> None:
     """Raise for what cannot be adopted as a whole, before anything is read."""
     name = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
-    if not isinstance(model, nn.Module):
-        raise bad_argument(
+    refuse_if(
+        not isinstance(model, nn.Module),
+        mismatch(
             CALLER, "a loaded model", name, "Load it: AutoModelForCausalLM.from_pretrained(...)."
-        )
+        ),
+        ArgumentError,
+    )
     _refuse_object(model, name)
     _refuse_foreign(model, name)
     _refuse_wrapped(model)
@@ -49,22 +54,28 @@ def _refuse_object(model: nn.Module, name: str) -> None:
         received = f"one whose {adopted[0]} was adopted before{f' ({changed})' if changed else ''}"
         raise bad_argument(CALLER, "a model as transformers makes it", received, todo)
     config = getattr(model, "config", None)
-    if not callable(getattr(config, "to_dict", None)) or not getattr(config, "model_type", ""):
-        raise bad_argument(
-            CALLER, "a model of transformers, which has a config", f"{name} without one",
-            "Give the model inside." * isinstance(getattr(model, "module", None), nn.Module),
-        )  # fmt: skip
+    todo = "Give the model inside." * isinstance(getattr(model, "module", None), nn.Module)
+    refuse_if(
+        not callable(getattr(config, "to_dict", None)) or not getattr(config, "model_type", ""),
+        mismatch(
+            CALLER, "a model of transformers, which has a config", f"{name} without one", todo
+        ),
+        ArgumentError,
+    )
 
 
 def _refuse_foreign(model: Any, name: str) -> None:
     """Raise for code of a model that is not what transformers has for its config."""
-    if "transformers_modules" in type(model).__module__ or getattr(model.config, "auto_map", None):
-        raise bad_data(
+    refuse_if(
+        "transformers_modules" in type(model).__module__ or getattr(model.config, "auto_map", None),
+        mismatch(
             CALLER,
             "a class of transformers itself",
             f"{name}, code that came with a checkpoint (auto_map, trust_remote_code)",
             "What that code does about positions is in no plan.",
-        )
+        ),
+        DataError,
+    )
     for path, module in model.named_modules():
         if (override := _override(module)) is not None:
             raise bad_data(

@@ -9,12 +9,13 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-from posenc._core.errors import bad_argument
+from posenc._core.errors import ArgumentError, bad_argument, mismatch
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
 from posenc.detect.adopt.fitting import parameters
 from posenc.detect.adopt.matching import CALLER, Answered
+from posenc.detect.subject import refuse_if
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
 from posenc.encodings.rotary.base import RotarySpec
@@ -42,8 +43,11 @@ class Trial:
         spec: Spec | None,
         plan: Plan | Reading | None,
     ) -> None:
-        if spec is not None and plan is not None:
-            raise bad_argument(CALLER, "spec or plan", "both")
+        refuse_if(
+            spec is not None and plan is not None,
+            mismatch(CALLER, "spec or plan", "both"),
+            ArgumentError,
+        )
         self.model = model
         self.hooks: list[tuple[nn.Module, LayerCosSin]] = []
         # What a module is to compute for a type of layer, where that is not its own.
@@ -72,12 +76,15 @@ class Trial:
                     why.append(f"{one.path}: {reason}")
                 else:
                     self.forms[id(one.module), label] = form._replace(spec=wish.rotary)
-        if not self.forms:
-            raise bad_argument(
+        refuse_if(
+            not self.forms,
+            mismatch(
                 f"{CALLER}: spec",
                 "an encoding that a rotary module of the model can compute",
                 f"{wish.rotary!r}: {'; '.join(why) or 'no module answers for its plan'}",
-            )
+            ),
+            ArgumentError,
+        )
 
     def _layer_by_layer(
         self, reading: Reading, modules: Sequence[Answered], wishes: Sequence[_Wish]
@@ -88,12 +95,15 @@ class Trial:
             label = None if None in one.forms else kinds[number] if kinds else ""
             turns = any(e.kind == "rotary" for e in _own(reading, one, number))
             if label not in one.forms or not turns:
-                if wish.rotary is not None:
-                    raise bad_argument(
+                refuse_if(
+                    wish.rotary is not None,
+                    mismatch(
                         f"{CALLER}: layer {number}",
                         "no rotation, as its code turns nothing there",
                         repr(wish.rotary),
-                    )
+                    ),
+                    ArgumentError,
+                )
                 continue
             entry, form = one.forms[label]
             if wish.rotary is None:
@@ -106,17 +116,23 @@ class Trial:
     # --- scores -----------------------------------------------------------------------------------
 
     def _check_attention(self) -> None:
-        if not getattr(self.model, "_can_set_attn_implementation", lambda: False)():
-            raise bad_argument(
+        refuse_if(
+            not getattr(self.model, "_can_set_attn_implementation", lambda: False)(),
+            mismatch(
                 CALLER,
                 "a model whose layers ask AttentionInterface for their attention",
                 type(self.model).__name__,
-            )
+            ),
+            ArgumentError,
+        )
         heads = getattr(_text(self.model), "num_attention_heads", None)
         for scores in self._scores:
             count = getattr(scores, "heads", heads)
-            if scores is not None and count != heads:
-                raise bad_argument(f"{CALLER}: {type(scores).__name__}", f"{heads} heads", count)
+            refuse_if(
+                scores is not None and count != heads,
+                mismatch(f"{CALLER}: {type(scores).__name__}", f"{heads} heads", count),
+                ArgumentError,
+            )
 
     def put_in(self) -> None:
         """Hooks on layers, and the attention that adds to scores."""
@@ -132,12 +148,15 @@ class Trial:
         self.model.__dict__[KEPT] = use
         main = next((k for k in config.sub_configs if getattr(config, k) is _text(self.model)), "")
         self.model.set_attn_implementation({**kept, main: use.name})  # type: ignore[operator]
-        if _text(self.model)._attn_implementation != use.name:
-            raise bad_argument(
+        refuse_if(
+            _text(self.model)._attn_implementation != use.name,
+            mismatch(
                 CALLER,
                 "a model that takes another attention implementation",
                 type(self.model).__name__,
-            )
+            ),
+            ArgumentError,
+        )
 
 
 class _Use:
@@ -212,15 +231,17 @@ def _of_plan(plan: Any) -> list[_Wish]:
     for number, specs in enumerate(every):
         scores = [s for s in specs if isinstance(s, (BiasSpec, RelativeSpec))]
         rotary = [s for s in specs if isinstance(s, RotarySpec)]
-        if len(scores) > 1 or len(rotary) > 1 or len(scores) + len(rotary) < len(specs):
-            raise bad_argument(
+        refuse_if(
+            len(scores) > 1 or len(rotary) > 1 or len(scores) + len(rotary) < len(specs),
+            mismatch(
                 f"{CALLER}: layer {number}",
                 "at most a rotation and one encoding of scores",
                 ", ".join(type(s).__name__ for s in specs),
-            )
+            ),
+            ArgumentError,
+        )
         wishes.append(_Wish(rotary[0] if rotary else None, scores[0] if scores else None))
-    if not wishes:
-        raise bad_argument(f"{CALLER}: plan", "layers", "none")
+    refuse_if(not wishes, mismatch(f"{CALLER}: plan", "layers", "none"), ArgumentError)
     return wishes
 
 

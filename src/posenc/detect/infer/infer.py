@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import KeywordError, bad_argument
+from posenc._core.errors import ArgumentError, KeywordError, bad_argument, mismatch
 from posenc._core.guard import foreign
 from posenc._core.io.files import rounded
 from posenc.detect.fit import precision, tolerances
@@ -23,7 +23,7 @@ from posenc.detect.fit.rotations.pairs import (
 from posenc.detect.fit.rotations.rotation import MeasuredTurns, measured, rotations_of
 from posenc.detect.fit.rotations.rotation_specs import RotationFit
 from posenc.detect.infer.result import Inferred, of_bias, of_table
-from posenc.detect.subject import CannotAsk, Subject, asked
+from posenc.detect.subject import CannotAsk, Subject, asked, refuse_if
 from posenc.detect.subject.arrays import numbers
 from posenc.detect.subject.reach import Tally
 from posenc.detect.subject.subject import KINDS, Kind
@@ -118,15 +118,24 @@ def infer_spec(
     >>> found.spec == posenc.RoPE(64, pairing="half", base=500_000), found.matches
     (True, True)
     """
-    if kind is not None and kind not in KINDS:
-        raise bad_argument("infer_spec: kind", " or ".join(KINDS), repr(kind))
-    if isinstance(axes, str) or not axes:
-        raise bad_argument("infer_spec: axes", "a tuple of names", repr(axes))
+    refuse_if(
+        kind is not None and kind not in KINDS,
+        mismatch("infer_spec: kind", " or ".join(KINDS), repr(kind)),
+        ArgumentError,
+    )
+    refuse_if(
+        isinstance(axes, str) or not axes,
+        mismatch("infer_spec: axes", "a tuple of names", repr(axes)),
+        ArgumentError,
+    )
     library = older.pop("framework", library)
     for name in older:
         raise KeywordError(f"infer_spec has no argument {name!r}.")
-    if dim is not None and not 2 <= dim <= WIDEST:
-        raise bad_argument("infer_spec: dim", f"2 to {WIDEST}", dim)
+    refuse_if(
+        dim is not None and not 2 <= dim <= WIDEST,
+        mismatch("infer_spec: dim", f"2 to {WIDEST}", dim),
+        ArgumentError,
+    )
     if _recording(source):
         return _recorded(source, tuple(axes), base, unit)
     options = {"library": library, "layout": layout, "heads": heads, "axes": len(axes)}
@@ -267,18 +276,27 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
                 caller, f"the names {', '.join(names)}", f"the names {sorted(map(str, source))}"
             )
         source = tuple(source[name] for name in names)
-    if not isinstance(source, (tuple, list)) or len(source) != 3:
-        raise bad_argument(caller, "a function, or (x, y, positions)", type(source).__name__)
+    refuse_if(
+        not isinstance(source, (tuple, list)) or len(source) != 3,
+        mismatch(caller, "a function, or (x, y, positions)", type(source).__name__),
+        ArgumentError,
+    )
     x, y, positions = (_numbers(part) for part in source)
-    if x.shape != y.shape or x.ndim < 2:
-        raise bad_argument(
+    refuse_if(
+        x.shape != y.shape or x.ndim < 2,
+        mismatch(
             caller, "x and y of one shape (..., seq, channels)", f"shapes {x.shape} and {y.shape}"
-        )
+        ),
+        ArgumentError,
+    )
     coordinates = positions if len(axes) > 1 else positions[..., None]
-    if coordinates.shape[-1] != len(axes):
-        raise bad_argument(
+    refuse_if(
+        coordinates.shape[-1] != len(axes),
+        mismatch(
             caller, f"positions with a trailing axis of {len(axes)}", f"shape {positions.shape}"
-        )
+        ),
+        ArgumentError,
+    )
     try:
         coordinates = np.broadcast_to(coordinates, (*x.shape[:-1], len(axes))).reshape(
             -1, len(axes)
@@ -317,8 +335,11 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
 def _numbers(part: Any) -> np.ndarray:
     """Recorded real numbers."""
     array = numbers(part)
-    if array.dtype.kind == "c":
-        raise bad_argument("infer_spec", "an array of real numbers", "complex ones")
+    refuse_if(
+        array.dtype.kind == "c",
+        mismatch("infer_spec", "an array of real numbers", "complex ones"),
+        ArgumentError,
+    )
     return array
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import bad_argument, mismatch, one_of
+from posenc._core.errors import ArgumentError, mismatch, one_of
 from posenc._core.guard import foreign
 from posenc._core.spec.spec import Spec
 from posenc.detect.subject.arrays import LAYOUTS, LIBRARIES, numbers, parts_of
@@ -105,8 +105,7 @@ def ask(
     ):  # fmt: skip
         if value is not None:
             one_of(value, choices, f"ask: {name}")
-    if not 1 <= dim <= 2**16:
-        raise bad_argument("ask: dim", "1 to 65,536", dim)
+    refuse_if(not 1 <= dim <= 2**16, mismatch("ask: dim", "1 to 65,536", dim), ArgumentError)
     return asked(target, dim=dim, heads=heads, kind=kind, library=library, layout=layout)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import bad_argument
+from posenc._core.errors import ArgumentError, bad_argument, mismatch
 from posenc.detect.subject.arrays import followed, one_of_each
 from posenc.detect.subject.calling import biased, rows_made, turn
 from posenc.detect.subject.code import CannotAsk, refuse_if
@@ -120,8 +120,11 @@ class Subject:
         """Queries x, and keys of half their size, of one head for each of `groups`, turned."""
         self._is("rotary")
         x = np.asarray(x, dtype=np.float64)
-        if x.ndim != 4:
-            raise bad_argument("rotate: x", "(batch, heads, seq, channels)", f"shape {x.shape}")
+        refuse_if(
+            x.ndim != 4,
+            mismatch("rotate: x", "(batch, heads, seq, channels)", f"shape {x.shape}"),
+            ArgumentError,
+        )
         return turn(
             self._found.form,
             Inquiry(

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from posenc._core.errors import (
+    ArgumentError,
+    DataError,
     DependencyError,
-    bad_argument,
     bad_data,
     mismatch,
 )
@@ -45,7 +46,7 @@ from posenc.detect.explain import to_hf
 from posenc.detect.facts import facts
 from posenc.detect.facts.arrays import FREQUENCIES, ROWS
 from posenc.detect.facts.tables import COSINES, SINES
-from posenc.detect.subject import CannotAsk, Subject
+from posenc.detect.subject import CannotAsk, Subject, refuse_if
 from posenc.detect.subject.arrays import numbers
 from posenc.detect.subject.ask import protocol
 from posenc.encodings.rotary.base import RotarySpec
@@ -235,8 +236,11 @@ def of_folder(folder: str, name: str) -> Comparand:
     """The rotary modules of the class that a folder's config names, without its own code."""
     torch = _library("torch", "which transformers builds its models with")
     transformers = _library("transformers", "whose class hf:FOLDER asks")
-    if not Path(folder).is_dir():
-        raise bad_argument("diff", "hf: and a folder that is there", repr(folder))
+    refuse_if(
+        not Path(folder).is_dir(),
+        mismatch("diff", "hf: and a folder that is there", repr(folder)),
+        ArgumentError,
+    )
     data = load(Path(folder), f"diff: {name}")
     kind = data.get("model_type")
     if not isinstance(kind, str) or kind not in transformers.CONFIG_MAPPING:
@@ -244,8 +248,11 @@ def of_folder(folder: str, name: str) -> Comparand:
         raise bad_data(f"diff: {name}", "a class of transformers", received)
     # It knows how many layers a model has; what a class builds of other sizes is counted below.
     for error in facts(data).plan.errors:
-        if "more than any model has" in error:
-            raise bad_data(f"diff: {name}", "a model that transformers builds", error)
+        refuse_if(
+            "more than any model has" in error,
+            mismatch(f"diff: {name}", "a model that transformers builds", error),
+            DataError,
+        )
     with warnings.catch_warnings(), foreign(f"the building of {name}", timed=False), offline():
         warnings.simplefilter("ignore")
         try:
@@ -281,8 +288,11 @@ def materialise(model: Any) -> None:
 def of_engine(text: str, name: str) -> Comparand:
     """The rotary classes of vLLM for the parts of a config."""
     engine, _, path = text.replace(" ", "=", 1).partition("=")
-    if engine != "vllm" or not path:
-        raise bad_argument("diff", "engine:vllm=CONFIG", repr(name))
+    refuse_if(
+        engine != "vllm" or not path,
+        mismatch("diff", "engine:vllm=CONFIG", repr(name)),
+        ArgumentError,
+    )
     layers = _library("vllm.model_executor.layers.rotary_embedding", "whose classes are asked")
     torch = _library("torch", "which vLLM is built with")
     data = to_hf(Path(path), "hf5").config

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import bad_argument, bad_data
+from posenc._core.errors import DataError, bad_argument, mismatch
 from posenc._core.guard import foreign
 from posenc.detect.contract.contract import Part
 from posenc.detect.facts.arrays import FREQUENCIES, ROWS
@@ -236,13 +236,16 @@ def of_buffers(name: str, named: list[Buffer | str]) -> Comparand:
     """What answers for each part; a name alone is known, and has no numbers that are."""
     buffers = [one for one in named if isinstance(one, Buffer)]
     mute = [one for one in named if isinstance(one, str)]
-    if not buffers:
-        raise bad_data(
+    refuse_if(
+        not buffers,
+        mismatch(
             f"diff: {name}",
             "frequencies, cosines, rows or biases of positions under a name that is known",
             ", ".join(mute[:4]) or "none",
             "Write a function: MODULE:NAME.",
-        )
+        ),
+        DataError,
+    )
     left = dict.fromkeys([*(one.path for one in buffers), *mute])
 
     def answers(part: Part, names: Sequence[str]) -> list[Implementation]:
