@@ -11,10 +11,9 @@ from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc._core.guard import foreign
 from posenc.detect.contract import Comparison, Contract, read
 from posenc.detect.contract.comparison.compare import comparison
-from posenc.detect.contract.sides.side import Implementation
+from posenc.detect.contract.sides.side import Implementation, Library
 from posenc.detect.contract.sides.sides import of_code, side_of
 from posenc.detect.fit.tolerances import ROUNDING
-from posenc.detect.subject.arrays import Library
 
 MOST_LINES = 12
 

@@ -282,21 +282,13 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
         ArgumentError,
     )
     x, y, positions = (_numbers(part) for part in source)
-    refuse_if(
-        x.shape != y.shape or x.ndim < 2,
-        mismatch(
-            caller, "x and y of one shape (..., seq, channels)", f"shapes {x.shape} and {y.shape}"
-        ),
-        ArgumentError,
-    )
+    refuse_if(x.shape != y.shape or x.ndim < 2, mismatch(
+        caller, "x and y of one shape (..., seq, channels)", f"shapes {x.shape} and {y.shape}",
+    ), ArgumentError)  # fmt: skip
     coordinates = positions if len(axes) > 1 else positions[..., None]
-    refuse_if(
-        coordinates.shape[-1] != len(axes),
-        mismatch(
-            caller, f"positions with a trailing axis of {len(axes)}", f"shape {positions.shape}"
-        ),
-        ArgumentError,
-    )
+    refuse_if(coordinates.shape[-1] != len(axes), mismatch(
+        caller, f"positions with a trailing axis of {len(axes)}", f"shape {positions.shape}",
+    ), ArgumentError)  # fmt: skip
     try:
         coordinates = np.broadcast_to(coordinates, (*x.shape[:-1], len(axes))).reshape(
             -1, len(axes)

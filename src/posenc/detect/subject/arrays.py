@@ -6,14 +6,13 @@ import importlib
 import sys
 import types
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from posenc._core.arrays.array import dtype_name
 from posenc._core.errors import DependencyError, bad_argument, mismatch
 
-Library = Literal["numpy", "torch", "jax"]
 LIBRARIES = ("torch", "numpy", "jax")
 # Orders of axes, the widest first: b batch, h heads, s sequence, d channels; t is the tokens of all
 # rows, f the channels of all heads, 3 queries, keys and values in one.

@@ -13,9 +13,9 @@ import numpy as np
 from posenc._core.errors import bad_argument
 from posenc._core.io.files import rounded
 from posenc._core.spec.spec import Spec
+from posenc.detect.subject import plan
 from posenc.detect.subject.code import OtherShape
 from posenc.detect.subject.discovery import said
-from posenc.detect.subject.plan import DENSE, EDGES, PLAIN, RUN, Call, Schedule, stretch_of
 from posenc.detect.subject.reach import (
     UNIT,
     Reach,
@@ -85,7 +85,7 @@ def survey(
 def differs(subject: Any, expected: Any, allowed: Any, places: np.ndarray) -> bool:
     """Whether an implementation differs from what is expected in one call."""
     bench = Bench(subject, expected, allowed, np.random.default_rng(SEED))
-    return bench.fails(bench._on_axes(Call("", places[None])))
+    return bench.fails(bench._on_axes(plan.Call("", places[None])))
 
 
 class Bench:
@@ -99,18 +99,18 @@ class Bench:
         self.output: tuple[int, np.ndarray, np.ndarray] | None = None  # the worst of the last call
         self.spent = np.zeros(2)  # seconds and tokens of large calls
         self.until = math.inf
-        self.limit = DENSE + 2  # positions of a sequence that shorter ones begin
+        self.limit = plan.DENSE + 2  # positions of a sequence that shorter ones begin
         # Whether what is expected of a sequence depends on its length.
         self.of_length = bool(getattr(expected, "of_length", False))
         self.lines: list[np.ndarray] | None = None
-        self.asked: list[Call] = []
+        self.asked: list[plan.Call] = []
         self.refused: dict[str, str] = {}
-        self.wrong: list[Call] = []
-        signs = rng.choice([-1.0, 1.0], (4, 33, DENSE + 2, 1))
+        self.wrong: list[plan.Call] = []
+        signs = rng.choice([-1.0, 1.0], (4, 33, plan.DENSE + 2, 1))
         self.signs = signs * rng.uniform(0.5, 1.0, signs.shape)
         wide = subject.dim * 2
         self.mixed = rng.choice([-1.0, 1.0], wide) * rng.uniform(0.7, 1.0, wide)
-        self.coarse = coarse_of(subject, self.x(Call("", np.arange(9)[None])))
+        self.coarse = coarse_of(subject, self.x(plan.Call("", np.arange(9)[None])))
         self.allowed = rounding_of(subject, expected) if allowed is None else self._by(allowed)
         if self.coarse != "float64":
             fine, unit = self.allowed, 8 * UNIT[self.coarse]
@@ -118,10 +118,12 @@ class Bench:
                 fine(call, wanted) + unit * np.abs(wanted).max(axis=-1, keepdims=True)
             )
 
-    def _by(self, allowed: Callable[..., np.ndarray]) -> Callable[[Call, np.ndarray], np.ndarray]:
+    def _by(
+        self, allowed: Callable[..., np.ndarray]
+    ) -> Callable[[plan.Call, np.ndarray], np.ndarray]:
         """What somebody allows for inputs, outputs, positions and a dtype."""
 
-        def room(call: Call, wanted: np.ndarray) -> np.ndarray:
+        def room(call: plan.Call, wanted: np.ndarray) -> np.ndarray:
             x = rounded(self.x(call), call.dtype)
             x = x[:, :: call.groups] if x.shape[1] != wanted.shape[1] else x  # of keys
             return allowed(x, wanted, call.rows, call.dtype)
@@ -136,7 +138,7 @@ class Bench:
         self.until = began + seconds
         end = self._end(end + 1)
         self.limit = min(end, self.limit)
-        calls = [self._on_axes(call) for call in Schedule(self.subject, self.rng).calls(end)]
+        calls = [self._on_axes(call) for call in plan.Schedule(self.subject, self.rng).calls(end)]
         planned = len({c.length for c in calls if c.kind == "length"})
         looks = [self._in_time(call) for call in calls
                  if len(self.wrong) <= ENOUGH or call.kind == "dense"]  # fmt: skip
@@ -150,7 +152,7 @@ class Bench:
         )  # fmt: skip
         return Survey(*self.tally.worst[1:], reach, call_)
 
-    def _in_time(self, call: Call) -> bool:
+    def _in_time(self, call: plan.Call) -> bool:
         """Make a call if there is time for it, by those so far."""
         start, form = time.monotonic(), self.subject._found.form
         # How many rows it makes the code compute.
@@ -172,12 +174,12 @@ class Bench:
             return
         asked, y = first
         wanted = np.asarray(self.expected(rounded(asked.x, asked.dtype), asked.rows))
-        call = Call("the first call of all", asked.rows, heads=asked.x.shape[1])
+        call = plan.Call("the first call of all", asked.rows, heads=asked.x.shape[1])
         off, room = np.abs(y - wanted), self.allowed(call, wanted)
         if self.tally.add(off, room, asked.rows.ravel(), (1, 3)) > 1:
             self.wrong.append(call)
 
-    def _on_axes(self, call: Call) -> Call:
+    def _on_axes(self, call: plan.Call) -> plan.Call:
         """The call with coordinates that differ on several axes."""
         if self.subject._axes == 1 or call.rows.ndim == 3:
             return call
@@ -193,7 +195,7 @@ class Bench:
         for last, first in (*ends, *((n, 0) for n in (self.limit, 1000, 300, 60) if n < most)):
             try:
                 line = np.arange(first, last)[None]
-                self._answer(self._on_axes(Call("", line, keys=line)))
+                self._answer(self._on_axes(plan.Call("", line, keys=line)))
             except Exception as error:  # noqa: BLE001 - whatever other people's code raises
                 why = why or f"positions to {last - 1:,} ({said(error)})"
                 if isinstance(error, OtherShape):
@@ -207,7 +209,7 @@ class Bench:
 
     # --- one call ---------------------------------------------------------------------------------
 
-    def x(self, call: Call) -> np.ndarray:
+    def x(self, call: plan.Call) -> np.ndarray:
         """Inputs (batch, heads, seq, channels), the first of them alike in calls of any size."""
         batch, seq = call.rows.shape[:2]
         shape = batch, call.heads, seq, self.subject.dim * call.wide
@@ -216,12 +218,14 @@ class Bench:
         if call.kind == "smaller":  # numbers that a program can draw, too
             x = np.random.default_rng(0).normal(size=shape)
         else:
-            x = self.signs[np.arange(batch) % 4, : call.heads][:, :, np.arange(seq) % (DENSE + 2)]
+            x = self.signs[np.arange(batch) % 4, : call.heads][
+                :, :, np.arange(seq) % (plan.DENSE + 2)
+            ]
             x = x * self.mixed[: shape[-1]]
         sizes = np.resize(call.sizes, batch)[:, None, None, None]
         return np.asarray((x * sizes).astype(np.float32).astype(np.float64))
 
-    def _answer(self, call: Call) -> Any:
+    def _answer(self, call: plan.Call) -> Any:
         """What it answers, as a list of arrays."""
         subject, rows = self.subject, call.rows
         if call.form is not None or call.after:
@@ -238,7 +242,7 @@ class Bench:
             return [subject.rows(rows)]
         return [np.concatenate(subject.cos_sin(rows), axis=-1)]
 
-    def _wanted(self, call: Call) -> list[np.ndarray]:
+    def _wanted(self, call: plan.Call) -> list[np.ndarray]:
         kind, rows = self.subject.kind, call.rows
         if kind == "rotary":
             return self._turned(call)
@@ -248,7 +252,7 @@ class Bench:
             return [np.asarray(self.expected(rows))]
         return [np.concatenate(self.expected(rows), axis=-1)]
 
-    def _turned(self, call: Call) -> list[np.ndarray]:
+    def _turned(self, call: plan.Call) -> list[np.ndarray]:
         """Queries, and keys of half their size."""
         if (
             call.kind in ("length", "dense")
@@ -260,7 +264,7 @@ class Bench:
         ):
             # Every shorter sequence begins the one of all positions.
             if self.lines is None:
-                self.lines = self._turned(Call("", np.arange(self.limit)[None]))
+                self.lines = self._turned(plan.Call("", np.arange(self.limit)[None]))
             return [line[:, :, : call.rows.shape[1]] for line in self.lines]
         dim, x = self.subject.dim, rounded(rounded(self.x(call), call.dtype), self.coarse)
         wanted = np.asarray(self.expected(x[..., :dim], call.rows))
@@ -269,11 +273,11 @@ class Bench:
         turned = [np.concatenate([each, x[..., dim:]], axis=-1) for each in (wanted, other)]
         return [turned[0], turned[1][:, :: call.groups] * 0.5]
 
-    def differences(self, call: Call) -> tuple[np.ndarray, np.ndarray]:
+    def differences(self, call: plan.Call) -> tuple[np.ndarray, np.ndarray]:
         """Differences and what arithmetic explains, of the worst output."""
         return self._apart(call, *self._numbers(call))
 
-    def _numbers(self, call: Call) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    def _numbers(self, call: plan.Call) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """What it answers, and what is expected; whatever other people's code raises comes out."""
         wants = self._wanted(call)
         try:
@@ -287,7 +291,7 @@ class Bench:
             return [np.zeros(0)], wants
 
     def _apart(
-        self, call: Call, outs: list[np.ndarray], wants: list[np.ndarray]
+        self, call: plan.Call, outs: list[np.ndarray], wants: list[np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
         best: tuple[np.ndarray, np.ndarray] | None = None
         for place, (out, wanted) in enumerate(zip(outs, wants, strict=False)):
@@ -304,7 +308,7 @@ class Bench:
         assert best is not None  # noqa: S101 - there is an output
         return best
 
-    def fails(self, call: Call) -> bool:
+    def fails(self, call: plan.Call) -> bool:
         """Whether a call differs by more than arithmetic explains; not where it is refused."""
         if time.monotonic() > self.until:
             return False
@@ -314,7 +318,7 @@ class Bench:
             return False
         return ratio_of(*self._apart(call, *numbers)) > 1
 
-    def look(self, call: Call) -> None:
+    def look(self, call: plan.Call) -> None:
         """Make a call, compare it, and note it; of too many tokens in parts."""
         try:
             numbers = self._numbers(call)
@@ -331,14 +335,14 @@ class Bench:
         if self.tally.add(off, room, *self._places(call, off)) > 1:
             self.wrong.append(call)
 
-    def _parts(self, call: Call) -> list[np.ndarray]:
+    def _parts(self, call: plan.Call) -> list[np.ndarray]:
         """The halves of a call that may have had too many tokens."""
         placed = self.subject._found.form.way in ("positions", "tables", "offset")
-        many = call.kind in ("dense", "scattered") and call.rows.shape[1] > RUN
+        many = call.kind in ("dense", "scattered") and call.rows.shape[1] > plan.RUN
         late = time.monotonic() > self.until
         return np.array_split(call.rows, 2, axis=1) if placed and many and not late else []
 
-    def _narrow(self, call: Call) -> bool:
+    def _narrow(self, call: plan.Call) -> bool:
         """Whether a wider head is turned as one of another width, or as two heads."""
         dim = self.subject.dim
         out, wanted, x = self._answer(call)[0], self._wanted(call)[0], self.x(call)
@@ -348,12 +352,12 @@ class Bench:
             or np.abs(out[..., dim:] - second).max() < 1e-2
         )
 
-    def _refusal(self, call: Call, error: Exception) -> None:
+    def _refusal(self, call: plan.Call, error: Exception) -> None:
         key = {"dtype": call.dtype, "dense": "length"}.get(call.kind, call.kind)
         name = f"length {call.length:,}" if key == "length" else key
         self.refused.setdefault(key, f"{name} ({said(error)})")
 
-    def _places(self, call: Call, off: np.ndarray) -> tuple[np.ndarray, Any]:
+    def _places(self, call: plan.Call, off: np.ndarray) -> tuple[np.ndarray, Any]:
         """The position of each token, of a bias the distance; and the axes that are no tokens."""
         if self.subject.kind == "bias":
             return np.abs(call.rows[0][:, None] - call.keys[0][None]).ravel(), (0,)  # type: ignore[index]
@@ -366,17 +370,17 @@ class Bench:
         """What was asked, by the calls themselves."""
         reach, calls = self.tally.reach(), self.asked
         lengths = tuple(sorted({call.length for call in calls}))
-        stretch, places = stretch_of(end), self.tally.asked()[0]
-        met = np.unique((places[places > DENSE] - DENSE - 1) // max(stretch, 1)).size
-        many = DENSE <= reach.dense < end - 1 and met * stretch >= end - DENSE - 1
+        stretch, places = plan.stretch_of(end), self.tally.asked()[0]
+        met = np.unique((places[places > plan.DENSE] - plan.DENSE - 1) // max(stretch, 1)).size
+        many = plan.DENSE <= reach.dense < end - 1 and met * stretch >= end - plan.DENSE - 1
         turned = calls if self.subject.kind == "rotary" else []
         return replace(
             reach, stretch=stretch if many and reach.differs is None else 0, lengths=lengths,
             batch=max((len(call.rows) for call in calls), default=0),
             heads=max((call.heads for call in turned), default=0), length=max(lengths, default=0),
-            drawn=len([n for n in lengths if n not in EDGES]),
+            drawn=len([n for n in lengths if n not in plan.EDGES]),
             planned=max(planned, len(lengths)), refused=tuple(self.refused.values()),
             dtypes=tuple(dict.fromkeys(call.dtype for call in turned)),
-            kinds=tuple(dict.fromkeys(c.kind for c in calls if c.kind not in PLAIN)),
+            kinds=tuple(dict.fromkeys(c.kind for c in calls if c.kind not in plan.PLAIN)),
             largest=max((s for c in turned for s in c.sizes[: len(c.rows)]), default=0.0),
         )  # fmt: skip

@@ -21,6 +21,7 @@ from posenc._core.io.checkpoints import folder_of
 from posenc._core.reading import Layer, Source
 from posenc.detect.contract import Comparison, Difference, diff
 from posenc.detect.contract.comparison.fields import words
+from posenc.detect.contract.sides.side import Library
 from posenc.detect.contract.sides.sides import side_of
 from posenc.detect.convert import PairingFinding, detect_pairing
 from posenc.detect.explain import PAIRINGS
@@ -30,7 +31,6 @@ from posenc.detect.facts.plan import head_width
 from posenc.detect.identify import Finding, identify
 from posenc.detect.identify.sentences import headline
 from posenc.detect.subject import ask
-from posenc.detect.subject.arrays import Library
 from posenc.testing.battery import check, laws
 from posenc.testing.card import Result
 from posenc.testing.doctor.diagnosis import NOTHING, Diagnosis, Fault

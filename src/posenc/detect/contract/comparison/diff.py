@@ -9,7 +9,7 @@ from typing import Any, Literal, final
 from posenc._core.errors import bad_data
 from posenc._core.guard import foreign
 from posenc._core.spec.display import Displayed
-from posenc.detect.subject.arrays import Library
+from posenc.detect.contract.sides.side import Library
 
 Verdict = Literal["differs", "nothing differs", "not compared"]
 EXIT_CODES = {"nothing differs": 0, "differs": 1, "not compared": 3}

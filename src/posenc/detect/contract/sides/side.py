@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -24,10 +24,11 @@ from posenc.detect.contract.contract import Part
 from posenc.detect.facts.arrays import FREQUENCIES, ROWS
 from posenc.detect.facts.tables import COSINES, SINES, complex_of
 from posenc.detect.subject import CannotAsk, Subject, ask, asked, refuse_if
-from posenc.detect.subject.arrays import Library, carried, numbers, parts_of
+from posenc.detect.subject.arrays import carried, numbers, parts_of
 from posenc.detect.subject.ask import protocol
 from posenc.encodings.rotary.base import RotarySpec
 
+Library = Literal["numpy", "torch", "jax"]
 METHODS = ("frequencies", "cos_sin", "rotate", "logit_scale", "table", "bias", "position_ids")
 NEAR = 16  # rows that tell sines beside cosines from other tables
 LAYER = re.compile(r"(?:^|\.)(?:layers?|h|blocks?)\.(\d+)(?=\.|$)")

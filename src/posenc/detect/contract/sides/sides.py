@@ -19,9 +19,8 @@ from posenc._core.spec.spec import Spec
 from posenc.detect.contract.contract import Contract
 from posenc.detect.contract.make import PREFIXES, described, parts_of
 from posenc.detect.contract.sides.models import of_checkpoint, of_engine, of_folder, of_model
-from posenc.detect.contract.sides.side import Comparand, Implementation, methods_of
+from posenc.detect.contract.sides.side import Comparand, Implementation, Library, methods_of
 from posenc.detect.subject import Subject
-from posenc.detect.subject.arrays import Library
 
 ENGINE, FOLDER = "engine:", "hf:"
 ENDINGS = (".safetensors", ".bin", ".pt", ".pth", ".npz", ".npy", ".index.json")
