@@ -14,7 +14,7 @@ import posenc
 torch = pytest.importorskip("torch", reason="transformers builds its models with it")
 transformers = pytest.importorskip("transformers", reason="whose models are adopted")
 
-from posenc.detect.adopt import fitting, tables  # noqa: E402
+from posenc.detect.adopt import fitting, report  # noqa: E402
 from posenc.torch import adopt, adopting, release  # noqa: E402
 from posenc.torch.adopted import AdoptedRotary  # noqa: E402
 
@@ -85,7 +85,7 @@ def test_tensors_that_stand_for_other_numbers_are_no_tables() -> None:
     module = torch.nn.Module()
     module.register_buffer("rows", torch.zeros(16, 4))
     module.register_buffer("others", torch.zeros(16, 4).as_subclass(Quantised))
-    assert [path for path, _, _ in tables.row_tensors(module)] == ["rows"]
+    assert [path for path, _, _ in report.row_tensors(module)] == ["rows"]
 
 
 def test_hooks_of_others_stay_and_see_no_question() -> None:

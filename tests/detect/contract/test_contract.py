@@ -28,7 +28,7 @@ from posenc._core.io import files
 from posenc._core.spec.example import small
 from posenc.detect.contract import files as contract_files
 from posenc.detect.contract import read
-from posenc.detect.contract.canonical import canonical, digest
+from posenc.detect.contract.contract import canonical, digest
 from posenc.detect.contract.files import text_of
 from posenc.scaling import DynamicNTK, Llama3, LongRoPE, YaRN
 from tests.detect.configs import VERSION_4

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 import posenc
 from posenc.cli import app
-from posenc.detect.contract.sides.protocol import protocol
+from posenc.detect.subject.ask import protocol
 from tests.drawing import drawn
 
 SPEC = posenc.RoPE(64, pairing="half")

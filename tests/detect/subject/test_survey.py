@@ -13,8 +13,8 @@ import pytest
 import torch
 
 import posenc
-from posenc.detect.contract.sides.protocol import protocol
 from posenc.detect.subject import CannotAsk
+from posenc.detect.subject.ask import protocol
 from tests.detect.subject import shapes
 
 ROPE = posenc.RoPE(64, pairing="half")

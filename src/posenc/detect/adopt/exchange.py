@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import itertools
+import threading
 import warnings
+import weakref
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from torch import nn
@@ -14,22 +20,32 @@ from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
 from posenc.detect.adopt.fitting import distance
 from posenc.detect.adopt.matching import (
+    CALLER,
     Answered,
     Place,
     answered,
     candidates,
+    config_change,
     entries_of,
     places_of,
-    unused,
+    refuse_model,
     why_left,
 )
-from posenc.detect.adopt.refusals import CALLER, config_change, refuse_model
-from posenc.detect.adopt.report import Adoption, Replacement
-from posenc.detect.adopt.tables import Rows, exact_rows, has_rows, put_in, restore, row_tensors
+from posenc.detect.adopt.report import (
+    Adoption,
+    Replacement,
+    Rows,
+    exact_rows,
+    has_rows,
+    put_in,
+    restore,
+    row_tensors,
+)
 from posenc.detect.adopt.trial import Trial, forget
+from posenc.detect.contract.sides.modules import unused_modules
 from posenc.detect.facts import ASKED, facts
 from posenc.detect.fit.turns import attempt
-from posenc.detect.subject import CannotAsk
+from posenc.detect.subject import CannotAsk, refuse_if
 from posenc.encodings.rotary.rope import RoPE
 from posenc.torch.adopted import AdoptedRotary, CosSinForm, unhooked
 
@@ -101,45 +117,50 @@ def adopt(
     >>> type(model.rotary_emb).__name__
     'LlamaRotaryEmbedding'
     """
-    if phase not in ("exact", "float32"):
-        raise ArgumentError(mismatch(f"{CALLER}: phase", "'exact' or 'float32'", repr(phase)))
+    refuse_if(
+        phase not in ("exact", "float32"),
+        mismatch(f"{CALLER}: phase", "'exact' or 'float32'", repr(phase)),
+        ArgumentError,
+    )
     refuse_model(model)
     about = facts(model)
     others = about.require(CALLER, *ASKED)
     reading = about.reading
     other = spec is not None or plan is not None
-    tables, rows = ([], []) if other else _tables(model, reading, phase)
-    modules, left = _answered(model, reading, {row.module for row in tables})
-    exact = [row for row, table in zip(rows, tables, strict=True) if table.same]
+    stored = [] if other else [*_tables(model, reading, phase)]
+    modules, left = _answered(model, reading, {table.module for table, _ in stored})
     left += [f"{row.path}: its {row.last + 1:,} rows are the exact ones of {row.layer}"
-             for row in exact]  # fmt: skip
-    tables = [table for table in tables if not table.same]
+             for table, row in stored if table.same]  # fmt: skip
+    tables = [table for table, _ in stored if not table.same]
     trial = Trial(model, reading, modules, spec, plan) if other else None
     replaced: list[Replacement] = []
     swaps: list[Swap] = []
     for one in modules:
         forms: dict[str | None, CosSinForm] = {}
         for label, (entry, own) in one.forms.items():
-            phased = own.spec if phase == "exact" else own.spec.replace(phase=phase)
-            form = own._replace(spec=phased)
-            tried = form if trial is None else trial.form(one, label, form)
+            form = own if phase == "exact" else own._replace(spec=own.spec.replace(phase=phase))
+            tried = form if trial is None else trial.forms.get((id(one.module), label), form)
             forms[label] = tried
             replaced.append(_replacement(one, label, entry, own, tried, other=tried != form))
         encodings = [entry.spec for entry, _ in one.forms.values()]
         swaps.append((one.places, AdoptedRotary(one.module, forms, encodings)))
-    covered = [spec for _, new in swaps for spec in new.encodings] + [row.spec for row in rows]
-    replaced += [row for row in rows if row not in exact]
-    for entry in reading:
-        left += [] if _covered(entry.spec, covered) else why_left(entry)
-    left += reading.errors
-    if not replaced:
-        expected = "cosines and sines, or rows, that a module of the model computes by its plan"
-        raise DataError(mismatch(CALLER, expected, f"none: {'; '.join(left) or 'no positions'}"))
-    remarks = [] if trial is None else trial.remarks
+    covered = [spec for _, new in swaps for spec in new.encodings] + [row.spec for _, row in stored]
+    replaced += [row for table, row in stored if not table.same]
+    apart = (entry for entry in reading if not _covered(entry.spec, covered))
+    left += [*itertools.chain.from_iterable(map(why_left, apart)), *reading.errors]
+    refuse_if(
+        not replaced,
+        mismatch(
+            CALLER,
+            "cosines and sines, or rows, that a module of the model computes by its plan",
+            f"none: {'; '.join(left) or 'no positions'}",
+        ),
+        DataError,
+    )
     _exchange(model, swaps, tables, trial)
     return Adoption(
         type(model).__name__, replaced=tuple(replaced), left=tuple(dict.fromkeys(left)),
-        remarks=(*remarks, *others, *reading.warnings),
+        remarks=(*(trial.remarks if trial else ()), *others, *reading.warnings),
     )  # fmt: skip
 
 
@@ -173,13 +194,22 @@ def release(model: Any) -> None:
     >>> model.rotary_emb is old
     True
     """
-    if not isinstance(model, nn.Module):
-        raise ArgumentError(mismatch("release", "a model that was adopted", type(model).__name__))
+    refuse_if(
+        not isinstance(model, nn.Module),
+        mismatch("release", "a model that was adopted", type(model).__name__),
+        ArgumentError,
+    )
     adopted = [(place, m) for place, m in places_of(model) if isinstance(m, AdoptedRotary)]
     rows = [module for module in model.modules() if has_rows(module)]
-    if not adopted and not rows:
-        received = f"a {type(model).__name__} in which nothing was adopted"
-        raise ArgumentError(mismatch("release", "a model that was adopted", received))
+    refuse_if(
+        not adopted and not rows,
+        mismatch(
+            "release",
+            "a model that was adopted",
+            f"a {type(model).__name__} in which nothing was adopted",
+        ),
+        ArgumentError,
+    )
     changed = config_change(model)
     for place, module in adopted:
         place.parent._modules[place.leaf] = module.old
@@ -193,8 +223,10 @@ def release(model: Any) -> None:
 def _covered(spec: Spec | None, covered: list[Spec | None]) -> bool:
     """Whether the numbers of a spec were put in: those of an indexer may be paired otherwise."""
     if isinstance(spec, RoPE):
-        ropes = [one for one in covered if isinstance(one, RoPE)]
-        return any(attempt(spec.replace, pairing=one.pairing) == one for one in ropes)
+        return any(
+            isinstance(one, RoPE) and attempt(spec.replace, pairing=one.pairing) == one
+            for one in covered
+        )
     return spec is not None and spec in covered
 
 
@@ -207,34 +239,30 @@ def _answered(
     for path, places, module in candidates(model):
         try:
             if module not in apart:
-                entries = entries_of(reading, model.config, module)
-                modules.append(answered(path, places, module, entries))
+                modules.append(
+                    answered(path, places, module, entries_of(reading, model.config, module))
+                )
         except CannotAsk as reason:
             left.append(f"{path} ({type(module).__name__}): {reason}")
         except DataError:
-            if path not in unused(model):  # asked where it matters: hooks of others see the run
+            # Asked where it matters: hooks of others see the run.
+            if path not in unused_modules(model, {m for _, _, m in candidates(model)}.__contains__):
                 raise
             left.append(f"{path} ({type(module).__name__}): it stands unused: no forward calls it")
     return modules, left
 
 
-def _tables(model: nn.Module, reading: Reading, phase: str) -> tuple[list[Rows], list[Replacement]]:
-    """Tensors that hold rows of the plan, and what there is to say of them."""
-    tables: list[Rows] = []
-    replaced: list[Replacement] = []
+def _tables(model: nn.Module, reading: Reading, phase: str) -> Iterator[tuple[Rows, Replacement]]:
+    """Tensors that hold rows of the plan, and what there is to say of each."""
     for path, module, name in row_tensors(model):
         for entry in reading:
             rows = None if entry.spec is None else exact_rows(module, name, entry.spec, phase)
             if rows is not None:
                 kind = "buffer" if name in module._buffers else "parameter"
                 was = f"a {kind} of {type(module).__name__}"
-                tables.append(rows)
-                replaced.append(
-                    Replacement(path, layer=entry.layer, spec=entry.spec, was=was, what="rows",
-                                **rows.distance._asdict())
-                )  # fmt: skip
+                yield rows, Replacement(path, layer=entry.layer, spec=entry.spec, was=was,
+                                        what="rows", **rows.distance._asdict())  # fmt: skip
                 break
-    return tables, replaced
 
 
 def _replacement(
@@ -273,3 +301,100 @@ def _exchange(model: nn.Module, swaps: list[Swap], tables: list[Rows], trial: Tr
         for place, new in moves:
             place.parent._modules[place.leaf] = new.old
         raise
+
+
+# --- models that are adopted as soon as they are loaded -------------------------------------------
+
+
+@contextlib.contextmanager
+def adopting(**options: Any) -> Iterator[list[Adoption]]:
+    """Adopt the models that are built inside a block, by this thread, when the block ends.
+
+    Other threads, and models that were there before, are left alone. After an exception, in the
+    block or because a model cannot be adopted, every model is as transformers made it.
+
+    Parameters
+    ----------
+    **options
+        Those of `posenc.torch.adopt`.
+
+    Yields
+    ------
+    list of Adoption
+        Empty inside of the block; then a report for each model.
+
+    Raises
+    ------
+    ArgumentError, DataError
+        As `posenc.torch.adopt` does, when the block ends.
+
+    Examples
+    --------
+    >>> import posenc.torch
+    >>> from transformers import LlamaConfig, LlamaModel
+    >>> sizes = dict(hidden_size=16, num_attention_heads=2, num_hidden_layers=1, vocab_size=8)
+    >>> with posenc.torch.adopting() as reports:
+    ...     model = LlamaModel(LlamaConfig(**sizes, intermediate_size=8))
+    >>> type(model.rotary_emb).__name__, reports[0].replaced[0].path
+    ('AdoptedRotary', 'rotary_emb')
+    """
+    built: list[weakref.ref[nn.Module]] = []
+    reports: list[Adoption] = []
+    with _watch.noting(built):
+        yield reports
+    done: list[nn.Module] = []
+    models = [model for model in (reference() for reference in built) if model is not None]
+    inside = {id(part) for model in models for part in model.modules() if part is not model}
+    try:
+        for model in models:
+            if id(model) not in inside:
+                reports.append(adopt(model, **options))
+                done.append(model)
+    except BaseException:
+        reports.clear()
+        for model in done:
+            release(model)
+        raise
+
+
+class _Watch:
+    """The open blocks of each thread; the class of models is ours while there are any."""
+
+    def __init__(self) -> None:
+        self._here = threading.local()
+        self._lock = threading.Lock()
+        self._open = 0
+        self._plain: Any = None  # the `__init__` of models that is put back after the last block
+
+    @contextlib.contextmanager
+    def noting(self, built: list[weakref.ref[nn.Module]]) -> Iterator[None]:
+        """Add the models of transformers that this thread builds to a list."""
+        blocks = vars(self._here).setdefault("blocks", [])
+        self._change(1)
+        blocks.append(built)
+        try:
+            yield
+        finally:
+            blocks.pop()
+            self._change(-1)
+
+    def _change(self, more: int) -> None:
+        from transformers import PreTrainedModel
+
+        with self._lock:
+            if self._open == 0:
+                self._plain = plain = PreTrainedModel.__init__
+
+                @functools.wraps(plain)
+                def noted(model: Any, *args: Any, **kwargs: Any) -> None:
+                    for built in vars(self._here).get("blocks", [])[-1:]:
+                        built.append(weakref.ref(model))
+                    plain(model, *args, **kwargs)
+
+                PreTrainedModel.__init__ = noted  # type: ignore[method-assign, assignment]
+            self._open += more
+            if self._open == 0:
+                PreTrainedModel.__init__ = self._plain  # type: ignore[method-assign]
+
+
+_watch = _Watch()

@@ -52,10 +52,10 @@ def labels(module: nn.Module, names: list[str]) -> list[str | None]:
     if "layer_type" not in parameters(module):
         return [None]
     ends = [key.removesuffix("_inv_freq") for key, _ in module.named_buffers(recurse=False)]
-    candidates = [*getattr(module, "layer_types", ()), *ends, *names]
+    candidates = dict.fromkeys([*getattr(module, "layer_types", ()), *ends, *names])
     if _answers(module, None):  # the name is an option, and changes nothing
         return [None]
-    return [name for name in dict.fromkeys(candidates) if _answers(module, name)] or [None]
+    return [name for name in candidates if _answers(module, name)] or [None]
 
 
 def _answers(module: nn.Module, label: str | None) -> bool:
@@ -133,8 +133,7 @@ def _ordered(positions: np.ndarray, order: tuple[int, ...]) -> np.ndarray:
 
 def _values(subject: Subject, positions: np.ndarray) -> np.ndarray:
     """Cos + i sin of each channel, (positions, channels)."""
-    pair = pairs_of(subject.built(positions))
-    if pair is None:
+    if (pair := pairs_of(subject.built(positions))) is None:
         raise CannotAsk("it does not return cosines and sines of one shape")
     return np.asarray(pair[0][0] + 1j * pair[1][0])
 
@@ -143,8 +142,10 @@ def _dressed(asked: RotaryModule, count: int) -> tuple[torch.dtype | None, bool,
     """The dtype of the answer, None where it follows the input; whether complex; axes in front."""
     axes = () if count == 1 else (count,)
     batch = () if asked.place == "rows" else (1,)
-    ids = torch.arange(3)[:, *[None for _ in axes]].expand(*batch, 3, *axes)
-    raw = asked.answer(torch.zeros(1, 3, 2, dtype=torch.float16), ids)
+    raw = asked.answer(
+        torch.zeros(1, 3, 2, dtype=torch.float16),
+        torch.arange(3)[:, *[None for _ in axes]].expand(*batch, 3, *axes),
+    )
     one = raw if isinstance(raw, torch.Tensor) else raw[0]
     leading = one.ndim - len(batch) - 2
     if one.is_complex():
@@ -179,11 +180,10 @@ def _shared(asked: RotaryModule, form: CosSinForm) -> bool:
     """Whether (batch, sequence) stands for positions that are the same on every axis."""
     line = np.arange(7) * 3
     with contextlib.suppress(CannotAsk):
-        rows = asked.subject(form.spec.dim).built(np.stack([line, line]))
-        values = (pair := pairs_of(rows)) and pair[0] + 1j * pair[1]
+        pair = pairs_of(asked.subject(form.spec.dim).built(np.stack([line, line])))
         positions = np.stack([line] * len(form.order), axis=-1)
-        return values is not None and all(
-            _columns(form.spec, positions, row)[1] <= 1 for row in values
+        return pair is not None and all(
+            _columns(form.spec, positions, row)[1] <= 1 for row in pair[0] + 1j * pair[1]
         )
     return False
 

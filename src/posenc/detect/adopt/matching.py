@@ -1,4 +1,4 @@
-"""Which entry of a plan each module of a model computes."""
+"""Which models are not adopted, and which entry of a plan each module of the others computes."""
 
 from __future__ import annotations
 
@@ -7,14 +7,130 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-from posenc._core.errors import DataError, PosencError, mismatch
+from posenc._core.errors import (
+    ArgumentError,
+    DataError,
+    PosencError,
+    bad_argument,
+    bad_data,
+    mismatch,
+)
 from posenc._core.reading import Layer, Reading
 from posenc.detect.adopt.fitting import fits, labels, takes_positions, twin
-from posenc.detect.adopt.refusals import CALLER
-from posenc.detect.contract.sides.forwards import unused_modules
-from posenc.detect.subject import CannotAsk
+from posenc.detect.adopt.report import has_rows
+from posenc.detect.facts import facts
+from posenc.detect.subject import CannotAsk, refuse_if
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.torch.adopted import CosSinForm, is_dispatched, unhooked
+from posenc.torch.adopted import AdoptedRotary, CosSinForm, is_dispatched, unhooked
+
+CALLER = "adopt"
+LIBRARIES = ("transformers", "torch", "posenc")
+
+
+def refuse_model(model: Any) -> None:
+    """Raise for what cannot be adopted as a whole, before anything is read."""
+    name = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
+    refuse_if(
+        not isinstance(model, nn.Module),
+        mismatch(
+            CALLER, "a loaded model", name, "Load it: AutoModelForCausalLM.from_pretrained(...)."
+        ),
+        ArgumentError,
+    )
+    _refuse_object(model, name)
+    _refuse_foreign(model, name)
+    _refuse_wrapped(model)
+
+
+def _refuse_object(model: nn.Module, name: str) -> None:
+    """Raise for a model that was adopted before, or has no config of transformers."""
+    adopted = [
+        path for path, module in model.named_modules()
+        if isinstance(module, AdoptedRotary) or has_rows(module)
+    ]  # fmt: skip
+    if adopted:
+        changed = config_change(model)
+        todo = "Call posenc.torch.release(model) first."
+        received = f"one whose {adopted[0]} was adopted before{f' ({changed})' if changed else ''}"
+        raise bad_argument(CALLER, "a model as transformers makes it", received, todo)
+    config = getattr(model, "config", None)
+    todo = "Give the model inside." * isinstance(getattr(model, "module", None), nn.Module)
+    refuse_if(
+        not callable(getattr(config, "to_dict", None)) or not getattr(config, "model_type", ""),
+        mismatch(
+            CALLER, "a model of transformers, which has a config", f"{name} without one", todo
+        ),
+        ArgumentError,
+    )
+
+
+def _refuse_foreign(model: Any, name: str) -> None:
+    """Raise for code of a model that is not what transformers has for its config."""
+    refuse_if(
+        "transformers_modules" in type(model).__module__ or getattr(model.config, "auto_map", None),
+        mismatch(
+            CALLER,
+            "a class of transformers itself",
+            f"{name}, code that came with a checkpoint (auto_map, trust_remote_code)",
+            "What that code does about positions is in no plan.",
+        ),
+        DataError,
+    )
+    for path, module in model.named_modules():
+        if (override := _override(module)) is not None:
+            raise bad_data(
+                CALLER,
+                "the code of transformers",
+                f"{f'{path} is ' if path else ''}{override} with a forward of its own",
+                "Adopt the class that it derives from: what another forward does is in no plan.",
+            )
+
+
+def config_change(model: Any) -> str:
+    """What the config of a model no longer says that it said when the model was adopted."""
+    config = getattr(model, "config", None)
+    specs = [s for m in model.modules() if isinstance(m, AdoptedRotary) for s in m.encodings]
+    if config is None or not specs:
+        return ""
+    try:
+        now = [entry.spec for entry in facts(config).plan]
+    except PosencError as error:
+        return f"its config was changed since, and cannot be read: {error}"
+    gone = [repr(spec) for spec in dict.fromkeys(specs) if spec not in now]
+    return f"its config was changed since, and no longer says {gone[0]}" if gone else ""
+
+
+def _override(module: nn.Module) -> str | None:
+    """The class of somebody else that overrides the forward of a class of transformers."""
+    order = type(module).__mro__
+    owner = next(cls for cls in order if "forward" in vars(cls))
+    behind = order[order.index(owner) + 1 :]
+    derives = any(_library(c) == "transformers" and issubclass(c, nn.Module) for c in behind)
+    if _library(owner) in LIBRARIES or not derives:
+        return None
+    name = owner.__name__
+    # A library makes a class when the model is wrapped, as FSDP does.
+    return None if name.startswith("FSDP") and name.endswith(behind[0].__name__) else name
+
+
+def _library(cls: type) -> str:
+    return cls.__module__.partition(".")[0]
+
+
+def _refuse_wrapped(model: nn.Module) -> None:
+    """Raise for models inside of another one, which holds their weights."""
+    for path, module in model.named_modules():
+        home = type(module).__module__
+        if home.startswith("torch.distributed") and isinstance(
+            getattr(module, "module", None), nn.Module
+        ):
+            received = f"{path or 'a model'} as a {type(module).__name__}"
+            raise bad_data(
+                CALLER, "whole weights", received, "Adopt the model before it is wrapped."
+            )
+
+
+# --- the modules of a model -----------------------------------------------------------------------
 
 
 class Place(NamedTuple):
@@ -36,10 +152,12 @@ class Answered(NamedTuple):
 
 def places_of(model: nn.Module) -> Iterator[tuple[Place, nn.Module]]:
     """Every place in the tree of modules, each parent once."""
-    for parent in model.modules():
-        for leaf, module in parent._modules.items():
-            if module is not None:
-                yield Place(parent, leaf), module
+    yield from (
+        (Place(parent, leaf), module)
+        for parent in model.modules()
+        for leaf, module in parent._modules.items()
+        if module is not None
+    )
 
 
 def candidates(model: nn.Module) -> Iterator[tuple[str, list[Place], nn.Module]]:
@@ -47,23 +165,23 @@ def candidates(model: nn.Module) -> Iterator[tuple[str, list[Place], nn.Module]]
     places: dict[nn.Module, list[Place]] = {}
     for place, module in places_of(model):
         places.setdefault(module, []).append(place)
-    for path, module in model.named_modules():
-        if module in places and takes_positions(module):
-            yield path, places[module], module
-
-
-def unused(model: nn.Module) -> frozenset[str]:
-    """Paths of the candidates that no forward calls."""
-    found = {module for _, _, module in candidates(model)}
-    return unused_modules(model, found.__contains__)
+    yield from (
+        (path, places[module], module)
+        for path, module in model.named_modules()
+        if module in places and takes_positions(module)
+    )
 
 
 def answered(path: str, places: list[Place], module: nn.Module, entries: list[Layer]) -> Answered:
     """What a module answers for."""
-    if any(True for _ in module.parameters()) or module.state_dict():
-        raise CannotAsk("it has weights of its own, which are never replaced")
-    if "forward" in vars(module) and not is_dispatched(module):
-        raise CannotAsk("it has a forward of its own, which would be lost")
+    refuse_if(
+        any(True for _ in module.parameters()) or module.state_dict(),
+        "it has weights of its own, which are never replaced",
+    )
+    refuse_if(
+        "forward" in vars(module) and not is_dispatched(module),
+        "it has a forward of its own, which would be lost",
+    )
     asked = twin(module) or unhooked(module)
     names = [entry.layer.rpartition(".")[2] for entry in entries]
     forms: dict[str | None, tuple[Layer, CosSinForm]] = {}
@@ -86,16 +204,13 @@ def entries_of(plan: Reading, config: Any, module: nn.Module) -> list[Layer]:
     turning = [e for e in plan if isinstance(e.spec, RotarySpec)]
     parts = dict(_parts(config, ""))
     own = getattr(module, "config", None)
-    inside_of = [name for name, sub in parts.items() if sub is own]
-    inside_of = inside_of or [
+    if own is config:
+        return [e for e in turning if not any(n and _is_in(e, n) for n in parts)] or turning
+    inside_of = [name for name, sub in parts.items() if sub is own] or [
         name for name, sub in parts.items()
         if own is not None and sub.model_type == getattr(own, "model_type", None)
     ]  # fmt: skip
-    if own is config:
-        inside = [e for e in turning if not any(name and _is_in(e, name) for name in parts)]
-    else:
-        inside = [e for e in turning if any(_is_in(e, name) for name in inside_of)]
-    return inside or turning
+    return [e for e in turning if any(_is_in(e, name) for name in inside_of)] or turning
 
 
 def _is_in(entry: Layer, part: str) -> bool:
@@ -106,8 +221,7 @@ def _parts(config: Any, name: str) -> Iterator[tuple[str, Any]]:
     """The configs inside of a config, under the names of a plan."""
     for key, value in list(vars(config).items()):
         if callable(getattr(value, "to_dict", None)) and hasattr(value, "model_type"):
-            inner = key.removesuffix("_config")
-            path = f"{name}.{inner}" if name else inner
+            path = f"{name}.{key.removesuffix('_config')}".lstrip(".")
             yield path, value
             yield from _parts(value, path)
 
@@ -117,7 +231,7 @@ def _fit(
 ) -> tuple[Layer, CosSinForm]:
     """The entry whose numbers a module has."""
     reason: PosencError | None = None
-    nearest: tuple[float, Layer] | None = None
+    tried: list[tuple[float, Layer]] = []
     for entry in entries:
         try:
             fit = fits(module, label, entry.spec)  # type: ignore[arg-type]
@@ -126,16 +240,15 @@ def _fit(
             continue
         if fit.excess <= 1:
             return entry, fit.form
-        if nearest is None or fit.excess < nearest[0]:
-            nearest = fit.excess, entry
-    if nearest is None:
+        tried.append((fit.excess, entry))
+    if not tried:
         raise reason or CannotAsk("the plan has no rotation for it")
-    entry = nearest[1]
+    excess, entry = min(tried, key=lambda pair: pair[0])
     expected = f"cosines and sines of {entry.spec!r}, which its config says of {entry.layer}"
     what = f"{path} ({type(module).__name__})" + (f", {label}" if label else "")
-    received = f"others, {nearest[0]:.2g} times what float32 angles may be off"
+    received = f"others, {excess:.2g} times what float32 angles may be off"
     todo = "The config contradicts the model, or was changed after the model was made."
-    raise DataError(mismatch(f"{CALLER}: {what}", expected, received, todo))
+    raise bad_data(f"{CALLER}: {what}", expected, received, todo)
 
 
 # Of what has no weights, by its kind.
@@ -151,7 +264,6 @@ LEFT = {
 
 def why_left(entry: Layer) -> Iterator[str]:
     """Why an entry of the plan that was not put in stays as the model has it."""
-    name = entry.label
     kind = type(entry.spec).__name__
     rows = getattr(entry.spec, "length", None)
     if entry.kind == "table" and isinstance(rows, int):
@@ -161,4 +273,4 @@ def why_left(entry: Layer) -> Iterator[str]:
     else:
         told = LEFT.get(entry.kind, "").format(kind=kind, entry=entry)
     if told:
-        yield f"{name}: {told}"
+        yield f"{entry.label}: {told}"

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from torch import nn
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import ArgumentError, bad_argument, mismatch
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
 from posenc.detect.adopt.fitting import parameters
-from posenc.detect.adopt.matching import Answered
-from posenc.detect.adopt.refusals import CALLER
+from posenc.detect.adopt.matching import CALLER, Answered
+from posenc.detect.subject import refuse_if
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
 from posenc.encodings.rotary.base import RotarySpec
@@ -43,11 +43,15 @@ class Trial:
         spec: Spec | None,
         plan: Plan | Reading | None,
     ) -> None:
-        if spec is not None and plan is not None:
-            raise ArgumentError(mismatch(CALLER, "spec or plan", "both"))
+        refuse_if(
+            spec is not None and plan is not None,
+            mismatch(CALLER, "spec or plan", "both"),
+            ArgumentError,
+        )
         self.model = model
         self.hooks: list[tuple[nn.Module, LayerCosSin]] = []
-        self._forms: dict[tuple[int, str | None], CosSinForm] = {}
+        # What a module is to compute for a type of layer, where that is not its own.
+        self.forms: dict[tuple[int, str | None], CosSinForm] = {}
         wishes = [_of_spec(spec)] if plan is None else _of_plan(plan)
         self._scores = [wish.scores for wish in wishes]
         if len({wish.rotary for wish in wishes}) == 1:
@@ -57,28 +61,30 @@ class Trial:
         if any(scores is not None for scores in self._scores):
             self._check_attention()
         what = "the plan that was given" if plan is not None else type(spec).__name__
-        text = f"the weights were not trained for {what}: its config says "
-        own = {f"{e.layer}: {e.spec!r}" for one in modules for e, _ in one.forms.values()}
-        self.remarks = (text + "; ".join(sorted(own)),)
-
-    def form(self, one: Answered, label: str | None, form: CosSinForm) -> CosSinForm:
-        """What a module is to compute for a type of layer."""
-        return self._forms.get((id(one.module), label), form)
+        own = sorted({f"{e.layer}: {e.spec!r}" for one in modules for e, _ in one.forms.values()})
+        self.remarks = (
+            f"the weights were not trained for {what}: its config says {'; '.join(own)}",
+        )
 
     def _everywhere(self, modules: Sequence[Answered], wish: _Wish) -> None:
         why: list[str] = []
         for one in modules:
             for label, (entry, form) in one.forms.items():
                 if wish.rotary is None:
-                    self._forms[id(one.module), label] = form.stilled()
+                    self.forms[id(one.module), label] = form.stilled()
                 elif reason := _why_not(wish.rotary, entry, form):
                     why.append(f"{one.path}: {reason}")
                 else:
-                    self._forms[id(one.module), label] = form._replace(spec=wish.rotary)
-        if not self._forms:
-            expected = "an encoding that a rotary module of the model can compute"
-            received = f"{wish.rotary!r}: {'; '.join(why) or 'no module answers for its plan'}"
-            raise ArgumentError(mismatch(f"{CALLER}: spec", expected, received))
+                    self.forms[id(one.module), label] = form._replace(spec=wish.rotary)
+        refuse_if(
+            not self.forms,
+            mismatch(
+                f"{CALLER}: spec",
+                "an encoding that a rotary module of the model can compute",
+                f"{wish.rotary!r}: {'; '.join(why) or 'no module answers for its plan'}",
+            ),
+            ArgumentError,
+        )
 
     def _layer_by_layer(
         self, reading: Reading, modules: Sequence[Answered], wishes: Sequence[_Wish]
@@ -89,36 +95,44 @@ class Trial:
             label = None if None in one.forms else kinds[number] if kinds else ""
             turns = any(e.kind == "rotary" for e in _own(reading, one, number))
             if label not in one.forms or not turns:
-                if wish.rotary is not None:
-                    expected = "no rotation, as its code turns nothing there"
-                    received = repr(wish.rotary)
-                    raise ArgumentError(mismatch(f"{CALLER}: layer {number}", expected, received))
+                refuse_if(
+                    wish.rotary is not None,
+                    mismatch(
+                        f"{CALLER}: layer {number}",
+                        "no rotation, as its code turns nothing there",
+                        repr(wish.rotary),
+                    ),
+                    ArgumentError,
+                )
                 continue
             entry, form = one.forms[label]
             if wish.rotary is None:
                 self.hooks.append((layer, LayerCosSin(form.stilled())))
             elif wish.rotary != form.spec:
                 if reason := _why_not(wish.rotary, entry, form):
-                    raise ArgumentError(
-                        mismatch(f"{CALLER}: layer {number}", reason, repr(wish.rotary))
-                    )
+                    raise bad_argument(f"{CALLER}: layer {number}", reason, repr(wish.rotary))
                 self.hooks.append((layer, LayerCosSin(form._replace(spec=wish.rotary))))
 
     # --- scores -----------------------------------------------------------------------------------
 
     def _check_attention(self) -> None:
-        able: Callable[[], bool] = getattr(
-            self.model, "_can_set_attn_implementation", lambda: False
+        refuse_if(
+            not getattr(self.model, "_can_set_attn_implementation", lambda: False)(),
+            mismatch(
+                CALLER,
+                "a model whose layers ask AttentionInterface for their attention",
+                type(self.model).__name__,
+            ),
+            ArgumentError,
         )
-        if not able():
-            expected = "a model whose layers ask AttentionInterface for their attention"
-            raise ArgumentError(mismatch(CALLER, expected, type(self.model).__name__))
         heads = getattr(_text(self.model), "num_attention_heads", None)
         for scores in self._scores:
             count = getattr(scores, "heads", heads)
-            if scores is not None and count != heads:
-                name = type(scores).__name__
-                raise ArgumentError(mismatch(f"{CALLER}: {name}", f"{heads} heads", count))
+            refuse_if(
+                scores is not None and count != heads,
+                mismatch(f"{CALLER}: {type(scores).__name__}", f"{heads} heads", count),
+                ArgumentError,
+            )
 
     def put_in(self) -> None:
         """Hooks on layers, and the attention that adds to scores."""
@@ -128,17 +142,21 @@ class Trial:
             return
         same = len(set(self._scores)) == 1
         config: Any = self.model.config
-        kept = {"": config._attn_implementation}
-        for key in config.sub_configs:
-            part = getattr(config, key, None)
-            kept[key] = None if part is None else part._attn_implementation
+        parts = {"": config, **{key: getattr(config, key, None) for key in config.sub_configs}}
+        kept = {key: getattr(part, "_attn_implementation", None) for key, part in parts.items()}
         use = _Use(self._scores[0] if same else list(self._scores), kept)
         self.model.__dict__[KEPT] = use
         main = next((k for k in config.sub_configs if getattr(config, k) is _text(self.model)), "")
         self.model.set_attn_implementation({**kept, main: use.name})  # type: ignore[operator]
-        if _text(self.model)._attn_implementation != use.name:
-            expected = "a model that takes another attention implementation"
-            raise ArgumentError(mismatch(CALLER, expected, type(self.model).__name__))
+        refuse_if(
+            _text(self.model)._attn_implementation != use.name,
+            mismatch(
+                CALLER,
+                "a model that takes another attention implementation",
+                type(self.model).__name__,
+            ),
+            ArgumentError,
+        )
 
 
 class _Use:
@@ -193,8 +211,7 @@ def _of_spec(spec: Any) -> _Wish:
         return _Wish(spec, None)
     if isinstance(spec, (BiasSpec, RelativeSpec)):
         return _Wish(None, spec)
-    expected = "a rotation, or a bias or relative encoding"
-    raise ArgumentError(mismatch(f"{CALLER}: spec", expected, repr(spec)))
+    raise bad_argument(f"{CALLER}: spec", "a rotation, or a bias or relative encoding", repr(spec))
 
 
 def _of_plan(plan: Any) -> list[_Wish]:
@@ -204,24 +221,27 @@ def _of_plan(plan: Any) -> list[_Wish]:
     elif isinstance(plan, Reading):
         if any(entry.layer.startswith("text.") for entry in plan):
             plan = plan.part("text")
-        count = 1 + max((i for e in plan for i in e.indices or ()), default=0)
         every = [
             [e.spec for e in plan.at(i) if e.spec is not None and not e.attention]
-            for i in range(count)
+            for i in range(1 + max((i for e in plan for i in e.indices or ()), default=0))
         ]
     else:
-        raise ArgumentError(mismatch(f"{CALLER}: plan", "a Plan or a Reading", type(plan).__name__))
+        raise bad_argument(f"{CALLER}: plan", "a Plan or a Reading", type(plan).__name__)
     wishes = []
     for number, specs in enumerate(every):
         scores = [s for s in specs if isinstance(s, (BiasSpec, RelativeSpec))]
         rotary = [s for s in specs if isinstance(s, RotarySpec)]
-        if len(scores) > 1 or len(rotary) > 1 or len(scores) + len(rotary) < len(specs):
-            expected = "at most a rotation and one encoding of scores"
-            names = ", ".join(type(s).__name__ for s in specs)
-            raise ArgumentError(mismatch(f"{CALLER}: layer {number}", expected, names))
+        refuse_if(
+            len(scores) > 1 or len(rotary) > 1 or len(scores) + len(rotary) < len(specs),
+            mismatch(
+                f"{CALLER}: layer {number}",
+                "at most a rotation and one encoding of scores",
+                ", ".join(type(s).__name__ for s in specs),
+            ),
+            ArgumentError,
+        )
         wishes.append(_Wish(rotary[0] if rotary else None, scores[0] if scores else None))
-    if not wishes:
-        raise ArgumentError(mismatch(f"{CALLER}: plan", "layers", "none"))
+    refuse_if(not wishes, mismatch(f"{CALLER}: plan", "layers", "none"), ArgumentError)
     return wishes
 
 
@@ -249,15 +269,21 @@ def _stack(
                 seen.append(len(stack))
                 if len(stack) == count:
                     return one, stack
-    expected = f"one for each of the layers that take cosines and sines, {seen or 'none'}"
-    raise ArgumentError(mismatch(f"{CALLER}: plan", expected, f"{count} layers"))
+    raise bad_argument(
+        f"{CALLER}: plan",
+        f"one for each of the layers that take cosines and sines, {seen or 'none'}",
+        f"{count} layers",
+    )
 
 
 def _own(reading: Reading, one: Answered, number: int) -> list[Layer]:
     """The entries of the same part of the model that act in a layer."""
     part = next(iter(one.forms.values()))[0].layer.rpartition(".")[0]
-    inside = reading.part(part) if part else reading
-    return [entry for entry in inside.at(number) if not entry.attention]
+    return [
+        entry
+        for entry in (reading.part(part) if part else reading).at(number)
+        if not entry.attention
+    ]
 
 
 def _text(model: Any) -> Any:

@@ -15,7 +15,7 @@ from posenc._core.errors import PosencError
 from posenc._core.positions.builder import Positions
 from posenc._core.spec.spec import Spec
 from posenc.detect.contract.contract import Check, Part
-from posenc.detect.fit import tolerances
+from posenc.detect.fit import tolerances, turns
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
 from posenc.encodings.rotary.base import RotarySpec
@@ -117,8 +117,7 @@ def _points(part: Part, axes: int) -> np.ndarray:
     rows = [[p] * axes for p in _places(part)]
     if axes > 1:
         rows += [[(a == b) * 3 for b in range(axes)] for a in range(axes)]
-        rows += [[257, 31, 5, 2][:axes], [5, 257, 31, 3][:axes]]
-        rows = [row + [0] * (axes - len(row)) for row in rows]
+        rows += [(row + [0] * axes)[:axes] for row in ([257, 31, 5, 2], [5, 257, 31, 3])]
     return np.array(rows, dtype=np.int64)
 
 
@@ -210,20 +209,22 @@ def _table(part: Part, spec: Any) -> Iterator[Check]:
         points = np.unique(part.positions.build(sizes, **real), axis=0)
 
     def rows_at(spots: np.ndarray) -> np.ndarray:
-        spots = spots if several else spots[:, 0]
-        return np.asarray(functional.table(spec, spots, dtype="float64"))
+        return np.asarray(
+            functional.table(spec, spots if several else spots[:, 0], dtype="float64")
+        )
 
-    spots = np.array([p for p in points if _stands(rows_at, p[None])])
+    # Where the table has a row.
+    spots = np.array([p for p in points if turns.attempt(rows_at, p[None]) is not None])
     width = spec.dim if spec.width == spec.dim else spec.width - spec.dim
     if width > MOST // max(1, len(spots)):
         raise _LeftOut(f"rows: {len(spots)} of {width} numbers are too many for a file")
     rows = rows_at(spots)
     bounds = row_bounds(spec, spots, rows)
     for i, row in enumerate(rows):
-        scale = spec.embedding_scale
         yield _check(
-            part, "table", position=spots[i], row=row, embedding_scale=scale, **_bounds(bounds, i)
-        )
+            part, "table", position=spots[i], row=row, embedding_scale=spec.embedding_scale,
+            **_bounds(bounds, i),
+        )  # fmt: skip
 
 
 def row_bounds(spec: Any, spots: np.ndarray, rows: np.ndarray) -> dict[str, np.ndarray]:
@@ -233,17 +234,12 @@ def row_bounds(spec: Any, spots: np.ndarray, rows: np.ndarray) -> dict[str, np.n
         return {}
     # Whichever coordinate a pair reads, it is at most the largest.
     angles = np.abs(spots).max(-1)[:, None] * frequencies
-    bounds = tolerances.of_angles(angles, frequencies, max(1.0, float(np.abs(rows).max())))
-    return {dtype: bound.max(-1) for dtype, bound in bounds.items()}
-
-
-def _stands(rows_at: Any, position: np.ndarray) -> bool:
-    """Whether a table has a row at a position."""
-    try:
-        rows_at(position)
-    except PosencError:
-        return False
-    return True
+    return {
+        dtype: bound.max(-1)
+        for dtype, bound in tolerances.of_angles(
+            angles, frequencies, max(1.0, float(np.abs(rows).max()))
+        ).items()
+    }
 
 
 def _rows(part: Part, spec: Learned) -> Check:
@@ -263,9 +259,8 @@ def _rows(part: Part, spec: Learned) -> Check:
 def _scores(part: Part, spec: Any) -> Iterator[Check]:
     """Biases, or what positions add to products of queries and keys."""
     check = spec.kind
-    if sum(map(math.prod, spec.shapes.values())) > MOST_LEARNED:
+    if (count := sum(map(math.prod, spec.shapes.values()))) > MOST_LEARNED:
         what = "biases" if check == "bias" else "scores"
-        count = sum(map(math.prod, spec.shapes.values()))
         raise _LeftOut(f"{what}: {type(spec).__name__} has {count} parameters")
     # By the rule of queries, as a model's own are in its checkpoint.
     params = {k: ruled(math.prod(shape)).reshape(shape) for k, shape in spec.shapes.items()}
@@ -331,22 +326,28 @@ def sequences(parts: Sequence[Part]) -> Iterator[Check]:
 def _counted(part: Part, rule: Positions | None) -> Iterator[Check]:
     first = 0 if rule is None else int(rule.start or 0)
     magnitude = getattr(part.spec, "magnitude_of_scores", RotaryMagnitude())
-    warm = part.temperature or magnitude.temperature
     # A rotation and a bias see distances alone, which are the same wherever a row begins to count.
-    near = part.kind in ("rotary", "bias", "relative") and warm is None
+    near = (
+        part.kind in ("rotary", "bias", "relative")
+        and (part.temperature or magnitude.temperature) is None
+    )
     if rule is not None and rule.builder == "arange" and not near:
         padded = np.tile(rule.build(MASK.shape[1]), (len(MASK), 1))
     else:
         padded = (Positions("from_mask") if rule is None or near else rule).build(MASK)
     shift = {"shift": "any"} if near else {}
     packed = _positions.packed(np.array(CUMULATIVE)) + first
-    cases: dict[str, dict[str, Any]] = {
-        "left padding": {"shape": MASK.shape, "mask": MASK, **shift, "positions": padded},
-        "packed": {"shape": packed.shape, "cumulative_lengths": CUMULATIVE, "positions": packed},
-        "cached step": {"shape": (1,), "past": PAST, "tokens": 1, "positions": [PAST + first]},
-    }
-    for case, data in cases.items():
-        yield _check(part, "positions", case=case, **data)
+    yield from (
+        _check(part, "positions", **data)
+        for data in (
+            {"case": "left padding", "shape": MASK.shape, "mask": MASK, **shift,
+             "positions": padded},
+            {"case": "packed", "shape": packed.shape, "cumulative_lengths": CUMULATIVE,
+             "positions": packed},
+            {"case": "cached step", "shape": (1,), "past": PAST, "tokens": 1,
+             "positions": [PAST + first]},
+        )
+    )  # fmt: skip
 
 
 def _pictures(part: Part, rule: Positions) -> Iterator[Check]:

@@ -7,26 +7,76 @@ JSON library can read it.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
+from decimal import Decimal
 from functools import cached_property
+from json.encoder import encode_basestring
 from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, SpecError, mismatch, suggest
+from posenc._core.errors import bad_argument, bad_spec, suggest
 from posenc._core.positions.builder import Positions
 from posenc._core.reading import Note
 from posenc._core.spec.answers import Displayed
 from posenc._core.spec.spec import Spec, Value
-from posenc.detect.contract.canonical import digest
 from posenc.encodings.rotary.magnitude import Temperature
+
+
+def canonical(value: Any) -> str:
+    """The text of a value of plain JSON types in canonical form (RFC 8785); floats are finite.
+
+    Keys are sorted, nothing is between the marks, and numbers are written as JavaScript writes
+    them, so that any language gets the same bytes, whatever an editor or another program did to the
+    layout.
+    """
+    if isinstance(value, dict):
+        keys = sorted(value, key=lambda key: key.encode("utf-16-be"))
+        pairs = (f"{encode_basestring(key)}:{canonical(value[key])}" for key in keys)
+        return f"{{{','.join(pairs)}}}"
+    if isinstance(value, (list, tuple)):
+        items = (_number(each) if type(each) is float else canonical(each) for each in value)
+        return f"[{','.join(items)}]"
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return _number(float(value))  # beyond 2**53 they would not be the same in every language
+    return encode_basestring(value) if type(value) is str else json.dumps(value)
+
+
+def digest(value: Any) -> str:
+    """The SHA-256 of the canonical form in UTF-8, in hexadecimal digits."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
+
+
+def _number(value: float) -> str:
+    """As `Number.prototype.toString` of ECMAScript, from the shortest digits that round back."""
+    if value == 0:
+        return "0"
+    shown = repr(value)
+    if "e" not in shown and abs(value) < 1e16:
+        return shown.removesuffix(".0")
+    sign, digits, exponent = Decimal(shown).normalize().as_tuple()
+    text, point = "".join(map(str, digits)), len(digits) + int(exponent)
+    if 0 < point <= 21:
+        shown = text.ljust(point, "0")
+        shown = shown[:point] + (f".{shown[point:]}" if len(shown) > point else "")
+    elif -6 < point <= 0:
+        shown = f"0.{'0' * -point}{text}"
+    else:
+        rest = f".{text[1:]}" if len(text) > 1 else ""
+        shown = f"{text[0]}{rest}e{'+' if point > 0 else '-'}{abs(point - 1)}"
+    return f"-{shown}" if sign else shown
+
+
+# --- the values -----------------------------------------------------------------------------------
+
 
 FORMAT, VERSION = "posenc contract", 2
 MOST_LAYERS = 2**16
 UNTOLD = (("whole", False), ("permuted", ""))  # as older files do not have them
-DTYPES = ("float64", "float32", "float16", "bfloat16")
 Kind = Literal["table", "rotary", "bias", "relative", "convolution", "none"]
 
 
@@ -94,16 +144,13 @@ class Part(Value):
         layers = self.layers or ()
         if list(layers) != sorted({*layers}) or not all(0 <= i < MOST_LAYERS for i in layers):
             expected = f"layers from 0 to {MOST_LAYERS - 1}, each once and in order"
-            raise SpecError(mismatch(f"Part {self.name!r}: layers", expected, repr(layers)[:80]))
+            raise bad_spec(f"Part {self.name!r}: layers", expected, repr(layers)[:80])
         for name in ("length", "original_length", "window"):
-            number = getattr(self, name)
-            if number is not None and not 0 < number < 2**53:
-                raise SpecError(
-                    mismatch(f"Part {self.name!r}: {name}", "a count", repr(number)[:40])
-                )
+            if (number := getattr(self, name)) is not None and not 0 < number < 2**53:
+                raise bad_spec(f"Part {self.name!r}: {name}", "a count", repr(number)[:40])
         if self.spec is not None and self.spec.kind != self.kind:
             expected = f"{self.spec.kind!r}, the kind of its {type(self.spec).__name__}"
-            raise SpecError(mismatch(f"Part {self.name!r}: kind", expected, repr(self.kind)))
+            raise bad_spec(f"Part {self.name!r}: kind", expected, repr(self.kind))
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain JSON types; `whole` and `permuted` where it is so."""
@@ -184,7 +231,7 @@ class Contract(Displayed):
         parts = {part.name: part for part in reversed(self.parts)}
         if name not in parts:
             todo = suggest(name, parts) if parts else "The contract has no parts."
-            raise ArgumentError(mismatch("Contract", "the name of a part", repr(name), todo))
+            raise bad_argument("Contract", "the name of a part", repr(name), todo)
         return parts[name]
 
     def of(self, part: str, check: str = "", state: str = "") -> tuple[Check, ...]:

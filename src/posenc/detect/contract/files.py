@@ -23,13 +23,19 @@ from typing import IO, Any, Literal
 import numpy as np
 
 from posenc import registry
-from posenc._core.errors import ArgumentError, DataError, mismatch, suggest
+from posenc._core.errors import bad_argument, bad_data, suggest
 from posenc._core.io import files, headers, inputs, outputs
 from posenc._core.reading import Note
 from posenc._core.spec.spec import from_dict
-from posenc.detect.contract.canonical import digest
 from posenc.detect.contract.checks import alike, records
-from posenc.detect.contract.contract import FORMAT, VERSION, Check, Contract, Part
+from posenc.detect.contract.contract import (
+    FORMAT,
+    VERSION,
+    Check,
+    Contract,
+    Part,
+    digest,
+)
 
 CONTRACT = inputs.FileKind("a contract", 2**26, 2**22)
 FORMATS = ("json", "safetensors", "both")
@@ -52,14 +58,18 @@ def targets(path: str | os.PathLike[str], format: str | None) -> dict[str, Path]
     if format is None:
         format = "safetensors" if path.suffix == ".safetensors" else "json"  # noqa: A001
     if format not in FORMATS:
-        todo = suggest(format, FORMATS)
-        raise ArgumentError(mismatch("save: format", "one of its names", repr(format), todo))
+        raise bad_argument(
+            "save: format", "one of its names", repr(format), suggest(format, FORMATS)
+        )
     if format != "both":
         return {format: path}
-    beside = path.with_suffix(".safetensors")
-    if beside == path:
-        todo = "The file of tensors gets its ending."
-        raise ArgumentError(mismatch("save: path", "another ending than .safetensors", path, todo))
+    if (beside := path.with_suffix(".safetensors")) == path:
+        raise bad_argument(
+            "save: path",
+            "another ending than .safetensors",
+            path,
+            "The file of tensors gets its ending.",
+        )
     return {"json": path, "safetensors": beside}
 
 
@@ -80,8 +90,8 @@ def save(
 
 def text_of(contract: Contract, checks: Iterable[Mapping[str, Any]] | None = None) -> str:
     """The JSON of a contract, each part and each record on a line of its own."""
-    data = {"fingerprint": contract.fingerprint, **contract.to_dict()}
-    data |= {} if checks is None else {"checks": checks}
+    records = {} if checks is None else {"checks": checks}
+    data = {"fingerprint": contract.fingerprint, **contract.to_dict(), **records}
     lines = []
     for key in (*HEAD, *(key for key in data if key not in HEAD)):
         text = json.dumps(data[key], allow_nan=False)
@@ -108,8 +118,9 @@ def _write(contract: Contract, kind: str, file: IO[bytes]) -> None:
     header = headers.safetensors_header(
         {**kinds, DIGEST: ("uint8", (32,))}, {METADATA: text_of(contract, rows)}
     )
-    pieces = [values.astype(values.dtype.newbyteorder("<")) for values in tensors.values()]
-    whole = b"".join([header, *(piece.tobytes() for piece in pieces)])
+    whole = header + b"".join(
+        values.astype(values.dtype.newbyteorder("<")).tobytes() for values in tensors.values()
+    )
     files.write(file, 0, whole + hashlib.sha256(whole).digest())
 
 
@@ -139,7 +150,7 @@ def _whole(text: bytes, caller: str) -> Any:
     with inputs.understood(caller, "a list of records, and how many"):
         count, stated = len(data["checks"]), data.pop(COUNT, None)
     if type(stated) is not int or stated != count:
-        raise DataError(mismatch(f"{caller}: {COUNT}", f"{count}, the number of them", stated))
+        raise bad_data(f"{caller}: {COUNT}", f"{count}, the number of them", stated)
     return {key: value for key, value in data.items() if key != DIGEST}
 
 
@@ -151,29 +162,36 @@ def _is_ended(data: Any) -> bool:
 def _agree(caller: str, data: bytes, stated: str) -> None:
     """Raise unless a digest is that of the bytes before it."""
     if (own := hashlib.sha256(data).hexdigest()) != stated:
-        expected = f"{own}, the digest of all bytes before it, and nothing behind"
-        todo = "The file was cut or changed (an editor, or git's line ends); write it anew."
-        raise DataError(mismatch(caller, expected, stated, todo))
+        raise bad_data(
+            caller,
+            f"{own}, the digest of all bytes before it, and nothing behind",
+            stated,
+            "The file was cut or changed (an editor, or git's line ends); write it anew.",
+        )
 
 
 def _contract(data: Any, caller: str) -> Contract:
     """The contract of plain JSON types."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         keys = sorted(map(str, data))[:8] if isinstance(data, dict) else type(data).__name__
-        todo = "`posenc golden` writes one."
-        raise DataError(mismatch(caller, f"a contract, with the format {FORMAT!r}", keys, todo))
+        raise bad_data(
+            caller, f"a contract, with the format {FORMAT!r}", keys, "`posenc golden` writes one."
+        )
     version = data.get("version")
     if type(version) is not int or version not in (WITHOUT, VERSION):
         todo = "Write it anew by `posenc golden`, or use the posenc that wrote it."
-        expected = f"{WITHOUT} or {VERSION}, of this posenc"
-        raise DataError(mismatch(f"{caller}: version", expected, repr(version)[:40], todo))
+        raise bad_data(
+            f"{caller}: version",
+            f"{WITHOUT} or {VERSION}, of this posenc",
+            repr(version)[:40],
+            todo,
+        )
     with inputs.understood(caller, "numbers, texts and lists"):
         computed = digest({key: value for key, value in data.items() if key != "fingerprint"})
     if data.get("fingerprint") != computed:
         todo = "It was changed after it was written; write it anew."
         stated = f"{str(data.get('fingerprint'))[:16]}…, which it states"
-        expected = f"the fingerprint {computed[:16]}… of its contents"
-        raise DataError(mismatch(caller, expected, stated, todo))
+        raise bad_data(caller, f"the fingerprint {computed[:16]}… of its contents", stated, todo)
     with inputs.understood(caller, "what docs/golden.md describes"):
         values = {
             name: tuple(
@@ -192,7 +210,7 @@ def _contract(data: Any, caller: str) -> Contract:
 def _value(cls: type[Any], data: object, caller: str) -> Any:
     value = from_dict(data, lambda name: Part if name == "Part" else registry.lookup(name), caller)
     if not isinstance(value, cls):
-        raise DataError(mismatch(caller, f"a {cls.__name__}", type(value).__name__))
+        raise bad_data(caller, f"a {cls.__name__}", type(value).__name__)
     return value
 
 
@@ -207,8 +225,9 @@ def _check(data: Mapping[str, Any]) -> Check:
         array.setflags(write=False)
         return array
 
-    first = {"check", "part", "state"}
-    rest = {name: plain(value) for name, value in data.items() if name not in first}
+    rest = {
+        name: plain(value) for name, value in data.items() if name not in {"check", "part", "state"}
+    }
     return Check(data["check"], data["part"], data["state"], rest)
 
 
@@ -220,9 +239,7 @@ def _hold(contract: Contract, unknown: set[str], caller: str) -> None:
     for part in contract.parts:  # one by one, so that few bytes never stand for much to compute
         two = getattr(part.spec, "needs_length", False)
         if part.states != (("short", "long") if two else ("any",)):
-            raise DataError(
-                mismatch(caller, f"the states of the spec of {part.name!r}", part.states)
-            )
+            raise bad_data(caller, f"the states of the spec of {part.name!r}", part.states)
         pairs = itertools.zip_longest(stated.pop(part.name, ()), records((part,))[1])
         for i, (check, own) in enumerate(pairs):
             wrong = "more or fewer of them"
@@ -233,11 +250,13 @@ def _hold(contract: Contract, unknown: set[str], caller: str) -> None:
                 )
                 wrong = next((f"another {n!r} in number {i} of them" for n in names), "")
             if wrong:
-                expected = f"the records of the spec of {part.name!r}"
-                raise DataError(mismatch(caller, expected, wrong[:200]))
+                raise bad_data(caller, f"the records of the spec of {part.name!r}", wrong[:200])
     if unknown or stated:
-        expected = "the keys of a contract, and a part of its own for every record"
-        raise DataError(mismatch(caller, expected, sorted({*unknown, *stated})))
+        raise bad_data(
+            caller,
+            "the keys of a contract, and a part of its own for every record",
+            sorted({*unknown, *stated}),
+        )
 
 
 def _of_tensors(path: Path) -> Any:
@@ -245,10 +264,13 @@ def _of_tensors(path: Path) -> Any:
     caller = str(path)
     with inputs.opened(path, inputs.FileKind(CONTRACT.name, CONTRACT.largest)) as file:
         layout = files.read_open_layout(path, file)
-        text = layout.metadata.get(METADATA)
-        if text is None:
-            todo = "`posenc golden` writes one."
-            raise DataError(mismatch(f"{caller}: metadata", f"the key {METADATA!r}", "none", todo))
+        if (text := layout.metadata.get(METADATA)) is None:
+            raise bad_data(
+                f"{caller}: metadata",
+                f"the key {METADATA!r}",
+                "none",
+                "`posenc golden` writes one.",
+            )
         data, tensors = _whole(text.encode(errors="surrogatepass"), caller), dict(layout.tensors)
         if _is_ended(data):
             last = tensors.pop(DIGEST, None)
@@ -264,7 +286,8 @@ def _of_tensors(path: Path) -> Any:
                 if tensor.dtype not in ("float64", "int64") or len(tensor.shape) != 1 or key in row:
                     expected = "float64 or int64 of one axis, and each key once"
                     received = f"{tensor.dtype} {tensor.shape}{', twice' if key in row else ''}"
-                    raise DataError(mismatch(f"{caller}: {name[:80]!r}", expected, received))
-                count = math.prod(tensor.shape)
-                row[key] = files.read(file, tensor.begin, count, str(tensor.stored)).tolist()
+                    raise bad_data(f"{caller}: {name[:80]!r}", expected, received)
+                row[key] = files.read(
+                    file, tensor.begin, math.prod(tensor.shape), str(tensor.stored)
+                ).tolist()
     return data

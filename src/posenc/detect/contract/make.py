@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
 from posenc import registry
-from posenc._core.errors import ArgumentError, DataError, SpecError, mismatch, suggest
+from posenc._core.errors import (
+    SpecError,
+    bad_argument,
+    bad_data,
+    suggest,
+)
 from posenc._core.io import inputs
 from posenc._core.positions.builder import Positions
 from posenc._core.reading import Layer, Reading, Source
@@ -75,12 +79,11 @@ def golden(
     model = described(source, "golden", pairing=pairing, base=base)
     if isinstance(model, Contract):
         return model
+    numbers = records(parts_of(model))
     if isinstance(model, Reading):
-        return Contract(
-            model.model, *records(parts_of(model)), model.notes, describe(model)["sure"]
-        )
+        return Contract(model.model, *numbers, model.notes, describe(model)["sure"])
     kind = "spec" if isinstance(model, Spec) else "plan"
-    return Contract("", *records(parts_of(model)), (), f"settled: a {kind} of posenc")
+    return Contract("", *numbers, settled=f"settled: a {kind} of posenc")
 
 
 def described(source: Any, caller: str, **settled: Any) -> Contract | Reading | Plan | Spec:
@@ -105,9 +108,8 @@ def described(source: Any, caller: str, **settled: Any) -> Contract | Reading | 
     if isinstance(data, dict) and "auto_map" in data and text is not source:
         return _known(source, caller, **settled)  # code may lie beside it
     if not isinstance(data, dict):
-        received = {"list": "a list", "str": "a text", "NoneType": "null"}
-        kind = received.get(type(data).__name__, "a number")
-        raise DataError(mismatch(caller, OBJECT, kind, NO_CONFIG))
+        received = {list: "a list", str: "a text", type(None): "null"}.get(type(data), "a number")
+        raise bad_data(caller, OBJECT, received, NO_CONFIG)
     if data.get("format") == FORMAT:
         return parsed(text.encode(errors="surrogatepass"), caller) if path is None else read(path)
     name = "" if "model_type" in data else data.get("type", "")
@@ -129,12 +131,12 @@ def _settled(model: Reading, caller: str, data: Any = None) -> Reading:
     if model.errors == (NOTHING,) and isinstance(data, Mapping) and "model_type" not in data:
         keys = ", ".join(sorted(map(str, data))[:8])
         received = f"an object with the keys {keys}" if keys else "an empty object"
-        raise DataError(mismatch(caller, OBJECT, f"{received}, which is no config", NO_CONFIG))
+        raise bad_data(caller, OBJECT, f"{received}, which is no config", NO_CONFIG)
     if model.errors:
         received = "; ".join(model.errors)
         # An error that names an argument has said what to do.
         todo = "" if re.search(r"\b(pairing|base)=", received) else "State it in the config."
-        raise DataError(mismatch(caller, "a config that leaves nothing open", received, todo))
+        raise bad_data(caller, "a config that leaves nothing open", received, todo)
     return model
 
 
@@ -143,7 +145,7 @@ def _value(data: dict[str, Any], caller: str) -> Any:
     with inputs.understood(caller, OBJECT):
         value = from_dict(data, registry.lookup, caller)
     if not isinstance(value, (Reading, Plan, Spec)):
-        raise DataError(mismatch(caller, "a spec, a plan or a reading", type(value).__name__))
+        raise bad_data(caller, "a spec, a plan or a reading", type(value).__name__)
     return _settled(value, caller) if isinstance(value, Reading) else value
 
 
@@ -157,15 +159,16 @@ def _named(source: str, caller: str) -> Plan | Reading:
     preset = row(name)
     if not size.isdecimal() or len(size) > 9:
         what = "its width" if preset.size == "dim" else f"its number of {preset.size}"
-        expected = f"preset:{name}:WIDTH, with {what}"
-        raise ArgumentError(mismatch(f"{caller}: {source[:80]}", expected, repr(size[:40])))
+        raise bad_argument(
+            f"{caller}: {source[:80]}", f"preset:{name}:WIDTH, with {what}", repr(size[:40])
+        )
     placed = None
     with contextlib.suppress(KeyError, SpecError, TypeError):  # none, or one that no value names
         rule = preset.positions
         placed = Positions(rule["builder"], **rule["arguments"])
     sources = (Source("spec", origin="preset", where=name),)
-    spec = preset.build(int(size))
-    return Reading((Layer(name, spec=spec, positions=placed, sources=sources),), model=name)
+    layer = Layer(name, spec=preset.build(int(size)), positions=placed, sources=sources)
+    return Reading((layer,), model=name)
 
 
 # --- the parts of a model -------------------------------------------------------------------------
@@ -183,16 +186,19 @@ def parts_of(model: Contract | Reading | Plan | Spec) -> tuple[Part, ...]:
         first = model.embeddings
         parts = [] if first is None else _of_entry(first, first.name)
         for entry in model.entries:
-            indices = tuple(i for i, name in enumerate(model.layers) if name == entry.name)
-            parts += _of_entry(entry, entry.name, indices)
+            parts += _of_entry(
+                entry,
+                entry.name,
+                tuple(i for i, name in enumerate(model.layers) if name == entry.name),
+            )
     # A table and a bias of the same layers share a name.
-    counts: Counter[str] = Counter()
-    named = []
-    for part in parts:
-        counts[part.name] += 1
-        count = counts[part.name]
-        named.append(part if count == 1 else part.replace(name=f"{part.name}#{count}"))
-    return tuple(named)
+    names = [part.name for part in parts]
+    return tuple(
+        part.replace(name=f"{part.name}#{1 + earlier}")
+        if (earlier := names[:i].count(part.name))
+        else part
+        for i, part in enumerate(parts)
+    )
 
 
 def _of_layer(entry: Layer) -> Iterator[Part]:
@@ -210,9 +216,8 @@ def _of_layer(entry: Layer) -> Iterator[Part]:
 def _of_entry(entry: Entry, name: str, layers: tuple[int, ...] | None = None) -> list[Part]:
     shared: dict[str, Any] = {"layers": layers, "window": entry.window, "scale": entry.scale}
     parts = [_part(name, spec, **shared) for spec in entry.specs]
-    if entry.convolution is not None:
-        parts.append(_part(name, None, convolution=entry.convolution, **shared))
-    parts = parts or [_part(name, None, **shared)]
+    if entry.convolution is not None or not parts:
+        parts.append(_part(name, None, convolution=entry.convolution or "", **shared))
     parts[0] = parts[0].replace(temperature=entry.temperature)
     for inner in entry.attentions:
         parts += _of_entry(inner, f"{name}:{inner.name}", layers)
@@ -223,9 +228,9 @@ def _part(name: str, spec: Spec | None, *, convolution: str = "", **fields: Any)
     kind = spec.kind if spec is not None else "convolution" if convolution else "none"
     scalings = spec.scalings if isinstance(spec, RoPE) else ()
     lengths = (getattr(scaling, "original_length", None) for scaling in scalings)
-    original = next((length for length in lengths if length is not None), None)
     return Part(
-        name, kind=kind, spec=spec, convolution=convolution, original_length=original,
+        name, kind=kind, spec=spec, convolution=convolution,
+        original_length=next((length for length in lengths if length is not None), None),
         states=("short", "long") if isinstance(spec, RoPE) and spec.needs_length else ("any",),
         **fields,
     )  # fmt: skip

@@ -21,7 +21,7 @@ from posenc.detect.explain import COUNT_KEYS, PAIRINGS, TRAINED, Keys, has_windo
 from posenc.detect.facts.arrays import stated
 from posenc.detect.facts.fact import Contradiction, Fact, FactSource, Name
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.presets import names
+from posenc.presets.families import projection_names
 
 ALL = "*"  # the pattern of all tensors but those of an attention inside a layer
 AGAIN = "Convert the model again, from the files as they were."
@@ -138,7 +138,7 @@ def _pairings(layout: Layout) -> dict[str, str]:
 
 def is_inside(name: str) -> bool:
     """Whether a tensor, or a pattern of names, is of an attention inside a layer."""
-    return any(word in names().inside for word in re.split(r"[./]", name))
+    return any(word in projection_names().inside for word in re.split(r"[./]", name))
 
 
 def conflicts(stamp: tuple[Fact, ...]) -> Iterator[Contradiction]:

@@ -9,11 +9,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, KeywordError, mismatch
+from posenc._core.errors import ArgumentError, KeywordError, bad_argument, mismatch
 from posenc._core.guard import foreign
 from posenc._core.io.files import rounded
-from posenc.detect.fit.precision import HALVES, seen
+from posenc.detect.fit import precision, tolerances
 from posenc.detect.fit.rotations.pairs import (
+    FLOAT32,
     NotARotationError,
     Turns,
     from_matrices,
@@ -21,15 +22,14 @@ from posenc.detect.fit.rotations.pairs import (
 )
 from posenc.detect.fit.rotations.rotation import MeasuredTurns, measured, rotations_of
 from posenc.detect.fit.rotations.rotation_specs import RotationFit
-from posenc.detect.infer.agreement import Expectation, in_units, made_by
-from posenc.detect.infer.positions import of_bias, of_table
-from posenc.detect.infer.result import Inferred
-from posenc.detect.subject import CannotAsk, Subject, asked
+from posenc.detect.infer.result import Inferred, of_bias, of_table
+from posenc.detect.subject import CannotAsk, Subject, asked, refuse_if
 from posenc.detect.subject.arrays import numbers
+from posenc.detect.subject.reach import Tally
 from posenc.detect.subject.subject import KINDS, Kind
 from posenc.detect.subject.survey import differs, survey
-from posenc.detect.subject.tally import Tally
 from posenc.encodings.rotary.xpos import XPos
+from posenc.functional import rotate
 
 UNSEEN = ("cosines and sines do not say which channels form a pair",)
 FAR = 2**20
@@ -118,15 +118,24 @@ def infer_spec(
     >>> found.spec == posenc.RoPE(64, pairing="half", base=500_000), found.matches
     (True, True)
     """
-    if kind is not None and kind not in KINDS:
-        raise ArgumentError(mismatch("infer_spec: kind", " or ".join(KINDS), repr(kind)))
-    if isinstance(axes, str) or not axes:
-        raise ArgumentError(mismatch("infer_spec: axes", "a tuple of names", repr(axes)))
+    refuse_if(
+        kind is not None and kind not in KINDS,
+        mismatch("infer_spec: kind", " or ".join(KINDS), repr(kind)),
+        ArgumentError,
+    )
+    refuse_if(
+        isinstance(axes, str) or not axes,
+        mismatch("infer_spec: axes", "a tuple of names", repr(axes)),
+        ArgumentError,
+    )
     library = older.pop("framework", library)
     for name in older:
         raise KeywordError(f"infer_spec has no argument {name!r}.")
-    if dim is not None and not 2 <= dim <= WIDEST:
-        raise ArgumentError(mismatch("infer_spec: dim", f"2 to {WIDEST}", dim))
+    refuse_if(
+        dim is not None and not 2 <= dim <= WIDEST,
+        mismatch("infer_spec: dim", f"2 to {WIDEST}", dim),
+        ArgumentError,
+    )
     if _recording(source):
         return _recorded(source, tuple(axes), base, unit)
     options = {"library": library, "layout": layout, "heads": heads, "axes": len(axes)}
@@ -135,12 +144,9 @@ def infer_spec(
     except CannotAsk as why:
         if not why.answered:
             raise
-        return Inferred(None, probes=why.calls, notes=(str(why),))
-    if subject.kind == "table":
-        return of_table(subject)
-    if subject.kind == "bias":
-        return of_bias(subject)
-    return _of_rotation(subject, tuple(axes), base=base, unit=unit)
+        return Inferred(None, notes=(str(why),))
+    of_rows = {"table": of_table, "bias": of_bias}.get(subject.kind)
+    return of_rows(subject) if of_rows else _of_rotation(subject, tuple(axes), base, unit)
 
 
 def _subject(source: Any, dim: int | None, kind: Any, options: dict[str, Any]) -> Subject:
@@ -165,7 +171,7 @@ def _recording(source: Any) -> bool:
 
 
 def _of_rotation(
-    subject: Subject, axes: tuple[str, ...], *, base: float | None, unit: float
+    subject: Subject, axes: tuple[str, ...], base: float | None, unit: float
 ) -> Inferred:
     try:
         turns = _turns(subject, len(axes), unit)
@@ -178,7 +184,11 @@ def _of_rotation(
     end = (
         DECAYING if isinstance(fit.spec, XPos) else int(turns.positions.max()) if unit != 1 else FAR
     )
-    choice = held(subject, expected, end, unit)
+    rotary = subject.kind == "rotary"
+    choice = survey(
+        replace(subject, _unit=unit), expected if rotary else fit.spec, end=end,
+        allowed=expected.allowed if rotary else None,
+    )  # fmt: skip
     return Inferred(
         fit.spec,
         params=fit.params,
@@ -188,17 +198,9 @@ def _of_rotation(
         probes=subject.calls,
         channels=fit.channels,
         departures=fit.departed,
-        notes=(subject.how, *fit.notes, *UNSEEN * (subject.kind != "rotary")),
+        notes=(subject.how, *fit.notes, *UNSEEN * (not rotary)),
         call=choice.call,
     )
-
-
-def held(subject: Subject, expected: Expectation, end: int, unit: float) -> Any:
-    """An implementation beside what is expected of it."""
-    scaled = replace(subject, _unit=unit)
-    if subject.kind == "rotary":
-        return survey(scaled, expected, end=end, allowed=expected.allowed)
-    return survey(scaled, expected.fit.spec, end=end)
 
 
 def _turns(subject: Subject, axes: int, unit: float) -> Turns:
@@ -206,16 +208,15 @@ def _turns(subject: Subject, axes: int, unit: float) -> Turns:
     refused: Exception | None = None
     for last in (LADDER[-1], SHORT):
         steps = _ladder(axes, last)
-        places = in_units(steps, unit)
-        places = places[:, 0] if axes == 1 else places
+        places = in_units(steps[:, 0] if axes == 1 else steps, unit)
         try:
             matrices = _matrices(subject, places)
         except Exception as error:  # noqa: BLE001 - whatever other people's code raises
             refused = refused or error
             continue
         steps_ = places.reshape(len(steps), axes).astype(np.float64) / unit
-        rounding = seen(matrices)
-        if subject.kind == "rotary" and rounding in HALVES:
+        rounding = precision.seen(matrices)
+        if subject.kind == "rotary" and rounding in precision.HALVES:
             return _of_tokens(subject, places, steps_, rounding)
         return from_matrices(matrices, steps_)
     raise CannotAsk(f"infer_spec: {subject.name} refuses positions to {SHORT}: {refused}")
@@ -223,8 +224,7 @@ def _turns(subject: Subject, axes: int, unit: float) -> Turns:
 
 def _of_tokens(subject: Subject, places: np.ndarray, steps: np.ndarray, dtype: str) -> Turns:
     """The turns of code that computes in halves, by many tokens at each position."""
-    shape = (TOKENS, 1, len(places), subject.dim)
-    x = rounded(np.random.default_rng(0).normal(size=shape), dtype)
+    x = rounded(np.random.default_rng(0).normal(size=(TOKENS, 1, len(places), subject.dim)), dtype)
     tokens, turned = (a.reshape(-1, subject.dim) for a in (x, subject.rotate(x, places)))
     return from_recording(tokens, turned, np.tile(steps, (TOKENS, 1)))
 
@@ -259,8 +259,8 @@ def _best(
 
 def _ladder(axes: int, last: int) -> np.ndarray:
     """Steps along each axis, from near to far: (positions, axes)."""
-    line = [p for p in LADDER if p <= last]
-    along = [[p if k == a else 0 for k in range(axes)] for a in range(axes) for p in line[1:]]
+    line = [p for p in LADDER[1:] if p <= last]
+    along = [[p * (k == a) for k in range(axes)] for a in range(axes) for p in line]
     return np.array([[0] * axes, *along], dtype=np.int64)
 
 
@@ -272,27 +272,31 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
     if isinstance(source, Mapping):
         names = ("input", "output", "positions")
         if not set(names) <= set(source):
-            received = f"the names {sorted(map(str, source))}"
-            raise ArgumentError(mismatch(caller, f"the names {', '.join(names)}", received))
+            raise bad_argument(
+                caller, f"the names {', '.join(names)}", f"the names {sorted(map(str, source))}"
+            )
         source = tuple(source[name] for name in names)
-    if not isinstance(source, (tuple, list)) or len(source) != 3:
-        expected = "a function, or (x, y, positions)"
-        raise ArgumentError(mismatch(caller, expected, type(source).__name__))
+    refuse_if(
+        not isinstance(source, (tuple, list)) or len(source) != 3,
+        mismatch(caller, "a function, or (x, y, positions)", type(source).__name__),
+        ArgumentError,
+    )
     x, y, positions = (_numbers(part) for part in source)
-    if x.shape != y.shape or x.ndim < 2:
-        received = f"shapes {x.shape} and {y.shape}"
-        raise ArgumentError(mismatch(caller, "x and y of one shape (..., seq, channels)", received))
+    refuse_if(x.shape != y.shape or x.ndim < 2, mismatch(
+        caller, "x and y of one shape (..., seq, channels)", f"shapes {x.shape} and {y.shape}",
+    ), ArgumentError)  # fmt: skip
     coordinates = positions if len(axes) > 1 else positions[..., None]
-    if coordinates.shape[-1] != len(axes):
-        expected = f"positions with a trailing axis of {len(axes)}"
-        raise ArgumentError(mismatch(caller, expected, f"shape {positions.shape}"))
+    refuse_if(coordinates.shape[-1] != len(axes), mismatch(
+        caller, f"positions with a trailing axis of {len(axes)}", f"shape {positions.shape}",
+    ), ArgumentError)  # fmt: skip
     try:
         coordinates = np.broadcast_to(coordinates, (*x.shape[:-1], len(axes))).reshape(
             -1, len(axes)
         )
     except ValueError:
-        received = f"shape {positions.shape} for x of shape {x.shape}"
-        raise ArgumentError(mismatch(caller, "positions for each token", received)) from None
+        raise bad_argument(
+            caller, "positions for each token", f"shape {positions.shape} for x of shape {x.shape}"
+        ) from None
     flat_x, flat_y = x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1])
     try:
         turns: Turns = from_recording(flat_x, flat_y, coordinates / unit)
@@ -300,21 +304,20 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
     except NotARotationError as why:
         return Inferred(None, notes=(f"{why}.",))
     indices = coordinates[:, 0] if len(axes) == 1 else coordinates
-    whole = bool((indices == np.rint(indices)).all())
-    indices = indices.astype(np.int64) if whole and unit == 1 else indices
+    if unit == 1 and (indices == np.rint(indices)).all():
+        indices = indices.astype(np.int64)
     tally = Tally()
     turned = made_by(fit, flat_x, indices)
     steps = coordinates / unit
     allowed = measured(turns, axes).allowed(flat_x, turned, steps, turns.rounding)
     off = np.where(np.isfinite(flat_y), np.abs(turned - flat_y), np.inf)
     tally.add(off, allowed, np.abs(steps).max(axis=1), (1,))
-    reach = replace(tally.reach(), dense=0, largest=float(np.abs(flat_x).max()))
     return Inferred(
         fit.spec,
         params=fit.params,
         difference=tally.worst[1],
         tolerance=tally.worst[2],
-        reach=reach,
+        reach=replace(tally.reach(), dense=0, largest=float(np.abs(flat_x).max())),
         channels=fit.channels,
         departures=fit.departed,
         notes=fit.notes,
@@ -324,6 +327,68 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
 def _numbers(part: Any) -> np.ndarray:
     """Recorded real numbers."""
     array = numbers(part)
-    if array.dtype.kind == "c":
-        raise ArgumentError(mismatch("infer_spec", "an array of real numbers", "complex ones"))
+    refuse_if(
+        array.dtype.kind == "c",
+        mismatch("infer_spec", "an array of real numbers", "complex ones"),
+        ArgumentError,
+    )
     return array
+
+
+# --- what an encoding makes of inputs -------------------------------------------------------------
+
+
+class Expectation:
+    """What a fit makes of queries and keys at steps of some unit, and what arithmetic explains."""
+
+    def __init__(self, fit: RotationFit, turns: MeasuredTurns, unit: float) -> None:
+        self.fit, self.turns, self.unit = fit, turns, unit
+
+    def __call__(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Queries (batch, heads, seq, channels) at rows of positions, turned."""
+        return self._made(x, rows, self.fit)
+
+    def keys(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """The same of keys."""
+        other: Any = "key" if self.fit.role == "query" else "query"
+        return self._made(x, rows, self.fit._replace(role=other))
+
+    def _made(self, x: np.ndarray, rows: np.ndarray, fit: RotationFit) -> np.ndarray:
+        places = in_units(rows, self.unit)
+        if (places == places[:1]).all():
+            return made_by(fit, x, places[0])
+        return np.concatenate([made_by(fit, x[[b]], row) for b, row in enumerate(places)])
+
+    def allowed(
+        self, x: np.ndarray, wanted: np.ndarray, rows: np.ndarray, dtype: str
+    ) -> np.ndarray:
+        """The difference that the arithmetic of the implementation explains."""
+        steps = rows[..., None] if rows.ndim == 2 else rows
+        # Coordinates that are no integers are handed over in float32.
+        eps = self.turns.eps if self.unit == 1 and dtype not in precision.HALVES else FLOAT32
+        room = self.turns.allowed(x, wanted, steps[:, None], eps)
+        if dtype not in precision.HALVES:
+            return room
+        return room + 4 * tolerances.ROUNDING[dtype] * np.abs(wanted).max(axis=-1, keepdims=True)
+
+
+def in_units(steps: np.ndarray, unit: float) -> np.ndarray:
+    """Coordinates of some steps."""
+    return steps if unit == 1 else (steps * unit).astype(np.float32)
+
+
+def made_by(fit: RotationFit, x: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """What the encoding makes of x (..., seq, channels), float64."""
+    inputs = x.astype(np.float64)
+    inner = inputs if fit.channels is None else inputs[..., list(fit.channels)]
+    # Learned values are those of one head, whatever the axes of x.
+    flat = inner.reshape(-1, 1, *inner.shape[-2:]) if fit.params else inner
+    turned = rotate(
+        fit.exact if fit.departed else fit.spec, flat, positions=positions, role=fit.role,
+        params=fit.params or None,
+    ).reshape(inner.shape)  # fmt: skip
+    if fit.channels is None:
+        return np.asarray(turned)
+    out = inputs.copy()
+    out[..., list(fit.channels)] = turned
+    return out

@@ -1,9 +1,9 @@
 """Anybody's code -> what it answers: one way to ask, one sampler, one reach."""
 
 from posenc.detect.subject.ask import ask, asked
-from posenc.detect.subject.code import CannotAsk
+from posenc.detect.subject.code import CannotAsk, refuse_if
 from posenc.detect.subject.reach import Reach
 from posenc.detect.subject.subject import Subject
 from posenc.detect.subject.survey import Survey
 
-__all__ = ["CannotAsk", "Reach", "Subject", "Survey", "ask", "asked"]
+__all__ = ["CannotAsk", "Reach", "Subject", "Survey", "ask", "asked", "refuse_if"]

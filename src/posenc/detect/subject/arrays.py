@@ -6,14 +6,13 @@ import importlib
 import sys
 import types
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from posenc._core.arrays.array import dtype_name
-from posenc._core.errors import ArgumentError, DependencyError, mismatch
+from posenc._core.errors import DependencyError, bad_argument, mismatch
 
-Library = Literal["numpy", "torch", "jax"]
 LIBRARIES = ("torch", "numpy", "jax")
 # Orders of axes, the widest first: b batch, h heads, s sequence, d channels; t is the tokens of all
 # rows, f the channels of all heads, 3 queries, keys and values in one.
@@ -49,9 +48,8 @@ def unlaid(y: Any, layout: str, shape: tuple[int, ...]) -> Any:
     """The other way round, for an x of shape (batch, heads, seq, channels)."""
     letters = _letters(layout)
     sizes = dict(zip("bhsd", shape, strict=True))
-    inner = y.reshape([sizes[c] for c in letters])
     missing = [c for c in "bhsd" if c not in letters]
-    inner = inner.reshape([1] * len(missing) + list(inner.shape))
+    inner = y.reshape([1] * len(missing) + [sizes[c] for c in letters])
     order = "".join(missing) + letters
     return _with_axes(inner, [order.index(c) for c in "bhsd"])
 
@@ -62,8 +60,8 @@ def carried(array: Any, library: str, dtype: str | None = None) -> Any:
     if library == "torch":
         tensor = library_of(library).from_numpy(array)
         return tensor if dtype is None else tensor.to(dtype_in(library, dtype))
-    as_array = library_of(library).array
-    return as_array(array, dtype=None if dtype is None else dtype_in(library, dtype))
+    own = None if dtype is None else dtype_in(library, dtype)
+    return library_of(library).array(array, dtype=own)
 
 
 def dtype_in(library: str, dtype: str) -> Any:
@@ -74,12 +72,11 @@ def dtype_in(library: str, dtype: str) -> Any:
 
 def library_of(library: str) -> Any:
     """Its module of array functions."""
-    name = "jax.numpy" if library == "jax" else library
     try:
-        return importlib.import_module(name)
+        return importlib.import_module("jax.numpy" if library == "jax" else library)
     except ImportError as error:
-        expected, todo = f"the library {library}", f"pip install {library}"
-        raise DependencyError(mismatch("ask", expected, "none", todo)) from error
+        text = mismatch("ask", f"the library {library}", "none", f"pip install {library}")
+        raise DependencyError(text) from error
 
 
 def numbers(out: Any) -> np.ndarray:
@@ -91,7 +88,7 @@ def numbers(out: Any) -> np.ndarray:
     if array.dtype.kind == "c":
         return array.astype(np.complex128)
     if array.dtype.kind not in "fiu" and dtype_name(array.dtype) not in ("bfloat16", "float16"):
-        raise ArgumentError(mismatch("ask", "an array of numbers", str(array.dtype)))
+        raise bad_argument("ask", "an array of numbers", str(array.dtype))
     return array.astype(np.float64)
 
 
@@ -128,26 +125,23 @@ def _named(value: Any, depth: int, seen: set[int]) -> Iterator[str]:
     if hasattr(value, "named_buffers") or hasattr(value, "schema"):
         yield "torch"
     method = value if hasattr(value, "__code__") else type(value).__dict__.get("__call__")
-    code = getattr(method, "__code__", None)
-    if code is None or id(code) in seen or depth > 3:
+    if (code := getattr(method, "__code__", None)) is None or id(code) in seen or depth > 3:
         return
     seen.add(id(code))
-    names, around = {*_names(code)}, getattr(method, "__globals__", {})
+    names, around = _names(code), getattr(method, "__globals__", {})
     modules = [m for name in names if isinstance(m := around.get(name), types.ModuleType)]
     own = [vars(m) for m in modules if m.__name__ not in LIBRARIES]
     inner = [scope[name] for scope in (around, *own) for name in names & scope.keys()]
     cells = getattr(method, "__closure__", None) or ()
     inner += [cell.cell_contents for cell in cells if cell != types.CellType()]
-    inner += getattr(getattr(method, "__self__", None), "__dict__", {}).values()
-    for each in inner:
+    for each in (*inner, *getattr(getattr(method, "__self__", None), "__dict__", {}).values()):
         yield from _named(each, depth + 1, seen)
 
 
-def _names(code: types.CodeType) -> Iterator[str]:
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _names(constant)
+def _names(code: types.CodeType) -> set[str]:
+    return {*code.co_names}.union(
+        *(_names(each) for each in code.co_consts if isinstance(each, types.CodeType))
+    )
 
 
 def followed(turns: np.ndarray, places: list[int]) -> np.ndarray:
@@ -162,14 +156,9 @@ def followed(turns: np.ndarray, places: list[int]) -> np.ndarray:
 
 def one_of_each(turns: np.ndarray) -> slice:
     """One column of each pair, where two are alike for each; else all."""
-    for one, two in _halves(turns.shape[-1]):
+    half, odd = divmod(turns.shape[-1], 2)
+    halves = (np.s_[:half], np.s_[half:]), (np.s_[::2], np.s_[1::2])
+    for one, two in halves if half and not odd else ():
         if np.array_equal(turns[..., one], turns[..., two], equal_nan=True):
             return one
     return slice(None)
-
-
-def _halves(width: int) -> list[tuple[slice, slice]]:
-    half = width // 2
-    if width % 2 or not half:
-        return []
-    return [(slice(0, half), slice(half, None)), (slice(0, None, 2), slice(1, None, 2))]

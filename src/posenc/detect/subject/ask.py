@@ -21,16 +21,25 @@ from posenc.detect.subject.code import (
     LONGEST,
     Callee,
     CannotAsk,
-    Slot,
     code_of,
     codes_of,
     copied,
     instance,
     name_of,
+    refuse_if,
+    role_of,
+    tabled,
 )
 from posenc.detect.subject.discovery import Found, Search
-from posenc.detect.subject.forms import CallCounter, Form, Inquiry, as_built, call
-from posenc.detect.subject.names import role_of
+from posenc.detect.subject.forms import (
+    PROTOCOL,
+    CallCounter,
+    Form,
+    Inquiry,
+    as_built,
+    call,
+    known,
+)
 from posenc.detect.subject.subject import KINDS, WORDS, Subject
 
 OTHERS = 40  # calls to find further forms
@@ -96,8 +105,7 @@ def ask(
     ):  # fmt: skip
         if value is not None:
             one_of(value, choices, f"ask: {name}")
-    if not 1 <= dim <= 2**16:
-        raise ArgumentError(mismatch("ask: dim", "1 to 65,536", dim))
+    refuse_if(not 1 <= dim <= 2**16, mismatch("ask: dim", "1 to 65,536", dim), ArgumentError)
     return asked(target, dim=dim, heads=heads, kind=kind, library=library, layout=layout)
 
 
@@ -106,8 +114,10 @@ def asked(target: Any, *, axes: int = 1, **options: Any) -> Subject:
     """`ask`, with positions of several axes."""
     if isinstance(target, Subject):
         return target
-    if isinstance(target, Spec):
-        raise CannotAsk("ask: a spec is no code: hand over posenc.testing.of_spec(spec)")
+    refuse_if(
+        isinstance(target, Spec),
+        "ask: a spec is no code: hand over posenc.testing.of_spec(spec)",
+    )
     search = Search(CallCounter(), axes=axes, **options)
     if hasattr(target, "answer") and hasattr(target, "build"):
         return _of_battery(target, search)
@@ -120,16 +130,16 @@ def asked(target: Any, *, axes: int = 1, **options: Any) -> Subject:
     choice, others = _best(codes, search)
     if choice is None:
         raise _refusal(target, codes, search)
-    subject = subject_of(choice, search, others, None)
+    subject = _subject_of(choice, search, others)
     subject._target, subject._options = target, options
     subject._anew = functools.partial(_anew, subject, make) if is_anew else None
     return subject
 
 
 def _anew(subject: Subject, make: Callable[[], Iterable[Callee]]) -> Subject:
-    choice: Found = subject._found
-    code = next(code for code in make() if code.name == choice.form.code.name)
-    choice = choice._replace(form=choice.form._replace(code=code))
+    form: Form = subject._found.form
+    code = next(code for code in make() if code.name == form.code.name)
+    choice = subject._found._replace(form=form._replace(code=code))
     return dataclasses.replace(subject, _found=choice, _counter=CallCounter(), _others=[])
 
 
@@ -156,10 +166,8 @@ def _at(model: Any, path: str) -> Any:
     try:
         return functools.reduce(getattr, path.split("."), model)
     except AttributeError as error:
-        text = f"{path[:80]!r} ({error})"
-        raise CannotAsk(
-            mismatch("ask", f"the path of a module of {name_of(model)}", text)
-        ) from error
+        expected = f"the path of a module of {name_of(model)}"
+        raise CannotAsk(mismatch("ask", expected, f"{path[:80]!r} ({error})")) from error
 
 
 def _rotary_of(model: Any) -> Any:
@@ -167,9 +175,11 @@ def _rotary_of(model: Any) -> Any:
     holds = (path.rpartition(".")[0] for path, _ in model.named_buffers()
              if role_of(path.rpartition(".")[2]) in ("tables", "cos"))  # fmt: skip
     path = next(holds, "") if hasattr(model, "config") else ""
-    if not path and hasattr(model, "get_input_embeddings"):
-        text = f"{name_of(model)}, whose modules have no tables under names that are known"
-        raise CannotAsk(mismatch("ask", 'a module of a model, as (model, "path")', text))
+    text = f"{name_of(model)}, whose modules have no tables under names that are known"
+    refuse_if(
+        not path and hasattr(model, "get_input_embeddings"),
+        mismatch("ask", 'a module of a model, as (model, "path")', text),
+    )
     return model.get_submodule(path)
 
 
@@ -198,8 +208,9 @@ def _best(
 def _alike(choice: Found, best: Found) -> bool:
     """Whether two forms differ in shapes alone, or in what says where tokens stand."""
     one, two = dict(choice.form.roles), dict(best.form.roles)
-    alike = (choice.kind, choice.form.library) == (best.kind, best.form.library)
-    return alike and all(one[name] == two[name] for name in one.keys() & two.keys())
+    return (choice.kind, choice.form.library) == (best.kind, best.form.library) and all(
+        one[name] == two[name] for name in one.keys() & two.keys()
+    )
 
 
 def _refusal(target: Any, codes: list[Callee], search: Search) -> CannotAsk:
@@ -224,31 +235,24 @@ def _refusal(target: Any, codes: list[Callee], search: Search) -> CannotAsk:
     return refusal
 
 
-# A call that is known: its arguments, the order of axes of x, how positions are shaped.
-KNOWN: dict[str, tuple[tuple[Any, ...], str, str]] = {
-    "rotary": (("x", "positions"), "bhsd", "bs"),
-    "table": (("positions",), "", "s"),
-    "bias": (("q_positions", "k_positions"), "", ""),
-}
+def protocol(
+    function: Callable[..., Any], method: str, *, dim: int, axes: int, library: str, name: str = ""
+) -> Subject:
+    """A function whose form is known by a name of `PROTOCOL`, to be asked."""
+    search = Search(CallCounter(), dim=dim, axes=axes)
+    form = known(method, function, name or method, library, dim)
+    return _subject_of(Found(PROTOCOL[method][0], form), search)
 
 
-def _known(kind: str, function: Callable[..., Any], name: str, library: str = "numpy") -> Form:
-    """The call of a function that takes what it is asked by."""
-    roles, layout, place = KNOWN[kind]
-    slots = tuple(Slot(role, role, required=True, positional=True) for role in roles)
-    code = Callee(function, name, slots, (library,))
-    return Form(code, tuple(zip(roles, roles, strict=True)), library, layout, place, "positions")
-
-
-def subject_of(
-    choice: Found, search: Search, others: Callable[[], Iterator[Found]] | None, anew: Any
+def _subject_of(
+    choice: Found, search: Search, others: Callable[[], Iterator[Found]] | None = None
 ) -> Subject:
     """A subject of the form that was found."""
     form = choice.form
     how = f"{WORDS[choice.kind]}, {form.words}" + (", which adds its rows to x" * choice.added)
     return Subject(
         choice.kind, how, search.dim, form.library, form.code.name, search.heads,  # type: ignore[arg-type]
-        choice, search.counter, others, anew, search.axes,
+        choice, search.counter, others, _axes=search.axes,
     )  # fmt: skip
 
 
@@ -284,8 +288,7 @@ def _of_buffers(arrays: Mapping[str, Any]) -> Callee:
     for names, rows in BUFFERS:
         values = [[own[key] for key in own if re.search(name, key)] for name in names]
         if all(values):
-            answer = rows(*(numbers(each[0]) for each in values))
-            return _known("table", answer, "buffers").code
+            return known("table", rows(*(numbers(each[0]) for each in values)), "buffers").code
     expected = "inv_freq, cos_cached and sin_cached, freqs_cis or cos_sin_cache"
     raise CannotAsk(mismatch("ask: buffers", expected, ", ".join(own) or "none"))
 
@@ -295,28 +298,14 @@ def _of_buffers(arrays: Mapping[str, Any]) -> Callee:
 
 def _of_pair(maker: Any, apply: Any, search: Search) -> Callee:
     """A function that applies tables, with what makes them."""
-    inner = Search(search.counter, dim=search.dim, heads=search.heads, kind=None,
-                   library=search.library, layout=None)  # fmt: skip
+    inner = Search(search.counter, dim=search.dim, heads=search.heads, library=search.library)
     codes = list(_codes(maker, inner)[0]())
-    choice = next(itertools.chain.from_iterable(map(inner.forms, codes)), None)
-    if choice is None:
+    if (choice := next(itertools.chain.from_iterable(map(inner.forms, codes)), None)) is None:
         raise _refusal(maker, codes, inner)
     code = code_of(apply, tables=_Tables(choice, search.counter))
     if code.has("cos", "sin", "tables"):
         return code
-    return code._replace(slots=_tabled(code.slots, choice.swapped))
-
-
-def _tabled(slots: tuple[Slot, ...], swapped: bool) -> tuple[Slot, ...]:
-    """Arguments with tables among them: those that nothing else is known to stand for."""
-    needed = [slot for slot in slots if slot.required]
-    blank = [slot.name for slot in needed if not slot.role]
-    blank = blank or [slot.name for slot in needed if slot.role == "x"][1:]
-    blank = blank or [slot.name for slot in needed if slot.role in ("positions", "offset")]
-    both = ["sin", "cos"] if swapped else ["cos", "sin"]
-    roles: Any = {1: ["tables"], 2: both}.get(len(blank), [])
-    stated = dict(zip(blank, roles, strict=False))
-    return tuple(slot._replace(role=stated.get(slot.name, slot.role)) for slot in slots)
+    return code._replace(slots=tabled(code.slots, choice.swapped))
 
 
 class _Tables:
@@ -338,8 +327,9 @@ class _Tables:
 
     def _make(self, count: int) -> tuple[Any, list[np.ndarray]]:
         """Tables of so many rows: as they came, and as (1, rows, ...)."""
-        if count > LONGEST:
-            raise CannotAsk(f"{self.form.code.name} makes tables, and {count:,} rows are too many")
+        refuse_if(
+            count > LONGEST, f"{self.form.code.name} makes tables, and {count:,} rows are too many"
+        )
         line = Inquiry(None, np.arange(count)[None])
         raw = call(self.form, line, self.counter)
         return raw, as_built(self.form, line, raw)
@@ -351,20 +341,23 @@ class _Tables:
 def _of_recording(recorded: list[np.ndarray], search: Search) -> Subject:
     """Recorded inputs and outputs, which answer for the tokens that were recorded."""
     x, y, positions = recorded
-    if x.shape != y.shape or x.ndim < 2:
-        received = f"shapes {x.shape} and {y.shape}"
-        raise CannotAsk(mismatch("ask", "x and y of one shape (..., seq, channels)", received))
+    expected = "x and y of one shape (..., seq, channels)"
+    refuse_if(
+        x.shape != y.shape or x.ndim < 2,
+        mismatch("ask", expected, f"shapes {x.shape} and {y.shape}"),
+    )
     kept = dict(zip(_tokens(x, positions), y.reshape(-1, y.shape[-1]), strict=True))
 
     def recording(x: np.ndarray, positions: np.ndarray) -> np.ndarray:
         rows = [kept.get(token) for token in _tokens(x, positions)]
-        if any(row is None for row in rows):
-            raise CannotAsk("ask: the recording has no such token at that position")
+        refuse_if(
+            any(row is None for row in rows),
+            "ask: the recording has no such token at that position",
+        )
         return np.array(rows).reshape(x.shape)
 
     search.dim = x.shape[-1]
-    form = _known("rotary", recording, "recording")
-    return subject_of(Found("rotary", form), search, None, None)
+    return _subject_of(Found("rotary", known("rotary", recording, "recording")), search)
 
 
 def _tokens(x: np.ndarray, positions: np.ndarray) -> list[tuple[int, bytes]]:
@@ -381,7 +374,7 @@ def _of_battery(subject: Any, search: Search) -> Subject:
     """A `posenc.testing.Subject`, which says by itself how it is called."""
     search.dim = subject.dim
     search.heads = subject.heads if subject.kind == "bias" else None
-    form = _known(subject.kind, subject.answer, subject.name, subject.library)
+    form = known(subject.kind, subject.answer, subject.name, subject.library)
 
     def codes() -> list[Callee]:
         built = subject.build()
@@ -395,6 +388,6 @@ def _of_battery(subject: Any, search: Search) -> Subject:
 
     one = Found(subject.kind, form._replace(code=codes()[0]))
     others = [one._replace(form=one.form._replace(place="bs"))] * (subject.kind == "table")
-    choice = subject_of(one, search, lambda: iter(others), None)
+    choice = _subject_of(one, search, lambda: iter(others))
     choice._anew = functools.partial(_anew, choice, codes)
     return choice

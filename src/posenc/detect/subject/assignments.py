@@ -36,8 +36,9 @@ BIASES = {
 
 def assignments(code: Callee, *, biased: bool) -> Iterator[tuple[Roles, str]]:
     """What may stand for each argument: by names, then in every order of those without."""
-    both = (each for roles in _orders(code, biased) for each in _ways(code, roles, biased))
-    yield from dict.fromkeys(both)
+    yield from dict.fromkeys(
+        each for roles in _orders(code, biased) for each in _ways(code, roles, biased)
+    )
 
 
 def _orders(code: Callee, biased: bool) -> Iterator[dict[str, str]]:
@@ -46,8 +47,8 @@ def _orders(code: Callee, biased: bool) -> Iterator[dict[str, str]]:
         whose = {"x": "q_positions", "key": "k_positions"}
         named = {name: whose.get(role, role) for name, role in named.items()}
     required = [slot for slot in code.slots if slot.required]
-    blank = [slot for slot in required if not slot.role]
-    yield from ({**named, **more} for more in _dealt(blank, {*named.values()}, biased))
+    dealt = _dealt([slot for slot in required if not slot.role], {*named.values()}, biased)
+    yield from ({**named, **more} for more in dealt)
     # Names may mislead.
     loose = ("x", "key", *PLACED, "length", "tables")
     stated = {name: role for name, role in named.items() if role not in loose}
@@ -72,8 +73,10 @@ def _dealt(blank: Sequence[Slot], have: set[str], biased: bool) -> Iterator[dict
         pools = [("x",), ("x", "key"), ("positions",)]
     for pool in pools:
         if len(pool) == len(blank) and not have & ({*pool} - {"dim", "length"}):
-            for order in itertools.permutations(pool):
-                yield {slot.name: role for slot, role in zip(blank, order, strict=True)}
+            names = [slot.name for slot in blank]
+            yield from (
+                dict(zip(names, order, strict=True)) for order in itertools.permutations(pool)
+            )
 
 
 def _ways(code: Callee, roles: dict[str, str], biased: bool) -> Iterator[tuple[Roles, str]]:
@@ -86,15 +89,17 @@ def _ways(code: Callee, roles: dict[str, str], biased: bool) -> Iterator[tuple[R
         beside |= {"offset"} if way in needed else set()
         if not biased and needed & {*PLACED} - {way, *beside}:
             continue
-        wanted = {"x", "qkv", "key", "tokens", "shape", way}
-        wanted |= {"cos", "sin", "tables"} if code.tables is not None else set()
-        wanted |= {"heads", "distances", *PLACED[3:]} if biased else set()
-        wanted |= {"dim", "length"} if not biased and not inside & {"x", "qkv"} else set()
+        wanted = {"x", "qkv", "key", "tokens", "shape", way}.union(
+            ("cos", "sin", "tables") if code.tables is not None else (),
+            ("heads", "distances", *PLACED[3:]) if biased else (),
+            ("dim", "length") if not biased and not inside & {"x", "qkv"} else (),
+        )
         chosen: dict[str, str] = {}
         for slot in code.slots:
             role = roles.get(slot.name, "")
-            again = role in chosen.values() and role not in ("dim", "heads")
-            if not again and (slot.required or role in wanted):
+            if (role not in chosen.values() or role in ("dim", "heads")) and (
+                slot.required or role in wanted
+            ):
                 chosen[slot.name] = role
         if required <= chosen.keys():
             yield tuple(chosen.items()), way
@@ -105,25 +110,23 @@ def _said(code: Callee, inside: set[str], biased: bool) -> list[str]:
     if biased:
         named = "counted" if inside & {"q_positions", "q_len", "distances"} else "length"
         return ["positions"] if "x" in inside and "positions" in inside else [named]
-    counting = ["counted"]
     if inside & {"x", "qkv"} and code.tables is not None:
-        ways, counting = ["positions"] if "positions" in inside else ["tables"], []
+        ways = ["positions"] if "positions" in inside else ["tables"]
     elif inside & {"x", "qkv"}:
-        ways = ["positions", "packed", "offset", "length"]
+        ways = ["positions", "packed", "offset", "length", "counted"]
     elif inside & {*TOKENS}:
-        ways = ["positions", "length", "offset"]
+        ways = ["positions", "length", "offset", "counted"]
     else:
-        ways, counting = ["positions", "length"], []
-    return [way for way in ways if way in {*inside, "tables"}] + counting
+        ways = ["positions", "length"]
+    return [way for way in ways if way in {*inside, "tables", "counted"}]
 
 
 def places_of(layout: str, way: str, *, biased: bool) -> Sequence[str]:
     """How what says where tokens stand may be shaped."""
     tokens = "t" in layout
-    places = {
+    return {
         "positions": ("t",) if tokens else PLACES["b" not in layout and bool(layout) :],
         "offset": () if tokens else OFFSETS,
         "packed": ("",) if tokens else (),
         "tables": [shape for shape in SHAPES if "b" in layout or "b" not in shape],
-    }
-    return places.get(way, () if tokens and not biased else ("",))
+    }.get(way, () if tokens and not biased else ("",))

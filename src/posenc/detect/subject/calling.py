@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc.detect.subject.code import CannotAsk
+from posenc.detect.subject.code import CannotAsk, refuse_if
 from posenc.detect.subject.discovery import Found, biases
 from posenc.detect.subject.forms import CallCounter, Form, Inquiry
 from posenc.detect.subject.forms import built as made_by
@@ -26,11 +26,13 @@ def rows_made(form: Form, rows: np.ndarray, counter: CallCounter) -> list[np.nda
         return [np.concatenate(parts) for parts in zip(*each, strict=True)]
     if form.way == "positions":
         return made_by(form, Inquiry(None, rows), counter)
-    end = int(rows.max()) + 1
-    if end > (TABLED if form.way == "length" and not form.layout else COUNTED):
+    if (end := int(rows.max()) + 1) > (
+        TABLED if form.way == "length" and not form.layout else COUNTED
+    ):
         raise CannotAsk(f"{form.code.name} makes rows from 0 on, and {end:,} are too many")
-    parts = made_by(form, Inquiry(None, np.arange(end)[None]), counter)
-    return [part[:, rows[0]] for part in parts]
+    return [
+        part[:, rows[0]] for part in made_by(form, Inquiry(None, np.arange(end)[None]), counter)
+    ]
 
 
 def turn(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:
@@ -46,35 +48,39 @@ def turn(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:
         each = [asked._replace(x=x[[b]], rows=rows[[b]]) for b in range(len(x))]
         return _joined(form, each, counter, 0)
     if x.shape[1] > 1 and not {"h", "f"} & {*form.layout}:
-        each = [asked._replace(x=x[:, [h]]) for h in range(x.shape[1])]
-        return _joined(form, each, counter, 1)
+        return _joined(form, [asked._replace(x=x[:, [h]]) for h in range(x.shape[1])], counter, 1)
     runs = np.flatnonzero(np.diff(rows[0], axis=0) != 1) + 1 if form.way not in PLACED else rows[:0]
     if form.way == "offset" and len(runs):
-        pieces = np.split(np.arange(rows.shape[1]), runs)
-        each = [asked._replace(x=x[:, :, i], rows=rows[:, i]) for i in pieces]
-        return _joined(form, each, counter, 2)
+        pieces = zip(np.split(x, runs, axis=2), np.split(rows, runs, axis=1), strict=True)
+        return _joined(form, [asked._replace(x=a, rows=b) for a, b in pieces], counter, 2)
     if form.way in (*PLACED, "offset") or not (len(runs) or rows[0, 0]):
         return turned_by(form, asked, counter)
     return _in_place(form, asked, counter)
 
 
 def _joined(form: Form, each: list[Inquiry], counter: CallCounter, axis: int) -> list[np.ndarray]:
-    parts = zip(*(turn(form, one, counter) for one in each), strict=True)
-    return [np.concatenate(part, axis=axis) for part in parts]
+    return [
+        np.concatenate(part, axis=axis)
+        for part in zip(*(turn(form, one, counter) for one in each), strict=True)
+    ]
 
 
 def _in_place(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:
     """Tokens at their places in longer sequences, of code that counts tokens itself."""
     x: Any = asked.x
     row, end = asked.rows[0], asked.end
-    if end > COUNTED:
-        raise CannotAsk(f"{form.code.name} counts tokens itself, and {end:,} of them are too many")
+    refuse_if(
+        end > COUNTED, f"{form.code.name} counts tokens itself, and {end:,} of them are too many"
+    )
     outs: list[np.ndarray] = []
     for chosen in without_repeats(row):
         tokens = np.repeat(x[:, :, chosen[:1]], end, axis=2)
         tokens[:, :, row[chosen]] = x[:, :, chosen]
-        line = np.repeat(np.arange(end)[None], len(x), axis=0)
-        parts = turned_by(form, asked._replace(x=tokens, rows=line), counter)
+        parts = turned_by(
+            form,
+            asked._replace(x=tokens, rows=np.repeat(np.arange(end)[None], len(x), axis=0)),
+            counter,
+        )
         outs = outs or [np.empty_like(x) for _ in parts]
         for out, part in zip(outs, parts, strict=True):
             out[:, :, chosen] = part[:, :, row[chosen]]
@@ -96,9 +102,8 @@ def biased(choice: Found, q: np.ndarray, k: np.ndarray, counter: CallCounter) ->
     wanted = rows.get(choice.aligned)
     line = np.arange(keys)[None]
     if wanted is not None and np.array_equal(q, wanted):
-        asked = Inquiry(None, q[None], keys=line)
-        return biases(choice.form, asked, counter)[..., k]
-    if keys > SQUARE:
-        raise CannotAsk(f"{choice.form.code.name} takes lengths, and {keys:,} keys are too many")
-    whole = biases(choice.form, Inquiry(None, line, keys=line), counter)
-    return whole[:, q][..., k]
+        return biases(choice.form, Inquiry(None, q[None], keys=line), counter)[..., k]
+    refuse_if(
+        keys > SQUARE, f"{choice.form.code.name} takes lengths, and {keys:,} keys are too many"
+    )
+    return biases(choice.form, Inquiry(None, line, keys=line), counter)[:, q][..., k]

@@ -1,4 +1,7 @@
-"""What of a target can be called: its functions, with what their arguments are by their names."""
+"""What of a target can be called: its functions, with what their arguments are by their names.
+
+What the names of arguments mean stands here, in the one list of them.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +11,117 @@ import inspect
 import re
 import types
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
-from posenc._core.errors import ArgumentError
+from posenc._core.errors import ArgumentError, PosencError
 from posenc._core.guard import foreign
 from posenc.detect.subject.arrays import dtype_in, libraries_of
-from posenc.detect.subject.names import Role, role_of
+
+Role = Literal[
+    "x", "key", "value", "positions", "offset", "length", "packed", "cos", "sin", "tables",
+    "dim", "heads", "base", "q_positions", "k_positions", "q_len", "k_len", "dtype", "device",
+    "mask", "config", "layer", "tokens", "distances", "axis", "shape", "score", "batch", "scale",
+    "qkv", "",
+]  # fmt: skip
+
+# A whole name, or else a word of it; the first row that holds one of them says the role.
+WHOLE: dict[str, Role] = {
+    name: role  # type: ignore[misc]
+    for role, names in {
+        "x": "x q xq qs queries query t tensor u inp inputs input hidden hidden_states vec vector "
+        "vectors qk emb embeds embedding embeddings feats features tokens states data arr array "
+        "xs activations src to_rotate inputs_embeds token_embeddings x_bhsd x_bshd tensor_in",
+        "key": "k key keys xk ks",
+        "value": "v value values xv vs",
+        "positions": "p ps pos pids steps step timesteps timestep time times index indices "
+        "idx ids inds coords coordinates places place locations location cache_position m "
+        "cur_pos current_pos cache_positions q_offsets",
+        "offset": "start offset begin shift past n_past first kv_offset prefix prefix_len "
+        "seqlen_offsets seq_offset cached decode_index cur_index",
+        "length": "length n_ctx n seqlen seq_len end maxlen size_seq ctx context block_size "
+        "seq lengths num_tokens n_tokens num_embeddings rows size count tgt_len max_cached_len",
+        "packed": "cu_seqlens cu_seq_lens cu_lens cu_seqlen cu_seqlens_q offsets",
+        "dim": "d dim head_dim width d_head dh channels rotary_dim size_per_head d_model depth "
+        "n_elem n_embd d_feature demb input_size d_hid features_dim head_size hidden_size "
+        "embedding_dim embed_dim dim_head num_pos_feats "
+        "num_hiddens hidden_dim rot_dim rotary_ndims d_k embedding_size d_embed model_dim",
+        "heads": "h n_heads num_heads heads n_head nheads nhead num_attention_heads total_num_heads"
+        " attn_heads attention_heads num_q_heads number_of_heads",
+        "base": "base theta rope_theta rope_base rotary_base freq_base max_wavelength max_period "
+        "temperature wavelength max_timescale rotary_emb_base period",
+        "cos": "cos cosine cosines c cos_cached cos_cache",
+        "sin": "sin sine sines s sin_cached sin_cache",
+        "tables": "freqs freqs_cis freq freqs_complex cis rope_cache cos_sin cos_sin_cache rope "
+        "rotary rotary_emb pos_emb position_embeddings rotary_pos_emb freqs_ci angles angle "
+        "phases sinusoid sinusoidal_pos pe rotary_freqs complex_freqs sincos sin_cos table tables "
+        "inv_freq frequencies inv_freqs freqs_cos_sin embed_pos image_rotary_emb rope_emb fc",
+        "q_positions": "pos_i i q_pos qpos q_idx q_index",
+        "k_positions": "pos_j j k_pos kpos kv_pos k_idx k_index",
+        "q_len": "qlen q_len query_length q_length tq len_q lq q_size query_len sq",
+        "k_len": "klen k_len key_length kv_len kv_length k_length tk len_k lk k_size key_len sk",
+        "dtype": "dtype out_dtype compute_dtype",
+        "device": "device",
+        "tokens": "input_ids token_ids src_tokens tgt_tokens input_tokens prev_output_tokens "
+        "decoder_input_ids ids_in tokens_in",
+        "distances": "relative_position relative_positions distance distances rel_pos rel "
+        "relative_pos dist relative_distance relative_distances rel_positions",
+        "mask": "mask attention_mask attn_mask padding_mask",
+        "config": "config cfg args params model_args",
+        "layer": "layer layer_type layer_idx layer_id",
+        "qkv": "qkv qkv_packed mixed_qkv",
+        "score": "score scores attn_score",
+        "batch": "batch batch_idx",
+    }.items()
+    for name in names.split()
+}
+
+LENGTH = "len length seqlen lens maxlen ctx seqlens lengths max"
+POSITION = (
+    "pos position positions posids positional index indices idx posns timesteps coords locations "
+    "posn"
+)
+EMBEDDED = (
+    "emb embedding embeddings embed freqs cis cache freq rope rotary table tables angles phases "
+    "sinusoidal sincos"
+)
+# A role, and words of which a name has one of each group; the first row that holds says the role.
+WORDS: tuple[tuple[Role, tuple[str, ...]], ...] = (
+    ("mask", ("mask padding pad",)),
+    ("scale", ("scale scaling rate factor ratio percent",)),
+    ("packed", ("cu culens",)),
+    ("axis", ("dim axis", "seq sequence time")),
+    ("shape", ("shape",)),
+    ("dim", ("dim dims d width channels embd elem hid",)),
+    ("dim", (EMBEDDED, "size")),
+    ("base", ("base theta wavelength period",)),
+    ("length", (POSITION, "max num n length len")),
+    ("tables", ("cos cosine", "sin sine")),
+    ("cos", ("cos cosine cosines",)),
+    ("sin", ("sin sine sines",)),
+    ("tables", (EMBEDDED,)),
+    ("offset", ("start offset begin past shift offsets starting first prev",)),
+    ("q_positions", (POSITION, "q query queries")),
+    ("k_positions", (POSITION, "k key keys kv")),
+    ("positions", (f"{POSITION} ids steps pids",)),
+    ("q_len", (LENGTH, "q query queries")),
+    ("k_len", (LENGTH, "k key keys kv")),
+    ("length", (LENGTH,)),
+    ("heads", ("heads head",)),
+    ("dtype", ("dtype",)),
+    ("device", ("device",)),
+    ("x", ("q query queries x hidden xq",)),
+    ("key", ("k key keys kv xk",)),
+    ("value", ("v value values xv",)),
+)
+
+
+def role_of(name: str) -> Role:
+    """What an argument of this name is, nothing where the name does not tell."""
+    plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
+    words = {*filter(None, re.split(r"[_\d]+", plain))}
+    roles = (role for role, groups in WORDS if all(words & {*g.split()} for g in groups))
+    return WHOLE.get(plain) or WHOLE.get("_".join(sorted(words)), next(roles, ""))
+
 
 LONGEST = 2**17  # positions of a class that asks for their number when it is made
 BASE = 10_000.0
@@ -21,16 +129,24 @@ METHODS = re.compile(r"rot|apply|call|forward|embed|encod|get|compute|cos|sin|bi
 BIASED = re.compile(r"bias|alibi|slope", re.IGNORECASE)
 
 
+# --- what can be called ---------------------------------------------------------------------------
+
+
 class CannotAsk(ArgumentError):  # noqa: N818
     """Code that no way to ask is known for: what was tried, its own error, what to hand over."""
 
     answered = False  # whether it answered some call, with what is no encoding
-    calls = 0
     arguments = 0  # how many it needs
 
 
 class OtherShape(CannotAsk):
     """An answer of another shape than that of what was asked."""
+
+
+def refuse_if(bad: object, says: str, error: type[PosencError] = CannotAsk) -> None:
+    """Raise an error in these words where something is so."""
+    if bad:
+        raise error(says)
 
 
 class Slot(NamedTuple):
@@ -67,8 +183,10 @@ class Callee(NamedTuple):
 def slots_of(function: Any) -> tuple[Slot, ...]:
     """The arguments of a function; two without names where it does not tell them."""
     if hasattr(function, "schema") and not hasattr(function, "named_buffers"):
-        arguments = function.schema.arguments  # compiled by torch.jit
-        return tuple(Slot(a.name, role_of(a.name), not a.has_default_value()) for a in arguments)
+        return tuple(
+            Slot(a.name, role_of(a.name), not a.has_default_value())
+            for a in function.schema.arguments  # compiled by torch.jit
+        )
     inner = function if isinstance(function, type) else getattr(function, "forward", function)
     try:
         parameters = [*inspect.signature(inner).parameters.values()]
@@ -84,6 +202,19 @@ def slots_of(function: Any) -> tuple[Slot, ...]:
     return tuple(Slot(name, "", required=True, positional=True) for name in ("first", "second"))
 
 
+def tabled(slots: tuple[Slot, ...], swapped: bool) -> tuple[Slot, ...]:
+    """Arguments with tables among them: those that nothing else is known to stand for."""
+    needed = [slot for slot in slots if slot.required]
+    blank = (
+        [slot.name for slot in needed if not slot.role]
+        or [slot.name for slot in needed if slot.role == "x"][1:]
+        or [slot.name for slot in needed if slot.role in ("positions", "offset")]
+    )
+    both = ["sin", "cos"] if swapped else ["cos", "sin"]
+    stated: Any = dict(zip(blank, {1: ["tables"], 2: both}.get(len(blank), []), strict=False))
+    return tuple(slot._replace(role=stated.get(slot.name, slot.role)) for slot in slots)
+
+
 def name_of(target: Any) -> str:
     """How a target is called in a sentence."""
     inner = target.func if isinstance(target, functools.partial) else target
@@ -92,8 +223,13 @@ def name_of(target: Any) -> str:
 
 def code_of(function: Any, name: str = "", tables: Any = None) -> Callee:
     """A function, to be called."""
-    libraries = tuple(libraries_of(function))
-    return Callee(function, name or name_of(function), slots_of(function), libraries, tables)
+    return Callee(
+        function,
+        name or name_of(function),
+        slots_of(function),
+        tuple(libraries_of(function)),
+        tables,
+    )
 
 
 def codes_of(built: Any) -> Iterator[Callee]:
@@ -115,9 +251,6 @@ def codes_of(built: Any) -> Iterator[Callee]:
             yield code_of(getattr(built, name), f"{type(built).__name__}.{name}")
 
 
-KNOWN: dict[str, Any] = {"length": LONGEST, "base": BASE, "device": None}
-
-
 def instance(
     target: type,
     sizes: Mapping[str, Any],
@@ -128,7 +261,8 @@ def instance(
     fixed, changed = fixed or {}, changed or {}
     passed: dict[str, Any] = {}
     left = {**sizes, **changed}
-    usual = {**KNOWN, "dtype": dtype_in(libraries_of(target)[0], "float32")}
+    dtype = dtype_in(libraries_of(target)[0], "float32")
+    usual: dict[str, Any] = {"length": LONGEST, "base": BASE, "device": None, "dtype": dtype}
     for slot in slots_of(target):
         if slot.role in left and (slot.name not in fixed or slot.role in changed):
             passed[slot.name] = left.pop(slot.role)
@@ -141,9 +275,10 @@ def instance(
             return quiet(target(**{**fixed, **passed}))
     except Exception as error:
         text = f"{type(error).__name__}: {str(error)[:120]}"
-        says = f"could not be made with {', '.join(passed) or 'no arguments'} ({text})"
-        todo = "Hand over an object of it."
-        raise CannotAsk(f"ask: the class {target.__name__} {says}. {todo}") from error
+        raise CannotAsk(
+            f"ask: the class {target.__name__} could not be made with "
+            f"{', '.join(passed) or 'no arguments'} ({text}). Hand over an object of it."
+        ) from error
 
 
 def quiet(built: Any) -> Any:

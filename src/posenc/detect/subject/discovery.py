@@ -16,7 +16,7 @@ import numpy as np
 
 from posenc.detect.subject.arrays import LAYOUTS, parts_of
 from posenc.detect.subject.assignments import assignments, places_of
-from posenc.detect.subject.code import BIASED, Callee, CannotAsk, OtherShape
+from posenc.detect.subject.code import BIASED, Callee, CannotAsk, OtherShape, refuse_if
 from posenc.detect.subject.forms import (
     CallCounter,
     Form,
@@ -53,8 +53,9 @@ class Search:
     """The search for forms of one target."""
 
     def __init__(
-        self, counter: CallCounter, *, dim: int, heads: int | None, kind: str | None,
-        library: str | None, layout: str | None, axes: int = 1,
+        self, counter: CallCounter, *, dim: int, heads: int | None = None,
+        kind: str | None = None, library: str | None = None, layout: str | None = None,
+        axes: int = 1,
     ) -> None:  # fmt: skip
         self.counter, self.dim, self.kind, self.axes = counter, dim, kind, axes
         self.heads = heads
@@ -68,8 +69,9 @@ class Search:
 
     def spent(self) -> bool:
         """Whether no more calls may be made."""
-        late = time.monotonic() - self.began > MOST_SECONDS - 1
-        return late or self.counter.calls >= MOST_CALLS - 2
+        return (
+            time.monotonic() - self.began > MOST_SECONDS - 1 or self.counter.calls >= MOST_CALLS - 2
+        )
 
     def forms(self, code: Callee) -> Iterator[Found]:
         """Forms of one function that answer, those of its named arguments and the widest first."""
@@ -79,8 +81,10 @@ class Search:
             for form in self._variants(code, integers, biased):
                 if self.spent():
                     return
-                choice = self._looked(form, biased)
-                if choice is not None and self.kind in (None, choice.kind):
+                if (choice := self._looked(form, biased)) is not None and self.kind in (
+                    None,
+                    choice.kind,
+                ):
                     answers = True
                     yield choice
             if answers or self.answered:
@@ -90,8 +94,7 @@ class Search:
         libraries = [self.library] if self.library else code.libraries
         for roles, way in assignments(code, biased=biased):
             inside = {role for _, role in roles}
-            three = "qkv" in inside
-            layouts = [each for each in LAYOUTS if three or "3" not in each]
+            layouts = [each for each in LAYOUTS if "qkv" in inside or "3" not in each]
             layouts = [self.layout] if self.layout else sorted(layouts, key=lambda c: "3" not in c)
             layouts = layouts if inside & {"x", "qkv"} else [""]
             for library, layout in itertools.product(libraries, layouts):
@@ -141,8 +144,10 @@ class Search:
         parts = as_built(form, first, raw)
         if form.layout:  # numbers of its positions alone
             again = built(form, first._replace(x=first.x[..., ::-1] * 0.5), self.counter)  # type: ignore[index]
-            if max(_most(a - b) for a, b in zip(parts, again, strict=True)) > CLOSE:
-                raise CannotAsk("what it returns has the shape of no encoding of x")
+            refuse_if(
+                max(_most(a - b) for a, b in zip(parts, again, strict=True)) > CLOSE,
+                "what it returns has the shape of no encoding of x",
+            )
         return self._of_positions(form, parts)
 
     # --- functions of tokens ----------------------------------------------------------------------
@@ -156,12 +161,15 @@ class Search:
         if np.median(np.abs(double - 2 * y[0])) > CLOSE:
             zero = self._turned(form, first._replace(x=zero))
             scale = (y - zero) / x
-            alike = _most(scale - np.median(scale)) <= CLOSE * max(1.0, _most(scale))
-            if alike and _most(zero[:, :, 1:] - zero[:, :, :1]) > 1e-6:
+            if (
+                _most(scale - np.median(scale)) <= CLOSE * max(1.0, _most(scale))
+                and _most(zero[:, :, 1:] - zero[:, :, :1]) > 1e-6
+            ):
                 found, y = Found("table", form, added=True), zero
         _moves(y)
-        if found.added and np.ptp(y, axis=-1).max() <= 1e-6:
-            raise CannotAsk("it adds one number to all channels")
+        refuse_if(
+            found.added and np.ptp(y, axis=-1).max() <= 1e-6, "it adds one number to all channels"
+        )
 
         def second(line: np.ndarray) -> np.ndarray:
             other = self._first(form, line)
@@ -170,8 +178,10 @@ class Search:
             again = self._turned(form, other._replace(x=tokens * (not found.added)))
             if not found.added:
                 one, two = y[0, 0, line[2]] / x[0, 0, 2], again[0, 0, 2] / tokens[0, 0, 2]
-                if np.abs(one - two).max() <= CLOSE:
-                    raise CannotAsk("each channel is multiplied by itself, and none by another one")
+                refuse_if(
+                    np.abs(one - two).max() <= CLOSE,
+                    "each channel is multiplied by itself, and none by another one",
+                )
             return again[0, 0]
 
         self._repeats(form, y[0, 0], second, RUN)
@@ -192,39 +202,50 @@ class Search:
             if type(error) is CannotAsk or (form.way == "positions" and not _named(form)):
                 raise
             return
-        if not _follows(first, again, line, _named(form), form.way):
-            raise CannotAsk("the same position gets other numbers in another call")
+        refuse_if(
+            not _follows(first, again, line, _named(form), form.way),
+            "the same position gets other numbers in another call",
+        )
 
     # --- functions of positions -------------------------------------------------------------------
 
     def _of_positions(self, form: Form, parts: list[np.ndarray]) -> Found:
-        if not any(np.isfinite(part).any() for part in parts):
-            raise CannotAsk("it returns no finite numbers")
-        if max(_most(part[:, 1:] - part[:, :1]) for part in parts) <= 1e-7:
-            raise CannotAsk("all positions get the same numbers")
+        refuse_if(
+            not any(np.isfinite(part).any() for part in parts), "it returns no finite numbers"
+        )
+        refuse_if(
+            max(_most(part[:, 1:] - part[:, :1]) for part in parts) <= 1e-7,
+            "all positions get the same numbers",
+        )
         alike = [
             sum(all(_most(p[:, i] - p[:, j]) <= 1e-7 for p in parts) for j in RUN) for i in RUN
         ]
-        if max(alike) > SEQ // 2 and not _named(form):
-            raise CannotAsk("most positions get the same numbers")
-        if max(_most(part - part[..., :1]) for part in parts) <= 1e-7:
-            raise CannotAsk("each position gets one number alone")
+        refuse_if(max(alike) > SEQ // 2 and not _named(form), "most positions get the same numbers")
+        refuse_if(
+            max(_most(part - part[..., :1]) for part in parts) <= 1e-7,
+            "each position gets one number alone",
+        )
         pairs = pairs_of(parts)
-        if pairs is None and (len(parts) > 1 or parts[0].ndim > 3):
-            received = f"{len(parts)} arrays of {parts[0].ndim - 1} axes"
-            raise CannotAsk(f"it returns {received}, which are no rows")
+        refuse_if(
+            pairs is None and (len(parts) > 1 or parts[0].ndim > 3),
+            f"it returns {len(parts)} arrays of {parts[0].ndim - 1} axes, which are no rows",
+        )
         kind = "cos_sin" if pairs else "angles" if _linear(parts[0][0]) else "table"
 
         def second(line: np.ndarray) -> np.ndarray:
             rows = built(form, self._first(form, line), self.counter)[0]
-            if rows.shape[2:] != parts[0].shape[2:]:
-                raise CannotAsk("the width of what it returns changes with the length")
+            refuse_if(
+                rows.shape[2:] != parts[0].shape[2:],
+                "the width of what it returns changes with the length",
+            )
             return rows.reshape(*rows.shape[:2], -1)[0]
 
-        flat = parts[0].reshape(*parts[0].shape[:2], -1)
-        self._repeats(form, flat[0], second, np.arange(SEQ + 2))
-        halves = pairs or np.array_split(parts[0], 2, axis=-1)
-        one, two = (np.median(half[:, 0]) for half in halves)
+        self._repeats(
+            form, parts[0].reshape(*parts[0].shape[:2], -1)[0], second, np.arange(SEQ + 2)
+        )
+        one, two = (
+            np.median(half[:, 0]) for half in (pairs or np.array_split(parts[0], 2, axis=-1))
+        )
         return Found(kind, form, swapped=bool(one < 0.5 < two))
 
     # --- biases -----------------------------------------------------------------------------------
@@ -234,8 +255,10 @@ class Search:
         placed = form.has("q_positions", "k_positions", "distances")
         whole = biases(form, Inquiry(None, q if placed else k, keys=k), self.counter)
         finite = np.where(np.isfinite(whole), whole, 0.0)
-        if np.isfinite(whole).any() and np.abs(finite - finite[..., :1]).max() <= 1e-9:
-            raise CannotAsk("all keys get the same number")
+        refuse_if(
+            np.isfinite(whole).any() and np.abs(finite - finite[..., :1]).max() <= 1e-9,
+            "all keys get the same number",
+        )
         if placed or form.way != "counted":
             return Found("bias", form, aligned="" if placed else "square")
         try:
@@ -275,15 +298,15 @@ def _most(off: np.ndarray) -> float:
 
 def _moves(y: np.ndarray) -> None:
     """Equal tokens must come out unlike along the sequence, and alike in some heads."""
-    if not np.isfinite(y).any():
-        raise CannotAsk("it returns no finite numbers")
+    refuse_if(not np.isfinite(y).any(), "it returns no finite numbers")
     # A product of matrices in float32 may round equal rows differently, by where they stand.
-    if _most(y[:, :, 1:] - y[:, :, :1]) <= 1e-6 * max(1.0, _most(y)):
-        raise CannotAsk("equal tokens stay equal wherever they stand")
-    heads = range(min(y.shape[1], 8))
-    off = [_most(y[:, i] - y[:, j]) for i, j in itertools.combinations(heads, 2)]
-    if off and min(off) > CLOSE:
-        raise CannotAsk("equal heads come out unlike")
+    rounding = 1e-6 * max(1.0, _most(y))
+    apart = _most(y[:, :, 1:] - y[:, :, :1])
+    refuse_if(apart <= rounding, "equal tokens stay equal wherever they stand")
+    off = [
+        _most(y[:, i] - y[:, j]) for i, j in itertools.combinations(range(min(y.shape[1], 8)), 2)
+    ]
+    refuse_if(off and min(off) > CLOSE, "equal heads come out unlike")
 
 
 def _named(form: Form) -> bool:
@@ -332,5 +355,8 @@ def pairs_of(parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray] | None:
 
 def _is_bias(code: Callee) -> bool:
     both = code.has("q_positions", "q_len") and code.has("k_positions", "k_len")
-    both = both or (code.has("distances") and not code.has("x", "positions"))
-    return both or bool(BIASED.search(code.name) and code.has("x") <= code.has("key", "positions"))
+    return (
+        both
+        or (code.has("distances") and not code.has("x", "positions"))
+        or bool(BIASED.search(code.name) and code.has("x") <= code.has("key", "positions"))
+    )

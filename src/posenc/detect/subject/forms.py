@@ -21,7 +21,7 @@ from posenc.detect.subject.arrays import (
     pieces_of,
     unlaid,
 )
-from posenc.detect.subject.code import BASE, Callee, CannotAsk, OtherShape
+from posenc.detect.subject.code import BASE, Callee, CannotAsk, OtherShape, Role, Slot
 
 # How rows of positions are handed over: rows, one row, a row with an axis in front, a column; all
 # tokens; an offset as an int, an array for all rows, or one number in an array.
@@ -89,22 +89,19 @@ class Form(NamedTuple):
 
     def arguments(self, asked: Inquiry) -> tuple[list[Any], dict[str, Any]]:
         """What is handed over: in its place until something is left out, by its name after that."""
-        named = {name: self.value(role, asked) for name, role in self.roles}
+        named = {
+            name: VALUES[role](self, asked) if role in VALUES else None for name, role in self.roles
+        }
         lead = takewhile(
             lambda s: s.positional or (s.name in named and not s.keyword), self.code.slots
         )
         passed = [named.pop(slot.name) for slot in lead if slot.name in named]
         return passed, named
 
-    def value(self, role: str, asked: Inquiry) -> Any:
-        """What stands for one argument."""
-        return VALUES[role](self, asked) if role in VALUES else None
-
     def tokens(self, asked: Inquiry, size: float) -> Any:
         """Queries, or as many tokens of another size; ones where it does not matter which."""
-        x = asked.x
-        if x is None:
-            x = np.ones((len(asked.rows), 1, asked.rows.shape[1], self.dim))
+        batch, seq = asked.rows.shape[:2]
+        x = np.ones((batch, 1, seq, self.dim)) if asked.x is None else asked.x
         if "3" in self.layout:
             plain = self._replace(layout=self.layout.replace("3", ""))
             three = [plain.tokens(asked._replace(groups=1), part) for part in (size, 0.5, 0.25)]
@@ -129,10 +126,9 @@ class Form(NamedTuple):
             return shaped.tolist()
         return carried(shaped, self.library, None if self.integers == "int64" else self.integers)
 
-    def ends(self, line: np.ndarray | None, axis: int) -> Any:
+    def ends(self, line: Any, axis: int) -> Any:
         """Positions of queries or keys; along their own axis where a score is handed over."""
-        rows: Any = line
-        rows = rows[0] if len(rows) == 1 else rows
+        rows = line[0] if len(line) == 1 else line
         return carried(np.expand_dims(rows, axis) if self.has("score") else rows, self.library)
 
     def has(self, *roles: str) -> bool:
@@ -145,8 +141,10 @@ class Form(NamedTuple):
         parts = self.code.tables(asked, whole)
         if role != "tables" and len(parts) == 1:
             parts = np.array_split(parts[0], 2, axis=-1)
-        shaped = parts if whole else [shape_of(part, self.place) for part in parts]
-        built = [carried(part, self.library, _kept(part)) for part in shaped]
+        built = [
+            carried(part, self.library, "complex64" if part.dtype.kind == "c" else "float32")
+            for part in (parts if whole else [shape_of(part, self.place) for part in parts])
+        ]
         if role in ("cos", "sin"):
             return built[-1 if (role == "cos") == self.code.tables.swapped else 0]
         return built[0] if len(built) == 1 else tuple(built)
@@ -157,6 +155,38 @@ class Form(NamedTuple):
         return (
             carried(np.arange(heads)[:, None, None], self.library) if self.has("score") else heads
         )
+
+
+# A form that is known by a name -> its kind, its arguments, the order of axes of x, how positions
+# are shaped.
+PROTOCOL: dict[str, tuple[str, tuple[Role, ...], str, str]] = {
+    "rotate": ("rotary", ("x", "positions"), "bhsd", "s"),
+    "rotate_tokens": ("rotary", ("x", "positions"), "bshd", "s"),
+    "rotary": ("rotary", ("x", "positions"), "bhsd", "bs"),
+    "cos_sin": ("cos_sin", ("positions",), "", "s"),
+    "table": ("table", ("positions",), "", "s"),
+    "bias": ("bias", ("q_positions", "k_positions"), "", ""),
+    "tokens": ("rotary", ("positions", "x", "key"), "tf", "t"),  # of all rows, as engines have them
+    "module": ("cos_sin", ("x", "positions"), "bsd", "bs"),
+    "module_of_row": ("cos_sin", ("x", "positions"), "bsd", "s"),
+}
+
+
+def known(
+    method: str, function: Callable[..., Any], name: str, library: str = "numpy", dim: int = 64
+) -> Form:
+    """The form of a function that takes what it is asked by."""
+    _, roles, layout, place = PROTOCOL[method]
+    slots = tuple(Slot(role, role, required=True, positional=True) for role in roles)
+    return Form(
+        Callee(function, name, slots, (library,)),
+        tuple((role, role) for role in roles),
+        library,
+        layout,
+        place,
+        "positions",
+        dim,
+    )
 
 
 # What stands for an argument of each role.
@@ -203,17 +233,12 @@ def _keys(asked: Inquiry) -> np.ndarray:
     return asked.rows if asked.keys is None else asked.keys
 
 
-def _kept(part: np.ndarray) -> str:
-    return "complex64" if part.dtype.kind == "c" else "float32"
-
-
 def shape_of(table: np.ndarray, shape: str) -> np.ndarray:
     """Rows of a table (batch, seq, ...) with other axes in front."""
-    rest = table.shape[2:]
-    batch, seq = table.shape[:2]
-    sizes = {"b": batch, "s": seq, "1": 1}
-    rows = table if "b" in shape else table[0]
-    return rows.reshape(*(sizes[c] for c in shape[:-1]), *rest)
+    sizes = {"b": table.shape[0], "s": table.shape[1], "1": 1}
+    return (table if "b" in shape else table[0]).reshape(
+        *(sizes[c] for c in shape[:-1]), *table.shape[2:]
+    )
 
 
 def call(form: Form, asked: Inquiry, counter: CallCounter) -> Any:
@@ -226,12 +251,11 @@ def call(form: Form, asked: Inquiry, counter: CallCounter) -> Any:
     except CannotAsk:
         raise
     except Exception as error:
-        text = " ".join(str(error).split())[:120]
-        raise Raised(f"{type(error).__name__}: {text}") from error
+        raise Raised(f"{type(error).__name__}: {' '.join(str(error).split())[:120]}") from error
     if out is None and form.layout:
-        slots = [slot.name for slot in form.code.slots]
         roles = dict(form.roles)
-        values = dict(zip((n for n in slots if n in roles), passed, strict=False)) | named
+        names = (slot.name for slot in form.code.slots if slot.name in roles)
+        values = dict(zip(names, passed, strict=False)) | named
         return tuple(values[n] for n, role in form.roles if role in ("x", "qkv", "key"))
     return out
 

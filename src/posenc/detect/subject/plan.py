@@ -53,21 +53,21 @@ class Schedule:
     def __init__(self, subject: Any, rng: np.random.Generator) -> None:
         self.subject, self.rng, self.form = subject, rng, subject._found.form
 
-    def calls(self, end: int) -> Iterator[Call]:
+    def calls(self, end: int) -> list[Call]:
         """The calls, what is most often wrong first."""
         if self.subject.kind == "bias":
-            yield from self._of_bias(end)
-            return
+            return self._of_bias(end)
         few = np.arange(min(17, end))
-        yield from self._near(end, few)
-        if self.subject.kind == "rotary":
-            yield from self._of_tokens(end, few)
-        for choice in self.subject.forms():
-            for rows in (few[None, :6], APART % end, few[None, :1] + min(9, end - 1)):
-                yield Call("other forms", rows, form=choice)
-        yield from self._far(end)
-        yield from self._of_lengths(end)
-        yield from self._last(end)
+        others = few[None, :6], APART % end, few[None, :1] + min(9, end - 1)
+        return [
+            *self._near(end, few),
+            *(self._of_tokens(end, few) if self.subject.kind == "rotary" else ()),
+            *(Call("other forms", rows, form=form) for form in self.subject.forms()
+              for rows in others),
+            *self._far(end),
+            *self._of_lengths(end),
+            *self._last(end),
+        ]  # fmt: skip
 
     def _near(self, end: int, few: np.ndarray) -> list[Call]:
         near = min(end, 300)
@@ -85,44 +85,49 @@ class Schedule:
             Call("rows that differ", np.minimum(rows[:, :3], end - 1)),
         ]
 
-    def _of_tokens(self, end: int, few: np.ndarray) -> Iterator[Call]:
+    def _of_tokens(self, end: int, few: np.ndarray) -> list[Call]:
         """Heads, memory, widths and dtypes of what is turned."""
         two = np.stack([few, few])
-        yield from (Call("heads", few[None], heads=n) for n in HEADS)
-        yield Call("axes of one size", np.stack([few[:5]] * len(few[:5])), heads=len(few[:5]))
-        yield Call("equal tokens", two, heads=2, plain=True)
-        yield Call("tokens of zeros", two, sizes=(1.0, 0.0))
-        yield Call("strides", two, heads=3, strided=True)
-        yield Call("wider heads", few[None], heads=2, wide=2)
         keyed = "key" in dict(self.form.roles).values() and {*self.form.layout} & {*"hf"}
-        if keyed and self.form.way != "counted":
-            yield Call("fewer heads of keys", few[None], heads=4, groups=2)
-        if self.subject._anew is not None:
-            odd = (two + 1001) % end  # no number of half precision
-            yield Call("half precision first", odd, heads=3, after="bfloat16")
+        odd = (two + 1001) % end  # no number of half precision
         low, high = sorted((min(end // 2, 3000), min(end, 60_000)))
         start = int(self.rng.integers(low, high))
         far = np.arange(start, min(start + 9, end))[None]
         last = np.arange(max(end - 9, 0), end)[None]
-        for rows, heads in ((two, 3), (far, 1), (last, 1)):
-            yield from (Call("dtype", rows, heads=heads, dtype=dtype) for dtype in DTYPES)
+        calls = [
+            *(Call("heads", few[None], heads=n) for n in HEADS),
+            Call("axes of one size", np.stack([few[:5]] * len(few[:5])), heads=len(few[:5])),
+            Call("equal tokens", two, heads=2, plain=True),
+            Call("tokens of zeros", two, sizes=(1.0, 0.0)),
+            Call("strides", two, heads=3, strided=True),
+            Call("wider heads", few[None], heads=2, wide=2),
+        ]
+        if keyed and self.form.way != "counted":
+            calls.append(Call("fewer heads of keys", few[None], heads=4, groups=2))
+        if self.subject._anew is not None:
+            calls.append(Call("half precision first", odd, heads=3, after="bfloat16"))
+        return calls + [
+            Call("dtype", rows, heads=heads, dtype=dtype)
+            for rows, heads in ((two, 3), (far, 1), (last, 1)) for dtype in DTYPES
+        ]  # fmt: skip
 
-    def _far(self, end: int) -> Iterator[Call]:
+    def _far(self, end: int) -> list[Call]:
         last = min(end, DENSE + 1) if self.form.way != "length" else end
-        yield Call("dense", np.arange(last)[None])
-        if end <= DENSE + RUN:
-            return
-        if self.form.way in ("positions", "tables"):
-            yield Call("scattered", self._scattered(end)[None, :EACH])
-            for rows in self._scattered(end).reshape(-1, EACH):
-                yield Call("scattered", rows[None])
-        if self.form.way in ("positions", "tables", "offset"):
-            edges = np.linspace(DENSE, end - RUN, STRETCHES + 1)
-            for low, high in itertools.pairwise(edges):
-                start = int(self.rng.uniform(low, high))
-                yield Call("far runs", np.arange(start, start + RUN)[None])
-            for edge in (2**k for k in range(13, 31) if 2**k + RUN <= end):
-                yield Call("far runs", np.arange(edge - RUN // 2, edge + RUN // 2)[None])
+        calls = [Call("dense", np.arange(last)[None])]
+        if end > DENSE + RUN and self.form.way in ("positions", "tables"):
+            first = self._scattered(end)[None, :EACH]
+            calls += [
+                Call("scattered", rows)
+                for rows in (first, *self._scattered(end).reshape(-1, 1, EACH))
+            ]
+        if end > DENSE + RUN and self.form.way in ("positions", "tables", "offset"):
+            starts = [
+                int(self.rng.uniform(low, high))
+                for low, high in itertools.pairwise(np.linspace(DENSE, end - RUN, STRETCHES + 1))
+            ]
+            starts += [2**k - RUN // 2 for k in range(13, 31) if 2**k + RUN <= end]
+            calls += [Call("far runs", np.arange(start, start + RUN)[None]) for start in starts]
+        return calls
 
     def _scattered(self, end: int) -> np.ndarray:
         """One position in each stretch of as many beyond those that are all asked."""
@@ -132,40 +137,42 @@ class Schedule:
         return self.rng.permutation(np.resize(drawn, SCATTERED * EACH))
 
     def _of_lengths(self, end: int) -> Iterator[Call]:
-        edges = [n for n in EDGES if n <= end]
         # As many short ones as long ones.
         drawn = np.exp(self.rng.uniform(np.log(6), np.log(max(min(DENSE, end), 7)), 4 * DRAWN))
         drawn = np.setdiff1d(drawn.astype(np.int64) * (end > 6), [0, *EDGES])
-        drawn = self.rng.permutation(drawn)[:DRAWN]
-        for n in [*edges, *drawn.tolist()]:
-            yield Call("length", np.arange(n)[None])
+        lengths = [n for n in EDGES if n <= end] + self.rng.permutation(drawn)[:DRAWN].tolist()
+        return (Call("length", np.arange(n)[None]) for n in lengths)
 
-    def _last(self, end: int) -> Iterator[Call]:
+    def _last(self, end: int) -> list[Call]:
         """A step after long sequences, and where stored rows end, of many heads."""
-        yield Call("one token", np.array([[end - 1]]))
         ends = 2 ** np.arange(4, 31)[:, None] - [1, 0]
-        rows = np.r_[ends[ends < end], self.rng.integers(0, end, 64)]
+        rows = self.rng.permutation(np.r_[ends[ends < end], self.rng.integers(0, end, 64)])
         many = self.subject.kind == "rotary" and self.form.way != "counted"
-        yield Call("ends of tables", self.rng.permutation(rows)[None], heads=33 if many else 1)
+        return [
+            Call("one token", np.array([[end - 1]])),
+            Call("ends of tables", rows[None], heads=33 if many else 1),
+        ]
 
-    def _of_bias(self, end: int) -> Iterator[Call]:
+    def _of_bias(self, end: int) -> list[Call]:
         line = np.arange(min(end, 64))[None]
         packed = np.r_[0:5, 0:4, 0:7][None]
         mixed = self.rng.permutation(min(end, 400))[None]
         far = self.rng.integers(0, end, (1, 200))
-        yield Call("first", line[:, :17], keys=line[:, :17])
-        for queries in (1, 2, 3, 4, 5, 7, 8, 16, 33):  # a cache of earlier keys
-            yield Call("unequal lengths", line[:, -queries:], keys=line)
-        yield Call("more queries than keys", line[:, :9], keys=line[:, :4])
-        yield Call("packed", packed, keys=packed)
-        yield Call("jumps", mixed[:, :13], keys=mixed[:, 5:29])
-        yield Call("repeated positions", np.array([[3, 3, 3]]), keys=np.array([[0, 0, 3, 5]]))
-        yield Call("far", far[:, :40], keys=far[:, 30:])
-        yield Call("far", np.array([[end - 1]]), keys=np.arange(end)[None])
         drawn = self.rng.integers(6, min(end, DENSE), 20).tolist()
-        for n in [*(n for n in EDGES if n <= end), *drawn]:
-            keys = np.arange(n)[None]
-            yield Call("length", keys if n < 66 else keys[:, -3:], keys=keys)
+        lengths = [np.arange(n)[None] for n in [*(n for n in EDGES if n <= end), *drawn]]
+        cached = (1, 2, 3, 4, 5, 7, 8, 16, 33)  # queries, after a cache of earlier keys
+        return [
+            Call("first", line[:, :17], keys=line[:, :17]),
+            *(Call("unequal lengths", line[:, -queries:], keys=line) for queries in cached),
+            Call("more queries than keys", line[:, :9], keys=line[:, :4]),
+            Call("packed", packed, keys=packed),
+            Call("jumps", mixed[:, :13], keys=mixed[:, 5:29]),
+            Call("repeated positions", np.array([[3, 3, 3]]), keys=np.array([[0, 0, 3, 5]])),
+            Call("far", far[:, :40], keys=far[:, 30:]),
+            Call("far", np.array([[end - 1]]), keys=np.arange(end)[None]),
+            *(Call("length", keys if keys.size < 66 else keys[:, -3:], keys=keys)
+              for keys in lengths),
+        ]  # fmt: skip
 
 
 def stretch_of(end: int) -> int:

@@ -1,10 +1,22 @@
-"""How far an implementation was looked at: what was asked, and nothing beyond it."""
+"""How far an implementation was looked at: what was asked, and nothing beyond it.
+
+Differences at positions are counted up; what arithmetic explains of one is rounding in a dtype, and
+of angles in float32.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from posenc import functional
+from posenc._core.io.files import rounded
+from posenc.detect.subject.plan import Call
+from posenc.encodings.rotary.base import RotarySpec
 
 
 @dataclass(frozen=True)
@@ -80,8 +92,10 @@ class Reach:
 
     def lines(self) -> list[str]:
         """The same for people; the seconds, which differ from run to run, are left out."""
-        rows = [self._positions(), self._lengths(), self._calls()]
-        return [*filter(None, rows), *(f"refused: {what}" for what in self.refused)]
+        return [
+            *filter(None, [self._positions(), self._lengths(), self._calls()]),
+            *(f"refused: {what}" for what in self.refused),
+        ]
 
     def words(self) -> str:
         """The lines as one."""
@@ -90,13 +104,14 @@ class Reach:
     def _positions(self) -> str:
         if self.position is None:
             return "" if self.differs is None else f"differs at position {self.differs:,.12g}"
-        asked = f"{self.positions:,} asked for"
-        asked += f": every one to {self.dense:,}" if self.dense else ""
-        asked += f", and one in each stretch of {self.stretch:,} beyond" if self.stretch else ""
+        asked = (
+            f"{self.positions:,} asked for"
+            + (f": every one to {self.dense:,}" if self.dense else "")
+            + (f", and one in each stretch of {self.stretch:,} beyond" if self.stretch else "")
+        )
         agrees = f"agrees with {self.against} to" if self.against else "agrees to"
         to = f"{agrees} position {self.position:,.12g} ({asked})"
-        away = "" if self.differs is None else f", differs at position {self.differs:,.12g}"
-        return to + away
+        return to + ("" if self.differs is None else f", differs at position {self.differs:,.12g}")
 
     def _lengths(self) -> str:
         if not self.lengths:
@@ -107,10 +122,11 @@ class Reach:
         return f"lengths: {of} ({span}: edges, and {self.drawn} drawn)"
 
     def _calls(self) -> str:
-        parts = [_to(self.heads, "head"), _to(self.batch, "row")]
-        parts += [*self.kinds, ", ".join(self.dtypes)]
-        parts += [f"|x| to {self.largest:,.0f}"] if self.largest else []
-        parts += [f"{self.calls} calls"] if self.calls else []
+        parts = [
+            _to(self.heads, "head"), _to(self.batch, "row"), *self.kinds, ", ".join(self.dtypes),
+            f"|x| to {self.largest:,.0f}" if self.largest else "",
+            f"{self.calls} calls" if self.calls else "",
+        ]  # fmt: skip
         return "; ".join(filter(None, parts))
 
 
@@ -122,10 +138,136 @@ def listed(places: Sequence[int]) -> str:
     """Positions in few words: a run by its ends, others one by one."""
     if len(places) == 1:
         return f"one token at position {places[0]:,}"
-    steps = {b - a for a, b in itertools.pairwise(places)}
-    if steps == {1} and len(places) > 3:
+    if {b - a for a, b in itertools.pairwise(places)} == {1} and len(places) > 3:
         spot = f"{places[0]:,} to {places[-1]:,}"
     else:
-        shown = [f"{p:,}" for p in places[:8]]
-        spot = ", ".join(shown) + (", …" if len(places) > 8 else "")
+        spot = ", ".join(f"{p:,}" for p in places[:8]) + ", …" * (len(places) > 8)
     return f"{len(places):,} tokens at positions {spot}"
+
+
+# --- differences at positions ---------------------------------------------------------------------
+
+
+class Tally:
+    """Differences so far, and at which positions."""
+
+    def __init__(self) -> None:
+        self.worst = (0.0, 0.0, 0.0)  # ratio, difference, tolerance
+        self.places: list[np.ndarray] = []  # (2, tokens): positions, and ratios there
+
+    def add(self, off: np.ndarray, room: np.ndarray, places: np.ndarray, axes: Any) -> float:
+        """Note differences at positions, which remain where `axes` are left out; the ratio."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            each = np.where(off > 0, off / room, 0.0)
+        at = np.unravel_index(int(np.argmax(each)), off.shape)
+        if each[at] >= self.worst[0]:
+            self.worst = float(each[at]), float(off[at]), float(room[at])
+        worst = each.max(axis=axes).ravel()
+        if worst.shape != places.shape:
+            worst = np.full(places.shape, each.max())
+        self.places.append(np.stack([places, worst]))
+        return float(each[at])
+
+    def asked(self) -> tuple[np.ndarray, np.ndarray]:
+        """Positions that were asked, ascending, and whether they agree."""
+        places, ratios = np.concatenate(self.places or [np.zeros((2, 0))], axis=1)
+        each, index = np.unique(places, return_inverse=True)
+        worst = np.zeros(len(each))
+        np.maximum.at(worst, index, ratios)
+        return each, worst <= 1
+
+    def reach(self) -> Reach:
+        """Which positions agree."""
+        places, agree = self.asked()
+        differs = None if agree.all() else _plain(places[~agree][0])
+        alike = places if differs is None else places[places < differs]
+        gaps = np.flatnonzero(np.diff(alike) != 1)
+        return Reach(
+            _plain(alike[-1]) if len(alike) else None, differs, len(alike),
+            dense=int(alike[gaps[0]] if len(gaps) else alike.max(initial=0)),
+        )  # fmt: skip
+
+
+def _plain(place: np.floating) -> float:
+    """A position, as an integer where it is one."""
+    return int(place) if place == int(place) else float(place)
+
+
+def ratio_of(off: np.ndarray, room: np.ndarray) -> float:
+    """The largest difference for what is allowed."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(np.where(off > 0, off / room, 0.0).max(initial=0.0))
+
+
+def of_spec(spec: Any, kind: str) -> Callable[..., Any]:
+    """What a spec answers to the question of a kind, in float64."""
+    if kind == "bias":
+        return lambda q, k: functional.bias(spec, q, k, dtype="float64")
+    if isinstance(spec, RotarySpec) and kind != "table":
+        if kind == "rotary":
+            return lambda x, p: functional.rotate(spec, x, positions=p[:, None])
+        fixed = spec.at(1) if spec.needs_length else spec
+        return lambda p: functional.cos_sin(fixed, p, dtype="float64")
+    return lambda p: functional.table(spec, p, dtype="float64")
+
+
+# --- what arithmetic explains ---------------------------------------------------------------------
+
+
+UNIT = {"float64": 2.0**-24, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+
+
+def _of_bias(_: Call, wanted: np.ndarray) -> np.ndarray:
+    """The rounding of a bias in float32."""
+    return np.asarray(2.0**-20 * np.where(np.isfinite(wanted), np.abs(wanted), 0.0) + 2.0**-21)
+
+
+def rounding_of(
+    subject: Any, expected: Callable[..., Any]
+) -> Callable[[Call, np.ndarray], np.ndarray]:
+    """Rounding in the dtype, and of angles in float32, for each channel by its own speed."""
+    if subject.kind == "bias":
+        return _of_bias
+    speed = _speeds(subject, expected)
+    drift = speed * 2.0**-24 * (4 + 2 * np.abs(np.log(np.where(speed > 0, speed, 1.0))))
+
+    def room(call: Call, wanted: np.ndarray) -> np.ndarray:
+        rows = call.rows if call.rows.ndim == 2 else np.abs(call.rows).sum(axis=-1)
+        rows = rows[:, None] if wanted.ndim == 4 else rows
+        size = np.abs(np.where(np.isfinite(wanted), wanted, 0.0)).max(axis=-1, keepdims=True)
+        size = size if subject.kind == "rotary" else np.maximum(size, 1.0)
+        rates = np.zeros(wanted.shape[-1])
+        rates[: len(drift)] = drift[: len(rates)]
+        return np.asarray(size * (1.5 * rows[..., None] * rates + 8 * UNIT[call.dtype]))
+
+    return room
+
+
+def _speeds(subject: Any, expected: Callable[..., Any]) -> np.ndarray:
+    """Radians per position of each channel: y(p - 1) + y(p + 1) is 2 cos(speed) y(p)."""
+    if subject._axes > 1:
+        return np.ones(2 * subject.dim)  # no pair turns faster
+    starts = 3 * np.arange(8)[:, None] if subject.kind != "rotary" else np.zeros((8, 1), int)
+    rows = starts + np.arange(3)
+    if subject.kind == "rotary":
+        x = np.random.default_rng(1).normal(size=(8, 1, 1, subject.dim)).repeat(3, axis=2)
+        y = np.asarray(expected(x, rows))[:, 0]
+    else:
+        each = [expected(row[None]) for row in rows]
+        y = np.concatenate([a if subject.kind == "table" else np.concatenate(a, -1) for a in each])
+    sums = (y[:, 1] * (y[:, 0] + y[:, 2])).sum(axis=0)
+    squares = np.maximum((2 * y[:, 1] ** 2).sum(axis=0), 1e-300)
+    return np.asarray(np.arccos(np.clip(sums / squares, -1, 1)))
+
+
+def coarse_of(subject: Any, x: np.ndarray) -> str:
+    """The dtype that code rounds its input to, whatever that is handed over in."""
+    line = np.arange(x.shape[2])
+    for dtype in ("bfloat16", "float16") if subject.kind == "rotary" else ():
+        try:
+            each = [subject.both(y, line)[0] for y in (x, rounded(x, dtype))]
+        except Exception:  # noqa: BLE001 - whatever other people's code raises
+            break
+        if np.array_equal(*each):
+            return dtype
+    return "float64"

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc.detect.subject.code import CannotAsk
+from posenc.detect.subject.code import refuse_if
 from posenc.detect.subject.reach import listed
 
 MOST = 120  # calls to make a call smaller
@@ -61,12 +61,12 @@ class SmallestCall:
         rows = list(dict.fromkeys(self.positions))
         text = listed(rows[0]) if len(rows) == 1 else "; ".join(map(listed, rows))
         if self.keys:
-            text = text.replace("tokens", "queries").replace("one token", "one query")
-            text += f", {listed(self.keys).replace('token', 'key')}"
+            queries = text.replace("tokens", "queries").replace("one token", "one query")
+            text = f"{queries}, {listed(self.keys).replace('token', 'key')}"
         text = f"{len(self.positions)} rows of {text}" if len(self.positions) > 1 else text
-        more = [f"{self.heads} heads"] if self.heads > 1 else []
-        more += [self.dtype] if self.dtype != "float32" else []
-        return ", ".join([f"smallest call: {text}", *more, *self.notes])
+        heads = f"{self.heads} heads" if self.heads > 1 else ""
+        dtype = self.dtype if self.dtype != "float32" else ""
+        return ", ".join(filter(None, [f"smallest call: {text}", heads, dtype, *self.notes]))
 
     def script(self) -> str:
         """A program of at most ten lines that shows the difference.
@@ -90,26 +90,22 @@ class SmallestCall:
             ...
         posenc.CannotAsk: ask: no program shows it: its code cannot be ...
         """
-        if not self._lines:
-            says = "its code cannot be imported by a name, or the numbers of the survey alone do"
-            raise CannotAsk(f"ask: no program shows it: {says}")
+        refuse_if(
+            not self._lines,
+            "ask: no program shows it: its code cannot be imported by a name, or the numbers "
+            "of the survey alone do",
+        )
         return "\n".join(self._lines) + "\n"
 
 
 def smallest(bench: Any, call: Any) -> SmallestCall:
     """Leave out of a call what it does not need to fail."""
-    left, changed = MOST, True
-    drawn = call._replace(kind="smaller")
-    call = drawn if bench.fails(drawn) else call._replace(kind="as it was")
-    while changed and left > 0:
-        changed = False
-        for smaller in _smaller(call, bench.subject):
-            left -= 1
-            if left <= 0:
-                break
-            if bench.fails(smaller):
-                call, changed = smaller, True
-                break
+    drawn, tries = call._replace(kind="smaller"), iter(range(1, MOST))
+    smaller = drawn if bench.fails(drawn) else call._replace(kind="as it was")
+    while smaller is not None:
+        call = smaller
+        tried = (each for each, _ in zip(_smaller(call, bench.subject), tries, strict=False))
+        smaller = next(filter(bench.fails, tried), None)
     return _told(bench, _nearest(bench, call))
 
 
@@ -132,14 +128,9 @@ def _nearest(bench: Any, call: Any) -> Any:
 def _smaller(call: Any, subject: Any) -> Iterator[Any]:
     """Calls with less in them, those that leave out most first."""
     rows = call.rows
-    if call.dtype != "float32":
-        yield call._replace(dtype="float32")
-    if call.strided:
-        yield call._replace(strided=False)
-    if call.wide > 1:
-        yield call._replace(wide=1)
-    if call.after or call.groups > 1:
-        yield call._replace(after="", groups=1)
+    yield from _with(
+        call, {"dtype": "float32"}, {"strided": False}, {"wide": 1}, {"after": "", "groups": 1}
+    )
     if call.heads > 1:
         fewer = {1, call.heads // 2, call.heads - 1} - {*range(call.groups)}
         yield from (call._replace(heads=n) for n in sorted(fewer))
@@ -147,16 +138,11 @@ def _smaller(call: Any, subject: Any) -> Iterator[Any]:
         yield call._replace(rows=rows[:2])
         yield call._replace(rows=rows[[0, -1]], sizes=(1.0,))
     if len(rows) > 1:
-        for b in range(len(rows)):
-            size = call.sizes[b % len(call.sizes)]
-            yield call._replace(rows=rows[[b]], sizes=(size,))
-    if call.sizes != (1.0,):
-        yield call._replace(sizes=(1.0,))
-    if not call.plain:
-        yield call._replace(plain=True)
+        sizes = np.resize(call.sizes, len(rows)).tolist()
+        yield from (call._replace(rows=rows[[b]], sizes=(sizes[b],)) for b in range(len(rows)))
+    yield from _with(call, {"sizes": (1.0,)}, {"plain": True})
     if call.keys is not None:
-        for keys in _fewer(call.keys, "positions"):
-            yield call._replace(keys=keys)
+        yield from (call._replace(keys=keys) for keys in _fewer(call.keys, "positions"))
     way = "positions" if subject.kind == "bias" else subject._found.form.way
     yield from (call._replace(rows=kept) for kept in _fewer(rows, way))
     line = np.broadcast_to(np.arange(rows.shape[1]), rows.shape[:2])
@@ -164,6 +150,13 @@ def _smaller(call: Any, subject: Any) -> Iterator[Any]:
         yield call._replace(rows=line)
     if rows.any() and rows.ndim == 2 and rows.min() > 0 and way == "positions":
         yield call._replace(rows=rows - rows.min())
+
+
+def _with(call: Any, *changes: dict[str, Any]) -> Iterator[Any]:
+    """The call with each of some changes that is one."""
+    for change in changes:
+        if any(getattr(call, name) != value for name, value in change.items()):
+            yield call._replace(**change)
 
 
 def _fewer(rows: np.ndarray, way: str) -> Iterator[np.ndarray]:
@@ -191,17 +184,21 @@ def _told(bench: Any, call: Any) -> SmallestCall:
         at = np.unravel_index(int(np.argmax(np.where(off > 0, off / room, 0.0))), off.shape)
     place, out, wanted = bench.output or (0, off, off)
     same = out.shape == wanted.shape == off.shape
-    notes = [f"|x| to {max(call.sizes):g}"] * (max(call.sizes) > 1)
-    notes += ["in the key that it returns"] * place
-    notes += [f"of {-(-call.heads // call.groups)} heads"] * (call.groups > 1)
-    notes += [f"after the same in {call.after}"] * bool(call.after)
-    notes += ["not contiguous"] * call.strided + [f"{call.wide} times as wide"] * (call.wide > 1)
-    notes += [f"in another form ({call.form.form.words})"] if call.form is not None else []
-    notes += [] if same else ["answered in another shape"]
+    notes = (
+        (f"|x| to {max(call.sizes):g}", max(call.sizes) > 1),
+        ("in the key that it returns", place),
+        (f"of {-(-call.heads // call.groups)} heads", call.groups > 1),
+        (f"after the same in {call.after}", call.after),
+        ("not contiguous", call.strided),
+        (f"{call.wide} times as wide", call.wide > 1),
+        (f"in another form ({call.form.form.words if call.form else ''})", call.form is not None),
+        ("answered in another shape", not same),
+    )
     received, expected = (float(a[at]) if same else np.nan for a in (out, wanted))
     return SmallestCall(
         tuple(map(tuple, call.rows.tolist())) if call.rows.ndim == 2 else (), call.heads,
-        call.dtype, float(off[at]), received, expected, tuple(notes),
+        call.dtype, float(off[at]), received, expected,
+        tuple(note for note, holds in notes if holds),
         () if call.keys is None else tuple(call.keys[0].tolist()),
         tuple(_script(bench.subject, call, (place, *at), expected)),
     )  # fmt: skip
@@ -268,8 +265,7 @@ def _imported(target: Any) -> tuple[list[str], str] | None:
         if module is None or file is None or choice is not one or not name:
             return None
         full = Path(file).stem if module.__name__ == "__main__" else module.__name__
-        up = full.count(".") + (Path(file).stem == "__init__")
-        folder = Path(file).resolve().parents[up]
+        folder = Path(file).resolve().parents[full.count(".") + (Path(file).stem == "__init__")]
         lines.append(
             f"sys.path.insert(0, {str(folder)!r}); from {full} import {name.split('.')[0]}"
         )

@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import ArgumentError, bad_argument, mismatch
 from posenc.detect.subject.arrays import followed, one_of_each
 from posenc.detect.subject.calling import biased, rows_made, turn
-from posenc.detect.subject.code import CannotAsk
+from posenc.detect.subject.code import CannotAsk, refuse_if
 from posenc.detect.subject.discovery import Found, pairs_of
-from posenc.detect.subject.forms import Form, Inquiry
+from posenc.detect.subject.forms import Inquiry
 
 Kind = Literal["rotary", "cos_sin", "angles", "table", "bias"]
 KINDS = ("rotary", "cos_sin", "angles", "table", "bias")
@@ -120,12 +120,18 @@ class Subject:
         """Queries x, and keys of half their size, of one head for each of `groups`, turned."""
         self._is("rotary")
         x = np.asarray(x, dtype=np.float64)
-        if x.ndim != 4:
-            expected = "(batch, heads, seq, channels)"
-            raise ArgumentError(mismatch("rotate: x", expected, f"shape {x.shape}"))
-        rows = self._placed(positions, x.shape[0], x.shape[2])
-        asked = Inquiry(x, rows, dtype, strided, groups=groups)
-        return turn(self._found.form, asked, self._counter)
+        refuse_if(
+            x.ndim != 4,
+            mismatch("rotate: x", "(batch, heads, seq, channels)", f"shape {x.shape}"),
+            ArgumentError,
+        )
+        return turn(
+            self._found.form,
+            Inquiry(
+                x, self._placed(positions, x.shape[0], x.shape[2]), dtype, strided, groups=groups
+            ),
+            self._counter,
+        )
 
     def cos_sin(self, positions: Any) -> tuple[np.ndarray, np.ndarray]:
         """Cosines and sines of the angles of each pair.
@@ -163,8 +169,10 @@ class Subject:
             cos, sin = pairs_of(parts) or (parts[0], parts[-1])
             cos, sin = (sin, cos) if self._found.swapped else (cos, sin)
         columns = self._columns(cos, sin)
-        cos, sin = cos[..., columns], sin[..., columns]
-        return self._rows_as(cos, positions), self._rows_as(sin, positions)
+        return (
+            self._rows_as(cos[..., columns], positions),
+            self._rows_as(sin[..., columns], positions),
+        )
 
     def rows(self, positions: Any) -> np.ndarray:
         """Rows of a table, or what is added to x.
@@ -196,10 +204,14 @@ class Subject:
         self._is("table", "angles")
         if not self._found.added:
             return self._rows_as(self.built(positions)[0], positions)
-        rows = self._placed(positions, len(positions) if self._many(positions) else 1)
-        x = np.zeros((len(rows), 1, rows.shape[1], self.dim))
+        rows = self._placed(positions)
         return self._rows_as(
-            turn(self._found.form, Inquiry(x, rows), self._counter)[0][:, 0], positions
+            turn(
+                self._found.form,
+                Inquiry(np.zeros((len(rows), 1, rows.shape[1], self.dim)), rows),
+                self._counter,
+            )[0][:, 0],
+            positions,
         )
 
     def bias(self, q_positions: Any, k_positions: Any) -> np.ndarray:
@@ -279,10 +291,8 @@ class Subject:
         >>> posenc.ask(posenc.torch.RotaryEmbedding(posenc.RoPE(64, pairing="half"))).fresh().kind
         'rotary'
         """
-        if self._anew is None:
-            raise CannotAsk(f"ask: {self.name} is no class, and cannot be made anew")
-        again: Subject = self._anew()
-        return again
+        refuse_if(self._anew is None, f"ask: {self.name} is no class, and cannot be made anew")
+        return self._anew()
 
     def survey(self, expected: Any, end: int = 2**20, seconds: float = 10, seed: int = 20) -> Any:
         """Hold it against what is expected, in calls of every kind.
@@ -331,10 +341,7 @@ class Subject:
 
     def built(self, positions: Any) -> list[np.ndarray]:
         """What a function of positions makes, each (batch or 1, seq, ...)."""
-        form: Form = self._found.form
-        line = np.asarray(positions)
-        rows = self._placed(line, len(line) if self._many(line) else 1)
-        return rows_made(form, rows, self._counter)
+        return rows_made(self._found.form, self._placed(positions), self._counter)
 
     def _columns(self, cos: np.ndarray, sin: np.ndarray) -> slice:
         """One column of each pair, where the first call has two that are alike for each."""
@@ -350,7 +357,9 @@ class Subject:
             asked = " or ".join(WORDS[kind] for kind in kinds)
             raise CannotAsk(f"ask: {self.name} is {WORDS[self.kind]}, and was asked for {asked}")
 
-    def _placed(self, positions: Any, batch: int, seq: int | None = None) -> np.ndarray:
+    def _placed(
+        self, positions: Any, batch: int | None = None, seq: int | None = None
+    ) -> np.ndarray:
         """Positions as (batch, seq), with an axis more where there are several."""
         rows = np.asarray(positions)
         rows = rows if self._unit == 1 else (rows * self._unit).astype(np.float32)
@@ -358,8 +367,8 @@ class Subject:
         flat = rows.ndim - (self._axes > 1) == 2
         if not flat or not rows.shape[1] or seq not in (None, rows.shape[1]):
             expected = f"(seq,) or (batch, seq) of {seq or 'one or more'} tokens"
-            raise ArgumentError(mismatch("ask: positions", expected, f"shape {rows.shape}"))
-        return np.broadcast_to(rows, (batch, *rows.shape[1:]))
+            raise bad_argument("ask: positions", expected, f"shape {rows.shape}")
+        return np.broadcast_to(rows, (len(rows) if batch is None else batch, *rows.shape[1:]))
 
     def _many(self, positions: Any) -> bool:
         """Whether positions have an axis of rows."""
@@ -378,7 +387,6 @@ class Subject:
         apart = np.abs(matrices).max(axis=0) * (1 - np.eye(self.dim))
         partner = apart.argmax(axis=0)
         pairs = [(a, int(b)) for a, b in enumerate(partner) if a < b and apart[:, a].any()]
-        if not pairs:
-            raise CannotAsk(f"ask: no pair of channels of {self.name} turns")
+        refuse_if(not pairs, f"ask: no pair of channels of {self.name} turns")
         a, b = np.array(pairs).T
         return np.asarray(matrices[:, a, a] + 1j * matrices[:, b, a])

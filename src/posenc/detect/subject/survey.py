@@ -10,17 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc._core.io.files import rounded
 from posenc._core.spec.spec import Spec
 from posenc.detect.subject import plan
 from posenc.detect.subject.code import OtherShape
 from posenc.detect.subject.discovery import said
-from posenc.detect.subject.plan import DENSE, Call, Schedule
-from posenc.detect.subject.reach import Reach
-from posenc.detect.subject.rounding import UNIT, coarse_of, of_bias, of_speeds, speeds
+from posenc.detect.subject.reach import (
+    UNIT,
+    Reach,
+    Tally,
+    coarse_of,
+    of_spec,
+    ratio_of,
+    rounding_of,
+)
 from posenc.detect.subject.smallest import SmallestCall, smallest
-from posenc.detect.subject.tally import Tally, of_spec, ratio_of
 
 SEED = 20
 ENDS = tuple(2**k for k in range(17, 3, -1))
@@ -61,8 +66,8 @@ class Survey:
         return self.call is None and self.difference <= self.tolerance
 
     def __str__(self) -> str:
-        lines = self.reach.lines()
-        return "\n".join(lines if self.call is None else [str(self.call), *lines])
+        call = [] if self.call is None else [str(self.call)]
+        return "\n".join(call + self.reach.lines())
 
 
 def survey(
@@ -73,15 +78,14 @@ def survey(
     if isinstance(expected, Spec):
         expected = of_spec(expected, subject.kind)
     if not callable(expected):
-        raise ArgumentError(mismatch("survey: expected", "a spec or a function", repr(expected)))
-    bench = Bench(subject, expected, allowed, np.random.default_rng(seed))
-    return bench.held(end, seconds)
+        raise bad_argument("survey: expected", "a spec or a function", repr(expected))
+    return Bench(subject, expected, allowed, np.random.default_rng(seed)).held(end, seconds)
 
 
 def differs(subject: Any, expected: Any, allowed: Any, places: np.ndarray) -> bool:
     """Whether an implementation differs from what is expected in one call."""
     bench = Bench(subject, expected, allowed, np.random.default_rng(SEED))
-    return bench.fails(bench._on_axes(Call("", places[None])))
+    return bench.fails(bench._on_axes(plan.Call("", places[None])))
 
 
 class Bench:
@@ -95,35 +99,31 @@ class Bench:
         self.output: tuple[int, np.ndarray, np.ndarray] | None = None  # the worst of the last call
         self.spent = np.zeros(2)  # seconds and tokens of large calls
         self.until = math.inf
-        self.limit = DENSE + 2  # positions of a sequence that shorter ones begin
+        self.limit = plan.DENSE + 2  # positions of a sequence that shorter ones begin
         # Whether what is expected of a sequence depends on its length.
         self.of_length = bool(getattr(expected, "of_length", False))
         self.lines: list[np.ndarray] | None = None
-        self.asked: list[Call] = []
+        self.asked: list[plan.Call] = []
         self.refused: dict[str, str] = {}
-        self.wrong: list[Call] = []
-        signs = rng.choice([-1.0, 1.0], (4, 33, DENSE + 2, 1))
+        self.wrong: list[plan.Call] = []
+        signs = rng.choice([-1.0, 1.0], (4, 33, plan.DENSE + 2, 1))
         self.signs = signs * rng.uniform(0.5, 1.0, signs.shape)
         wide = subject.dim * 2
         self.mixed = rng.choice([-1.0, 1.0], wide) * rng.uniform(0.7, 1.0, wide)
-        self.coarse = coarse_of(subject, self.x(Call("", np.arange(9)[None])))
-        self.allowed = self._explained() if allowed is None else self._by(allowed)
+        self.coarse = coarse_of(subject, self.x(plan.Call("", np.arange(9)[None])))
+        self.allowed = rounding_of(subject, expected) if allowed is None else self._by(allowed)
         if self.coarse != "float64":
             fine, unit = self.allowed, 8 * UNIT[self.coarse]
             self.allowed = lambda call, wanted: (
                 fine(call, wanted) + unit * np.abs(wanted).max(axis=-1, keepdims=True)
             )
 
-    def _explained(self) -> Callable[[Call, np.ndarray], np.ndarray]:
-        kind = self.subject.kind
-        if kind == "bias":
-            return of_bias
-        return of_speeds(kind, speeds(self.subject, self.expected))
-
-    def _by(self, allowed: Callable[..., np.ndarray]) -> Callable[[Call, np.ndarray], np.ndarray]:
+    def _by(
+        self, allowed: Callable[..., np.ndarray]
+    ) -> Callable[[plan.Call, np.ndarray], np.ndarray]:
         """What somebody allows for inputs, outputs, positions and a dtype."""
 
-        def room(call: Call, wanted: np.ndarray) -> np.ndarray:
+        def room(call: plan.Call, wanted: np.ndarray) -> np.ndarray:
             x = rounded(self.x(call), call.dtype)
             x = x[:, :: call.groups] if x.shape[1] != wanted.shape[1] else x  # of keys
             return allowed(x, wanted, call.rows, call.dtype)
@@ -138,25 +138,27 @@ class Bench:
         self.until = began + seconds
         end = self._end(end + 1)
         self.limit = min(end, self.limit)
-        calls = [self._on_axes(call) for call in Schedule(self.subject, self.rng).calls(end)]
+        calls = [self._on_axes(call) for call in plan.Schedule(self.subject, self.rng).calls(end)]
         planned = len({c.length for c in calls if c.kind == "length"})
         looks = [self._in_time(call) for call in calls
                  if len(self.wrong) <= ENOUGH or call.kind == "dense"]  # fmt: skip
         self.look(calls[0]._replace(kind="the first call again"))
         self._at_first()
-        call_ = self._smallest()
+        wrong = sorted(self.wrong, key=lambda call: (call.rows.size, call.heads))
+        call_ = smallest(self, wrong[0]) if wrong else None
         reach = replace(
             self._reach(end, planned), late=not all(looks), seconds=time.monotonic() - began,
             calls=self.subject.calls - self.before,
         )  # fmt: skip
         return Survey(*self.tally.worst[1:], reach, call_)
 
-    def _in_time(self, call: Call) -> bool:
+    def _in_time(self, call: plan.Call) -> bool:
         """Make a call if there is time for it, by those so far."""
         start, form = time.monotonic(), self.subject._found.form
         # How many rows it makes the code compute.
-        counts = form.way in ("length", "counted", "tables") or form.code.tables is not None
-        counts = counts and self.subject.kind != "bias"
+        counts = self.subject.kind != "bias" and (
+            form.way in ("length", "counted", "tables") or form.code.tables is not None
+        )
         size = max(call.rows.size, int(call.rows.max()) + 1 if counts else call.length)
         if start + self.spent[0] * size / max(self.spent[1], 1) > self.until:
             return False
@@ -172,12 +174,12 @@ class Bench:
             return
         asked, y = first
         wanted = np.asarray(self.expected(rounded(asked.x, asked.dtype), asked.rows))
-        call = Call("the first call of all", asked.rows, heads=asked.x.shape[1])
+        call = plan.Call("the first call of all", asked.rows, heads=asked.x.shape[1])
         off, room = np.abs(y - wanted), self.allowed(call, wanted)
         if self.tally.add(off, room, asked.rows.ravel(), (1, 3)) > 1:
             self.wrong.append(call)
 
-    def _on_axes(self, call: Call) -> Call:
+    def _on_axes(self, call: plan.Call) -> plan.Call:
         """The call with coordinates that differ on several axes."""
         if self.subject._axes == 1 or call.rows.ndim == 3:
             return call
@@ -193,7 +195,7 @@ class Bench:
         for last, first in (*ends, *((n, 0) for n in (self.limit, 1000, 300, 60) if n < most)):
             try:
                 line = np.arange(first, last)[None]
-                self._answer(self._on_axes(Call("", line, keys=line)))
+                self._answer(self._on_axes(plan.Call("", line, keys=line)))
             except Exception as error:  # noqa: BLE001 - whatever other people's code raises
                 why = why or f"positions to {last - 1:,} ({said(error)})"
                 if isinstance(error, OtherShape):
@@ -207,26 +209,27 @@ class Bench:
 
     # --- one call ---------------------------------------------------------------------------------
 
-    def x(self, call: Call) -> np.ndarray:
+    def x(self, call: plan.Call) -> np.ndarray:
         """Inputs (batch, heads, seq, channels), the first of them alike in calls of any size."""
         batch, seq = call.rows.shape[:2]
-        dim = self.subject.dim * call.wide
+        shape = batch, call.heads, seq, self.subject.dim * call.wide
         if call.plain:
-            return np.ones((batch, call.heads, seq, dim))
+            return np.ones(shape)
         if call.kind == "smaller":  # numbers that a program can draw, too
-            x = np.random.default_rng(0).normal(size=(batch, call.heads, seq, dim))
-            sizes_ = np.resize(call.sizes, batch)[:, None, None, None]
-            return np.asarray((x * sizes_).astype(np.float32).astype(np.float64))
-        signs = self.signs[np.arange(batch) % 4, : call.heads][:, :, np.arange(seq) % (DENSE + 2)]
+            x = np.random.default_rng(0).normal(size=shape)
+        else:
+            x = self.signs[np.arange(batch) % 4, : call.heads][
+                :, :, np.arange(seq) % (plan.DENSE + 2)
+            ]
+            x = x * self.mixed[: shape[-1]]
         sizes = np.resize(call.sizes, batch)[:, None, None, None]
-        return np.asarray((signs * self.mixed[:dim] * sizes).astype(np.float32).astype(np.float64))
+        return np.asarray((x * sizes).astype(np.float32).astype(np.float64))
 
-    def _answer(self, call: Call) -> Any:
+    def _answer(self, call: plan.Call) -> Any:
         """What it answers, as a list of arrays."""
         subject, rows = self.subject, call.rows
         if call.form is not None or call.after:
-            choice = call.form or subject.fresh()._found
-            subject = replace(subject, _found=choice)
+            subject = replace(subject, _found=call.form or subject.fresh()._found)
         if subject.kind == "rotary":
             x = self.x(call)
             if call.after:
@@ -239,7 +242,7 @@ class Bench:
             return [subject.rows(rows)]
         return [np.concatenate(subject.cos_sin(rows), axis=-1)]
 
-    def _wanted(self, call: Call) -> list[np.ndarray]:
+    def _wanted(self, call: plan.Call) -> list[np.ndarray]:
         kind, rows = self.subject.kind, call.rows
         if kind == "rotary":
             return self._turned(call)
@@ -249,17 +252,20 @@ class Bench:
             return [np.asarray(self.expected(rows))]
         return [np.concatenate(self.expected(rows), axis=-1)]
 
-    def _turned(self, call: Call) -> list[np.ndarray]:
+    def _turned(self, call: plan.Call) -> list[np.ndarray]:
         """Queries, and keys of half their size."""
-        short = call.kind in ("length", "dense") and call.rows.shape[1] <= self.limit
         if (
-            short
+            call.kind in ("length", "dense")
+            and call.rows.shape[1] <= self.limit
             and not call.rows[0, 0].any()
             and not call.plain
             and call.rows.ndim == 2
             and not self.of_length
         ):
-            return [line[:, :, : call.rows.shape[1]] for line in self._line()]
+            # Every shorter sequence begins the one of all positions.
+            if self.lines is None:
+                self.lines = self._turned(plan.Call("", np.arange(self.limit)[None]))
+            return [line[:, :, : call.rows.shape[1]] for line in self.lines]
         dim, x = self.subject.dim, rounded(rounded(self.x(call), call.dtype), self.coarse)
         wanted = np.asarray(self.expected(x[..., :dim], call.rows))
         keys = getattr(self.expected, "keys", None)
@@ -267,30 +273,25 @@ class Bench:
         turned = [np.concatenate([each, x[..., dim:]], axis=-1) for each in (wanted, other)]
         return [turned[0], turned[1][:, :: call.groups] * 0.5]
 
-    def _line(self) -> list[np.ndarray]:
-        """What becomes of a sequence, which every shorter one begins with."""
-        if self.lines is None:
-            self.lines = self._turned(Call("", np.arange(self.limit)[None]))
-        return self.lines
-
-    def differences(self, call: Call) -> tuple[np.ndarray, np.ndarray]:
+    def differences(self, call: plan.Call) -> tuple[np.ndarray, np.ndarray]:
         """Differences and what arithmetic explains, of the worst output."""
         return self._apart(call, *self._numbers(call))
 
-    def _numbers(self, call: Call) -> tuple[list[np.ndarray], list[np.ndarray]]:
+    def _numbers(self, call: plan.Call) -> tuple[list[np.ndarray], list[np.ndarray]]:
         """What it answers, and what is expected; whatever other people's code raises comes out."""
         wants = self._wanted(call)
         try:
             return self._answer(call), wants
         except OtherShape:
-            turns = self.subject.kind in ("rotary", "bias")
-            shaped = turns and any(one.rows.shape[1] > 1 for one in self.asked)
+            shaped = self.subject.kind in ("rotary", "bias") and any(
+                one.rows.shape[1] > 1 for one in self.asked
+            )
             if call.kind == "wider heads" or not shaped:
                 raise  # in no call, or by chance alone, does it answer as asked
             return [np.zeros(0)], wants
 
     def _apart(
-        self, call: Call, outs: list[np.ndarray], wants: list[np.ndarray]
+        self, call: plan.Call, outs: list[np.ndarray], wants: list[np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
         best: tuple[np.ndarray, np.ndarray] | None = None
         for place, (out, wanted) in enumerate(zip(outs, wants, strict=False)):
@@ -307,7 +308,7 @@ class Bench:
         assert best is not None  # noqa: S101 - there is an output
         return best
 
-    def fails(self, call: Call) -> bool:
+    def fails(self, call: plan.Call) -> bool:
         """Whether a call differs by more than arithmetic explains; not where it is refused."""
         if time.monotonic() > self.until:
             return False
@@ -317,7 +318,7 @@ class Bench:
             return False
         return ratio_of(*self._apart(call, *numbers)) > 1
 
-    def look(self, call: Call) -> None:
+    def look(self, call: plan.Call) -> None:
         """Make a call, compare it, and note it; of too many tokens in parts."""
         try:
             numbers = self._numbers(call)
@@ -334,14 +335,14 @@ class Bench:
         if self.tally.add(off, room, *self._places(call, off)) > 1:
             self.wrong.append(call)
 
-    def _parts(self, call: Call) -> list[np.ndarray]:
+    def _parts(self, call: plan.Call) -> list[np.ndarray]:
         """The halves of a call that may have had too many tokens."""
         placed = self.subject._found.form.way in ("positions", "tables", "offset")
         many = call.kind in ("dense", "scattered") and call.rows.shape[1] > plan.RUN
         late = time.monotonic() > self.until
         return np.array_split(call.rows, 2, axis=1) if placed and many and not late else []
 
-    def _narrow(self, call: Call) -> bool:
+    def _narrow(self, call: plan.Call) -> bool:
         """Whether a wider head is turned as one of another width, or as two heads."""
         dim = self.subject.dim
         out, wanted, x = self._answer(call)[0], self._wanted(call)[0], self.x(call)
@@ -351,34 +352,27 @@ class Bench:
             or np.abs(out[..., dim:] - second).max() < 1e-2
         )
 
-    def _refusal(self, call: Call, error: Exception) -> None:
+    def _refusal(self, call: plan.Call, error: Exception) -> None:
         key = {"dtype": call.dtype, "dense": "length"}.get(call.kind, call.kind)
         name = f"length {call.length:,}" if key == "length" else key
         self.refused.setdefault(key, f"{name} ({said(error)})")
 
-    def _places(self, call: Call, off: np.ndarray) -> tuple[np.ndarray, Any]:
+    def _places(self, call: plan.Call, off: np.ndarray) -> tuple[np.ndarray, Any]:
         """The position of each token, of a bias the distance; and the axes that are no tokens."""
         if self.subject.kind == "bias":
-            keys: Any = call.keys
-            return np.abs(call.rows[0][:, None] - keys[0][None]).ravel(), (0,)
+            return np.abs(call.rows[0][:, None] - call.keys[0][None]).ravel(), (0,)  # type: ignore[index]
         rows = call.rows if call.rows.ndim == 2 else np.abs(call.rows).max(axis=-1)
         return rows.ravel(), (1, 3) if off.ndim == 4 else (-1,)
 
     # --- what is said -----------------------------------------------------------------------------
-
-    def _smallest(self) -> SmallestCall | None:
-        if not self.wrong:
-            return None
-        least = min(self.wrong, key=lambda call: (call.rows.size, call.heads))
-        return smallest(self, least)
 
     def _reach(self, end: int, planned: int) -> Reach:
         """What was asked, by the calls themselves."""
         reach, calls = self.tally.reach(), self.asked
         lengths = tuple(sorted({call.length for call in calls}))
         stretch, places = plan.stretch_of(end), self.tally.asked()[0]
-        met = np.unique((places[places > DENSE] - DENSE - 1) // max(stretch, 1)).size
-        many = DENSE <= reach.dense < end - 1 and met * stretch >= end - DENSE - 1
+        met = np.unique((places[places > plan.DENSE] - plan.DENSE - 1) // max(stretch, 1)).size
+        many = plan.DENSE <= reach.dense < end - 1 and met * stretch >= end - plan.DENSE - 1
         turned = calls if self.subject.kind == "rotary" else []
         return replace(
             reach, stretch=stretch if many and reach.differs is None else 0, lengths=lengths,

@@ -11,24 +11,20 @@ import numpy as np
 from posenc.detect.contract.checks import factors_of, sequences
 from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.comparison.fields import changed, effect, words
-from posenc.detect.contract.comparison.held import Held, Told, calls_to, end_of, held
-from posenc.detect.contract.comparison.rows import bias, table
+from posenc.detect.contract.comparison.held import Held, Told, bias, calls_to, end_of, held, table
 from posenc.detect.contract.comparison.why import FIRST, why
 from posenc.detect.contract.contract import Check, Part
 from posenc.detect.contract.sides.side import Implementation
-from posenc.detect.fit import turns
-from posenc.detect.fit.tolerances import ROUNDING
+from posenc.detect.fit import tolerances, turns
 from posenc.detect.fit.words import share
-from posenc.detect.subject import CannotAsk, Subject
-from posenc.detect.subject.tally import of_spec
+from posenc.detect.subject import CannotAsk, Subject, refuse_if
+from posenc.detect.subject.reach import of_spec
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.xpos import XPos
 
 Look = tuple[str, Callable[[], Told]]  # a method, and what asks it
 HEADS, MANY = 4, 33  # in the first call, and where few positions are asked
 LEFT_OVER = 0.02  # of a rotated query, that no pairing explains: more than bfloat16 rounds
-UNSEEN = "it is not offered, so that no pairing is seen"
-METHOD = {"rotary": "rotate", "cos_sin": "cos_sin", "angles": "cos_sin"}
 
 
 def looks(
@@ -37,10 +33,11 @@ def looks(
     """What a part can be asked of an implementation, method by method."""
     spec: Any = part.spec
     if isinstance(spec, RotarySpec):
-        if spec.quarters:
-            raise CannotAsk(f"{type(spec).__name__} turns queries apart from keys")
-        if not spec.plain and not isinstance(spec, XPos):
-            raise CannotAsk(f"angles of {type(spec).__name__} differ by head, or are learned")
+        refuse_if(spec.quarters, f"{type(spec).__name__} turns queries apart from keys")
+        refuse_if(
+            not spec.plain and not isinstance(spec, XPos),
+            f"angles of {type(spec).__name__} differ by head, or are learned",
+        )
         for method, subject in _turning(part, code):
             if method == "frequencies":
                 yield method, functools.partial(_frequencies, part, code, others)
@@ -49,16 +46,17 @@ def looks(
         scaled = part.temperature is not None or spec.magnitude_of_scores.temperature is not None
         if "logit_scale" in code.methods or scaled or spec.logit_factor != 1:
             yield "logit_scale", lambda: _logit_scale(part, spec, code)
-    elif part.kind == "table":
-        yield "table", lambda: table(part, spec, code)
-    elif part.kind == "bias":
-        yield "bias", lambda: bias(part, spec, code)
+    elif part.kind in ("table", "bias"):
+        look = table if part.kind == "table" else bias
+        yield part.kind, functools.partial(look, part, spec, code)
     else:
         yield "scores", lambda: _refused(f"a {part.kind} encoding needs content")
     cases = {str(check["case"]): check for check in sequences((part,))}
     if "position_ids" in code.methods:
-        for case, check in cases.items():
-            yield f"position_ids ({case})", functools.partial(_positions, part, check, code)
+        yield from (
+            (f"position_ids ({case})", functools.partial(_positions, part, check, code))
+            for case, check in cases.items()
+        )
     elif cases:
         yield f"position_ids ({', '.join(cases)})", lambda: _refused("it is not offered")
 
@@ -68,16 +66,17 @@ def _turning(part: Part, code: Implementation) -> Iterator[tuple[str, Callable[[
     spec: Any = part.spec
     options = part, spec.dim, len(spec.axes), None
     if code.methods:
-        for method in ("rotate", "cos_sin", "frequencies"):
-            if method == "rotate" or method in code.methods:  # without it no pairing is seen
-                yield method, functools.partial(code.subject, method, *options)
+        methods = {"rotate": None} | code.methods  # without the first no pairing is seen
+        yield from (
+            (method, functools.partial(code.subject, method, *options))
+            for method in ("rotate", "cos_sin", "frequencies") if method in methods
+        )  # fmt: skip
         return
     subject = code.subject("", *options)
-    if subject.kind not in ("rotary", "cos_sin", "angles"):
-        raise CannotAsk(f"{code.name} is {subject.how}")
+    refuse_if(subject.kind not in ("rotary", "cos_sin", "angles"), f"{code.name} is {subject.how}")
     if subject.kind != "rotary":
-        yield "rotate", lambda: _refused(UNSEEN)
-    yield METHOD[subject.kind], lambda: subject
+        yield "rotate", lambda: _refused("it is not offered, so that no pairing is seen")
+    yield "rotate" if subject.kind == "rotary" else "cos_sin", lambda: subject
 
 
 def _refused(reason: str) -> Any:
@@ -88,9 +87,8 @@ def _positions(part: Part, check: Check, code: Implementation) -> Told:
     """Which token stands where: left padding, packed sequences, a cached step."""
     asked = {name: value for name, value in check.data.items() if name != "positions"}
     theirs, mine = code.numbers("position_ids", asked, part=part), check["positions"]
-    begins, counted = "", np.ones(mine.size, bool)
-    if "mask" in check:  # what padding gets is nobody's business
-        counted = check["mask"] == 1
+    # What padding gets is nobody's business.
+    begins, counted = "", check["mask"] == 1 if "mask" in check else np.ones(mine.size, bool)
     if "shift" in check and theirs.shape == mine.shape:
         # A rotation or a bias sees distances alone: a row may begin to count anywhere.
         begins, shape = ", from wherever a row begins to count", tuple(check["shape"])
@@ -113,14 +111,11 @@ def _frequencies(
     lengths = [512]
     if spec.needs_length and code.takes("frequencies", "length") and spec.lengths:
         lengths = [spec.lengths[0], max(part.length or 0, 2 * spec.lengths[0])]
-    rows: list[Difference] = []
-    count = 0
-    for length in lengths:
-        values = code.numbers("frequencies", part=part, length=length)
-        count = values.size
-        rows += why(spec, [turns.of_frequencies(values, length, code.dtype)], others)
+    values = [code.numbers("frequencies", part=part, length=length) for length in lengths]
+    calls = map(turns.of_frequencies, values, lengths, [code.dtype] * len(lengths))
+    rows = [row for seen in calls for row in why(spec, [seen], others)]
     span = f"of sequences of {' and '.join(map(str, lengths))}" if spec.needs_length else ""
-    return Told(rows, f", {count} numbers {span or 'at every length'}")
+    return Told(rows, f", {values[-1].size} numbers {span or 'at every length'}")
 
 
 class _Rotation:
@@ -161,38 +156,42 @@ class _Rotation:
             self.fitted = self._fitted(spec, left) if finite.all() else self.spec
         line = places if places.ndim == 1 else places.max(axis=-1)
         left = np.where(finite, left, 0.0)  # which is told by itself
-        coarse = max(1e-5, 4 * ROUNDING[self.code.dtype])
+        coarse = max(1e-5, 4 * tolerances.ROUNDING[self.code.dtype])
         heads_ = np.flatnonzero(left.max(axis=1) > max(coarse, 4 * np.median(left.max(axis=1))))
         if heads_.size and not self.rows:
             numbers = ", ".join(map(str, heads_[:8])) + ", …" * (heads_.size > 8)
             size = (*turns.begins(left.max(axis=0), line), "a rotated query")
-            text = f"otherwise in {numbers} of {len(left)}"
-            self.rows.append(Difference("heads", "turned alike", text, *size))
-        length = int(places.max()) + 1
-        return turns.PairTurns(places, values, length, self.code.dtype, rotated=True)
+            self.rows.append(
+                Difference("heads", "turned alike", f"otherwise in {numbers} of {len(left)}", *size)
+            )
+        return turns.PairTurns(places, values, int(places.max()) + 1, self.code.dtype, rotated=True)
 
     def _fitted(self, spec: RotarySpec, left: np.ndarray) -> RotarySpec:
         """The spec with the pairing and width that fit; what is unlike its own is noted."""
         if np.median(left, axis=0).max() > LEFT_OVER:
-            row = ("pairing", "one that is known", "turned in no way that is known")
-            self.rows.append(Difference(*row, float(left.max()), None, "a rotated query"))
+            self.rows.append(Difference(
+                "pairing", "one that is known", "turned in no way that is known",
+                float(left.max()), None, "a rotated query",
+            ))  # fmt: skip
             return self.spec
         for field, mine, theirs, _ in changed(self.spec, spec)[:1]:
-            size = (*effect(self.spec, spec)[:2], "a rotated query")
             text = share(theirs, self.subject.dim) if field == "dim" else words(theirs)
+            size = (*effect(self.spec, spec)[:2], "a rotated query")
             self.rows.append(Difference(field, words(mine), text, *size))
         return spec
 
     def _cosines(self, places: np.ndarray) -> turns.PairTurns:
         cos, sin = self.subject.cos_sin(places)
         ends = np.array(self.spec.channels.channels(self.spec.dim)).T
-        all_ = isinstance(self.subject._one, slice) and self.subject._one == slice(None)
-        wide = all_ and cos.shape[-1] > ends.max() >= self.spec.pairs
-        if wide and all(np.array_equal(t[:, ends[0]], t[:, ends[1]]) for t in (cos, sin)):
+        if (
+            isinstance(self.subject._one, slice)
+            and self.subject._one == slice(None)
+            and cos.shape[-1] > ends.max() >= self.spec.pairs
+            and all(np.array_equal(t[:, ends[0]], t[:, ends[1]]) for t in (cos, sin))
+        ):
             self.subject._one = ends[0]  # a channel each, in the order that the spec has
             cos, sin = cos[:, ends[0]], sin[:, ends[0]]
-        length = int(places.max()) + 1
-        return turns.PairTurns(places, cos + 1j * sin, length, self.code.dtype)
+        return turns.PairTurns(places, cos + 1j * sin, int(places.max()) + 1, self.code.dtype)
 
 
 def _expected(spec: Any, subject: Subject) -> Callable[..., Any]:
@@ -220,16 +219,23 @@ def _logit_scale(part: Part, spec: Any, code: Implementation) -> Told:
     last = end_of(part, code)
     for _, places in calls_to(last):
         fixed = spec.at(length := int(places.max()) + 1)
-        mine = fixed.logit_factor * factors_of(part.temperature, places)
-        mine = mine * factors_of(fixed.magnitude_of_scores.temperature, places)
+        mine = (
+            fixed.logit_factor
+            * factors_of(part.temperature, places)
+            * factors_of(fixed.magnitude_of_scores.temperature, places)
+        )
         theirs = code.numbers("logit_scale", places, part=part, length=length)
-        if theirs.shape not in ((1,), mine.shape):
-            counts = f"{theirs.size} numbers for {places.size} positions"
-            raise CannotAsk(f"logit_scale returns {counts}")
+        refuse_if(
+            theirs.shape not in ((1,), mine.shape),
+            f"logit_scale returns {theirs.size} numbers for {places.size} positions",
+        )
         off = np.abs(theirs - mine)
-        wrong = np.flatnonzero(~(off <= 8 * ROUNDING[code.dtype] * np.abs(mine)))
+        wrong = np.flatnonzero(~(off <= 8 * tolerances.ROUNDING[code.dtype] * np.abs(mine)))
         if wrong.size and not rows:
             ours, other = (f"{each[wrong[0] % each.size]:.6g}" for each in (mine, theirs))
-            size = turns.begins(off, places)
-            rows.append(Difference("logit_scale", ours, other, *size, "factors on the scores"))
+            rows.append(
+                Difference(
+                    "logit_scale", ours, other, *turns.begins(off, places), "factors on the scores"
+                )
+            )
     return Told(rows, f", in {len([*calls_to(last)])} calls to position {last:,}")

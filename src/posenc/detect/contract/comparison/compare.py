@@ -11,29 +11,28 @@ import numpy as np
 from posenc.detect.contract.comparison.answers import looks
 from posenc.detect.contract.comparison.diff import Comparison, Difference
 from posenc.detect.contract.comparison.fields import changed, effect, looked_at, words
-from posenc.detect.contract.comparison.held import NONE, STILL
+from posenc.detect.contract.comparison.held import NONE, STILL, WIDTH
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.sides.side import Comparand, Implementation
 from posenc.detect.fit.turns import DENSE
-from posenc.detect.subject import CannotAsk, Subject
-from posenc.detect.subject.rounding import UNIT
+from posenc.detect.subject import CannotAsk, Subject, refuse_if
+from posenc.detect.subject.reach import UNIT
 from posenc.detect.subject.survey import survey
 from posenc.encodings.rotary.base import RotarySpec
 
 # A field of `Comparison`, and what is added to it.
 Row = tuple[str, Any]
-TWO = {**dict.fromkeys(("rotate", "cos_sin"), "rotary"), "table": "table", "bias": "bias"}
-KINDS = {
-    "rotate": ("rotary",),
-    "cos_sin": ("cos_sin", "angles"),
-    "table": ("table",),
-    "bias": ("bias",),
-}
+# A method -> the kind of part that it answers for, and the kinds of subjects that have it.
+METHODS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
+    ("rotate", "rotary", ("rotary",)),
+    ("cos_sin", "rotary", ("cos_sin", "angles")),
+    ("table", "table", ("table",)),
+    ("bias", "bias", ("bias",)),
+)
 # What code answers in every form that is tried, where that is no encoding, and what it says.
 IDLE = {
     "equal tokens stay equal": STILL, "all positions get the same numbers": STILL, NONE: NONE,
 }  # fmt: skip
-WIDTH = 64  # of heads and rows, where neither side tells
 SHARED = "it takes no `layer`, and several parts have one; choose one by `layers`"
 
 
@@ -43,23 +42,27 @@ def comparison(a: Comparand, b: Comparand) -> Comparison:
     swapped = a.answers is not None and b.answers is None
     first, second = (b, a) if swapped else (a, b)
     compare = _answers if second.answers is not None else _two_descriptions
-    rows: dict[str, list[Any]] = {"differences": [], "compared": [], "not_compared": []}
+    rows: dict[str, list[Any]] = {"rows": [], "compared": [], "not_compared": []}
     with np.errstate(all="ignore"):  # a side may have NaN and infinities, which are told
         for name, value in (_two_answers if first.answers is not None else compare)(first, second):
             rows[name].append(value)
     # Layers that are mistaken for each other come first, and near positions before far ones.
-    rows["differences"].sort(key=lambda row: row.field != "layers")
+    rows["rows"].sort(key=lambda row: row.field != "layers")
     if swapped:
-        turned = [dataclasses.replace(row, a=row.b, b=row.a) for row in rows["differences"]]
-        rows["differences"] = turned
-    result = {name: tuple(dict.fromkeys(values)) for name, values in rows.items()}
-    differences = result.pop("differences")
-    return Comparison(a.name, b.name, rows=differences, **result, remarks=(*a.remarks, *b.remarks))
+        rows["rows"] = [dataclasses.replace(row, a=row.b, b=row.a) for row in rows["rows"]]
+    return Comparison(
+        a.name,
+        b.name,
+        **{name: tuple(dict.fromkeys(values)) for name, values in rows.items()},
+        remarks=(*a.remarks, *b.remarks),
+    )
 
 
-def _differ(label: str, field: str, a: str, b: str) -> Row:
-    """A difference without numbers."""
-    return "differences", Difference(field, a, b, where=label)
+def _differ(
+    label: str, field: str, a: str, b: str, size: tuple[Any, Any, str] = (None, None, "cos and sin")
+) -> Row:
+    """A difference, without numbers where it has no size."""
+    return "rows", Difference(field, a, b, *size, label)
 
 
 # --- two descriptions -----------------------------------------------------------------------------
@@ -97,7 +100,7 @@ def _two_parts(label: str, a: Part, b: Part) -> Iterator[Row]:
         one, two = _in_order(a, one), _in_order(b, two)
     for name, mine, theirs, other in changed(one, two):
         size = effect(one if other is None else other, two)
-        yield "differences", Difference(name, words(mine), words(theirs), *size, label)
+        yield _differ(label, name, words(mine), words(theirs), size)
     for name in ("positions", "temperature", "window", "scale"):
         mine, theirs = getattr(a, name), getattr(b, name)
         if name == "window":
@@ -110,20 +113,23 @@ def _two_parts(label: str, a: Part, b: Part) -> Iterator[Row]:
             yield "not_compared", f"{label}: {name}, which one side states alone"
     yield "compared", f"{label}: {looked_at(a.spec)}"
     if a.length != b.length and None not in (a.length, b.length):
-        lengths = f"declared for {a.length} and {b.length} positions"
-        yield "not_compared", f"{label}: {lengths}, which changes no angle"
+        yield (
+            "not_compared",
+            f"{label}: declared for {a.length} and {b.length} positions, which changes no angle",
+        )
 
 
 def _reordered(part: Part) -> str:
     spec: Any = part.spec
-    orders = f"{part.permuted}, reordered to {spec.channels.order} on one side"
-    return f"pairing.order: {orders}, with the channels of queries and keys"
+    return (
+        f"pairing.order: {part.permuted}, reordered to {spec.channels.order} on one side, with the "
+        "channels of queries and keys"
+    )
 
 
 def _in_order(part: Part, spec: RotarySpec) -> RotarySpec:
     """A rotation in the order of channels that the weights had before they were written."""
-    order = part.permuted or spec.channels.order
-    return spec.replace(pairing=spec.channels.replace(order=order))
+    return spec.replace(pairing=spec.channels.replace(order=part.permuted or spec.channels.order))
 
 
 # --- answers --------------------------------------------------------------------------------------
@@ -131,8 +137,7 @@ def _in_order(part: Part, spec: RotarySpec) -> RotarySpec:
 
 def _answers(a: Comparand, b: Comparand) -> Iterator[Row]:
     for part in a.parts:
-        for reason in part.left_out:
-            yield "not_compared", f"{part.name}: {reason}"
+        yield from (("not_compared", f"{part.name}: {reason}") for reason in part.left_out)
         if part.spec is None:
             yield "not_compared", f"{part.name}: {_what(part)}, which {b.name} was not asked of"
             continue
@@ -141,12 +146,14 @@ def _answers(a: Comparand, b: Comparand) -> Iterator[Row]:
             assert b.answers is not None  # noqa: S101 - it does not describe
             codes = b.answers(part, [p.name for p in a.parts])
             for code in codes:
-                place = f"{label}, {code.name}" if len(codes) > 1 else label
-                yield from _answers_of(part, a, b, code, place)
+                yield from _answers_of(
+                    part, a, b, code, f"{label}, {code.name}" if len(codes) > 1 else label
+                )
         except CannotAsk as error:
             yield _unasked(label, part.name, error)
-    for path in b.unasked():
-        yield "not_compared", f"{path}, which stands for no part of {a.name}"
+    yield from (
+        ("not_compared", f"{path}, which stands for no part of {a.name}") for path in b.unasked()
+    )
 
 
 def _answers_of(
@@ -165,14 +172,12 @@ def _answers_of(
             yield _unasked(label, f"{part.name}: {method}", error)
             continue
         yield "compared", f"{part.name}: {method}{reach}"
-        for what in refused:
-            yield "not_compared", f"{part.name}: {method}, {what}"
+        yield from (("not_compared", f"{part.name}: {method}, {what}") for what in refused)
         for row in rows:
-            reordered = row.field == "pairing.order" and row.b == part.permuted
-            if reordered:
+            if row.field == "pairing.order" and row.b == part.permuted:
                 yield "compared", f"{part.name}: {_reordered(part)}"
-            if not reordered and (row.field not in fields or method not in code.methods):
-                yield "differences", dataclasses.replace(row, where=label)
+            elif row.field not in fields or method not in code.methods:
+                yield "rows", dataclasses.replace(row, where=label)
         fields |= {row.field for row in rows}
         if "state" in fields:
             break  # what it remembers would be in every other answer
@@ -181,32 +186,33 @@ def _answers_of(
 def _unasked(label: str, what: str, error: CannotAsk) -> Row:
     """Code that cannot be asked; what answers all positions alike is told from it."""
     says = next((IDLE[w] for w in IDLE if error.answered and w in str(error)), None)
-    row = _differ(label, "positions", "by position", str(says))
-    return row if says else ("not_compared", f"{what}: {error}")
+    if says is None:
+        return "not_compared", f"{what}: {error}"
+    return _differ(label, "positions", "by position", says)
 
 
 def _two_answers(a: Comparand, b: Comparand) -> Iterator[Row]:
-    for method, kind in TWO.items():
-        part: Any = Part("attention", kind=kind)  # type: ignore[arg-type]
+    for method, kind, kinds in METHODS:
+        part = Part("attention", kind=kind)
         try:
             ours, theirs = ([*side.answers(part, ())] for side in (a, b))  # type: ignore[misc]
             if len(ours) == len(theirs):
                 for one, two in zip(ours, theirs, strict=True):
-                    yield from _two_subjects(method, _asked(one, part, method),
-                                             _asked(two, part, method))  # fmt: skip
+                    yield from _two_subjects(
+                        method, *(_asked(each, part, method, kinds) for each in (one, two))
+                    )
                 continue
-            kinds = (f"numbers of {len(n)} kinds" if len(n) > 1 else "the same numbers"
-                     for n in (ours, theirs))  # fmt: skip
-            yield _differ("both", "layers", *kinds)
+            mine, other = (f"numbers of {len(n)} kinds" if len(n) > 1 else "the same numbers"
+                      for n in (ours, theirs))  # fmt: skip
+            yield _differ("both", "layers", mine, other)
         except CannotAsk as error:
             yield "not_compared", f"{method}: {error}"
 
 
-def _asked(code: Implementation, part: Part, method: str) -> Subject:
+def _asked(code: Implementation, part: Part, method: str, kinds: tuple[str, ...]) -> Subject:
     """What answers a question; code whose methods have no names tells what it answers."""
     subject = code.subject(method, part, WIDTH, 1, None)
-    if subject.kind not in KINDS[method]:
-        raise CannotAsk(f"{subject.name} is {subject.how}")
+    refuse_if(subject.kind not in kinds, f"{subject.name} is {subject.how}")
     return subject
 
 
@@ -216,7 +222,7 @@ def _two_subjects(method: str, one: Subject, two: Subject) -> Iterator[Row]:
     yield "compared", f"{method}, {two.how}: {choice.reach.words()}"
     if choice.call is not None:
         size = (choice.difference, None, "numbers", "both", str(choice.call))
-        yield "differences", Difference(method, "its numbers", "others", *size)
+        yield "rows", Difference(method, "its numbers", "others", *size)
 
 
 def _answer_of(subject: Subject) -> Callable[..., Any]:
@@ -250,9 +256,9 @@ def _matched(a: Comparand, b: Comparand) -> Iterator[Pair]:
                 for place in list(mine):
                     mine[like, *place[1:]] = mine.pop(place)
     for place in dict.fromkeys((*ours, *theirs)):
-        one, two = ours.get(place, []), theirs.get(place, [])
-        by_layer = any(part.layers is not None for part in (*one, *two))
-        yield from (_by_layer if by_layer else _by_name)(one, two, whole=a.whole)
+        both = ours.get(place, []), theirs.get(place, [])
+        by_layer = any(part.layers is not None for parts in both for part in parts)
+        yield from (_by_layer if by_layer else _by_name)(*both, whole=a.whole)
 
 
 def _types(places: dict[Place, list[Part]], inside: str) -> set[str]:
@@ -266,8 +272,8 @@ def _by_place(side: Comparand) -> dict[Place, list[Part]]:
     kinds = {"table": "rows", "convolution": "rows", "rotary": "layers", "none": "layers"}
     for part in side.parts:
         name, _, attention = part.name.partition("#")[0].partition(":")
-        kind = kinds.get(part.kind, part.kind)
-        places.setdefault((name.rpartition(".")[0], attention, kind), []).append(part)
+        place = name.rpartition(".")[0], attention, kinds.get(part.kind, part.kind)
+        places.setdefault(place, []).append(part)
     return places
 
 
@@ -282,8 +288,8 @@ def _by_name(ours: list[Part], theirs: list[Part], *, whole: bool) -> Iterator[P
         if other in left:
             left.remove(other)
         yield part.name if whole else (other or part).name, part, other
-    for part in left:
-        yield part.name, ours[0] if len(ours) == 1 and not whole else None, part
+    alone = ours[0] if len(ours) == 1 and not whole else None
+    yield from ((part.name, alone, part) for part in left)
 
 
 def _by_layer(ours: list[Part], theirs: list[Part], *, whole: bool) -> Iterator[Pair]:
@@ -305,5 +311,5 @@ def _layers(layers: Sequence[int]) -> str:
     numbers = np.array(layers, dtype=np.int64)
     runs = np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1)
     ranges = [str(r[0]) if len(r) == 1 else f"{r[0]}–{r[-1]}" for r in runs if len(r)]
-    shown = ", ".join(ranges[:6]) + (", …" if len(ranges) > 6 else "")
-    return f"layer{'' if len(layers) == 1 else 's'} {shown}"
+    word = "layer" if len(layers) == 1 else "layers"
+    return f"{word} {', '.join(ranges[:6])}{', …' * (len(ranges) > 6)}"

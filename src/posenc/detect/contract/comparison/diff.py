@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
-from posenc._core.errors import DataError, mismatch
+from posenc._core.errors import bad_data
 from posenc._core.guard import foreign
 from posenc._core.spec.answers import Displayed
 from posenc.detect.contract.sides.side import Library
@@ -112,8 +112,8 @@ class Comparison(Displayed):
         if self.verdict == "not compared":
             reasons = "; ".join((*self.not_compared, *self.remarks)[:4]) or "no reason is known"
             todo = "`verdict`, `not_compared` and `lines()` can be read."
-            who, expected = f"diff of {self.a} and {self.b}", "something that was compared"
-            raise DataError(mismatch(who, expected, f"nothing ({reasons})", todo))
+            caller = f"diff of {self.a} and {self.b}"
+            raise bad_data(caller, "something that was compared", f"nothing ({reasons})", todo)
         return self.rows
 
     def __bool__(self) -> bool:
@@ -133,9 +133,11 @@ class Comparison(Displayed):
 
     def lines(self) -> list[str]:
         """For people."""
-        sentences = [row.text for row in self.rows] or [self._counted()]
-        sentences += dict.fromkeys(f"  {row.call}" for row in self.rows if row.call)
-        lines = [f"A: {self.a}", f"B: {self.b}", "", *sentences]
+        lines = [
+            f"A: {self.a}", f"B: {self.b}", "",
+            *([row.text for row in self.rows] or [self._counted()]),
+            *dict.fromkeys(f"  {row.call}" for row in self.rows if row.call),
+        ]  # fmt: skip
         for title in ("compared", "not_compared", "remarks"):
             texts = [f"  {row}" for row in getattr(self, title)]
             lines += ["", f"{title.replace('_', ' ')}:", *texts] if texts else []
@@ -157,8 +159,12 @@ class Comparison(Displayed):
             rows.append(
                 f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in cells)} |"
             )
-        text = [f"A: `{self.a}`  ", f"B: `{self.b}`", ""]
-        text += rows if self.rows else [f"**{self._counted()}**"]
+        text = [
+            f"A: `{self.a}`  ",
+            f"B: `{self.b}`",
+            "",
+            *(rows if self.rows else [f"**{self._counted()}**"]),
+        ]
         for title, lines in (("Compared", self.compared), ("Not compared", self.not_compared)):
             text += ["", f"{title}:", "", *(f"- {line}" for line in lines)] if lines else []
         return "\n".join(text)

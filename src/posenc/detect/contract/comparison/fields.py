@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import typing
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 import numpy as np
@@ -32,12 +32,12 @@ ORDER = (
 )  # fmt: skip
 CLOSE = 1.2e-7  # relative: a number that a file states in float32 is the same as in float64
 LENGTHS = (64, 2**20)  # a short sequence and a long one, for rules that depend on the length
-# What is compared of records of rotations: all of others is.
+# What is compared of records of rotations: all of others is, but for positions.
 OF_ANGLES = {
     "frequencies": ("channels", "first", "second", "first_out", "second_out", "sign", "axes",
                     "axis", "start", "frequencies", "attention_factor", "logit_factor"),
     "angles": ("temperature",),
-    "scores": (),
+    "scores": (), "positions": (),
 }  # fmt: skip
 
 
@@ -60,14 +60,14 @@ def words(value: Any) -> str:
 def _effects(spec: Spec) -> dict[tuple[Any, ...], Any]:
     """The numbers that a contract states of an encoding: two with the same are one to a model."""
     (part,), checks = records((Part("spec", kind=spec.kind, spec=spec),))
-    whole = repr(spec) if part.left_out else ""
-    effects: dict[tuple[Any, ...], Any] = {("left out", "", "", ()): whole}
+    effects: dict[tuple[Any, ...], Any] = {
+        ("left out", "", "", ()): repr(spec) if part.left_out else ""
+    }
     for check in checks:
         places = tuple(np.ravel(check.data.get("position", check.data.get("q_positions", -1))))
         # Angles follow from frequencies, which may be stated in float32.
         names = OF_ANGLES.get(check.check, (*check.data,))
-        for name in names if check.check != "positions" else ():
-            effects[check.check, name, check.state, places] = check.data.get(name, 0)
+        effects |= {(check.check, n, check.state, places): check.data.get(n, 0) for n in names}
     return effects
 
 
@@ -85,9 +85,10 @@ def looked_at(spec: Spec) -> str:
         lengths = "at a short and a long length" if spec.needs_length else "at every length"
         rest = f"in float64, {lengths}; factors, pairing and channels"
         return f"{each}; the frequencies of {spec.pairs} pairs {rest}"
-    if _effects(spec)["left out", "", "", ()]:
-        return f"{each}, no numbers"
-    return f"{each}; the rows or scores of its contract in float64"
+    mute = _effects(spec)["left out", "", "", ()]
+    return (
+        f"{each}, no numbers" if mute else f"{each}; the rows or scores of its contract in float64"
+    )
 
 
 def effect(a: Spec, b: Spec) -> tuple[float | None, int | None, str]:
@@ -113,8 +114,7 @@ def effect(a: Spec, b: Spec) -> tuple[float | None, int | None, str]:
         off_ = np.abs(expected(a, seen) - expected(b, seen)).max(axis=1)
         if off_.max() > 1e-12:
             return *begins(off_, line), "cos and sin"
-    width = max(a.dim, b.dim) * (1 if a.channels.part == b.channels.part else 2)
-    x = probes(width, len(NEAR), 1)
+    x = probes(max(a.dim, b.dim) * (1 if a.channels.part == b.channels.part else 2), len(NEAR), 1)
     one, two = (functional.rotate(s.at(len(line)), x, positions=places[NEAR]) for s in (a, b))
     off_ = np.abs(one - two).max(axis=(0, 1, 3))
     return (*begins(off_, NEAR), "a rotated query") if off_.max() > 0 else (None, None, "")
@@ -130,20 +130,17 @@ def changed(a: Spec, b: Spec) -> list[tuple[str, Any, Any, Spec | None]]:
         return []
     if type(a) is not type(b):
         return [("type", a, b, None)]
-    differing = []
-    for path, mine, other in sorted(_paths(a, b), key=lambda row: _rank(row[0])):
-        swapped = attempt(_with, b, path, mine)
-        if swapped is None or not _same(swapped, theirs):
-            differing.append((".".join(map(str, path)), mine, other, swapped))
+    paths = sorted(_paths(a, b), key=lambda row: (*ORDER, row[0][0]).index(row[0][0]))
+    tried = ((*row, attempt(_with, b, *row[:2])) for row in paths)
+    differing = [
+        (".".join(path), mine, other, swapped) for path, mine, other, swapped in tried
+        if swapped is None or not _same(swapped, theirs)
+    ]  # fmt: skip
     # Two fields may make a difference only together: then each is named.
-    return differing or [(".".join(map(str, p)), m, o, None) for p, m, o in _paths(a, b)]
+    return differing or [(".".join(p), m, o, None) for p, m, o in _paths(a, b)]
 
 
-def _rank(path: tuple[str | int, ...]) -> int:
-    return ORDER.index(str(path[0])) if path[0] in ORDER else len(ORDER)
-
-
-def _paths(a: Any, b: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[Any, Any, Any]]:
+def _paths(a: Any, b: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[Any, Any, Any]]:
     if isinstance(a, Value) and type(a) is type(b):
         for field in dataclasses.fields(a):  # type: ignore[arg-type]
             yield from _paths(getattr(a, field.name), getattr(b, field.name), (*path, field.name))
@@ -156,13 +153,13 @@ def _paths(a: Any, b: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[A
         yield path, a, b
 
 
-def _with(spec: Any, path: tuple[str | int, ...], value: Any) -> Any:
+def _with(spec: Any, path: tuple[str, ...], value: Any) -> Any:
     if not path:
         return value
     if isinstance(spec, tuple):
         return (_with(spec[0], path, value),)
-    name = str(path[0])
-    return dataclasses.replace(spec, **{name: _with(getattr(spec, name), path[1:], value)})
+    name, *rest = path
+    return dataclasses.replace(spec, **{name: _with(getattr(spec, name), (*rest,), value)})
 
 
 def value_of(spec: Any, field: str) -> str:
@@ -180,9 +177,19 @@ def variants(spec: Spec) -> Iterator[tuple[str, str, Spec]]:
     """Encodings that differ from `spec` in one field: the field, what is changed, the encoding."""
     if isinstance(spec, RoPE):
         yield from _scalings(spec)
-    for path, value, text in _changes(spec):
-        if (candidate := attempt(_with, spec, path, value)) is not None:
-            yield ".".join(map(str, path)), text, candidate
+    yield from (
+        (".".join(path), text, candidate) for path, value, text in _changes(spec)
+        if (candidate := attempt(_with, spec, path, value)) is not None
+    )  # fmt: skip
+
+
+def explained_by(spec: Any, fits: Callable[[Any], bool]) -> tuple[str, str, str] | None:
+    """The field whose change fits, and what it is on both sides."""
+    rows = (
+        (field, value_of(spec, field), text) for field, text, other in variants(spec)
+        if attempt(fits, other)
+    )  # fmt: skip
+    return next(rows, None)
 
 
 def _scalings(spec: RoPE) -> Iterator[tuple[str, str, Spec]]:
@@ -194,15 +201,18 @@ def _scalings(spec: RoPE) -> Iterator[tuple[str, str, Spec]]:
         name = type(scaling).__name__
         yield "scaling", f"{name} left out", candidate(*rest)
         if scaling.needs_length:
-            for length, text in zip(LENGTHS, ("short", "long"), strict=True):
-                if (fixed := attempt(spec.at, length)) is not None:
-                    yield "scaling", f"{name} as for a {text} sequence, at every length", fixed
+            yield from (
+                ("scaling", f"{name} as for a {text} sequence, at every length", fixed)
+                for length, text in zip(LENGTHS, ("short", "long"), strict=True)
+                if (fixed := attempt(spec.at, length)) is not None
+            )
         # Turns within a length are length * f / (2 pi); code has left the 2 pi out.
         for low, high in (("low_freq_factor", "high_freq_factor"), ("beta_slow", "beta_fast")):
             if hasattr(scaling, low):
                 for unit, text in ((2 * math.pi, "1 / f"), (1 / (2 * math.pi), "4 pi**2 / f")):
-                    counted = {k: getattr(scaling, k) / unit for k in (low, high)}
-                    other = attempt(scaling.replace, **counted)
+                    other = attempt(
+                        scaling.replace, **{k: getattr(scaling, k) / unit for k in (low, high)}
+                    )
                     yield (
                         f"scaling.{low}",
                         f"turns of wavelengths that are {text}",
@@ -210,7 +220,7 @@ def _scalings(spec: RoPE) -> Iterator[tuple[str, str, Spec]]:
                     )
 
 
-def _changes(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[Any, Any, str]]:
+def _changes(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[Any, Any, str]]:
     if isinstance(value, tuple) and len(value) == 1:
         value = value[0]
     if not isinstance(value, Value):
@@ -220,36 +230,30 @@ def _changes(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[Any
         current, places = getattr(value, field.name), (*path, field.name)
         yield from _changes(current, places)
         if isinstance(current, Ladder):
-            for name, ladder in LADDERS.items():
-                if ladder != current:
-                    yield places, ladder, name
+            yield from ((places, each, name) for name, each in LADDERS.items() if each != current)
         if isinstance(current, str):
-            for choice in _choices(hints[field.name]):
-                if choice != current:
-                    yield places, choice, f"{choice}"
+            yield from ((places, c, c) for c in _choices(hints[field.name]) if c != current)
         elif isinstance(current, (int, float)) and not isinstance(current, bool):
-            for number, text in _numbers(current, field):
-                yield places, number, f"{words(number)}{text}"
+            yield from (
+                (places, number, f"{words(number)}{text}")
+                for number, text in _numbers(current, field.default).items()
+            )
 
 
-def _choices(hint: Any) -> Iterator[str]:
+def _choices(hint: Any) -> list[str]:
     if typing.get_origin(hint) is Literal:
-        yield from (c for c in typing.get_args(hint) if isinstance(c, str))
-    else:
-        for part in typing.get_args(hint):
-            yield from _choices(part)
+        return [choice for choice in typing.get_args(hint) if isinstance(choice, str)]
+    return [choice for part in typing.get_args(hint) for choice in _choices(part)]
 
 
-def _numbers(current: float, field: Any) -> Iterator[tuple[Any, str]]:
+def _numbers(current: float, default: Any) -> dict[Any, str]:
     kind = type(current)
+    rows = [(default, ", the default")] if isinstance(default, (int, float)) else []
+    products = (current * factor for factor in (2, 0.5, 4, 0.25))
+    rows += [(product, "") for product in products if kind is float or not product % 1]
+    rows += [(current + step, "") for step in (1, -1, 2, -2) if kind is int or current == 0]
     numbers: dict[Any, str] = {}
-    if isinstance(field.default, (int, float)):
-        numbers[kind(field.default)] = ", the default"
-    for factor in (2, 0.5, 4, 0.25):
-        if kind is float or not current * factor % 1:
-            numbers.setdefault(kind(current * factor), "")
-    if kind is int or current == 0:
-        for step in (1, -1, 2, -2):
-            numbers.setdefault(kind(current + step), "")
+    for number, text in rows:
+        numbers.setdefault(kind(number), text)
     numbers.pop(current, None)
-    yield from numbers.items()
+    return numbers

@@ -17,13 +17,9 @@ from posenc._core.io.files import rounded
 from posenc._core.numeric.ladder import Ladder
 from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.comparison.fields import value_of, variants, words
-from posenc.detect.fit import precision, turns
+from posenc.detect.fit import departures, precision, tolerances, turns
 from posenc.detect.fit import words as sentences
-from posenc.detect.fit.departures import SINGLE, departures, tolerance_of
 from posenc.detect.fit.frequencies import fit_frequencies
-from posenc.detect.fit.precision import HALVES
-from posenc.detect.fit.tolerances import ROUNDING
-from posenc.detect.fit.turns import NEAR
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling import Llama3, YaRN
@@ -59,15 +55,21 @@ def why(
             spec, wanted = candidate, turns.expected(candidate, seen)
         absent = ~np.isfinite(seen.values).all(axis=1)
         if absent.any():
-            text = f"NaN or infinite, first at position {int(seen.first[absent].min())}"
-            rows.append(Difference("numbers", "finite", text))
+            first = int(seen.first[absent].min())
+            rows.append(
+                Difference("numbers", "finite", f"NaN or infinite, first at position {first}")
+            )
             break
         off, wrong = turns.off_by(spec, seen, wanted)
         if not wrong.any():
             continue
         size = turns.begins(off, seen.first)
         dtype = precision.seen(seen.values[:FIRST])
-        if seen.sized and dtype in HALVES and ROUNDING[dtype] > ROUNDING[seen.dtype]:
+        if (
+            seen.sized
+            and dtype in precision.HALVES
+            and tolerances.ROUNDING[dtype] > tolerances.ROUNDING[seen.dtype]
+        ):
             # Cosines of less than float32 are one matter, what is computed with them another.
             coarse = [one._replace(dtype=dtype) for one in calls]
             row = Difference("dtype", f"cos and sin in {seen.dtype}", f"in {dtype}", size[0], 0)
@@ -80,12 +82,11 @@ def why(
             names, explained = _named(spec, turned, wrong, others)
             fresh.append(Difference(*names, *turns.begins(off, seen.first)))
         # Nothing is computed anew where the spec itself explains the angles.
-        factor = _factor(
+        fresh += _factor(
             explained or spec,
             seen,
             wanted if explained is spec else turns.expected(explained or spec, seen),
         )
-        fresh += [] if factor is None else [factor]
         fresh = fresh or [Difference("dtype", f"{seen.dtype} or better", "rounded further", *size)]
         rows += [row for row in fresh if row.field not in {earlier.field for earlier in rows}]
         if explained is None:
@@ -94,32 +95,29 @@ def why(
     return rows
 
 
-def _factor(spec: RotarySpec, seen: turns.PairTurns, wanted: np.ndarray) -> Difference | None:
-    sizes, room = np.abs(seen.values), 8 * ROUNDING[seen.dtype] + 1e-6
+def _factor(spec: RotarySpec, seen: turns.PairTurns, wanted: np.ndarray) -> list[Difference]:
+    """Another factor on cosines and sines, and what it is."""
+    sizes, room = np.abs(seen.values), 8 * tolerances.ROUNDING[seen.dtype] + 1e-6
     off = np.abs(sizes - np.abs(wanted)).max(axis=1)
     ours, theirs = float(np.abs(wanted).max()), float(np.median(sizes))
     if not seen.sized or np.all(off <= room * ours):
-        return None
+        return []
     declared = math.prod(
         s.attention_factor() for s in getattr(spec.at(seen.length), "scalings", ())
     )
-    text = f"{theirs:.6g}"
-    for value, name in (
+    factors = (
         (1.0, "left out"),
         (declared, "the scaling's own, not the one that is stated"),
         (ours * ours, "applied twice"),
         (ours * declared, "that of the scaling times the one that is stated"),
         (math.sqrt(ours), "its root"),
-    ):
-        if abs(theirs / value - 1) <= room and abs(value / ours - 1) > room:
-            text = f"{text}: {name}"
-            break
-    else:
-        if sizes.std() > room * theirs or abs(theirs / ours - 1) <= room:
-            text = f"{sizes.min():.6g} to {sizes.max():.6g}"
-    return Difference(
-        "magnitude.attention_factor", f"{ours:.6g}", text, *turns.begins(off, seen.first)
     )
+    texts = (f"{theirs:.6g}: {name}" for value, name in factors
+             if abs(theirs / value - 1) <= room and abs(value / ours - 1) > room)  # fmt: skip
+    vary = sizes.std() > room * theirs or abs(theirs / ours - 1) <= room
+    other = f"{sizes.min():.6g} to {sizes.max():.6g}" if vary else f"{theirs:.6g}"
+    names = "magnitude.attention_factor", f"{ours:.6g}", next(texts, other)
+    return [Difference(*names, *turns.begins(off, seen.first))]
 
 
 # --- frequencies and positions --------------------------------------------------------------------
@@ -132,7 +130,7 @@ def _named(
     others: Sequence[tuple[str, RotarySpec]],
 ) -> tuple[tuple[str, str, str], RotarySpec | None]:
     """The one change under which a spec gives these numbers, and the spec with it, if it is one."""
-    chosen = np.isin(seen.first, NEAR) | (np.cumsum(wrong) <= 8) & wrong
+    chosen = np.isin(seen.first, turns.NEAR) | (np.cumsum(wrong) <= 8) & wrong
     chosen[[0, -1]] = True
     some = seen.rows(chosen)
     room = turns.allowed(spec, some, 1.0)
@@ -147,10 +145,9 @@ def _named(
     some_of_them = wrong.mean() <= 0.5 or len(wrong) > FIRST or bool(seen.order)
     if some_of_them or seen.positions.ndim > 1:
         count = f"{wrong.sum():,} of {wrong.size:,} positions"
-        first = int(seen.first[wrong].min())
         text = f"others, that no one change explains, at {count}{seen.order and ', '}{seen.order}"
-        field = "positions" if some_of_them else "frequencies"
-        return (field, f"the angles of position {first}", text), None
+        ours = f"the angles of position {int(seen.first[wrong].min())}"
+        return ("positions" if some_of_them else "frequencies", ours, text), None
     moved = np.abs(theirs_ - ours_) > 1e-6 * np.abs(ours_) + 1e-7
     pair = int(np.flatnonzero(moved)[0]) if moved.any() else 0
     text = f"{theirs_[pair]:.6g}" if moved.any() else "no one change explains them"
@@ -160,8 +157,7 @@ def _named(
 def _candidates(
     spec: RotarySpec, seen: turns.PairTurns, others: Sequence[tuple[str, RotarySpec]]
 ) -> Iterator[Candidate]:
-    for name, other in others:
-        yield "layers", "its own encoding", sentences.say("layer", name), other
+    yield from (("layers", "its own encoding", sentences.say("layer", n), s) for n, s in others)
     for name, other in others:
         if isinstance(spec, RoPE) and isinstance(other, RoPE) and other.scaling != spec.scaling:
             text = sentences.say("scaling", words(other.scaling), name)
@@ -171,41 +167,41 @@ def _candidates(
     if plain:
         frequencies = turns.frequencies_of(spec, seen.length)
         start = getattr(getattr(spec, "arrangement", None), "start", 0)
-        still = np.ones_like(seen.values)
-        yield "positions", "position p", sentences.say("constant"), still
+        yield "positions", "position p", sentences.say("constant"), np.ones_like(seen.values)
         near = sorted(range(-FARTHEST_SHIFT, FARTHEST_SHIFT + 1), key=abs)[1:]
         for shift in (*near, -int(seen.first.min())):
             moved = (seen.positions + shift + start)[:, None] * frequencies
             yield "positions", "position p", sentences.offset(shift), np.exp(1j * moved)
         exchanged = 1j * turns.unit_of(turns.expected(spec, seen)).conj()
         yield "frequencies", "cos and sin", sentences.say("sine"), exchanged
-        for dtype in HALVES:
+        for dtype in precision.HALVES:
             single, half = (sentences.say("rounding", each) for each in ("float32", dtype))
             rates, places = (rounded(each, dtype) for each in (frequencies, seen.first))
             coarse = np.exp(1j * (places + start)[:, None] * frequencies)
             yield "positions", "position p", sentences.say("held", dtype), coarse
             yield "dtype", single, half, np.exp(1j * seen.first[:, None] * rates)
-            angles = rounded(places[:, None] * rates, dtype)
-            yield "dtype", "angles in float32", f"angles in {dtype}", np.exp(1j * angles)
-    for field, text, changed in variants(spec):
-        if isinstance(changed, RotarySpec) and (changed.pairs, changed.axes) == (
-            spec.pairs,
-            spec.axes,
-        ):
-            yield field, value_of(spec, field), text, changed
+            turned = np.exp(1j * rounded(places[:, None] * rates, dtype))
+            yield "dtype", "angles in float32", f"angles in {dtype}", turned
+    yield from (
+        (field, value_of(spec, field), text, other) for field, text, other in variants(spec)
+        if isinstance(other, RotarySpec) and (other.pairs, other.axes) == (spec.pairs, spec.axes)
+    )  # fmt: skip
     if plain:
         theirs = turns.estimated(seen)
         far = (turns.allowed(spec, seen, 1.0) / np.maximum(seen.first, 1)[:, None]).min(axis=0)
         doubt = ESTIMATED + far / np.maximum(np.maximum(np.abs(theirs), np.abs(frequencies)), far)
-        departed = departures(theirs, frequencies, dtype="float32", doubt=doubt)
-        if departed is not None and departed.others:
+        if (
+            departed := departures.departures(theirs, frequencies, dtype="float32", doubt=doubt)
+        ) is not None and departed.others:
             ours = f"{frequencies[departed.others[0]]:.6g} in pair {departed.others[0]}"
             lines = np.exp(1j * seen.first[:, None] * theirs)
             yield "frequencies", ours, "; ".join(departed.sentences()), lines
     if isinstance(spec, RoPE) and plain:
         yield from _fitted(spec, theirs, doubt)
-        for field, ours, text, other_ in _ladders(spec):
-            yield field, ours, text, np.exp(1j * seen.first[:, None] * other_)
+        yield from (
+            (field, ours, text, np.exp(1j * seen.first[:, None] * other))
+            for field, ours, text, other in _ladders(spec)
+        )
 
 
 def _counted(spec: RotarySpec, wrong: turns.PairTurns) -> str:
@@ -245,19 +241,22 @@ def _fitted(spec: RoPE, theirs: np.ndarray, doubt: np.ndarray) -> Iterator[Candi
     """Another base, width or rule, as their frequencies tell it."""
     if spec.ladder.spacing != "geometric" or isinstance(spec.base, tuple):
         return
-    for fit in fit_frequencies(theirs, tolerance_of(theirs, SINGLE) + doubt, lists=False)[:1]:
+    for fit in fit_frequencies(
+        theirs, departures.tolerance_of(theirs, departures.SINGLE) + doubt, lists=False
+    )[:1]:
         for scaling in dict.fromkeys((spec.scaling, (), fit.scaling)):
             changes: dict[str, Any] = {"base": fit.base, "scaling": scaling}
-            if fit.ladder != Ladder():
-                changes["ladder"] = fit.ladder
+            changes |= {"ladder": fit.ladder} if fit.ladder != Ladder() else {}
             yield _changed(spec, turns.attempt(spec.replace, **changes), fit.base)
 
 
 def _changed(spec: Any, other: RoPE | None, base: float) -> Candidate:
     """The field by which another encoding is told from this one, the base or width first."""
-    tail = ""
-    if other is not None and other.scaling != spec.scaling:
-        tail = f", with the scaling {words(other.scaling)}"
+    tail = (
+        f", with the scaling {words(other.scaling)}"
+        if other is not None and other.scaling != spec.scaling
+        else ""
+    )
     width = 0.0 if base <= 1 else spec.dim * math.log(spec.base) / math.log(base)
     if abs(width - round(width)) < WHOLE and round(width) not in (0, spec.dim):
         return "dim", str(spec.dim), f"frequencies of a width of {round(width)}{tail}", other
@@ -280,13 +279,10 @@ def _swapped(
     dim: int, base: float, plain: np.ndarray, scaling: YaRN
 ) -> Iterator[tuple[str, str, str, np.ndarray]]:
     """The ramp between bounds that stand the wrong way round."""
-
-    def bound(turns: float) -> float:
-        return (
-            dim * math.log(scaling.original_length / (2 * math.pi * turns)) / (2 * math.log(base))
-        )
-
-    low, high = bound(scaling.beta_slow), bound(scaling.beta_fast)
+    low, high = (
+        dim * math.log(scaling.original_length / (2 * math.pi * beta)) / (2 * math.log(base))
+        for beta in (scaling.beta_slow, scaling.beta_fast)
+    )
     for ends in ((math.floor(low), math.ceil(high)), (low, high)):
         first, last = max(ends[0], 0), min(ends[1], dim - 1)
         if first != last:

@@ -15,24 +15,40 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, DataError, DependencyError, mismatch
+from posenc._core.errors import (
+    ArgumentError,
+    DataError,
+    DependencyError,
+    bad_data,
+    mismatch,
+)
 from posenc._core.guard import foreign, offline
 from posenc._core.io.checkpoints import load, open_store
 from posenc.detect.contract.checks import ruled
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.make import described, parts_of
-from posenc.detect.contract.sides.buffers import Buffer, digest_of, of_buffers, of_tensors
-from posenc.detect.contract.sides.building import counted, without_code
-from posenc.detect.contract.sides.forwards import unused_modules
-from posenc.detect.contract.sides.modules import answering, rebuilt
-from posenc.detect.contract.sides.protocol import protocol
-from posenc.detect.contract.sides.side import Comparand, Implementation
+from posenc.detect.contract.sides.modules import (
+    answering,
+    counted,
+    rebuilt,
+    unused_modules,
+    without_code,
+)
+from posenc.detect.contract.sides.side import (
+    Buffer,
+    Comparand,
+    Implementation,
+    digest_of,
+    of_buffers,
+    of_tensors,
+)
 from posenc.detect.explain import to_hf
 from posenc.detect.facts import facts
 from posenc.detect.facts.arrays import FREQUENCIES, ROWS
 from posenc.detect.facts.tables import COSINES, SINES
-from posenc.detect.subject import CannotAsk, Subject
+from posenc.detect.subject import CannotAsk, Subject, refuse_if
 from posenc.detect.subject.arrays import numbers
+from posenc.detect.subject.ask import protocol
 from posenc.encodings.rotary.base import RotarySpec
 
 SLOPED = re.compile(r"build_\w*alibi\w*$")  # functions that make biases of slopes
@@ -50,9 +66,9 @@ def of_model(model: Any, name: str) -> Comparand:
     for path, module in model.named_modules():
         named += () if path in unused else _tensors(module, path, name)
         named += _biases(module, path or name)
-    comparand = of_buffers(name, [*named, *_slopes(model)])
-    remarks = tuple(f"{path} stands unused: no forward calls it" for path in unused)
-    return comparand._replace(remarks=remarks)
+    return of_buffers(name, [*named, *_slopes(model)])._replace(
+        remarks=tuple(f"{path} stands unused: no forward calls it" for path in unused)
+    )
 
 
 def _turns(module: Any) -> bool:
@@ -86,8 +102,7 @@ class _ModuleCode(Implementation):
     def __init__(self, path: str, module: Any, layer: str) -> None:
         super().__init__(module, "torch")
         self.name, self.layer, self.apply = path, layer, _rotates(module)
-        names = ("cos_sin", "rotate") if self.apply else ("cos_sin",)
-        self.methods = dict.fromkeys(names, module)
+        self.methods = dict.fromkeys(("cos_sin", "rotate") if self.apply else ("cos_sin",), module)
 
     def subject(self, method: str, part: Part, width: int, axes: int, heads: int | None) -> Subject:
         if method not in self.methods:
@@ -102,10 +117,8 @@ class _ModuleCode(Implementation):
 def _rotates(module: Any) -> Callable[..., Any] | None:
     home = sys.modules.get(type(module).__module__)
     names = [name for name in dir(home) if name.startswith("apply_") and "rot" in name]
-    if len(names) != 1:
-        return None
-    function: Callable[..., Any] = getattr(home, names[0])
-    first = list(inspect.signature(function).parameters)[:4]
+    function = getattr(home, names[0]) if len(names) == 1 else None
+    first = [*inspect.signature(function).parameters][:4] if function is not None else []
     return function if first == ["q", "k", "cos", "sin"] else None
 
 
@@ -186,10 +199,9 @@ def _slopes(model: Any) -> Iterator[Buffer]:
             "attention_mask": torch.ones(1, keys, dtype=torch.int64), "num_heads": heads,
             "sequence_length": keys, "dtype": torch.float32,
         }  # fmt: skip
-        taken = inspect.signature(function).parameters
-        taken_ = {name: value for name, value in arguments.items() if name in taken}
-        biases = function(**taken_).reshape(heads, -1, keys)[..., k_positions]
-        return biases.expand(heads, len(q_positions), len(k_positions))
+        taken = arguments.keys() & inspect.signature(function).parameters.keys()
+        biases = function(**{name: arguments[name] for name in taken}).reshape(heads, -1, keys)
+        return biases[..., k_positions].expand(heads, len(q_positions), len(k_positions))
 
     path = f"{where}.{function.__name__}".lstrip(".")
     yield Buffer(path, "", heads, SimpleNamespace(bias=bias), "bias")
@@ -211,8 +223,8 @@ def of_checkpoint(path: Path, name: str) -> Comparand:
 
     def turning(key: str, layer: str, array: np.ndarray) -> Buffer:
         values = array.reshape(-1)
-        code = SimpleNamespace(frequencies=lambda: values)
-        return Buffer(key, layer, values.size, code, unlike=digest_of(values))
+        return Buffer(key, layer, values.size, SimpleNamespace(frequencies=lambda: values),
+                      unlike=digest_of(values))  # fmt: skip
 
     return of_buffers(name, [*of_tensors(arrays, turning), *mute])
 
@@ -224,17 +236,23 @@ def of_folder(folder: str, name: str) -> Comparand:
     """The rotary modules of the class that a folder's config names, without its own code."""
     torch = _library("torch", "which transformers builds its models with")
     transformers = _library("transformers", "whose class hf:FOLDER asks")
-    if not Path(folder).is_dir():
-        raise ArgumentError(mismatch("diff", "hf: and a folder that is there", repr(folder)))
+    refuse_if(
+        not Path(folder).is_dir(),
+        mismatch("diff", "hf: and a folder that is there", repr(folder)),
+        ArgumentError,
+    )
     data = load(Path(folder), f"diff: {name}")
     kind = data.get("model_type")
     if not isinstance(kind, str) or kind not in transformers.CONFIG_MAPPING:
         received = "code of the model's own" if "auto_map" in data else f"model_type {kind!r}"
-        raise DataError(mismatch(f"diff: {name}", "a class of transformers", received))
+        raise bad_data(f"diff: {name}", "a class of transformers", received)
     # It knows how many layers a model has; what a class builds of other sizes is counted below.
     for error in facts(data).plan.errors:
-        if "more than any model has" in error:
-            raise DataError(mismatch(f"diff: {name}", "a model that transformers builds", error))
+        refuse_if(
+            "more than any model has" in error,
+            mismatch(f"diff: {name}", "a model that transformers builds", error),
+            DataError,
+        )
     with warnings.catch_warnings(), foreign(f"the building of {name}", timed=False), offline():
         warnings.simplefilter("ignore")
         try:
@@ -246,8 +264,7 @@ def of_folder(folder: str, name: str) -> Comparand:
             materialise(model)
         except Exception as error:
             reason = f"{type(error).__name__}: {str(error)[:200]}"
-            expected = "a model that transformers builds"
-            raise DataError(mismatch(f"diff: {name}", expected, reason)) from error
+            raise bad_data(f"diff: {name}", "a model that transformers builds", reason) from error
     side = of_model(model, name)
     return side._replace(remarks=(f"{name}: weights were not read", *side.remarks))
 
@@ -271,8 +288,11 @@ def materialise(model: Any) -> None:
 def of_engine(text: str, name: str) -> Comparand:
     """The rotary classes of vLLM for the parts of a config."""
     engine, _, path = text.replace(" ", "=", 1).partition("=")
-    if engine != "vllm" or not path:
-        raise ArgumentError(mismatch("diff", "engine:vllm=CONFIG", repr(name)))
+    refuse_if(
+        engine != "vllm" or not path,
+        mismatch("diff", "engine:vllm=CONFIG", repr(name)),
+        ArgumentError,
+    )
     layers = _library("vllm.model_executor.layers.rotary_embedding", "whose classes are asked")
     torch = _library("torch", "which vLLM is built with")
     data = to_hf(Path(path), "hf5").config
@@ -280,25 +300,26 @@ def of_engine(text: str, name: str) -> Comparand:
     parts = {part.name: part for part in parts_of(described(data, f"diff: {name}"))}
 
     def answers(part: Part, _: object) -> tuple[Implementation]:
-        own = parts.get(part.name)
-        if own is None or not isinstance(own.spec, RotarySpec):
+        if (own := parts.get(part.name)) is None or not isinstance(own.spec, RotarySpec):
             raise CannotAsk("vLLM's rotary classes have nothing for it")
         try:
             width = data.get("head_dim") or data["hidden_size"] // data["num_attention_heads"]
             length, rope = data["max_position_embeddings"], data["rope_parameters"]
             rope = dict(rope.get(part.name.rpartition(".")[2], rope))
-            half = own.spec.channels.order == "half"
-            module = layers.get_rope(width, length, half, rope, torch.float32)
+            module = layers.get_rope(
+                width, length, own.spec.channels.order == "half", rope, torch.float32
+            )
         except Exception as error:
             reason = f"{type(error).__name__}: {str(error)[:80]}"
             raise CannotAsk(f"vLLM makes no rotation of its config ({reason})") from error
         turn = getattr(module, "forward_native", module.forward)
 
-        subject = protocol(
-            lambda positions, query, key: turn(positions.T, query, key)[0], "tokens",
-            dim=width, axes=len(own.spec.axes), library="torch",
+        return (
+            Implementation(protocol(
+                lambda positions, query, key: turn(positions.T, query, key)[0], "tokens",
+                dim=width, axes=len(own.spec.axes), library="torch",
+            )),
         )  # fmt: skip
-        return (Implementation(subject),)
 
     remark = f"{name}: get_rope was asked, and not the model classes, which may change parameters"
     return Comparand(name, whole=False, answers=answers, remarks=(remark,))

@@ -1,21 +1,27 @@
-"""Modules of a loaded model, as subjects: called with position ids, as transformers calls them."""
+"""Modules of a loaded model, as subjects: called with position ids, as transformers calls them.
+
+Which of them its forward leaves unused is seen in one run without numbers; and code, kernels and
+absurd sizes are kept from a class that a config of somebody builds.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import copy
 import functools
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc.detect.contract.sides.protocol import protocol
-from posenc.detect.subject import CannotAsk, Subject
+from posenc.detect.subject import CannotAsk, Subject, refuse_if
+from posenc.detect.subject.ask import protocol
 
 # How (batch, seq, axes) becomes position ids: where the axes stand, and whether one row is asked.
 PLACES = {"each": "module", "first": "module", "last": "module", "rows": "module_of_row",
           "columns": "module_of_row"}  # fmt: skip
+TOKENS = 2
 
 
 class RotaryModule(NamedTuple):
@@ -32,8 +38,7 @@ class RotaryModule(NamedTuple):
         own = apart(self.module)
         ids = positions.movedim(-1, 0) if self.place in ("first", "columns") else positions
         device = next((buffer.device for buffer in own.buffers()), torch.device("cpu"))
-        if device.type == "meta":
-            raise CannotAsk("it is on the meta device, and has no numbers yet")
+        refuse_if(device.type == "meta", "it is on the meta device, and has no numbers yet")
         more = {"layer_type": self.layer} if self.layer else {}
         with torch.no_grad():
             return own(x.to(device), ids.to(device), **more)
@@ -42,8 +47,9 @@ class RotaryModule(NamedTuple):
         """Something to ask: it, or the function that turns queries by what it returns."""
 
         def turned(x: Any, positions: Any) -> Any:
-            one = PLACES[self.place] == "module_of_row"
-            tables = self.answer(x, positions if one else positions[None])
+            tables = self.answer(
+                x, positions if (PLACES[self.place] == "module_of_row") else positions[None]
+            )
             # What turns queries expects (batch, seq, channels) of tables.
             return apply(x, x, *(t[None] if t.ndim == 2 else t for t in tables))[0]  # type: ignore[misc]
 
@@ -70,16 +76,16 @@ def answering(module: Any, layer: str | None, axes: int = 1) -> list[RotaryModul
             forms.append((asked.subject(2, axes).built(line)[0].shape[-1], asked))
         except CannotAsk as error:
             why = why or error
-    if not forms:
-        raise CannotAsk(f"it answers no positions ({why})")
+    refuse_if(not forms, f"it answers no positions ({why})")
     return [asked for _, asked in sorted(forms, key=lambda pair: -pair[0])]
 
 
 def apart(module: Any) -> Any:
     """A module with settings and buffers of its own, which calls may change."""
     own = copy.copy(module)
-    buffers = {key: b if b is None else b.clone() for key, b in module._buffers.items()}
-    vars(own)["_buffers"] = buffers
+    vars(own)["_buffers"] = {
+        key: b if b is None else b.clone() for key, b in module._buffers.items()
+    }
     return own
 
 
@@ -87,8 +93,114 @@ def rebuilt(module: Any) -> Any:
     """A module as its config makes it, on the CPU; None where that is not all it takes."""
     import torch
 
+    # Whatever code of somebody else raises.
+    with contextlib.suppress(Exception), torch.device("cpu"):
+        return type(module)(module.config)
+    return None
+
+
+# --- modules that no forward calls ----------------------------------------------------------------
+
+
+def unused_modules(model: Any, holds: Callable[[Any], bool]) -> frozenset[str]:
+    """Paths of those of several modules that no forward calls or reads, though their parent ran.
+
+    Two tokens go through the model on the meta device, which computes shapes alone. Nothing is said
+    of a model that does not run so, nor of parts that these tokens do not reach.
+    """
+    import torch
+    from torch.nn.modules.module import register_module_forward_pre_hook
+    from torch.overrides import TorchFunctionMode
+    from torch.utils._pytree import tree_leaves
+
+    meant = {path: module for path, module in model.named_modules() if path and holds(module)}
+    if len(meant) < 2:  # the one there is, is the one that turns
+        return frozenset()
+    ran: set[int] = set()
+    read: set[int] = set()
+
+    class OperandLog(TorchFunctionMode):
+        """Notes every tensor that a function of torch gets."""
+
+        def __torch_function__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            read.update(id(leaf) for leaf in tree_leaves((args, kwargs)))
+            return func(*args, **(kwargs or {}))
+
+    # Rules of a length write other frequencies into their modules.
+    kept = [(module, dict(vars(module)), dict(module._buffers)) for module in model.modules()]
+    state = {
+        name: tensor.detach().to("meta")
+        for source in (model.named_parameters, model.named_buffers)
+        for name, tensor in source(remove_duplicate=False)
+    }
+    own = {
+        path: {id(t) for name, t in state.items() if name.rpartition(".")[0] == path}
+        | {id(value) for value in vars(module).values() if isinstance(value, torch.Tensor)}
+        for path, module in meant.items()
+    }
+    ids = torch.zeros(1, TOKENS, dtype=torch.int64, device="meta")
+    hook = register_module_forward_pre_hook(lambda module, _: ran.add(id(module)))
     try:
-        with torch.device("cpu"):
-            return type(module)(module.config)
-    except Exception:  # noqa: BLE001 - whatever code of somebody else raises
-        return None
+        with torch.no_grad(), OperandLog():
+            torch.func.functional_call(model, state, (ids,))
+    except Exception:  # noqa: BLE001 - other people's models raise anything
+        return frozenset()
+    finally:
+        hook.remove()
+        for module, values, buffers in kept:
+            vars(module).clear()
+            vars(module).update(values)
+            module._buffers.clear()
+            module._buffers.update(buffers)
+
+    def reached(path: str) -> bool:
+        parent = path.rpartition(".")[0]
+        home = model.get_submodule(parent)
+        lists = (torch.nn.ModuleList, torch.nn.ModuleDict)
+        return reached(parent) if parent and isinstance(home, lists) else id(home) in ran
+
+    return frozenset(
+        path
+        for path, module in meant.items()
+        if id(module) not in ran and not own[path] & read and reached(path)
+    )
+
+
+MOST_BUILT = 2**18  # modules and tensors: twice those of 61 layers with 384 experts each
+# Keys by which a config has a class load code or kernels, or weights from elsewhere.
+ELSEWHERE = re.compile(
+    r"^(auto_map|_name_or_path|use_kernels|kernel_config|quantization_config|_?adapter\w*|"
+    r"\w*(attn|attention|experts)_implementation\w*)$"
+)
+
+
+# --- what a config of somebody builds -------------------------------------------------------------
+
+
+def without_code(value: Any) -> Any:
+    """A config without the keys that name code, kernels or files elsewhere, at any depth."""
+    if isinstance(value, dict):
+        return {k: without_code(v) for k, v in value.items() if not ELSEWHERE.search(str(k))}
+    return [without_code(v) for v in value] if isinstance(value, list) else value
+
+
+@contextlib.contextmanager
+def counted(torch: Any) -> Iterator[None]:
+    """Raise where more modules and tensors are built than any model has."""
+    built = 0
+
+    def count(*_: object) -> None:
+        nonlocal built
+        built += 1
+        if built > MOST_BUILT:
+            raise ValueError(f"it has more than {MOST_BUILT:,} modules and tensors")
+
+    hooks = torch.nn.modules.module
+    with contextlib.ExitStack() as stack:
+        for kind in ("module", "parameter", "buffer"):
+            stack.callback(
+                getattr(hooks, f"register_module_{kind}_registration_hook")(count).remove
+            )
+        yield

@@ -8,21 +8,30 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import inspect
+import math
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import DataError, bad_argument, mismatch
 from posenc._core.guard import foreign
 from posenc.detect.contract.contract import Part
-from posenc.detect.contract.sides.protocol import protocol
-from posenc.detect.subject import CannotAsk, Subject, ask, asked
+from posenc.detect.facts.arrays import FREQUENCIES, ROWS
+from posenc.detect.facts.tables import COSINES, SINES, complex_of
+from posenc.detect.subject import CannotAsk, Subject, ask, asked, refuse_if
 from posenc.detect.subject.arrays import carried, numbers, parts_of
+from posenc.detect.subject.ask import protocol
+from posenc.encodings.rotary.base import RotarySpec
 
-METHODS = ("frequencies", "cos_sin", "rotate", "logit_scale", "table", "bias", "position_ids")
 Library = Literal["numpy", "torch", "jax"]
+METHODS = ("frequencies", "cos_sin", "rotate", "logit_scale", "table", "bias", "position_ids")
+NEAR = 16  # rows that tell sines beside cosines from other tables
+LAYER = re.compile(r"(?:^|\.)(?:layers?|h|blocks?)\.(\d+)(?=\.|$)")
 
 
 class Implementation:
@@ -40,13 +49,14 @@ class Implementation:
         self.code = code = code() if isinstance(code, type) and methods_of(code) else code
         self.name = str(getattr(code, "__qualname__", type(code).__name__))
         self.methods: dict[str, Callable[..., Any]] = methods_of(code)
-        if not self.methods and _gives_frequencies(code):
+        plain = inspect.isfunction(code) or inspect.ismethod(code)
+        # A function that takes nothing, but for the name of a layer or a length.
+        if not self.methods and plain and {*_parameters(code)} <= {"layer", "length"}:
             self.methods = {"frequencies": code}
-        listed = callable(code) or isinstance(code, (tuple, Mapping, Subject))
-        if not self.methods and not listed:
+        if not (self.methods or callable(code) or isinstance(code, (tuple, Mapping, Subject))):
             expected = f"an object with any of the methods {', '.join(METHODS)}"
             todo = "A function may be one of them: of (x, positions), say."
-            raise ArgumentError(mismatch("a side", expected, self.name, todo))
+            raise bad_argument("a side", expected, self.name, todo)
 
     def takes(self, method: str, name: str) -> bool:
         """Whether a method is there and has a parameter."""
@@ -63,12 +73,18 @@ class Implementation:
             return self._found(part, width, axes, heads)
         if method == "cos_sin" and {*self.methods} == {"frequencies"}:
             return ask({"inv_freq": self.numbers("frequencies", part=part)}, dim=width)
-        if method not in self.methods:
-            seen = ", so that no pairing is seen" if method == "rotate" else ""
-            raise CannotAsk(f"it is not offered{seen}")
+        refuse_if(
+            method not in self.methods,
+            "it is not offered" + ", so that no pairing is seen" * (method == "rotate"),
+        )
         width = int(getattr(self.code, "head_dim", 0) or width)
-        function = self._of_layer(method, part)
-        return protocol(function, method, dim=width, axes=axes, library=self.library or "numpy")
+        return protocol(
+            self._of_layer(method, part),
+            method,
+            dim=width,
+            axes=axes,
+            library=self.library or "numpy",
+        )
 
     def _found(self, part: Part, width: int, axes: int, heads: int | None) -> Subject:
         """Code of any form, for a part."""
@@ -91,11 +107,12 @@ class Implementation:
         function = self.methods[method]
 
         def answer(*arguments: Any) -> Any:
-            more = {"layer": part.name, "length": int(arguments[-1].max()) + 1}
-            more = {k: v for k, v in more.items() if self.takes(method, k)}
-            out = function(*arguments, **more)
-            if method == "cos_sin" and not _is_pair(out):
-                raise CannotAsk("it returns no cosines and sines: two arrays, or complex numbers")
+            out = function(*arguments, **self._more(method, part, int(arguments[-1].max()) + 1))
+            kinds = "".join(p.dtype.kind for p in parts_of(out)) if method == "cos_sin" else "c"
+            refuse_if(
+                kinds not in ("ff", "c"),
+                "it returns no cosines and sines: two arrays, or complex numbers",
+            )
             return out
 
         return functools.wraps(function)(answer)
@@ -104,17 +121,24 @@ class Implementation:
         self, method: str, *arguments: Any, part: Part, length: int | None = None
     ) -> np.ndarray:
         """What a method answers that is no encoding: frequencies, factors, positions of a batch."""
-        if method not in self.methods:
-            raise CannotAsk("it is not offered")
-        spoken = {"layer": part.name, "length": length}
-        more = {k: v for k, v in spoken.items() if v is not None and self.takes(method, k)}
+        refuse_if(method not in self.methods, "it is not offered")
         passed = [a if isinstance(a, Mapping) else carried(a, self.library or "numpy")
                  for a in arguments]  # fmt: skip
         with self.refusing(method), foreign(f"a call of {self.name}"):
-            answer = numbers(self.methods[method](*passed, **more))
-        if answer.dtype.kind == "c" or not answer.size:
-            raise CannotAsk(f"it returns complex numbers or none, of shape {answer.shape}")
+            answer = numbers(self.methods[method](*passed, **self._more(method, part, length)))
+        refuse_if(
+            answer.dtype.kind == "c" or not answer.size,
+            f"it returns complex numbers or none, of shape {answer.shape}",
+        )
         return answer.reshape(-1)
+
+    def _more(self, method: str, part: Part, length: int | None) -> dict[str, Any]:
+        """The name of the part and the length of the sequence, if a method takes them."""
+        return {
+            k: v
+            for k, v in {"layer": part.name, "length": length}.items()
+            if v is not None and self.takes(method, k)
+        }
 
     @contextlib.contextmanager
     def refusing(self, method: str) -> Iterator[None]:
@@ -124,26 +148,20 @@ class Implementation:
         except MemoryError:
             raise
         except Exception as error:
-            own = error.__cause__ if isinstance(error, CannotAsk) else error
-            if own is None:
+            if (own := error.__cause__ if isinstance(error, CannotAsk) else error) is None:
                 raise
             if isinstance(own, NotImplementedError):
                 raise CannotAsk(str(own) or "it raises NotImplementedError") from None
             if self.strict:
                 raise own from None
-            text = f"{type(own).__name__}: {' '.join(str(own).split())[:100]}"
-            raise CannotAsk(f"{method} raises {text}") from None
+            says = f"{type(own).__name__}: {' '.join(str(own).split())[:100]}"
+            raise CannotAsk(f"{method} raises {says}") from None
 
 
 def methods_of(code: Any) -> dict[str, Callable[..., Any]]:
     """The methods of the protocol that an object has; a subject is asked as one."""
     names = METHODS if not isinstance(code, Subject) else ()
     return {name: getattr(code, name) for name in names if callable(getattr(code, name, None))}
-
-
-def _is_pair(out: Any) -> bool:
-    kinds = [part.dtype.kind for part in parts_of(out)]
-    return kinds in (["f", "f"], ["c"])
 
 
 def _parameters(function: Any) -> tuple[str, ...]:
@@ -153,12 +171,6 @@ def _parameters(function: Any) -> tuple[str, ...]:
     except (TypeError, ValueError):
         return ()
     return tuple("**" if p.kind is p.VAR_KEYWORD else p.name for p in parameters)
-
-
-def _gives_frequencies(code: Any) -> bool:
-    """Whether a function takes nothing, but for the name of a layer or a length."""
-    plain = inspect.isfunction(code) or inspect.ismethod(code)
-    return plain and {*_parameters(code)} <= {"layer", "length"}
 
 
 class Comparand(NamedTuple):
@@ -173,3 +185,165 @@ class Comparand(NamedTuple):
     unasked: Callable[[], Sequence[str]] = tuple  # what would answer, and was asked for no part
     remarks: tuple[str, ...] = ()
     shared: bool = False  # whether one implementation answers for every part
+
+
+# --- numbers of other people's models, under the names of their buffers ---------------------------
+
+
+class Buffer(NamedTuple):
+    """Something of a model that answers: its place, the type of layer it names, its width."""
+
+    path: str
+    layer: str
+    width: int  # pairs of a rotation, columns of rows, heads of biases
+    code: Any
+    kind: str = "rotary"
+    unlike: Any = None  # what tells it from those of other layers
+
+    @property
+    def place(self) -> str:
+        """Its path, which is the same in every layer as far as names go."""
+        return re.sub(r"\d+", "*", self.path)
+
+
+def digest_of(*arrays: Any) -> str:
+    """What tells arrays apart, NaN included."""
+    return hashlib.sha256(b"".join(np.ascontiguousarray(n).tobytes() for n in arrays)).hexdigest()
+
+
+def of_tensors(
+    tensors: Mapping[str, Any], turning: Callable[[str, str, Any], Buffer]
+) -> Iterator[Buffer | str]:
+    """Those under names that are known; a name alone where there are no numbers.
+
+    `turning` makes something that answers of a name, the layer in it, and frequencies.
+    """
+    arrays = {
+        key: numbers(tensor) for key, tensor in tensors.items()
+        if not getattr(tensor, "is_meta", False) and (COSINES.search(key) or SINES.search(key))
+    }  # fmt: skip
+    for key, tensor in tensors.items():
+        match = FREQUENCIES.search(key)
+        if match and not key.endswith("original_inv_freq"):
+            yield turning(key, match["layer"] or "", tensor)
+        elif COSINES.search(key):
+            pair = complex_of(key, arrays) if key in arrays else None
+            yield key if pair is None or pair.ndim < 2 else cosines(key, pair)
+        elif ROWS.search(key) and tensor.ndim > 1:
+            yield from tables(key, tensor.reshape(-1, tensor.shape[-1]))
+
+
+def of_buffers(name: str, named: list[Buffer | str]) -> Comparand:
+    """What answers for each part; a name alone is known, and has no numbers that are."""
+    buffers = [one for one in named if isinstance(one, Buffer)]
+    mute = [one for one in named if isinstance(one, str)]
+    refuse_if(
+        not buffers,
+        mismatch(
+            f"diff: {name}",
+            "frequencies, cosines, rows or biases of positions under a name that is known",
+            ", ".join(mute[:4]) or "none",
+            "Write a function: MODULE:NAME.",
+        ),
+        DataError,
+    )
+    left = dict.fromkeys([*(one.path for one in buffers), *mute])
+
+    def answers(part: Part, names: Sequence[str]) -> list[Implementation]:
+        codes: dict[Any, Implementation] = {}
+        for one in _chosen(part, [one for one in buffers if one.kind == part.kind], names):
+            left.pop(one.path, None)
+            if (one.place, one.unlike) not in codes:
+                codes[one.place, one.unlike] = (
+                    one.code if isinstance(one.code, Implementation) else Implementation(one.code)
+                )
+                codes[one.place, one.unlike].name = one.path
+        return [*codes.values()]
+
+    return Comparand(name, whole=False, answers=answers, unasked=lambda: tuple(left))
+
+
+def _chosen(part: Part, buffers: list[Buffer], names: Sequence[str]) -> list[Buffer]:
+    """Which of them act in a part, by names and layers and, where these say nothing, by widths."""
+    refuse_if(not buffers, f"nothing that stands for a {part.kind} is known in it")
+    words = re.split(r"[.: ]", part.name)
+    left = [one for one in buffers if one.layer and one.layer in words] or [
+        one for one in buffers if not one.layer
+    ]
+    stem = "lang" if words[0] == "text" else words[0][:3]
+    inside = [one for one in left if stem in one.path.lower() or words[0] in one.path.lower()]
+    refuse_if(
+        not inside and len(words) > 1 and "." in part.name and words[0] != "text",
+        f"nothing in it that is known is named after {words[0]}",
+    )
+    # One of several encodings in the same layers.
+    inner = part.name.partition(", ")[2] if part.layers is None else ""
+    refuse_if(
+        inner and not any(word in one.path for one in left for word in inner.split()[-1:]),
+        f"nothing in it that is known is named after {inner}",
+    )
+    others = {re.split(r"[.: ,]", name)[0] for name in names} - {words[0]}
+    elsewhere = [one for one in left if any(name in one.path.lower() for name in others)]
+    close = inside or [one for one in left if one not in elsewhere] or left
+    # A stage and a block inside of it do not tell.
+    layers = {one.path: LAYER.findall(one.path) for one in close if part.layers is not None}
+    left = [one for one in close if len(own := layers.get(one.path, [])) != 1
+            or int(own[0]) in (part.layers or ())]  # fmt: skip
+    refuse_if(not left, "nothing in it is known to stand for these layers")
+    spec: Any = part.spec
+    if spec is None:
+        return left
+    sizes = {spec.heads if part.kind == "bias" else getattr(spec, "dim", 0)}
+    if isinstance(spec, RotarySpec):  # frequencies may be those of one axis
+        sizes = {spec.pairs, spec.pairs / len(spec.axes)}
+    alike = [one for one in left if one.width in sizes]
+    several = len({(one.place, one.unlike) for one in buffers}) > 1
+    if part.kind == "table" and (several or not inside):
+        rows = next((shape[0] for shape in spec.shapes.values()), part.length)
+        alike = [one for one in alike if one.code.shape[0] == rows]
+    general = len(names) < 2 or part.layers is not None or "attention" in words[-1]
+    named = inside or {"embeddings", "spec", "text"} & {*words}
+    refuse_if(
+        (several or not (named or (part.kind == "rotary" and general))) and not alike,
+        f"none of {', '.join(one.path for one in left[:4])} has its size",
+    )
+    if part.kind != "rotary":  # stages have sizes of their own
+        return alike or left
+    places = {one.place for one in alike or left[:1]}
+    return [one for one in left if one.place in places]
+
+
+def rows(path: str, tensor: Any) -> Buffer:
+    """A table with a row for each position, the reserved ones included."""
+
+    def table(positions: np.ndarray) -> Any:
+        refuse_if(getattr(tensor, "is_meta", False), f"{path} is on the meta device")
+        return tensor[np.asarray(positions)]
+
+    code = SimpleNamespace(table=table, shape=tuple(tensor.shape))
+    return Buffer(path, "", tensor.shape[-1], code, "table", path)
+
+
+def tables(path: str, tensor: Any) -> list[Buffer]:
+    """A table: its rows and, where these are sines beside cosines, what pairs turn by."""
+    if tensor.shape[-1] % 2 or getattr(tensor, "is_meta", False):
+        return [rows(path, tensor)]
+    sin, cos = np.split(numbers(tensor[:NEAR]), 2, axis=-1)
+    if not np.allclose(np.r_[cos[0] - 1, (sin**2 + cos**2 - 1).ravel()], 0, atol=0.02):
+        return [rows(path, tensor)]
+    sin, cos = np.split(numbers(tensor), 2, axis=-1)
+    return [rows(path, tensor), cosines(path, cos + 1j * sin)]
+
+
+def cosines(path: str, values: np.ndarray) -> Buffer:
+    """Rows of complex numbers, for each position or for each cell of a square picture."""
+    values = values.reshape(-1, values.shape[-1])
+    side = math.isqrt(len(values))
+
+    def cos_sin(positions: np.ndarray) -> Any:
+        if positions.ndim > 1:
+            positions = positions @ (side ** np.arange(positions.shape[1]))
+        return values[positions]
+
+    code = SimpleNamespace(cos_sin=cos_sin, shape=(side, side))
+    return Buffer(path, "", values.shape[-1], code, unlike=digest_of(values))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import ArgumentError, bad_argument
 from posenc._core.guard import why_no_code
 from posenc._core.io import inputs
 from posenc._core.reading import Layer, Reading
@@ -38,8 +38,9 @@ def side_of(source: Any, *, name: str = "", library: Library | None = None) -> C
     loaded = not isinstance(source, type) and callable(getattr(source, "named_buffers", None))
     if loaded and not answers:
         return of_model(source, name or type(source).__name__)
-    described_ = isinstance(source, (Contract, Reading, Plan, Spec, Mapping, Layer))
-    if (described_ and not buffers) or (not answers and callable(getattr(source, "to_dict", None))):
+    if (isinstance(source, (Contract, Reading, Plan, Spec, Mapping, Layer)) and not buffers) or (
+        not answers and callable(getattr(source, "to_dict", None))
+    ):
         return _description(source, name or _title(source))
     return of_code(Implementation(source, library), name)
 
@@ -60,11 +61,13 @@ def _description(source: Any, name: str) -> Comparand:
     preset = isinstance(source, str) and source.startswith("preset:")
     source = Reading((source,)) if isinstance(source, Layer) else source
     model = described(source, f"diff: {name}")
-    notes = (note for note in getattr(model, "notes", ()) if note.level == "warning")
-    remarks = tuple(f"{name}: {note.text}" for note in notes)
+    remarks = tuple(
+        f"{name}: {note.text}" for note in getattr(model, "notes", ()) if note.level == "warning"
+    )
     # A spec speaks of one encoding, and not of the layers of a model.
-    whole = not preset and not isinstance(model, Spec)
-    return Comparand(name, parts_of(model), whole, remarks=remarks)
+    return Comparand(
+        name, parts_of(model), not preset and not isinstance(model, Spec), remarks=remarks
+    )
 
 
 # --- texts ----------------------------------------------------------------------------------------
@@ -95,7 +98,7 @@ def _of_text(text: str, name: str) -> Comparand:
         "A side is a file or folder, JSON, preset:NAME:WIDTH, plan:NAME, hf:FOLDER, "
         "engine:vllm=CONFIG or, of the command, MODULE:NAME."
     )
-    raise ArgumentError(mismatch("diff", "a side that is there", repr(name), todo))
+    raise bad_argument("diff", "a side that is there", repr(name), todo)
 
 
 def _is_contract(path: Path) -> bool:

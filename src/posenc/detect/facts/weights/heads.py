@@ -22,6 +22,7 @@ from posenc.detect.explain import (
 from posenc.detect.facts.plan import ALL, conflicts, is_inside, of_records, width_at
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
+from posenc.presets.families import projection_names
 
 FUSED = ("blocks", "groups")
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "attention_heads")

@@ -22,6 +22,7 @@ from posenc.detect.facts.weights.segments import (
     view,
 )
 from posenc.encodings.rotary.pairing import Pairing
+from posenc.presets.families import projection_names
 
 # The last parts of a name, behind the module: what they are, and the axis that holds the channels.
 PARAMETERS: dict[tuple[str, ...], tuple[str, int]] = {
