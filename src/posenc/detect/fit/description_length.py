@@ -39,8 +39,8 @@ def roundest(value: float, error: float) -> float | None:
 def roundest_within(low: float, high: float) -> float | None:
     """The cheapest number from `low` to `high`, unless its roundness may be an accident."""
     best = cheapest(low, high)
-    if best is None or bits_of(best) + GUARD > real_bits((high - low) / (high + low)):
-        return None
+    if best is not None and bits_of(best) + GUARD > real_bits((high - low) / (high + low)):
+        best = None
     return best
 
 
@@ -48,8 +48,8 @@ def cheapest(low: float, high: float) -> float | None:
     """The number from `low` to `high` that is cheapest to write, however few its digits."""
     if not 0 < low <= high < math.inf:
         return None
-    candidates = _candidates((low + high) / 2)
-    inside = [v for v in candidates if low * (1 - EXACT) <= v <= high * (1 + EXACT)]
+    least, most = low * (1 - EXACT), high * (1 + EXACT)
+    inside = [v for v in _candidates((low + high) / 2) if least <= v <= most]
     return min(inside, key=bits_of, default=None)
 
 
@@ -70,18 +70,14 @@ def stated_within(low: float, high: float) -> tuple[float, float]:
 def bend_bits(lines: np.ndarray, allowed: float | np.ndarray) -> np.ndarray:
     """Bits of entries beyond rows that go on as the last two did, with some slack for each."""
     bend = np.abs(lines[2:] - 2 * lines[1:-1] + lines[:-2])
-    bits: np.ndarray = np.log2(np.maximum(bend / (8 * allowed), 1))
-    return bits
+    return np.asarray(np.log2(np.maximum(bend / (8 * allowed), 1)))
 
 
 def _candidates(value: float) -> list[float]:
-    candidates = [1.0]
-    for unit in (1.0, math.pi):
-        candidates += [float(f"{value / unit:.{digits}e}") * unit for digits in range(13)]
-    exponent = math.floor(math.log2(value))
-    for shift in range(7):
-        candidates.append(math.ldexp(round(math.ldexp(value, shift - exponent)), exponent - shift))
-    return candidates
+    units, exponent = (1.0, math.pi), math.floor(math.log2(value))
+    decimals = (float(f"{value / u:.{digits}e}") * u for u in units for digits in range(13))
+    exponents = range(exponent, exponent - 7, -1)
+    return [1.0, *decimals, *(math.ldexp(round(math.ldexp(value, -n)), n) for n in exponents)]
 
 
 def _decimal_bits(value: float) -> float:

@@ -80,12 +80,12 @@ def explained(
     searches: tuple[Any, ...] = (
         (rules, sure), (_exchanged, sure), (_but_few, sure), (fit_frequencies, margin),
     )  # fmt: skip
-    for search, least in searches:
-        for tolerance in room:
-            fits = tuple(fit for fit in search(size, tolerance) if fit.margin >= least)
-            if fits:
-                return fits
-    return ()
+    options = (
+        tuple(fit for fit in search(size, tolerance) if fit.margin >= least)
+        for search, least in searches
+        for tolerance in room
+    )
+    return next(filter(None, options), ())
 
 
 def _exchanged(f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]:
@@ -110,9 +110,9 @@ def _others(block: np.ndarray, f: np.ndarray, tolerance: np.ndarray) -> tuple[Fr
         for most in range(1, few(len(f)) + 1):
             odd = order[:most]
             cost = sum(math.log2(len(f)) + real_bits(room) for room in tolerance[odd].tolist())
-            fits = (one for one in _without(odd, f, tolerance) if one.rungs[odd].all())
-            if dearer := tuple(one.dearer(cost) for one in fits):
-                return dearer
+            fits = [one for one in _without(odd, f, tolerance) if one.rungs[odd].all()]
+            if fits:
+                return tuple(one.dearer(cost) for one in fits)
     return ()
 
 
@@ -122,7 +122,7 @@ def _suspects(f: np.ndarray) -> Iterator[np.ndarray]:
     left: list[int] = []
     line = np.log(np.where(f > 0, f, 1.0))
     while len(rest) > FEW and len(left) < SUSPECTS[-1]:
-        others = [np.delete(rest, k) for k in range(len(rest))]
+        others = (np.delete(rest, k) for k in range(len(rest)))
         bends = [np.abs(np.diff(np.diff(line[x]) / np.diff(x))).sum() for x in others]
         left.append(int(rest[np.argmin(bends)]))
         rest = np.setdiff1d(rest, left)
@@ -166,9 +166,8 @@ def fit_frequencies(
     for guess in _guesses(f[:kept], tol[:kept], len(f), lists=lists):
         fit = _rebuilt(guess, f, tol, evidence)
         if fit is not None:
-            key = (fit.base, fit.ladder, fit.scaling)
-            if key not in fits or fits[key].description > fit.description:
-                fits[key] = fit
+            cheapest = (fits.get(fit[:3], fit), fit)
+            fits[fit[:3]] = min(cheapest, key=lambda one: one.description)
     return tuple(sorted(fits.values(), key=lambda fit: fit.description))
 
 
@@ -193,16 +192,14 @@ def _rebuilt(guess: Guess, f: np.ndarray, tol: np.ndarray, evidence: float) -> F
     off = np.abs(rebuilt[nonzero] / f[nonzero] - 1)
     if rebuilt[~nonzero].any() or (off > tol[nonzero]).any():
         return None
-    ratio = float(unscaled[1] / unscaled[0]) if count > 1 else 1.0
-    residual = float(off[tol[nonzero] < 1].max(initial=0.0))
     return FrequencyFit(
         guess.base,
         guess.ladder,
         guess.scaling,
-        residual,
+        float(off[tol[nonzero] < 1].max(initial=0.0)),
         evidence,
         guess.bits,
-        ratio,
+        float(unscaled[1] / unscaled[0]) if count > 1 else 1.0,
         guess.remarks,
         rebuilt,
         tol,
@@ -213,11 +210,9 @@ def _guesses(f: np.ndarray, tol: np.ndarray, count: int, *, lists: bool) -> Iter
     """Explanations of the pairs that turn, the first of `count`."""
     still: tuple[Scaling, ...] = () if len(f) == count else (Proportional(len(f) / count),)
     bits = RULE + math.log2(count) if still else 0.0
-    straight = False
-    for guess in plain(f, tol, count):
-        straight = True
-        scaling = (*still, *guess.scaling)
-        yield guess._replace(scaling=scaling, bits=guess.bits + bits)
+    straight = list(plain(f, tol, count))
+    for guess in straight:
+        yield guess._replace(scaling=(*still, *guess.scaling), bits=guess.bits + bits)
     if straight or still:
         return
     yield from other_spacings(f, tol)
@@ -230,5 +225,5 @@ def nearest_ladder(f: np.ndarray) -> tuple[float, float, float]:
     """The nearest plain ladder: first, ratio, and the largest relative distance."""
     j = np.arange(len(f), dtype=np.float64)
     slope, level = np.polyfit(j, np.log(f), 1) if len(f) > 1 else (0.0, math.log(f[0]))
-    off = np.abs(np.exp(level + slope * j) / f - 1)
-    return math.exp(level), math.exp(slope), float(off.max())
+    off = float(np.abs(np.exp(level + slope * j) / f - 1).max())
+    return math.exp(level), math.exp(slope), off

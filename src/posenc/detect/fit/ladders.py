@@ -56,10 +56,8 @@ def line(x: np.ndarray, y: np.ndarray, error: np.ndarray) -> tuple[float, float]
     low, high = -math.inf, math.inf
     reach = len(x) if len(x) <= MOST_PAIRS else 64
     for lag in range(1, reach):
-        near = slice(0, len(x) - lag), slice(lag, None)
-        step = x[near[1]] - x[near[0]]
-        rise = y[near[1]] - y[near[0]]
-        slack = error[near[1]] + error[near[0]]
+        step, rise = x[lag:] - x[:-lag], y[lag:] - y[:-lag]
+        slack = error[lag:] + error[:-lag]
         low = max(low, float(((rise - slack) / step).max()))
         high = min(high, float(((rise + slack) / step).min()))
         if low > high:
@@ -118,14 +116,17 @@ def bases(ladders: list[tuple[tuple[float, float], int, int]]) -> list[Base]:
         # A number of many digits may be round by accident.
         sure = round_one is not None and bits_of(round_one) < SURELY_ROUND
         if not sure and name in ("d/2", "n-1"):
-            middle = math.sqrt(low * high)
-            options.append(Base(middle, name, bits + exact, False))
+            options.append(Base(math.sqrt(low * high), name, bits + exact, False))
     return sorted(options, key=lambda base: (not base.round, base.bits))
 
 
-def same_ladder(other: Base) -> str:
-    """A sentence that says so: the numbers fix base ** (1 / denominator) alone."""
-    return f"base {other.value:.10g} with denominator {other.denominator} is the same ladder"
+def same_ladders(base: Base, options: list[Base]) -> tuple[str, ...]:
+    """Sentences that say so of the others: the numbers fix base ** (1 / denominator) alone."""
+    return tuple(
+        f"base {other.value:.10g} with denominator {other.denominator} is the same ladder"
+        for other in options
+        if other is not base
+    )
 
 
 def plain(f: np.ndarray, tol: np.ndarray, count: int) -> Iterator[Guess]:
@@ -140,8 +141,8 @@ def plain(f: np.ndarray, tol: np.ndarray, count: int) -> Iterator[Guess]:
     if slopes is not None:
         options = bases([(slopes, count, 2 * count)])
         for base in options:
-            others = tuple(same_ladder(other) for other in options if other is not base)
-            yield Guess(base.value, Ladder(denominator=base.denominator), (), base.bits, others)
+            ladder = Ladder(denominator=base.denominator)
+            yield Guess(base.value, ladder, (), base.bits, same_ladders(base, options))
         yield from _grown_bases(slopes, count)
         return
     slopes = line(np.arange(len(f), dtype=np.float64), log_f, tol)
@@ -194,8 +195,7 @@ def _mixed(
     log_f: np.ndarray, tol: np.ndarray, slopes: tuple[float, float], count: int
 ) -> Iterator[Guess]:
     """NTK with a radix for every digit: f[j] = (base * s) ** (-j/n) / s ** (1/n)."""
-    slope = sum(slopes) / 2
-    low, high = _heights(log_f, tol, slope)
+    low, high = _heights(log_f, tol, sum(slopes) / 2)
     width = max(high - low, 0.0) / 2 + (slopes[1] - slopes[0]) * len(log_f) / 2
     middle = (low + high) / 2
     if middle >= 0 or middle * count < -60:
@@ -205,8 +205,7 @@ def _mixed(
     )
     if factor is None or factor <= 1:
         return
-    exponents = sorted(math.exp(-s * count) / factor for s in slopes)
-    base = roundest_within(*exponents)
+    base = roundest_within(*sorted(math.exp(-s * count) / factor for s in slopes))
     if base is not None:
         bits = 1 + bits_of(base) + RULE + bits_of(factor) + TRIED
         yield Guess(base, Ladder(), (MixedNTK(factor),), bits)
@@ -218,15 +217,9 @@ def other_spacings(f: np.ndarray, tol: np.ndarray) -> Iterator[Guess]:
     if len(f) < 4 or slopes is None or slopes[0] <= 0 <= slopes[1]:
         return
     slope = sum(slopes) / 2
-    level = f - slope * np.arange(len(f))
-    low, high = float((level - tol * f).max()), float((level + tol * f).min())
+    low, high = _heights(f, tol * f, slope)
     middle, reach = (low + high) / 2, abs(high - low) / 2 + len(f) * (slopes[1] - slopes[0]) / 2
-    ends = []
-    bits = 4.0
-    for value in (middle, middle + slope * (len(f) - 1)):
-        if value <= 0:
-            return
-        end, cost = stated(value, max(reach / value, 1e-12))
-        bits += cost
-        ends.append(end)
-    yield Guess(1e4, Ladder(spacing="linear", first=ends[0], last=ends[1]), (), bits)
+    ends = (middle, middle + slope * (len(f) - 1))
+    if min(ends) > 0:
+        (first, one), (last, two) = (stated(end, max(reach / end, 1e-12)) for end in ends)
+        yield Guess(1e4, Ladder(spacing="linear", first=first, last=last), (), 4.0 + one + two)

@@ -19,8 +19,7 @@ def seen(values: np.ndarray, doubt: float | np.ndarray = 0.0) -> str:
     telling = ~np.isin(np.abs(flat), (0.0, 1.0))  # these are numbers of every dtype
     for dtype in (*HALVES, "float32"):
         bits = -np.log2(np.clip(doubts[telling] / ROUNDING[dtype], 1e-300, 1)).sum()
-        glance = bits >= TOLD and _has(dtype, flat[:GLANCE], doubts[:GLANCE])
-        if glance and _has(dtype, flat, doubts):
+        if bits >= TOLD and all(_has(dtype, flat[:n], doubts[:n]) for n in (GLANCE, None)):
             return dtype
     return "float64"
 
@@ -34,7 +33,6 @@ def _has(dtype: str, values: np.ndarray, doubt: np.ndarray) -> bool:
 
 def dtype_of(values: np.ndarray, stored: str) -> str:
     """The dtype that numbers had before they were stored: they may have been widened."""
-    whole = stored in ROUNDING
-    if not whole or stored in HALVES or not values.size:
-        return stored if whole else "float32"
-    return seen(values)
+    if stored not in ROUNDING:
+        return "float32"
+    return stored if stored in HALVES or not values.size else seen(values)

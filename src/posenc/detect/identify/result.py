@@ -12,7 +12,7 @@ from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.io.checkpoints import Array
 from posenc._core.spec.display import Displayed
 from posenc._core.spec.spec import Spec
-from posenc.detect.fit.tables.placement import Placement
+from posenc.detect.fit.tables.layout import Placement
 from posenc.functional import bias, frequencies, table
 
 Kind = Literal["table", "frequencies", "slopes", "bias", "other"]

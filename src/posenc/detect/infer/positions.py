@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from posenc.detect.fit import words
-from posenc.detect.fit.buckets import buckets_of
+from posenc.detect.fit.biases import buckets_of
 from posenc.detect.fit.departures import Departures, departures
 from posenc.detect.fit.rotations.pairs import FLOAT32, FLOAT64
 from posenc.detect.identify.identify import identify

@@ -9,7 +9,7 @@ import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc._core.io.checkpoints import MOST_ENTRIES, Array
-from posenc.detect.fit.buckets import buckets_of
+from posenc.detect.fit.biases import buckets_of
 from posenc.detect.fit.description_length import MARGIN
 from posenc.detect.identify.result import Finding, finding_of
 from posenc.encodings.bias.alibi import ALiBi

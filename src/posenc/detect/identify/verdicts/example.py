@@ -16,7 +16,7 @@ from posenc import registry
 from posenc._core.io.checkpoints import MOST_ENTRIES, Array
 from posenc._core.spec.example import USUAL
 from posenc.detect.fit.description_length import MARGIN, bend_bits
-from posenc.detect.fit.tables.placement import Placement
+from posenc.detect.fit.tables.layout import Placement
 from posenc.detect.identify.result import Finding, Kind, finding_of
 from posenc.functional import bias, frequencies, table
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc._core.io.checkpoints import Array
+from posenc.detect.fit.biases import even_slopes, slopes_of
 from posenc.detect.fit.departures import Departures, departures
 from posenc.detect.fit.description_length import MARGIN
 from posenc.detect.fit.frequencies import (
@@ -18,7 +19,6 @@ from posenc.detect.fit.frequencies import (
     nearest_ladder,
 )
 from posenc.detect.fit.precision import dtype_of
-from posenc.detect.fit.slopes import even_slopes, slopes_of
 from posenc.detect.identify.result import Finding, finding_of
 from posenc.detect.identify.verdicts.table import EPS
 from posenc.encodings.rotary.rope import RoPE
