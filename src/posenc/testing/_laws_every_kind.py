@@ -15,8 +15,7 @@ from posenc.detect.infer import Inferred, infer_spec
 from posenc.detect.subject import CannotAsk, Subject, asked
 from posenc.detect.subject.calling import without_repeats
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.testing._laws import Found, answer, largest
-from posenc.testing.lab import Broken, Lab, law
+from posenc.testing.lab import Broken, Found, Lab, answer, largest, law
 from posenc.testing.subject import NotOffered
 
 SQUARE = 1024  # positions of a whole bias
@@ -73,8 +72,8 @@ def calls(lab: Lab) -> tuple[float, float]:
     choice: Any = _named(mine, subject)
     ruled = choice is not None or mine.spec is not None
     if choice is None:
-        end = FARTHEST if mine.axes == 1 else GRID
-        choice = subject.survey(_expected(lab, subject), end=end)
+        expected = _expected(lab, subject)
+        choice = subject.survey(expected, end=FARTHEST if mine.axes == 1 else GRID)
     lab.reach = choice.reach if ruled else dataclasses.replace(choice.reach, against=ITSELF)
     if choice.call is not None:
         numbers = f"{choice.call.received:.6g}, expected {choice.call.expected:.6g}"

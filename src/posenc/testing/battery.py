@@ -18,7 +18,7 @@ from posenc.testing.subject import KINDS, Kind, Subject
 from posenc.testing.target import adapt, of_spec
 
 # The laws register themselves where they stand, and are tried in this order.
-for _name in ("rotary", "rotary_numbers", "table", "bias", "every_kind", "torch"):
+for _name in ("rotary", "table", "every_kind", "torch"):
     importlib.import_module(f"posenc.testing._laws_{_name}")
 
 

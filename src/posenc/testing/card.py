@@ -100,10 +100,7 @@ class Card:
         return sum(r.status == status for r in self.results)
 
     def __getitem__(self, law: str) -> Result:
-        for result in self.results:
-            if result.law == law:
-                return result
-        raise KeyError(law)
+        return {result.law: result for result in reversed(self.results)}[law]
 
     def lines(self) -> Iterator[str]:
         """The card for people: a line for each law, and under a failure what it was given."""
@@ -117,8 +114,7 @@ class Card:
             if r.status == "fail" and r.input:
                 shown = ", ".join(f"{key} {value}" for key, value in r.input.items())
                 yield f"    {'':<{widest}}    input: {shown}"
-        counts = [f"{self.count(s)} {s}" for s in _MARKS if self.count(s)]
-        yield f"  {', '.join(counts)}"
+        yield "  " + ", ".join(f"{self.count(s)} {s}" for s in _MARKS if self.count(s))
         yield from (f"  {line}" for line in (self.reach.lines() if self.reach else ()))
 
     def to_dict(self) -> dict[str, Any]:

@@ -82,12 +82,12 @@ def assert_contract(
         contract = dataclasses.replace(contract, parts=parts)
     code = Implementation(side, library, dtype, strict=True)
     result = comparison(side_of(contract, name="the contract"), of_code(code))
+    if result.compared and not result.rows:
+        return result
+    title = f"{code.name} differs from the contract:"
     lines = [row.text for row in result.rows]
-    if lines:
-        more = [f"… and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
-        lines = [f"{code.name} differs from the contract:", *lines[:MOST_LINES], *more]
-    elif not result.compared:
-        lines = [f"{code.name}: nothing of the contract was compared:", *result.not_compared]
-    if lines:
-        raise AssertionError("\n  ".join(lines[: MOST_LINES + 2]))
-    return result
+    if not lines:
+        title = f"{code.name}: nothing of the contract was compared:"
+        raise AssertionError("\n  ".join([title, *result.not_compared[: MOST_LINES + 1]]))
+    more = [f"… and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
+    raise AssertionError("\n  ".join([title, *lines[:MOST_LINES], *more]))

@@ -6,6 +6,7 @@ used. `posenc check peer:NAME` tries one.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.metadata
 import importlib.util
@@ -68,8 +69,8 @@ def peer(name: str) -> Subject:
     versions = {each: importlib.metadata.version(each).partition("+")[0] for each in packages}
     size: Any = {"heads" if row.kind == "bias" else "dim": row.size}
     return Subject(
-        name, row.kind, _maker(row, home), _caller(row, home), axes=row.axes, spec=row.spec,  # type: ignore[arg-type]
-        library=row.library, versions=versions, **size,
+        name, row.kind, _maker(row, home), functools.partial(row.call, home), axes=row.axes,  # type: ignore[arg-type]
+        spec=row.spec, library=row.library, versions=versions, **size,
     )  # fmt: skip
 
 
@@ -85,15 +86,6 @@ def _maker(row: Peer, home: Any) -> Callable[..., Any]:
         return maker(home, size, **named, **row.fixed)
 
     return make
-
-
-def _caller(row: Peer, home: Any) -> Callable[..., Any]:
-    answer = row.call
-
-    def call(target: Any, *arguments: Any) -> Any:
-        return answer(home, target, *arguments)
-
-    return call
 
 
 def _home(name: str) -> Any:
@@ -120,7 +112,8 @@ def _home(name: str) -> Any:
 
 
 def _zeros(*shape: int, dtype: str = "float32") -> Any:
-    torch = importlib.import_module("torch")
+    import torch
+
     return torch.zeros(shape, dtype=getattr(torch, dtype))
 
 

@@ -21,7 +21,6 @@ Array = Any
 
 _WORDS = {"dim": "width", "heads": "number of heads"}
 KINDS = ("table", "rotary", "bias")
-LIBRARIES = ("numpy", "torch", "jax")
 
 
 NotOffered = CannotAsk
@@ -91,11 +90,10 @@ class Subject:
     asked: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ArgumentError(mismatch("Subject: kind", '"table", "rotary" or "bias"', self.kind))
-        if self.library not in LIBRARIES:
-            expected = '"numpy", "torch" or "jax"'
-            raise ArgumentError(mismatch("Subject: library", expected, self.library))
+        for name, words in (("kind", KINDS), ("library", ("numpy", "torch", "jax"))):
+            if getattr(self, name) not in words:
+                expected = '"{}", "{}" or "{}"'.format(*words)
+                raise ArgumentError(mismatch(f"Subject: {name}", expected, getattr(self, name)))
         for name in ("dim", "heads", "axes"):
             if getattr(self, name) < 1:
                 raise ArgumentError(mismatch(f"Subject: {name}", "at least 1", getattr(self, name)))
@@ -119,10 +117,9 @@ class Subject:
             If it has no such thing to set.
         """
         names = inspect.signature(self.make).parameters
-        if not any(p.kind is p.VAR_KEYWORD for p in names.values()):
-            for name in changes:
-                if name not in names:
-                    raise NotOffered(f"it has no {_WORDS.get(name, name)} to set")
+        every = any(p.kind is p.VAR_KEYWORD for p in names.values())
+        for name in () if every else (name for name in changes if name not in names):
+            raise NotOffered(f"it has no {_WORDS.get(name, name)} to set")
         with foreign(f"the making of {self.name}"):
             return self.make(**changes)
 
@@ -142,7 +139,7 @@ class Subject:
             spec = spec if spec is None else replace(spec, **changes)  # type: ignore[type-var]
         except (SpecError, TypeError):
             spec = None  # what it should compute there is not known
-        sizes = {name: value for name, value in changes.items() if name in ("dim", "heads")}
+        sizes = {name: changes[name] for name in changes.keys() & {"dim", "heads"}}
         return replace(self, make=make, spec=spec, **sizes)
 
     def array(self, values: np.ndarray, dtype: str | None = None) -> Array:
@@ -181,10 +178,9 @@ def start_of(positions: np.ndarray | None) -> int:
     flat = positions.reshape(-1, positions.shape[-1])
     if (flat != flat[:1]).any():
         raise NotOffered("it has no positions that differ from row to row")
-    row = flat[0]
-    if (np.diff(row) != 1).any():
+    if (np.diff(flat[0]) != 1).any():
         raise NotOffered("it has an offset, but no positions of one's own")
-    return int(row[0])
+    return int(flat[0, 0])
 
 
 def check_from_zero(positions: np.ndarray | None) -> None:

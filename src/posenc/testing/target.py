@@ -28,7 +28,14 @@ from posenc.detect.subject.discovery import Found
 from posenc.detect.subject.forms import Form, Raised, native
 from posenc.detect.subject.forms import Inquiry as AskedOf
 from posenc.detect.subject.forms import call as call_of
-from posenc.testing.subject import Kind, Library, NotOffered, Subject, start_of
+from posenc.testing.subject import (
+    Kind,
+    Library,
+    NotOffered,
+    Subject,
+    check_from_zero,
+    start_of,
+)
 
 
 def of_spec(spec: Spec, *, library: Library = "torch", name: str | None = None) -> Subject:
@@ -73,8 +80,10 @@ def of_spec(spec: Spec, *, library: Library = "torch", name: str | None = None) 
         native = [carried(a, library) if isinstance(a, np.ndarray) else a for a in arguments]
         return answer(encoding, *native)
 
-    make = _maker(spec, library)
-    return Subject(title, spec.kind, make, call, axes=axes, library=library, spec=spec, **size)  # type: ignore[arg-type]
+    return Subject(
+        title, spec.kind, _maker(spec, library), call, axes=axes, library=library, spec=spec,  # type: ignore[arg-type]
+        **size,
+    )  # fmt: skip
 
 
 def _of_module(encoding: Any, *arguments: Any) -> Any:
@@ -211,14 +220,12 @@ def answered(subject: Asked, found: Found, *args: Any) -> Any:
     again = dataclasses.replace(subject, _found=found)
     if subject.kind == "bias":
         q, k = args
-        if q.ndim > 1 and not found.aligned:
-            rows = AskedOf(None, q, keys=k)
-            return carried(
-                parts_of(call_of(found.form, rows, subject._counter))[0], subject.library
-            )
-        if q.ndim > 1:
+        if q.ndim > 1 and found.aligned:
             raise NotOffered("it takes lengths, which are those of one row")
-        return carried(again.bias(q, k), subject.library)
+        if q.ndim == 1:
+            return carried(again.bias(q, k), subject.library)
+        answer = call_of(found.form, AskedOf(None, q, keys=k), subject._counter)
+        return carried(parts_of(answer)[0], subject.library)
     if subject.kind == "table":
         return carried(again.rows(args[0]), subject.library, args[1])
     x, positions = args
@@ -235,21 +242,18 @@ def answered(subject: Asked, found: Found, *args: Any) -> Any:
 def _turned(subject: Asked, form: Form, x: Any, positions: Any) -> Any:
     """Queries, by the same function of native arrays that its users call."""
     batch, seq = x.shape[0], x.shape[-2]
-    if positions is None:
-        rows = np.broadcast_to(np.arange(seq), (batch, seq))
-    else:
-        rows = np.broadcast_to(positions, (batch, seq))
-    if form.way in ("offset", "counted", "packed"):
-        start = start_of(rows)
-        if start and form.way != "offset":
-            raise NotOffered("it takes no positions: sequences start at 0")
+    rows = np.broadcast_to(np.arange(seq) if positions is None else positions, (batch, seq))
+    if form.way == "offset":
+        start_of(rows)  # raises where they have none
+    elif form.way in ("counted", "packed"):
+        check_from_zero(rows)
     alike = bool((rows == rows[:1]).all())
     wide = {"b", "h"} <= {*form.layout.replace("t", "b").replace("f", "h")}
     if wide and (alike or "b" in form.place or form.place == "t"):
         return native(form, x, rows)
     dtype = dtype_name(x.dtype)
-    y = turn(form, AskedOf(numbers(x), rows, dtype), subject._counter)[0]
-    return carried(y, subject.library, dtype)
+    turned = turn(form, AskedOf(numbers(x), rows, dtype), subject._counter)
+    return carried(turned[0], subject.library, dtype)
 
 
 def _versions(implementation: Any) -> dict[str, str]:

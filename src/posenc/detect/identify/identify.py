@@ -14,13 +14,15 @@ import numpy as np
 from posenc._core.arrays.array import concrete, dtype_name, is_array
 from posenc._core.errors import ArgumentError, DTypeError, mismatch
 from posenc._core.io.checkpoints import Array, ArrayStore, open_store
-from posenc.detect.identify.result import Finding, Identification, finding_of
+from posenc.detect.identify.result import Finding, Identification, Kind, finding_of
 from posenc.detect.identify.verdicts.bias import judge_bias
 from posenc.detect.identify.verdicts.example import judge_example
 from posenc.detect.identify.verdicts.table import EPS, judge_table, looks_sinusoidal
 from posenc.detect.identify.verdicts.vector import LONGEST, judge_vector
 
 LEAST_VECTOR = 3
+# What a vector is called, by what its name says.
+CALLED = {name: name for name in ("frequencies", "divisors", "slopes")} | {"bias": "slopes"}
 ALONE = ("array", "npy")  # what holds one array, which somebody wants to know about
 # What names of tensors say, the most telling first. A name is a hint: the numbers decide.
 NAMES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -99,12 +101,11 @@ def identify(
     if isinstance(source, (str, os.PathLike)):
         with open_store(source) as store:
             return _identified(store, name, progress)
-    if isinstance(source, Mapping):
-        arrays = {str(key): in_memory(str(key), value) for key, value in source.items()}
-        store = ArrayStore(Path("arrays"), "arrays", arrays, {})
-    else:
-        store = ArrayStore(Path("array"), "array", {"array": in_memory("array", source)}, {})
-    return _identified(store, name, progress)
+    several = isinstance(source, Mapping)
+    named = source if several else {"array": source}
+    arrays = {str(key): in_memory(str(key), value) for key, value in named.items()}
+    form = "arrays" if several else "array"
+    return _identified(ArrayStore(Path(form), form, arrays, {}), name, progress)
 
 
 def in_memory(name: str, value: Any) -> Array:
@@ -118,8 +119,7 @@ def in_memory(name: str, value: Any) -> Array:
         expected = "a path, an array, or a mapping of names to arrays"
         raise ArgumentError(mismatch("identify", expected, type(value).__name__))
     dtype = dtype_name(value.dtype)
-    if hasattr(value, "detach"):
-        value = value.detach()
+    value = value.detach() if hasattr(value, "detach") else value
     if dtype == "bfloat16":
         value = value.float() if hasattr(value, "float") else np.asarray(value).astype(np.float32)
     array = concrete(value)
@@ -168,51 +168,37 @@ def _judged(array: Array, store: ArrayStore, *, asked: bool) -> Finding | None:
     longest = max(array.shape, default=0)
     if array.size == longest:
         if LEAST_VECTOR <= longest <= LONGEST:
-            called = kind if kind in ("frequencies", "divisors", "slopes") else None
-            if called is None and kind == "bias":
-                called = "slopes"
-            found = judge_vector(array, called=called, facts=store.facts)
-            if (called or asked) and _is_open(found):
-                found = judge_example(array, "frequencies", EPS[array.dtype]) or found
-            return found if found is not None else _nothing(array, asked=asked)
+            called = CALLED.get(kind or "")
+            vector = judge_vector(array, called=called, facts=store.facts)
+            if called or asked:
+                vector = _or_example(array, "frequencies", vector)
+            return _nothing(array, asked=asked) if vector is None else vector
         return _nothing(array, asked=asked)
     if kind == "bias":
-        found = judge_bias(array)
-        return judge_example(array, "bias", EPS[array.dtype]) or found if _is_open(found) else found
+        return _or_example(array, "bias", judge_bias(array))
     if kind == "table" or asked or looks_sinusoidal(array):
-        found = judge_table(array, named=kind == "table" or asked)
-        if _is_open(found):
-            found = judge_example(array, "table", EPS[array.dtype]) or found
-        return found
+        table = judge_table(array, named=kind == "table" or asked)
+        return _or_example(array, "table", table)
     return None
 
 
-def _is_open(found: Finding | None) -> bool:
-    """Whether no rule that is known here gives an array."""
-    return found is None or found.verdict in ("unknown", "unclear", "close")
+def _or_example(array: Array, kind: Kind, finding: Finding | None) -> Finding | None:
+    """What an encoding of another package makes of it where no rule that is known here does."""
+    if finding is not None and finding.verdict not in ("unknown", "unclear", "close"):
+        return finding
+    return judge_example(array, kind, EPS[array.dtype]) or finding
 
 
 def _unread(array: Array, kind: str | None, why: str) -> Finding:
-    reported: Any = kind if kind in ("table", "frequencies", "slopes", "bias") else "other"
-    return finding_of(
-        array,
-        kind=reported,
-        verdict="unread",
-        remarks=(why,),
-    )
+    reported = kind if kind in ("table", "frequencies", "slopes", "bias") else "other"
+    return finding_of(array, kind=reported, verdict="unread", remarks=(why,))
 
 
 def _nothing(array: Array, *, asked: bool) -> Finding | None:
-    if not asked:
-        return None
     remark = (
         "no ladder of frequencies or slopes rebuilds it"
         if LEAST_VECTOR <= array.size <= LONGEST
-        else f"a vector of {LEAST_VECTOR} to {LONGEST} numbers, or a table, can be told",
+        else f"a vector of {LEAST_VECTOR} to {LONGEST} numbers, or a table, can be told"
     )
-    return finding_of(
-        array,
-        kind="other",
-        verdict="unclear",
-        remarks=remark,
-    )
+    nothing = finding_of(array, kind="other", verdict="unclear", remarks=(remark,))
+    return nothing if asked else None

@@ -16,11 +16,12 @@ FROM_ONE = "dimensions are counted from 1"
 SWAPPED = "sines and cosines are swapped"
 
 # Ladders in words, by the sentence that a story is made of.
-EXPONENTS = {f"the {name}".replace("exponent ", "exponent is "): x for name, x in LADDERS.items()}
 EXPONENTS = {
-    name.replace("the cosine exponent is", "the exponent of cosines is"): ladder
-    for name, ladder in EXPONENTS.items()
-}
+    f"the {name}"
+    .replace("exponent ", "exponent is ")
+    .replace("the cosine exponent is", "the exponent of cosines is"): ladder
+    for name, ladder in LADDERS.items()
+}  # fmt: skip
 
 EXPLANATIONS = {
     "the exponent is i/d": "the factor 2 of 2i/d is lost, so the exponents end at 1/2 instead of 1",
@@ -56,11 +57,8 @@ class Sibling(NamedTuple):
 
     def of(self, spec: Any) -> Any:
         """The stated encoding changed so, as far as a spec can say it."""
-        changes: dict[str, Any] = {}
-        if self.ladder is not None:
-            changes["ladder"] = self.ladder
-        if self.order is not None:
-            changes["order"] = self.order
+        stated = {"ladder": self.ladder, "order": self.order}
+        changes: dict[str, Any] = {name: own for name, own in stated.items() if own is not None}
         if self.start is not None:
             changes["arrangement"] = spec.arrangement.replace(start=self.start)
         if self.scale != 1.0:
@@ -120,8 +118,7 @@ def _scales(spec: Any) -> list[dict[str, Any]]:
     if not isinstance(spec, Sinusoidal) or spec.dim < 2:
         return []
     stated = spec.magnitude.table(spec.dim)
-    root = math.sqrt(spec.dim)
-    named = {1.0: "the table is not scaled", root: "the table is times sqrt(d)"}
+    named = {1.0: "the table is not scaled", math.sqrt(spec.dim): "the table is times sqrt(d)"}
     return [
         {"words": (words,), "scale": factor / stated}
         for factor, words in named.items()

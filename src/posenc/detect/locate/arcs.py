@@ -1,4 +1,6 @@
-"""Positions at which a phase falls into an arc, in order, without looking at the others.
+"""What the digits of a number say, and positions at which a phase falls into an arc, in order.
+
+Digits are rounded or cut: a number is an interval of sines, so an arc of phases.
 
 A phase is `position * step` modulo 2**64, so the question is for which multiples of an integer the
 remainder lies between two bounds. Euclid's algorithm answers it: modulo `a` the question repeats
@@ -8,16 +10,26 @@ itself with smaller numbers, so the next position costs some 60 divisions, howev
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
+import re
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from posenc._core.arrays.array import dtype_name
+from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.numeric.ladder import context
 
 TURN = 1 << 64
 Arc = tuple[int, int]  # from, length: of phases, 2**64 to the turn
 # What float64 may lose on the way from a value to its phase, in those units.
 SLACK = 1 << 13
+_NUMBER = re.compile(r"\s*([+-]?(?:\d{1,40}\.?\d{0,40}|\.\d{1,40}))(?:[eE]([+-]?\d{1,3}))?\s*")
+# Bits of the significand, the hidden one included.
+BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 
 
 def first(step: int, modulus: int, low: int, high: int) -> int | None:
@@ -40,8 +52,6 @@ def first(step: int, modulus: int, low: int, high: int) -> int | None:
 def _next(step: int, arc: Arc, begin: int) -> int | None:
     """The least position >= begin whose phase lies in the arc."""
     start, length = arc
-    if length >= TURN:
-        return begin
     low = (start - step * begin) % TURN
     if low + length >= TURN:  # the phase of `begin` itself lies in it
         return begin
@@ -53,20 +63,19 @@ def hits(step: int, arcs: Iterable[Arc], low: int, high: int) -> Iterator[int]:
     """Positions from `low` to `high` whose phase lies in one of the arcs."""
     heads: list[tuple[int, int, int, Arc]] = []  # (size, sign, step, arc) of the next hit of each
     for arc in arcs:
-        mirrored = (-arc[0] - arc[1]) % TURN, arc[1]
         if high >= 0:
             heads.append((max(low, 0) - 1, 1, step, arc))
         if low < 0:
             # Position -p has the phase that p has backwards.
+            mirrored = (-arc[0] - arc[1]) % TURN, arc[1]
             heads.append((max(-high, 1) - 1, -1, step, mirrored))
     # The mirror of an arc is met by the same multiples.
-    waiting = [_advanced(head, low, high) for head in heads]
-    queue = [head for head in waiting if head is not None]
+    queue = list(filter(None, (_advanced(head, low, high) for head in heads)))
     heapq.heapify(queue)
     while queue:
-        size, sign, turn, arc = heapq.heappop(queue)
+        size, sign, *_ = head = heapq.heappop(queue)
         yield sign * size
-        after = _advanced((size, sign, turn, arc), low, high)
+        after = _advanced(head, low, high)
         if after is not None:
             heapq.heappush(queue, after)
 
@@ -115,12 +124,9 @@ def density(arcs: Iterable[Arc]) -> float:
 
 def both(one: Iterable[Arc], other: Iterable[Arc]) -> tuple[Arc, ...]:
     """The phases that lie in an arc of each."""
-    arcs = []
-    for a, b in _segments(one):
-        for c, d in _segments(other):
-            if max(a, c) <= min(b, d):
-                arcs.append((max(a, c), min(b, d) - max(a, c)))
-    return tuple(arcs)
+    pairs = itertools.product(_segments(one), _segments(other))
+    shared = ((max(a, c), min(b, d)) for (a, b), (c, d) in pairs)
+    return tuple((begin, end - begin) for begin, end in shared if begin <= end)
 
 
 def _segments(arcs: Iterable[Arc]) -> Iterator[tuple[int, int]]:
@@ -131,3 +137,71 @@ def _segments(arcs: Iterable[Arc]) -> Iterator[tuple[int, int]]:
         else:
             yield start, TURN - 1
             yield 0, min(start, start + length - TURN)
+
+
+# --- digits ---------------------------------------------------------------------------------------
+
+
+class Interval(NamedTuple):
+    """Where a value lies, both ways of reading it."""
+
+    text: str  # as it was given
+    low: Decimal
+    high: Decimal
+    cut: tuple[Decimal, Decimal] | None  # where digits were cut off; None for machine numbers
+    places: int | None  # digits after the point
+
+    @property
+    def middle(self) -> float:
+        """The value as a float."""
+        return float((self.low + self.high) / 2)
+
+    def scaled(self, factor: float) -> Interval:
+        """The interval of the value times a factor."""
+        by = Decimal(factor)
+        cut = None if self.cut is None else (self.cut[0] * by, self.cut[1] * by)
+        return self._replace(low=self.low * by, high=self.high * by, cut=cut)
+
+    def read_as_cut(self) -> Interval:
+        """The other reading in the place of the first."""
+        assert self.cut is not None, "only digits are cut"  # noqa: S101 - for the type checker
+        return self._replace(low=self.cut[0], high=self.cut[1])
+
+
+def read_value(value: Any, caller: str) -> Interval:
+    """The interval that a number with its digits stands for.
+
+    A text and a Python number are read by their digits; a number of an array by its dtype.
+    """
+    if isinstance(value, Decimal):
+        value = str(value)
+    if isinstance(value, np.generic) or (hasattr(value, "dtype") and not isinstance(value, str)):
+        return _machine(value, caller)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = repr(value)
+    match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        expected = "a number with its digits, such as '0.488814'"
+        raise ArgumentError(mismatch(caller, expected, repr(value)))
+    digits = Decimal(match[1]).scaleb(int(match[2] or 0))
+    exponent = digits.as_tuple().exponent
+    assert isinstance(exponent, int), "finite"  # noqa: S101 - for the type checker
+    unit = Decimal(1).scaleb(exponent)
+    low, high = sorted((digits, digits + unit.copy_sign(digits))) if digits else (-unit, unit)
+    ends = digits - unit / 2, digits + unit / 2
+    return Interval(value.strip(), *ends, (low, high), max(0, -exponent))
+
+
+def _machine(value: Any, caller: str) -> Interval:
+    """A number that was rounded to a dtype: half a step to either side."""
+    name = dtype_name(value.dtype)
+    if name not in BITS or getattr(value, "shape", ()) not in ((), (1,)):
+        received = f"{name} of shape {tuple(getattr(value, 'shape', ()))}"
+        raise ArgumentError(mismatch(caller, f"one number of {' or '.join(BITS)}", received))
+    number = float(value)
+    if not np.isfinite(number):
+        raise ArgumentError(mismatch(caller, "a finite number", number))
+    _, exponent = np.frexp(number)
+    step = Decimal(2) ** max(int(exponent) - BITS[name], -149)
+    exact = Decimal(number)
+    return Interval(f"{number:.9g}", exact - step / 2, exact + step / 2, None, None)

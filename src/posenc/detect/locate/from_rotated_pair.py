@@ -12,7 +12,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, PosencError, SpecError, mismatch
 from posenc.detect.locate.alternatives import EXPONENTS
-from posenc.detect.locate.from_vector import CLAIM, DRIFT, at_noise, near
+from posenc.detect.locate.from_vector import CLAIM, DRIFT, at_noise, best_of, near
 from posenc.detect.locate.result import Fit
 from posenc.detect.locate.vector_problem import Attempt, MeasuredAngles, Problem, Sample, attempt
 from posenc.encodings.rotary.pairing import turn
@@ -28,24 +28,22 @@ def search(
     conventions: str,
 ) -> tuple[tuple[Fit, ...], int]:
     """The conventions under which a vector is another one turned; how many were tried."""
-    fits = []
     first = _found(spec, sample, before, within, noisy=conventions == "stated")
     if first is not None or conventions == "stated":
         return (() if first is None else (_fit((), spec, first, within),)), 1
     tried = _siblings(spec)
     penalty = math.log2(1 + len(tried))
-    for words, other in tried:
-        hit = _found(other, sample, before, within, noisy=False)
-        if hit is not None:
-            fits.append(_fit(words, other, hit, within, penalty))
-    if not fits:
-        for words, other in [((), spec), *tried]:
-            hit = _found(other, sample, before, within, noisy=True)
-            if hit is not None:
-                fits.append(_fit(words, other, hit, within, penalty if words else 0.0))
-    fits = [fit for fit in fits if fit.bits >= CLAIM or not fit.convention]
-    fits.sort(key=lambda fit: -fit.bits)
-    return tuple(fits[:5]), 1 + len(tried)
+
+    def fits_of(options: list[tuple[tuple[str, ...], Any]], *, noisy: bool) -> list[Fit]:
+        hits = ((*o, _found(o[1], sample, before, within, noisy=noisy)) for o in options)
+        return [
+            _fit(words, other, hit, within, penalty if words else 0.0)
+            for words, other, hit in hits
+            if hit is not None
+        ]
+
+    fits = fits_of(tried, noisy=False) or fits_of([((), spec), *tried], noisy=True)
+    return best_of(fits, CLAIM), 1 + len(tried)
 
 
 def _siblings(spec: Any) -> list[tuple[tuple[str, ...], Any]]:
@@ -104,10 +102,8 @@ def _problem(spec: Any, sample: Sample, before: np.ndarray, phases: Phases) -> P
     part = slice(0, width) if pairing.part == "leading" else slice(len(before) - width, None)
     x, y = before[part], sample.values[part]
     a, b = np.array(pairing.channels(width)).T
-    if pairing.output == "half" and pairing.order != "half":
-        c, d = np.arange(width // 2), np.arange(width // 2) + width // 2
-    else:
-        c, d = a, b
+    halves = np.arange(width).reshape(2, -1)
+    c, d = halves if pairing.output == "half" and pairing.order != "half" else (a, b)
     source, target = x[a] + 1j * x[b], y[c] + 1j * y[d]
     size = np.abs(source)
     ratio = target * source.conj() / np.maximum(size**2, 1e-300)
@@ -145,9 +141,8 @@ def _problem(spec: Any, sample: Sample, before: np.ndarray, phases: Phases) -> P
 def _resized(spec: Any, after: np.ndarray, before: np.ndarray) -> np.ndarray:
     """The pairs after turning, each as large as before."""
     part = slice(0, spec.dim) if spec.channels.part == "leading" else slice(-spec.dim, None)
-    pairs = np.array(spec.channels.channels(spec.dim))
     x, y = before[part], after[part].copy()
-    for pair in pairs:
+    for pair in np.array(spec.channels.channels(spec.dim)):
         size = math.hypot(*y[pair])
         y[pair] *= math.hypot(*x[pair]) / size if size else 0.0
     resized = after.copy()

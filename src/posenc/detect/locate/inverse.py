@@ -57,8 +57,9 @@ def solve(
     most: int = MOST,
 ) -> Candidates | None:
     """The coordinates between two bounds that explain angles, or None where they are too many."""
-    usable = [a for a in angles if a.frequency and a.sigma < NOISIEST]
-    usable.sort(key=lambda a: abs(a.frequency))
+    usable = sorted(
+        (a for a in angles if a.frequency and a.sigma < NOISIEST), key=lambda a: abs(a.frequency)
+    )
     if not usable:
         return None
     plan = [*_beats(usable, high - low), *usable]
@@ -82,14 +83,10 @@ def solve(
         p, variance, cost = stepped
         edge = 1 + 4 * math.sqrt(_most(variance))
         squares += 1
-        worst = float(cost.min()) + WORST_COST
-        if (
-            squares <= EARLY
-        ):  # so few squares of unit noise do not add up to more, once in a million
-            worst = min(worst, squares + 5 * math.sqrt(2 * squares) + 15)
+        # So few squares of unit noise do not add up to more, once in a million.
+        early = squares + 5 * math.sqrt(2 * squares) + 15 if squares <= EARLY else math.inf
+        worst = min(float(cost.min()) + WORST_COST, early)
         keep = (cost < worst) & (p > low - edge) & (p < high + edge)
-        if not keep.any():
-            return Candidates(p[:0], cost[:0])
         p, variance, cost = p[keep], _picked(variance, keep), cost[keep]
         if len(p) > KEPT and INTEGER not in queue:
             best = np.argpartition(cost, KEPT)[:KEPT]
@@ -102,8 +99,8 @@ def _beats(angles: list[Angle], span: float) -> list[Angle]:
     """Differences of the slowest angles, the slowest first, where they are needed."""
     slow = [a for a in angles if len(a.options) == 1]
     beats: list[Angle] = []
-    order = 0
-    while len(slow) > order + 1 and not _few(beats[-1] if beats else angles[0], span):
+    order, slowest = 0, angles[0]
+    while len(slow) > order + 1 and abs(slowest.frequency) * span / TURN >= FEW:
         order += 1
         frequency = angle = squares = 0.0
         for k, a in enumerate(slow[: order + 1]):
@@ -111,16 +108,12 @@ def _beats(angles: list[Angle], span: float) -> list[Angle]:
             frequency += weight * a.frequency
             angle += weight * a.options[0]
             squares += (weight * a.sigma) ** 2
-        sigma = math.sqrt(squares)
-        slower = abs(frequency) < 0.7 * abs(beats[-1].frequency if beats else angles[0].frequency)
-        if not slower or abs(frequency) < 1e-13 or sigma > 0.3:
+        slower = 1e-13 <= abs(frequency) < 0.7 * abs(slowest.frequency)
+        if not slower or math.sqrt(squares) > 0.3:
             break
-        beats.append(Angle(frequency, (math.remainder(angle, TURN),), sigma))
+        slowest = Angle(frequency, (math.remainder(angle, TURN),), math.sqrt(squares))
+        beats.append(slowest)
     return beats[::-1]
-
-
-def _few(angle: Angle, span: float) -> bool:
-    return abs(angle.frequency) * span / TURN < FEW
 
 
 def _begin(
@@ -128,12 +121,12 @@ def _begin(
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Every coordinate in the range that the first angle allows."""
     f = angle.frequency
-    turns = sorted((low * f / TURN, high * f / TURN))
+    least, last = sorted((low * f / TURN, high * f / TURN))
     reach = 0.5 + 4 * angle.sigma / TURN
-    k = (math.floor(turns[0] - reach), math.ceil(turns[1] + reach))
-    if (k[1] - k[0]) * len(angle.options) > most:
+    begin, end = math.floor(least - reach), math.ceil(last + reach)
+    if (end - begin) * len(angle.options) > most:
         return None
-    laps = np.arange(k[0], k[1] + 1, dtype=np.float64) * TURN
+    laps = np.arange(begin, end + 1, dtype=np.float64) * TURN
     p = np.concatenate([(laps + option) / f for option in angle.options])
     p = p[(p > low - 1 - 5 * angle.sigma / abs(f)) & (p < high + 1 + 5 * angle.sigma / abs(f))]
     variance = np.array([(angle.sigma / f) ** 2])

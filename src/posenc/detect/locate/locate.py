@@ -12,15 +12,9 @@ import numpy as np
 from posenc._core.arrays.array import dtype_name, is_array, is_torch
 from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.spec.spec import Spec
-from posenc.detect.locate import (
-    from_learned_table,
-    from_rotated_pair,
-    from_values,
-    from_vector,
-    vector_problem,
-)
+from posenc.detect.locate import from_rotated_pair, from_values, from_vector, vector_problem
 from posenc.detect.locate.alternatives import Sibling
-from posenc.detect.locate.intervals import read_value
+from posenc.detect.locate.arcs import read_value
 from posenc.detect.locate.result import Fit, Location
 from posenc.detect.locate.sentences import of_values, of_vector
 from posenc.encodings.rotary.base import RotarySpec
@@ -103,9 +97,7 @@ def locate(
         if before is not None or params is not None:
             todo = "Give a whole vector beside `before` or `params`."
             received = "before" if before is not None else "params"
-            raise ArgumentError(
-                mismatch(f"locate({type(spec).__name__})", "values alone", received, todo)
-            )
+            raise ArgumentError(mismatch(_named(spec), "values alone", received, todo))
         return _of_values(spec, x, at, within, conventions)
     sample = _sample(x, "x")
     if isinstance(spec, RotarySpec):
@@ -116,28 +108,28 @@ def locate(
     )
 
 
+def _named(spec: Any) -> str:
+    """The call in messages."""
+    return f"locate({type(spec).__name__})"
+
+
 def _check(spec: Any, conventions: str) -> None:
     if not isinstance(spec, Spec):
         received = spec.__name__ if isinstance(spec, type) else type(spec).__name__
         raise ArgumentError(mismatch("locate", "a spec such as posenc.Sinusoidal(512)", received))
-    caller = f"locate({type(spec).__name__})"
+    caller, table = _named(spec), inner(spec)
     if conventions not in CONVENTIONS:
-        raise ArgumentError(
-            mismatch(f"{caller}: conventions", " or ".join(CONVENTIONS), conventions)
-        )
+        expected = " or ".join(CONVENTIONS)
+        raise ArgumentError(mismatch(f"{caller}: conventions", expected, conventions))
     if isinstance(spec, RotarySpec) and spec.quarters:
         todo = "Keys turn as those of posenc.RoPE with the same fields: locate one of them with it."
         expected = "a rotation that turns queries and keys alike"
         raise ArgumentError(mismatch("locate: spec", expected, type(spec).__name__, todo))
     if isinstance(spec, RotarySpec) and spec.needs_length:
-        todo = "Fix it: `spec.at(length)`."
-        raise ArgumentError(
-            mismatch(caller, "frequencies that are settled", "an open length", todo)
-        )
-    table = inner(spec)
-    if isinstance(spec, RotarySpec) and hasattr(spec, "matrix"):
-        return
-    if sinusoids(table) or isinstance(table, Learned):
+        settled = ("frequencies that are settled", "an open length", "Fix it: `spec.at(length)`.")
+        raise ArgumentError(mismatch(caller, *settled))
+    rotary = isinstance(spec, RotarySpec) and hasattr(spec, "matrix")
+    if rotary or sinusoids(table) or isinstance(table, Learned):
         return
     reasons = {
         "bias": "A bias knows the distance of a query and a key; no number of it has a position.",
@@ -158,17 +150,16 @@ def _of_values(
     within: tuple[float, float] | None,
     conventions: str,
 ) -> Location:
-    caller = f"locate({type(spec).__name__})"
+    caller, table = _named(spec), inner(spec)
     if isinstance(x, Mapping) and at is not None:
         raise ArgumentError(mismatch(f"{caller}: at", "it beside a single value only", at))
     raw: Mapping[Any, Any] = x if isinstance(x, Mapping) else {at: x}
     if not raw:
         raise ArgumentError(mismatch(caller, "at least one value", "none"))
-    values = {}
-    table = inner(spec)
     if isinstance(spec, RotarySpec):
         todo = "Give a whole query or key, and what it was before: before=."
         raise ArgumentError(mismatch(caller, "two vectors", "single values", todo))
+    values = {}
     for dimension, value in raw.items():
         whole = isinstance(dimension, (int, np.integer)) and not isinstance(dimension, bool)
         if not whole or not 0 <= dimension < table.dim:
@@ -186,30 +177,28 @@ def _of_values(
     for dimension in values:
         if columns_of(table).pair[dimension] < 0:
             expected = "a dimension that holds a sine or cosine"
-            raise ArgumentError(
-                mismatch(caller, expected, f"{dimension}, which is zero in every row")
-            )
-    low, high = _range(within, (0, FARTHEST), caller)
-    low, high = math.ceil(low), math.floor(high)
-    fits, tried = from_values.search(table, values, low, high, conventions)
+            received = f"{dimension}, which is zero in every row"
+            raise ArgumentError(mismatch(caller, expected, received))
+    low, high = _range(within, (0, FARTHEST), caller, whole=True)
+    fits, tried = from_values.search(table, values, int(low), int(high), conventions)
     location = Location(fits, table, (low, high), tried)
     return replace(location, story=tuple(of_values(location, values)))
 
 
-def _range(within: Any, default: tuple[float, float], caller: str) -> tuple[float, float]:
-    if within is None:
-        return default
+def _range(
+    within: Any, default: tuple[float, float], caller: str, *, whole: bool
+) -> tuple[float, float]:
     try:
-        low, high = within
+        low, high = default if within is None else within
         fine = low <= high and math.isfinite(low) and math.isfinite(high)
     except (TypeError, ValueError):
         fine = False
     if not fine:
         expected = "two numbers, the least and the largest position"
         raise ArgumentError(mismatch(f"{caller}: within", expected, repr(within)))
-    if max(abs(low), abs(high)) > 2**40:
+    if within is not None and max(abs(low), abs(high)) > 2**40:
         raise ArgumentError(mismatch(f"{caller}: within", "positions up to 2**40", repr(within)))
-    return low, high
+    return (math.ceil(low), math.floor(high)) if whole else (low, high)
 
 
 # --- vectors --------------------------------------------------------------------------------------
@@ -236,8 +225,8 @@ def _sample(x: Any, name: str) -> vector_problem.Sample:
         raise ArgumentError(mismatch(caller, "one vector (dim,)", f"shape {values.shape}", todo))
     if not np.isfinite(values).all():
         raise ArgumentError(mismatch(caller, "finite numbers", "NaN or infinity"))
-    size = float(np.abs(values).max())
-    return vector_problem.Sample(values, dtype, size, _narrowest(values, dtype))
+    largest = float(np.abs(values).max())
+    return vector_problem.Sample(values, dtype, largest, _narrowest(values, dtype))
 
 
 def _of_vector(
@@ -249,8 +238,7 @@ def _of_vector(
     within: tuple[float, float] | None,
     conventions: str,
 ) -> Location:
-    caller = f"locate({type(spec).__name__})"
-    table = inner(spec)
+    caller, table = _named(spec), inner(spec)
     width = sample.values.size
     if width == spec.width and spec.width != spec.dim:  # what is appended stands last
         sample = sample._replace(values=sample.values[spec.dim :])
@@ -260,8 +248,7 @@ def _of_vector(
         if other.values.size != width:
             expected = f"as wide as x, {width}"
             raise ArgumentError(mismatch(f"{caller}: before", expected, other.values.size))
-        values = sample.values - spec.embedding_scale * other.values
-        sample = sample._replace(values=values)
+        sample = sample._replace(values=sample.values - spec.embedding_scale * other.values)
     if width != table.dim:
         raise ArgumentError(mismatch(f"{caller}: x", f"a vector of width {table.dim}", width))
     scale = vector_problem.scale_of(table, params)
@@ -269,9 +256,8 @@ def _of_vector(
         if params is None:
             todo = "`params=` holds the rows that are compared."
             raise ArgumentError(mismatch(caller, "the parameters of the table", None, todo))
-        fits = from_learned_table.search(table, sample, params)
-        limits = (0, max(table.limits) - 1)
-        location = Location(fits, spec, limits, 1)
+        fits = from_vector.nearest_rows(table, sample, params)
+        location = Location(fits, spec, (0, max(table.limits) - 1), 1)
         return replace(location, story=tuple(of_vector(location)))
     # The size of what was rounded counts in units of the table.
     sample = sample._replace(size=sample.size / (abs(scale) or 1.0))
@@ -280,10 +266,8 @@ def _of_vector(
         return _of_zeros(table, ranges)
     if sample.narrow is not None and not from_vector.explains(table, sample, ranges):
         sample = sample._replace(dtype=sample.narrow)
-    tried: tuple[Any, int] = from_vector.search(
-        table, sample, ranges, params=params, conventions=conventions
-    )
-    location = Location(tried[0], table, ranges[0], tried[1])
+    fits, tried = from_vector.search(table, sample, ranges, params=params, conventions=conventions)
+    location = Location(fits, table, ranges[0], tried)
     model = vector_problem.known_of(table, Sibling(()), params)
     spread = None if model is None else vector_problem.measure(model, sample.values).spread
     return replace(location, story=(*of_vector(location, spread), *_odd_one_out(location, sample)))
@@ -324,8 +308,8 @@ def _of_zeros(table: Any, ranges: Mapping[int, tuple[float, float]]) -> Location
     """The row of padding, where the table has one."""
     arrangement = getattr(table, "arrangement", None)
     if arrangement is None or arrangement.pad is None:
-        story = ("No such position: all entries are zero, and no row of the table is.",)
-        return Location((), table, ranges[0], 1, story)
+        story = "No such position: all entries are zero, and no row of the table is."
+        return Location((), table, ranges[0], 1, (story,))
     place = arrangement.pad - arrangement.start
     fit = Fit((), table, (place,), "all", 0.0, 0.0, 1000.0)
     return Location((fit,), table, ranges[0], 1, (f"Position {place}: it is padding.",))
@@ -335,17 +319,16 @@ def _ranges(
     table: Any, within: tuple[float, float] | None, caller: str
 ) -> dict[int, tuple[float, float]]:
     """The range of each axis."""
+    axes = range(len(table.axes))
     if table.coordinates != "real":
-        low, high = _range(within, (-FARTHEST, FARTHEST), caller)
-        return {axis: (math.ceil(low), math.floor(high)) for axis in range(len(table.axes))}
-    phases = phases_of(table)
-    waves = wavelengths(table)
-    ranges = {}
-    for axis in range(len(table.axes)):
-        own = waves[(phases.axis == axis) & np.isfinite(waves)]
-        reach = float(own.max()) / 2 if own.size else 1.0
-        ranges[axis] = _range(within, (-reach, reach), caller)
-    return ranges
+        return dict.fromkeys(axes, _range(within, (-FARTHEST, FARTHEST), caller, whole=True))
+    phases, waves = phases_of(table), wavelengths(table)
+    finite = [waves[(phases.axis == axis) & np.isfinite(waves)] for axis in axes]
+    reaches = [float(own.max()) / 2 if own.size else 1.0 for own in finite]
+    return {
+        axis: _range(within, (-reach, reach), caller, whole=False)
+        for axis, reach in enumerate(reaches)
+    }
 
 
 def _of_turned(
@@ -355,27 +338,25 @@ def _of_turned(
     within: tuple[float, float] | None,
     conventions: str,
 ) -> Location:
-    caller = f"locate({type(spec).__name__})"
+    caller = _named(spec)
     if before is None:
         todo = "An angle shows beside what was turned alone: give the query or key as before=."
         raise ArgumentError(mismatch(caller, "`before` and `x`", "x alone", todo))
     other = _sample(before, "before")
     from_rotated_pair.check_pair(spec, other.values, sample.values)
     typical = float(np.sqrt(np.mean(other.values**2)))
-    kinds = [sample.narrow or sample.dtype, other.narrow or other.dtype]
-    coarse = max(kinds, key=lambda name: vector_problem.FLOOR[name])
+    kinds = (each.narrow or each.dtype for each in (sample, other))
+    coarse = max(kinds, key=vector_problem.FLOOR.__getitem__)
     # Rounding is a part of the size of the numbers, and an angle is one of them over its modulus.
-    sample = sample._replace(dtype=coarse, size=max(sample.size, typical) / typical)
-    unit = vector_problem.Sample(sample.values / typical, coarse, sample.size)
-    low, high = _range(within, (-FARTHEST, FARTHEST), caller)
-    if spec.coordinates != "real":
-        low, high = math.ceil(low), math.floor(high)
-    ranges = dict.fromkeys(range(len(spec.axes)), (low, high))
+    size = max(sample.size, typical) / typical
+    unit = vector_problem.Sample(sample.values / typical, coarse, size)
+    limits = _range(within, (-FARTHEST, FARTHEST), caller, whole=spec.coordinates != "real")
+    ranges = dict.fromkeys(range(len(spec.axes)), limits)
     try:
         fits, tried = from_rotated_pair.search(
             spec, unit, other.values / typical, ranges, conventions
         )
     except SpecError as error:
         raise ArgumentError(str(error)) from error
-    location = Location(fits, spec, (low, high), tried)
+    location = Location(fits, spec, limits, tried)
     return replace(location, story=tuple(of_vector(location)))

@@ -29,7 +29,7 @@ from posenc.detect.facts import Contradiction, Fact, Facts, facts
 from posenc.detect.facts.arrays import SAID
 from posenc.detect.facts.plan import head_width
 from posenc.detect.identify import Finding, identify
-from posenc.detect.identify.sentences import headline
+from posenc.detect.identify.result import headline
 from posenc.detect.subject import ask
 from posenc.testing.battery import check, laws
 from posenc.testing.card import Result

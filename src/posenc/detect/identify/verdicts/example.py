@@ -41,13 +41,13 @@ def judge_example(array: Array, kind: Kind, eps: float) -> Finding | None:
     if not candidates:
         return None
     values = np.asarray(array.read(), dtype=np.float64).reshape(shape)
-    likely = [like for spec in candidates if (like := _likeness(spec, values, eps)) is not None]
+    likely = list(filter(None, (_likeness(spec, values, eps) for spec in candidates)))
     if not likely:
         return None
     best, *others = sorted(likely, key=lambda like: like.residual)
     description = math.log2(len(candidates))
     claimed = not others and best.evidence - description >= MARGIN
-    known = f"tried was {type(best.spec).__name__} with the fields of its example and its defaults"
+    name = type(best.spec).__name__
     return finding_of(
         array,
         kind=kind,
@@ -60,7 +60,10 @@ def judge_example(array: Array, kind: Kind, eps: float) -> Finding | None:
             "evidence": round(best.evidence, 1),
             "description": round(description, 1),
         },
-        remarks=(known, *(f"{like.spec} gives it too" for like in others)),
+        remarks=(
+            f"tried was {name} with the fields of its example and its defaults",
+            *(f"{like.spec} gives it too" for like in others),
+        ),
     )
 
 
@@ -103,10 +106,10 @@ def _likeness(spec: Any, values: np.ndarray, eps: float) -> Likeness | None:
 
 
 def _numbers(spec: Any, shape: tuple[int, ...]) -> np.ndarray:
-    if spec.kind == "table":
-        return np.asarray(table(spec, shape[0], dtype="float64"))
-    if spec.kind == "bias":
-        return np.asarray(bias(spec, shape[1], shape[2], dtype="float64"))
+    verbs: dict[str, Any] = {"table": table, "bias": bias}
+    if spec.kind in verbs:
+        sizes = shape[:1] if spec.kind == "table" else shape[1:]
+        return np.asarray(verbs[spec.kind](spec, *sizes, dtype="float64"))
     return np.asarray(frequencies(spec))
 
 
