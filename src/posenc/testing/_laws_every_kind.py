@@ -28,8 +28,7 @@ ITSELF = "its own plain calls, of one row and head in order,"  # where no rule i
 def settings(lab: Lab) -> Found:
     """One of base 10,000, then one of base 500,000, then the first again."""
     plain = answer(lab, lab.subject.build(base=10_000))
-    other = answer(lab, lab.subject.build(base=500_000))
-    away = largest(plain - other)
+    away = largest(plain - answer(lab, lab.subject.build(base=500_000)))
     if away < 1e-3:
         says = "the second has the answers of the first"
         raise Broken(says, {"bases": [10_000, 500_000]}, away, 1e-3)
@@ -72,8 +71,7 @@ def calls(lab: Lab) -> tuple[float, float]:
     choice: Any = _named(mine, subject)
     ruled = choice is not None or mine.spec is not None
     if choice is None:
-        expected = _expected(lab, subject)
-        choice = subject.survey(expected, end=FARTHEST if mine.axes == 1 else GRID)
+        choice = subject.survey(_expected(lab, subject), end=FARTHEST if mine.axes == 1 else GRID)
     lab.reach = choice.reach if ruled else dataclasses.replace(choice.reach, against=ITSELF)
     if choice.call is not None:
         numbers = f"{choice.call.received:.6g}, expected {choice.call.expected:.6g}"

@@ -128,8 +128,7 @@ def widths(lab: Lab) -> Found:
         y = bench.rotate(x, places)
         worst = max(worst, one_factor(bench, x, y, dim=dim)[0])
         if bench.subject.spec is not None:
-            named = bench.same(y, bench.truth(x, places), 1e-5 * largest(x), dim=dim)
-            worst = max(worst, named)
+            worst = max(worst, bench.same(y, bench.truth(x, places), 1e-5 * largest(x), dim=dim))
     if not tried:
         raise NotOffered("it has one width")
     return worst
@@ -137,8 +136,7 @@ def widths(lab: Lab) -> Found:
 
 def _one_channel(lab: Lab, count: int) -> np.ndarray:
     """Inputs of so many positions, each with one channel that is not zero."""
-    dim = lab.subject.dim
-    return np.repeat(np.eye(dim, dtype=np.float32)[:, None, None], count, axis=2)
+    return np.repeat(np.eye(lab.subject.dim, dtype=np.float32)[:, None, None], count, axis=2)
 
 
 def _turning(lab: Lab) -> int:

@@ -78,8 +78,7 @@ def assert_contract(
         raise ArgumentError(mismatch("assert_contract: dtype", expected, repr(dtype), todo))
     contract = contract if isinstance(contract, Contract) else read(contract)
     if layers is not None:
-        parts = tuple(contract[name] for name in layers)
-        contract = dataclasses.replace(contract, parts=parts)
+        contract = dataclasses.replace(contract, parts=tuple(contract[name] for name in layers))
     code = Implementation(side, library, dtype, strict=True)
     result = comparison(side_of(contract, name="the contract"), of_code(code))
     if result.compared and not result.rows:

@@ -208,9 +208,8 @@ def _of_scores(_: Any, target: Any, q: Any, k: Any) -> Any:
     score_mod, heads = target
     head = torch.arange(heads)[:, None, None]
     query, key = tensor_of(q, None)[..., None, :, None], tensor_of(k, None)[..., None, None, :]
-    score = score_mod(torch.zeros(()), 0, head, query, key)
     # It is meant for causal attention: what it gives a key in the future is masked.
-    return torch.where(key > query, 0.0, score)
+    return torch.where(key > query, 0.0, score_mod(torch.zeros(()), 0, head, query, key))
 
 
 LLAMA = "transformers.models.llama.modeling_llama"

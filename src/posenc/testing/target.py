@@ -106,8 +106,7 @@ def _of_verb(encoding: Any, *arguments: Any) -> Any:
 
 def _maker(spec: Any, library: Library) -> Any:
     def make(**changes: Any) -> Any:
-        fields = {field.name for field in dataclasses.fields(spec)}
-        for name in changes.keys() - fields:
+        for name in changes.keys() - {field.name for field in dataclasses.fields(spec)}:
             raise NotOffered(f"{type(spec).__name__} has no field {name}")
         changed = dataclasses.replace(spec, **changes)
         if library != "torch":
@@ -198,8 +197,7 @@ def adapt(
     def call(target: Any, *args: Any) -> Any:
         code = found.form.code
         if target is not made:  # another instance
-            method = code.name.rpartition(".")[2]
-            code = code._replace(function=getattr(target, method, target))
+            code = code._replace(function=getattr(target, code.name.rpartition(".")[2], target))
         form = found.form._replace(code=code)
         try:
             return answered(subject, found._replace(form=form), *args)

@@ -166,8 +166,7 @@ def fit_frequencies(
     for guess in _guesses(f[:kept], tol[:kept], len(f), lists=lists):
         fit = _rebuilt(guess, f, tol, evidence)
         if fit is not None:
-            cheapest = (fits.get(fit[:3], fit), fit)
-            fits[fit[:3]] = min(cheapest, key=lambda one: one.description)
+            fits[fit[:3]] = min((fits.get(fit[:3], fit), fit), key=lambda one: one.description)
     return tuple(sorted(fits.values(), key=lambda fit: fit.description))
 
 

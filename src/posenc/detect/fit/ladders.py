@@ -174,8 +174,7 @@ def _grown_bases(slopes: tuple[float, float], count: int) -> Iterator[Guess]:
 def _other_firsts(base: Base, log_f: np.ndarray, tol: np.ndarray, count: int) -> Iterator[Guess]:
     """Ladders of a known ratio that begin elsewhere than at 1."""
     ladder = Ladder(denominator=base.denominator)
-    divisor = float(ladder.divisor(count=count, width=2 * count))
-    slope = -math.log(base.value) / divisor
+    slope = -math.log(base.value) / float(ladder.divisor(count=count, width=2 * count))
     low, high = _heights(log_f, tol, slope)
     if low > high:
         if base.round:

@@ -72,8 +72,7 @@ def _common_slopes(
     begun = through_one(log_f[:fast], tol[:fast]) if fast > 1 else ANY
     if begun is None or max(fast, slow) < 2:
         return None
-    x = np.arange(slow, dtype=np.float64)
-    ended = line(x, log_f[-slow:], tol[-slow:]) if slow > 1 else ANY
+    ended = line(np.arange(slow, dtype=np.float64), log_f[-slow:], tol[-slow:]) if slow > 1 else ANY
     if ended is None:
         return None
     # A short end may hold a ramp rather than the line; the long one is asked alone then.

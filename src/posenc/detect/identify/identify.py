@@ -177,8 +177,7 @@ def _judged(array: Array, store: ArrayStore, *, asked: bool) -> Finding | None:
     if kind == "bias":
         return _or_example(array, "bias", judge_bias(array))
     if kind == "table" or asked or looks_sinusoidal(array):
-        table = judge_table(array, named=kind == "table" or asked)
-        return _or_example(array, "table", table)
+        return _or_example(array, "table", judge_table(array, named=kind == "table" or asked))
     return None
 
 

@@ -108,8 +108,7 @@ class Finding(Displayed):
             todo = "Its numbers are in the array alone."
             raise ArgumentError(mismatch(f"{self.name}: rebuild", "a rule", self.verdict, todo))
         if self.kind in ("frequencies", "slopes"):
-            stored = spec.arrays["slopes"] if self.kind == "slopes" else frequencies(spec)
-            return np.asarray(stored)
+            return np.asarray(spec.arrays["slopes"] if self.kind == "slopes" else frequencies(spec))
         if self.kind == "bias":
             if spec.parameters():
                 todo = "Its rule says which distances share a value; the values are in the array."

@@ -48,8 +48,7 @@ def search(
 
 def _siblings(spec: Any) -> list[tuple[tuple[str, ...], Any]]:
     """Other pairings, other exponents, and both."""
-    order = spec.channels.order
-    other = "interleaved" if order == "half" else "half"
+    other = "interleaved" if spec.channels.order == "half" else "half"
     words = {
         "half": "pairs are channels j and j + d/2",
         "interleaved": "pairs are channels 2j and 2j + 1",

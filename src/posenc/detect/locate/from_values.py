@@ -145,8 +145,7 @@ def search(
     spec: Any, values: Mapping[int, Interval], low: int, high: int, conventions: str
 ) -> tuple[tuple[Fit, ...], int]:
     """Conventions under which values have a position, the likeliest first; how many were tried."""
-    reach = max(abs(low), abs(high))
-    tried = list(readings(spec, values, reach, conventions))
+    tried = list(readings(spec, values, max(abs(low), abs(high)), conventions))
     counts = {k: sum(len(r.words) <= k for r in tried) for k in range(8)}
     ranked = []
     for reading in tried:
@@ -189,8 +188,7 @@ def _fit(
 ) -> Fit:
     low, high = within
     hits = _positions(spec, reading, low, high, most=MOST)
-    axes = len({c.axis for c in reading.constraints})
-    expected = reading.density * (high - low + 1) ** axes
+    expected = reading.density * (high - low + 1) ** len({c.axis for c in reading.constraints})
     pairs = zip(values.values(), predictions(spec, reading, hits.positions[0]), strict=True)
     residual = max(abs(value.middle - entry) for value, entry in pairs)
     return Fit(reading.words, reading.sibling.of(spec), *hits, expected, residual, bits)

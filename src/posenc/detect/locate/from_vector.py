@@ -149,9 +149,8 @@ def _attainable(
     for axis, (low, high) in within.items():
         weight = measured.weight[(measured.axis == axis) & (measured.frequency != 0)]
         left = np.minimum(noise / np.maximum(weight, 1e-3), math.pi / math.sqrt(3))
-        squares = float(np.sum(left**2))
         # Every position counts where nothing is known of it; nearer ones have more.
-        bits += evidence(squares, len(left), count=min(high - low + 1, NEAR))
+        bits += evidence(float(np.sum(left**2)), len(left), count=min(high - low + 1, NEAR))
     return bits
 
 

@@ -73,8 +73,7 @@ def solve(
     while queue and len(p):
         # As soon as it can be said which integer, it is said: where all wavelengths are multiples
         # of one, nothing else tells a candidate from the others.
-        sure = INTEGER in queue and math.sqrt(_most(variance)) < SURE
-        angle = queue.pop(0 if sure else -1)
+        angle = queue.pop(0 if INTEGER in queue and math.sqrt(_most(variance)) < SURE else -1)
         stepped = _step(
             angle, p, variance, cost, drift=0.0 if angle is INTEGER else drift, most=most
         )

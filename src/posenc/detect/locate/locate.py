@@ -283,8 +283,7 @@ def _odd_one_out(location: Location, sample: vector_problem.Sample) -> tuple[str
     row = np.asarray(rows_of(best.spec, [best.positions[0]], dtype="float64"))[0]
     off = np.abs(sample.values - row)
     worst = int(off.argmax())
-    others = np.sqrt(np.mean(np.delete(off, worst) ** 2))
-    if off[worst] < max(6 * others, 2 * sample.tolerance):
+    if off[worst] < max(6 * np.sqrt(np.mean(np.delete(off, worst) ** 2)), 2 * sample.tolerance):
         return ()
     value, there = sample.values[worst], row[worst]
     return (f"One entry stands out: {value:.6g} at dimension {worst}, where it has {there:.6g}.",)

@@ -46,8 +46,7 @@ def of_values(result: Location, values: Mapping[int, Interval]) -> Iterator[str]
 
 
 def _none_as_stated(values: Mapping[int, Interval], result: Location) -> str:
-    table: Any = result.stated
-    size = abs(scale_of(table))
+    size = abs(scale_of(result.stated))
     large = [v.text for v in values.values() if abs(v.middle) > size]
     if large:
         return f"{', '.join(large)}: a sine or cosine of this table is at most {size:g} in size."

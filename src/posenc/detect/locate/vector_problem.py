@@ -98,8 +98,7 @@ def known_of(spec: Any, sibling: Sibling, params: Mapping[str, Any] | None) -> P
 def measure(model: PhaseModel, values: np.ndarray) -> MeasuredAngles:
     """The angles of the pairs."""
     columns, phases = model.columns, model.phases
-    n = phases.axis.size
-    both = np.full((2, n), np.nan)
+    both = np.full((2, phases.axis.size), np.nan)
     taken = columns.pair >= 0
     both[columns.function[taken], columns.pair[taken]] = values[taken]
     frequencies = phases.frequencies()
@@ -353,7 +352,5 @@ def _fitted(stated: float, row: np.ndarray, values: np.ndarray) -> float:
     """The factor of the table: as stated where it fits, else by least squares."""
     product, squares = float(values @ row), float(row @ row)
     fitted = product / squares if squares else stated
-    left = values - fitted * row
-    error = float(np.sqrt(np.mean(left**2)) / math.sqrt(max(squares, 1e-30)))
-    near = abs(fitted - stated) <= max(6 * error, 1e-3 * abs(stated))
-    return stated if near else fitted
+    error = float(np.sqrt(np.mean((values - fitted * row) ** 2)) / math.sqrt(max(squares, 1e-30)))
+    return stated if abs(fitted - stated) <= max(6 * error, 1e-3 * abs(stated)) else fitted

@@ -161,12 +161,10 @@ def _usual(
             continue
         n = dim // 2
         halves = [(begin + j, begin + j + n) for j in range(n)]
-        neighbours = [(begin + 2 * j, begin + 2 * j + 1) for j in range(n)]
-        for pairs in (halves, neighbours):
+        for pairs in (halves, [(begin + 2 * j, begin + 2 * j + 1) for j in range(n)]):
             a, b = np.array(pairs).T
             left = np.abs(squares[:, a] + squares[:, b])
-            unit = x[:, a] ** 2 + x[:, b] ** 2
-            if (left <= close * np.maximum(unit, np.mean(x**2))).all():
+            if (left <= close * np.maximum(x[:, a] ** 2 + x[:, b] ** 2, np.mean(x**2))).all():
                 return pairs
     return None
 

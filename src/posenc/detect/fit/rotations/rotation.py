@@ -188,8 +188,8 @@ def _ropes(
     for arrangement, rungs, chosen in options:
         ladder, ladder_e = np.zeros((2, int(rungs.max()) + 1))
         ladder[rungs], ladder_e[rungs] = total[chosen], error[chosen]
-        fits = _fits(ladder, ladder_e, dtype)
         # Of rules that give the same frequencies, the one that comes with this size.
+        fits = _fits(ladder, ladder_e, dtype)
         for fit in sorted(fits, key=lambda fit: not _asks(fit.scaling, *factor)):
             try:
                 spec = RoPE(
@@ -209,10 +209,13 @@ def _ropes(
             if np.abs(turned).max() > 3 and (np.abs(wrapped(turned)) < ALIKE).all():
                 departed = Departures()  # whole turns between all positions, which nobody sees
             if departed is not None:
-                notes = fit.remarks[:1] if bits_of(fit.base) >= NAMED else ()
-                exact = list_of(frequency, axes, start, stated)
-                why = departed.sentences()
-                rules.append(RotationFit(spec, notes=notes, departed=why, exact=exact))
+                rule = RotationFit(
+                    spec,
+                    notes=fit.remarks[:1] if bits_of(fit.base) >= NAMED else (),
+                    departed=departed.sentences(),
+                    exact=list_of(frequency, axes, start, stated),
+                )
+                rules.append(rule)
     yield from sorted(rules, key=lambda fit: len(fit.departed))
     if plain is None:
         note = "no rule that is known here gives its frequencies: they are listed"

@@ -99,8 +99,7 @@ def _ladder(per_row: np.ndarray, error: float, sure: np.ndarray) -> _PhaseLadder
     f = per_row[sure]
     spread = error / f + 4 * FLOAT32
     level, slope, covariance = _straight(j, np.log(f), spread)
-    off = np.abs(np.log(f) - level - slope * j)
-    if (off > 8 * spread + 1e-6).any():
+    if (np.abs(np.log(f) - level - slope * j) > 8 * spread + 1e-6).any():
         return None
     if len(per_row) == 1 or len(j) == 1:
         # One frequency alone: take it for the ladder of those that do not turn visibly.
@@ -209,8 +208,7 @@ class _PhaseFit:
         self.z, self.k = z, k
         self.j = np.arange(z.shape[1], dtype=np.float64)
         # Rounding is relative: near an axis it hardly moves the angle.
-        rounding = eps * np.abs(z.real * z.imag)
-        self.variance = rounding**2 + blur**2 + (2 * FLOAT32) ** 2
+        self.variance = (eps * np.abs(z.real * z.imag)) ** 2 + blur**2 + (2 * FLOAT32) ** 2
 
     def step(self, state: np.ndarray, columns: list[int]) -> tuple[np.ndarray, np.ndarray]:
         """One Gauss-Newton step in some of (start, level, slope), and their standard errors.

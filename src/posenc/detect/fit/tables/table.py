@@ -106,8 +106,7 @@ def _fits(
     body = table[prefix:]
     scale = _scale(table[present], layout)
     least = TINY / scale if eps == FLOAT16 else 0.0
-    blurs = (noise,) if noise else (least, *(level for level in NOISES if level > 4 * eps))
-    for blur in blurs:
+    for blur in (noise,) if noise else (least, *(level for level in NOISES if level > 4 * eps)):
         axes = _axes(body / scale, layout, eps, blur, noise)
         if axes is None:
             continue
@@ -156,8 +155,7 @@ def _axes(
         extra = 1 if layout.lone is not None and not several else 0
         axes.append(TableAxis(grid, lines, len(sines) + extra))
     axes[-1] = axes[-1]._replace(pairs=axes[-1].pairs + layout.short)
-    whole = not several or fills([axis.grid for axis in axes], len(body))
-    return axes if whole else None
+    return axes if not several or fills([axis.grid for axis in axes], len(body)) else None
 
 
 def evidence_of(
@@ -170,8 +168,7 @@ def evidence_of(
     """Bits of a table beyond columns that go on as their last two rows did, for each axis."""
     bits = 0.0
     for grid, *pairs in zip(grids, sines, cosines, strict=True):
-        lines = body[grid.rows][:, np.concatenate(pairs)]
-        bits += float(bend_bits(lines, allowed).sum())
+        bits += float(bend_bits(body[grid.rows][:, np.concatenate(pairs)], allowed).sum())
     return bits
 
 

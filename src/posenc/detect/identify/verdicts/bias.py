@@ -28,8 +28,7 @@ def judge_bias(array: Array) -> Finding:
     shape = tuple(n for n in array.shape if n != 1)
     if len(shape) == 2:
         return _table(array, shape)
-    small = len(shape) == 3 and array.size <= MOST_ENTRIES
-    finding = _written_out(array, shape) if small else None
+    finding = _written_out(array, shape) if len(shape) == 3 and array.size <= MOST_ENTRIES else None
     return finding or finding_of(array, kind="bias", verdict="unclear")
 
 

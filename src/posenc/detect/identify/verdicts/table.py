@@ -43,8 +43,7 @@ def looks_sinusoidal(array: Array) -> bool:
             continue
         if width >= WIDE and not turned and _off_circles(_rows(array, shape, LEAST_ROWS), array):
             continue
-        count = max(2 * LEAST_ROWS, min(GLANCE, GLANCED // width))
-        values = _rows(array, shape, min(rows, count))
+        values = _rows(array, shape, min(rows, max(2 * LEAST_ROWS, min(GLANCE, GLANCED // width))))
         if not np.isfinite(values).all() or np.ptp(values) == 0:
             continue
         moving = values[:, np.ptp(values, axis=0) > 0]
@@ -90,8 +89,7 @@ def judge_table(array: Array, *, named: bool) -> Finding | None:
         rows, width, turned = shape
         if rows < 2 or width < 2 or width > MOST_ENTRIES or (turned and array.size > MOST_ENTRIES):
             continue
-        count = min(rows, max(MOST_ENTRIES // width, 1))
-        values = _rows(array, shape, count)
+        values = _rows(array, shape, min(rows, max(MOST_ENTRIES // width, 1)))
         if not np.isfinite(values).all():
             remarks = ("it holds NaN or infinity",)
             return finding_of(array, kind="table", verdict="unclear", remarks=remarks)
@@ -211,8 +209,7 @@ def _likeness(array: Array) -> Finding:
 
 
 def _close(array: Array, values: np.ndarray, fit: TableFit) -> Finding:
-    rebuilt = np.asarray(build(fit.spec, fit.positions, dtype="float64"))
-    off = rebuilt - values
+    off = np.asarray(build(fit.spec, fit.positions, dtype="float64")) - values
     rms = float(np.sqrt((off**2).mean() / (values**2).mean()))
     row, column = np.unravel_index(int(np.abs(off).argmax()), off.shape)
     most = f"most in row {row}, column {column}"
