@@ -16,11 +16,12 @@ from posenc.testing.lab import (
     Broken,
     Found,
     Lab,
+    broken_where,
     largest,
     law,
     one_factor,
 )
-from posenc.testing.subject import NotOffered
+from posenc.testing.subject import NotOffered, not_offered_where
 
 
 @law("norm", "every position turns: lengths change by one factor, or not at all", "rotary")
@@ -34,9 +35,9 @@ def norm(lab: Lab) -> Found:
     sizes = np.linalg.norm(lab.rotate(_one_channel(lab, 24), np.arange(24)), axis=-1)
     expected = np.where(np.abs(sizes - 1) < np.abs(sizes - factor), 1.0, factor)
     worst = max(worst, lab.same(sizes, expected, 1e-5, channel="one at a time"))
-    if 1e-5 < abs(factor - 1) < LEAST_FACTOR:
-        says = f"lengths are multiplied by {factor:.7g}, and no attention factor is so near to 1"
-        raise Broken(says, {"positions": "0 to 199"}, abs(factor - 1), 1e-5)
+    away = abs(factor - 1)
+    says = f"lengths are multiplied by {factor:.7g}, and no attention factor is so near to 1"
+    broken_where(1e-5 < away < LEAST_FACTOR, says, {"positions": "0 to 199"}, away, 1e-5)
     return worst
 
 
@@ -121,16 +122,15 @@ def widths(lab: Lab) -> Found:
         except Exception:  # noqa: BLE001, S112 - a width that is refused turns nothing wrongly
             continue
         tried += 1
-        if count not in (round(share * dim), _turning(lab)):
-            says = f"{count} of {dim} channels turn, and {share:.3g} of {lab.subject.dim}"
-            raise Broken(says, {"dim": dim}, float(count), share * dim)
+        says = f"{count} of {dim} channels turn, and {share:.3g} of {lab.subject.dim}"
+        wrong = count not in (round(share * dim), _turning(lab))
+        broken_where(wrong, says, {"dim": dim}, float(count), share * dim)
         x, places = bench.x(40, batch=1, heads=2), np.arange(40)
         y = bench.rotate(x, places)
         worst = max(worst, one_factor(bench, x, y, dim=dim)[0])
         if bench.subject.spec is not None:
             worst = max(worst, bench.same(y, bench.truth(x, places), 1e-5 * largest(x), dim=dim))
-    if not tried:
-        raise NotOffered("it has one width")
+    not_offered_where(not tried, "it has one width")
     return worst
 
 
@@ -231,8 +231,7 @@ def dtype_kept(lab: Lab) -> None:
     for dtype in ("float32", "bfloat16", "float16"):
         x = lab.subject.array(lab.x(2), dtype)
         y = lab.subject.answer(lab.target, x, np.arange(2))
-        if y.dtype != x.dtype:
-            raise Broken(f"{dtype} becomes {y.dtype}", {"dtype": dtype})
+        broken_where(y.dtype != x.dtype, f"{dtype} becomes {y.dtype}", {"dtype": dtype})
 
 
 @law("input", "the input is not written to, whatever its strides", "rotary")

@@ -15,12 +15,13 @@ from posenc.testing.lab import (
     Found,
     Lab,
     along_first,
+    broken_where,
     exact,
     largest,
     law,
     places_of,
 )
-from posenc.testing.subject import NotOffered
+from posenc.testing.subject import not_offered_where
 
 
 @law("distinct", "no two positions below 256 share a row", "table")
@@ -32,9 +33,9 @@ def distinct(lab: Lab) -> Found:
     np.fill_diagonal(away, np.inf)
     i, j = np.unravel_index(int(np.argmin(away)), away.shape)
     nearest, least = float(away[i, j]), 1e-6 * max(1e-30, largest(rows))
-    if nearest <= least:
-        a, b = places[i].tolist(), places[j].tolist()
-        raise Broken(f"positions {a} and {b} have one row", {"positions": [a, b]}, nearest, least)
+    pair = [places[k].tolist() for k in (i, j)]
+    says = "positions {} and {} have one row".format(*pair)
+    broken_where(nearest <= least, says, {"positions": pair}, nearest, least)
     return nearest, least
 
 
@@ -69,14 +70,13 @@ def long_table(lab: Lab) -> Found:
         worst = max(worst, lab.same(ask(places), whole[places], bound, positions=places))
     steps = np.linalg.norm(np.diff(whole, axis=0), axis=1)
     still = int(np.argmin(steps))
-    if steps[still] <= bound:
-        says = f"positions {still} and {still + 1} have one row"
-        raise Broken(says, {"length": length}, float(steps[still]), bound)
+    least, case = float(steps[still]), {"length": length}
+    says = f"positions {still} and {still + 1} have one row"
+    broken_where(least <= bound, says, case, least, bound)
     for power in range(8, length.bit_length() - 1):
         away = largest(np.linalg.norm(whole[2**power : 2**power + 64] - whole[:64], axis=1))
-        if bound and away <= bound:
-            says = f"positions from {2**power} have the rows of those from 0"
-            raise Broken(says, {"length": length}, away, bound)
+        says = f"positions from {2**power} have the rows of those from 0"
+        broken_where(bound and away <= bound, says, case, away, bound)
     return worst
 
 
@@ -94,8 +94,7 @@ def history_of_dtypes_table(lab: Lab) -> Found:
 def axes(lab: Lab) -> Found:
     """A step along any one axis changes the row; widths 2, 4, 6, 8, 12 and the asked one."""
     count = lab.subject.axes
-    if count == 1:
-        raise NotOffered("positions have one axis")
+    not_offered_where(count == 1, "positions have one axis")
     worst = np.inf
     for dim in (lab.subject.dim, 12, 8, 6, 4, 2):
         bench = lab if dim == lab.subject.dim else lab.at(dim=dim)
@@ -108,9 +107,8 @@ def axes(lab: Lab) -> Found:
             continue  # a width that is refused loses nothing
         for axis, rows in enumerate(stepped):
             away = largest(rows - origin)
-            if away < 1e-6:
-                says = f"a step along axis {axis} of {count} changes nothing at width {dim}"
-                raise Broken(says, {"dim": dim, "axis": axis}, away, 1e-6)
+            says = f"a step along axis {axis} of {count} changes nothing at width {dim}"
+            broken_where(away < 1e-6, says, {"dim": dim, "axis": axis}, away, 1e-6)
             worst = min(worst, away)
     return worst, 1e-6
 
@@ -118,8 +116,7 @@ def axes(lab: Lab) -> Found:
 @law("grid", "a cell has one row, whatever the size of the grid around it", "table")
 def grid(lab: Lab) -> Found:
     """Cells of a 3 by 5 grid, alone and inside a larger one that is wider than high."""
-    if lab.subject.axes == 1:
-        raise NotOffered("positions have one axis")
+    not_offered_where(lab.subject.axes == 1, "positions have one axis")
     small = places_of(lab, 0)
     corner = [4] + [9] * (lab.subject.axes - 1)
     inside = lab.rows(np.concatenate([small, [corner]]))[:-1]
@@ -129,8 +126,7 @@ def grid(lab: Lab) -> Found:
 def _far_table(power: str) -> Any:
     def check(lab: Lab) -> Found:
         """Against the named spec."""
-        if lab.subject.axes > 1:
-            raise NotOffered("a grid of that size is not built")
+        not_offered_where(lab.subject.axes > 1, "a grid of that size is not built")
         places = FAR_PLACES[power] + np.arange(-5, -1)
         expected = lab.truth(places)
         return lab.same(lab.rows(places), expected, FAR * largest(expected), positions=places)

@@ -7,21 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from posenc.testing.lab import EPSILONS, NEAR, Broken, Found, Lab, answer, exact, largest, law
-from posenc.testing.subject import NotOffered
+from posenc.testing.lab import EPSILONS, NEAR, Found, Lab, answer, broken_where, exact, largest, law
+from posenc.testing.subject import NotOffered, not_offered_where
 
+OTHERS = "it is not made of torch tensors"
 # What modules and loaders call to set values that no checkpoint holds.
 HOOKS = ("reset_parameters", "init_non_persistent_buffers")
 
 
 def _module(lab: Lab) -> Any:
-    if lab.subject.library != "torch":
-        raise NotOffered("it is not made of torch tensors")
+    not_offered_where(lab.subject.library != "torch", OTHERS)
     import torch
 
     target = lab.subject.build()
-    if not isinstance(target, torch.nn.Module):
-        raise NotOffered("it is no torch module")
+    not_offered_where(not isinstance(target, torch.nn.Module), "it is no torch module")
     return target
 
 
@@ -37,8 +36,7 @@ def cast(lab: Lab) -> Found:
         received = lab.rotate(x, places, dtype="bfloat16", target=target)
         expected, bound = exact(lab, x, places), 3 * EPSILONS["bfloat16"] * largest(x)
         return lab.same(received, expected, bound, positions=places, module="bfloat16")
-    if next(iter(target.parameters()), None) is not None:
-        raise NotOffered("its rows are parameters, which a cast rounds once")
+    not_offered_where([*target.parameters()], "its rows are parameters, which a cast rounds once")
     axes = lab.subject.axes
     places = np.full((1, axes), 7) if axes > 1 else np.arange(1000)
     expected = exact(lab, places)
@@ -85,8 +83,7 @@ def state_dict(lab: Lab) -> None:
     target = _module(lab)
     learned = {name for name, p in target.named_parameters() if p.requires_grad}
     kept = [name for name in target.state_dict() if name not in learned]
-    if kept:
-        raise Broken(f"it holds {', '.join(kept)}", {"keys": kept})
+    broken_where(kept, f"it holds {', '.join(kept)}", {"keys": kept})
 
 
 @law("pickle", "saved and loaded, it answers alike", "rotary", "table", "bias")
@@ -101,8 +98,7 @@ def pickled(lab: Lab) -> Found:
 @law("gradient", "the gradient is turned back", "rotary")
 def gradient(lab: Lab) -> Found:
     """d<w, R x> / dx = R^-1 w, so its length is that of w times the factor."""
-    if lab.subject.library != "torch":
-        raise NotOffered("it is not made of torch tensors")
+    not_offered_where(lab.subject.library != "torch", OTHERS)
     worst = (0.0, 0.0)
     for start in (0, 4_093):
         try:
@@ -150,8 +146,8 @@ def compiled(lab: Lab) -> Found:
         received = lab.subject.numpy(traced(lab.subject.array(x, "float32")))
         expected = lab.rotate(x, np.arange(length))
         worst = max(worst, lab.same(received, expected, NEAR * largest(x), length=length))
-    if graphs > 2:
-        raise Broken(f"{graphs} graphs for six lengths", {"lengths": lengths}, graphs, 2)
+    says = f"{graphs} graphs for six lengths"
+    broken_where(graphs > 2, says, {"lengths": lengths}, graphs, 2)
     return worst
 
 

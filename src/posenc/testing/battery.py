@@ -11,10 +11,9 @@ from posenc._core.errors import ArgumentError, mismatch, suggest
 from posenc._core.foreign import check_call
 from posenc._core.guard import foreign
 from posenc._core.spec.spec import Spec
-from posenc.testing.card import Card, Result
 from posenc.testing.lab import LAWS, Law, run
 from posenc.testing.peers import peer
-from posenc.testing.subject import KINDS, Kind, Subject
+from posenc.testing.subject import KINDS, Card, Kind, Result, Subject
 from posenc.testing.target import adapt, of_spec
 
 # The laws register themselves where they stand, and are tried in this order.

@@ -19,8 +19,7 @@ from posenc.detect.subject import Reach
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.table.base import TableSpec
-from posenc.testing.card import Result
-from posenc.testing.subject import Kind, NotOffered, Subject
+from posenc.testing.subject import Kind, NotOffered, Result, Subject
 
 # A unit in the last place of a number just above 1.
 EPSILONS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
@@ -50,6 +49,12 @@ class Broken(Exception):  # noqa: N818
     ) -> None:
         super().__init__(says)
         self.fields = {"says": says, "input": case, "measured": measured, "bound": bound}
+
+
+def broken_where(bad: object, *broken: Any) -> None:
+    """Raise `Broken`, of what it says, the case and the numbers, where something is bad."""
+    if bad:
+        raise Broken(*broken)
 
 
 @dataclass(frozen=True)
@@ -140,9 +145,9 @@ class Lab:
         expected = (self.subject.heads, q.shape[-1], k.shape[-1])
         if out.ndim == len(expected) + 1 and out.shape[0] == 1 and q.ndim == 1:
             out = out[0]
-        if out.shape != (*q.shape[:-1], *expected):
-            says = f"it answers with shape {out.shape}, where {expected} was asked"
-            raise Broken(says, {"q_positions": _short(q), "k_positions": _short(k)})
+        says = f"it answers with shape {out.shape}, where {expected} was asked"
+        case = {"q_positions": _short(q), "k_positions": _short(k)}
+        broken_where(out.shape != (*q.shape[:-1], *expected), says, case)
         return out
 
     def _answer(self, target: Any, *arguments: Any) -> np.ndarray:
@@ -278,8 +283,7 @@ def along_first(places: np.ndarray, axes: int) -> np.ndarray:
 
 
 def _shaped(out: np.ndarray, expected: tuple[int, ...], **case: Any) -> np.ndarray:
-    if out.shape != expected:
-        raise Broken(f"it answers with shape {out.shape}", case)
+    broken_where(out.shape != expected, f"it answers with shape {out.shape}", case)
     return out
 
 

@@ -28,6 +28,7 @@ from posenc.testing.subject import (
     NotOffered,
     Subject,
     check_from_zero,
+    not_offered_where,
     start_of,
     tensor_of,
 )
@@ -155,8 +156,7 @@ def _both(_: Any, target: Any, x: Any, positions: Any) -> Any:
 
 def _of_a_column(home: Any, target: Any, x: Any, positions: Any) -> Any:
     # The first column of a grid: the axis of its height turns, that of its width stands still.
-    if start_of(positions):
-        raise NotOffered("a grid starts at 0")
+    not_offered_where(start_of(positions), "a grid starts at 0")
     return home.apply_rot_embed_cat(x, target.get_embed([x.shape[-2], 1]))
 
 
@@ -191,10 +191,8 @@ def _scaled(_: Any, target: Any, positions: Any, dtype: str) -> Any:
 
 def _of_lengths(_: Any, target: Any, q: Any, k: Any) -> Any:
     first, rows = start_of(q), q.shape[-1]
-    if start_of(k):
-        raise NotOffered("it takes no positions: keys start at 0")
-    if first + rows != k.shape[-1]:
-        raise NotOffered("queries are the last of the keys")
+    not_offered_where(start_of(k), "it takes no positions: keys start at 0")
+    not_offered_where(first + rows != k.shape[-1], "queries are the last of the keys")
     return target(_zeros(1, target.num_heads, rows, k.shape[-1]))[0]
 
 

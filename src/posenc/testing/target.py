@@ -34,6 +34,7 @@ from posenc.testing.subject import (
     NotOffered,
     Subject,
     check_from_zero,
+    not_offered_where,
     start_of,
 )
 
@@ -182,8 +183,8 @@ def adapt(
         if is_class:
             return instance(made, {"dim": dim, "heads": heads}, arguments, changes)
         # A function of x learns the width from x.
-        if set(changes) - {"dim"} or (changes and not (found.form.layout and rotary)):
-            raise NotOffered("it is one object, with settings of its own")
+        fixed = set(changes) - {"dim"} or (changes and not (found.form.layout and rotary))
+        not_offered_where(fixed, "it is one object, with settings of its own")
         return made
 
     sizes: dict[str, Any] = {"dim": dim, "heads": heads}
@@ -218,8 +219,8 @@ def answered(subject: Asked, found: Found, *args: Any) -> Any:
     again = dataclasses.replace(subject, _found=found)
     if subject.kind == "bias":
         q, k = args
-        if q.ndim > 1 and found.aligned:
-            raise NotOffered("it takes lengths, which are those of one row")
+        many = q.ndim > 1 and found.aligned
+        not_offered_where(many, "it takes lengths, which are those of one row")
         if q.ndim == 1:
             return carried(again.bias(q, k), subject.library)
         answer = call_of(found.form, AskedOf(None, q, keys=k), subject._counter)

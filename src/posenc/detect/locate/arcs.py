@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc._core.arrays.array import dtype_name
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import bad_argument
 from posenc._core.numeric.ladder import context
 
 TURN = 1 << 64
@@ -156,16 +156,12 @@ class Interval(NamedTuple):
         """The value as a float."""
         return float((self.low + self.high) / 2)
 
-    def scaled(self, factor: float) -> Interval:
-        """The interval of the value times a factor."""
-        by = Decimal(factor)
-        cut = None if self.cut is None else (self.cut[0] * by, self.cut[1] * by)
-        return self._replace(low=self.low * by, high=self.high * by, cut=cut)
 
-    def read_as_cut(self) -> Interval:
-        """The other reading in the place of the first."""
-        assert self.cut is not None, "only digits are cut"  # noqa: S101 - for the type checker
-        return self._replace(low=self.cut[0], high=self.cut[1])
+def refuse(*rows: tuple[Any, ...]) -> None:
+    """Raise for the first row that begins with a truth: caller, expected, received, what to do."""
+    for bad, *words in rows:
+        if bad:
+            raise bad_argument(*words)
 
 
 def read_value(value: Any, caller: str) -> Interval:
@@ -181,8 +177,7 @@ def read_value(value: Any, caller: str) -> Interval:
         value = repr(value)
     match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        expected = "a number with its digits, such as '0.488814'"
-        raise ArgumentError(mismatch(caller, expected, repr(value)))
+        raise bad_argument(caller, "a number with its digits, such as '0.488814'", repr(value))
     digits = Decimal(match[1]).scaleb(int(match[2] or 0))
     exponent = digits.as_tuple().exponent
     assert isinstance(exponent, int), "finite"  # noqa: S101 - for the type checker
@@ -195,13 +190,11 @@ def read_value(value: Any, caller: str) -> Interval:
 def _machine(value: Any, caller: str) -> Interval:
     """A number that was rounded to a dtype: half a step to either side."""
     name = dtype_name(value.dtype)
-    if name not in BITS or getattr(value, "shape", ()) not in ((), (1,)):
-        received = f"{name} of shape {tuple(getattr(value, 'shape', ()))}"
-        raise ArgumentError(mismatch(caller, f"one number of {' or '.join(BITS)}", received))
+    shape = tuple(getattr(value, "shape", ()))
+    one = name in BITS and shape in ((), (1,))
+    refuse((not one, caller, f"one number of {' or '.join(BITS)}", f"{name} of shape {shape}"))
     number = float(value)
-    if not np.isfinite(number):
-        raise ArgumentError(mismatch(caller, "a finite number", number))
-    _, exponent = np.frexp(number)
-    step = Decimal(2) ** max(int(exponent) - BITS[name], -149)
+    refuse((not np.isfinite(number), caller, "a finite number", number))
+    step = Decimal(2) ** max(int(np.frexp(number)[1]) - BITS[name], -149)
     exact = Decimal(number)
     return Interval(f"{number:.9g}", exact - step / 2, exact + step / 2, None, None)

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, PosencError, SpecError, mismatch
-from posenc.detect.locate.alternatives import EXPONENTS
+from posenc._core.errors import PosencError, SpecError
+from posenc.detect.locate.arcs import refuse
 from posenc.detect.locate.from_vector import CLAIM, DRIFT, at_noise, best_of, near
-from posenc.detect.locate.result import Fit
+from posenc.detect.locate.result import EXPONENTS, Fit
 from posenc.detect.locate.vector_problem import Attempt, MeasuredAngles, Problem, Sample, attempt
 from posenc.encodings.rotary.pairing import turn
 from posenc.encodings.table.column_phases import Phases, phases_of
@@ -164,8 +164,9 @@ def _fit(
 def check_pair(spec: Any, before: np.ndarray, after: np.ndarray) -> None:
     """Raise unless both are vectors that a rotation of this width can turn into each other."""
     caller = f"locate({type(spec).__name__})"
-    if before.shape != after.shape or len(before) < spec.dim:
-        expected = f"`x` and `before` of one width, at least {spec.dim}"
-        raise ArgumentError(mismatch(caller, expected, f"widths {len(after)} and {len(before)}"))
-    if not np.any(before):
-        raise ArgumentError(mismatch(f"{caller}: before", "a vector that is not zero", "zeros"))
+    expected = f"`x` and `before` of one width, at least {spec.dim}"
+    alike = before.shape == after.shape and len(before) >= spec.dim
+    refuse(
+        (not alike, caller, expected, f"widths {len(after)} and {len(before)}"),
+        (not np.any(before), f"{caller}: before", "a vector that is not zero", "zeros"),
+    )

@@ -11,9 +11,8 @@ from typing import Any, Literal, NamedTuple
 
 from posenc._core.numeric.phase import steps
 from posenc.detect.locate import vector_problem
-from posenc.detect.locate.alternatives import CUT, Sibling, siblings
 from posenc.detect.locate.arcs import TURN, Arc, Interval, arcs_of, both, density, hits
-from posenc.detect.locate.result import Fit
+from posenc.detect.locate.result import CUT, Fit, Sibling, siblings
 from posenc.encodings.table.column_phases import FUNCTIONS, ColumnFunctions, columns_of
 
 MOST = 1000  # positions that are listed
@@ -121,9 +120,9 @@ def _constraints(
         pair = int(columns.pair[column])
         function = int(columns.function[column]) ^ (sibling.roles == "swapped")
         step = int(steps([cache.frequencies(sibling.ladder, function)[pair]])[0])
-        read = value.read_as_cut() if digits == "cut" and value.cut is not None else value
-        unit = read.scaled(1 / scale)
-        arcs = arcs_of(FUNCTIONS[function], unit.low, unit.high, reach + abs(start))
+        cut = value.cut if digits == "cut" else None
+        low, high = (end * Decimal(1 / scale) for end in cut or (value.low, value.high))
+        arcs = arcs_of(FUNCTIONS[function], low, high, reach + abs(start))
         if not arcs:
             return None
         moved = tuple(((begin - start * step) % TURN, length) for begin, length in arcs)

@@ -9,12 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, mismatch
-from posenc.detect.locate.alternatives import Sibling, siblings
-from posenc.detect.locate.arcs import TURN, arcs_of, density
+from posenc.detect.locate.arcs import TURN, arcs_of, density, refuse
 from posenc.detect.locate.from_values import Constraint, joined, on_axis
 from posenc.detect.locate.inverse import MOST
-from posenc.detect.locate.result import Fit
+from posenc.detect.locate.result import Fit, Sibling, siblings
 from posenc.detect.locate.vector_problem import (
     MOST_KEPT,
     MOST_LISTED,
@@ -297,9 +295,8 @@ def nearest_rows(spec: Any, sample: Sample, params: Mapping[str, Any]) -> tuple[
     """The rows of a learned table that are the vector, or the nearest one beyond doubt."""
     limits = spec.limits
     count = math.prod(limits)
-    if count > MOST_ROWS:
-        expected = f"at most {MOST_ROWS} rows"
-        raise ArgumentError(mismatch(f"locate({type(spec).__name__})", expected, count))
+    caller = f"locate({type(spec).__name__})"
+    refuse((count > MOST_ROWS, caller, f"at most {MOST_ROWS} rows", count))
     squares, off = np.empty(count), np.empty(count)
     block = max(1, BLOCK // max(1, spec.dim))
     for begin in range(0, count, block):

@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc._core.errors import PosencError
-from posenc.detect.locate.alternatives import Sibling
-from posenc.detect.locate.inverse import MOST, TURN, Angle, Candidates, solve
-from posenc.detect.locate.result import Fit
+from posenc.detect.locate.inverse import MOST, TURN, Angle, solve
+from posenc.detect.locate.result import Fit, Sibling
 from posenc.encodings.table.column_phases import ColumnFunctions, Phases, columns_of, phases_of
 from posenc.functional import table
 
@@ -107,9 +106,9 @@ def measure(model: PhaseModel, values: np.ndarray) -> MeasuredAngles:
     modulus = np.abs(z)
     size = float(np.sqrt(np.mean(modulus**2))) if z.size else abs(model.scale)
     spread = float(np.std(modulus) / size) if z.size and size else math.nan
-    axis, frequency = phases.axis[paired], frequencies[0, paired]
     options = np.stack([np.angle(z), np.full(z.shape, np.nan)], axis=1)
     weight = modulus / size if size else modulus
+    parts = [(phases.axis[paired], frequencies[0, paired], options, weight)]
     beyond = 0.0
     for function in (0, 1):
         lone = ~paired & ~np.isnan(both[function])
@@ -117,11 +116,10 @@ def measure(model: PhaseModel, values: np.ndarray) -> MeasuredAngles:
         beyond = max(beyond, float(np.max(np.abs(value), initial=0.0)) - 1)
         value = np.clip(value, -1.0, 1.0)
         angle = np.arcsin(value) if function == 0 else np.arccos(value)
-        mirror = math.pi - angle if function == 0 else -angle
-        axis = np.concatenate([axis, phases.axis[lone]])
-        frequency = np.concatenate([frequency, frequencies[function, lone]])
-        options = np.concatenate([options, np.stack([angle, mirror], axis=1)])
-        weight = np.concatenate([weight, np.sqrt(1 - value**2)])
+        options = np.stack([angle, math.pi - angle if function == 0 else -angle], axis=1)
+        weight = np.sqrt(1 - value**2)
+        parts.append((phases.axis[lone], frequencies[function, lone], options, weight))
+    axis, frequency, options, weight = map(np.concatenate, zip(*parts, strict=True))
     return MeasuredAngles(axis, frequency, options, weight, spread, beyond)
 
 
@@ -236,18 +234,22 @@ def attempt(
     real, start = phases.real, phases.start
     for axis in range(len(phases.axes)):
         low, high = within[axis]
-        candidates = solve(
+        rows = solve(
             angles(measured, axis, noise),
             low + start,
             high + start,
             of="reals" if real else "integers",
             drift=drift,
             most=most,
-        )
-        ranked = _ranked(candidates, measured, axis, (low + start, high + start), real)
-        if ranked is None:
+        )[:MOST_KEPT]
+        if not real:
+            rows = np.rint(rows)
+            # A rival must be named even where everything else has been struck out.
+            rows = np.unique(np.concatenate([rows, rows[:1] - 1, rows[:1] + 1]))
+        rows = rows[(rows >= low + start) & (rows <= high + start)]
+        if not len(rows):
             return None
-        rows, left = ranked
+        left = differences(measured, axis, rows)
         squares = (left**2).sum(axis=1)
         chosen = (measured.axis == axis) & (measured.frequency != 0)
         lone = int((~np.isnan(measured.options[chosen, 1])).sum())
@@ -272,25 +274,6 @@ def up_to(places: Any, low: float, high: float, *, real: bool) -> Any:
     nearest = 0.0 if low <= 0 <= high else min(abs(low), abs(high))
     span = np.minimum(high, size) - np.maximum(low, -size) if nearest == 0 else size - nearest
     return np.maximum(span, 0.0) + (0.0 if real else 1.0)
-
-
-def _ranked(
-    candidates: Candidates | None,
-    measured: MeasuredAngles,
-    axis: int,
-    within: tuple[float, float],
-    real: bool,
-) -> tuple[np.ndarray, np.ndarray] | None:
-    if candidates is None or not len(candidates.positions):
-        return None
-    low, high = within
-    rows = candidates.positions[:MOST_KEPT]
-    if not real:
-        rows = np.rint(rows)
-        # A rival must be named even where everything else has been struck out.
-        rows = np.unique(np.concatenate([rows, rows[:1] - 1, rows[:1] + 1]))
-    rows = rows[(rows >= low) & (rows <= high)]
-    return (rows, differences(measured, axis, rows)) if len(rows) else None
 
 
 def _judged(

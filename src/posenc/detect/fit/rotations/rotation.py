@@ -209,13 +209,14 @@ def _ropes(
             if np.abs(turned).max() > 3 and (np.abs(wrapped(turned)) < ALIKE).all():
                 departed = Departures()  # whole turns between all positions, which nobody sees
             if departed is not None:
-                rule = RotationFit(
-                    spec,
-                    notes=fit.remarks[:1] if bits_of(fit.base) >= NAMED else (),
-                    departed=departed.sentences(),
-                    exact=list_of(frequency, axes, start, stated),
+                rules.append(
+                    RotationFit(
+                        spec,
+                        notes=fit.remarks[:1] if bits_of(fit.base) >= NAMED else (),
+                        departed=departed.sentences(),
+                        exact=list_of(frequency, axes, start, stated),
+                    )
                 )
-                rules.append(rule)
     yield from sorted(rules, key=lambda fit: len(fit.departed))
     if plain is None:
         note = "no rule that is known here gives its frequencies: they are listed"

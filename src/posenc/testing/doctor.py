@@ -32,8 +32,8 @@ from posenc.detect.identify import Finding, identify
 from posenc.detect.identify.result import headline
 from posenc.detect.subject import ask
 from posenc.testing.battery import check, laws
-from posenc.testing.card import Result
-from posenc.testing.doctor.diagnosis import NOTHING, Diagnosis, Fault
+from posenc.testing.diagnosis import NOTHING, Diagnosis, Fault
+from posenc.testing.subject import Result
 from posenc.testing.target import adapt
 
 # A field of `Diagnosis`, and what is added to it.
