@@ -123,8 +123,7 @@ def _subject(target: str) -> Subject:
     subject = load(target)
     if callable(subject) and not isinstance(subject, (Subject, Spec, type)):
         subject = subject()
-    if isinstance(subject, Spec):
-        subject = of_spec(subject)
+    subject = of_spec(subject) if isinstance(subject, Spec) else subject
     if not isinstance(subject, Subject):
         expected = "a posenc.testing.Subject, a function that makes one, or a spec"
         todo = "posenc.testing.adapt makes one of a class or function."

@@ -175,9 +175,11 @@ def _lengths_of_bounds(
     fast_from, fast_to = (0.0 if low == 0 else at(low)), at(low + 1)
     slow_from, slow_to = at(high - 1), (math.inf if high >= last else at(high))
     for usual in (32.0, None):
-        begin, end = slow_from, slow_to
-        if usual is not None:
-            begin, end = max(begin, fast_from * usual), min(end, fast_to * usual)
+        begin, end = (
+            (slow_from, slow_to)
+            if usual is None
+            else (max(slow_from, fast_from * usual), min(slow_to, fast_to * usual))
+        )
         # A round whole number of positions.
         least, most = max(math.floor(begin) + 1, 2), math.floor(min(end, LARGEST_LENGTH))
         if least > most:

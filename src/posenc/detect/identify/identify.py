@@ -176,8 +176,7 @@ def _judged(array: Array, store: ArrayStore, *, asked: bool) -> Finding | None:
         if LEAST_VECTOR <= longest <= LONGEST:
             called = CALLED.get(kind or "")
             vector = judge_vector(array, called=called, facts=store.facts)
-            if called or asked:
-                vector = _or_example(array, "frequencies", vector)
+            vector = _or_example(array, "frequencies", vector) if called or asked else vector
             return _nothing(array, asked=asked) if vector is None else vector
         return _nothing(array, asked=asked)
     if kind == "bias":

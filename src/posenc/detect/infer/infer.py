@@ -12,7 +12,6 @@ import numpy as np
 from posenc._core.errors import ArgumentError, KeywordError, mismatch
 from posenc._core.guard import foreign
 from posenc._core.io.files import rounded
-from posenc.detect.fit.precision import HALVES, seen
 from posenc.detect.fit.rotations.pairs import (
     NotARotationError,
     Turns,
@@ -21,6 +20,7 @@ from posenc.detect.fit.rotations.pairs import (
 )
 from posenc.detect.fit.rotations.rotation import MeasuredTurns, measured, rotations_of
 from posenc.detect.fit.rotations.rotation_specs import RotationFit
+from posenc.detect.fit.tolerances import HALVES, seen
 from posenc.detect.infer.agreement import Expectation, in_units, made_by
 from posenc.detect.infer.positions import of_bias, of_table
 from posenc.detect.infer.result import Inferred

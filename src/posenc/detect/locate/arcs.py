@@ -99,9 +99,9 @@ def arcs_of(function: str, low: Decimal, high: Decimal, reach: int) -> tuple[Arc
     rising = (begin - quarter - slack, end - begin + 2 * slack)
     falling = (TURN // 2 - end - quarter - slack, end - begin + 2 * slack)
     # Near the extremes the two arcs meet: one arc, or everything.
-    joined = [rising, falling]
-    if rising[0] + rising[1] >= falling[0]:
-        joined = [(rising[0], falling[0] + falling[1] - rising[0])]
+    meeting = rising[0] + rising[1] >= falling[0]
+    through = (rising[0], falling[0] + falling[1] - rising[0])
+    joined = [through] if meeting else [rising, falling]
     last = joined[-1]
     if last[0] + last[1] >= joined[0][0] + TURN:
         if len(joined) == 1:
@@ -169,8 +169,7 @@ def read_value(value: Any, caller: str) -> Interval:
 
     A text and a Python number are read by their digits; a number of an array by its dtype.
     """
-    if isinstance(value, Decimal):
-        value = str(value)
+    value = str(value) if isinstance(value, Decimal) else value
     if isinstance(value, np.generic) or (hasattr(value, "dtype") and not isinstance(value, str)):
         return _machine(value, caller)
     if isinstance(value, (int, float)) and not isinstance(value, bool):

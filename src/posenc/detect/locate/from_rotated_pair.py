@@ -106,14 +106,24 @@ def _problem(spec: Any, sample: Sample, before: np.ndarray, phases: Phases) -> P
     source, target = x[a] + 1j * x[b], y[c] + 1j * y[d]
     size = np.abs(source)
     ratio = target * source.conj() / np.maximum(size**2, 1e-300)
-    if pairing.direction == "backward":
-        ratio = ratio.conj()
+    ratio = ratio.conj() if pairing.direction == "backward" else ratio
     alive = (size > 0) & (phases.frequencies()[0] != 0)
     typical = float(np.sqrt(np.mean(size[alive] ** 2))) if alive.any() else 1.0
     factor = np.abs(ratio[alive])
     strong = size[alive] > 0.3 * typical
     middle = float(np.median(factor[strong])) if strong.any() else 1.0
     spread = float(np.std(factor[strong]) / middle) if strong.any() and middle else math.nan
+
+    def rebuild(places: list[tuple[Any, ...]]) -> np.ndarray:
+        grid = np.array(places, dtype=np.float64 if phases.real else np.int64)
+        cos, sin = cos_sin(spec, grid[:, 0] if grid.shape[1] == 1 else grid, dtype="float64")
+        if spec.sided:
+            size = np.hypot(cos, sin)
+            cos, sin = cos / size, sin / size
+        rows = np.repeat(before[None], len(places), axis=0)
+        rows[:, part] = turn(np.repeat(x[None], len(places), axis=0), cos, sin, pairing, xp=np)
+        return rows
+
     measured = MeasuredAngles(
         phases.axis[alive],
         phases.frequencies()[0, alive],
@@ -122,18 +132,6 @@ def _problem(spec: Any, sample: Sample, before: np.ndarray, phases: Phases) -> P
         0.0 if spec.sided else spread,
         0.0,
     )
-
-    def rebuild(places: list[tuple[Any, ...]]) -> np.ndarray:
-        positions = np.array(places, dtype=np.float64 if phases.real else np.int64)
-        positions = positions[:, 0] if positions.shape[1] == 1 else positions
-        cos, sin = cos_sin(spec, positions, dtype="float64")
-        if spec.sided:
-            size = np.hypot(cos, sin)
-            cos, sin = cos / size, sin / size
-        rows = np.repeat(before[None], len(places), axis=0)
-        rows[:, part] = turn(np.repeat(x[None], len(places), axis=0), cos, sin, pairing, xp=np)
-        return rows
-
     return Problem(phases, measured, rebuild, 1.0)
 
 

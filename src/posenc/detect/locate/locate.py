@@ -14,7 +14,7 @@ from posenc._core.errors import ArgumentError, SpecError, bad_argument
 from posenc._core.spec.spec import Spec
 from posenc.detect.locate import from_rotated_pair, from_values, from_vector, vector_problem
 from posenc.detect.locate.arcs import read_value, refuse
-from posenc.detect.locate.result import Fit, Location, Sibling
+from posenc.detect.locate.result import Fit, Location, Sibling, scale_of
 from posenc.detect.locate.sentences import of_values, of_vector
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.table.base import TableSpec
@@ -229,11 +229,9 @@ def _sample(x: Any, name: str) -> vector_problem.Sample:
     todo = "A single value needs its dimension: at=."
     refuse((isinstance(x, str), caller, "an array", "a text", todo))
     dtype = dtype_name(x.dtype) if is_array(x) else "float64"
-    if is_torch(x):
-        x = x.detach().cpu().double().numpy()
+    x = x.detach().cpu().double().numpy() if is_torch(x) else x
     try:
-        values = np.asarray(x)
-        values = values if values.dtype == np.float64 else values.astype(np.float64)
+        values = np.asarray(x).astype(np.float64, copy=False)
     except (TypeError, ValueError):
         raise bad_argument(caller, "an array of numbers", type(x).__name__) from None
     dtypes = vector_problem.FLOOR
@@ -266,7 +264,7 @@ def _of_vector(
         refuse((other.size != width, f"{caller}: before", f"as wide as x, {width}", other.size))
         sample = sample._replace(values=sample.values - spec.embedding_scale * other)
     refuse((width != table.dim, f"{caller}: x", f"a vector of width {table.dim}", width))
-    scale = vector_problem.scale_of(table, params)
+    scale = scale_of(table, params)
     if isinstance(table, Learned):
         todo = "`params=` holds the rows that are compared."
         if params is None:

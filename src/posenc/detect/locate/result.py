@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -224,9 +225,8 @@ class Sibling(NamedTuple):
 
     def scale_and_start(self, spec: Any) -> tuple[float, int]:
         """The factor on rows, and the position that the first one is computed at."""
-        stated = spec.magnitude.table(spec.dim) if hasattr(spec, "magnitude") else 1.0
         start = spec.matrix.arrangement.start if self.start is None else self.start
-        return self.scale * stated, start
+        return self.scale * scale_of(spec), start
 
     def of(self, spec: Any) -> Any:
         """The stated encoding changed so, as far as a spec can say it."""
@@ -243,6 +243,15 @@ class Sibling(NamedTuple):
         return spec.replace(**changes) if changes else spec
 
 
+def scale_of(spec: Any, params: Mapping[str, Any] | None = None) -> float:
+    """The factor on the rows of a table."""
+    if not hasattr(spec, "magnitude"):
+        return 1.0
+    if params is not None and "scale" in params:
+        return float(params["scale"])
+    return float(spec.magnitude.table(spec.dim))
+
+
 def siblings(spec: Any, *, of: Literal["values", "vectors"]) -> list[Sibling]:
     """The stated convention, then those that differ from it in one and in two ways."""
     groups: list[list[dict[str, Any]]] = [_ladders(spec), _orders(spec)]
@@ -251,13 +260,13 @@ def siblings(spec: Any, *, of: Literal["values", "vectors"]) -> list[Sibling]:
     if of == "values":
         groups.append([{"words": (FROM_ONE,), "counted_from": 1}])
         groups += [_scales(spec), _starts(spec)]
-    variants = [Sibling(())]
-    for depth in range(1, DEPTH + 1):
-        for chosen in itertools.combinations(groups, depth):
-            for parts in itertools.product(*chosen):
-                words = tuple(word for part in parts for word in part["words"])
-                fields = {k: v for part in parts for k, v in part.items() if k != "words"}
-                variants.append(Sibling(words, **fields))
+    depths = (itertools.combinations(groups, depth) for depth in range(DEPTH + 1))
+    variants = []
+    for chosen in itertools.chain.from_iterable(depths):
+        for parts in itertools.product(*chosen):
+            words = tuple(word for part in parts for word in part["words"])
+            fields = {k: v for part in parts for k, v in part.items() if k != "words"}
+            variants.append(Sibling(words, **fields))
     return variants
 
 

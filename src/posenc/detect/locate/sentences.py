@@ -10,8 +10,7 @@ from typing import Any
 from posenc._core.numeric.ladder import Ladder
 from posenc.detect.locate.arcs import Interval
 from posenc.detect.locate.from_values import Interpretation, predictions, readings, up_to
-from posenc.detect.locate.result import CUT, EXPLANATIONS, SWAPPED, Fit, Location
-from posenc.detect.locate.vector_problem import scale_of
+from posenc.detect.locate.result import CUT, EXPLANATIONS, SWAPPED, Fit, Location, scale_of
 from posenc.encodings.table.column_phases import columns_of
 
 # --- values ---------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc.detect.locate.inverse import MOST, TURN, Angle, solve
-from posenc.detect.locate.result import Fit, Sibling
+from posenc.detect.locate.result import Fit, Sibling, scale_of
 from posenc.encodings.table.column_phases import ColumnFunctions, Phases, columns_of, phases_of
 from posenc.functional import table
 
@@ -71,15 +71,6 @@ class Problem(NamedTuple):
     measured: MeasuredAngles
     rebuild: Callable[[list[tuple[Any, ...]]], np.ndarray]  # positions -> (positions, width)
     scale: float  # the stated factor on what `rebuild` gives
-
-
-def scale_of(spec: Any, params: Mapping[str, Any] | None = None) -> float:
-    """The factor on the rows of a table."""
-    if not hasattr(spec, "magnitude"):
-        return 1.0
-    if params is not None and "scale" in params:
-        return float(params["scale"])
-    return float(spec.magnitude.table(spec.dim))
 
 
 def known_of(spec: Any, sibling: Sibling, params: Mapping[str, Any] | None) -> PhaseModel | None:
@@ -296,8 +287,8 @@ def _judged(
     order = fits[np.argsort(sizes, kind="stable")] if exact else [0]
     others = np.delete(np.arange(len(names)), order)
     rival = min(others, key=lambda k: mean[k]) if len(others) else None
-    if len(order) > 1:  # so many others fit as well
-        bits = min(bits, -math.log2(len(order) - 1))
+    # So many others fit as well.
+    bits = min(bits, -math.log2(len(order) - 1)) if len(order) > 1 else bits
     return Attempt(
         [names[k] for k in order],
         float(mean[order[0]]),
@@ -314,8 +305,7 @@ def rebuilt(model: PhaseModel, places: list[tuple[Any, ...]]) -> np.ndarray:
     spec = model.spec
     if hasattr(spec, "magnitude") and (spec.parameters() or model.scale != 1.0):
         spec = spec.replace(magnitude=type(spec.magnitude)())
-    if getattr(spec, "phase", "exact") == "float32":
-        spec = spec.replace(phase="exact")
+    spec = spec.replace(phase="exact") if getattr(spec, "phase", "exact") == "float32" else spec
     positions = np.array(places, dtype=np.float64 if model.phases.real else np.int64)
     rows = np.asarray(
         table(spec, positions[:, 0] if positions.shape[1] == 1 else positions, dtype="float64")

@@ -13,8 +13,7 @@ from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.comparison.why import FIRST
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.sides.side import Implementation
-from posenc.detect.fit.precision import HALVES
-from posenc.detect.fit.tolerances import ROUNDING
+from posenc.detect.fit.tolerances import HALVES, ROUNDING
 from posenc.detect.fit.turns import CONSIDERABLE, DENSE, FAR, NEAR, PairTurns, begins
 from posenc.detect.subject import CannotAsk, Subject, Survey
 from posenc.detect.subject.plan import Call

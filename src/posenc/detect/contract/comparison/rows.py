@@ -22,8 +22,7 @@ from posenc.detect.contract.sides.side import Implementation
 from posenc.detect.fit import turns
 from posenc.detect.fit import words as sentences
 from posenc.detect.fit.departures import departures
-from posenc.detect.fit.precision import HALVES, seen
-from posenc.detect.fit.tolerances import ROUNDING
+from posenc.detect.fit.tolerances import HALVES, ROUNDING, seen
 from posenc.detect.fit.turns import DENSE, PairTurns
 from posenc.detect.subject import CannotAsk, Subject
 from posenc.detect.subject.plan import Call

@@ -17,12 +17,11 @@ from posenc._core.io.files import rounded
 from posenc._core.numeric.ladder import Ladder
 from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.comparison.fields import value_of, variants, words
-from posenc.detect.fit import precision, turns
+from posenc.detect.fit import tolerances, turns
 from posenc.detect.fit import words as sentences
 from posenc.detect.fit.departures import SINGLE, departures, tolerance_of
 from posenc.detect.fit.frequencies import fit_frequencies
-from posenc.detect.fit.precision import HALVES
-from posenc.detect.fit.tolerances import ROUNDING
+from posenc.detect.fit.tolerances import HALVES, ROUNDING
 from posenc.detect.fit.turns import NEAR
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
@@ -66,7 +65,7 @@ def why(
         if not wrong.any():
             continue
         size = turns.begins(off, seen.first)
-        dtype = precision.seen(seen.values[:FIRST])
+        dtype = tolerances.seen(seen.values[:FIRST])
         if seen.sized and dtype in HALVES and ROUNDING[dtype] > ROUNDING[seen.dtype]:
             # Cosines of less than float32 are one matter, what is computed with them another.
             coarse = [one._replace(dtype=dtype) for one in calls]

@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc.detect.fit.precision import seen
-from posenc.detect.fit.tolerances import ROUNDING
+from posenc.detect.fit.tolerances import ROUNDING, seen
 
 CLOSE = 1e-5  # relative to the size of a block
 FLOAT32, FLOAT64 = 2.0**-24, 2.0**-53  # half a unit of the last place

@@ -14,7 +14,6 @@ from posenc._core.numeric.arrangement import Arrangement
 from posenc.detect.fit.departures import Departures, departures, tolerance_of
 from posenc.detect.fit.description_length import bits_of
 from posenc.detect.fit.frequencies import FrequencyFit, explained
-from posenc.detect.fit.precision import seen
 from posenc.detect.fit.rotations.pairs import (
     FLOAT32,
     NotARotationError,
@@ -33,7 +32,7 @@ from posenc.detect.fit.rotations.rotation_specs import (
     placed,
     tidy,
 )
-from posenc.detect.fit.tolerances import ROUNDING
+from posenc.detect.fit.tolerances import ROUNDING, seen
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
 from posenc.encodings.rotary.rope import RoPE
 from posenc.functional import frequencies as frequencies_of
@@ -96,7 +95,6 @@ def rotations_of(
     if not turns.pairs:
         raise NotARotationError("nothing turns: every channel passes through")
     lines = lines_of(turns, axes)
-    notes: list[str] = []
     mixing = (np.abs(lines.frequency) > lines.error).sum(axis=0) > 1
     signs = np.sign(lines.frequency.sum(axis=0))
     flipped = (signs < 0) & bool((signs > 0).any()) & (not mixing.any())
@@ -104,10 +102,8 @@ def rotations_of(
     pairing, index, channels = places
     # In no order of ours, a pair that turns backward is one whose channels are swapped.
     backward = bool(signs.sum() < 0) and (channels is None or not flipped.any())
-    if channels is not None:
-        notes.append("its pairs are neither halves nor neighbours")
-    if backward:
-        pairing = pairing.replace(direction="backward")
+    notes = [] if channels is None else ["its pairs are neither halves nor neighbours"]
+    pairing = pairing.replace(direction="backward") if backward else pairing
     sense = np.where(flipped & (channels is not None) | backward, -1.0, 1.0)
     lines = lines._replace(frequency=sense * lines.frequency, origin=sense * lines.origin)
     places = places._replace(pairing=pairing)

@@ -194,13 +194,12 @@ def _unequal(
 
 def _halves(squares: np.ndarray, eps: float) -> Iterator[Pairs]:
     """Blocks of two halves each, found by the column that completes the first one's squares."""
-    columns = squares.shape[1]
-    half = columns // 2
-    if columns % 2:
+    half, odd = divmod(squares.shape[1], 2)
+    if odd:
         # The longer half holds the sine without a cosine.
         j = np.arange(half)
         yield [j], [j + half + 1], half  # sines first
-        yield [j], [j + half], columns - 1  # cosines first
+        yield [j], [j + half], 2 * half  # cosines first
         return
     yield from _blocks(squares, eps, [], [], [MOST_TRIED])
 

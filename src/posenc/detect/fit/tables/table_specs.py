@@ -59,20 +59,20 @@ class SpecGuess(NamedTuple):
     remarks: tuple[str, ...]
 
 
-class _SpecTraits(NamedTuple):
-    odd: str
-    base: Base
-    firsts: tuple[float, ...]
-    magnitude: Magnitude
-    placement: Placement
-
-
 def specs(seen: Sighting, lines: tuple[Line, ...]) -> Iterator[SpecGuess]:
     """The specs that may be behind a sighting, with a line for each axis."""
     steps = {line.step for line in lines}
     if len(steps) > 1 or (seen.layout.several and steps != {1}):
         return
-    placement = _placement(seen, lines)
+    order = seen.slowest_first
+    placement = Placement(
+        AXES[len(order)],
+        tuple(seen.axes[a].grid.places for a in order),
+        tuple(seen.axes[a].grid.stride for a in order),
+        tuple(lines[a].start for a in order),
+        lines[0].step,
+        seen.prefix,
+    )
     bits = 4 + sum(1 + 2 * math.log2(1 + abs(line.start)) for line in lines)
     if seen.layout.several:
         bits += sum(2 * math.log2(axis.grid.places) for axis in seen.axes)
@@ -89,21 +89,9 @@ def specs(seen: Sighting, lines: tuple[Line, ...]) -> Iterator[SpecGuess]:
             others = same_ladders(base, options) if base is options[0] else ()
             firsts, first_bits = _firsts(lines, base, rungs)
             for magnitude, scale_bits in _magnitudes(seen):
-                solution = _spec(seen, _SpecTraits(odd, base, firsts, magnitude, placement))
+                solution = _spec(seen, odd, base, firsts, magnitude, placement)
                 if solution is not None:
                     yield SpecGuess(*solution, bits + base.bits + first_bits + scale_bits, others)
-
-
-def _placement(seen: Sighting, lines: tuple[Line, ...]) -> Placement:
-    order = seen.slowest_first
-    return Placement(
-        AXES[len(order)],
-        tuple(seen.axes[a].grid.places for a in order),
-        tuple(seen.axes[a].grid.stride for a in order),
-        tuple(lines[a].start for a in order),
-        lines[0].step,
-        seen.prefix,
-    )
 
 
 def _magnitudes(seen: Sighting) -> Iterator[tuple[Magnitude, float]]:
@@ -161,14 +149,20 @@ def _tidy(low: float, high: float) -> tuple[float, float]:
     return min(numbers, key=operator.itemgetter(1), default=plain)
 
 
-def _spec(seen: Sighting, words: _SpecTraits) -> tuple[TableSpec, Placement] | None:
+def _spec(
+    seen: Sighting,
+    odd: str,
+    base: Base,
+    firsts: tuple[float, ...],
+    magnitude: Magnitude,
+    placement: Placement,
+) -> tuple[TableSpec, Placement] | None:
     """The plainest spec that says it: shared ladders are a `Sinusoidal`, others a `Fourier`."""
-    dim, layout, placement = seen.dim, seen.layout, words.placement
+    dim, layout = seen.dim, seen.layout
     whole = all(value == int(value) for value in placement.starts)
-    shared = len(words.firsts) == 1
+    shared = len(firsts) == 1
     own_channels = layout.order == "interleaved" or layout.blocks == "axis" or not layout.several
-    base = words.base
-    ladders = [Ladder(denominator=base.denominator, first=first) for first in words.firsts]
+    ladders = [Ladder(denominator=base.denominator, first=first) for first in firsts]
     if own_channels and shared and whole:
         start, place = 0, placement
         if not layout.several and placement.step == 1:
@@ -178,12 +172,12 @@ def _spec(seen: Sighting, words: _SpecTraits) -> tuple[TableSpec, Placement] | N
             base=base.value,
             ladder=ladders[0],
             order=layout.order,
-            odd=words.odd,  # type: ignore[arg-type]
-            arrangement=_arrangement(seen, words, start, seen.pad),
-            magnitude=words.magnitude,
+            odd=odd,  # type: ignore[arg-type]
+            arrangement=_arrangement(seen, odd, placement, start, seen.pad),
+            magnitude=magnitude,
         )
         return spec, place
-    plain = words.magnitude == Magnitude() and words.odd == "sin_extra"
+    plain = magnitude == Magnitude() and odd == "sin_extra"
     if not plain or seen.pad is not None or placement.prefix or dim % 2:
         return None
     fourier = Fourier(
@@ -192,13 +186,14 @@ def _spec(seen: Sighting, words: _SpecTraits) -> tuple[TableSpec, Placement] | N
         ladder=ladders[0] if shared else tuple(ladders[a] for a in seen.slowest_first),
         order=layout.order,
         blocks=layout.blocks if layout.several else "all",
-        arrangement=_arrangement(seen, words, 0, None),
+        arrangement=_arrangement(seen, odd, placement, 0, None),
     )
     return fourier, placement
 
 
-def _arrangement(seen: Sighting, words: _SpecTraits, start: int, pad: int | None) -> Arrangement:
-    placement = words.placement
+def _arrangement(
+    seen: Sighting, odd: str, placement: Placement, start: int, pad: int | None
+) -> Arrangement:
     if not seen.layout.several:
         row = None if pad is None else placement.step * pad + int(placement.starts[0])
         return Arrangement(start=start, pad=row)
@@ -206,7 +201,7 @@ def _arrangement(seen: Sighting, words: _SpecTraits, start: int, pad: int | None
     place = dict(zip(seen.slowest_first, names, strict=True))
     order = tuple(place[a] for a in range(len(names)))
     sizes = tuple(axis.pairs for axis in seen.axes)
-    full = words.odd != "zero_pad" or sizes[0] == seen.dim // (2 * len(names))
+    full = odd != "zero_pad" or sizes[0] == seen.dim // (2 * len(names))
     equal = len(set(sizes)) == 1 and full
     return Arrangement(
         rule="axial",

@@ -12,11 +12,10 @@ from posenc._core.io.checkpoints import MOST_ENTRIES, Array
 from posenc._core.numeric.ladder import Ladder
 from posenc.detect.fit import words
 from posenc.detect.fit.description_length import MARGIN
-from posenc.detect.fit.precision import dtype_of
 from posenc.detect.fit.tables.bands import fit_bands
 from posenc.detect.fit.tables.layout import circle_tolerance, layouts
 from posenc.detect.fit.tables.table import TableFit, fit_table, residual_of
-from posenc.detect.fit.tolerances import ROUNDING
+from posenc.detect.fit.tolerances import ROUNDING, dtype_of
 from posenc.detect.identify.result import Finding, finding_of
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.functional import table as build
@@ -95,8 +94,8 @@ def judge_table(array: Array, *, named: bool) -> Finding | None:
             return finding_of(array, kind="table", verdict="unclear", remarks=remarks)
         eps = EPS[dtype_of(values, array.dtype)]
         fits = fit_table(values, eps=eps)
-        if len(fits) != 1:  # none, or several placements
-            fits = fit_bands(values, eps=eps) or fits
+        # None, or several placements.
+        fits = fit_bands(values, eps=eps) or fits if len(fits) != 1 else fits
         if fits:
             return _judged(array, shape, values[: fits[0].placement.rows], fits)
     return _likeness(array) if named else None

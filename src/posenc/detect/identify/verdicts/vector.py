@@ -17,7 +17,7 @@ from posenc.detect.fit.frequencies import (
     explained,
     nearest_ladder,
 )
-from posenc.detect.fit.precision import dtype_of
+from posenc.detect.fit.tolerances import dtype_of
 from posenc.detect.fit.turns import attempt
 from posenc.detect.identify.result import Finding, finding_of
 from posenc.detect.identify.verdicts.table import EPS
@@ -100,8 +100,8 @@ def _rotary(array: Array, values: np.ndarray, dtype: str) -> Finding | None:
         return _nearest(array, values) if (values >= 0).all() else None
     best = fits[0]
     departed = departures(values, best.rungs, dtype=dtype) or Departures()
-    if array.dtype == dtype:  # what everybody sees
-        departed = departed._replace(rounding="")
+    # What everybody sees.
+    departed = departed._replace(rounding="") if array.dtype == dtype else departed
     sure = best.margin >= MARGIN
     weak = () if sure else (f"fewer than {MARGIN:g} bits speak for it",)
     others = (f"or {_brief(fit)}" for fit in _others(fits))
