@@ -118,8 +118,7 @@ def grid(lab: Lab) -> Found:
     """Cells of a 3 by 5 grid, alone and inside a larger one that is wider than high."""
     not_offered_where(lab.subject.axes == 1, "positions have one axis")
     small = places_of(lab, 0)
-    corner = [4] + [9] * (lab.subject.axes - 1)
-    inside = lab.rows(np.concatenate([small, [corner]]))[:-1]
+    inside = lab.rows(np.concatenate([small, [[4] + [9] * (lab.subject.axes - 1)]]))[:-1]
     return lab.same(lab.rows(small), inside, 1e-6 * largest(inside), cells=small)
 
 

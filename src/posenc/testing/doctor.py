@@ -110,10 +110,9 @@ def doctor(
     about = facts(model, pairing=stored, base=base, config=config)
     if about.weights is None and folder_of(model) is None:
         about = dataclasses.replace(about, name=f"config of {about.plan.model or 'a model'}")
-    answers = [_of_model(about), _of_weights(about)]
-    answers += [] if engine is None else [_of_engine(about, engine, library)]
+    answers = () if engine is None else _of_engine(about, engine, library)
     rows: dict[str, list[Any]] = {}
-    for name, value in itertools.chain(*answers):
+    for name, value in itertools.chain(_of_model(about), _of_weights(about), answers):
         rows.setdefault(name, []).append(value)
     fields: dict[str, Any] = {name: tuple(dict.fromkeys(own)) for name, own in rows.items()}
     return Diagnosis(about.name, "" if engine is None else _place(engine), **fields)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from posenc._core.errors import ArgumentError, DependencyError, mismatch, suggest
+from posenc._core.errors import DependencyError, bad_argument, mismatch, suggest
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.spec.spec import Spec
 from posenc.encodings.bias.alibi import ALiBi
@@ -54,8 +54,9 @@ class Peer(NamedTuple):
 def peer(name: str) -> Subject:
     """A wrapped implementation of another package."""
     if name not in PEERS:
-        todo = suggest(name, PEERS)
-        raise ArgumentError(mismatch("check: peer", "a wrapped implementation", repr(name), todo))
+        raise bad_argument(
+            "check: peer", "a wrapped implementation", repr(name), suggest(name, PEERS)
+        )
     row = PEERS[name]
     try:
         with warnings.catch_warnings():

@@ -16,7 +16,14 @@ import numpy as np
 
 from posenc import functional
 from posenc._core.arrays.array import dtype_name
-from posenc._core.errors import ArgumentError, DataError, DependencyError, mismatch, suggest
+from posenc._core.errors import (
+    ArgumentError,
+    DataError,
+    DependencyError,
+    bad_argument,
+    mismatch,
+    suggest,
+)
 from posenc._core.guard import foreign, why_no_code
 from posenc._core.spec.spec import Spec
 from posenc.detect.subject import Subject as Asked
@@ -70,8 +77,7 @@ def of_spec(spec: Spec, *, library: Library = "torch", name: str | None = None) 
     """
     sizes = {"table": "width", "rotary": "dim", "bias": "heads"}
     if spec.kind not in sizes:
-        expected = "a table, a rotation or a bias"
-        raise ArgumentError(mismatch("of_spec", expected, type(spec).__name__))
+        raise bad_argument("of_spec", "a table, a rotation or a bias", type(spec).__name__)
     size = {"heads" if spec.kind == "bias" else "dim": getattr(spec, sizes[spec.kind])}
     axes = len(getattr(spec, "axes", None) or "p") if spec.kind == "table" else 1
     title = name or f"{type(spec).__module__.partition('.')[0]}.{type(spec).__name__}"

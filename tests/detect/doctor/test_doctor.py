@@ -20,7 +20,13 @@ from tests.detect.doctor.cases import CASES, LLAMA, NEOX, TRAINED, TURNED, WITH
 from tests.detect.facts import folders
 from tests.drawing import drawn
 
-LATER = ("testing/diagnosis.py", "testing/doctor.py", "detect/contract", "detect/subject", "detect/fit")
+LATER = (
+    "testing/diagnosis.py",
+    "testing/doctor.py",
+    "detect/contract",
+    "detect/subject",
+    "detect/fit",
+)
 
 
 @pytest.mark.costly

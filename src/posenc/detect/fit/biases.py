@@ -10,14 +10,8 @@ import numpy as np
 
 from posenc.detect.fit import words
 from posenc.detect.fit.departures import few
-from posenc.detect.fit.description_length import (
-    MARGIN,
-    bits_of,
-    real_bits,
-    roundest_within,
-    stated,
-)
 from posenc.detect.fit.frequencies import fit_frequencies
+from posenc.detect.fit.ladders import MARGIN, bits_of, real_bits, roundest_within, stated
 from posenc.detect.fit.turns import attempt
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.t5 import T5

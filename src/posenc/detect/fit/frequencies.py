@@ -23,8 +23,15 @@ from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
 from posenc.detect.fit.departures import few, tolerances
-from posenc.detect.fit.description_length import MARGIN, real_bits
-from posenc.detect.fit.ladders import MOST_PAIRS, RULE, Guess, other_spacings, plain
+from posenc.detect.fit.ladders import (
+    MARGIN,
+    MOST_PAIRS,
+    RULE,
+    Guess,
+    other_spacings,
+    plain,
+    real_bits,
+)
 from posenc.detect.fit.ramps import pieces, searched
 from posenc.detect.fit.words import FEW
 from posenc.scaling.base import Scaling
@@ -224,5 +231,5 @@ def nearest_ladder(f: np.ndarray) -> tuple[float, float, float]:
     """The nearest plain ladder: first, ratio, and the largest relative distance."""
     j = np.arange(len(f), dtype=np.float64)
     slope, level = np.polyfit(j, np.log(f), 1) if len(f) > 1 else (0.0, math.log(f[0]))
-    off = float(np.abs(np.exp(level + slope * j) / f - 1).max())
-    return math.exp(level), math.exp(slope), off
+    off = np.abs(np.exp(level + slope * j) / f - 1)
+    return math.exp(level), math.exp(slope), float(off.max())

@@ -13,15 +13,21 @@ from typing import NamedTuple
 import numpy as np
 
 from posenc._core.numeric.ladder import Ladder
-from posenc.detect.fit.description_length import (
+from posenc.detect.fit.ladders import (
+    BASES,
+    RULE,
+    Base,
+    Guess,
+    bases,
     bits_of,
     cheapest,
+    line,
     real_bits,
     roundest,
     stated,
     stated_within,
+    through_one,
 )
-from posenc.detect.fit.ladders import BASES, RULE, Base, Guess, bases, line, through_one
 from posenc.scaling.base import Scaling
 from posenc.scaling.llama3 import Llama3
 from posenc.scaling.multipliers import Multipliers

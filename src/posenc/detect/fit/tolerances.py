@@ -37,8 +37,11 @@ def of_angles(angles: np.ndarray, frequencies: np.ndarray, factor: float) -> Bou
     turning = np.where(frequencies == 0, 1.0, np.abs(frequencies))
     size = np.abs(angles) * (4 + np.abs(np.log(turning))) + 2
     result = {dtype: factor * unit * size for dtype, unit in ANGLES.items()}
-    halves = ((dtype, unit) for dtype, unit in ROUNDING.items() if unit > ANGLES[dtype])
-    return result | {dtype: result[dtype] + factor * unit for dtype, unit in halves}
+    return result | {
+        dtype: result[dtype] + factor * unit
+        for dtype, unit in ROUNDING.items()
+        if unit > ANGLES[dtype]
+    }
 
 
 def of_turned(bounds: Mapping[str, np.ndarray], factor: float) -> Bounds:

@@ -17,7 +17,7 @@ from posenc._core.arrays.array import concrete, dtype_name, is_array
 from posenc._core.errors import ArgumentError, DTypeError, mismatch
 from posenc._core.io.checkpoints import MOST_ENTRIES, Array, ArrayStore, open_store
 from posenc._core.spec.example import USUAL
-from posenc.detect.fit.description_length import MARGIN, bend_bits
+from posenc.detect.fit.ladders import MARGIN, bend_bits
 from posenc.detect.fit.tables.layout import Placement
 from posenc.detect.identify.result import Finding, Identification, Kind, finding_of
 from posenc.detect.identify.verdicts.bias import judge_bias
@@ -204,8 +204,7 @@ def _nothing(array: Array, *, asked: bool) -> Finding | None:
         if LEAST_VECTOR <= array.size <= LONGEST
         else f"a vector of {LEAST_VECTOR} to {LONGEST} numbers, or a table, can be told"
     )
-    nothing = finding_of(array, kind="other", verdict="unclear", remarks=(remark,))
-    return nothing if asked else None
+    return finding_of(array, kind="other", verdict="unclear", remarks=(remark,)) if asked else None
 
 
 # --- encodings of other packages ------------------------------------------------------------------

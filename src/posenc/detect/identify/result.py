@@ -14,7 +14,7 @@ from posenc._core.io.checkpoints import Array
 from posenc._core.spec.brief import brief
 from posenc._core.spec.display import Displayed
 from posenc._core.spec.spec import Spec, Value
-from posenc.detect.fit.description_length import MARGIN
+from posenc.detect.fit.ladders import MARGIN
 from posenc.detect.fit.tables.layout import Placement
 from posenc.functional import bias, frequencies, table
 

@@ -88,8 +88,7 @@ def _found(
     if problem.measured.spread > 30 * sample.floor:
         return None
     for drift in (0.0, DRIFT):
-        limits = near(within) if drift else within
-        hit = attempt(problem, sample, limits, sample.floor, drift=drift)
+        hit = attempt(problem, sample, near(within) if drift else within, sample.floor, drift=drift)
         if hit is not None and (hit.exact or (drift and hit.bits >= CLAIM)):
             return hit
     return None

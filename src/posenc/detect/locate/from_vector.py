@@ -282,10 +282,9 @@ def _fit(
 
 def _scale_words(scale: float, spec: Any) -> str:
     root = math.sqrt(spec.dim)
-    for value, name in ((1.0, "1"), (root, "sqrt(d)"), (1 / root, "1/sqrt(d)"), (-1.0, "-1")):
-        if math.isclose(scale, value, rel_tol=2e-3):
-            return f"the table is times {name}"
-    return f"the table is times {scale:.6g}"
+    named = ((1.0, "1"), (root, "sqrt(d)"), (1 / root, "1/sqrt(d)"), (-1.0, "-1"))
+    names = (name for value, name in named if math.isclose(scale, value, rel_tol=2e-3))
+    return f"the table is times {next(names, f'{scale:.6g}')}"
 
 
 # --- a learned table ------------------------------------------------------------------------------
@@ -295,8 +294,8 @@ def nearest_rows(spec: Any, sample: Sample, params: Mapping[str, Any]) -> tuple[
     """The rows of a learned table that are the vector, or the nearest one beyond doubt."""
     limits = spec.limits
     count = math.prod(limits)
-    caller = f"locate({type(spec).__name__})"
-    refuse((count > MOST_ROWS, caller, f"at most {MOST_ROWS} rows", count))
+    most = f"at most {MOST_ROWS} rows"
+    refuse((count > MOST_ROWS, f"locate({type(spec).__name__})", most, count))
     squares, off = np.empty(count), np.empty(count)
     block = max(1, BLOCK // max(1, spec.dim))
     for begin in range(0, count, block):

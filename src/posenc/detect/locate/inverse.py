@@ -92,8 +92,7 @@ def _beats(angles: list[Angle], span: float) -> list[Angle]:
             frequency += weight * a.frequency
             angle += weight * a.options[0]
             squares += (weight * a.sigma) ** 2
-        slower = 1e-13 <= abs(frequency) < 0.7 * abs(slowest.frequency)
-        if not slower or math.sqrt(squares) > 0.3:
+        if not 1e-13 <= abs(frequency) < 0.7 * abs(slowest.frequency) or math.sqrt(squares) > 0.3:
             break
         slowest = Angle(frequency, (math.remainder(angle, TURN),), math.sqrt(squares))
         beats.append(slowest)

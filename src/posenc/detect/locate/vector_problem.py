@@ -245,11 +245,11 @@ def attempt(
         chosen = (measured.axis == axis) & (measured.frequency != 0)
         lone = int((~np.isnan(measured.options[chosen, 1])).sum())
         pace = float(np.sqrt(np.sum(measured.frequency[chosen] ** 2)))
-        counts = up_to(rows - start, low, high, real=real)
+        counts = up_to(rows - start, low, high, real=real).tolist()
         each = np.array(
             [
                 evidence(s, left.shape[1], lone=lone, count=c, pace=pace, real=real)
-                for s, c in zip(squares.tolist(), counts.tolist(), strict=True)
+                for s, c in zip(squares.tolist(), counts, strict=True)
             ]
         )
         # Of two coordinates that leave as little, the one nearer to 0 is less of an accident.

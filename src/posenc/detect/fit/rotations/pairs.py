@@ -28,6 +28,12 @@ class NotARotationError(Exception):
     """What an implementation does instead, in a sentence."""
 
 
+def refuse(bad: bool, why: str) -> None:
+    """Raise with the sentence where that is what an implementation does."""
+    if bad:
+        raise NotARotationError(why)
+
+
 class Turns(NamedTuple):
     """Pairs, and by how much they turn at some positions."""
 
@@ -45,26 +51,25 @@ class Turns(NamedTuple):
 def from_matrices(matrices: np.ndarray, positions: np.ndarray) -> Turns:
     """The pairs of linear maps."""
     width = matrices.shape[-1]
-    if not np.isfinite(matrices).all():
-        raise NotARotationError("it returns NaN or infinity")
+    refuse(not np.isfinite(matrices).all(), "it returns NaN or infinity")
     largest = np.abs(matrices).max(axis=0)
     reached = [tuple(np.flatnonzero(largest[c] > 0).tolist()) for c in range(width)]
     for c, outs in enumerate(reached):
-        if len(outs) > 2:
-            raise NotARotationError(
-                f"channel {c} of the input reaches {len(outs)} channels of the output, "
-                "where a rotation of pairs reaches two"
-            )
+        refuse(
+            len(outs) > 2,
+            f"channel {c} of the input reaches {len(outs)} channels of the output, "
+            "where a rotation of pairs reaches two",
+        )
     groups: dict[tuple[int, ...], list[int]] = {}
     for c, outs in enumerate(reached):
         if len(outs) == 2:
             groups.setdefault(outs, []).append(c)
     for outs, inputs in groups.items():
-        if len(inputs) != 2:
-            raise NotARotationError(
-                f"channels {outs[0]} and {outs[1]} of the output come from "
-                f"{len(inputs)} of the input, where a pair has two"
-            )
+        refuse(
+            len(inputs) != 2,
+            f"channels {outs[0]} and {outs[1]} of the output come from "
+            f"{len(inputs)} of the input, where a pair has two",
+        )
     moved = [c for c, outs in enumerate(reached) if len(outs) != 2 and outs != (c,)]
     if moved:
         # Beside pairs that turn, it is one that never does, of a rotation that writes elsewhere.
@@ -106,14 +111,11 @@ def from_recording(x: np.ndarray, y: np.ndarray, positions: np.ndarray) -> Turns
     A pair keeps its length, so what one of its channels loses of its square the other gains, token
     for token. Channels are matched by that alone, wherever they stand.
     """
-    if not (np.isfinite(x).all() and np.isfinite(y).all()):
-        raise NotARotationError("it holds NaN or infinity")
-    if len(x) < 8:
-        raise NotARotationError(f"{len(x)} tokens are too few to tell which channels form pairs")
+    refuse(not (np.isfinite(x).all() and np.isfinite(y).all()), "it holds NaN or infinity")
+    refuse(len(x) < 8, f"{len(x)} tokens are too few to tell which channels form pairs")
     width = x.shape[1]
     changed = np.flatnonzero((x != y).any(axis=0))
-    if not len(changed):
-        raise NotARotationError("output and input are the same")
+    refuse(not len(changed), "output and input are the same")
     gain = math.sqrt(float((y[:, changed] ** 2).sum() / (x[:, changed] ** 2).sum()))
     rounding = max(ROUNDING[seen(y)], FLOAT32)
     tries = (
@@ -121,8 +123,7 @@ def from_recording(x: np.ndarray, y: np.ndarray, positions: np.ndarray) -> Turns
         for size in (gain, 1.0)
     )
     pairs = tuple(next(filter(None, tries), ()))
-    if not pairs:
-        raise NotARotationError("no channel gains of its square what another one loses")
+    refuse(not pairs, "no channel gains of its square what another one loses")
     a, b = np.array(pairs).T
     z = (y[:, a] + 1j * y[:, b]) * (x[:, a] - 1j * x[:, b])
     weight = np.abs(x[:, a] + 1j * x[:, b]) ** 2
@@ -131,9 +132,8 @@ def from_recording(x: np.ndarray, y: np.ndarray, positions: np.ndarray) -> Turns
     mass = np.zeros((len(unique), len(pairs)))
     np.add.at(total, place.reshape(-1), z)
     np.add.at(mass, place.reshape(-1), weight)
-    typical = float(np.sqrt(np.mean(weight)))
     # Cosines that were rounded are off alike in all heads.
-    random = 8 * math.sqrt(2) * typical / np.sqrt(np.maximum(mass, 1e-30))
+    random = 8 * math.sqrt(2) * np.sqrt(np.mean(weight)) / np.sqrt(np.maximum(mass, 1e-30))
     return Turns(
         pairs,
         pairs,

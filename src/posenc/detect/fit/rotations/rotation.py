@@ -12,13 +12,14 @@ import numpy as np
 from posenc._core.errors import PosencError
 from posenc._core.numeric.arrangement import Arrangement
 from posenc.detect.fit.departures import Departures, departures, tolerance_of
-from posenc.detect.fit.description_length import bits_of
 from posenc.detect.fit.frequencies import FrequencyFit, explained
+from posenc.detect.fit.ladders import bits_of
 from posenc.detect.fit.rotations.pairs import (
     FLOAT32,
     NotARotationError,
     Turns,
     lines_of,
+    refuse,
     wrapped,
 )
 from posenc.detect.fit.rotations.rotation_specs import (
@@ -92,8 +93,7 @@ def rotations_of(
     turns: Turns, axes: tuple[str, ...], base: float | None, unit: float
 ) -> list[RotationFit]:
     """The encodings that some turns may be of, the likeliest first."""
-    if not turns.pairs:
-        raise NotARotationError("nothing turns: every channel passes through")
+    refuse(not turns.pairs, "nothing turns: every channel passes through")
     lines = lines_of(turns, axes)
     mixing = (np.abs(lines.frequency) > lines.error).sum(axis=0) > 1
     signs = np.sign(lines.frequency.sum(axis=0))

@@ -12,9 +12,9 @@ import numpy as np
 from posenc._core.errors import PosencError
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
-from posenc.detect.fit.description_length import stated
 from posenc.detect.fit.frequencies import fit_frequencies
-from posenc.detect.fit.rotations.pairs import FLOAT32, Lines, NotARotationError, Turns
+from posenc.detect.fit.ladders import stated
+from posenc.detect.fit.rotations.pairs import FLOAT32, Lines, NotARotationError, Turns, refuse
 from posenc.encodings.rotary.mixed import MixedRoPE
 from posenc.encodings.rotary.pairing import Order, Pairing
 from posenc.encodings.rotary.rope import RoPE
@@ -40,8 +40,7 @@ def channels_of(turns: Turns, lines: Lines, flipped: np.ndarray) -> PairChannels
     options = [pairs for pairs in regular if pairs is not None]
     if options:  # the one that needs the fewest pairs that do not turn
         return min(options, key=lambda pairs: int((pairs.seen < 0).sum()))
-    if written:
-        raise NotARotationError("it writes pairs to other channels, in an order that is not known")
+    refuse(written, "it writes pairs to other channels, in an order that is not known")
     # From fast to slow, axis by axis: the order in which a ladder has them.
     size = np.abs(lines.frequency)
     index = np.lexsort((-size.max(axis=0), size.argmax(axis=0)))
@@ -200,8 +199,8 @@ def mixed(
     """Pairs that mix the axes: their frequencies are learned values."""
     pairing, index, channels = places
     frequency = placed(lines, index).frequency
-    if np.abs(lines.origin).max(initial=0.0) > 1e-5:
-        raise NotARotationError("pairs that mix axes are turned at position 0")
+    farthest = np.abs(lines.origin).max(initial=0.0)
+    refuse(bool(farthest > 1e-5), "pairs that mix axes are turned at position 0")
     spec = MixedRoPE(2 * len(index), heads=1, pairing=pairing, space=axes, init="normal")
     notes.append("each pair mixes the axes: the frequencies are in `params`")
     params = {"frequencies": (frequency / unit)[None].astype(np.float32)}

@@ -18,7 +18,7 @@ import numpy as np
 from posenc._core.errors import PosencError
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
-from posenc.detect.fit.description_length import stated
+from posenc.detect.fit.ladders import stated
 from posenc.detect.fit.tables.layout import (
     AXES,
     FLOAT32,

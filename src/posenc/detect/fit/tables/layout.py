@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import operator
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
@@ -244,12 +245,9 @@ def _on_circle(squares: np.ndarray, a: np.ndarray, b: np.ndarray, eps: float) ->
 
 def fills(grids: list[AxisGrid], rows: int) -> bool:
     """Whether axes are those of one grid over all rows: each repeats as the faster ones end."""
-    stride = 1
-    for grid in sorted(grids, key=lambda grid: grid.stride):
-        if grid.stride != stride:
-            return False
-        stride *= grid.places
-    return stride == rows
+    ordered = sorted(grids, key=lambda grid: grid.stride)
+    strides = itertools.accumulate((grid.places for grid in ordered), operator.mul, initial=1)
+    return [*(grid.stride for grid in ordered), rows] == [*strides]
 
 
 def grid_of(z: np.ndarray, eps: float) -> AxisGrid | None:

@@ -15,7 +15,7 @@ import numpy as np
 from posenc._core.arrays.array import library
 from posenc._core.errors import PosencError
 from posenc._core.numeric.ladder import Ladder
-from posenc.detect.fit.description_length import bend_bits
+from posenc.detect.fit.ladders import bend_bits
 from posenc.detect.fit.tables.layout import (
     FLOAT32,
     AxisGrid,
@@ -189,12 +189,11 @@ def _verified(
     return None if best is None else (spec, best)
 
 
-def _classic(spec: Any) -> Iterator[TableSpec]:
+def _classic(spec: Any) -> list[TableSpec]:
     """The same in float32 arithmetic, by each expression that published code has."""
-    yield spec.replace(phase="float32")
-    if isinstance(spec.ladder, Ladder):
-        for expression in ("exp", "exp_quotient"):
-            yield spec.replace(phase="float32", ladder=spec.ladder.replace(expression=expression))
+    expressions = ("exp", "exp_quotient") if isinstance(spec.ladder, Ladder) else ()
+    ladders = [spec.ladder, *(spec.ladder.replace(expression=each) for each in expressions)]
+    return [spec.replace(phase="float32", ladder=ladder) for ladder in ladders]
 
 
 def _scale_of(spec: Any) -> float:

@@ -14,8 +14,15 @@ from typing import Any, NamedTuple
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.magnitude import Magnitude
-from posenc.detect.fit.description_length import bits_of, real_bits, roundest_within, stated
-from posenc.detect.fit.ladders import Base, bases, same_ladders
+from posenc.detect.fit.ladders import (
+    Base,
+    bases,
+    bits_of,
+    real_bits,
+    roundest_within,
+    same_ladders,
+    stated,
+)
 from posenc.detect.fit.tables.layout import AXES, FLOAT32, AxisGrid, Placement, TableLayout
 from posenc.detect.fit.tables.line import Line
 from posenc.encodings.table.base import TableSpec

@@ -9,7 +9,7 @@ import numpy as np
 
 from posenc._core.io.checkpoints import MOST_ENTRIES, Array
 from posenc.detect.fit.biases import buckets_of
-from posenc.detect.fit.description_length import MARGIN
+from posenc.detect.fit.ladders import MARGIN
 from posenc.detect.fit.turns import attempt
 from posenc.detect.identify.result import Finding, finding_of
 from posenc.detect.identify.verdicts.vector import judge_vector

@@ -11,7 +11,7 @@ import numpy as np
 from posenc._core.io.checkpoints import MOST_ENTRIES, Array
 from posenc._core.numeric.ladder import Ladder
 from posenc.detect.fit import words
-from posenc.detect.fit.description_length import MARGIN
+from posenc.detect.fit.ladders import MARGIN
 from posenc.detect.fit.tables.bands import fit_bands
 from posenc.detect.fit.tables.layout import circle_tolerance, layouts
 from posenc.detect.fit.tables.table import TableFit, fit_table, residual_of

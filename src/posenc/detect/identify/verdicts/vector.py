@@ -11,12 +11,12 @@ import numpy as np
 from posenc._core.io.checkpoints import Array
 from posenc.detect.fit.biases import even_slopes, slopes_of
 from posenc.detect.fit.departures import Departures, departures
-from posenc.detect.fit.description_length import MARGIN
 from posenc.detect.fit.frequencies import (
     FrequencyFit,
     explained,
     nearest_ladder,
 )
+from posenc.detect.fit.ladders import MARGIN
 from posenc.detect.fit.tolerances import dtype_of
 from posenc.detect.fit.turns import attempt
 from posenc.detect.identify.result import Finding, finding_of
