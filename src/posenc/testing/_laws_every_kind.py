@@ -29,8 +29,8 @@ def settings(lab: Lab) -> Found:
     """One of base 10,000, then one of base 500,000, then the first again."""
     plain = answer(lab, lab.subject.build(base=10_000))
     away = largest(plain - answer(lab, lab.subject.build(base=500_000)))
-    says = "the second has the answers of the first"
-    broken_where(away < 1e-3, says, {"bases": [10_000, 500_000]}, away, 1e-3)
+    bases = {"bases": [10_000, 500_000]}
+    broken_where(away < 1e-3, "the second has the answers of the first", bases, away, 1e-3)
     again = answer(lab, lab.subject.build(base=10_000))
     lab.same(again, plain, 0.0, bases=[10_000, 500_000, 10_000])
     return away, 1e-3
@@ -157,8 +157,9 @@ def _built(subject: Subject) -> Callable[..., Any]:
 def _biased(subject: Subject) -> Callable[..., Any]:
     def plain(q: np.ndarray, k: np.ndarray) -> np.ndarray:
         line = np.union1d(q, k)
-        many = f"{len(line):,} positions of a whole bias are too many"
-        not_offered_where(len(line) > SQUARE, many)
+        not_offered_where(
+            len(line) > SQUARE, f"{len(line):,} positions of a whole bias are too many"
+        )
         whole = subject.bias(line, line)
         return whole[:, np.searchsorted(line, q)][..., np.searchsorted(line, k)]
 

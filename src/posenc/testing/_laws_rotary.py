@@ -35,9 +35,13 @@ def norm(lab: Lab) -> Found:
     sizes = np.linalg.norm(lab.rotate(_one_channel(lab, 24), np.arange(24)), axis=-1)
     expected = np.where(np.abs(sizes - 1) < np.abs(sizes - factor), 1.0, factor)
     worst = max(worst, lab.same(sizes, expected, 1e-5, channel="one at a time"))
-    away = abs(factor - 1)
-    says = f"lengths are multiplied by {factor:.7g}, and no attention factor is so near to 1"
-    broken_where(1e-5 < away < LEAST_FACTOR, says, {"positions": "0 to 199"}, away, 1e-5)
+    broken_where(
+        1e-5 < abs(factor - 1) < LEAST_FACTOR,
+        f"lengths are multiplied by {factor:.7g}, and no attention factor is so near to 1",
+        {"positions": "0 to 199"},
+        abs(factor - 1),
+        1e-5,
+    )
     return worst
 
 
@@ -122,9 +126,13 @@ def widths(lab: Lab) -> Found:
         except Exception:  # noqa: BLE001, S112 - a width that is refused turns nothing wrongly
             continue
         tried += 1
-        says = f"{count} of {dim} channels turn, and {share:.3g} of {lab.subject.dim}"
-        wrong = count not in (round(share * dim), _turning(lab))
-        broken_where(wrong, says, {"dim": dim}, float(count), share * dim)
+        broken_where(
+            count not in (round(share * dim), _turning(lab)),
+            f"{count} of {dim} channels turn, and {share:.3g} of {lab.subject.dim}",
+            {"dim": dim},
+            float(count),
+            share * dim,
+        )
         x, places = bench.x(40, batch=1, heads=2), np.arange(40)
         y = bench.rotate(x, places)
         worst = max(worst, one_factor(bench, x, y, dim=dim)[0])

@@ -146,8 +146,7 @@ def compiled(lab: Lab) -> Found:
         received = lab.subject.numpy(traced(lab.subject.array(x, "float32")))
         expected = lab.rotate(x, np.arange(length))
         worst = max(worst, lab.same(received, expected, NEAR * largest(x), length=length))
-    says = f"{graphs} graphs for six lengths"
-    broken_where(graphs > 2, says, {"lengths": lengths}, graphs, 2)
+    broken_where(graphs > 2, f"{graphs} graphs for six lengths", {"lengths": lengths}, graphs, 2)
     return worst
 
 

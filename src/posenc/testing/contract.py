@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from posenc._core.errors import ArgumentError, mismatch, suggest
+from posenc._core.errors import bad_argument, suggest
 from posenc._core.guard import foreign
 from posenc.detect.contract import Comparison, Contract, read
 from posenc.detect.contract.comparison.compare import comparison
@@ -74,8 +74,8 @@ def assert_contract(
     'nothing differs'
     """
     if dtype not in ROUNDING:
-        expected, todo = f"one of {', '.join(ROUNDING)}", suggest(dtype, ROUNDING)
-        raise ArgumentError(mismatch("assert_contract: dtype", expected, repr(dtype), todo))
+        dtypes = f"one of {', '.join(ROUNDING)}"
+        raise bad_argument("assert_contract: dtype", dtypes, repr(dtype), suggest(dtype, ROUNDING))
     contract = contract if isinstance(contract, Contract) else read(contract)
     if layers is not None:
         contract = dataclasses.replace(contract, parts=tuple(contract[name] for name in layers))

@@ -145,9 +145,11 @@ class Lab:
         expected = (self.subject.heads, q.shape[-1], k.shape[-1])
         if out.ndim == len(expected) + 1 and out.shape[0] == 1 and q.ndim == 1:
             out = out[0]
-        says = f"it answers with shape {out.shape}, where {expected} was asked"
-        case = {"q_positions": _short(q), "k_positions": _short(k)}
-        broken_where(out.shape != (*q.shape[:-1], *expected), says, case)
+        broken_where(
+            out.shape != (*q.shape[:-1], *expected),
+            f"it answers with shape {out.shape}, where {expected} was asked",
+            {"q_positions": _short(q), "k_positions": _short(k)},
+        )
         return out
 
     def _answer(self, target: Any, *arguments: Any) -> np.ndarray:

@@ -184,8 +184,9 @@ def start_of(positions: np.ndarray | None) -> int:
         return 0
     flat = positions.reshape(-1, positions.shape[-1])
     not_offered_where((flat != flat[:1]).any(), "it has no positions that differ from row to row")
-    own = "it has an offset, but no positions of one's own"
-    not_offered_where((np.diff(flat[0]) != 1).any(), own)
+    not_offered_where(
+        (np.diff(flat[0]) != 1).any(), "it has an offset, but no positions of one's own"
+    )
     return int(flat[0, 0])
 
 

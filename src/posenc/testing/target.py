@@ -202,6 +202,8 @@ def adapt(
     own: Any = "rotary" if rotary else subject.kind
 
     def call(target: Any, *args: Any) -> Any:
+        # Under a compiler there are no positions, and it would trace how posenc asks as well.
+        not_offered_where(args[-1] is None, "posenc asks it by NumPy, which no compiler reads")
         code = found.form.code
         if target is not made:  # another instance
             code = code._replace(function=getattr(target, code.name.rpartition(".")[2], target))
@@ -225,8 +227,9 @@ def answered(subject: Asked, found: Found, *args: Any) -> Any:
     again = dataclasses.replace(subject, _found=found)
     if subject.kind == "bias":
         q, k = args
-        many = q.ndim > 1 and found.aligned
-        not_offered_where(many, "it takes lengths, which are those of one row")
+        not_offered_where(
+            q.ndim > 1 and found.aligned, "it takes lengths, which are those of one row"
+        )
         if q.ndim == 1:
             return carried(again.bias(q, k), subject.library)
         answer = call_of(found.form, AskedOf(None, q, keys=k), subject._counter)
@@ -234,7 +237,7 @@ def answered(subject: Asked, found: Found, *args: Any) -> Any:
     if subject.kind == "table":
         return carried(again.rows(args[0]), subject.library, args[1])
     x, positions = args
-    cos, sin = again.cos_sin(np.arange(x.shape[-2]) if positions is None else positions)
+    cos, sin = again.cos_sin(positions)
     half = x.shape[-1] // 2
     cos, sin = (
         carried(t if t.ndim == 2 else t[:, None], subject.library, dtype_name(x.dtype))
@@ -246,8 +249,7 @@ def answered(subject: Asked, found: Found, *args: Any) -> Any:
 
 def _turned(subject: Asked, form: Form, x: Any, positions: Any) -> Any:
     """Queries, by the same function of native arrays that its users call."""
-    batch, seq = x.shape[0], x.shape[-2]
-    rows = np.broadcast_to(np.arange(seq) if positions is None else positions, (batch, seq))
+    rows = np.broadcast_to(positions, (x.shape[0], x.shape[-2]))
     if form.way == "offset":
         start_of(rows)  # raises where they have none
     elif form.way in ("counted", "packed"):
