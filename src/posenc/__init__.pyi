@@ -155,9 +155,9 @@ from posenc.presets import cite as cite
 from posenc.presets import preset as preset
 from posenc.registry import register as register
 from posenc.testing.battery import check as check
-from posenc.testing.doctor.diagnosis import Diagnosis as Diagnosis
-from posenc.testing.doctor.diagnosis import Fault as Fault
-from posenc.testing.doctor.doctor import doctor as doctor
+from posenc.testing.diagnosis import Diagnosis as Diagnosis
+from posenc.testing.diagnosis import Fault as Fault
+from posenc.testing.doctor import doctor as doctor
 
 _X = TypeVar("_X", bound=SomeArray)
 

@@ -15,19 +15,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from posenc.testing.battery import check, laws, results
-    from posenc.testing.card import Card, Result
     from posenc.testing.contract import assert_contract
     from posenc.testing.lab import Law
-    from posenc.testing.subject import NotOffered, Subject, start_of, tensor_of
+    from posenc.testing.subject import Card, NotOffered, Result, Subject, start_of, tensor_of
     from posenc.testing.target import adapt, load, of_spec
 
 # Imported when used, as pytest loads the plugin beside this file in every run.
 _HOMES = {
     "battery": ("check", "laws", "results"),
     "contract": ("assert_contract",),
-    "card": ("Card", "Result"),
     "lab": ("Law",),
-    "subject": ("NotOffered", "Subject", "start_of", "tensor_of"),
+    "subject": ("Card", "NotOffered", "Result", "Subject", "start_of", "tensor_of"),
     "target": ("adapt", "load", "of_spec"),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}

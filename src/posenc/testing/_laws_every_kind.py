@@ -15,9 +15,8 @@ from posenc.detect.infer import Inferred, infer_spec
 from posenc.detect.subject import CannotAsk, Subject, asked
 from posenc.detect.subject.calling import without_repeats
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.testing._laws import Found, answer, largest
-from posenc.testing.lab import Broken, Lab, law
-from posenc.testing.subject import NotOffered
+from posenc.testing.lab import Broken, Found, Lab, answer, broken_where, largest, law
+from posenc.testing.subject import not_offered_where
 
 SQUARE = 1024  # positions of a whole bias
 FARTHEST, GRID = 2**20, 31  # positions; of a grid, whose cells code may all make
@@ -29,11 +28,9 @@ ITSELF = "its own plain calls, of one row and head in order,"  # where no rule i
 def settings(lab: Lab) -> Found:
     """One of base 10,000, then one of base 500,000, then the first again."""
     plain = answer(lab, lab.subject.build(base=10_000))
-    other = answer(lab, lab.subject.build(base=500_000))
-    away = largest(plain - other)
-    if away < 1e-3:
-        says = "the second has the answers of the first"
-        raise Broken(says, {"bases": [10_000, 500_000]}, away, 1e-3)
+    away = largest(plain - answer(lab, lab.subject.build(base=500_000)))
+    bases = {"bases": [10_000, 500_000]}
+    broken_where(away < 1e-3, "the second has the answers of the first", bases, away, 1e-3)
     again = answer(lab, lab.subject.build(base=10_000))
     lab.same(again, plain, 0.0, bases=[10_000, 500_000, 10_000])
     return away, 1e-3
@@ -73,8 +70,7 @@ def calls(lab: Lab) -> tuple[float, float]:
     choice: Any = _named(mine, subject)
     ruled = choice is not None or mine.spec is not None
     if choice is None:
-        end = FARTHEST if mine.axes == 1 else GRID
-        choice = subject.survey(_expected(lab, subject), end=end)
+        choice = subject.survey(_expected(lab, subject), end=FARTHEST if mine.axes == 1 else GRID)
     lab.reach = choice.reach if ruled else dataclasses.replace(choice.reach, against=ITSELF)
     if choice.call is not None:
         numbers = f"{choice.call.received:.6g}, expected {choice.call.expected:.6g}"
@@ -82,8 +78,7 @@ def calls(lab: Lab) -> tuple[float, float]:
     if departed := getattr(choice, "departures", ()):
         says = f"{brief(choice.spec)}, but {', '.join(departed)}"
         raise Broken(says, {}, math.inf, choice.tolerance)
-    if not choice.reach.positions:
-        raise NotOffered("; ".join(choice.reach.refused))
+    not_offered_where(not choice.reach.positions, "; ".join(choice.reach.refused))
     return choice.difference, choice.tolerance
 
 
@@ -105,8 +100,10 @@ def _expected(lab: Lab, subject: Subject) -> Any:
     spec: Any = lab.subject.spec
     if isinstance(spec, RotarySpec) and len(spec.axes) > 1:  # along the first axis
         return lambda x, rows: lab.truth(x, rows[:, None])
-    if spec is None and lab.subject.axes > 1:
-        raise NotOffered("positions of several axes are held against a spec alone")
+    not_offered_where(
+        spec is None and lab.subject.axes > 1,
+        "positions of several axes are held against a spec alone",
+    )
     return spec or PLAIN.get(subject.kind, _built)(subject)
 
 
@@ -160,8 +157,9 @@ def _built(subject: Subject) -> Callable[..., Any]:
 def _biased(subject: Subject) -> Callable[..., Any]:
     def plain(q: np.ndarray, k: np.ndarray) -> np.ndarray:
         line = np.union1d(q, k)
-        if len(line) > SQUARE:
-            raise NotOffered(f"{len(line):,} positions of a whole bias are too many")
+        not_offered_where(
+            len(line) > SQUARE, f"{len(line):,} positions of a whole bias are too many"
+        )
         whole = subject.bias(line, line)
         return whole[:, np.searchsorted(line, q)][..., np.searchsorted(line, k)]
 

@@ -1,4 +1,4 @@
-"""The laws of rotations, from their numbers alone."""
+"""The laws of rotations, from their numbers alone and beside a named spec."""
 
 from __future__ import annotations
 
@@ -7,14 +7,21 @@ from typing import Any
 
 import numpy as np
 
-from posenc.testing._laws import (
+from posenc.testing.lab import (
+    FAR,
+    FAR_PLACES,
     LEAST_FACTOR,
+    LONG,
+    NEAR,
+    Broken,
     Found,
+    Lab,
+    broken_where,
     largest,
+    law,
     one_factor,
 )
-from posenc.testing.lab import FAR, LONG, NEAR, Broken, Lab, law
-from posenc.testing.subject import NotOffered
+from posenc.testing.subject import NotOffered, not_offered_where
 
 
 @law("norm", "every position turns: lengths change by one factor, or not at all", "rotary")
@@ -23,16 +30,18 @@ def norm(lab: Lab) -> Found:
 
     Each channel is tried alone, so that one faulty pair of many is seen.
     """
-    dim, places = lab.subject.dim, np.arange(200)
-    x = lab.x(200)
+    x, places = lab.x(200), np.arange(200)
     worst, factor = one_factor(lab, x, lab.rotate(x, places), positions=places)
-    alone = np.broadcast_to(np.eye(dim, dtype=np.float32)[:, None, None], (dim, 1, 24, dim))
-    sizes = np.linalg.norm(lab.rotate(np.ascontiguousarray(alone), np.arange(24)), axis=-1)
+    sizes = np.linalg.norm(lab.rotate(_one_channel(lab, 24), np.arange(24)), axis=-1)
     expected = np.where(np.abs(sizes - 1) < np.abs(sizes - factor), 1.0, factor)
     worst = max(worst, lab.same(sizes, expected, 1e-5, channel="one at a time"))
-    if 1e-5 < abs(factor - 1) < LEAST_FACTOR:
-        says = f"lengths are multiplied by {factor:.7g}, and no attention factor is so near to 1"
-        raise Broken(says, {"positions": "0 to 199"}, abs(factor - 1), 1e-5)
+    broken_where(
+        1e-5 < abs(factor - 1) < LEAST_FACTOR,
+        f"lengths are multiplied by {factor:.7g}, and no attention factor is so near to 1",
+        {"positions": "0 to 199"},
+        abs(factor - 1),
+        1e-5,
+    )
     return worst
 
 
@@ -94,16 +103,12 @@ def long_rotary(lab: Lab) -> Found:
         near, far = turned[0][m] @ turned[1][n], turned[0][i] @ turned[1][j]
         places = {"query at": [m, i], "key at": [n, j], "length": length}
         worst = max(worst, lab.same(np.array([far]), np.array([near]), bound, **places))
-    # A token that does not turn is not at the distance that it has from others, either.
-    return max(worst, _moves(lab, turned[0], q[0, 0, 0], length))
-
-
-def _moves(lab: Lab, turned: np.ndarray, x: np.ndarray, length: int) -> Found:
-    """Neighbours differ as they do at the start, wherever they are."""
-    first = float(np.linalg.norm(turned[1] - turned[0]))
-    away = np.linalg.norm(np.diff(turned, axis=0), axis=1)
-    bound = FAR * float(np.linalg.norm(x))
-    return lab.same(away, np.full_like(away, first), 4 * bound, length=length)
+    # A token that does not turn is not at the distance that it has from others, either:
+    # neighbours differ as they do at the start, wherever they are.
+    away = np.linalg.norm(np.diff(turned[0], axis=0), axis=1)
+    first = np.full_like(away, float(np.linalg.norm(turned[0][1] - turned[0][0])))
+    bound = 4 * FAR * float(np.linalg.norm(q))
+    return max(worst, lab.same(away, first, bound, length=length))
 
 
 @law("widths", "the same share of a head turns at other widths: 32, 64, 128 and 256", "rotary")
@@ -121,34 +126,38 @@ def widths(lab: Lab) -> Found:
         except Exception:  # noqa: BLE001, S112 - a width that is refused turns nothing wrongly
             continue
         tried += 1
-        if count not in (round(share * dim), _turning(lab)):
-            says = f"{count} of {dim} channels turn, and {share:.3g} of {lab.subject.dim}"
-            raise Broken(says, {"dim": dim}, float(count), share * dim)
+        broken_where(
+            count not in (round(share * dim), _turning(lab)),
+            f"{count} of {dim} channels turn, and {share:.3g} of {lab.subject.dim}",
+            {"dim": dim},
+            float(count),
+            share * dim,
+        )
         x, places = bench.x(40, batch=1, heads=2), np.arange(40)
         y = bench.rotate(x, places)
         worst = max(worst, one_factor(bench, x, y, dim=dim)[0])
         if bench.subject.spec is not None:
-            expected = bench.truth(x, places)
-            worst = max(worst, bench.same(y, expected, 1e-5 * largest(x), dim=dim))
-    if not tried:
-        raise NotOffered("it has one width")
+            worst = max(worst, bench.same(y, bench.truth(x, places), 1e-5 * largest(x), dim=dim))
+    not_offered_where(not tried, "it has one width")
     return worst
+
+
+def _one_channel(lab: Lab, count: int) -> np.ndarray:
+    """Inputs of so many positions, each with one channel that is not zero."""
+    return np.repeat(np.eye(lab.subject.dim, dtype=np.float32)[:, None, None], count, axis=2)
 
 
 def _turning(lab: Lab) -> int:
     """How many channels turn within 2^20 positions, or as far as is not refused."""
-    dim = lab.subject.dim
-    x = np.broadcast_to(np.eye(dim, dtype=np.float32)[:, None, None], (dim, 1, 3, dim))
 
-    def ask(start: int) -> np.ndarray:
-        return lab.rotate(np.ascontiguousarray(x), np.arange(start, start + 3))[:, 0]
+    def ask(start: int, count: int = 3) -> np.ndarray:
+        return lab.rotate(_one_channel(lab, count), np.arange(start, start + count))[:, 0]
 
     first = ask(0)[:, 0]
     try:
         _, later = lab.longest(ask, (2**20, 2**17, 4_000, 700))
     except NotOffered:
-        rows = np.ascontiguousarray(np.broadcast_to(x[:, :, :1], (dim, 1, 700, dim)))
-        later = lab.rotate(rows, np.arange(700))[:, 0, -3:]
+        later = ask(0, 700)[:, -3:]
     return int((np.abs(later - first[:, None]).max(axis=(1, 2)) > 1e-5).sum())
 
 
@@ -183,3 +192,75 @@ def _history(lab: Lab, x: np.ndarray, few: int) -> Found:
     worst = lab.unmoved(first, ask, other, (300, *reversed(LONG)), calls, least=300)
     far = lab.unmoved(first, ask, at, (5_000, 200_000), "position 0, position {}, position 0")
     return max(worst, far)
+
+
+# --- precision, dtypes, and the named spec --------------------------------------------------------
+
+
+@law("negative", "a negative position turns back", "rotary", refusable=True)
+def negative(lab: Lab) -> Found:
+    """R(-p) R(p) = 1, up to a common factor squared."""
+    x, places = lab.x(4), np.array([1, 2, 3, 4])
+    back = lab.rotate(lab.rotate(x, places).astype(np.float32), -places)
+    factor = float(np.linalg.norm(back) / np.linalg.norm(x))
+    return lab.same(back, factor * x, 1e-5 * largest(x) * factor, positions=-places)
+
+
+def _far(power: str) -> Any:
+    def check(lab: Lab) -> Found:
+        """Against the named spec, or by the law R(a + b) = R(a) R(b), for small a."""
+        x, places = lab.x(4), FAR_PLACES[power] + np.arange(-5, -1)
+        received, bound = lab.rotate(x, places), FAR * largest(x)
+        if lab.subject.spec is not None:
+            expected = lab.truth(x, places)
+            return lab.same(received, expected, bound, positions=places, against="the spec")
+        factor = np.linalg.norm(lab.rotate(x, [0] * 4)) / np.linalg.norm(x)
+        worst = (0.0, bound)
+        # Steps that no rounding of the position shares: half of it would be rounded alike.
+        for step in (1, 3, 10, 1_000, 99_991):
+            part = lab.rotate(x, places - step).astype(np.float32)
+            expected = lab.rotate(part, np.full(4, step)) / factor
+            how = f"R({step}) R(position - {step})"
+            worst = max(worst, lab.same(received, expected, bound, positions=places, against=how))
+        return worst
+
+    return check
+
+
+for _power in FAR_PLACES:
+    law(f"near {_power}", f"within 2^-7 of exact below {_power}", "rotary", refusable=True)(
+        _far(_power)
+    )
+
+
+@law("dtype", "the answer has the dtype of the input", "rotary")
+def dtype_kept(lab: Lab) -> None:
+    """float32 in, float32 out; and so for half precision."""
+    for dtype in ("float32", "bfloat16", "float16"):
+        x = lab.subject.array(lab.x(2), dtype)
+        y = lab.subject.answer(lab.target, x, np.arange(2))
+        broken_where(y.dtype != x.dtype, f"{dtype} becomes {y.dtype}", {"dtype": dtype})
+
+
+@law("input", "the input is not written to, whatever its strides", "rotary")
+def input_kept(lab: Lab) -> Found:
+    """A transposed view, as attention makes it, gives what a copy gives."""
+    values = np.ascontiguousarray(lab.x(6).transpose(0, 2, 1, 3))
+    inputs = lab.subject.array(values, "float32")
+    view, places = "(batch, seq, heads, dim) transposed", np.arange(6)
+    received = lab.subject.numpy(lab.subject.answer(lab.target, inputs.swapaxes(1, 2), places))
+    lab.same(lab.subject.numpy(inputs), values.astype(np.float64), 0.0, view=view)
+    whole = lab.x(6)
+    plain = lab.subject.array(whole, "float32")
+    lab.subject.answer(lab.target, plain, places)
+    lab.same(lab.subject.numpy(plain), whole.astype(np.float64), 0.0, view="no view")
+    expected = lab.rotate(values.transpose(0, 2, 1, 3), places)
+    return lab.same(received, expected, 1e-6 * largest(values), view=view)
+
+
+@law("odd width", "an odd width is turned or refused", "rotary", refusable=True)
+def odd_rotary(lab: Lab) -> Found:
+    """No channel may be lost, and lengths must be kept."""
+    odd = lab.at(dim=lab.subject.dim + 1)
+    x = odd.x(20)
+    return one_factor(odd, x, odd.rotate(x, np.arange(20)), dim=odd.subject.dim)[0]

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import io
 import pickle
 from typing import Any
 
 import numpy as np
 
-from posenc.testing._laws import Found, answer, exact, largest
-from posenc.testing.lab import EPSILONS, NEAR, Broken, Lab, law
-from posenc.testing.subject import NotOffered
+from posenc.testing.lab import EPSILONS, NEAR, Found, Lab, answer, broken_where, exact, largest, law
+from posenc.testing.subject import NotOffered, not_offered_where
 
+OTHERS = "it is not made of torch tensors"
 # What modules and loaders call to set values that no checkpoint holds.
 HOOKS = ("reset_parameters", "init_non_persistent_buffers")
 
 
 def _module(lab: Lab) -> Any:
-    if lab.subject.library != "torch":
-        raise NotOffered("it is not made of torch tensors")
+    not_offered_where(lab.subject.library != "torch", OTHERS)
     import torch
 
     target = lab.subject.build()
-    if not isinstance(target, torch.nn.Module):
-        raise NotOffered("it is no torch module")
+    not_offered_where(not isinstance(target, torch.nn.Module), "it is no torch module")
     return target
 
 
@@ -39,10 +36,9 @@ def cast(lab: Lab) -> Found:
         received = lab.rotate(x, places, dtype="bfloat16", target=target)
         expected, bound = exact(lab, x, places), 3 * EPSILONS["bfloat16"] * largest(x)
         return lab.same(received, expected, bound, positions=places, module="bfloat16")
-    several = lab.subject.axes > 1
-    places = np.full((1, lab.subject.axes), 7) if several else np.arange(1000)
-    if next(iter(target.parameters()), None) is not None:
-        raise NotOffered("its rows are parameters, which a cast rounds once")
+    not_offered_where([*target.parameters()], "its rows are parameters, which a cast rounds once")
+    axes = lab.subject.axes
+    places = np.full((1, axes), 7) if axes > 1 else np.arange(1000)
     expected = exact(lab, places)
     received = lab.rows(places, dtype="bfloat16", target=target)
     bound = EPSILONS["bfloat16"] * largest(expected)
@@ -87,8 +83,7 @@ def state_dict(lab: Lab) -> None:
     target = _module(lab)
     learned = {name for name, p in target.named_parameters() if p.requires_grad}
     kept = [name for name in target.state_dict() if name not in learned]
-    if kept:
-        raise Broken(f"it holds {', '.join(kept)}", {"keys": kept})
+    broken_where(kept, f"it holds {', '.join(kept)}", {"keys": kept})
 
 
 @law("pickle", "saved and loaded, it answers alike", "rotary", "table", "bias")
@@ -96,17 +91,14 @@ def pickled(lab: Lab) -> Found:
     """As a whole, as `torch.save` does it."""
     target = _module(lab)
     first = answer(lab, target)
-    buffer = io.BytesIO()
-    pickle.dump(target, buffer)
-    buffer.seek(0)
-    return lab.same(answer(lab, pickle.load(buffer)), first, 0.0)  # noqa: S301 - written just above
+    loaded = pickle.loads(pickle.dumps(target))  # noqa: S301 - written right here
+    return lab.same(answer(lab, loaded), first, 0.0)
 
 
 @law("gradient", "the gradient is turned back", "rotary")
 def gradient(lab: Lab) -> Found:
     """d<w, R x> / dx = R^-1 w, so its length is that of w times the factor."""
-    if lab.subject.library != "torch":
-        raise NotOffered("it is not made of torch tensors")
+    not_offered_where(lab.subject.library != "torch", OTHERS)
     worst = (0.0, 0.0)
     for start in (0, 4_093):
         try:
@@ -148,16 +140,13 @@ def compiled(lab: Lab) -> Found:
     call(target, lab.subject.array(lab.x(12), "float32"), None)
     torch._dynamo.reset()
     traced = torch.compile(lambda x: call(target, x, None), backend=count, fullgraph=True)
-    worst = (0.0, NEAR)
-    for length in (12, 20, 33, 48, 64, 80):
-        x, places = lab.x(length), np.arange(length)
+    worst, lengths = (0.0, NEAR), [12, 20, 33, 48, 64, 80]
+    for length in lengths:
+        x = lab.x(length)
         received = lab.subject.numpy(traced(lab.subject.array(x, "float32")))
-        worst = max(
-            worst, lab.same(received, lab.rotate(x, places), NEAR * largest(x), length=length)
-        )
-    if graphs > 2:
-        case = {"lengths": [12, 20, 33, 48, 64, 80]}
-        raise Broken(f"{graphs} graphs for six lengths", case, graphs, 2)
+        expected = lab.rotate(x, np.arange(length))
+        worst = max(worst, lab.same(received, expected, NEAR * largest(x), length=length))
+    broken_where(graphs > 2, f"{graphs} graphs for six lengths", {"lengths": lengths}, graphs, 2)
     return worst
 
 
@@ -176,10 +165,9 @@ def exported(lab: Lab) -> Found:
         def forward(self, x: Any) -> Any:
             return call(self.target, x, None)
 
-    length = torch.export.Dim("length", min=2, max=512)
+    lengths = {"x": {2: torch.export.Dim("length", min=2, max=512)}}
     example = (lab.subject.array(lab.x(12), "float32"),)
-    program = torch.export.export(Whole(), example, dynamic_shapes={"x": {2: length}})
+    program = torch.export.export(Whole(), example, dynamic_shapes=lengths)
     x = lab.x(100)
-    received = program.module()(lab.subject.array(x, "float32"))
-    expected = lab.rotate(x, np.arange(100))
-    return lab.same(lab.subject.numpy(received), expected, NEAR * largest(x), length=100)
+    received = lab.subject.numpy(program.module()(lab.subject.array(x, "float32")))
+    return lab.same(received, lab.rotate(x, np.arange(100)), NEAR * largest(x), length=100)

@@ -7,18 +7,17 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from posenc._core.errors import ArgumentError, mismatch, suggest
+from posenc._core.errors import bad_argument, suggest
 from posenc._core.foreign import check_call
 from posenc._core.guard import foreign
 from posenc._core.spec.spec import Spec
-from posenc.testing.card import Card, Result
 from posenc.testing.lab import LAWS, Law, run
 from posenc.testing.peers import peer
-from posenc.testing.subject import KINDS, Kind, Subject
+from posenc.testing.subject import KINDS, Card, Kind, Result, Subject
 from posenc.testing.target import adapt, of_spec
 
 # The laws register themselves where they stand, and are tried in this order.
-for _name in ("rotary", "rotary_numbers", "table", "bias", "every_kind", "torch"):
+for _name in ("rotary", "table", "every_kind", "torch"):
     importlib.import_module(f"posenc.testing._laws_{_name}")
 
 
@@ -47,8 +46,8 @@ def laws(kind: Kind) -> tuple[Law, ...]:
     ['shift', 'history', 'long']
     """
     if kind not in KINDS:
-        todo = suggest(kind, KINDS)
-        raise ArgumentError(mismatch("laws: kind", '"table", "rotary" or "bias"', repr(kind), todo))
+        expected = '"table", "rotary" or "bias"'
+        raise bad_argument("laws: kind", expected, repr(kind), suggest(kind, KINDS))
     return tuple(law for law in LAWS if kind in law.kinds)
 
 
@@ -127,6 +126,5 @@ def _chosen(kind: Kind, names: Iterable[str] | None) -> tuple[Law, ...]:
     wanted = [names] if isinstance(names, str) else list(names)
     for name in wanted:
         if name not in every:
-            todo = suggest(name, every)
-            raise ArgumentError(mismatch("check: laws", f"laws of a {kind}", repr(name), todo))
+            raise bad_argument("check: laws", f"laws of a {kind}", repr(name), suggest(name, every))
     return tuple(law for name, law in every.items() if name in wanted)

@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from posenc._core.errors import ArgumentError, mismatch, suggest
+from posenc._core.errors import bad_argument, suggest
 from posenc._core.guard import foreign
 from posenc.detect.contract import Comparison, Contract, read
 from posenc.detect.contract.comparison.compare import comparison
@@ -74,20 +74,19 @@ def assert_contract(
     'nothing differs'
     """
     if dtype not in ROUNDING:
-        expected, todo = f"one of {', '.join(ROUNDING)}", suggest(dtype, ROUNDING)
-        raise ArgumentError(mismatch("assert_contract: dtype", expected, repr(dtype), todo))
+        dtypes = f"one of {', '.join(ROUNDING)}"
+        raise bad_argument("assert_contract: dtype", dtypes, repr(dtype), suggest(dtype, ROUNDING))
     contract = contract if isinstance(contract, Contract) else read(contract)
     if layers is not None:
-        parts = tuple(contract[name] for name in layers)
-        contract = dataclasses.replace(contract, parts=parts)
+        contract = dataclasses.replace(contract, parts=tuple(contract[name] for name in layers))
     code = Implementation(side, library, dtype, strict=True)
     result = comparison(side_of(contract, name="the contract"), of_code(code))
+    if result.compared and not result.rows:
+        return result
+    title = f"{code.name} differs from the contract:"
     lines = [row.text for row in result.rows]
-    if lines:
-        more = [f"… and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
-        lines = [f"{code.name} differs from the contract:", *lines[:MOST_LINES], *more]
-    elif not result.compared:
-        lines = [f"{code.name}: nothing of the contract was compared:", *result.not_compared]
-    if lines:
-        raise AssertionError("\n  ".join(lines[: MOST_LINES + 2]))
-    return result
+    if not lines:
+        title = f"{code.name}: nothing of the contract was compared:"
+        raise AssertionError("\n  ".join([title, *result.not_compared[: MOST_LINES + 1]]))
+    more = [f"… and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
+    raise AssertionError("\n  ".join([title, *lines[:MOST_LINES], *more]))

@@ -19,8 +19,7 @@ from posenc.detect.subject import Reach
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.table.base import TableSpec
-from posenc.testing.card import Result
-from posenc.testing.subject import Kind, NotOffered, Subject
+from posenc.testing.subject import Kind, NotOffered, Result, Subject
 
 # A unit in the last place of a number just above 1.
 EPSILONS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
@@ -32,6 +31,10 @@ NEAR = 2e-4
 FAR = 2.0**-7
 # Of a sequence, or an offset: the longest original length that is published, and more.
 LONG = (133_000, 40_000, 9_000, 4_200, 920)
+# A factor on all lengths is an attention factor, but none is this near 1.
+LEAST_FACTOR = 2e-3
+FAR_PLACES = {"2^17": 2**17, "2^20": 2**20, "2^24": 2**24, "2^31": 2**31}
+Found = tuple[float, float]
 
 
 class Broken(Exception):  # noqa: N818
@@ -45,7 +48,13 @@ class Broken(Exception):  # noqa: N818
         bound: float | None = None,
     ) -> None:
         super().__init__(says)
-        self.says, self.case, self.measured, self.bound = says, case, measured, bound
+        self.fields = {"says": says, "input": case, "measured": measured, "bound": bound}
+
+
+def broken_where(bad: object, *broken: Any) -> None:
+    """Raise `Broken`, of what it says, the case and the numbers, where something is bad."""
+    if bad:
+        raise Broken(*broken)
 
 
 @dataclass(frozen=True)
@@ -119,33 +128,33 @@ class Lab:
     ) -> np.ndarray:
         """The implementation's answer for queries `x`, as float64."""
         indices = np.asarray(positions, dtype=np.int64)
-        array = self.subject.array(x, dtype)
-        turned = self.subject.answer(self.target if target is None else target, array, indices)
-        out = self.subject.numpy(turned)
-        _check_shape(out, x.shape, x=x.shape, positions=_short(indices))
-        return out
+        out = self._answer(target, self.subject.array(x, dtype), indices)
+        return _shaped(out, x.shape, x=x.shape, positions=_short(indices))
 
     def rows(self, positions: Any, *, dtype: str = "float32", target: Any = None) -> np.ndarray:
         """The rows of a table at positions, (..., dim), as float64."""
         indices = np.asarray(positions, dtype=np.int64)
-        target = self.target if target is None else target
-        out = self.subject.numpy(self.subject.answer(target, indices, dtype))
         lead = indices.shape if self.subject.axes == 1 else indices.shape[:-1]
-        _check_shape(out, (*lead, self.subject.dim), positions=_short(indices))
-        return out
+        out = self._answer(target, indices, dtype)
+        return _shaped(out, (*lead, self.subject.dim), positions=_short(indices))
 
     def bias(self, q: Any, k: Any, *, target: Any = None) -> np.ndarray:
         """The bias between positions, (..., heads, q, k), as float64."""
         q, k = (np.asarray(p, dtype=np.int64) for p in (q, k))
-        target = self.target if target is None else target
-        out = self.subject.numpy(self.subject.answer(target, q, k))
+        out = self._answer(target, q, k)
         expected = (self.subject.heads, q.shape[-1], k.shape[-1])
         if out.ndim == len(expected) + 1 and out.shape[0] == 1 and q.ndim == 1:
             out = out[0]
-        if out.shape != (*q.shape[:-1], *expected):
-            says = f"it answers with shape {out.shape}, where {expected} was asked"
-            raise Broken(says, {"q_positions": _short(q), "k_positions": _short(k)})
+        broken_where(
+            out.shape != (*q.shape[:-1], *expected),
+            f"it answers with shape {out.shape}, where {expected} was asked",
+            {"q_positions": _short(q), "k_positions": _short(k)},
+        )
         return out
+
+    def _answer(self, target: Any, *arguments: Any) -> np.ndarray:
+        made = self.target if target is None else target
+        return self.subject.numpy(self.subject.answer(made, *arguments))
 
     # --- truth ----------------------------------------------------------------------------------
 
@@ -156,16 +165,10 @@ class Lab:
             raise NotOffered("no spec was named to compare with")
         if isinstance(spec, RotarySpec):
             x, positions = args
-            indices = np.asarray(positions)
-            if len(spec.axes) > 1:
-                # Along the first axis; the others stand still.
-                indices = np.stack(
-                    [indices, *[np.zeros_like(indices)] * (len(spec.axes) - 1)], axis=-1
-                )
+            indices = along_first(np.asarray(positions), len(spec.axes))
             return functional.rotate(spec, x.astype(np.float64), positions=indices)
         if isinstance(spec, BiasSpec):
-            q, k = args
-            return functional.bias(spec, np.asarray(q), np.asarray(k), dtype="float64")
+            return functional.bias(spec, *map(np.asarray, args), dtype="float64")
         if isinstance(spec, TableSpec):
             return functional.table(spec, np.asarray(args[0]), dtype="float64")
         raise NotOffered(f"{type(spec).__name__} needs more than positions")
@@ -203,7 +206,7 @@ class Lab:
         counts: Iterable[int],
         calls: str,
         least: int = 0,
-    ) -> tuple[float, float]:
+    ) -> Found:
         """The first answer again after each of other calls, which may be refused beyond `least`.
 
         `calls` says what was asked, with `{}` for the count.
@@ -220,9 +223,7 @@ class Lab:
             worst = self.same(ask(), first, 0.0, calls=calls.format(count))
         return worst
 
-    def same(
-        self, received: np.ndarray, expected: np.ndarray, bound: float, **case: Any
-    ) -> tuple[float, float]:
+    def same(self, received: np.ndarray, expected: np.ndarray, bound: float, **case: Any) -> Found:
         """The largest difference, which must not exceed `bound`."""
         if received.shape != expected.shape:
             raise Broken(f"shape {received.shape}, expected {expected.shape}", case)
@@ -234,16 +235,58 @@ class Lab:
         worst = np.unravel_index(int(np.argmax(away)), away.shape)
         measured = float(away[worst])
         if measured > bound:
-            index = [int(i) for i in worst]
-            says = f"entry {index} is {received[worst]:.6g}, expected {expected[worst]:.6g}"
+            entry = f"entry {[int(i) for i in worst]} is {received[worst]:.6g}"
             shown = {key: _short(value) for key, value in case.items()}
-            raise Broken(says, shown, measured, bound)
+            raise Broken(f"{entry}, expected {expected[worst]:.6g}", shown, measured, bound)
         return measured, bound
 
 
-def _check_shape(out: np.ndarray, expected: tuple[int, ...], **case: Any) -> None:
-    if out.shape != expected:
-        raise Broken(f"it answers with shape {out.shape}", case)
+def largest(x: np.ndarray) -> float:
+    """The largest entry, which bounds are multiples of."""
+    return float(np.max(np.abs(x), initial=0.0))
+
+
+def one_factor(lab: Lab, x: np.ndarray, y: np.ndarray, **case: Any) -> tuple[Found, float]:
+    """How far lengths are from having changed by one factor, and that factor."""
+    ratio = np.linalg.norm(y, axis=-1) / np.linalg.norm(x.astype(np.float64), axis=-1)
+    factor = float(ratio[0, 0, 0])
+    return lab.same(ratio, np.full_like(ratio, factor), 1e-5, **case), factor
+
+
+def places_of(lab: Lab, count: int, start: int = 0) -> np.ndarray:
+    """Positions start, start + 1, …, or for several axes the cells of a grid that is not square."""
+    axes = lab.subject.axes
+    if axes == 1:
+        return np.arange(start, start + count)
+    cells = np.stack(np.meshgrid(*map(np.arange, (3, 5, 7)[:axes]), indexing="ij"), axis=-1)
+    return cells.reshape(-1, axes) + start
+
+
+def answer(lab: Lab, target: Any) -> np.ndarray:
+    """What `target` gives for the standard question of its kind."""
+    if lab.subject.kind == "rotary":
+        return lab.rotate(lab.x(40), np.arange(40), target=target)
+    if lab.subject.kind == "table":
+        return lab.rows(places_of(lab, 40), target=target)
+    return lab.bias(np.arange(20), np.arange(20), target=target)
+
+
+def exact(lab: Lab, *args: Any) -> np.ndarray:
+    """What the named spec gives; without one, what the implementation gives in float32."""
+    try:
+        return lab.truth(*args)
+    except NotOffered:
+        return lab.rotate(*args) if lab.subject.kind == "rotary" else lab.rows(*args)
+
+
+def along_first(places: np.ndarray, axes: int) -> np.ndarray:
+    """Positions along the first of some axes; the others stand still."""
+    return places if axes == 1 else np.stack([places, *[0 * places] * (axes - 1)], axis=-1)
+
+
+def _shaped(out: np.ndarray, expected: tuple[int, ...], **case: Any) -> np.ndarray:
+    broken_where(out.shape != expected, f"it answers with shape {out.shape}", case)
+    return out
 
 
 @foreign("check")
@@ -259,17 +302,16 @@ def run(law: Law, subject: Subject) -> Result:
             measured = law.check(lab)
     except NotOffered as reason:
         return result("not offered", says=str(reason))
-    except Broken as b:
-        return result("fail", measured=b.measured, bound=b.bound, says=b.says, input=b.case)
+    except Broken as broken:
+        return result("fail", **broken.fields)
     except Exception as error:
         if of_pytest(error):
             raise
         if (below := _under(error)) is not None:
             return result("not offered", says=str(below))
         return result("refused" if law.refusable else "fail", says=_message(error))
-    if measured is None:
-        return result("pass")
-    return result("pass", measured=measured[0], bound=measured[1], says=lab.short)
+    departure, bound = measured or (None, None)
+    return result("pass", measured=departure, bound=bound, says=lab.short)
 
 
 def _under(error: BaseException | None) -> NotOffered | None:
@@ -309,6 +351,4 @@ def _short(value: Any) -> Any:
     array = np.asarray(value)
     if array.dtype.kind in "iu" and array.ndim == 1 and array.size > 8:
         return f"{array[0]}, {array[1]}, … {array[-1]} ({array.size} of them)"
-    if array.size <= 32:
-        return array.tolist()
-    return f"an array of shape {array.shape}"
+    return array.tolist() if array.size <= 32 else f"an array of shape {array.shape}"

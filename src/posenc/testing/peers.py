@@ -6,6 +6,7 @@ used. `posenc check peer:NAME` tries one.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.metadata
 import importlib.util
@@ -16,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from posenc._core.errors import ArgumentError, DependencyError, mismatch, suggest
+from posenc._core.errors import DependencyError, bad_argument, mismatch, suggest
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.spec.spec import Spec
 from posenc.encodings.bias.alibi import ALiBi
@@ -27,6 +28,7 @@ from posenc.testing.subject import (
     NotOffered,
     Subject,
     check_from_zero,
+    not_offered_where,
     start_of,
     tensor_of,
 )
@@ -52,8 +54,9 @@ class Peer(NamedTuple):
 def peer(name: str) -> Subject:
     """A wrapped implementation of another package."""
     if name not in PEERS:
-        todo = suggest(name, PEERS)
-        raise ArgumentError(mismatch("check: peer", "a wrapped implementation", repr(name), todo))
+        raise bad_argument(
+            "check: peer", "a wrapped implementation", repr(name), suggest(name, PEERS)
+        )
     row = PEERS[name]
     try:
         with warnings.catch_warnings():
@@ -68,8 +71,8 @@ def peer(name: str) -> Subject:
     versions = {each: importlib.metadata.version(each).partition("+")[0] for each in packages}
     size: Any = {"heads" if row.kind == "bias" else "dim": row.size}
     return Subject(
-        name, row.kind, _maker(row, home), _caller(row, home), axes=row.axes, spec=row.spec,  # type: ignore[arg-type]
-        library=row.library, versions=versions, **size,
+        name, row.kind, _maker(row, home), functools.partial(row.call, home), axes=row.axes,  # type: ignore[arg-type]
+        spec=row.spec, library=row.library, versions=versions, **size,
     )  # fmt: skip
 
 
@@ -85,15 +88,6 @@ def _maker(row: Peer, home: Any) -> Callable[..., Any]:
         return maker(home, size, **named, **row.fixed)
 
     return make
-
-
-def _caller(row: Peer, home: Any) -> Callable[..., Any]:
-    answer = row.call
-
-    def call(target: Any, *arguments: Any) -> Any:
-        return answer(home, target, *arguments)
-
-    return call
 
 
 def _home(name: str) -> Any:
@@ -120,7 +114,8 @@ def _home(name: str) -> Any:
 
 
 def _zeros(*shape: int, dtype: str = "float32") -> Any:
-    torch = importlib.import_module("torch")
+    import torch
+
     return torch.zeros(shape, dtype=getattr(torch, dtype))
 
 
@@ -162,8 +157,7 @@ def _both(_: Any, target: Any, x: Any, positions: Any) -> Any:
 
 def _of_a_column(home: Any, target: Any, x: Any, positions: Any) -> Any:
     # The first column of a grid: the axis of its height turns, that of its width stands still.
-    if start_of(positions):
-        raise NotOffered("a grid starts at 0")
+    not_offered_where(start_of(positions), "a grid starts at 0")
     return home.apply_rot_embed_cat(x, target.get_embed([x.shape[-2], 1]))
 
 
@@ -198,10 +192,8 @@ def _scaled(_: Any, target: Any, positions: Any, dtype: str) -> Any:
 
 def _of_lengths(_: Any, target: Any, q: Any, k: Any) -> Any:
     first, rows = start_of(q), q.shape[-1]
-    if start_of(k):
-        raise NotOffered("it takes no positions: keys start at 0")
-    if first + rows != k.shape[-1]:
-        raise NotOffered("queries are the last of the keys")
+    not_offered_where(start_of(k), "it takes no positions: keys start at 0")
+    not_offered_where(first + rows != k.shape[-1], "queries are the last of the keys")
     return target(_zeros(1, target.num_heads, rows, k.shape[-1]))[0]
 
 
@@ -215,9 +207,8 @@ def _of_scores(_: Any, target: Any, q: Any, k: Any) -> Any:
     score_mod, heads = target
     head = torch.arange(heads)[:, None, None]
     query, key = tensor_of(q, None)[..., None, :, None], tensor_of(k, None)[..., None, None, :]
-    score = score_mod(torch.zeros(()), 0, head, query, key)
     # It is meant for causal attention: what it gives a key in the future is masked.
-    return torch.where(key > query, 0.0, score)
+    return torch.where(key > query, 0.0, score_mod(torch.zeros(()), 0, head, query, key))
 
 
 LLAMA = "transformers.models.llama.modeling_llama"

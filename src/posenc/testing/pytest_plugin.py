@@ -34,8 +34,7 @@ def pytest_collection(session: pytest.Session) -> Iterator[Any]:
     """Add the laws of each named subject to what was collected."""
     result = yield
     for target in session.config.getoption("--posenc"):
-        collector = Battery.from_parent(session, name=target)
-        items = list(collector.collect())
+        items = list(Battery.from_parent(session, name=target).collect())
         session.items.extend(items)
         session.testscollected += len(items)
     return result
@@ -124,8 +123,7 @@ def _subject(target: str) -> Subject:
     subject = load(target)
     if callable(subject) and not isinstance(subject, (Subject, Spec, type)):
         subject = subject()
-    if isinstance(subject, Spec):
-        subject = of_spec(subject)
+    subject = of_spec(subject) if isinstance(subject, Spec) else subject
     if not isinstance(subject, Subject):
         expected = "a posenc.testing.Subject, a function that makes one, or a spec"
         todo = "posenc.testing.adapt makes one of a class or function."
@@ -134,9 +132,8 @@ def _subject(target: str) -> Subject:
 
 
 def _words(result: Any) -> str:
-    lines = [f"{result.statement}: {result.says}"]
+    words = f"{result.statement}: {result.says}"
     if result.measured is not None and result.bound is not None:
-        lines.append(f"measured {result.measured:.3g}, bound {result.bound:.3g}")
-    if result.input:
-        lines.append("input: " + ", ".join(f"{k} {v}" for k, v in result.input.items()))
-    return "\n".join(lines)
+        words += f"\nmeasured {result.measured:.3g}, bound {result.bound:.3g}"
+    shown = ", ".join(f"{key} {value}" for key, value in result.input.items())
+    return f"{words}\ninput: {shown}" if shown else words

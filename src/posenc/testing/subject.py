@@ -1,10 +1,10 @@
-"""What a battery needs to know of an implementation: how to make it, and how to call it."""
+"""An implementation, how it is made and called, and the card of what the laws found of it."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -12,16 +12,16 @@ import numpy as np
 from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.guard import foreign
 from posenc._core.spec.spec import Spec
-from posenc.detect.subject import CannotAsk
+from posenc.detect.subject import CannotAsk, Reach
 from posenc.detect.subject.arrays import carried
 
 Kind = Literal["table", "rotary", "bias"]
 Library = Literal["numpy", "torch", "jax"]
+Status = Literal["pass", "fail", "refused", "not offered"]
 Array = Any
 
 _WORDS = {"dim": "width", "heads": "number of heads"}
 KINDS = ("table", "rotary", "bias")
-LIBRARIES = ("numpy", "torch", "jax")
 
 
 NotOffered = CannotAsk
@@ -91,11 +91,10 @@ class Subject:
     asked: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise ArgumentError(mismatch("Subject: kind", '"table", "rotary" or "bias"', self.kind))
-        if self.library not in LIBRARIES:
-            expected = '"numpy", "torch" or "jax"'
-            raise ArgumentError(mismatch("Subject: library", expected, self.library))
+        for name, words in (("kind", KINDS), ("library", ("numpy", "torch", "jax"))):
+            if getattr(self, name) not in words:
+                expected = '"{}", "{}" or "{}"'.format(*words)
+                raise ArgumentError(mismatch(f"Subject: {name}", expected, getattr(self, name)))
         for name in ("dim", "heads", "axes"):
             if getattr(self, name) < 1:
                 raise ArgumentError(mismatch(f"Subject: {name}", "at least 1", getattr(self, name)))
@@ -119,10 +118,9 @@ class Subject:
             If it has no such thing to set.
         """
         names = inspect.signature(self.make).parameters
-        if not any(p.kind is p.VAR_KEYWORD for p in names.values()):
-            for name in changes:
-                if name not in names:
-                    raise NotOffered(f"it has no {_WORDS.get(name, name)} to set")
+        every = any(p.kind is p.VAR_KEYWORD for p in names.values())
+        for name in () if every else (name for name in changes if name not in names):
+            raise NotOffered(f"it has no {_WORDS.get(name, name)} to set")
         with foreign(f"the making of {self.name}"):
             return self.make(**changes)
 
@@ -142,7 +140,7 @@ class Subject:
             spec = spec if spec is None else replace(spec, **changes)  # type: ignore[type-var]
         except (SpecError, TypeError):
             spec = None  # what it should compute there is not known
-        sizes = {name: value for name, value in changes.items() if name in ("dim", "heads")}
+        sizes = {name: changes[name] for name in changes.keys() & {"dim", "heads"}}
         return replace(self, make=make, spec=spec, **sizes)
 
     def array(self, values: np.ndarray, dtype: str | None = None) -> Array:
@@ -156,6 +154,12 @@ class Subject:
                 raise ArgumentError(mismatch(self.name, "a torch tensor", type(array).__name__))
             array = array.detach().to("cpu").double().numpy()
         return np.asarray(array, dtype=np.float64)
+
+
+def not_offered_where(missing: object, why: str) -> None:
+    """Raise `NotOffered` where an implementation has no way to be asked so."""
+    if missing:
+        raise NotOffered(why)
 
 
 def start_of(positions: np.ndarray | None) -> int:
@@ -179,18 +183,16 @@ def start_of(positions: np.ndarray | None) -> int:
     if positions is None:
         return 0
     flat = positions.reshape(-1, positions.shape[-1])
-    if (flat != flat[:1]).any():
-        raise NotOffered("it has no positions that differ from row to row")
-    row = flat[0]
-    if (np.diff(row) != 1).any():
-        raise NotOffered("it has an offset, but no positions of one's own")
-    return int(row[0])
+    not_offered_where((flat != flat[:1]).any(), "it has no positions that differ from row to row")
+    not_offered_where(
+        (np.diff(flat[0]) != 1).any(), "it has an offset, but no positions of one's own"
+    )
+    return int(flat[0, 0])
 
 
 def check_from_zero(positions: np.ndarray | None) -> None:
     """Raise `NotOffered` unless positions are 0, 1, …, for implementations that take none."""
-    if start_of(positions) != 0:
-        raise NotOffered("it takes no positions: sequences start at 0")
+    not_offered_where(start_of(positions), "it takes no positions: sequences start at 0")
 
 
 def tensor_of(positions: np.ndarray | None, x: Any) -> Any:
@@ -200,3 +202,141 @@ def tensor_of(positions: np.ndarray | None, x: Any) -> Any:
     if positions is None:
         return torch.arange(x.shape[-2], device=x.device)
     return torch.from_numpy(np.array(positions, dtype=np.int64))
+
+
+# --- the card -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one law found.
+
+    Parameters
+    ----------
+    law : str
+        Its name.
+    statement : str
+        What it says, in words.
+    status : {"pass", "fail", "refused", "not offered"}
+        `refused`: the implementation raised an error where that is a fair answer, such as for an
+        odd width. `not offered`: there is no way to ask it.
+    measured, bound : float, optional
+        The largest departure that was seen, and the one allowed.
+    says : str
+        What went wrong, or why it was not asked.
+    input : dict
+        What it was given, where it failed: shapes, positions, seeds.
+    reach : Reach, optional
+        What was asked in all, where it made a survey.
+    """
+
+    law: str
+    statement: str
+    status: Status
+    measured: float | None = None
+    bound: float | None = None
+    says: str = ""
+    input: dict[str, Any] = field(default_factory=dict)
+    reach: Reach | None = None
+
+    def __str__(self) -> str:
+        return self.law
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as JSON holds it."""
+        return {
+            "law": self.law,
+            "statement": self.statement,
+            "status": self.status,
+            "measured": _finite(self.measured),
+            "bound": self.bound,
+            "says": self.says,
+            "input": self.input,
+        }
+
+
+@dataclass(frozen=True)
+class Card:
+    """The score card of an implementation.
+
+    Parameters
+    ----------
+    name : str
+        Of the implementation.
+    kind : str
+        Where it acts.
+    results : tuple of Result
+        One for each law, in order.
+    versions : dict
+        Of the packages that ran.
+    """
+
+    name: str
+    kind: str
+    results: tuple[Result, ...]
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Whether no law failed."""
+        return not self.failures
+
+    @property
+    def failures(self) -> tuple[Result, ...]:
+        """The results of the laws that failed."""
+        return tuple(r for r in self.results if r.status == "fail")
+
+    @property
+    def reach(self) -> Reach | None:
+        """How far its calls were looked at; None where the law of calls was not tried."""
+        return next((r.reach for r in self.results if r.reach is not None), None)
+
+    def count(self, status: Status) -> int:
+        """How many laws ended so."""
+        return sum(r.status == status for r in self.results)
+
+    def __getitem__(self, law: str) -> Result:
+        return {result.law: result for result in reversed(self.results)}[law]
+
+    def lines(self) -> Iterator[str]:
+        """The card for people: a line for each law, and under a failure what it was given."""
+        versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
+        yield f"{self.name} ({self.kind}{'; ' + versions if versions else ''})"
+        widest = max((len(r.law) for r in self.results), default=0)
+        for r in self.results:
+            yield f"  {_MARKS[r.status]} {r.law:<{widest}}  {r.statement}{_figures(r)}"
+            if r.says:
+                yield f"    {'':<{widest}}    {r.says}"
+            if r.status == "fail" and r.input:
+                shown = ", ".join(f"{key} {value}" for key, value in r.input.items())
+                yield f"    {'':<{widest}}    input: {shown}"
+        yield "  " + ", ".join(f"{self.count(s)} {s}" for s in _MARKS if self.count(s))
+        yield from (f"  {line}" for line in (self.reach.lines() if self.reach else ()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The card as JSON holds it."""
+        return {
+            "name": self.name,
+            "kind": self.kind,
+            "passed": self.passed,
+            "versions": self.versions,
+            "reach": None if self.reach is None else asdict(self.reach),
+            "results": [r.to_dict() for r in self.results],
+        }
+
+
+_MARKS: dict[Status, str] = {"pass": "✓", "fail": "✗", "refused": "·", "not offered": "-"}
+
+
+def _figures(result: Result) -> str:
+    if result.measured is None or result.bound is None:
+        return ""
+    # A law that holds with more than its bound asks for at least that much.
+    least = (result.measured > result.bound) == (result.status == "pass")
+    return f"  [{result.measured:.2g}, at {'least' if least else 'most'} {result.bound:.2g}]"
+
+
+def _finite(value: float | None) -> float | str | None:
+    if value is None or abs(value) < float("inf"):
+        return value
+    return "NaN" if value != value else "infinity"  # noqa: PLR0124

@@ -16,7 +16,14 @@ import numpy as np
 
 from posenc import functional
 from posenc._core.arrays.array import dtype_name
-from posenc._core.errors import ArgumentError, DataError, DependencyError, mismatch, suggest
+from posenc._core.errors import (
+    ArgumentError,
+    DataError,
+    DependencyError,
+    bad_argument,
+    mismatch,
+    suggest,
+)
 from posenc._core.guard import foreign, why_no_code
 from posenc._core.spec.spec import Spec
 from posenc.detect.subject import Subject as Asked
@@ -28,7 +35,15 @@ from posenc.detect.subject.discovery import Found
 from posenc.detect.subject.forms import Form, Raised, native
 from posenc.detect.subject.forms import Inquiry as AskedOf
 from posenc.detect.subject.forms import call as call_of
-from posenc.testing.subject import Kind, Library, NotOffered, Subject, start_of
+from posenc.testing.subject import (
+    Kind,
+    Library,
+    NotOffered,
+    Subject,
+    check_from_zero,
+    not_offered_where,
+    start_of,
+)
 
 
 def of_spec(spec: Spec, *, library: Library = "torch", name: str | None = None) -> Subject:
@@ -62,8 +77,7 @@ def of_spec(spec: Spec, *, library: Library = "torch", name: str | None = None) 
     """
     sizes = {"table": "width", "rotary": "dim", "bias": "heads"}
     if spec.kind not in sizes:
-        expected = "a table, a rotation or a bias"
-        raise ArgumentError(mismatch("of_spec", expected, type(spec).__name__))
+        raise bad_argument("of_spec", "a table, a rotation or a bias", type(spec).__name__)
     size = {"heads" if spec.kind == "bias" else "dim": getattr(spec, sizes[spec.kind])}
     axes = len(getattr(spec, "axes", None) or "p") if spec.kind == "table" else 1
     title = name or f"{type(spec).__module__.partition('.')[0]}.{type(spec).__name__}"
@@ -73,8 +87,10 @@ def of_spec(spec: Spec, *, library: Library = "torch", name: str | None = None) 
         native = [carried(a, library) if isinstance(a, np.ndarray) else a for a in arguments]
         return answer(encoding, *native)
 
-    make = _maker(spec, library)
-    return Subject(title, spec.kind, make, call, axes=axes, library=library, spec=spec, **size)  # type: ignore[arg-type]
+    return Subject(
+        title, spec.kind, _maker(spec, library), call, axes=axes, library=library, spec=spec,  # type: ignore[arg-type]
+        **size,
+    )  # fmt: skip
 
 
 def _of_module(encoding: Any, *arguments: Any) -> Any:
@@ -97,8 +113,7 @@ def _of_verb(encoding: Any, *arguments: Any) -> Any:
 
 def _maker(spec: Any, library: Library) -> Any:
     def make(**changes: Any) -> Any:
-        fields = {field.name for field in dataclasses.fields(spec)}
-        for name in changes.keys() - fields:
+        for name in changes.keys() - {field.name for field in dataclasses.fields(spec)}:
             raise NotOffered(f"{type(spec).__name__} has no field {name}")
         changed = dataclasses.replace(spec, **changes)
         if library != "torch":
@@ -174,8 +189,8 @@ def adapt(
         if is_class:
             return instance(made, {"dim": dim, "heads": heads}, arguments, changes)
         # A function of x learns the width from x.
-        if set(changes) - {"dim"} or (changes and not (found.form.layout and rotary)):
-            raise NotOffered("it is one object, with settings of its own")
+        fixed = set(changes) - {"dim"} or (changes and not (found.form.layout and rotary))
+        not_offered_where(fixed, "it is one object, with settings of its own")
         return made
 
     sizes: dict[str, Any] = {"dim": dim, "heads": heads}
@@ -187,10 +202,11 @@ def adapt(
     own: Any = "rotary" if rotary else subject.kind
 
     def call(target: Any, *args: Any) -> Any:
+        # Under a compiler there are no positions, and it would trace how posenc asks as well.
+        not_offered_where(args[-1] is None, "posenc asks it by NumPy, which no compiler reads")
         code = found.form.code
         if target is not made:  # another instance
-            method = code.name.rpartition(".")[2]
-            code = code._replace(function=getattr(target, method, target))
+            code = code._replace(function=getattr(target, code.name.rpartition(".")[2], target))
         form = found.form._replace(code=code)
         try:
             return answered(subject, found._replace(form=form), *args)
@@ -211,18 +227,17 @@ def answered(subject: Asked, found: Found, *args: Any) -> Any:
     again = dataclasses.replace(subject, _found=found)
     if subject.kind == "bias":
         q, k = args
-        if q.ndim > 1 and not found.aligned:
-            rows = AskedOf(None, q, keys=k)
-            return carried(
-                parts_of(call_of(found.form, rows, subject._counter))[0], subject.library
-            )
-        if q.ndim > 1:
-            raise NotOffered("it takes lengths, which are those of one row")
-        return carried(again.bias(q, k), subject.library)
+        not_offered_where(
+            q.ndim > 1 and found.aligned, "it takes lengths, which are those of one row"
+        )
+        if q.ndim == 1:
+            return carried(again.bias(q, k), subject.library)
+        answer = call_of(found.form, AskedOf(None, q, keys=k), subject._counter)
+        return carried(parts_of(answer)[0], subject.library)
     if subject.kind == "table":
         return carried(again.rows(args[0]), subject.library, args[1])
     x, positions = args
-    cos, sin = again.cos_sin(np.arange(x.shape[-2]) if positions is None else positions)
+    cos, sin = again.cos_sin(positions)
     half = x.shape[-1] // 2
     cos, sin = (
         carried(t if t.ndim == 2 else t[:, None], subject.library, dtype_name(x.dtype))
@@ -234,22 +249,18 @@ def answered(subject: Asked, found: Found, *args: Any) -> Any:
 
 def _turned(subject: Asked, form: Form, x: Any, positions: Any) -> Any:
     """Queries, by the same function of native arrays that its users call."""
-    batch, seq = x.shape[0], x.shape[-2]
-    if positions is None:
-        rows = np.broadcast_to(np.arange(seq), (batch, seq))
-    else:
-        rows = np.broadcast_to(positions, (batch, seq))
-    if form.way in ("offset", "counted", "packed"):
-        start = start_of(rows)
-        if start and form.way != "offset":
-            raise NotOffered("it takes no positions: sequences start at 0")
+    rows = np.broadcast_to(positions, (x.shape[0], x.shape[-2]))
+    if form.way == "offset":
+        start_of(rows)  # raises where they have none
+    elif form.way in ("counted", "packed"):
+        check_from_zero(rows)
     alike = bool((rows == rows[:1]).all())
     wide = {"b", "h"} <= {*form.layout.replace("t", "b").replace("f", "h")}
     if wide and (alike or "b" in form.place or form.place == "t"):
         return native(form, x, rows)
     dtype = dtype_name(x.dtype)
-    y = turn(form, AskedOf(numbers(x), rows, dtype), subject._counter)[0]
-    return carried(y, subject.library, dtype)
+    turned = turn(form, AskedOf(numbers(x), rows, dtype), subject._counter)
+    return carried(turned[0], subject.library, dtype)
 
 
 def _versions(implementation: Any) -> dict[str, str]:

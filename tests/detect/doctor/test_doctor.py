@@ -20,7 +20,13 @@ from tests.detect.doctor.cases import CASES, LLAMA, NEOX, TRAINED, TURNED, WITH
 from tests.detect.facts import folders
 from tests.drawing import drawn
 
-LATER = ("testing/doctor", "detect/contract", "detect/subject", "detect/fit")
+LATER = (
+    "testing/diagnosis.py",
+    "testing/doctor.py",
+    "detect/contract",
+    "detect/subject",
+    "detect/fit",
+)
 
 
 @pytest.mark.costly
@@ -59,7 +65,7 @@ def test_where_nothing_is_wrong_it_says_what_was_compared(name: str, tmp_path: P
     assert found.compared
 
 
-@pytest.mark.slow("testing/doctor", "detect/facts", "detect/identify")
+@pytest.mark.slow("testing/diagnosis.py", "testing/doctor.py", "detect/facts", "detect/identify")
 def test_a_file_of_torch_is_read_as_others_are(tmp_path: Path) -> None:
     """Without its pickle, which `identify` of a folder does not look for."""
     torch = pytest.importorskip("torch")

@@ -12,7 +12,7 @@ from posenc import RoPE
 from posenc._core.io.files import rounded
 from posenc.detect.fit.departures import Departures, departures
 from posenc.detect.fit.frequencies import explained
-from posenc.detect.fit.precision import dtype_of, seen
+from posenc.detect.fit.tolerances import dtype_of, seen
 from posenc.scaling import (
     NTK,
     DynamicNTK,

@@ -15,7 +15,7 @@ from tools.measure import detective_identify as detective
 import posenc
 from posenc import Arrangement, Ladder, Magnitude
 from posenc.cli import app
-from posenc.detect.fit.tables.placement import Placement
+from posenc.detect.fit.tables.layout import Placement
 from posenc.detect.fit.tables.table import fit_table
 from posenc.detect.identify.identify import in_memory
 from posenc.detect.identify.verdicts.table import judge_table

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import posenc
 from posenc._core.numeric.phase import steps
-from posenc.detect.locate.arcs import arcs_of, both, density, hits
-from posenc.detect.locate.intervals import read_value
+from posenc.detect.locate.arcs import arcs_of, both, density, hits, read_value
 
 FAR = 2**31 - 1
 BASES = (10_000.0, 100.0, 2.0, 1.7, 500_000.0, 1e9)

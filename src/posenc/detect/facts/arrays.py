@@ -13,7 +13,7 @@ from posenc._core.errors import PosencError
 from posenc._core.reading import Layer, Reading
 from posenc.detect.facts.fact import Contradiction, Fact, FactSource, Name
 from posenc.detect.facts.tables import COSINES, several
-from posenc.detect.fit.precision import seen
+from posenc.detect.fit.tolerances import seen
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 

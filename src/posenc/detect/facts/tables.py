@@ -10,7 +10,7 @@ import numpy as np
 from posenc._core.io.files import rounded
 from posenc._core.reading import Layer
 from posenc.detect.facts.fact import Fact
-from posenc.detect.fit.precision import HALVES, seen
+from posenc.detect.fit.tolerances import HALVES, seen
 from posenc.detect.subject.arrays import followed, one_of_each
 from posenc.encodings.rotary.base import RotarySpec
 

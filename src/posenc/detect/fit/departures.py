@@ -8,8 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from posenc.detect.fit import words
-from posenc.detect.fit.precision import HALVES
-from posenc.detect.fit.tolerances import ROUNDING
+from posenc.detect.fit.tolerances import HALVES, ROUNDING
 
 SINGLE = 2.0**-24
 

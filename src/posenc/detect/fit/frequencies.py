@@ -23,8 +23,15 @@ from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import PhaseMatrix
 from posenc.detect.fit.departures import few, tolerances
-from posenc.detect.fit.description_length import MARGIN, real_bits
-from posenc.detect.fit.ladders import MOST_PAIRS, RULE, Guess, other_spacings, plain
+from posenc.detect.fit.ladders import (
+    MARGIN,
+    MOST_PAIRS,
+    RULE,
+    Guess,
+    other_spacings,
+    plain,
+    real_bits,
+)
 from posenc.detect.fit.ramps import pieces, searched
 from posenc.detect.fit.words import FEW
 from posenc.scaling.base import Scaling
@@ -80,12 +87,12 @@ def explained(
     searches: tuple[Any, ...] = (
         (rules, sure), (_exchanged, sure), (_but_few, sure), (fit_frequencies, margin),
     )  # fmt: skip
-    for search, least in searches:
-        for tolerance in room:
-            fits = tuple(fit for fit in search(size, tolerance) if fit.margin >= least)
-            if fits:
-                return fits
-    return ()
+    options = (
+        tuple(fit for fit in search(size, tolerance) if fit.margin >= least)
+        for search, least in searches
+        for tolerance in room
+    )
+    return next(filter(None, options), ())
 
 
 def _exchanged(f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]:
@@ -110,9 +117,9 @@ def _others(block: np.ndarray, f: np.ndarray, tolerance: np.ndarray) -> tuple[Fr
         for most in range(1, few(len(f)) + 1):
             odd = order[:most]
             cost = sum(math.log2(len(f)) + real_bits(room) for room in tolerance[odd].tolist())
-            fits = (one for one in _without(odd, f, tolerance) if one.rungs[odd].all())
-            if dearer := tuple(one.dearer(cost) for one in fits):
-                return dearer
+            fits = [one for one in _without(odd, f, tolerance) if one.rungs[odd].all()]
+            if fits:
+                return tuple(one.dearer(cost) for one in fits)
     return ()
 
 
@@ -122,7 +129,7 @@ def _suspects(f: np.ndarray) -> Iterator[np.ndarray]:
     left: list[int] = []
     line = np.log(np.where(f > 0, f, 1.0))
     while len(rest) > FEW and len(left) < SUSPECTS[-1]:
-        others = [np.delete(rest, k) for k in range(len(rest))]
+        others = (np.delete(rest, k) for k in range(len(rest)))
         bends = [np.abs(np.diff(np.diff(line[x]) / np.diff(x))).sum() for x in others]
         left.append(int(rest[np.argmin(bends)]))
         rest = np.setdiff1d(rest, left)
@@ -166,9 +173,7 @@ def fit_frequencies(
     for guess in _guesses(f[:kept], tol[:kept], len(f), lists=lists):
         fit = _rebuilt(guess, f, tol, evidence)
         if fit is not None:
-            key = (fit.base, fit.ladder, fit.scaling)
-            if key not in fits or fits[key].description > fit.description:
-                fits[key] = fit
+            fits[fit[:3]] = min((fits.get(fit[:3], fit), fit), key=lambda one: one.description)
     return tuple(sorted(fits.values(), key=lambda fit: fit.description))
 
 
@@ -193,16 +198,14 @@ def _rebuilt(guess: Guess, f: np.ndarray, tol: np.ndarray, evidence: float) -> F
     off = np.abs(rebuilt[nonzero] / f[nonzero] - 1)
     if rebuilt[~nonzero].any() or (off > tol[nonzero]).any():
         return None
-    ratio = float(unscaled[1] / unscaled[0]) if count > 1 else 1.0
-    residual = float(off[tol[nonzero] < 1].max(initial=0.0))
     return FrequencyFit(
         guess.base,
         guess.ladder,
         guess.scaling,
-        residual,
+        float(off[tol[nonzero] < 1].max(initial=0.0)),
         evidence,
         guess.bits,
-        ratio,
+        float(unscaled[1] / unscaled[0]) if count > 1 else 1.0,
         guess.remarks,
         rebuilt,
         tol,
@@ -213,11 +216,9 @@ def _guesses(f: np.ndarray, tol: np.ndarray, count: int, *, lists: bool) -> Iter
     """Explanations of the pairs that turn, the first of `count`."""
     still: tuple[Scaling, ...] = () if len(f) == count else (Proportional(len(f) / count),)
     bits = RULE + math.log2(count) if still else 0.0
-    straight = False
-    for guess in plain(f, tol, count):
-        straight = True
-        scaling = (*still, *guess.scaling)
-        yield guess._replace(scaling=scaling, bits=guess.bits + bits)
+    straight = list(plain(f, tol, count))
+    for guess in straight:
+        yield guess._replace(scaling=(*still, *guess.scaling), bits=guess.bits + bits)
     if straight or still:
         return
     yield from other_spacings(f, tol)

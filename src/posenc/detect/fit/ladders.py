@@ -1,4 +1,7 @@
-"""Ladders behind frequencies: straight lines through their logarithms, and what a line is called.
+"""What numbers cost to write, and ladders behind frequencies: what a line of logarithms is called.
+
+A rule explains data when stating it takes fewer bits than the data spell out. 10000 is cheap to
+state, 9137.42 is not: a fit that ends at 10000 to eight digits was no accident.
 
 The numbers fix the ratio between neighbours. What base and denominator make it, and whether a shift
 of the line is a first frequency, a factor or a grown base, is told by which of them is round.
@@ -13,19 +16,14 @@ from typing import NamedTuple
 import numpy as np
 
 from posenc._core.numeric.ladder import Ladder
-from posenc.detect.fit.description_length import (
-    GUARD,
-    bits_of,
-    real_bits,
-    roundest,
-    roundest_within,
-    stated,
-    stated_within,
-)
 from posenc.scaling.base import Scaling
 from posenc.scaling.linear import Linear
 from posenc.scaling.ntk import NTK, MixedNTK
 
+MARGIN = 20.0  # bits by which evidence must exceed description: one accident in a million tables
+GUARD = 4.0  # bits by which a round number must be cheaper than the digits it stands for
+FEW_DIGITS = 1e-3  # relative error beyond which all digits of a number are accidents
+EXACT = 1e-15  # float64 knows no number better
 # Denominators in the order in which they are believed: (as written, bits).
 DENOMINATORS = (("d/2", 1.0), ("n-1", 2.0), ("d", 6.0), ("d/4", 6.0), ("d/2-0.5", 6.0))
 # Bases of models, for rules whose numbers fix only a product of base and factor.
@@ -34,6 +32,93 @@ RULE = 4.0  # bits to name a scaling
 TRIED = 4.0  # bits for having tried many bases until a factor was round
 SURELY_ROUND = 14.0  # bits
 MOST_PAIRS = 1024  # for what compares all pairs of frequencies
+
+
+def bits_of(value: float) -> float:
+    """Bits to write a number: its digits, a power of two, or a multiple of pi; 53 for any other."""
+    value = abs(value)
+    if value in (0.0, 1.0):
+        return 1.0
+    if not math.isfinite(value):
+        return math.inf
+    return min(_decimal_bits(value), _binary_bits(value), 4 + _decimal_bits(value / math.pi))
+
+
+def real_bits(error: float) -> float:
+    """Bits to write a number of no roundness to a relative error, sign and size included."""
+    return 6 - math.log2(2 * max(error, EXACT))
+
+
+def roundest(value: float, error: float) -> float | None:
+    """The cheapest number within a relative error, unless its roundness may be an accident."""
+    return roundest_within(value * (1 - error), value * (1 + error))
+
+
+def roundest_within(low: float, high: float) -> float | None:
+    """The cheapest number from `low` to `high`, unless its roundness may be an accident."""
+    best = cheapest(low, high)
+    if best is not None and bits_of(best) + GUARD > real_bits((high - low) / (high + low)):
+        best = None
+    return best
+
+
+def cheapest(low: float, high: float) -> float | None:
+    """The number from `low` to `high` that is cheapest to write, however few its digits."""
+    if not 0 < low <= high < math.inf:
+        return None
+    least, most = low * (1 - EXACT), high * (1 + EXACT)
+    inside = [v for v in _candidates((low + high) / 2) if least <= v <= most]
+    return min(inside, key=bits_of, default=None)
+
+
+def stated(value: float, error: float) -> tuple[float, float]:
+    """The round number that is meant, else the number itself; and the bits to write it."""
+    return stated_within(value * (1 - error), value * (1 + error))
+
+
+def stated_within(low: float, high: float) -> tuple[float, float]:
+    """The same of a number from `low` to `high`; the cheapest, where there are few digits."""
+    tidy, error = roundest_within(low, high), (high - low) / (high + low)
+    if tidy is not None:
+        return tidy, bits_of(tidy)
+    few = cheapest(low, high) if error > FEW_DIGITS else None
+    return few or (low + high) / 2, real_bits(error)
+
+
+def bend_bits(lines: np.ndarray, allowed: float | np.ndarray) -> np.ndarray:
+    """Bits of entries beyond rows that go on as the last two did, with some slack for each."""
+    bend = np.abs(lines[2:] - 2 * lines[1:-1] + lines[:-2])
+    return np.asarray(np.log2(np.maximum(bend / (8 * allowed), 1)))
+
+
+def _candidates(value: float) -> list[float]:
+    units, exponent = (1.0, math.pi), math.floor(math.log2(value))
+    decimals = (float(f"{value / u:.{digits}e}") * u for u in units for digits in range(13))
+    exponents = range(exponent, exponent - 7, -1)
+    return [1.0, *decimals, *(math.ldexp(round(math.ldexp(value, -n)), n) for n in exponents)]
+
+
+def _decimal_bits(value: float) -> float:
+    for digits in range(13):
+        text = f"{value:.{digits}e}"
+        if abs(float(text) - value) <= EXACT * value:
+            exponent = abs(int(text.partition("e")[2]))
+            return 3 + (digits + 1) * math.log2(10) + math.log2(1 + exponent) / 2
+    return 53.0
+
+
+def _binary_bits(value: float) -> float:
+    mantissa, exponent = math.frexp(value)
+    odd = math.ldexp(mantissa, 6)  # an integer below 64 for the numbers meant here
+    if odd != round(odd):
+        return 53.0
+    whole = int(odd)
+    while whole % 2 == 0:
+        whole //= 2
+    return 4 + 2 * math.log2(whole) + math.log2(1 + abs(exponent)) / 2
+
+
+# --- ladders --------------------------------------------------------------------------------------
 
 
 class Guess(NamedTuple):
@@ -55,10 +140,8 @@ def line(x: np.ndarray, y: np.ndarray, error: np.ndarray) -> tuple[float, float]
     low, high = -math.inf, math.inf
     reach = len(x) if len(x) <= MOST_PAIRS else 64
     for lag in range(1, reach):
-        near = slice(0, len(x) - lag), slice(lag, None)
-        step = x[near[1]] - x[near[0]]
-        rise = y[near[1]] - y[near[0]]
-        slack = error[near[1]] + error[near[0]]
+        step, rise = x[lag:] - x[:-lag], y[lag:] - y[:-lag]
+        slack = error[lag:] + error[:-lag]
         low = max(low, float(((rise - slack) / step).max()))
         high = min(high, float(((rise + slack) / step).min()))
         if low > high:
@@ -115,16 +198,19 @@ def bases(ladders: list[tuple[tuple[float, float], int, int]]) -> list[Base]:
         if round_one is not None and round_one != 1:
             options.append(Base(round_one, name, bits + bits_of(round_one), True))
         # A number of many digits may be round by accident.
-        sure = round_one is not None and bits_of(round_one) < SURELY_ROUND
-        if not sure and name in ("d/2", "n-1"):
-            middle = math.sqrt(low * high)
-            options.append(Base(middle, name, bits + exact, False))
+        doubtful = round_one is None or bits_of(round_one) >= SURELY_ROUND
+        if doubtful and name in ("d/2", "n-1"):
+            options.append(Base(math.sqrt(low * high), name, bits + exact, False))
     return sorted(options, key=lambda base: (not base.round, base.bits))
 
 
-def same_ladder(other: Base) -> str:
-    """A sentence that says so: the numbers fix base ** (1 / denominator) alone."""
-    return f"base {other.value:.10g} with denominator {other.denominator} is the same ladder"
+def same_ladders(base: Base, options: list[Base]) -> tuple[str, ...]:
+    """Sentences that say so of the others: the numbers fix base ** (1 / denominator) alone."""
+    return tuple(
+        f"base {other.value:.10g} with denominator {other.denominator} is the same ladder"
+        for other in options
+        if other is not base
+    )
 
 
 def plain(f: np.ndarray, tol: np.ndarray, count: int) -> Iterator[Guess]:
@@ -139,8 +225,8 @@ def plain(f: np.ndarray, tol: np.ndarray, count: int) -> Iterator[Guess]:
     if slopes is not None:
         options = bases([(slopes, count, 2 * count)])
         for base in options:
-            others = tuple(same_ladder(other) for other in options if other is not base)
-            yield Guess(base.value, Ladder(denominator=base.denominator), (), base.bits, others)
+            ladder = Ladder(denominator=base.denominator)
+            yield Guess(base.value, ladder, (), base.bits, same_ladders(base, options))
         yield from _grown_bases(slopes, count)
         return
     slopes = line(np.arange(len(f), dtype=np.float64), log_f, tol)
@@ -172,8 +258,7 @@ def _grown_bases(slopes: tuple[float, float], count: int) -> Iterator[Guess]:
 def _other_firsts(base: Base, log_f: np.ndarray, tol: np.ndarray, count: int) -> Iterator[Guess]:
     """Ladders of a known ratio that begin elsewhere than at 1."""
     ladder = Ladder(denominator=base.denominator)
-    divisor = float(ladder.divisor(count=count, width=2 * count))
-    slope = -math.log(base.value) / divisor
+    slope = -math.log(base.value) / float(ladder.divisor(count=count, width=2 * count))
     low, high = _heights(log_f, tol, slope)
     if low > high:
         if base.round:
@@ -193,8 +278,7 @@ def _mixed(
     log_f: np.ndarray, tol: np.ndarray, slopes: tuple[float, float], count: int
 ) -> Iterator[Guess]:
     """NTK with a radix for every digit: f[j] = (base * s) ** (-j/n) / s ** (1/n)."""
-    slope = sum(slopes) / 2
-    low, high = _heights(log_f, tol, slope)
+    low, high = _heights(log_f, tol, sum(slopes) / 2)
     width = max(high - low, 0.0) / 2 + (slopes[1] - slopes[0]) * len(log_f) / 2
     middle = (low + high) / 2
     if middle >= 0 or middle * count < -60:
@@ -204,8 +288,7 @@ def _mixed(
     )
     if factor is None or factor <= 1:
         return
-    exponents = sorted(math.exp(-s * count) / factor for s in slopes)
-    base = roundest_within(*exponents)
+    base = roundest_within(*sorted(math.exp(-s * count) / factor for s in slopes))
     if base is not None:
         bits = 1 + bits_of(base) + RULE + bits_of(factor) + TRIED
         yield Guess(base, Ladder(), (MixedNTK(factor),), bits)
@@ -217,15 +300,9 @@ def other_spacings(f: np.ndarray, tol: np.ndarray) -> Iterator[Guess]:
     if len(f) < 4 or slopes is None or slopes[0] <= 0 <= slopes[1]:
         return
     slope = sum(slopes) / 2
-    level = f - slope * np.arange(len(f))
-    low, high = float((level - tol * f).max()), float((level + tol * f).min())
+    low, high = _heights(f, tol * f, slope)
     middle, reach = (low + high) / 2, abs(high - low) / 2 + len(f) * (slopes[1] - slopes[0]) / 2
-    ends = []
-    bits = 4.0
-    for value in (middle, middle + slope * (len(f) - 1)):
-        if value <= 0:
-            return
-        end, cost = stated(value, max(reach / value, 1e-12))
-        bits += cost
-        ends.append(end)
-    yield Guess(1e4, Ladder(spacing="linear", first=ends[0], last=ends[1]), (), bits)
+    ends = (middle, middle + slope * (len(f) - 1))
+    if min(ends) > 0:
+        (first, one), (last, two) = (stated(end, max(reach / end, 1e-12)) for end in ends)
+        yield Guess(1e4, Ladder(spacing="linear", first=first, last=last), (), 4.0 + one + two)

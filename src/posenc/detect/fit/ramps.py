@@ -13,15 +13,21 @@ from typing import NamedTuple
 import numpy as np
 
 from posenc._core.numeric.ladder import Ladder
-from posenc.detect.fit.description_length import (
+from posenc.detect.fit.ladders import (
+    BASES,
+    RULE,
+    Base,
+    Guess,
+    bases,
     bits_of,
     cheapest,
+    line,
     real_bits,
     roundest,
     stated,
     stated_within,
+    through_one,
 )
-from posenc.detect.fit.ladders import BASES, RULE, Base, Guess, bases, line, through_one
 from posenc.scaling.base import Scaling
 from posenc.scaling.multipliers import Multipliers
 from posenc.scaling.ramps import Llama3, YaRN
@@ -30,36 +36,30 @@ LARGEST_LENGTH = 2**31
 FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0)  # of models, where numbers hardly tell it
 VAGUE = 0.02  # relative room for a factor beyond which these are tried
 LEAST_SEARCHED = 8  # numbers of few digits divide into each other by accident
+ANY = (-math.inf, math.inf)  # slopes
 
 
 def pieces(f: np.ndarray, tol: np.ndarray) -> Iterator[Guess]:
     """Rules that keep fast pairs, slow the others by one factor, and ramp between."""
     log_f, count = np.log(f), len(f)
-    fast = _longest(log_f, tol, from_end=False)
-    slow = _longest(log_f, tol, from_end=True)
-    seen: set[float] = set()
+    fast, slow = _longest(log_f, tol), _longest(log_f[::-1], tol[::-1])
+    seen = {1.0}
     # The first points of a ramp may still pass for the line, and would bend it.
     for less in (0, 1, 2):
         slopes = _common_slopes(log_f, tol, max(fast - less, 1), max(slow - less, 1))
         if slopes is None:
             continue
+        least, most = slopes[0] - 1e-9, slopes[1] + 1e-9
         options = [b for b in bases([(slopes, count, 2 * count)]) if b.denominator == "d/2"][:1]
-        options += [Base(b, "d/2", 1 + bits_of(b), True) for b in BASES if _near(b, slopes, count)]
-        for base in options:
-            if base.value in seen or base.value <= 1:
-                continue
-            seen.add(base.value)
-            yield from _ramps(f, tol, base, slow)
+        usual = [b for b in BASES if least <= -math.log(b) / count <= most]
+        for base in (*options, *(Base(b, "d/2", 1 + bits_of(b), True) for b in usual)):
+            if base.value > 1 and base.value not in seen:
+                seen.add(base.value)
+                yield from _ramps(f, tol, base, slow)
 
 
-def _near(base: float, slopes: tuple[float, float], count: int) -> bool:
-    return slopes[0] - 1e-9 <= -math.log(base) / count <= slopes[1] + 1e-9
-
-
-def _longest(log_f: np.ndarray, tol: np.ndarray, *, from_end: bool) -> int:
-    """How many frequencies at that end lie on one line: by halving."""
-    if from_end:
-        log_f, tol = log_f[::-1], tol[::-1]
+def _longest(log_f: np.ndarray, tol: np.ndarray) -> int:
+    """How many of the first frequencies lie on one line: by halving."""
     few, many = 2, len(log_f)
     x = np.arange(many, dtype=np.float64)
     while few < many:
@@ -74,24 +74,16 @@ def _longest(log_f: np.ndarray, tol: np.ndarray, *, from_end: bool) -> int:
 def _common_slopes(
     log_f: np.ndarray, tol: np.ndarray, fast: int, slow: int
 ) -> tuple[float, float] | None:
-    intervals = []
-    if fast > 1:
-        begun = through_one(log_f[:fast], tol[:fast])
-        if begun is None:
-            return None
-        intervals.append(begun)
-    if slow > 1:
-        ended = line(np.arange(slow, dtype=np.float64), log_f[-slow:], tol[-slow:])
-        if ended is None:
-            return None
-        intervals.append(ended)
-    if not intervals:
+    begun = through_one(log_f[:fast], tol[:fast]) if fast > 1 else ANY
+    if begun is None or max(fast, slow) < 2:
+        return None
+    ended = line(np.arange(slow, dtype=np.float64), log_f[-slow:], tol[-slow:]) if slow > 1 else ANY
+    if ended is None:
         return None
     # A short end may hold a ramp rather than the line; the long one is asked alone then.
-    low, high = max(i[0] for i in intervals), min(i[1] for i in intervals)
-    if low <= high:
-        return low, high
-    return intervals[0] if fast >= slow else intervals[-1]
+    low, high = max(begun[0], ended[0]), min(begun[1], ended[1])
+    longer = begun if fast >= slow else ended
+    return (low, high) if low <= high else longer
 
 
 class _Ramp(NamedTuple):
@@ -117,10 +109,11 @@ def _ramps(f: np.ndarray, tol: np.ndarray, base: Base, slow: int) -> Iterator[Gu
         ramp = _Ramp((1 - f / plain) / share, 2 * tol * f / plain / share, plain, base.value, count)
         bits = base.bits + cost + RULE
         # A rule takes less to state than a list of the pairs that it slows, if they are many.
-        most = (6 + math.log2(count) - np.log2(2 * tol[ramp.t > ramp.error])).sum()
-        most = most if count >= LEAST_SEARCHED else math.inf
-        guesses = (*_by_index(ramp, factor, bits), *_by_turns(ramp, factor, bits))
-        yield from (guess for guess in guesses if guess.bits - base.bits < most)
+        each = 6 + math.log2(count) - np.log2(2 * tol[ramp.t > ramp.error])
+        most = each.sum() if count >= LEAST_SEARCHED else math.inf
+        for guess in (*_by_index(ramp, factor, bits), *_by_turns(ramp, factor, bits)):
+            if guess.bits - base.bits < most:
+                yield guess
 
 
 def _factors(slowed: np.ndarray, tol: np.ndarray, slow: int) -> Iterator[tuple[float, float]]:
@@ -141,9 +134,9 @@ def _by_index(ramp: _Ramp, factor: float, bits: float) -> Iterator[Guess]:
     if not len(kept):
         return
     for low, high in _whole_bounds(ramp, inside, int(kept[-1]), last):
-        for length, fast, slow, cost, remark in _lengths_of_bounds(ramp, low, high, last):
-            scaling = YaRN(factor, original_length=length, beta_fast=fast, beta_slow=slow)
-            yield Guess(ramp.base, Ladder(), (scaling,), bits + cost, remark)
+        for length, fast, cost, remark in _lengths_of_bounds(ramp, low, high, last):
+            scaling = YaRN(factor, original_length=length, beta_fast=fast)
+            yield Guess(ramp.base, Ladder(), (scaling,), bits + cost, (remark,))
     if len(inside) >= 3:
         yield from _broken_bounds(ramp, inside, factor, bits)
 
@@ -153,8 +146,7 @@ def _whole_bounds(
 ) -> Iterator[tuple[int, int]]:
     j = np.arange(ramp.pairs)
     if not len(inside):
-        yield kept, kept + 1
-        yield kept, kept
+        yield from ((kept, kept + 1), (kept, kept))
         return
     if len(inside) >= 2:
         ends = inside[[0, -1]]
@@ -177,45 +169,35 @@ def _whole_bounds(
 
 def _lengths_of_bounds(
     ramp: _Ramp, low: int, high: int, last: int
-) -> Iterator[tuple[int, float, float, float, tuple[str, ...]]]:
-    """Original length and betas whose rounded bounds are these."""
-    unit = 2 * math.pi
+) -> Iterator[tuple[int, float, float, str]]:
+    """Original length and fast beta whose rounded bounds are these, for a slow beta of 1."""
 
     def at(index: float) -> float:
-        return unit * ramp.base ** (min(index, 300 * ramp.pairs) / ramp.pairs)
+        return 2 * math.pi * ramp.base ** (min(index, 300 * ramp.pairs) / ramp.pairs)
 
     # c(beta) = n ln(length / (2 pi beta)) / ln base is rounded down for the fast bound, up for the
     # slow one, and held within 0 and d - 1.
     fast_from, fast_to = (0.0 if low == 0 else at(low)), at(low + 1)
     slow_from, slow_to = at(high - 1), (math.inf if high >= last else at(high))
     for usual in (32.0, None):
-        fast, slow = usual, 1.0
-        begin, end = slow_from * slow, slow_to * slow
-        if fast is not None:
-            begin, end = max(begin, fast_from * fast), min(end, fast_to * fast)
-        length = _length_within(begin, end)
-        if length is None:
-            continue
-        cost = bits_of(length)
-        if fast is None:
-            least = length / fast_to
-            most = length / fast_from if fast_from else 64 * least
-            fast = cheapest(max(least, 1 + 1e-9), most)
-            if fast is None or fast <= slow:
-                continue
-            cost += 3 + bits_of(fast)
-        whole = math.ceil(begin), math.floor(min(end, LARGEST_LENGTH))
-        remark = (
-            f"the bounds of the ramp are rounded: original_length is from {whole[0]} to {whole[1]}"
+        begin, end = (
+            (slow_from, slow_to)
+            if usual is None
+            else (max(slow_from, fast_from * usual), min(slow_to, fast_to * usual))
         )
-        yield length, fast, slow, cost, (remark,)
-        return
-
-
-def _length_within(begin: float, end: float) -> int | None:
-    """A round whole number of positions between two real ones."""
-    low, high = max(math.floor(begin) + 1, 2), min(math.floor(end), LARGEST_LENGTH)
-    return int(cheapest(low, high) or low) if low <= high else None
+        # A round whole number of positions.
+        least, most = max(math.floor(begin) + 1, 2), math.floor(min(end, LARGEST_LENGTH))
+        if least > most:
+            continue
+        length = int(cheapest(least, most) or least)
+        slowest = length / fast_to
+        fastest = length / fast_from if fast_from else 64 * slowest
+        fast = usual or cheapest(max(slowest, 1 + 1e-9), fastest)
+        if fast is not None and fast > 1:
+            whole = f"from {math.ceil(begin)} to {most}"
+            remark = f"the bounds of the ramp are rounded: original_length is {whole}"
+            yield length, fast, bits_of(length) + (0.0 if usual else 3 + bits_of(fast)), remark
+            return
 
 
 def _broken_bounds(ramp: _Ramp, inside: np.ndarray, factor: float, bits: float) -> Iterator[Guess]:
@@ -223,8 +205,7 @@ def _broken_bounds(ramp: _Ramp, inside: np.ndarray, factor: float, bits: float) 
     slopes = line(inside.astype(np.float64), ramp.t[inside], ramp.error[inside])
     if slopes is None or slopes[0] <= 0:
         return
-    middle = float(inside.mean())
-    t = float(ramp.t[inside].mean())
+    middle, t = float(inside.mean()), float(ramp.t[inside].mean())
     slope, spread = sum(slopes) / 2, (slopes[1] - slopes[0]) / 2
     low, high = middle - t / slope, middle + (1 - t) / slope
     if low < 0 or high > 2 * ramp.pairs - 1:
@@ -237,8 +218,7 @@ def _broken_bounds(ramp: _Ramp, inside: np.ndarray, factor: float, bits: float) 
         return
     tidy, cost = stated(length, error)
     cost = cost if tidy == round(tidy) else real_bits(error)
-    fast = round(tidy) / (2 * math.pi * ramp.base ** (low / ramp.pairs))
-    fast, written = stated(fast, error)
+    fast, written = stated(round(tidy) / (2 * math.pi * ramp.base ** (low / ramp.pairs)), error)
     if fast > 1:
         scaling = YaRN(factor, original_length=round(tidy), beta_fast=fast, rounding="none")
         yield Guess(ramp.base, Ladder(), (scaling,), bits + (cost + 2 + written))
@@ -246,50 +226,43 @@ def _broken_bounds(ramp: _Ramp, inside: np.ndarray, factor: float, bits: float) 
 
 def _by_turns(ramp: _Ramp, factor: float, bits: float) -> Iterator[Guess]:
     """The rule of Llama 3, and YaRN as its paper has it: linear in the turns of a pair."""
-    inside = ramp.inside
     kept = 1 - ramp.t
-    low = 1.0
-    for usual in (4.0, 32.0, None):
-        high = usual
-        if high is None:
-            if len(inside) < 2:
-                return
-            ends = inside[[0, -1]]
-            f = ramp.plain[ends]
-            slope = (kept[ends[0]] - kept[ends[1]]) / (f[0] - f[1])
-            level = kept[ends[0]] - slope * f[0]
-            if not (slope > 0 and level < 0):
-                return
-            solved = 1 - 1 / level
-            error = 4 * float(ramp.error[ends].max()) / abs(level)
-            high = roundest(solved, error)
-            if high is None or high in (4.0, 32.0):
-                continue
-        # kept = (length f / 2 pi - low) / (high - low), at each pair within the ramp.
-        begin, end = np.clip(_length_by_turns(ramp, kept, low, high), 1, LARGEST_LENGTH).tolist()
+    for high in (4.0, 32.0, *_other_turns(ramp, kept)):
+        # kept = (length f / 2 pi - 1) / (high - 1), at each pair within the ramp.
+        begin, end = np.clip(_length_by_turns(ramp, kept, high), 1, LARGEST_LENGTH).tolist()
         if begin >= end:
             continue
         length, cost = stated_within(begin, end)
         whole = round(length)
         cost = cost if whole == length else real_bits((end - begin) / (end + begin))
         cost += 0 if high == 4.0 else 3 + bits_of(high)
-        scaling: Scaling
-        if high == 32.0:
-            scaling = YaRN(factor, original_length=whole, ramp="turns")
-        else:
-            scaling = Llama3(factor, original_length=whole, high_freq_factor=high)
+        scaling: Scaling = (
+            YaRN(factor, original_length=whole, ramp="turns")
+            if high == 32.0
+            else Llama3(factor, original_length=whole, high_freq_factor=high)
+        )
         yield Guess(ramp.base, Ladder(), (scaling,), bits + cost)
 
 
-def _length_by_turns(ramp: _Ramp, kept: np.ndarray, low: float, high: float) -> tuple[float, float]:
+def _other_turns(ramp: _Ramp, kept: np.ndarray) -> Iterator[float]:
+    """A round number of turns up to which a ramp goes that is not one of the usual ones."""
+    if len(ramp.inside) < 2:
+        return
+    ends = ramp.inside[[0, -1]]
+    f = ramp.plain[ends]
+    slope = (kept[ends[0]] - kept[ends[1]]) / (f[0] - f[1])
+    level = kept[ends[0]] - slope * f[0]
+    if slope > 0 and level < 0:
+        high = roundest(1 - 1 / level, 4 * float(ramp.error[ends].max()) / abs(level))
+        if high not in (None, 4.0, 32.0):
+            yield high
+
+
+def _length_by_turns(ramp: _Ramp, kept: np.ndarray, high: float) -> tuple[float, float]:
     """The lengths under which every pair is kept as far as it is."""
     unit = 2 * math.pi / ramp.plain
-
-    def length(share: np.ndarray) -> np.ndarray:
-        return unit * (low + share * (high - low))
-
-    least = length(np.clip(kept - ramp.error, 0, 1))
-    most = length(np.clip(kept + ramp.error, 0, 1))
+    ends = (np.clip(kept + error, 0, 1) for error in (-ramp.error, ramp.error))
+    least, most = (unit * (1.0 + share * (high - 1.0)) for share in ends)
     # A pair at an end of the ramp bounds the length on one side only.
     least = np.where(kept <= ramp.error, 0.0, least)
     most = np.where(kept >= 1 - ramp.error, np.inf, most)
@@ -317,6 +290,6 @@ def searched(f: np.ndarray, tol: np.ndarray) -> Iterator[Guess]:
             each = math.log2(max(float(values.max()), 2.0) * 10**decimals)
             if each * count > -np.log2(2 * np.minimum(tol, 0.5)).sum():
                 continue
-            scaling = Multipliers(tuple(values.tolist()), use="divide")
-            yield Guess(base, Ladder(), (scaling,), 1 + bits_of(base) + RULE + each * count)
+            scaling = (Multipliers(tuple(values.tolist()), use="divide"),)
+            yield Guess(base, Ladder(), scaling, 1 + bits_of(base) + RULE + each * count)
             break

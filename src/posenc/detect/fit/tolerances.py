@@ -13,12 +13,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from posenc._core.io.files import rounded
+
 ROUNDING: Mapping[str, float] = {
     "float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8,
 }  # fmt: skip
 # What angles are computed in, by the dtype of an engine.
 ANGLES: Mapping[str, float] = {dtype: min(unit, 2.0**-24) for dtype, unit in ROUNDING.items()}
 Bounds = dict[str, np.ndarray]
+HALVES = ("bfloat16", "float16")
+GLANCE = 1024  # numbers that nearly always tell
+TOLD = 20.0  # bits by which measured numbers must tell a dtype from chance
 
 
 def of_angles(angles: np.ndarray, frequencies: np.ndarray, factor: float) -> Bounds:
@@ -32,8 +37,11 @@ def of_angles(angles: np.ndarray, frequencies: np.ndarray, factor: float) -> Bou
     turning = np.where(frequencies == 0, 1.0, np.abs(frequencies))
     size = np.abs(angles) * (4 + np.abs(np.log(turning))) + 2
     result = {dtype: factor * unit * size for dtype, unit in ANGLES.items()}
-    halves = {dtype: unit for dtype, unit in ROUNDING.items() if unit > ANGLES[dtype]}
-    return result | {dtype: result[dtype] + factor * unit for dtype, unit in halves.items()}
+    return result | {
+        dtype: result[dtype] + factor * unit
+        for dtype, unit in ROUNDING.items()
+        if unit > ANGLES[dtype]
+    }
 
 
 def of_turned(bounds: Mapping[str, np.ndarray], factor: float) -> Bounds:
@@ -56,3 +64,32 @@ def of_scores(
         off = q * bound[None, :] + k * bound[:, None] + width * bound[:, None] * bound[None, :]
         result[dtype] = factors * (off + (width * ANGLES[dtype] + ROUNDING[dtype]) * sizes)
     return result
+
+
+# --- the precision of numbers, seen in their digits -----------------------------------------------
+
+
+def seen(values: np.ndarray, doubt: float | np.ndarray = 0.0) -> str:
+    """The coarsest dtype that has some numbers, each up to a relative doubt if measured."""
+    flat = np.ravel([values.real, values.imag] if values.dtype.kind == "c" else values)
+    doubts = np.broadcast_to(doubt, flat.shape)
+    telling = ~np.isin(np.abs(flat), (0.0, 1.0))  # these are numbers of every dtype
+    for dtype in (*HALVES, "float32"):
+        bits = -np.log2(np.clip(doubts[telling] / ROUNDING[dtype], 1e-300, 1)).sum()
+        if bits >= TOLD and all(_has(dtype, flat[:n], doubts[:n]) for n in (GLANCE, None)):
+            return dtype
+    return "float64"
+
+
+def _has(dtype: str, values: np.ndarray, doubt: np.ndarray) -> bool:
+    """Whether a dtype has the numbers."""
+    near = rounded(values, dtype)
+    with np.errstate(invalid="ignore"):  # infinity is a number of every dtype
+        return bool(((near == values) | (np.abs(near - values) <= doubt * np.abs(values))).all())
+
+
+def dtype_of(values: np.ndarray, stored: str) -> str:
+    """The dtype that numbers had before they were stored: they may have been widened."""
+    if stored not in ROUNDING:
+        return "float32"
+    return stored if stored in HALVES or not values.size else seen(values)

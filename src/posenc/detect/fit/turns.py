@@ -24,6 +24,12 @@ FAR = (131_071, 2**20)
 CONSIDERABLE = 1e-3  # a difference that is called one where it begins
 ROOM = 2.0  # on the bounds of a contract: thousands of positions, and code that rounds once more
 ROUNDED = 1e-5  # of rotated vectors, that float32 leaves
+# How pairs may stand in vectors.
+WORDS = {
+    "order": ("half", "interleaved"),
+    "part": ("leading", "trailing"),
+    "output": ("same", "half"),
+}
 
 
 class PairTurns(NamedTuple):
@@ -81,8 +87,7 @@ def allowed(spec: RotarySpec, seen: PairTurns, size: Any) -> np.ndarray:
     frequencies = frequencies_of(spec, seen.length)
     start = getattr(getattr(spec, "arrangement", None), "start", 0)
     bounds = tolerances.of_angles((seen.first[:, None] + start) * frequencies, frequencies, size)
-    if seen.rotated:
-        bounds = tolerances.of_turned(bounds, size)
+    bounds = tolerances.of_turned(bounds, size) if seen.rotated else bounds
     return ROOM * bounds[seen.dtype]
 
 
@@ -133,11 +138,10 @@ def _pairings(spec: RotarySpec, width: int) -> Iterator[RotarySpec]:
     yield spec
     channels = spec.channels
     others = (d for d in (width, width // 2, width // 4) if d != spec.dim and d % 2 == 0)
-    orders = sorted(("half", "interleaved"), key=lambda word: word != channels.order)
-    parts = sorted(("leading", "trailing"), key=lambda word: word != channels.part)
-    outputs = sorted(("same", "half"), key=lambda word: word != channels.output)
-    for dim, *words in itertools.product((spec.dim, *others), orders, parts, outputs):
-        changes = dict(zip(("order", "part", "output"), words, strict=True))
+    # The word that the spec has comes first.
+    words = [sorted(own, key=getattr(channels, name).__ne__) for name, own in WORDS.items()]
+    for dim, *chosen in itertools.product((spec.dim, *others), *words):
+        changes = dict(zip(WORDS, chosen, strict=True))
         candidate = attempt(spec.replace, pairing=channels.replace(**changes, blocks=()), dim=dim)
         if candidate is not None:
             yield candidate
@@ -149,10 +153,8 @@ def _fit(spec: RotarySpec, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np
         return np.full((x.shape[1], spec.pairs), np.nan + 0j), np.full(x.shape[:2], math.inf)
     begin = 0 if channels.part == "leading" else width - spec.dim
     first, second = begin + np.array(channels.channels(spec.dim)).T
-    into, and_into = first, second
-    if channels.output == "half":
-        into = begin + np.arange(spec.pairs)
-        and_into = into + spec.pairs
+    halves = begin + np.arange(2 * spec.pairs).reshape(2, -1)
+    into, and_into = halves if channels.output == "half" else (first, second)
     a, b, u, v = x[..., first], x[..., second], y[..., into], y[..., and_into]
     size = a * a + b * b
     pair = np.array([(a * u + b * v) / size, (a * v - b * u) / size])
@@ -160,8 +162,8 @@ def _fit(spec: RotarySpec, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np
     candidate = x.copy()
     candidate[..., into], candidate[..., and_into] = a * c - b * s, b * c + a * s
     left = np.abs(y - candidate).max(axis=-1) / np.abs(x).max(axis=-1)
-    sign = 1 if channels.direction == "forward" else -1
-    return c + 1j * sign * s, np.where(np.isfinite(left), left, math.inf)
+    s = s if channels.direction == "forward" else -s
+    return c + 1j * s, np.where(np.isfinite(left), left, math.inf)
 
 
 def unit_of(values: np.ndarray) -> np.ndarray:

@@ -1,8 +1,7 @@
 """Numbers -> the spec that made them, with what was compared."""
 
 from posenc.detect.identify.identify import identify
-from posenc.detect.identify.result import Finding, Identification
-from posenc.detect.identify.sentences import lines
+from posenc.detect.identify.result import Finding, Identification, lines
 
 __all__ = [
     "Finding",

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from posenc import registry
 from posenc._core.arrays.array import concrete, dtype_name, is_array
 from posenc._core.errors import ArgumentError, DTypeError, mismatch
-from posenc._core.io.checkpoints import Array, ArrayStore, open_store
-from posenc.detect.identify.result import Finding, Identification, finding_of
+from posenc._core.io.checkpoints import MOST_ENTRIES, Array, ArrayStore, open_store
+from posenc._core.spec.example import USUAL
+from posenc.detect.fit.ladders import MARGIN, bend_bits
+from posenc.detect.fit.tables.layout import Placement
+from posenc.detect.identify.result import Finding, Identification, Kind, finding_of
 from posenc.detect.identify.verdicts.bias import judge_bias
-from posenc.detect.identify.verdicts.example import judge_example
 from posenc.detect.identify.verdicts.table import EPS, judge_table, looks_sinusoidal
 from posenc.detect.identify.verdicts.vector import LONGEST, judge_vector
+from posenc.functional import bias, frequencies, table
 
 LEAST_VECTOR = 3
+SLACK = 4.0  # roundings of an entry, as stored and as computed by another package
+# What a vector is called, by what its name says.
+CALLED = {name: name for name in ("frequencies", "divisors", "slopes")} | {"bias": "slopes"}
 ALONE = ("array", "npy")  # what holds one array, which somebody wants to know about
 # What names of tensors say, the most telling first. A name is a hint: the numbers decide.
 NAMES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
@@ -99,12 +107,11 @@ def identify(
     if isinstance(source, (str, os.PathLike)):
         with open_store(source) as store:
             return _identified(store, name, progress)
-    if isinstance(source, Mapping):
-        arrays = {str(key): in_memory(str(key), value) for key, value in source.items()}
-        store = ArrayStore(Path("arrays"), "arrays", arrays, {})
-    else:
-        store = ArrayStore(Path("array"), "array", {"array": in_memory("array", source)}, {})
-    return _identified(store, name, progress)
+    several = isinstance(source, Mapping)
+    named = source if several else {"array": source}
+    arrays = {str(key): in_memory(str(key), value) for key, value in named.items()}
+    form = "arrays" if several else "array"
+    return _identified(ArrayStore(Path(form), form, arrays, {}), name, progress)
 
 
 def in_memory(name: str, value: Any) -> Array:
@@ -118,8 +125,7 @@ def in_memory(name: str, value: Any) -> Array:
         expected = "a path, an array, or a mapping of names to arrays"
         raise ArgumentError(mismatch("identify", expected, type(value).__name__))
     dtype = dtype_name(value.dtype)
-    if hasattr(value, "detach"):
-        value = value.detach()
+    value = value.detach() if hasattr(value, "detach") else value
     if dtype == "bfloat16":
         value = value.float() if hasattr(value, "float") else np.asarray(value).astype(np.float32)
     array = concrete(value)
@@ -168,51 +174,138 @@ def _judged(array: Array, store: ArrayStore, *, asked: bool) -> Finding | None:
     longest = max(array.shape, default=0)
     if array.size == longest:
         if LEAST_VECTOR <= longest <= LONGEST:
-            called = kind if kind in ("frequencies", "divisors", "slopes") else None
-            if called is None and kind == "bias":
-                called = "slopes"
-            found = judge_vector(array, called=called, facts=store.facts)
-            if (called or asked) and _is_open(found):
-                found = judge_example(array, "frequencies", EPS[array.dtype]) or found
-            return found if found is not None else _nothing(array, asked=asked)
+            called = CALLED.get(kind or "")
+            vector = judge_vector(array, called=called, facts=store.facts)
+            vector = _or_example(array, "frequencies", vector) if called or asked else vector
+            return _nothing(array, asked=asked) if vector is None else vector
         return _nothing(array, asked=asked)
     if kind == "bias":
-        found = judge_bias(array)
-        return judge_example(array, "bias", EPS[array.dtype]) or found if _is_open(found) else found
+        return _or_example(array, "bias", judge_bias(array))
     if kind == "table" or asked or looks_sinusoidal(array):
-        found = judge_table(array, named=kind == "table" or asked)
-        if _is_open(found):
-            found = judge_example(array, "table", EPS[array.dtype]) or found
-        return found
+        return _or_example(array, "table", judge_table(array, named=kind == "table" or asked))
     return None
 
 
-def _is_open(found: Finding | None) -> bool:
-    """Whether no rule that is known here gives an array."""
-    return found is None or found.verdict in ("unknown", "unclear", "close")
+def _or_example(array: Array, kind: Kind, finding: Finding | None) -> Finding | None:
+    """What an encoding of another package makes of it where no rule that is known here does."""
+    if finding is not None and finding.verdict not in ("unknown", "unclear", "close"):
+        return finding
+    return judge_example(array, kind, EPS[array.dtype]) or finding
 
 
 def _unread(array: Array, kind: str | None, why: str) -> Finding:
-    reported: Any = kind if kind in ("table", "frequencies", "slopes", "bias") else "other"
-    return finding_of(
-        array,
-        kind=reported,
-        verdict="unread",
-        remarks=(why,),
-    )
+    reported = kind if kind in ("table", "frequencies", "slopes", "bias") else "other"
+    return finding_of(array, kind=reported, verdict="unread", remarks=(why,))
 
 
 def _nothing(array: Array, *, asked: bool) -> Finding | None:
-    if not asked:
-        return None
     remark = (
         "no ladder of frequencies or slopes rebuilds it"
         if LEAST_VECTOR <= array.size <= LONGEST
-        else f"a vector of {LEAST_VECTOR} to {LONGEST} numbers, or a table, can be told",
+        else f"a vector of {LEAST_VECTOR} to {LONGEST} numbers, or a table, can be told"
     )
+    return finding_of(array, kind="other", verdict="unclear", remarks=(remark,)) if asked else None
+
+
+# --- encodings of other packages ------------------------------------------------------------------
+
+# Their fields are not solved for: an array is held beside an encoding at its own size, with the
+# fields of its `example` and with its defaults.
+
+
+class Likeness(NamedTuple):
+    """What an encoding gives beside what an array holds."""
+
+    spec: Any
+    residual: float
+    tolerance: float
+    evidence: float
+
+
+def judge_example(array: Array, kind: Kind, eps: float) -> Finding | None:
+    """The encoding of another package that gives an array, if there is one."""
+    shape = tuple(n for n in array.shape if n != 1)
+    if array.size > MOST_ENTRIES or len(shape) != {"table": 2, "bias": 3}.get(kind, 1):
+        return None
+    candidates = list(_candidates(kind, shape))
+    if not candidates:
+        return None
+    values = np.asarray(array.read(), dtype=np.float64).reshape(shape)
+    likely = list(filter(None, (_likeness(spec, values, eps) for spec in candidates)))
+    if not likely:
+        return None
+    best, *others = sorted(likely, key=lambda like: like.residual)
+    description = math.log2(len(candidates))
+    claimed = not others and best.evidence - description >= MARGIN
+    name = type(best.spec).__name__
     return finding_of(
         array,
-        kind="other",
-        verdict="unclear",
-        remarks=remark,
+        kind=kind,
+        verdict="claimed" if claimed else "unclear",
+        spec=best.spec,
+        placement=Placement(("position",), shape[:1], (1,), (0,)) if kind == "table" else None,
+        measures={
+            "residual": best.residual,
+            "tolerance": best.tolerance,
+            "evidence": round(best.evidence, 1),
+            "description": round(description, 1),
+        },
+        remarks=(
+            f"tried was {name} with the fields of its example and its defaults",
+            *(f"{like.spec} gives it too" for like in others),
+        ),
     )
+
+
+def _candidates(kind: Kind, shape: tuple[int, ...]) -> Iterator[Any]:
+    """The encodings of other packages at the size of an array."""
+    acts, size = {
+        "table": ("table", {"dim": shape[-1]}),
+        "bias": ("bias", {"heads": shape[0]}),
+    }.get(kind, ("rotary", {"dim": 2 * shape[0]}))
+    seen = set()
+    for cls in registry.others():
+        if cls.kind != acts:
+            continue
+        for fields in (cls.example.fields, {}):
+            try:
+                spec: Any = cls(**{**USUAL[acts], **fields, **size})
+            except Exception:  # noqa: BLE001, S112 - a size that it does not have
+                continue
+            if spec not in seen and not spec.shapes and len(spec.axes) == 1:
+                seen.add(spec)
+                yield spec
+
+
+def _likeness(spec: Any, values: np.ndarray, eps: float) -> Likeness | None:
+    """How near an encoding comes to an array; None where an entry is another."""
+    try:
+        made = _numbers(spec, values.shape)
+    except Exception:  # noqa: BLE001 - code of others
+        return None
+    if made.shape != values.shape:
+        return None
+    same = made == values  # what a bias forbids is minus infinity
+    with np.errstate(invalid="ignore"):
+        off = np.where(same, 0.0, np.abs(made - values))
+    slack = SLACK * eps * np.where(same, 1.0, np.maximum(np.abs(made), 1.0))
+    if not (off <= slack).all():
+        return None
+    worst = np.unravel_index(int(np.argmax(off)), off.shape)
+    return Likeness(spec, float(off[worst]), float(slack[worst]), _evidence(values, eps))
+
+
+def _numbers(spec: Any, shape: tuple[int, ...]) -> np.ndarray:
+    verbs: dict[str, Any] = {"table": table, "bias": bias}
+    if spec.kind in verbs:
+        sizes = shape[:1] if spec.kind == "table" else shape[1:]
+        return np.asarray(verbs[spec.kind](spec, *sizes, dtype="float64"))
+    return np.asarray(frequencies(spec))
+
+
+def _evidence(values: np.ndarray, eps: float) -> float:
+    """Bits beyond lines that go on as they did; of a bias, those of its first and last query."""
+    lines = np.moveaxis(values[:, [0, -1]], -1, 0) if values.ndim == 3 else values
+    with np.errstate(invalid="ignore"):
+        bits = bend_bits(lines, SLACK * eps * np.maximum(np.abs(lines[2:]), 1.0))
+    return float(bits[np.isfinite(bits)].sum())

@@ -1,7 +1,8 @@
-"""What `identify` says of an array, and of a file."""
+"""What `identify` says of an array and of a file, as values and in words."""
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Literal, final
@@ -10,13 +11,21 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.io.checkpoints import Array
-from posenc._core.spec.answers import Displayed
-from posenc._core.spec.spec import Spec
-from posenc.detect.fit.tables.placement import Placement
+from posenc._core.spec.answers import Displayed, brief
+from posenc._core.spec.spec import Spec, Value
+from posenc.detect.fit.ladders import MARGIN
+from posenc.detect.fit.tables.layout import Placement
 from posenc.functional import bias, frequencies, table
 
 Kind = Literal["table", "frequencies", "slopes", "bias", "other"]
 Verdict = Literal["claimed", "close", "unknown", "by_name", "unclear", "unread"]
+KINDS = {
+    "table": "table of positions",
+    "frequencies": "rotary frequencies",
+    "slopes": "slopes of linear biases",
+    "bias": "biases of relative positions",
+    "other": "numbers",
+}
 
 
 @final
@@ -97,10 +106,8 @@ class Finding(Displayed):
         if spec is None or self.verdict == "by_name":
             todo = "Its numbers are in the array alone."
             raise ArgumentError(mismatch(f"{self.name}: rebuild", "a rule", self.verdict, todo))
-        if self.kind == "frequencies":
-            return np.asarray(frequencies(spec))
-        if self.kind == "slopes":
-            return np.asarray(spec.arrays["slopes"])
+        if self.kind in ("frequencies", "slopes"):
+            return np.asarray(spec.arrays["slopes"] if self.kind == "slopes" else frequencies(spec))
         if self.kind == "bias":
             if spec.parameters():
                 todo = "Its rule says which distances share a value; the values are in the array."
@@ -183,3 +190,88 @@ class Identification(Displayed):
             "findings": [finding.to_dict() for finding in self.findings],
             "remarks": list(self.remarks),
         }
+
+
+# --- in words -------------------------------------------------------------------------------------
+
+
+def lines(result: Identification, *, most: int) -> Iterator[str]:
+    """An identification for people: in full up to `most` findings, beyond that a line for each."""
+    plural = "" if result.arrays == 1 else "s"
+    yield f"{result.source}: {len(result)} of {result.arrays} array{plural} with positions"
+    yield from (f"  {remark}" for remark in result.remarks)
+    if len(result) <= most:
+        yield from (line for finding in result for line in ("", *_block(finding)))
+        return
+    width = min(max(len(finding.name) for finding in result), 48)
+    for finding in result:
+        name = finding.name if len(finding.name) <= width else f"…{finding.name[1 - width :]}"
+        yield f"  {name.ljust(width)}  {headline(finding)}"
+    yield "  --tensor NAME explains one."
+
+
+def headline(finding: Finding) -> str:
+    """A finding in one line."""
+    what, spec = KINDS[finding.kind], told(finding.spec)
+    off = finding.measures.get("relative_rms")
+    return {
+        "claimed": spec,
+        "close": f"close to {spec}" + (f", {100 * off:.2g} % off" if off else ""),
+        "by_name": f"{spec}, by its name and shape",
+        "unknown": f"{what}: no rule that is known here",
+        "unread": f"{what}: not read: {'; '.join(finding.remarks)}",
+        "unclear": f"{what}: too little to tell",
+    }[finding.verdict]
+
+
+def _block(finding: Finding) -> Iterator[str]:
+    shape = " x ".join(map(str, finding.shape))
+    yield f"{finding.name}  {shape} {finding.dtype}: {KINDS[finding.kind]}"
+    yield from (f"  {line}" for line in _verdict(finding))
+    yield from (f"  - {remark}" for remark in finding.remarks)
+
+
+def _verdict(finding: Finding) -> list[str]:
+    """The verdict, and what it rests on."""
+    measured = collections.defaultdict(float, finding.measures)
+    bits = f"{measured['evidence']:,.0f} bits of evidence, {measured['description']:.0f}"
+    spec = told(finding.spec)
+    placement = [] if finding.placement is None else [finding.placement.words()]
+    likeness = (
+        "mean cosine of neighbouring rows, less that of all rows: "
+        f"{measured['smoothness']:.2f}; effective rank: {measured['effective_rank']:.0f}"
+    )
+    return {
+        "claimed": [spec, *placement, _rebuilt(finding), f"{bits} to state it"],
+        "by_name": [f"{headline(finding)}; its numbers were not judged"],
+        "close": [f"close to, but not, {spec}", *placement],
+        "unknown": ["no rule that is known here rebuilds it"]
+        + [likeness] * ("effective_rank" in finding.measures),
+        "unclear": [f"too little to tell: no claim has {MARGIN:g} bits to spare"]
+        + [f"perhaps {spec}"] * (finding.spec is not None),
+        "unread": ["not read"],
+    }[finding.verdict]
+
+
+def _rebuilt(finding: Finding) -> str:
+    residual, tolerance = (finding.measures.get(name, 0.0) for name in ("residual", "tolerance"))
+    relative = "" if finding.kind in ("table", "bias") else ", relative"
+    arithmetic = " in float32 arithmetic" if getattr(finding.spec, "phase", "") == "float32" else ""
+    rounding = f", where {tolerance:.2g} is rounding" if tolerance else ""
+    largest = f": largest difference {residual:.2g}{relative}{rounding}"
+    return f"every entry rebuilt{arithmetic}{largest if residual else ', to the last bit'}"
+
+
+def told(value: Any) -> str:
+    """A spec in brief, rounded; or what stands in its place."""
+    return brief(value, _plain) if isinstance(value, Value) else repr(value)
+
+
+def _plain(argument: Any) -> str:
+    if isinstance(argument, Value):
+        return told(argument)
+    if isinstance(argument, tuple):
+        if len(argument) > 8:
+            return f"({', '.join(map(_plain, argument[:3]))}, … {len(argument)} in all)"
+        return f"({', '.join(map(_plain, argument))}{',' if len(argument) == 1 else ''})"
+    return f"{argument:.10g}" if isinstance(argument, float) else repr(argument)

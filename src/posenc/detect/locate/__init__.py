@@ -1,7 +1,6 @@
 """Values, a vector or a rotated pair -> the position that gave them."""
 
-from posenc.detect.locate.arcs import Arc, arcs_of, hits
-from posenc.detect.locate.intervals import Interval, read_value
+from posenc.detect.locate.arcs import Arc, Interval, arcs_of, hits, read_value
 from posenc.detect.locate.locate import locate
 from posenc.detect.locate.result import Fit, Location
 

@@ -1,4 +1,6 @@
-"""Positions at which a phase falls into an arc, in order, without looking at the others.
+"""What the digits of a number say, and positions at which a phase falls into an arc, in order.
+
+Digits are rounded or cut: a number is an interval of sines, so an arc of phases.
 
 A phase is `position * step` modulo 2**64, so the question is for which multiples of an integer the
 remainder lies between two bounds. Euclid's algorithm answers it: modulo `a` the question repeats
@@ -8,16 +10,26 @@ itself with smaller numbers, so the next position costs some 60 divisions, howev
 from __future__ import annotations
 
 import heapq
+import itertools
 import math
+import re
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from posenc._core.arrays.array import dtype_name
+from posenc._core.errors import bad_argument
 from posenc._core.numeric.ladder import context
 
 TURN = 1 << 64
 Arc = tuple[int, int]  # from, length: of phases, 2**64 to the turn
 # What float64 may lose on the way from a value to its phase, in those units.
 SLACK = 1 << 13
+_NUMBER = re.compile(r"\s*([+-]?(?:\d{1,40}\.?\d{0,40}|\.\d{1,40}))(?:[eE]([+-]?\d{1,3}))?\s*")
+# Bits of the significand, the hidden one included.
+BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
 
 
 def first(step: int, modulus: int, low: int, high: int) -> int | None:
@@ -40,8 +52,6 @@ def first(step: int, modulus: int, low: int, high: int) -> int | None:
 def _next(step: int, arc: Arc, begin: int) -> int | None:
     """The least position >= begin whose phase lies in the arc."""
     start, length = arc
-    if length >= TURN:
-        return begin
     low = (start - step * begin) % TURN
     if low + length >= TURN:  # the phase of `begin` itself lies in it
         return begin
@@ -53,20 +63,19 @@ def hits(step: int, arcs: Iterable[Arc], low: int, high: int) -> Iterator[int]:
     """Positions from `low` to `high` whose phase lies in one of the arcs."""
     heads: list[tuple[int, int, int, Arc]] = []  # (size, sign, step, arc) of the next hit of each
     for arc in arcs:
-        mirrored = (-arc[0] - arc[1]) % TURN, arc[1]
         if high >= 0:
             heads.append((max(low, 0) - 1, 1, step, arc))
         if low < 0:
             # Position -p has the phase that p has backwards.
+            mirrored = (-arc[0] - arc[1]) % TURN, arc[1]
             heads.append((max(-high, 1) - 1, -1, step, mirrored))
     # The mirror of an arc is met by the same multiples.
-    waiting = [_advanced(head, low, high) for head in heads]
-    queue = [head for head in waiting if head is not None]
+    queue = list(filter(None, (_advanced(head, low, high) for head in heads)))
     heapq.heapify(queue)
     while queue:
-        size, sign, turn, arc = heapq.heappop(queue)
+        size, sign, *_ = head = heapq.heappop(queue)
         yield sign * size
-        after = _advanced((size, sign, turn, arc), low, high)
+        after = _advanced(head, low, high)
         if after is not None:
             heapq.heappush(queue, after)
 
@@ -90,9 +99,9 @@ def arcs_of(function: str, low: Decimal, high: Decimal, reach: int) -> tuple[Arc
     rising = (begin - quarter - slack, end - begin + 2 * slack)
     falling = (TURN // 2 - end - quarter - slack, end - begin + 2 * slack)
     # Near the extremes the two arcs meet: one arc, or everything.
-    joined = [rising, falling]
-    if rising[0] + rising[1] >= falling[0]:
-        joined = [(rising[0], falling[0] + falling[1] - rising[0])]
+    meeting = rising[0] + rising[1] >= falling[0]
+    through = (rising[0], falling[0] + falling[1] - rising[0])
+    joined = [through] if meeting else [rising, falling]
     last = joined[-1]
     if last[0] + last[1] >= joined[0][0] + TURN:
         if len(joined) == 1:
@@ -115,12 +124,9 @@ def density(arcs: Iterable[Arc]) -> float:
 
 def both(one: Iterable[Arc], other: Iterable[Arc]) -> tuple[Arc, ...]:
     """The phases that lie in an arc of each."""
-    arcs = []
-    for a, b in _segments(one):
-        for c, d in _segments(other):
-            if max(a, c) <= min(b, d):
-                arcs.append((max(a, c), min(b, d) - max(a, c)))
-    return tuple(arcs)
+    pairs = itertools.product(_segments(one), _segments(other))
+    shared = ((max(a, c), min(b, d)) for (a, b), (c, d) in pairs)
+    return tuple((begin, end - begin) for begin, end in shared if begin <= end)
 
 
 def _segments(arcs: Iterable[Arc]) -> Iterator[tuple[int, int]]:
@@ -131,3 +137,63 @@ def _segments(arcs: Iterable[Arc]) -> Iterator[tuple[int, int]]:
         else:
             yield start, TURN - 1
             yield 0, min(start, start + length - TURN)
+
+
+# --- digits ---------------------------------------------------------------------------------------
+
+
+class Interval(NamedTuple):
+    """Where a value lies, both ways of reading it."""
+
+    text: str  # as it was given
+    low: Decimal
+    high: Decimal
+    cut: tuple[Decimal, Decimal] | None  # where digits were cut off; None for machine numbers
+    places: int | None  # digits after the point
+
+    @property
+    def middle(self) -> float:
+        """The value as a float."""
+        return float((self.low + self.high) / 2)
+
+
+def refuse(*rows: tuple[Any, ...]) -> None:
+    """Raise for the first row that begins with a truth: caller, expected, received, what to do."""
+    for bad, *words in rows:
+        if bad:
+            raise bad_argument(*words)
+
+
+def read_value(value: Any, caller: str) -> Interval:
+    """The interval that a number with its digits stands for.
+
+    A text and a Python number are read by their digits; a number of an array by its dtype.
+    """
+    value = str(value) if isinstance(value, Decimal) else value
+    if isinstance(value, np.generic) or (hasattr(value, "dtype") and not isinstance(value, str)):
+        return _machine(value, caller)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = repr(value)
+    match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
+    if match is None:
+        raise bad_argument(caller, "a number with its digits, such as '0.488814'", repr(value))
+    digits = Decimal(match[1]).scaleb(int(match[2] or 0))
+    exponent = digits.as_tuple().exponent
+    assert isinstance(exponent, int), "finite"  # noqa: S101 - for the type checker
+    unit = Decimal(1).scaleb(exponent)
+    low, high = sorted((digits, digits + unit.copy_sign(digits))) if digits else (-unit, unit)
+    ends = digits - unit / 2, digits + unit / 2
+    return Interval(value.strip(), *ends, (low, high), max(0, -exponent))
+
+
+def _machine(value: Any, caller: str) -> Interval:
+    """A number that was rounded to a dtype: half a step to either side."""
+    name = dtype_name(value.dtype)
+    shape = tuple(getattr(value, "shape", ()))
+    one = name in BITS and shape in ((), (1,))
+    refuse((not one, caller, f"one number of {' or '.join(BITS)}", f"{name} of shape {shape}"))
+    number = float(value)
+    refuse((not np.isfinite(number), caller, "a finite number", number))
+    step = Decimal(2) ** max(int(np.frexp(number)[1]) - BITS[name], -149)
+    exact = Decimal(number)
+    return Interval(f"{number:.9g}", exact - step / 2, exact + step / 2, None, None)

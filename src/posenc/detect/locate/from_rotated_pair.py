@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, PosencError, SpecError, mismatch
-from posenc.detect.locate.alternatives import EXPONENTS
-from posenc.detect.locate.from_vector import CLAIM, DRIFT, at_noise, near
-from posenc.detect.locate.result import Fit
+from posenc._core.errors import PosencError, SpecError
+from posenc.detect.locate.arcs import refuse
+from posenc.detect.locate.from_vector import CLAIM, DRIFT, at_noise, best_of, near
+from posenc.detect.locate.result import EXPONENTS, Fit
 from posenc.detect.locate.vector_problem import Attempt, MeasuredAngles, Problem, Sample, attempt
 from posenc.encodings.rotary.pairing import turn
 from posenc.encodings.table.column_phases import Phases, phases_of
@@ -28,30 +28,27 @@ def search(
     conventions: str,
 ) -> tuple[tuple[Fit, ...], int]:
     """The conventions under which a vector is another one turned; how many were tried."""
-    fits = []
     first = _found(spec, sample, before, within, noisy=conventions == "stated")
     if first is not None or conventions == "stated":
         return (() if first is None else (_fit((), spec, first, within),)), 1
     tried = _siblings(spec)
     penalty = math.log2(1 + len(tried))
-    for words, other in tried:
-        hit = _found(other, sample, before, within, noisy=False)
-        if hit is not None:
-            fits.append(_fit(words, other, hit, within, penalty))
-    if not fits:
-        for words, other in [((), spec), *tried]:
-            hit = _found(other, sample, before, within, noisy=True)
-            if hit is not None:
-                fits.append(_fit(words, other, hit, within, penalty if words else 0.0))
-    fits = [fit for fit in fits if fit.bits >= CLAIM or not fit.convention]
-    fits.sort(key=lambda fit: -fit.bits)
-    return tuple(fits[:5]), 1 + len(tried)
+
+    def fits_of(options: list[tuple[tuple[str, ...], Any]], *, noisy: bool) -> list[Fit]:
+        hits = ((*o, _found(o[1], sample, before, within, noisy=noisy)) for o in options)
+        return [
+            _fit(words, other, hit, within, penalty if words else 0.0)
+            for words, other, hit in hits
+            if hit is not None
+        ]
+
+    fits = fits_of(tried, noisy=False) or fits_of([((), spec), *tried], noisy=True)
+    return best_of(fits, CLAIM), 1 + len(tried)
 
 
 def _siblings(spec: Any) -> list[tuple[tuple[str, ...], Any]]:
     """Other pairings, other exponents, and both."""
-    order = spec.channels.order
-    other = "interleaved" if order == "half" else "half"
+    other = "interleaved" if spec.channels.order == "half" else "half"
     words = {
         "half": "pairs are channels j and j + d/2",
         "interleaved": "pairs are channels 2j and 2j + 1",
@@ -91,8 +88,7 @@ def _found(
     if problem.measured.spread > 30 * sample.floor:
         return None
     for drift in (0.0, DRIFT):
-        limits = near(within) if drift else within
-        hit = attempt(problem, sample, limits, sample.floor, drift=drift)
+        hit = attempt(problem, sample, near(within) if drift else within, sample.floor, drift=drift)
         if hit is not None and (hit.exact or (drift and hit.bits >= CLAIM)):
             return hit
     return None
@@ -104,21 +100,29 @@ def _problem(spec: Any, sample: Sample, before: np.ndarray, phases: Phases) -> P
     part = slice(0, width) if pairing.part == "leading" else slice(len(before) - width, None)
     x, y = before[part], sample.values[part]
     a, b = np.array(pairing.channels(width)).T
-    if pairing.output == "half" and pairing.order != "half":
-        c, d = np.arange(width // 2), np.arange(width // 2) + width // 2
-    else:
-        c, d = a, b
+    halves = np.arange(width).reshape(2, -1)
+    c, d = halves if pairing.output == "half" and pairing.order != "half" else (a, b)
     source, target = x[a] + 1j * x[b], y[c] + 1j * y[d]
     size = np.abs(source)
     ratio = target * source.conj() / np.maximum(size**2, 1e-300)
-    if pairing.direction == "backward":
-        ratio = ratio.conj()
+    ratio = ratio.conj() if pairing.direction == "backward" else ratio
     alive = (size > 0) & (phases.frequencies()[0] != 0)
     typical = float(np.sqrt(np.mean(size[alive] ** 2))) if alive.any() else 1.0
     factor = np.abs(ratio[alive])
     strong = size[alive] > 0.3 * typical
     middle = float(np.median(factor[strong])) if strong.any() else 1.0
     spread = float(np.std(factor[strong]) / middle) if strong.any() and middle else math.nan
+
+    def rebuild(places: list[tuple[Any, ...]]) -> np.ndarray:
+        grid = np.array(places, dtype=np.float64 if phases.real else np.int64)
+        cos, sin = cos_sin(spec, grid[:, 0] if grid.shape[1] == 1 else grid, dtype="float64")
+        if spec.sided:
+            size = np.hypot(cos, sin)
+            cos, sin = cos / size, sin / size
+        rows = np.repeat(before[None], len(places), axis=0)
+        rows[:, part] = turn(np.repeat(x[None], len(places), axis=0), cos, sin, pairing, xp=np)
+        return rows
+
     measured = MeasuredAngles(
         phases.axis[alive],
         phases.frequencies()[0, alive],
@@ -127,27 +131,14 @@ def _problem(spec: Any, sample: Sample, before: np.ndarray, phases: Phases) -> P
         0.0 if spec.sided else spread,
         0.0,
     )
-
-    def rebuild(places: list[tuple[Any, ...]]) -> np.ndarray:
-        positions = np.array(places, dtype=np.float64 if phases.real else np.int64)
-        positions = positions[:, 0] if positions.shape[1] == 1 else positions
-        cos, sin = cos_sin(spec, positions, dtype="float64")
-        if spec.sided:
-            size = np.hypot(cos, sin)
-            cos, sin = cos / size, sin / size
-        rows = np.repeat(before[None], len(places), axis=0)
-        rows[:, part] = turn(np.repeat(x[None], len(places), axis=0), cos, sin, pairing, xp=np)
-        return rows
-
     return Problem(phases, measured, rebuild, 1.0)
 
 
 def _resized(spec: Any, after: np.ndarray, before: np.ndarray) -> np.ndarray:
     """The pairs after turning, each as large as before."""
     part = slice(0, spec.dim) if spec.channels.part == "leading" else slice(-spec.dim, None)
-    pairs = np.array(spec.channels.channels(spec.dim))
     x, y = before[part], after[part].copy()
-    for pair in pairs:
+    for pair in np.array(spec.channels.channels(spec.dim)):
         size = math.hypot(*y[pair])
         y[pair] *= math.hypot(*x[pair]) / size if size else 0.0
     resized = after.copy()
@@ -170,8 +161,9 @@ def _fit(
 def check_pair(spec: Any, before: np.ndarray, after: np.ndarray) -> None:
     """Raise unless both are vectors that a rotation of this width can turn into each other."""
     caller = f"locate({type(spec).__name__})"
-    if before.shape != after.shape or len(before) < spec.dim:
-        expected = f"`x` and `before` of one width, at least {spec.dim}"
-        raise ArgumentError(mismatch(caller, expected, f"widths {len(after)} and {len(before)}"))
-    if not np.any(before):
-        raise ArgumentError(mismatch(f"{caller}: before", "a vector that is not zero", "zeros"))
+    expected = f"`x` and `before` of one width, at least {spec.dim}"
+    alike = before.shape == after.shape and len(before) >= spec.dim
+    refuse(
+        (not alike, caller, expected, f"widths {len(after)} and {len(before)}"),
+        (not np.any(before), f"{caller}: before", "a vector that is not zero", "zeros"),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Iterator, Mapping
@@ -9,10 +10,9 @@ from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
 from posenc._core.numeric.phase import steps
-from posenc.detect.locate.alternatives import CUT, Sibling, siblings
-from posenc.detect.locate.arcs import TURN, Arc, arcs_of, both, density, hits
-from posenc.detect.locate.intervals import Interval
-from posenc.detect.locate.result import Fit
+from posenc.detect.locate import vector_problem
+from posenc.detect.locate.arcs import TURN, Arc, Interval, arcs_of, both, density, hits
+from posenc.detect.locate.result import CUT, Fit, Sibling, siblings
 from posenc.encodings.table.column_phases import FUNCTIONS, ColumnFunctions, columns_of
 
 MOST = 1000  # positions that are listed
@@ -78,15 +78,11 @@ def joined(constraints: tuple[Constraint, ...]) -> tuple[Constraint, ...] | None
     groups: dict[tuple[int, int], list[Constraint]] = {}
     for constraint in constraints:
         groups.setdefault((constraint.axis, constraint.step), []).append(constraint)
-    joint = []
-    for group in groups.values():
-        arcs = group[0].arcs
-        for other in group[1:]:
-            arcs = both(arcs, other.arcs)
-        if not arcs:
-            return None
-        joint.append(group[0]._replace(arcs=arcs))
-    return tuple(joint)
+    joint = tuple(
+        group[0]._replace(arcs=functools.reduce(both, (c.arcs for c in group)))
+        for group in groups.values()
+    )
+    return joint if all(c.arcs for c in joint) else None
 
 
 class _ColumnCache:
@@ -96,21 +92,15 @@ class _ColumnCache:
         self.spec = spec
         self.matrix = spec.matrix
         self.axis = self.matrix.arrangement.layout(self.matrix.pairs).axis
-        self._columns: dict[Any, ColumnFunctions] = {}
-        self._frequencies: dict[Any, tuple[Decimal, ...]] = {}
+        self.columns = functools.cache(self._columns)
+        self.frequencies = functools.cache(self._frequencies)
 
-    def columns(self, order: str | None) -> ColumnFunctions:
-        if order not in self._columns:
-            changed = self.spec if order is None else self.spec.replace(order=order)
-            self._columns[order] = columns_of(changed)
-        return self._columns[order]
+    def _columns(self, order: str | None) -> ColumnFunctions:
+        return columns_of(self.spec if order is None else self.spec.replace(order=order))
 
-    def step(self, ladder: Any, pair: int, function: int) -> int:
-        key = ladder, function
-        if key not in self._frequencies:
-            matrix = self.matrix if ladder is None else self.matrix._replace(ladder=ladder)
-            self._frequencies[key] = matrix.frequencies(cosine=bool(function))
-        return int(steps([self._frequencies[key][pair]])[0])
+    def _frequencies(self, ladder: Any, function: int) -> tuple[Decimal, ...]:
+        matrix = self.matrix if ladder is None else self.matrix._replace(ladder=ladder)
+        return tuple(matrix.frequencies(cosine=bool(function)))
 
 
 def _constraints(
@@ -120,9 +110,8 @@ def _constraints(
     values: Mapping[int, Interval],
     reach: int,
 ) -> tuple[Constraint, ...] | None:
-    spec = cache.spec
     columns = cache.columns(sibling.order)
-    scale, start = sibling.scale_and_start(spec)
+    scale, start = sibling.scale_and_start(cache.spec)
     constraints = []
     for dimension, value in values.items():
         column = dimension - sibling.counted_from
@@ -130,10 +119,10 @@ def _constraints(
             return None
         pair = int(columns.pair[column])
         function = int(columns.function[column]) ^ (sibling.roles == "swapped")
-        step = cache.step(sibling.ladder, pair, function)
-        read = value.read_as_cut() if digits == "cut" and value.cut is not None else value
-        unit = read.scaled(1 / scale)
-        arcs = arcs_of(FUNCTIONS[function], unit.low, unit.high, reach + abs(start))
+        step = int(steps([cache.frequencies(sibling.ladder, function)[pair]])[0])
+        cut = value.cut if digits == "cut" else None
+        low, high = (end * Decimal(1 / scale) for end in cut or (value.low, value.high))
+        arcs = arcs_of(FUNCTIONS[function], low, high, reach + abs(start))
         if not arcs:
             return None
         moved = tuple(((begin - start * step) % TURN, length) for begin, length in arcs)
@@ -155,8 +144,7 @@ def search(
     spec: Any, values: Mapping[int, Interval], low: int, high: int, conventions: str
 ) -> tuple[tuple[Fit, ...], int]:
     """Conventions under which values have a position, the likeliest first; how many were tried."""
-    reach = max(abs(low), abs(high))
-    tried = list(readings(spec, values, reach, conventions))
+    tried = list(readings(spec, values, max(abs(low), abs(high)), conventions))
     counts = {k: sum(len(r.words) <= k for r in tried) for k in range(8)}
     ranked = []
     for reading in tried:
@@ -167,8 +155,8 @@ def search(
             near = max(low, min(-far, high)), min(high, max(far, low))
         hits = _positions(spec, reading, *near, most=1)
         if hits.positions:
-            before = up_to(hits.positions[0], low, high)
-            chance = before * reading.density * counts[len(reading.words)]
+            chance = up_to(hits.positions[0], low, high) * reading.density
+            chance *= counts[len(reading.words)]
             ranked.append((-math.log2(max(chance, 1e-300)), reading))
     ranked.sort(key=lambda entry: (-entry[0], len(entry[1].words)))
     kept = ranked[:SHOWN] + [entry for entry in ranked[SHOWN:] if not entry[1].words]
@@ -199,13 +187,10 @@ def _fit(
 ) -> Fit:
     low, high = within
     hits = _positions(spec, reading, low, high, most=MOST)
-    axes = len({c.axis for c in reading.constraints})
-    expected = reading.density * (high - low + 1) ** axes
-    predicted = predictions(spec, reading, hits.positions[0])
-    both = zip(values.values(), predicted, strict=True)
-    residual = max(abs(value.middle - entry) for value, entry in both)
-    changed = reading.sibling.of(spec)
-    return Fit(reading.words, changed, *hits, expected, residual, bits)
+    expected = reading.density * (high - low + 1) ** len({c.axis for c in reading.constraints})
+    pairs = zip(values.values(), predictions(spec, reading, hits.positions[0]), strict=True)
+    residual = max(abs(value.middle - entry) for value, entry in pairs)
+    return Fit(reading.words, reading.sibling.of(spec), *hits, expected, residual, bits)
 
 
 def predictions(spec: Any, reading: Interpretation, position: Any) -> list[float]:
@@ -234,8 +219,7 @@ def _positions(spec: Any, reading: Interpretation, low: int, high: int, *, most:
 
 def on_axis(constraints: list[Constraint], low: int, high: int, most: int) -> Hits:
     """The positions from `low` to `high` that every constraint allows, at most `most` of them."""
-    by_density = sorted(constraints, key=lambda c: density(c.arcs))
-    telling, others = by_density[0], by_density[1:]
+    telling, *others = sorted(constraints, key=lambda c: density(c.arcs))
     patience = PATIENCE if most > 1 else PATIENCE // 10
     positions: list[int] = []
     for n, position in enumerate(hits(telling.step, telling.arcs, low, high)):
@@ -250,7 +234,4 @@ def up_to(position: Any, low: int, high: int) -> float:
     """How many positions of the range lie no further from 0 than this one."""
     if isinstance(position, tuple):
         return math.prod(up_to(p, low, high) for p in position if p is not None)
-    size = abs(position)
-    nearest = 0 if low <= 0 <= high else min(abs(low), abs(high))
-    below, above = max(low, -size), min(high, size)
-    return max(1, above - below + 1) if nearest == 0 else max(1, size - nearest + 1)
+    return float(vector_problem.up_to(position, low, high, real=False))

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from posenc.detect.locate.alternatives import Sibling, siblings
-from posenc.detect.locate.arcs import TURN, arcs_of, density
+from posenc.detect.locate.arcs import TURN, arcs_of, density, refuse
 from posenc.detect.locate.from_values import Constraint, joined, on_axis
 from posenc.detect.locate.inverse import MOST
-from posenc.detect.locate.result import Fit
+from posenc.detect.locate.result import Fit, Sibling, siblings
 from posenc.detect.locate.vector_problem import (
     MOST_KEPT,
     MOST_LISTED,
+    OURS,
     Attempt,
     MeasuredAngles,
     PhaseModel,
@@ -40,6 +40,8 @@ MOST_OF_SIBLINGS = 1 << 16
 MOST_OF_NOISE = 1 << 17
 NEIGHBOURS = 8
 NEAR = 2**12  # positions that are likely beforehand
+MOST_ROWS = 1 << 20  # of a learned table
+BLOCK = 1 << 22  # numbers at a time
 
 
 def exactly(
@@ -117,9 +119,9 @@ def at_noise(
         fitting = n < 4 or 0.7 * spread <= noise <= max(4 * spread, NOISES[0])
         if not fitting or _attainable(measured, noise, within) < CLAIM:
             continue
-        hit = attempt(problem, sample, within, noise, most=most)
-        if hit is None:
-            hit = attempt(problem, sample, reachable(measured, within, most), noise, most=most)
+        hit = attempt(problem, sample, within, noise, most=most) or attempt(
+            problem, sample, reachable(measured, within, most), noise, most=most
+        )
         if hit is not None and (hit.bits >= CLAIM or hit.exact):
             return hit
     return None
@@ -145,9 +147,8 @@ def _attainable(
     for axis, (low, high) in within.items():
         weight = measured.weight[(measured.axis == axis) & (measured.frequency != 0)]
         left = np.minimum(noise / np.maximum(weight, 1e-3), math.pi / math.sqrt(3))
-        squares = float(np.sum(left**2))
         # Every position counts where nothing is known of it; nearer ones have more.
-        bits += evidence(squares, len(left), count=min(high - low + 1, NEAR))
+        bits += evidence(float(np.sum(left**2)), len(left), count=min(high - low + 1, NEAR))
     return bits
 
 
@@ -158,17 +159,16 @@ def _listed(
     if model.phases.real or len(model.phases.axes) > 1:
         return None
     low, high = (int(end) for end in within[0])
-    reach = max(abs(low), abs(high)) + abs(model.phases.start)
-    constraints = []
     columns, phases = model.columns, model.phases
+    reach = max(abs(low), abs(high)) + abs(phases.start)
+    constraints = []
     for value, pair, function in zip(sample.values, columns.pair, columns.function, strict=True):
-        if pair < 0:
-            continue
-        step = int(phases.steps[function, pair])
-        middle, slack = Decimal(value / model.scale), Decimal(sample.tolerance)
-        arcs = arcs_of(FUNCTIONS[function], middle - slack, middle + slack, reach)
-        moved = tuple(((begin - phases.start * step) % TURN, length) for begin, length in arcs)
-        constraints.append(Constraint(0, FUNCTIONS[function], step, moved))
+        if pair >= 0:
+            step = int(phases.steps[function, pair])
+            middle, slack = Decimal(value / model.scale), Decimal(sample.tolerance)
+            arcs = arcs_of(FUNCTIONS[function], middle - slack, middle + slack, reach)
+            moved = tuple(((begin - phases.start * step) % TURN, length) for begin, length in arcs)
+            constraints.append(Constraint(0, FUNCTIONS[function], step, moved))
     joint = joined(tuple(constraints)) if all(c.arcs for c in constraints) else None
     hits = on_axis(list(joint), low, high, MOST_LISTED) if joint else None
     if not joint or not hits or not hits.positions:
@@ -176,17 +176,17 @@ def _listed(
     expected = math.prod(density(c.arcs) for c in joint) * (high - low + 1)
     row = rebuilt(model, [(hits.positions[0],)])[0]
     off = float(np.sqrt(np.mean((sample.values - model.scale * row) ** 2)))
-    total = len(hits.positions) if hits.listed == "all" else MOST_KEPT
-    bits = -math.log2(max(expected, len(hits.positions) - 1, 1e-300))
-    return Attempt(list(hits.positions), off, bits, None, model.scale, exact=True, total=total)
+    positions = list(hits.positions)
+    total = len(positions) if hits.listed == "all" else MOST_KEPT
+    bits = -math.log2(max(expected, len(positions) - 1, 1e-300))
+    return Attempt(positions, off, bits, None, model.scale, exact=True, total=total)
 
 
 def _replayed(model: PhaseModel, sample: Sample, hit: Attempt) -> tuple[Attempt, PhaseModel] | None:
     """The same position or one nearby, if float32 phases rebuild the numbers."""
     if model.phases.real or len(model.phases.axes) > 1 or not hasattr(model.spec, "phase"):
         return None
-    first = hit.positions[0]
-    around = np.arange(first - NEIGHBOURS, first + NEIGHBOURS + 1)
+    around = hit.positions[0] + np.arange(-NEIGHBOURS, NEIGHBOURS + 1)
     tried: list[tuple[float, int, Any, float]] = []
     for expression in ("power", "exp", "exp_quotient"):
         ladder = model.spec.ladder
@@ -227,11 +227,8 @@ def search(
         return () if hit is None else (_fit(spec, Sibling(()), hit, within, params),), 1
     tried = _distinct(spec, params)
     penalty = math.log2(1 + len(tried))
-    fits = []
-    for sibling, model in tried:
-        other = exactly(model, sample, within, MOST_OF_SIBLINGS)
-        if other is not None:
-            fits.append(_fit(spec, sibling, other, within, params, penalty))
+    hits = [(sibling, exactly(model, sample, within, MOST_OF_SIBLINGS)) for sibling, model in tried]
+    fits = [_fit(spec, s, hit, within, params, penalty) for s, hit in hits if hit is not None]
     if not any(fit.bits >= CLAIM for fit in fits):
         # Only then may it be noise: that of the stated convention, else of one near it.
         hit = noisily(first, sample, within)
@@ -243,24 +240,24 @@ def search(
             other = noisily(model, sample, within, MOST_OF_NOISE) if plain else None
             if other is not None:
                 fits.append(_fit(spec, sibling, other, within, params, penalty))
-    fits = [fit for fit in fits if fit.bits >= math.log2(1000) or not fit.convention]
-    fits.sort(key=lambda fit: -fit.bits)
-    return tuple(fits[:5]), 1 + len(tried)
+    return best_of(fits, math.log2(1000)), 1 + len(tried)
+
+
+def best_of(fits: list[Fit], least: float) -> tuple[Fit, ...]:
+    """The least accidental of some fits; those of siblings have so many bits at least."""
+    kept = (fit for fit in fits if fit.bits >= least or not fit.convention)
+    return tuple(sorted(kept, key=lambda fit: -fit.bits)[:5])
 
 
 def _distinct(spec: Any, params: Mapping[str, Any] | None) -> list[tuple[Sibling, PhaseModel]]:
     """The siblings that give some entry another meaning."""
     models: dict[Any, tuple[Sibling, PhaseModel]] = {}
-    first = None
     for sibling in siblings(spec, of="vectors"):
         model = known_of(spec, sibling, params)
-        if model is None:
-            continue
-        parts = (model.columns.function, model.columns.pair, model.phases.steps)
-        key = tuple(part.tobytes() for part in parts)
-        first = key if first is None else first
-        models.setdefault(key, (sibling, model))
-    return [entry for key, entry in models.items() if key != first]
+        if model is not None:
+            parts = (model.columns.function, model.columns.pair, model.phases.steps)
+            models.setdefault(tuple(part.tobytes() for part in parts), (sibling, model))
+    return [*models.values()][1:]
 
 
 def _fit(
@@ -285,7 +282,47 @@ def _fit(
 
 def _scale_words(scale: float, spec: Any) -> str:
     root = math.sqrt(spec.dim)
-    for value, name in ((1.0, "1"), (root, "sqrt(d)"), (1 / root, "1/sqrt(d)"), (-1.0, "-1")):
-        if math.isclose(scale, value, rel_tol=2e-3):
-            return f"the table is times {name}"
-    return f"the table is times {scale:.6g}"
+    named = ((1.0, "1"), (root, "sqrt(d)"), (1 / root, "1/sqrt(d)"), (-1.0, "-1"))
+    names = (name for value, name in named if math.isclose(scale, value, rel_tol=2e-3))
+    return f"the table is times {next(names, f'{scale:.6g}')}"
+
+
+# --- a learned table ------------------------------------------------------------------------------
+
+
+def nearest_rows(spec: Any, sample: Sample, params: Mapping[str, Any]) -> tuple[Fit, ...]:
+    """The rows of a learned table that are the vector, or the nearest one beyond doubt."""
+    limits = spec.limits
+    count = math.prod(limits)
+    most = f"at most {MOST_ROWS} rows"
+    refuse((count > MOST_ROWS, f"locate({type(spec).__name__})", most, count))
+    squares, off = np.empty(count), np.empty(count)
+    block = max(1, BLOCK // max(1, spec.dim))
+    for begin in range(0, count, block):
+        some = np.arange(begin, min(count, begin + block))
+        places = np.stack(np.unravel_index(some, limits), axis=-1) if len(limits) > 1 else some
+        left = np.asarray(table(spec, places, params=params, dtype="float64")) - sample.values
+        squares[some], off[some] = (left**2).sum(axis=1), np.abs(left).max(axis=1)
+    largest = max(sample.size, float(np.sqrt(np.mean(sample.values**2))))
+    tolerance = (sample.tolerance - OURS) * largest + 1e-12
+    order = np.argsort(squares, kind="stable")
+    exact = [int(k) for k in order[:1000] if off[k] <= tolerance]
+    chosen = exact or [int(order[0])]
+    rivals = [int(k) for k in order[:1001] if int(k) not in set(chosen)]
+    best, width = chosen[0], sample.values.size
+    bits, rival = 1000.0, None
+    if rivals:
+        nearest = squares[rivals[0]]
+        ratio = nearest / max(squares[best], 1e-30)
+        bits = min(width / 2 * math.log2(max(ratio, 1.0)), 1000.0) - math.log2(count)
+        rival = _place(limits, rivals[0]), math.sqrt(nearest / width)
+    if not exact and bits < CLAIM:
+        return ()
+    positions = tuple(_place(limits, k) for k in chosen)
+    residual = math.sqrt(squares[best] / width)
+    return (Fit((), spec, positions, "all", 2.0 ** -max(bits, 0.0), residual, bits, rival),)
+
+
+def _place(limits: tuple[int, ...], row: int) -> Any:
+    place = tuple(int(n) for n in np.unravel_index(row, limits))
+    return place[0] if len(place) == 1 else place

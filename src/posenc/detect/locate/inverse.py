@@ -36,13 +36,6 @@ class Angle(NamedTuple):
     sigma: float
 
 
-class Candidates(NamedTuple):
-    """Where the coordinate may be: best first."""
-
-    positions: np.ndarray
-    costs: np.ndarray
-
-
 # That a coordinate is an integer is one more angle: it makes a whole turn from each to the next.
 INTEGER = Angle(TURN, (0.0,), 1e-5)
 
@@ -55,55 +48,43 @@ def solve(
     of: Literal["integers", "reals"] = "integers",
     drift: float = 0.0,
     most: int = MOST,
-) -> Candidates | None:
-    """The coordinates between two bounds that explain angles, or None where they are too many."""
-    usable = [a for a in angles if a.frequency and a.sigma < NOISIEST]
-    usable.sort(key=lambda a: abs(a.frequency))
+) -> np.ndarray:
+    """The coordinates between two bounds that explain angles, the best first; none if too many."""
+    usable = sorted(
+        (a for a in angles if a.frequency and a.sigma < NOISIEST), key=lambda a: abs(a.frequency)
+    )
     if not usable:
-        return None
+        return np.empty(0)
     plan = [*_beats(usable, high - low), *usable]
-    begun = _begin(plan[0], low, high, drift, most)
-    if begun is None:
-        return None
-    p, variance = begun
+    p, variance = _begin(plan[0], low, high, drift, most)
     cost = np.zeros_like(p)
     queue = [*plan[1:], INTEGER][::-1] if of == "integers" else plan[:0:-1]
     squares = 0
     while queue and len(p):
         # As soon as it can be said which integer, it is said: where all wavelengths are multiples
         # of one, nothing else tells a candidate from the others.
-        sure = INTEGER in queue and math.sqrt(_most(variance)) < SURE
-        angle = queue.pop(0 if sure else -1)
-        stepped = _step(
-            angle, p, variance, cost, drift=0.0 if angle is INTEGER else drift, most=most
-        )
-        if stepped is None:
-            return None
-        p, variance, cost = stepped
+        angle = queue.pop(0 if INTEGER in queue and math.sqrt(_most(variance)) < SURE else -1)
+        blur = 0.0 if angle is INTEGER else drift
+        p, variance, cost = _step(angle, p, variance, cost, drift=blur, most=most)
         edge = 1 + 4 * math.sqrt(_most(variance))
         squares += 1
-        worst = float(cost.min()) + WORST_COST
-        if (
-            squares <= EARLY
-        ):  # so few squares of unit noise do not add up to more, once in a million
-            worst = min(worst, squares + 5 * math.sqrt(2 * squares) + 15)
+        # So few squares of unit noise do not add up to more, once in a million.
+        early = squares + 5 * math.sqrt(2 * squares) + 15 if squares <= EARLY else math.inf
+        worst = min(float(cost.min(initial=math.inf)) + WORST_COST, early)
         keep = (cost < worst) & (p > low - edge) & (p < high + edge)
-        if not keep.any():
-            return Candidates(p[:0], cost[:0])
         p, variance, cost = p[keep], _picked(variance, keep), cost[keep]
         if len(p) > KEPT and INTEGER not in queue:
             best = np.argpartition(cost, KEPT)[:KEPT]
             p, variance, cost = p[best], _picked(variance, best), cost[best]
-    order = np.argsort(cost, kind="stable")
-    return Candidates(p[order], cost[order])
+    return p[np.argsort(cost, kind="stable")]
 
 
 def _beats(angles: list[Angle], span: float) -> list[Angle]:
     """Differences of the slowest angles, the slowest first, where they are needed."""
     slow = [a for a in angles if len(a.options) == 1]
     beats: list[Angle] = []
-    order = 0
-    while len(slow) > order + 1 and not _few(beats[-1] if beats else angles[0], span):
+    order, slowest = 0, angles[0]
+    while len(slow) > order + 1 and abs(slowest.frequency) * span / TURN >= FEW:
         order += 1
         frequency = angle = squares = 0.0
         for k, a in enumerate(slow[: order + 1]):
@@ -111,29 +92,24 @@ def _beats(angles: list[Angle], span: float) -> list[Angle]:
             frequency += weight * a.frequency
             angle += weight * a.options[0]
             squares += (weight * a.sigma) ** 2
-        sigma = math.sqrt(squares)
-        slower = abs(frequency) < 0.7 * abs(beats[-1].frequency if beats else angles[0].frequency)
-        if not slower or abs(frequency) < 1e-13 or sigma > 0.3:
+        if not 1e-13 <= abs(frequency) < 0.7 * abs(slowest.frequency) or math.sqrt(squares) > 0.3:
             break
-        beats.append(Angle(frequency, (math.remainder(angle, TURN),), sigma))
+        slowest = Angle(frequency, (math.remainder(angle, TURN),), math.sqrt(squares))
+        beats.append(slowest)
     return beats[::-1]
-
-
-def _few(angle: Angle, span: float) -> bool:
-    return abs(angle.frequency) * span / TURN < FEW
 
 
 def _begin(
     angle: Angle, low: float, high: float, drift: float, most: int
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """Every coordinate in the range that the first angle allows."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Every coordinate in the range that the first angle allows; none if too many."""
     f = angle.frequency
-    turns = sorted((low * f / TURN, high * f / TURN))
+    least, last = sorted((low * f / TURN, high * f / TURN))
     reach = 0.5 + 4 * angle.sigma / TURN
-    k = (math.floor(turns[0] - reach), math.ceil(turns[1] + reach))
-    if (k[1] - k[0]) * len(angle.options) > most:
-        return None
-    laps = np.arange(k[0], k[1] + 1, dtype=np.float64) * TURN
+    begin, end = math.floor(least - reach), math.ceil(last + reach)
+    if (end - begin) * len(angle.options) > most:
+        return np.empty(0), np.empty(0)
+    laps = np.arange(begin, end + 1, dtype=np.float64) * TURN
     p = np.concatenate([(laps + option) / f for option in angle.options])
     p = p[(p > low - 1 - 5 * angle.sigma / abs(f)) & (p < high + 1 + 5 * angle.sigma / abs(f))]
     variance = np.array([(angle.sigma / f) ** 2])
@@ -148,8 +124,8 @@ def _step(
     *,
     drift: float,
     most: int,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """What is left, and where it moves, once one more angle is known."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What is left, and where it moves, once one more angle is known; nothing if too many."""
     f, noise = angle.frequency, angle.sigma**2
     if drift:
         noise = noise + (drift * f * p) ** 2  # type: ignore[assignment]
@@ -157,7 +133,7 @@ def _step(
     # Where the list is less certain than a turn of this angle, each lap is a candidate of its own.
     laps = math.floor(3 * abs(f) * math.sqrt(_most(variance)) / TURN + 0.5)
     if len(p) * (2 * laps + 1) * len(angle.options) > 4 * most:
-        return None
+        return p[:0], variance[:0], cost[:0]
     candidates = []
     for option in angle.options:
         r = option - f * p

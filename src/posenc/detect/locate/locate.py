@@ -10,18 +10,11 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.arrays.array import dtype_name, is_array, is_torch
-from posenc._core.errors import ArgumentError, SpecError, mismatch
+from posenc._core.errors import ArgumentError, SpecError, bad_argument
 from posenc._core.spec.spec import Spec
-from posenc.detect.locate import (
-    from_learned_table,
-    from_rotated_pair,
-    from_values,
-    from_vector,
-    vector_problem,
-)
-from posenc.detect.locate.alternatives import Sibling
-from posenc.detect.locate.intervals import read_value
-from posenc.detect.locate.result import Fit, Location
+from posenc.detect.locate import from_rotated_pair, from_values, from_vector, vector_problem
+from posenc.detect.locate.arcs import read_value, refuse
+from posenc.detect.locate.result import Fit, Location, Sibling, scale_of
 from posenc.detect.locate.sentences import of_values, of_vector
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.table.base import TableSpec
@@ -32,6 +25,7 @@ from posenc.functional import wavelengths
 
 FARTHEST = 2**31 - 1
 CONVENTIONS = ("siblings", "stated")
+ONE = "Locate one vector at a time."
 
 
 def locate(
@@ -100,12 +94,11 @@ def locate(
     """
     _check(spec, conventions)
     if isinstance(x, Mapping) or at is not None:
-        if before is not None or params is not None:
-            todo = "Give a whole vector beside `before` or `params`."
-            received = "before" if before is not None else "params"
-            raise ArgumentError(
-                mismatch(f"locate({type(spec).__name__})", "values alone", received, todo)
-            )
+        todo = "Give a whole vector beside `before` or `params`."
+        refuse(
+            (before is not None, _named(spec), "values alone", "before", todo),
+            (params is not None, _named(spec), "values alone", "params", todo),
+        )
         return _of_values(spec, x, at, within, conventions)
     sample = _sample(x, "x")
     if isinstance(spec, RotarySpec):
@@ -116,36 +109,48 @@ def locate(
     )
 
 
+def _named(spec: Any) -> str:
+    """The call in messages."""
+    return f"locate({type(spec).__name__})"
+
+
 def _check(spec: Any, conventions: str) -> None:
-    if not isinstance(spec, Spec):
-        received = spec.__name__ if isinstance(spec, type) else type(spec).__name__
-        raise ArgumentError(mismatch("locate", "a spec such as posenc.Sinusoidal(512)", received))
-    caller = f"locate({type(spec).__name__})"
-    if conventions not in CONVENTIONS:
-        raise ArgumentError(
-            mismatch(f"{caller}: conventions", " or ".join(CONVENTIONS), conventions)
-        )
-    if isinstance(spec, RotarySpec) and spec.quarters:
-        todo = "Keys turn as those of posenc.RoPE with the same fields: locate one of them with it."
-        expected = "a rotation that turns queries and keys alike"
-        raise ArgumentError(mismatch("locate: spec", expected, type(spec).__name__, todo))
-    if isinstance(spec, RotarySpec) and spec.needs_length:
-        todo = "Fix it: `spec.at(length)`."
-        raise ArgumentError(
-            mismatch(caller, "frequencies that are settled", "an open length", todo)
-        )
-    table = inner(spec)
-    if isinstance(spec, RotarySpec) and hasattr(spec, "matrix"):
-        return
-    if sinusoids(table) or isinstance(table, Learned):
-        return
+    name = (spec if isinstance(spec, type) else type(spec)).__name__
+    other = not isinstance(spec, Spec)
+    refuse((other, "locate", "a spec such as posenc.Sinusoidal(512)", name))
+    caller, table = _named(spec), inner(spec)
+    rotary = isinstance(spec, RotarySpec)
+    refuse(
+        (
+            conventions not in CONVENTIONS,
+            f"{caller}: conventions",
+            " or ".join(CONVENTIONS),
+            conventions,
+        ),
+        (
+            rotary and spec.quarters,
+            "locate: spec",
+            "a rotation that turns queries and keys alike",
+            name,
+            "Keys turn as those of posenc.RoPE with the same fields: locate one of them with it.",
+        ),
+        (
+            rotary and spec.needs_length,
+            caller,
+            "frequencies that are settled",
+            "an open length",
+            "Fix it: `spec.at(length)`.",
+        ),
+    )
+    angles = (rotary and hasattr(spec, "matrix")) or sinusoids(table)
     reasons = {
         "bias": "A bias knows the distance of a query and a key; no number of it has a position.",
         "relative": "It knows distances of queries and keys; no number of it has a position.",
         "rotary": "Its pairs mix the axes, so no coordinate can be found by itself.",
     }
     todo = reasons.get(spec.kind, "Nothing is known of how its rows follow from positions.")
-    raise ArgumentError(mismatch(caller, "an encoding whose rows can be inverted", spec.kind, todo))
+    other = not (angles or isinstance(table, Learned))
+    refuse((other, caller, "an encoding whose rows can be inverted", spec.kind, todo))
 
 
 # --- values ---------------------------------------------------------------------------------------
@@ -158,58 +163,61 @@ def _of_values(
     within: tuple[float, float] | None,
     conventions: str,
 ) -> Location:
-    caller = f"locate({type(spec).__name__})"
-    if isinstance(x, Mapping) and at is not None:
-        raise ArgumentError(mismatch(f"{caller}: at", "it beside a single value only", at))
-    raw: Mapping[Any, Any] = x if isinstance(x, Mapping) else {at: x}
-    if not raw:
-        raise ArgumentError(mismatch(caller, "at least one value", "none"))
+    caller, table = _named(spec), inner(spec)
+    several = isinstance(x, Mapping)
+    raw: Mapping[Any, Any] = x if several else {at: x}
+    before = "Give a whole query or key, and what it was before: before=."
+    refuse(
+        (several and at is not None, f"{caller}: at", "it beside a single value only", at),
+        (not raw, caller, "at least one value", "none"),
+        (isinstance(spec, RotarySpec), caller, "two vectors", "single values", before),
+    )
     values = {}
-    table = inner(spec)
-    if isinstance(spec, RotarySpec):
-        todo = "Give a whole query or key, and what it was before: before=."
-        raise ArgumentError(mismatch(caller, "two vectors", "single values", todo))
     for dimension, value in raw.items():
         whole = isinstance(dimension, (int, np.integer)) and not isinstance(dimension, bool)
-        if not whole or not 0 <= dimension < table.dim:
-            expected = f"dimensions from 0 to {table.dim - 1}"
-            raise ArgumentError(mismatch(caller, expected, repr(dimension)))
+        inside = whole and 0 <= dimension < table.dim
+        refuse((not inside, caller, f"dimensions from 0 to {table.dim - 1}", repr(dimension)))
         values[int(dimension)] = read_value(value, f"{caller}: value at {dimension}")
-    if isinstance(table, Learned):
-        todo = "A learned table is known by its rows: give a whole one, and params=."
-        raise ArgumentError(mismatch(caller, "a whole vector", "single values", todo))
-    if table.coordinates == "real":
-        todo = "Give a whole vector."
-        received = "single values, which fit infinitely many real coordinates"
-        raise ArgumentError(mismatch(caller, "integer positions", received, todo))
+    refuse(
+        (
+            isinstance(table, Learned),
+            caller,
+            "a whole vector",
+            "single values",
+            "A learned table is known by its rows: give a whole one, and params=.",
+        ),
+        (
+            table.coordinates == "real",
+            caller,
+            "integer positions",
+            "single values, which fit infinitely many real coordinates",
+            "Give a whole vector.",
+        ),
+    )
     phases_of(table)
     for dimension in values:
-        if columns_of(table).pair[dimension] < 0:
-            expected = "a dimension that holds a sine or cosine"
-            raise ArgumentError(
-                mismatch(caller, expected, f"{dimension}, which is zero in every row")
-            )
-    low, high = _range(within, (0, FARTHEST), caller)
-    low, high = math.ceil(low), math.floor(high)
-    fits, tried = from_values.search(table, values, low, high, conventions)
+        zero = columns_of(table).pair[dimension] < 0
+        received = f"{dimension}, which is zero in every row"
+        refuse((zero, caller, "a dimension that holds a sine or cosine", received))
+    low, high = _range(within, (0, FARTHEST), caller, whole=True)
+    fits, tried = from_values.search(table, values, int(low), int(high), conventions)
     location = Location(fits, table, (low, high), tried)
     return replace(location, story=tuple(of_values(location, values)))
 
 
-def _range(within: Any, default: tuple[float, float], caller: str) -> tuple[float, float]:
-    if within is None:
-        return default
+def _range(
+    within: Any, default: tuple[float, float], caller: str, *, whole: bool
+) -> tuple[float, float]:
     try:
-        low, high = within
+        low, high = default if within is None else within
         fine = low <= high and math.isfinite(low) and math.isfinite(high)
     except (TypeError, ValueError):
         fine = False
-    if not fine:
-        expected = "two numbers, the least and the largest position"
-        raise ArgumentError(mismatch(f"{caller}: within", expected, repr(within)))
-    if max(abs(low), abs(high)) > 2**40:
-        raise ArgumentError(mismatch(f"{caller}: within", "positions up to 2**40", repr(within)))
-    return low, high
+    where, ends = f"{caller}: within", "two numbers, the least and the largest position"
+    refuse((not fine, where, ends, repr(within)))
+    far = within is not None and max(abs(low), abs(high)) > 2**40
+    refuse((far, where, "positions up to 2**40", repr(within)))
+    return (math.ceil(low), math.floor(high)) if whole else (low, high)
 
 
 # --- vectors --------------------------------------------------------------------------------------
@@ -218,26 +226,23 @@ def _range(within: Any, default: tuple[float, float], caller: str) -> tuple[floa
 def _sample(x: Any, name: str) -> vector_problem.Sample:
     """A vector as float64, with the dtype that rounded it."""
     caller = f"locate: {name}"
-    if isinstance(x, str):
-        todo = "A single value needs its dimension: at=."
-        raise ArgumentError(mismatch(caller, "an array", "a text", todo))
+    todo = "A single value needs its dimension: at=."
+    refuse((isinstance(x, str), caller, "an array", "a text", todo))
     dtype = dtype_name(x.dtype) if is_array(x) else "float64"
-    if is_torch(x):
-        x = x.detach().cpu().double().numpy()
+    x = x.detach().cpu().double().numpy() if is_torch(x) else x
     try:
-        values = np.asarray(x)
-        values = values if values.dtype == np.float64 else values.astype(np.float64)
+        values = np.asarray(x).astype(np.float64, copy=False)
     except (TypeError, ValueError):
-        raise ArgumentError(mismatch(caller, "an array of numbers", type(x).__name__)) from None
-    if dtype not in vector_problem.FLOOR:
-        raise ArgumentError(mismatch(caller, f"{' or '.join(vector_problem.FLOOR)}", dtype))
-    if values.ndim != 1 or not values.size:
-        todo = "Locate one vector at a time."
-        raise ArgumentError(mismatch(caller, "one vector (dim,)", f"shape {values.shape}", todo))
-    if not np.isfinite(values).all():
-        raise ArgumentError(mismatch(caller, "finite numbers", "NaN or infinity"))
-    size = float(np.abs(values).max())
-    return vector_problem.Sample(values, dtype, size, _narrowest(values, dtype))
+        raise bad_argument(caller, "an array of numbers", type(x).__name__) from None
+    dtypes = vector_problem.FLOOR
+    several = values.ndim != 1 or not values.size
+    refuse(
+        (dtype not in dtypes, caller, " or ".join(dtypes), dtype),
+        (several, caller, "one vector (dim,)", f"shape {values.shape}", ONE),
+        (not np.isfinite(values).all(), caller, "finite numbers", "NaN or infinity"),
+    )
+    largest = float(np.abs(values).max())
+    return vector_problem.Sample(values, dtype, largest, _narrowest(values, dtype))
 
 
 def _of_vector(
@@ -249,29 +254,23 @@ def _of_vector(
     within: tuple[float, float] | None,
     conventions: str,
 ) -> Location:
-    caller = f"locate({type(spec).__name__})"
-    table = inner(spec)
+    caller, table = _named(spec), inner(spec)
     width = sample.values.size
     if width == spec.width and spec.width != spec.dim:  # what is appended stands last
         sample = sample._replace(values=sample.values[spec.dim :])
         width -= spec.dim
     elif before is not None:
-        other = _sample(before, "before")
-        if other.values.size != width:
-            expected = f"as wide as x, {width}"
-            raise ArgumentError(mismatch(f"{caller}: before", expected, other.values.size))
-        values = sample.values - spec.embedding_scale * other.values
-        sample = sample._replace(values=values)
-    if width != table.dim:
-        raise ArgumentError(mismatch(f"{caller}: x", f"a vector of width {table.dim}", width))
-    scale = vector_problem.scale_of(table, params)
+        other = _sample(before, "before").values
+        refuse((other.size != width, f"{caller}: before", f"as wide as x, {width}", other.size))
+        sample = sample._replace(values=sample.values - spec.embedding_scale * other)
+    refuse((width != table.dim, f"{caller}: x", f"a vector of width {table.dim}", width))
+    scale = scale_of(table, params)
     if isinstance(table, Learned):
+        todo = "`params=` holds the rows that are compared."
         if params is None:
-            todo = "`params=` holds the rows that are compared."
-            raise ArgumentError(mismatch(caller, "the parameters of the table", None, todo))
-        fits = from_learned_table.search(table, sample, params)
-        limits = (0, max(table.limits) - 1)
-        location = Location(fits, spec, limits, 1)
+            raise bad_argument(caller, "the parameters of the table", None, todo)
+        fits = from_vector.nearest_rows(table, sample, params)
+        location = Location(fits, spec, (0, max(table.limits) - 1), 1)
         return replace(location, story=tuple(of_vector(location)))
     # The size of what was rounded counts in units of the table.
     sample = sample._replace(size=sample.size / (abs(scale) or 1.0))
@@ -280,10 +279,8 @@ def _of_vector(
         return _of_zeros(table, ranges)
     if sample.narrow is not None and not from_vector.explains(table, sample, ranges):
         sample = sample._replace(dtype=sample.narrow)
-    tried: tuple[Any, int] = from_vector.search(
-        table, sample, ranges, params=params, conventions=conventions
-    )
-    location = Location(tried[0], table, ranges[0], tried[1])
+    fits, tried = from_vector.search(table, sample, ranges, params=params, conventions=conventions)
+    location = Location(fits, table, ranges[0], tried)
     model = vector_problem.known_of(table, Sibling(()), params)
     spread = None if model is None else vector_problem.measure(model, sample.values).spread
     return replace(location, story=(*of_vector(location, spread), *_odd_one_out(location, sample)))
@@ -299,8 +296,7 @@ def _odd_one_out(location: Location, sample: vector_problem.Sample) -> tuple[str
     row = np.asarray(rows_of(best.spec, [best.positions[0]], dtype="float64"))[0]
     off = np.abs(sample.values - row)
     worst = int(off.argmax())
-    others = np.sqrt(np.mean(np.delete(off, worst) ** 2))
-    if off[worst] < max(6 * others, 2 * sample.tolerance):
+    if off[worst] < max(6 * np.sqrt(np.mean(np.delete(off, worst) ** 2)), 2 * sample.tolerance):
         return ()
     value, there = sample.values[worst], row[worst]
     return (f"One entry stands out: {value:.6g} at dimension {worst}, where it has {there:.6g}.",)
@@ -324,8 +320,8 @@ def _of_zeros(table: Any, ranges: Mapping[int, tuple[float, float]]) -> Location
     """The row of padding, where the table has one."""
     arrangement = getattr(table, "arrangement", None)
     if arrangement is None or arrangement.pad is None:
-        story = ("No such position: all entries are zero, and no row of the table is.",)
-        return Location((), table, ranges[0], 1, story)
+        story = "No such position: all entries are zero, and no row of the table is."
+        return Location((), table, ranges[0], 1, (story,))
     place = arrangement.pad - arrangement.start
     fit = Fit((), table, (place,), "all", 0.0, 0.0, 1000.0)
     return Location((fit,), table, ranges[0], 1, (f"Position {place}: it is padding.",))
@@ -335,17 +331,16 @@ def _ranges(
     table: Any, within: tuple[float, float] | None, caller: str
 ) -> dict[int, tuple[float, float]]:
     """The range of each axis."""
+    axes = range(len(table.axes))
     if table.coordinates != "real":
-        low, high = _range(within, (-FARTHEST, FARTHEST), caller)
-        return {axis: (math.ceil(low), math.floor(high)) for axis in range(len(table.axes))}
-    phases = phases_of(table)
-    waves = wavelengths(table)
-    ranges = {}
-    for axis in range(len(table.axes)):
-        own = waves[(phases.axis == axis) & np.isfinite(waves)]
-        reach = float(own.max()) / 2 if own.size else 1.0
-        ranges[axis] = _range(within, (-reach, reach), caller)
-    return ranges
+        return dict.fromkeys(axes, _range(within, (-FARTHEST, FARTHEST), caller, whole=True))
+    phases, waves = phases_of(table), wavelengths(table)
+    finite = [waves[(phases.axis == axis) & np.isfinite(waves)] for axis in axes]
+    reaches = [float(own.max()) / 2 if own.size else 1.0 for own in finite]
+    return {
+        axis: _range(within, (-reach, reach), caller, whole=False)
+        for axis, reach in enumerate(reaches)
+    }
 
 
 def _of_turned(
@@ -355,27 +350,24 @@ def _of_turned(
     within: tuple[float, float] | None,
     conventions: str,
 ) -> Location:
-    caller = f"locate({type(spec).__name__})"
-    if before is None:
-        todo = "An angle shows beside what was turned alone: give the query or key as before=."
-        raise ArgumentError(mismatch(caller, "`before` and `x`", "x alone", todo))
+    caller = _named(spec)
+    todo = "An angle shows beside what was turned alone: give the query or key as before=."
+    refuse((before is None, caller, "`before` and `x`", "x alone", todo))
     other = _sample(before, "before")
     from_rotated_pair.check_pair(spec, other.values, sample.values)
     typical = float(np.sqrt(np.mean(other.values**2)))
-    kinds = [sample.narrow or sample.dtype, other.narrow or other.dtype]
-    coarse = max(kinds, key=lambda name: vector_problem.FLOOR[name])
+    kinds = (each.narrow or each.dtype for each in (sample, other))
+    coarse = max(kinds, key=vector_problem.FLOOR.__getitem__)
     # Rounding is a part of the size of the numbers, and an angle is one of them over its modulus.
-    sample = sample._replace(dtype=coarse, size=max(sample.size, typical) / typical)
-    unit = vector_problem.Sample(sample.values / typical, coarse, sample.size)
-    low, high = _range(within, (-FARTHEST, FARTHEST), caller)
-    if spec.coordinates != "real":
-        low, high = math.ceil(low), math.floor(high)
-    ranges = dict.fromkeys(range(len(spec.axes)), (low, high))
+    size = max(sample.size, typical) / typical
+    unit = vector_problem.Sample(sample.values / typical, coarse, size)
+    limits = _range(within, (-FARTHEST, FARTHEST), caller, whole=spec.coordinates != "real")
+    ranges = dict.fromkeys(range(len(spec.axes)), limits)
     try:
         fits, tried = from_rotated_pair.search(
             spec, unit, other.values / typical, ranges, conventions
         )
     except SpecError as error:
         raise ArgumentError(str(error)) from error
-    location = Location(fits, spec, (low, high), tried)
+    location = Location(fits, spec, limits, tried)
     return replace(location, story=tuple(of_vector(location)))

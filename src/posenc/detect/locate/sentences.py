@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from posenc._core.numeric.ladder import Ladder
-from posenc.detect.locate.alternatives import CUT, EXPLANATIONS, SWAPPED
+from posenc.detect.locate.arcs import Interval
 from posenc.detect.locate.from_values import Interpretation, predictions, readings, up_to
-from posenc.detect.locate.intervals import Interval
-from posenc.detect.locate.result import Fit, Location
-from posenc.detect.locate.vector_problem import scale_of
+from posenc.detect.locate.result import CUT, EXPLANATIONS, SWAPPED, Fit, Location, scale_of
+from posenc.encodings.table.column_phases import columns_of
 
 # --- values ---------------------------------------------------------------------------------------
 
@@ -45,8 +44,7 @@ def of_values(result: Location, values: Mapping[int, Interval]) -> Iterator[str]
 
 
 def _none_as_stated(values: Mapping[int, Interval], result: Location) -> str:
-    table: Any = result.stated
-    size = abs(scale_of(table))
+    size = abs(scale_of(result.stated))
     large = [v.text for v in values.values() if abs(v.middle) > size]
     if large:
         return f"{', '.join(large)}: a sine or cosine of this table is at most {size:g} in size."
@@ -77,12 +75,9 @@ def _worked(
 
 
 def _formula(spec: Any, reading: Interpretation, dimension: int, function: str, p: Any) -> str:
-    from posenc.encodings.table.column_phases import columns_of
-
     sibling = reading.sibling
     changed = sibling.of(spec)
-    column = dimension - sibling.counted_from
-    pair = int(columns_of(changed).pair[column])
+    pair = int(columns_of(changed).pair[dimension - sibling.counted_from])
     start = changed.matrix.arrangement.start
     shown = str(p) if not start else f"({p} + {start})"
     scale = scale_of(changed)
@@ -94,13 +89,9 @@ def _formula(spec: Any, reading: Interpretation, dimension: int, function: str, 
         return f"{front}{function}({shown} * {frequency:.6g})"
     index = pair + ladder.start + (ladder.cos_shift if function == "cos" else 0.0)
     parts = re.fullmatch(r"d/(\d+)", str(ladder.denominator))
-    if parts:
-        exponent = f"{index * int(parts[1]):g}/{changed.dim}"
-    else:
-        width = changed.matrix.width
-        divisor = ladder.divisor(count=changed.pairs, width=width)
-        exponent = f"{index:g}/{float(divisor):g}"
-    return f"{front}{function}({shown} / {changed.base:g}**({exponent}))"
+    divisor = float(ladder.divisor(count=changed.pairs, width=changed.matrix.width))
+    whole = (index * int(parts[1]), changed.dim) if parts else (index, f"{divisor:g}")
+    return f"{front}{function}({shown} / {changed.base:g}**({whole[0]:g}/{whole[1]}))"
 
 
 def _at_the_same_place(
@@ -114,11 +105,10 @@ def _at_the_same_place(
         f"{g:.{v.places or 7}f}" for g, v in zip(received, values.values(), strict=True)
     )
     written = " and ".join(v.text for v in values.values())
-    first = _place(stated.positions[0])
-    text = f"  The formula as stated gives {shown} at position {_place(place)}"
-    if isinstance(place, int) and result.within[0] == 0:
-        return f"{text}, and {written} nowhere before {first}."
-    return f"{text}."
+    nowhere = f", and {written} nowhere before {_place(stated.positions[0])}"
+    counted = isinstance(place, int) and result.within[0] == 0
+    at = f"at position {_place(place)}{nowhere if counted else ''}"
+    return f"  The formula as stated gives {shown} {at}."
 
 
 def _uniqueness(result: Location, best: Fit, values: Mapping[int, Interval]) -> Iterator[str]:
@@ -127,16 +117,13 @@ def _uniqueness(result: Location, best: Fit, values: Mapping[int, Interval]) -> 
     if len(best.positions) == 1 and best.listed == "all":
         yield f"No other position from {low} to {high} fits under that convention."
         return
-    others = best.positions[1:4]
     count = f"{len(best.positions)}" if best.listed == "all" else f"about {best.expected:,.0f}"
-    listed = ", ".join(map(_place, others))
+    listed = ", ".join(map(_place, best.positions[1:4]))
     yield f"In all {count} positions from {low} to {high} fit it; after the first come {listed}."
     places = [v.places for v in values.values() if v.places is not None]
     table: Any = result.stated
-    axes = len(table.axes)
-    if len(values) == 1 and places and axes == 1:
-        more = math.ceil(math.log10(max(best.expected, 2.0)) + 1)
-        digits = places[0] + more
+    if len(values) == 1 and places and len(table.axes) == 1:
+        digits = places[0] + math.ceil(math.log10(max(best.expected, 2.0)) + 1)
         yield f"One would be left with {digits} digits, or with another dimension's value."
     else:
         yield "More digits, or values at more dimensions, would leave one."
@@ -150,7 +137,8 @@ def of_vector(result: Location, spread: float | None = None) -> Iterator[str]:
     low, high = result.within
     best = result.best
     if best is None:
-        tried = _tried(result.tried)
+        several = f"any of {_conventions(result.tried)}"
+        tried = several if result.tried > 1 else "the convention stated"
         yield f"No such position from {_place(low)} to {_place(high)}, under {tried}."
         if spread is not None and spread > 0.01:
             yield (
@@ -169,7 +157,9 @@ def of_vector(result: Location, spread: float | None = None) -> Iterator[str]:
     start = getattr(getattr(best.spec, "arrangement", None), "start", 0)
     if start and isinstance(best.positions[0], int):
         yield f"  It is row {best.positions[0] + start} of a table that starts at {start}."
-    yield f"  root mean square difference {best.residual:.2g}{_rival(best)}"
+    place, off = best.rival or (None, 0.0)
+    rival = f"; the next best, position {_place(place)}, has {off:.2g}" if best.rival else ""
+    yield f"  root mean square difference {best.residual:.2g}{rival}"
     yield f"  {_chance(best)}"
     yield from _explained(best)
     if best.convention and result.as_stated is None:
@@ -177,12 +167,6 @@ def of_vector(result: Location, spread: float | None = None) -> Iterator[str]:
     turned = getattr(best.spec, "kind", "") == "rotary"
     if turned and isinstance(best.positions[0], int) and best.positions[0] < 0:
         yield f"  If pairs turn the other way, it is position {-best.positions[0]}."
-
-
-def _rival(fit: Fit) -> str:
-    if fit.rival is None:
-        return ""
-    return f"; the next best, position {_place(fit.rival[0])}, has {fit.rival[1]:.2g}"
 
 
 # --- both -----------------------------------------------------------------------------------------
@@ -211,10 +195,6 @@ def _chance(fit: Fit) -> str:
     if fit.bits > -3:
         return f"expected {fit.chance:.2g} times by chance, which is too little to tell"
     return f"expected {fit.chance:,.0f} times by chance"
-
-
-def _tried(count: int) -> str:
-    return f"any of {_conventions(count)}" if count > 1 else "the convention stated"
 
 
 def _place(position: Any) -> str:

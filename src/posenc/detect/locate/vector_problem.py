@@ -10,9 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc._core.errors import PosencError
-from posenc.detect.locate.alternatives import Sibling
-from posenc.detect.locate.inverse import MOST, Angle, Candidates, solve
-from posenc.detect.locate.result import Fit
+from posenc.detect.locate.inverse import MOST, TURN, Angle, solve
+from posenc.detect.locate.result import Fit, Sibling, scale_of
 from posenc.encodings.table.column_phases import ColumnFunctions, Phases, columns_of, phases_of
 from posenc.functional import table
 
@@ -74,15 +73,6 @@ class Problem(NamedTuple):
     scale: float  # the stated factor on what `rebuild` gives
 
 
-def scale_of(spec: Any, params: Mapping[str, Any] | None = None) -> float:
-    """The factor on the rows of a table."""
-    if not hasattr(spec, "magnitude"):
-        return 1.0
-    if params is not None and "scale" in params:
-        return float(params["scale"])
-    return float(spec.magnitude.table(spec.dim))
-
-
 def known_of(spec: Any, sibling: Sibling, params: Mapping[str, Any] | None) -> PhaseModel | None:
     """The stated encoding changed as a sibling does; None where the parts do not fit."""
     try:
@@ -98,8 +88,7 @@ def known_of(spec: Any, sibling: Sibling, params: Mapping[str, Any] | None) -> P
 def measure(model: PhaseModel, values: np.ndarray) -> MeasuredAngles:
     """The angles of the pairs."""
     columns, phases = model.columns, model.phases
-    n = phases.axis.size
-    both = np.full((2, n), np.nan)
+    both = np.full((2, phases.axis.size), np.nan)
     taken = columns.pair >= 0
     both[columns.function[taken], columns.pair[taken]] = values[taken]
     frequencies = phases.frequencies()
@@ -108,9 +97,9 @@ def measure(model: PhaseModel, values: np.ndarray) -> MeasuredAngles:
     modulus = np.abs(z)
     size = float(np.sqrt(np.mean(modulus**2))) if z.size else abs(model.scale)
     spread = float(np.std(modulus) / size) if z.size and size else math.nan
-    axis, frequency = phases.axis[paired], frequencies[0, paired]
     options = np.stack([np.angle(z), np.full(z.shape, np.nan)], axis=1)
     weight = modulus / size if size else modulus
+    parts = [(phases.axis[paired], frequencies[0, paired], options, weight)]
     beyond = 0.0
     for function in (0, 1):
         lone = ~paired & ~np.isnan(both[function])
@@ -118,11 +107,10 @@ def measure(model: PhaseModel, values: np.ndarray) -> MeasuredAngles:
         beyond = max(beyond, float(np.max(np.abs(value), initial=0.0)) - 1)
         value = np.clip(value, -1.0, 1.0)
         angle = np.arcsin(value) if function == 0 else np.arccos(value)
-        mirror = math.pi - angle if function == 0 else -angle
-        axis = np.concatenate([axis, phases.axis[lone]])
-        frequency = np.concatenate([frequency, frequencies[function, lone]])
-        options = np.concatenate([options, np.stack([angle, mirror], axis=1)])
-        weight = np.concatenate([weight, np.sqrt(1 - value**2)])
+        options = np.stack([angle, math.pi - angle if function == 0 else -angle], axis=1)
+        weight = np.sqrt(1 - value**2)
+        parts.append((phases.axis[lone], frequencies[function, lone], options, weight))
+    axis, frequency, options, weight = map(np.concatenate, zip(*parts, strict=True))
     return MeasuredAngles(axis, frequency, options, weight, spread, beyond)
 
 
@@ -131,8 +119,7 @@ def angles(measured: MeasuredAngles, axis: int, noise: float) -> list[Angle]:
     chosen = np.flatnonzero((measured.axis == axis) & (measured.frequency != 0))
     if len(chosen) > MOST_ANGLES:
         order = chosen[np.argsort(np.abs(measured.frequency[chosen]), kind="stable")]
-        spaced = np.linspace(0, len(order) - 1, MOST_ANGLES).round().astype(int)
-        chosen = order[spaced]
+        chosen = order[np.linspace(0, len(order) - 1, MOST_ANGLES).round().astype(int)]
     listed = []
     for j in chosen:
         first, second = measured.options[j].tolist()
@@ -140,9 +127,9 @@ def angles(measured: MeasuredAngles, axis: int, noise: float) -> list[Angle]:
         # Near its extreme a sine is flat: the angle is known to the root of the noise.
         slope = max(float(measured.weight[j]), math.sqrt(noise) if len(options) > 1 else 1e-3)
         sigma = noise / slope
-        if len(options) > 1 and abs(math.remainder(second - first, 2 * math.pi)) < 4 * sigma:
+        half = math.remainder(second - first, TURN) / 2
+        if len(options) > 1 and abs(half) < 2 * sigma:
             # At its extreme a sine has one angle, known to half the way between the two.
-            half = math.remainder(second - first, 2 * math.pi) / 2
             options, sigma = (first + half,), max(sigma, abs(half))
         listed.append(Angle(float(measured.frequency[j]), options, sigma))
     return listed
@@ -152,10 +139,8 @@ def differences(measured: MeasuredAngles, axis: int, positions: np.ndarray) -> n
     """What is left of the angles at some coordinates: (coordinates, readings)."""
     chosen = (measured.axis == axis) & (measured.frequency != 0)
     predicted = positions[:, None] * measured.frequency[chosen]
-    turn = 2 * math.pi
-    first, second = (option - predicted for option in measured.options[chosen].T)
-    left = [np.abs(r - np.rint(r / turn) * turn) for r in (first, second)]
-    return np.fmin(*left)
+    left = (option - predicted for option in measured.options[chosen].T)
+    return np.fmin(*(np.abs(r - np.rint(r / TURN) * TURN) for r in left))
 
 
 def evidence(
@@ -198,14 +183,16 @@ class Attempt(NamedTuple):
         penalty: float = 0.0,
     ) -> Fit:
         """What it says of a convention, less the bits that trying others beside it has cost."""
-        # `bits` counts the whole range; the density of hits follows from it.
-        expected = 2.0 ** -min(self.bits, 1000.0)
         return Fit(
             words,
             spec,
             tuple(self.positions[:MOST_LISTED]),
             "all" if self.total < MOST_KEPT else "first",
-            min(expected, math.prod(high - low + 1 for low, high in within.values())),
+            # `bits` counts the whole range; the density of hits follows from it.
+            min(
+                2.0 ** -min(self.bits, 1000.0),
+                math.prod(high - low + 1 for low, high in within.values()),
+            ),
             self.residual,
             self.bits - penalty,
             self.rival,
@@ -214,8 +201,12 @@ class Attempt(NamedTuple):
 
 def problem_of(model: PhaseModel, sample: Sample) -> Problem:
     """The inversion of a table."""
-    measured = measure(model, sample.values)
-    return Problem(model.phases, measured, lambda places: rebuilt(model, places), model.scale)
+    return Problem(
+        model.phases,
+        measure(model, sample.values),
+        lambda places: rebuilt(model, places),
+        model.scale,
+    )
 
 
 def attempt(
@@ -229,42 +220,46 @@ def attempt(
 ) -> Attempt | None:
     """The position under one convention, if angles are no noisier than said."""
     measured, phases = problem.measured, problem.phases
-    per_axis: list[list[tuple[float, Any]]] = []  # for each axis: (squares left, coordinate)
+    per_axis: list[list[float]] = []  # coordinates
     bits = 0.0
     real, start = phases.real, phases.start
     for axis in range(len(phases.axes)):
         low, high = within[axis]
-        candidates = solve(
+        rows = solve(
             angles(measured, axis, noise),
             low + start,
             high + start,
             of="reals" if real else "integers",
             drift=drift,
             most=most,
-        )
-        ranked = _ranked(candidates, measured, axis, (low + start, high + start), real)
-        if ranked is None:
+        )[:MOST_KEPT]
+        if not real:
+            rows = np.rint(rows)
+            # A rival must be named even where everything else has been struck out.
+            rows = np.unique(np.concatenate([rows, rows[:1] - 1, rows[:1] + 1]))
+        rows = rows[(rows >= low + start) & (rows <= high + start)]
+        if not len(rows):
             return None
-        rows, left = ranked
+        left = differences(measured, axis, rows)
         squares = (left**2).sum(axis=1)
         chosen = (measured.axis == axis) & (measured.frequency != 0)
         lone = int((~np.isnan(measured.options[chosen, 1])).sum())
         pace = float(np.sqrt(np.sum(measured.frequency[chosen] ** 2)))
-        counts = _up_to(rows - start, low, high, real)
+        counts = up_to(rows - start, low, high, real=real).tolist()
         each = np.array(
             [
                 evidence(s, left.shape[1], lone=lone, count=c, pace=pace, real=real)
-                for s, c in zip(squares.tolist(), counts.tolist(), strict=True)
+                for s, c in zip(squares.tolist(), counts, strict=True)
             ]
         )
         # Of two coordinates that leave as little, the one nearer to 0 is less of an accident.
         order = np.lexsort((squares, -each.round(6)))
-        per_axis.append([(float(squares[k]), _number(rows[k], start, real)) for k in order])
+        per_axis.append([(float(row) if real else int(row)) - start for row in rows[order]])
         bits += float(each[order[0]])
     return _judged(problem, sample, per_axis, bits)
 
 
-def _up_to(places: np.ndarray, low: float, high: float, real: bool) -> np.ndarray:
+def up_to(places: Any, low: float, high: float, *, real: bool) -> Any:
     """How much of the range lies no further from 0 than each coordinate."""
     size = np.abs(places)
     nearest = 0.0 if low <= 0 <= high else min(abs(low), abs(high))
@@ -272,57 +267,31 @@ def _up_to(places: np.ndarray, low: float, high: float, real: bool) -> np.ndarra
     return np.maximum(span, 0.0) + (0.0 if real else 1.0)
 
 
-def _number(row: float, start: int, real: bool) -> Any:
-    return float(row) - start if real else int(row) - start
-
-
-def _ranked(
-    candidates: Candidates | None,
-    measured: MeasuredAngles,
-    axis: int,
-    within: tuple[float, float],
-    real: bool,
-) -> tuple[np.ndarray, np.ndarray] | None:
-    if candidates is None or not len(candidates.positions):
-        return None
-    low, high = within
-    rows = candidates.positions[:MOST_KEPT]
-    if not real:
-        rows = np.rint(rows)
-        # A rival must be named even where everything else has been struck out.
-        rows = np.unique(np.concatenate([rows, rows[:1] - 1, rows[:1] + 1]))
-    rows = rows[(rows >= low) & (rows <= high)]
-    return (rows, differences(measured, axis, rows)) if len(rows) else None
-
-
 def _judged(
     problem: Problem,
     sample: Sample,
-    per_axis: list[list[tuple[float, Any]]],
+    per_axis: list[list[float]],
     bits: float,
 ) -> Attempt:
     """The combination of coordinates that rebuilds the numbers best."""
     most = MOST_KEPT if len(per_axis) == 1 else 16
-    combined = list(itertools.islice(itertools.product(*[c[:most] for c in per_axis]), MOST_KEPT))
-    places = [tuple(p for _, p in parts) for parts in combined]
+    places = [*itertools.islice(itertools.product(*[c[:most] for c in per_axis]), MOST_KEPT)]
     rows = problem.rebuild(places)
     scale = _fitted(problem.scale, rows[0], sample.values)
     left = sample.values - scale * rows
     off, mean = np.abs(left).max(axis=1), np.sqrt(np.mean(left**2, axis=1))
-    tolerance = sample.tolerance * abs(scale)
-    fits = np.flatnonzero(off <= tolerance)
-    names = [p[0] if len(p) == 1 else p for p in places]
+    fits = np.flatnonzero(off <= sample.tolerance * abs(scale))
+    names: list[Any] = [p[0] if len(p) == 1 else p for p in places]
     exact = len(fits) > 0
-    order = fits[np.argsort([_size(names[k]) for k in fits], kind="stable")] if exact else [0]
-    chosen = {int(k) for k in order}
-    others = [k for k in range(len(names)) if k not in chosen]
-    rival = min(others, key=lambda k: mean[k]) if others else None
-    best = int(order[0])
-    if len(order) > 1:  # so many others fit as well
-        bits = min(bits, -math.log2(len(order) - 1))
+    sizes = [sum(map(abs, places[k])) for k in fits]
+    order = fits[np.argsort(sizes, kind="stable")] if exact else [0]
+    others = np.delete(np.arange(len(names)), order)
+    rival = min(others, key=lambda k: mean[k]) if len(others) else None
+    # So many others fit as well.
+    bits = min(bits, -math.log2(len(order) - 1)) if len(order) > 1 else bits
     return Attempt(
         [names[k] for k in order],
-        float(mean[best]),
+        float(mean[order[0]]),
         bits,
         None if rival is None else (names[rival], float(mean[rival])),
         scale,
@@ -336,8 +305,7 @@ def rebuilt(model: PhaseModel, places: list[tuple[Any, ...]]) -> np.ndarray:
     spec = model.spec
     if hasattr(spec, "magnitude") and (spec.parameters() or model.scale != 1.0):
         spec = spec.replace(magnitude=type(spec.magnitude)())
-    if getattr(spec, "phase", "exact") == "float32":
-        spec = spec.replace(phase="exact")
+    spec = spec.replace(phase="exact") if getattr(spec, "phase", "exact") == "float32" else spec
     positions = np.array(places, dtype=np.float64 if model.phases.real else np.int64)
     rows = np.asarray(
         table(spec, positions[:, 0] if positions.shape[1] == 1 else positions, dtype="float64")
@@ -357,11 +325,5 @@ def _fitted(stated: float, row: np.ndarray, values: np.ndarray) -> float:
     """The factor of the table: as stated where it fits, else by least squares."""
     product, squares = float(values @ row), float(row @ row)
     fitted = product / squares if squares else stated
-    left = values - fitted * row
-    error = float(np.sqrt(np.mean(left**2)) / math.sqrt(max(squares, 1e-30)))
-    near = abs(fitted - stated) <= max(6 * error, 1e-3 * abs(stated))
-    return stated if near else fitted
-
-
-def _size(position: Any) -> float:
-    return sum(map(abs, position)) if isinstance(position, tuple) else abs(position)
+    error = float(np.sqrt(np.mean((values - fitted * row) ** 2)) / math.sqrt(max(squares, 1e-30)))
+    return stated if abs(fitted - stated) <= max(6 * error, 1e-3 * abs(stated)) else fitted

@@ -20,6 +20,7 @@ from posenc.detect.contract.comparison.fields import value_of, variants, words
 from posenc.detect.fit import departures, precision, tolerances, turns
 from posenc.detect.fit import words as sentences
 from posenc.detect.fit.frequencies import fit_frequencies
+from posenc.detect.fit.tolerances import HALVES, ROUNDING
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling import Llama3, YaRN
@@ -64,12 +65,8 @@ def why(
         if not wrong.any():
             continue
         size = turns.begins(off, seen.first)
-        dtype = precision.seen(seen.values[:FIRST])
-        if (
-            seen.sized
-            and dtype in precision.HALVES
-            and tolerances.ROUNDING[dtype] > tolerances.ROUNDING[seen.dtype]
-        ):
+        dtype = tolerances.seen(seen.values[:FIRST])
+        if seen.sized and dtype in HALVES and ROUNDING[dtype] > ROUNDING[seen.dtype]:
             # Cosines of less than float32 are one matter, what is computed with them another.
             coarse = [one._replace(dtype=dtype) for one in calls]
             row = Difference("dtype", f"cos and sin in {seen.dtype}", f"in {dtype}", size[0], 0)

@@ -1,4 +1,4 @@
-"""The pairs of channels that a rotation turns, read from what becomes of basis vectors.
+"""The pairs of channels that a rotation turns, and how fast: angles, followed from near to far.
 
 A rotation is linear in x, so what becomes of the basis at one position is its matrix there. Of a
 rotation of pairs it has blocks of two by two,
@@ -15,16 +15,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc.detect.fit.precision import seen
-from posenc.detect.fit.tolerances import ROUNDING
+from posenc.detect.fit.tolerances import ROUNDING, seen
 
 CLOSE = 1e-5  # relative to the size of a block
 FLOAT32, FLOAT64 = 2.0**-24, 2.0**-53  # half a unit of the last place
 STEADY = 2.0**-48  # sizes of float64 code differ by less
+TURN = 2 * math.pi
+LAPS = 8  # whole turns to the first of some real coordinates
 
 
 class NotARotationError(Exception):
     """What an implementation does instead, in a sentence."""
+
+
+def refuse(bad: bool, why: str) -> None:
+    """Raise with the sentence where that is what an implementation does."""
+    if bad:
+        raise NotARotationError(why)
 
 
 class Turns(NamedTuple):
@@ -44,39 +51,37 @@ class Turns(NamedTuple):
 def from_matrices(matrices: np.ndarray, positions: np.ndarray) -> Turns:
     """The pairs of linear maps."""
     width = matrices.shape[-1]
-    if not np.isfinite(matrices).all():
-        raise NotARotationError("it returns NaN or infinity")
+    refuse(not np.isfinite(matrices).all(), "it returns NaN or infinity")
     largest = np.abs(matrices).max(axis=0)
     reached = [tuple(np.flatnonzero(largest[c] > 0).tolist()) for c in range(width)]
     for c, outs in enumerate(reached):
-        if len(outs) > 2:
-            raise NotARotationError(
-                f"channel {c} of the input reaches {len(outs)} channels of the output, "
-                "where a rotation of pairs reaches two"
-            )
+        refuse(
+            len(outs) > 2,
+            f"channel {c} of the input reaches {len(outs)} channels of the output, "
+            "where a rotation of pairs reaches two",
+        )
     groups: dict[tuple[int, ...], list[int]] = {}
-    moved = []
     for c, outs in enumerate(reached):
         if len(outs) == 2:
             groups.setdefault(outs, []).append(c)
-        elif outs != (c,):
-            moved.append(c)
     for outs, inputs in groups.items():
-        if len(inputs) != 2:
-            raise NotARotationError(
-                f"channels {outs[0]} and {outs[1]} of the output come from "
-                f"{len(inputs)} of the input, where a pair has two"
-            )
+        refuse(
+            len(inputs) != 2,
+            f"channels {outs[0]} and {outs[1]} of the output come from "
+            f"{len(inputs)} of the input, where a pair has two",
+        )
+    moved = [c for c, outs in enumerate(reached) if len(outs) != 2 and outs != (c,)]
     if moved:
         # Beside pairs that turn, it is one that never does, of a rotation that writes elsewhere.
-        does = "moves to another place without turning"
-        if not groups:
-            does = "of the input reaches no channel, or another one"
+        turned = "moves to another place without turning"
+        does = turned if groups else "of the input reaches no channel, or another one"
         raise NotARotationError(f"channel {moved[0]} {does}")
     chosen = sorted((inputs[0], inputs[1], outs) for outs, inputs in groups.items())
     pairs = [(a, b) for a, b, _ in chosen]
     outputs = [(outs[0], outs[1]) for _, _, outs in chosen]
-    first, second = _blocks(matrices, pairs, outputs)
+    # What becomes of the first and of the second channel of each pair, as complex numbers.
+    inward, (one, two) = (np.array(p, dtype=int).reshape(-1, 2).T for p in (pairs, outputs))
+    first, second = (matrices[:, k, one] + 1j * matrices[:, k, two] for k in inward)
     size = np.abs(first)
     off = np.abs(second - 1j * first) / np.maximum(size, 1e-30)
     if pairs and off.max() > CLOSE:
@@ -97,17 +102,7 @@ def _arithmetic(matrices: np.ndarray, size: np.ndarray) -> float:
     """How sines and cosines were rounded: their squares tell."""
     if not size.size or (matrices == matrices.astype(np.float32)).all():
         return FLOAT32
-    steady = np.abs(size / np.median(size) - 1).max() <= STEADY
-    return FLOAT64 if steady else FLOAT32
-
-
-def _blocks(
-    matrices: np.ndarray, pairs: list[tuple[int, int]], outputs: list[tuple[int, int]]
-) -> tuple[np.ndarray, ...]:
-    """What becomes of the first and of the second channel of each pair, as complex numbers."""
-    a, b = (np.array([p[k] for p in pairs], dtype=int) for k in (0, 1))
-    c, d = (np.array([p[k] for p in outputs], dtype=int) for k in (0, 1))
-    return tuple(matrices[:, k, c] + 1j * matrices[:, k, d] for k in (a, b))
+    return FLOAT64 if np.abs(size / np.median(size) - 1).max() <= STEADY else FLOAT32
 
 
 def from_recording(x: np.ndarray, y: np.ndarray, positions: np.ndarray) -> Turns:
@@ -116,43 +111,36 @@ def from_recording(x: np.ndarray, y: np.ndarray, positions: np.ndarray) -> Turns
     A pair keeps its length, so what one of its channels loses of its square the other gains, token
     for token. Channels are matched by that alone, wherever they stand.
     """
-    if not (np.isfinite(x).all() and np.isfinite(y).all()):
-        raise NotARotationError("it holds NaN or infinity")
-    if len(x) < 8:
-        raise NotARotationError(f"{len(x)} tokens are too few to tell which channels form pairs")
+    refuse(not (np.isfinite(x).all() and np.isfinite(y).all()), "it holds NaN or infinity")
+    refuse(len(x) < 8, f"{len(x)} tokens are too few to tell which channels form pairs")
     width = x.shape[1]
     changed = np.flatnonzero((x != y).any(axis=0))
-    if not len(changed):
-        raise NotARotationError("output and input are the same")
+    refuse(not len(changed), "output and input are the same")
     gain = math.sqrt(float((y[:, changed] ** 2).sum() / (x[:, changed] ** 2).sum()))
-    matches = None
     rounding = max(ROUNDING[seen(y)], FLOAT32)
-    for size in (gain, 1.0):
-        matches = matches or _usual(x, y, changed, size, max(1e-5, 16 * rounding))
-        matches = matches or _matched(x, y, changed, size)
-    if matches is None:
-        raise NotARotationError("no channel gains of its square what another one loses")
-    pairs = tuple(matches)
-    a, b = (np.array([p[k] for p in pairs]) for k in (0, 1))
+    tries = (
+        _usual(x, y, changed, size, max(1e-5, 16 * rounding)) or _matched(x, y, changed, size)
+        for size in (gain, 1.0)
+    )
+    pairs = tuple(next(filter(None, tries), ()))
+    refuse(not pairs, "no channel gains of its square what another one loses")
+    a, b = np.array(pairs).T
     z = (y[:, a] + 1j * y[:, b]) * (x[:, a] - 1j * x[:, b])
     weight = np.abs(x[:, a] + 1j * x[:, b]) ** 2
     unique, place = np.unique(positions, axis=0, return_inverse=True)
-    place = place.reshape(-1)
     total = np.zeros((len(unique), len(pairs)), dtype=complex)
     mass = np.zeros((len(unique), len(pairs)))
-    np.add.at(total, place, z)
-    np.add.at(mass, place, weight)
-    size_at = np.abs(total) / np.maximum(mass, 1e-30)
-    typical = float(np.sqrt(np.mean(weight)))
+    np.add.at(total, place.reshape(-1), z)
+    np.add.at(mass, place.reshape(-1), weight)
     # Cosines that were rounded are off alike in all heads.
-    random = 8 * math.sqrt(2) * typical / np.sqrt(np.maximum(mass, 1e-30))
+    random = 8 * math.sqrt(2) * np.sqrt(np.mean(weight)) / np.sqrt(np.maximum(mass, 1e-30))
     return Turns(
         pairs,
         pairs,
         width,
         unique,
         np.angle(total),
-        size_at,
+        np.abs(total) / np.maximum(mass, 1e-30),
         rounding * np.maximum(random, 1.0),
         FLOAT32,
         rounding,
@@ -172,12 +160,10 @@ def _usual(
             continue
         n = dim // 2
         halves = [(begin + j, begin + j + n) for j in range(n)]
-        neighbours = [(begin + 2 * j, begin + 2 * j + 1) for j in range(n)]
-        for pairs in (halves, neighbours):
+        for pairs in (halves, [(begin + 2 * j, begin + 2 * j + 1) for j in range(n)]):
             a, b = np.array(pairs).T
             left = np.abs(squares[:, a] + squares[:, b])
-            unit = x[:, a] ** 2 + x[:, b] ** 2
-            if (left <= close * np.maximum(unit, np.mean(x**2))).all():
+            if (left <= close * np.maximum(x[:, a] ** 2 + x[:, b] ** 2, np.mean(x**2))).all():
                 return pairs
     return None
 
@@ -199,3 +185,96 @@ def _matched(
     return sorted(
         (int(changed[k]), int(changed[p])) for k, p in enumerate(partner.tolist()) if k < p
     )
+
+
+# --- how fast -------------------------------------------------------------------------------------
+
+
+class Lines(NamedTuple):
+    """Angles as lines in the position."""
+
+    frequency: np.ndarray  # (axes, pairs)
+    error: np.ndarray  # (pairs,), of the frequencies
+    origin: np.ndarray  # (pairs,): the angle at position 0
+
+
+def lines_of(turns: Turns, axes: tuple[str, ...]) -> Lines:
+    """Frequencies from angles at positions that grow step by step along each axis."""
+    order = np.argsort(np.abs(turns.positions).sum(axis=1), kind="stable")
+    p = turns.positions[order].astype(np.float64)
+    angle, error = turns.angle[order], turns.error[order]
+    lines = []
+    for a in range(len(axes)):
+        along = ~np.delete(p, a, axis=1).any(axis=1)
+        if len(axes) > 1 and (p[0].any() or along.sum() < 2):
+            raise NotARotationError("positions along each axis by itself, from 0 on, are needed")
+        lines.append(_line(p[along, a], angle[along], error[along], turns))
+    frequency, errors, origins = (np.array(part) for part in zip(*lines, strict=True))
+    spread, origin = errors.min(axis=0), origins[0]
+    off = np.abs(wrapped(angle - p @ frequency - origin))
+    # What float32 code may lose: of the angle that it forms, and of its cosine and sine.
+    allowed = 1e-5 + 8 * error + 6 * FLOAT32 * (np.abs(p) @ np.abs(frequency))
+    allowed += 8 * spread * np.abs(p - p[0]).max(axis=1, keepdims=True)
+    if (off > allowed).any():
+        k, j = np.unravel_index(int(np.argmax(off / allowed)), off.shape)
+        several = f"a plane at position {tuple(p[k].tolist())}"
+        a, b = turns.pairs[int(j)]
+        raise NotARotationError(
+            "it is not a rotation linear in positions: the pair of channels "
+            f"{a} and {b} is {off[k, j]:.2g} rad from "
+            f"{several if p.shape[1] > 1 else f'a line at position {p[k, 0]:g}'}"
+        )
+    return Lines(np.where(np.abs(frequency) <= 1e-12, 0.0, frequency), spread, origin)
+
+
+def _line(
+    p: np.ndarray, angle: np.ndarray, error: np.ndarray, turns: Turns
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Slopes of angles that are known up to turns, their errors, and the angles at 0.
+
+    Positions one step apart count the turns; from near positions to far ones these are followed.
+    """
+    steps = {float(q): k for k, q in enumerate(p)}
+    near = [(k, steps[q + 1]) for q, k in steps.items() if q + 1 in steps]
+    lag, turned = p[1:] - p[0], wrapped(angle[1:] - angle[0])
+    if near:
+        apart = np.exp(1j * np.array([angle[j] - angle[k] for k, j in near]))
+        slope, spread = np.angle(apart.mean(axis=0)), error.max(axis=0) / math.sqrt(len(near))
+    elif p[0] == 0 and len(p) > 1:
+        slope, spread = _untangled(lag, turned), error[1] / abs(lag[0])
+    else:
+        raise NotARotationError("two positions one step apart are needed, to count turns")
+    for k in np.argsort(np.abs(lag), kind="stable"):
+        size = abs(lag[k])
+        better = np.maximum((error[k + 1] + error[0]) / size, turns.eps * np.abs(slope))
+        # Beyond half a turn of doubt nothing more is learned.
+        use = (spread * size < 1.0) & (better <= spread)
+        slope = np.where(use, slope + wrapped(turned[k] - slope * lag[k]) / lag[k], slope)
+        spread = np.where(use, better, spread)
+    if turns.rounding > FLOAT32:  # of few digits: from all positions; what is off alike stays
+        left, middle = wrapped(turned - lag[:, None] * slope), lag - lag.mean()
+        shift = middle @ left / (middle @ middle)
+        rest = left - left.mean(axis=0) - middle[:, None] * shift
+        slope, spread = slope + shift, np.sqrt((rest**2).mean(axis=0) / (middle @ middle))
+        # What turns by less than a rounding is left as it was, or moved by a whole one.
+        spread = np.maximum(spread, turns.rounding / 16 / np.abs(lag).max())
+    origin = wrapped(angle[0] - slope * p[0])
+    doubt = 4 * (spread * abs(p[0]) + error[0]) + (1e-5 if p[0] else 0.0)
+    return slope, spread, np.where(np.abs(origin) <= doubt, 0.0, origin)
+
+
+def _untangled(p: np.ndarray, angle: np.ndarray) -> np.ndarray:
+    """The slopes of the fewest turns that explain angles at real coordinates best."""
+    best = angle[0] / p[0]
+    left = np.full(best.shape, math.inf)
+    for lap in sorted(range(-LAPS, LAPS + 1), key=abs):
+        slope = (angle[0] + lap * TURN) / p[0]
+        off = np.abs(wrapped(angle - p[:, None] * slope)).max(axis=0)
+        better = off < 0.5 * left - 1e-6
+        best, left = np.where(better, slope, best), np.where(better, off, left)
+    return best
+
+
+def wrapped(angle: np.ndarray) -> np.ndarray:
+    """Angles without their whole turns, from -pi to pi."""
+    return angle - np.rint(angle / TURN) * TURN

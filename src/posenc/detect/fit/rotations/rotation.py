@@ -12,22 +12,28 @@ import numpy as np
 from posenc._core.errors import PosencError
 from posenc._core.numeric.arrangement import Arrangement
 from posenc.detect.fit.departures import Departures, departures, tolerance_of
-from posenc.detect.fit.description_length import bits_of
 from posenc.detect.fit.frequencies import FrequencyFit, explained
-from posenc.detect.fit.precision import seen
-from posenc.detect.fit.rotations.angular_speed import lines_of, wrapped
-from posenc.detect.fit.rotations.channel_pairs import channels_of, placed
-from posenc.detect.fit.rotations.pairs import FLOAT32, NotARotationError, Turns
+from posenc.detect.fit.ladders import bits_of
+from posenc.detect.fit.rotations.pairs import (
+    FLOAT32,
+    NotARotationError,
+    Turns,
+    lines_of,
+    refuse,
+    wrapped,
+)
 from posenc.detect.fit.rotations.rotation_specs import (
     RotationFit,
     arrangements,
+    channels_of,
     decaying,
     list_of,
     mixed,
     multiples,
+    placed,
     tidy,
 )
-from posenc.detect.fit.tolerances import ROUNDING
+from posenc.detect.fit.tolerances import ROUNDING, seen
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
 from posenc.encodings.rotary.rope import RoPE
 from posenc.functional import frequencies as frequencies_of
@@ -87,10 +93,8 @@ def rotations_of(
     turns: Turns, axes: tuple[str, ...], base: float | None, unit: float
 ) -> list[RotationFit]:
     """The encodings that some turns may be of, the likeliest first."""
-    if not turns.pairs:
-        raise NotARotationError("nothing turns: every channel passes through")
+    refuse(not turns.pairs, "nothing turns: every channel passes through")
     lines = lines_of(turns, axes)
-    notes: list[str] = []
     mixing = (np.abs(lines.frequency) > lines.error).sum(axis=0) > 1
     signs = np.sign(lines.frequency.sum(axis=0))
     flipped = (signs < 0) & bool((signs > 0).any()) & (not mixing.any())
@@ -98,29 +102,25 @@ def rotations_of(
     pairing, index, channels = places
     # In no order of ours, a pair that turns backward is one whose channels are swapped.
     backward = bool(signs.sum() < 0) and (channels is None or not flipped.any())
-    if channels is not None:
-        notes.append("its pairs are neither halves nor neighbours")
-    if backward:
-        pairing = pairing.replace(direction="backward")
+    notes = [] if channels is None else ["its pairs are neither halves nor neighbours"]
+    pairing = pairing.replace(direction="backward") if backward else pairing
     sense = np.where(flipped & (channels is not None) | backward, -1.0, 1.0)
     lines = lines._replace(frequency=sense * lines.frequency, origin=sense * lines.origin)
     places = places._replace(pairing=pairing)
     if mixing.any():
         return [mixed(lines, places, axes, unit, notes)]
-    frequency, error = placed(lines, index)
+    frequency, error, origin = placed(lines, index)
     if turns.rounding > FLOAT32:  # what was left as it was may turn by less than a rounding
         error[index < 0] = turns.rounding / np.ptp(turns.positions, axis=0).min()
-    origin = np.zeros(len(index))
-    origin[index >= 0] = lines.origin[index[index >= 0]]
     start = _start(frequency.sum(axis=0), error, origin)
-    kept = index >= 0
-    sizes = turns.size[:, index[kept]]
+    kept = index[index >= 0]
+    sizes = turns.size[:, kept]
     factor = float(np.median(sizes))
-    if (np.abs(sizes / factor - 1) > 2e-4 + 8 * turns.error[:, index[kept]]).any():
+    if (np.abs(sizes / factor - 1) > 2e-4 + 8 * turns.error[:, kept]).any():
         return [decaying(turns, frequency[0], sizes, places, notes)]
     close = max(1e-5, turns.rounding)
     factor = 1.0 if abs(factor - 1) < close / 5 else factor
-    real = unit != 1 or bool((turns.positions != np.rint(turns.positions)).any())
+    real = unit != 1 or (turns.positions != np.rint(turns.positions)).any()
     options = _ropes(
         frequency / unit,
         error / unit,
@@ -184,8 +184,8 @@ def _ropes(
     for arrangement, rungs, chosen in options:
         ladder, ladder_e = np.zeros((2, int(rungs.max()) + 1))
         ladder[rungs], ladder_e[rungs] = total[chosen], error[chosen]
-        fits = _fits(ladder, ladder_e, dtype)
         # Of rules that give the same frequencies, the one that comes with this size.
+        fits = _fits(ladder, ladder_e, dtype)
         for fit in sorted(fits, key=lambda fit: not _asks(fit.scaling, *factor)):
             try:
                 spec = RoPE(
@@ -205,10 +205,14 @@ def _ropes(
             if np.abs(turned).max() > 3 and (np.abs(wrapped(turned)) < ALIKE).all():
                 departed = Departures()  # whole turns between all positions, which nobody sees
             if departed is not None:
-                notes = fit.remarks[:1] if bits_of(fit.base) >= NAMED else ()
-                exact = list_of(frequency, axes, start, stated)
-                sentences = departed.sentences()
-                rules.append(RotationFit(spec, notes=notes, departed=sentences, exact=exact))
+                rules.append(
+                    RotationFit(
+                        spec,
+                        notes=fit.remarks[:1] if bits_of(fit.base) >= NAMED else (),
+                        departed=departed.sentences(),
+                        exact=list_of(frequency, axes, start, stated),
+                    )
+                )
     yield from sorted(rules, key=lambda fit: len(fit.departed))
     if plain is None:
         note = "no rule that is known here gives its frequencies: they are listed"
@@ -221,15 +225,14 @@ def _fits(frequency: np.ndarray, error: np.ndarray, dtype: str) -> tuple[Frequen
     """What explains frequencies; those below their error may be any below it, or are still."""
     size = np.abs(frequency)
     slow = size <= 4 * error
-    readings = [np.where(slow, 0.0, size)]
-    if (slow & (error > MEASURED)).any():
-        readings.insert(0, np.maximum(size, error))
-    for reading in readings:
-        doubt = 4 * error / np.where(reading > 0, reading, 1.0)
-        fits = explained(reading, dtype=dtype, doubt=doubt, margin=LEAST_MARGIN)
-        if fits:
-            return fits
-    return ()
+    any_below = [np.maximum(size, error)] if (slow & (error > MEASURED)).any() else []
+    readings = [*any_below, np.where(slow, 0.0, size)]
+    doubts = (4 * error / np.where(reading > 0, reading, 1.0) for reading in readings)
+    options = (
+        explained(reading, dtype=dtype, doubt=doubt, margin=LEAST_MARGIN)
+        for reading, doubt in zip(readings, doubts, strict=True)
+    )
+    return next(filter(None, options), ())
 
 
 def _asks(scaling: tuple[Scaling, ...], factor: float, close: float) -> bool:

@@ -1,4 +1,4 @@
-"""Encodings that give some frequencies, from rules to lists."""
+"""Where pairs stand, and encodings that give some frequencies, from rules to lists."""
 
 from __future__ import annotations
 
@@ -12,17 +12,97 @@ import numpy as np
 from posenc._core.errors import PosencError
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
-from posenc.detect.fit.description_length import stated
 from posenc.detect.fit.frequencies import fit_frequencies
-from posenc.detect.fit.rotations.angular_speed import Lines
-from posenc.detect.fit.rotations.channel_pairs import PairChannels, placed
-from posenc.detect.fit.rotations.pairs import FLOAT32, NotARotationError, Turns
+from posenc.detect.fit.ladders import stated
+from posenc.detect.fit.rotations.pairs import FLOAT32, Lines, NotARotationError, Turns, refuse
 from posenc.encodings.rotary.mixed import MixedRoPE
+from posenc.encodings.rotary.pairing import Order, Pairing
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.rotary.xpos import XPos
 from posenc.scaling.multipliers import Multipliers
 
 RULES = ("axial", "axial_cyclic", "sections", "cyclic", "alternate", "parity")
+
+
+class PairChannels(NamedTuple):
+    """Where pairs stand."""
+
+    pairing: Pairing
+    seen: np.ndarray  # of each pair of the pairing, its number among those seen; -1: it is still
+    channels: tuple[int, ...] | None = None  # in the order of halves, where no pairing says it
+
+
+def channels_of(turns: Turns, lines: Lines, flipped: np.ndarray) -> PairChannels:
+    """Where the pairs stand: in halves or as neighbours, or listed from fast to slow."""
+    pairs = list(turns.pairs)
+    written = turns.outputs != turns.pairs
+    regular = (_regular(pairs, turns, part, written) for part in ("leading", "trailing"))
+    options = [pairs for pairs in regular if pairs is not None]
+    if options:  # the one that needs the fewest pairs that do not turn
+        return min(options, key=lambda pairs: int((pairs.seen < 0).sum()))
+    refuse(written, "it writes pairs to other channels, in an order that is not known")
+    # From fast to slow, axis by axis: the order in which a ladder has them.
+    size = np.abs(lines.frequency)
+    index = np.lexsort((-size.max(axis=0), size.argmax(axis=0)))
+    ordered = [pairs[k][::-1] if flipped[k] else pairs[k] for k in index]
+    channels = tuple(a for a, _ in ordered) + tuple(b for _, b in ordered)
+    return PairChannels(Pairing("half"), index, channels)
+
+
+def _regular(
+    pairs: list[tuple[int, int]], turns: Turns, part: Any, written: bool
+) -> PairChannels | None:
+    """Halves or neighbours at one end, in one block or in several."""
+    width, place = turns.width, {pair: k for k, pair in enumerate(pairs)}
+    distances = {b - a for a, b in pairs}
+    blocked = _blocked(pairs, width, part)
+    options: list[tuple[Order, tuple[int, ...], int]] = []
+    if distances == {1}:
+        ends = min(a for a, _ in pairs), max(b for _, b in pairs)
+        dim = ends[1] + 1 if part == "leading" else width - ends[0]
+        options += [("interleaved", (), dim), ("interleaved", (), width)]
+    if len(distances) == 1:
+        options.append(("half", (), 2 * next(iter(distances))))
+    if blocked is not None:
+        options.append(("half", blocked, 2 * sum(blocked)))
+    for order, blocks, dim in options:
+        if dim % 2 or dim > width or (part == "trailing" and dim == width):
+            continue
+        begin = 0 if part == "leading" else width - dim
+        output: Any = "half" if written and order != "half" else "same"
+        pairing = Pairing(order, part=part, blocks=blocks, output=output)
+        wanted = [(begin + a, begin + b) for a, b in pairing.channels(dim)]
+        if not set(pairs) <= set(wanted):
+            continue
+        index = np.array([place.get(pair, -1) for pair in wanted])
+        to = [(begin + j, begin + j + dim // 2) for j in range(dim // 2)]  # if they are halves
+        halves = all(turns.outputs[k] == to[j] for j, k in enumerate(index.tolist()) if k >= 0)
+        if halves or not written:
+            return PairChannels(pairing, index)
+    return None
+
+
+def _blocked(pairs: list[tuple[int, int]], width: int, part: str) -> tuple[int, ...] | None:
+    """Pairs of each block, where each block has halves of its own and follows the last."""
+    begin = 0 if part == "leading" else min(a for a, _ in pairs)
+    starts = {a: b - a for a, b in pairs}
+    blocks = []
+    while begin in starts:
+        size = starts[begin]
+        if any(starts.get(begin + j, size) != size for j in range(size)):
+            return None
+        blocks.append(size)
+        begin += 2 * size
+    covered = begin == width if part == "trailing" else begin > max(b for _, b in pairs)
+    return tuple(blocks) if covered and len(blocks) > 1 else None
+
+
+def placed(lines: Lines, index: np.ndarray) -> Lines:
+    """The same, pair by pair of the pairing."""
+    return Lines(*(np.where(index >= 0, part[..., index], 0.0) for part in lines))
+
+
+# --- encodings ------------------------------------------------------------------------------------
 
 
 class RotationFit(NamedTuple):
@@ -53,10 +133,10 @@ def arrangements(
     if len(seen) != len(axes) or not turning.all():
         return []
     options = []
-    orders = [tuple(axes[a] for a in seen), axes]
-    orders += list(itertools.permutations(axes))[:24]
+    some = itertools.islice(itertools.permutations(axes), 24)
+    orders = dict.fromkeys((tuple(axes[a] for a in seen), axes, *some))
     for rule in RULES:
-        for order in dict.fromkeys(orders):
+        for order in orders:
             sizes = tuple(int((axis == axes.index(name)).sum()) for name in order)
             try:
                 arrangement = Arrangement(
@@ -71,13 +151,13 @@ def arrangements(
                 continue
             if list(layout.axis) != axis.tolist():
                 continue
-            rungs = np.array(layout.index)
-            if arrangement.shared:
-                options.append((arrangement, rungs, np.arange(count)))
-            else:  # the ladders of the axes are alike; the longest one tells most
-                longest = int(np.argmax(layout.counts))
-                chosen = np.flatnonzero(axis == longest)
-                options.append((arrangement, rungs[chosen], chosen))
+            # Ladders of the axes are alike where they are not shared; the longest one tells most.
+            chosen = (
+                np.arange(count)
+                if arrangement.shared
+                else np.flatnonzero(axis == int(np.argmax(layout.counts)))
+            )
+            options.append((arrangement, np.array(layout.index)[chosen], chosen))
             break
     return options
 
@@ -91,8 +171,8 @@ def multiples(
     plain = np.array([float(f) for f in Ladder().rungs(base, count=count, width=2 * count)])
     note = f"no rule that is known here gives its frequencies: they are multiples of base {base:g}"
     values = [tidy(float(v), float(e)) for v, e in zip(total / plain, doubt, strict=True)]
-    spec = RoPE(2 * count, base=base, scaling=Multipliers(tuple(values)), **common)
-    return RotationFit(spec, notes=(note,))
+    scaling = Multipliers(tuple(values))
+    return RotationFit(RoPE(2 * count, base=base, scaling=scaling, **common), notes=(note,))
 
 
 def list_of(
@@ -118,9 +198,9 @@ def mixed(
 ) -> RotationFit:
     """Pairs that mix the axes: their frequencies are learned values."""
     pairing, index, channels = places
-    frequency, _ = placed(lines, index)
-    if np.abs(lines.origin).max(initial=0.0) > 1e-5:
-        raise NotARotationError("pairs that mix axes are turned at position 0")
+    frequency = placed(lines, index).frequency
+    farthest = np.abs(lines.origin).max(initial=0.0)
+    refuse(bool(farthest > 1e-5), "pairs that mix axes are turned at position 0")
     spec = MixedRoPE(2 * len(index), heads=1, pairing=pairing, space=axes, init="normal")
     notes.append("each pair mixes the axes: the frequencies are in `params`")
     params = {"frequencies": (frequency / unit)[None].astype(np.float32)}
@@ -143,24 +223,20 @@ def decaying(
     if np.abs(np.log(sizes) - p[:, None] * slope - level).max() > 1e-4 or not slope[0]:
         raise wrong
     dim = 2 * len(index)
-    j = np.arange(len(index))
     gamma = 0.4
-    rates = np.log((2 * j / dim + gamma) / (1 + gamma))
+    rates = np.log((2 * np.arange(len(index)) / dim + gamma) / (1 + gamma))
     scale = float(rates @ rates / (rates @ slope))
-    role: Literal["query", "key"] = "query" if scale > 0 else "key"
-    centre = -float(level[0] / slope[0])
     fits = [f for f in fit_frequencies(frequency, 16 * FLOAT32, lists=False) if not f.scaling]
     if np.abs(slope * scale - rates).max() > 1e-3 * abs(rates[0]) or not fits:
         raise wrong
     size = abs(scale)
-    whole = round(size) if abs(size - round(size)) < 0.02 * 1e-2 * size else 0
     spec = XPos(
         dim,
         pairing=pairing,
         base=fits[0].base,
         ladder=fits[0].ladder,
-        scale=float(whole or size),
+        scale=float(round(size)) if abs(size - round(size)) < 0.02 * 1e-2 * size else size,
         gamma=gamma,
-        centre=round(centre),
+        centre=round(-float(level[0] / slope[0])),
     )
-    return RotationFit(spec, {}, channels, role, tuple(notes))
+    return RotationFit(spec, {}, channels, "query" if scale > 0 else "key", tuple(notes))

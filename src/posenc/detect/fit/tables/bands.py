@@ -18,16 +18,17 @@ import numpy as np
 from posenc._core.errors import PosencError
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import Ladder
-from posenc.detect.fit.description_length import bend_bits, stated
+from posenc.detect.fit.ladders import stated
 from posenc.detect.fit.tables.layout import (
+    AXES,
     FLOAT32,
     AxisGrid,
+    Placement,
     circle_tolerance,
     fills,
     grid_of,
 )
-from posenc.detect.fit.tables.placement import AXES, Placement
-from posenc.detect.fit.tables.table import TableFit, residual_of
+from posenc.detect.fit.tables.table import TableFit, evidence_of, residual_of
 from posenc.encodings.table.fourier import Fourier
 
 LEAST_BANDS = 3
@@ -81,9 +82,8 @@ def fit_bands(rows: np.ndarray, *, eps: float) -> tuple[TableFit, ...]:
 
 
 def _columns(width: int) -> Iterator[_BandColumns]:
-    raws: tuple[Any, ...] = ("none", "first", "last")
-    orders: tuple[Any, ...] = ("sin_cos", "cos_sin", "interleaved")
-    for axes, raw in itertools.product(range(1, MOST_AXES + 1), raws):
+    orders = ("sin_cos", "cos_sin", "interleaved")
+    for axes, raw in itertools.product(range(1, MOST_AXES + 1), ("none", "first", "last")):
         room = width - (0 if raw == "none" else axes)
         bands, rest = divmod(room, 2 * axes)
         if rest or bands < LEAST_BANDS:
@@ -91,16 +91,18 @@ def _columns(width: int) -> Iterator[_BandColumns]:
         begin = axes if raw == "first" else 0
         coordinates = () if raw == "none" else tuple(range(axes)) if begin else range(room, width)
         a, j = np.arange(axes)[:, None], np.arange(bands)[None, :]
-        blocks: tuple[Any, ...] = ("all", "axis", "band") if axes > 1 else ("all",)
-        for order, block in itertools.product(orders, blocks):
-            # Pairs of one block, the place of a pair within it, and the channels before it.
-            size = {"all": axes * bands, "axis": bands, "band": axes}[block]
-            inside = {"all": a * bands + j, "axis": j + 0 * a, "band": a + 0 * j}[block]
-            before = begin + {"all": 0 * a * j, "axis": 2 * bands * a, "band": 2 * axes * j}[block]
-            one = before + (2 * inside if order == "interleaved" else inside)
+        # Pairs of one block, the place of a pair within it, and the channels before it.
+        blocks: dict[str, tuple[int, Any, Any]] = {
+            "all": (axes * bands, a * bands + j, 0),
+            "axis": (bands, j, 2 * bands * a),
+            "band": (axes, a, 2 * axes * j),
+        }
+        for order, block in itertools.product(orders, blocks if axes > 1 else ("all",)):
+            size, inside, before = blocks[block]
+            one = begin + before + (2 * inside if order == "interleaved" else inside)
             two = one + (1 if order == "interleaved" else size)
-            sines, cosines = (two, one) if order == "cos_sin" else (one, two)
-            sines, cosines = (np.broadcast_to(c, (axes, bands)) for c in (sines, cosines))
+            both = (two, one) if order == "cos_sin" else (one, two)
+            sines, cosines = (np.broadcast_to(c, (axes, bands)) for c in both)
             yield _BandColumns(raw, order, block, tuple(coordinates), sines, cosines)
 
 
@@ -111,9 +113,11 @@ def _axes(
     axes: list[list[_PlacedAxis]] = []
     for k in range(z.shape[1]):
         raw = table[:, laid.coordinates[k], None] if laid.coordinates else None
-        alone = z.shape[1] == 1
-        rows = np.arange(len(table))
-        grid = AxisGrid(1, len(z), rows) if alone else grid_of(z[:, k] if raw is None else raw, eps)
+        grid = (
+            AxisGrid(1, len(z), np.arange(len(z)))
+            if z.shape[1] == 1
+            else grid_of(z[:, k] if raw is None else raw, eps)
+        )
         if grid is None or grid.places < 2:
             return
         if grid.stride == max(strides):
@@ -122,8 +126,10 @@ def _axes(
             grid = AxisGrid(grid.stride, count, np.arange(count) * grid.stride)
         count = grid.places
         if raw is None:
-            options = [(0.0, 1.0), ((1 - count) / 2, 2 / (count - 1)), ((1 - count) / 2, 2 / count)]
-            options += [(0.0, 1 / (count - 1)), (0.5, 1 / count), (0.0, 1 / count)]
+            options = [
+                *((0.0, 1.0), ((1 - count) / 2, 2 / (count - 1)), ((1 - count) / 2, 2 / count)),
+                *((0.0, 1 / (count - 1)), (0.5, 1 / count), (0.0, 1 / count)),
+            ]
         else:
             x = raw[grid.rows, 0]
             unit = (x[-1] - x[0]) / (count - 1)
@@ -159,7 +165,6 @@ def _ladder(z: np.ndarray, axis: _PlacedAxis, eps: float) -> list[tuple[Ladder, 
     for j in range(1, bands):
         even.append(_near(per_place[j], even[-1] + step))
         step = (even[-1] - even[0]) / j
-    turned = np.array(even)
     error = 8 * (eps + FLOAT32) / max(count - 1, 1)
     ladders = []
     slow = _tidy(per_place[0] / axis.unit, 2 * error / abs(per_place[0]))
@@ -167,12 +172,12 @@ def _ladder(z: np.ndarray, axis: _PlacedAxis, eps: float) -> list[tuple[Ladder, 
         off = np.angle(np.exp(1j * (per_place[0] * 2.0 ** np.arange(bands) - per_place)))
         if np.abs(off).max() < 2**bands * error + 1e-4:
             ladders.append((Ladder(spacing="octave", first=slow[0]), 4 + slow[1]))
-    line = np.polynomial.polynomial.polyfit(np.arange(bands), turned, 1)
+    level, slope = np.polynomial.polynomial.polyfit(np.arange(bands), even, 1).tolist()
     # Coordinates may have been rounded to float32 themselves.
     blur = 2 * FLOAT32 * max(abs(axis.start), count) / max(count - 1, 1)
-    values = (float(line[0]), float(line[0] + line[1] * (bands - 1)))
+    values = (level, level + slope * (bands - 1))
     ends = [_tidy(v / axis.unit, 2 * error / abs(v) + blur) for v in values if v]
-    straight = np.abs(turned - line[0] - line[1] * np.arange(bands)).max() < 8 * error + 1e-5
+    straight = np.abs(np.array(even) - level - slope * np.arange(bands)).max() < 8 * error + 1e-5
     if straight and len(ends) == 2 and None not in ends:
         (first, one), (last, two) = ends  # type: ignore[misc]
         ladders.append((Ladder(spacing="linear", first=first, last=last), 4 + one + two))
@@ -224,10 +229,8 @@ def _verified(
         return None
     if residual is None or (channels != names and laid.raw != "none"):
         return None
-    evidence = 0.0
-    for k, axis in enumerate(axes):
-        both = np.concatenate([laid.sines[k], laid.cosines[k]])
-        evidence += float(bend_bits(table[axis.grid.rows][:, both], residual.loosest).sum())
+    grids = [axis.grid for axis in axes]
+    evidence = evidence_of(table, grids, laid.sines, laid.cosines, residual.loosest)
     bits = 12 + sum(bits for _, bits in set(choice))
-    bits += sum(2 * math.log2(axis.grid.places) for axis in axes)
+    bits += sum(2 * math.log2(grid.places) for grid in grids)
     return TableFit(spec, placement, residual.worst, residual.allowed, evidence, bits)

@@ -1,4 +1,4 @@
-"""Which columns of a table are the sine and the cosine of one phase, and how its rows repeat.
+"""How a table is laid out: columns that are sine and cosine of one phase, and positions of rows.
 
 A sine and a cosine of one phase have squares that add up to a constant in every row. That is cheap
 to test and hard to meet by accident, so it comes first: whatever fails it is no sinusoidal table.
@@ -6,6 +6,9 @@ to test and hard to meet by accident, so it comes first: whatever fails it is no
 
 from __future__ import annotations
 
+import itertools
+import math
+import operator
 from collections.abc import Iterator
 from typing import Any, Literal, NamedTuple
 
@@ -18,9 +21,78 @@ MOST_BLOCKS = 8
 MOST_AXES = 4
 FLOAT32 = 2.0**-24
 MOVED = 2.0**-6  # radians; coarser than the rounding of bfloat16
+# Names of axes from the slowest to the fastest along the rows.
+AXES = {1: ("position",), 2: ("h", "w"), 3: ("t", "h", "w"), 4: ("a", "b", "c", "d")}
 
 
 Order = Literal["interleaved", "sin_cos", "cos_sin"]
+
+
+class Placement(NamedTuple):
+    """Which position each row of a table belongs to.
+
+    Row i is place `i // stride % size` of each axis, at position `start + step * place`, times the
+    unit of the axis where there are units. The first `prefix` rows, such as that of a class token,
+    have the coordinates -1.
+    """
+
+    axes: tuple[str, ...]
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    starts: tuple[float, ...]
+    step: int = 1
+    prefix: int = 0
+    units: tuple[float, ...] = ()  # of each axis, where coordinates are real
+
+    def positions(self, begin: int, end: int) -> np.ndarray:
+        """Positions of the rows `begin` to `end`: (rows,), or (rows, axes)."""
+        i = np.arange(begin, end) - self.prefix
+        whole = all(start == int(start) for start in self.starts)
+        slowest = int(np.argmax(self.strides))
+        columns = []
+        for axis, (size, stride, start) in enumerate(
+            zip(self.sizes, self.strides, self.starts, strict=True)
+        ):
+            # Along the slowest axis a table may go on.
+            place = i // stride if axis == slowest else i // stride % size
+            column = self.step * place + (int(start) if whole else start)
+            columns.append(np.where(i < 0, -1, column * (self.units[axis] if self.units else 1)))
+        return columns[0] if len(columns) == 1 else np.stack(columns, axis=-1)
+
+    def to_dict(self) -> dict[str, object]:
+        """The same in plain JSON types: a run of positions, or a grid."""
+        if len(self.axes) == 1:
+            fields = {"first": self.starts[0], "step": self.step, "count": self.sizes[0]}
+            return {**fields, **({"unit": self.units[0]} if self.units else {})}
+        starts: object = self.starts[0] if len(set(self.starts)) == 1 else list(self.starts)
+        sizes = dict(zip(self.axes, self.sizes, strict=True))
+        units = {"units": list(self.units)} if self.units else {}
+        return {"sizes": sizes, "start": starts, "prefix": self.prefix, **units}
+
+    @property
+    def rows(self) -> int:
+        """Number of rows that were looked at."""
+        return self.prefix + math.prod(self.sizes)
+
+    def words(self) -> str:
+        """The same for people."""
+        sizes = " x ".join(map(str, self.sizes))
+        if self.units:
+            ends = [
+                f"{name} from {unit * start:.6g} to {unit * (start + self.step * (size - 1)):.6g}"
+                for name, size, start, unit in zip(
+                    self.axes, self.sizes, self.starts, self.units, strict=True
+                )
+            ]
+            return f"a grid of {sizes} coordinates: {', '.join(ends)}"
+        if len(self.axes) == 1:
+            first, last = self.starts[0], self.starts[0] + self.step * (self.sizes[0] - 1)
+            return f"positions {first:.12g} to {last:.12g}, a row each"
+        starts = ", ".join(f"{start:g}" for start in dict.fromkeys(self.starts))
+        start = f", counted from {starts}" if any(self.starts) else ""
+        rows = f"{self.prefix} row{'s' if self.prefix > 1 else ''}"
+        before = f", after {rows} of zeros" if self.prefix else ""
+        return f"a grid of {sizes} ({', '.join(self.axes)}), the last axis fastest{start}{before}"
 
 
 class TableLayout(NamedTuple):
@@ -60,8 +132,7 @@ def layouts(table: np.ndarray, eps: float) -> Iterator[TableLayout]:
     even = 2 * np.arange(columns // 2)
     if len(even) and _on_circle(squares, even, even + 1, eps):
         last = columns - 1 if columns % 2 else None
-        yield from _split("interleaved", even, even + 1, last, columns)
-        yield from _unequal("interleaved", table, even, even + 1, last)
+        yield from _dealt("interleaved", table, even, even + 1, last)
     for first, second, lone in _halves(squares, eps):
         if not all(_on_circle(squares, a, b, eps) for a, b in zip(first, second, strict=True)):
             continue
@@ -70,79 +141,66 @@ def layouts(table: np.ndarray, eps: float) -> Iterator[TableLayout]:
             if len(first) > 1 or lone is not None:
                 yield TableLayout(name, "axis", tuple(sines), tuple(cosines), lone, 0)
             else:
-                yield from _split(name, sines[0], cosines[0], lone, columns)
-                yield from _unequal(name, table, sines[0], cosines[0], lone)
+                yield from _dealt(name, table, sines[0], cosines[0], lone)
 
 
 Blocks = list[np.ndarray]
 Pairs = tuple[Blocks, Blocks, int | None]
 
 
-def _split(
-    order: Order,
-    sines: np.ndarray,
-    cosines: np.ndarray,
-    lone: int | None,
-    columns: int,
+def _dealt(
+    order: Order, table: np.ndarray, sines: np.ndarray, cosines: np.ndarray, lone: int | None
 ) -> Iterator[TableLayout]:
-    """One block as one axis, or dealt to several in equal shares."""
-    pairs = len(sines)
-    for axes in range(1, MOST_AXES + 1):
-        share = -(-columns // (2 * axes)) if axes > 1 else pairs
+    """One block as one axis, or dealt to several: in equal shares, then in shares of any size."""
+    unequal = _unequal(table, sines, cosines) if lone is None else ()
+    for cuts, short in itertools.chain(_equal(order, len(sines), table.shape[1]), unequal):
+        yield TableLayout(
+            order,
+            "axis" if order == "interleaved" else "all",
+            tuple(np.split(sines, cuts)),
+            tuple(np.split(cosines, cuts)),
+            lone,
+            short,
+        )
+
+
+def _equal(order: Order, pairs: int, columns: int) -> Iterator[tuple[Any, int]]:
+    """Where to cut between axes, and how many pairs the last one lacks."""
+    yield [], 0
+    for axes in range(2, MOST_AXES + 1):
+        share = -(-columns // (2 * axes))
         short = axes * share - pairs
-        if axes > 1 and (short >= share or (short and order != "interleaved")):
-            continue
         cuts = [min(share * a, pairs) for a in range(1, axes)]
-        if min(np.diff([0, *cuts, pairs])) < 1:
-            continue
-        yield _dealt(order, sines, cosines, cuts, lone, short if axes > 1 else 0)
+        fits = not short or (short < share and order == "interleaved")
+        if fits and min(np.diff([0, *cuts, pairs])) >= 1:
+            yield cuts, short
 
 
 def _unequal(
-    order: Order,
-    table: np.ndarray,
-    sines: np.ndarray,
-    cosines: np.ndarray,
-    lone: int | None,
-) -> Iterator[TableLayout]:
-    """One block dealt to several axes in shares of any size.
+    table: np.ndarray, sines: np.ndarray, cosines: np.ndarray
+) -> Iterator[tuple[Any, int]]:
+    """The same for unequal shares.
 
     Each axis begins with a pair as fast as the very first, where the pair before it is slow.
     """
     z = table[:, cosines] + 1j * table[:, sines]
-    moved = np.abs(z - z[0]) > MOVED * np.abs(z[0])
-    step = moved.argmax(axis=0)  # the first row in which a pair has moved
+    # The first row in which a pair has moved.
+    step = (np.abs(z - z[0]) > MOVED * np.abs(z[0])).argmax(axis=0)
     angle = np.abs(np.angle(z[step, np.arange(len(sines))] * z[0].conj()))
     fast = np.abs(angle - angle[0]) <= MOVED
     cuts = np.flatnonzero(fast[1:] & ~fast[:-1]) + 1
-    shares = np.diff([0, *cuts, len(sines)])
-    if lone is None and 0 < len(cuts) < MOST_AXES and len(set(shares.tolist())) > 1:
-        yield _dealt(order, sines, cosines, cuts, None, 0)
-
-
-def _dealt(
-    order: Order,
-    sines: np.ndarray,
-    cosines: np.ndarray,
-    cuts: Any,
-    lone: int | None,
-    short: int,
-) -> TableLayout:
-    """One block with cuts between its axes."""
-    blocks: Literal["all", "axis"] = "axis" if order == "interleaved" else "all"
-    parts = tuple(np.split(sines, cuts)), tuple(np.split(cosines, cuts))
-    return TableLayout(order, blocks, *parts, lone, short)
+    if 0 < len(cuts) < MOST_AXES and len({*np.diff([0, *cuts, len(sines)]).tolist()}) > 1:
+        yield cuts, 0
 
 
 def _halves(squares: np.ndarray, eps: float) -> Iterator[Pairs]:
     """Blocks of two halves each, found by the column that completes the first one's squares."""
-    columns = squares.shape[1]
-    half = columns // 2
-    if columns % 2:
+    half, odd = divmod(squares.shape[1], 2)
+    if odd:
         # The longer half holds the sine without a cosine.
         j = np.arange(half)
         yield [j], [j + half + 1], half  # sines first
-        yield [j], [j + half], columns - 1  # cosines first
+        yield [j], [j + half], 2 * half  # cosines first
         return
     yield from _blocks(squares, eps, [], [], [MOST_TRIED])
 
@@ -160,27 +218,23 @@ def _blocks(
     left[0] -= 1
     if begin == columns:
         yield list(first), list(second), None
+    if begin == columns or len(first) == MOST_BLOCKS or left[0] < 0:
         return
-    if len(first) == MOST_BLOCKS or left[0] < 0:
-        return
-    tried = 0
     rest = columns - begin
     likely = [rest // 2, *(len(block) for block in first[-1:])]
     likely += [rest // (2 * k) for k in (2, 3, 4) if rest % (2 * k) == 0]
     sums = squares[:, begin : begin + 1] + squares[:, begin:]
-    spread = sums.max(axis=0) - sums.min(axis=0)
-    fits = spread <= 2 * circle_tolerance(eps) * np.maximum(sums.max(axis=0), 1e-300)
-    others = [h for h in np.flatnonzero(fits[1 : rest // 2 + 1]) + 1 if h not in likely]
-    for h in dict.fromkeys(int(h) for h in [*likely, *others]):
-        if h < 1 or 2 * h > rest or not fits[h]:
-            continue
-        j = np.arange(begin, begin + h)
-        if not _on_circle(squares, j, j + h, eps):
-            continue
-        tried += 1
-        yield from _blocks(squares, eps, [*first, j], [*second, j + h], left)
-        if tried == MOST_PARTNERS:
-            return
+    most, least = sums.max(axis=0), sums.min(axis=0)
+    fits = most - least <= 2 * circle_tolerance(eps) * np.maximum(most, 1e-300)
+    every = (int(h) for h in [*likely, *(np.flatnonzero(fits[1 : rest // 2 + 1]) + 1)])
+    halves = (
+        np.arange(begin, begin + h)
+        for h in dict.fromkeys(every)
+        if h >= 1 and 2 * h <= rest and fits[h]
+    )
+    partners = ((j, j + len(j)) for j in halves if _on_circle(squares, j, j + len(j), eps))
+    for one, other in itertools.islice(partners, MOST_PARTNERS):
+        yield from _blocks(squares, eps, [*first, one], [*second, other], left)
 
 
 def _on_circle(squares: np.ndarray, a: np.ndarray, b: np.ndarray, eps: float) -> bool:
@@ -191,12 +245,9 @@ def _on_circle(squares: np.ndarray, a: np.ndarray, b: np.ndarray, eps: float) ->
 
 def fills(grids: list[AxisGrid], rows: int) -> bool:
     """Whether axes are those of one grid over all rows: each repeats as the faster ones end."""
-    stride = 1
-    for grid in sorted(grids, key=lambda grid: grid.stride):
-        if grid.stride != stride:
-            return False
-        stride *= grid.places
-    return stride == rows
+    ordered = sorted(grids, key=lambda grid: grid.stride)
+    strides = itertools.accumulate((grid.places for grid in ordered), operator.mul, initial=1)
+    return [*(grid.stride for grid in ordered), rows] == [*strides]
 
 
 def grid_of(z: np.ndarray, eps: float) -> AxisGrid | None:

@@ -10,12 +10,13 @@ once. Then all rows polish the ladder, with the position as a lever.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import NamedTuple
 
 import numpy as np
 
-from posenc.detect.fit.rotations.angular_speed import wrapped
+from posenc.detect.fit.rotations.pairs import wrapped
 
 FLOAT32 = 2.0**-24
 FARTHEST = 2.0**22  # positions beyond it are not looked for
@@ -47,13 +48,11 @@ def turning(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         lag *= 2
     k = np.arange(count) - (count - 1) / 2
     there = np.abs(z).max(axis=1) > 0.5
-    phase = np.zeros(z.shape[1])
-    off = np.zeros_like(z, dtype=np.float64)
+    weight = k * there
     for _ in range(2):
         flat = z * np.exp(-1j * np.outer(k, per_row))
         phase = np.angle(flat.sum(axis=0))
         off = np.angle(flat * np.exp(-1j * phase)) * there[:, None]
-        weight = k * there
         per_row = per_row + (weight @ off) / max(float((weight**2).sum()), 1e-300)
     return per_row, phase, np.abs(off).max(axis=0)
 
@@ -78,15 +77,13 @@ def fit_line(z: np.ndarray, eps: float, blur: float = 0.0) -> tuple[Line, ...]:
     ladder = _ladder(per_row, error, sure)
     if ladder is None:
         return ()
-    lines: list[Line] = []
+    lines: dict[float, Line] = {}
     for start in _starts(ladder, phase, noise, count):
-        solved = _polished(z, ladder, start, eps, blur)
-        if solved is None:
-            continue
-        first = solved[0] + (count - 1 if step == -1 else 0)
-        if first not in [line.start for line in lines]:
-            lines.append(Line(step, first, *solved[1:]))
-    return tuple(lines)
+        with contextlib.suppress(np.linalg.LinAlgError):
+            begin, level, slope = _polished(z, ladder, start, eps, blur)
+            first = begin + (count - 1 if step == -1 else 0)
+            lines.setdefault(first, Line(step, first, level, slope))
+    return tuple(lines.values())
 
 
 class _PhaseLadder(NamedTuple):
@@ -102,14 +99,12 @@ def _ladder(per_row: np.ndarray, error: float, sure: np.ndarray) -> _PhaseLadder
     f = per_row[sure]
     spread = error / f + 4 * FLOAT32
     level, slope, covariance = _straight(j, np.log(f), spread)
-    off = np.abs(np.log(f) - level - slope * j)
-    if (off > 8 * spread + 1e-6).any():
+    if (np.abs(np.log(f) - level - slope * j) > 8 * spread + 1e-6).any():
         return None
     if len(per_row) == 1 or len(j) == 1:
         # One frequency alone: take it for the ladder of those that do not turn visibly.
-        slope, covariance = 0.0, np.diag([spread[0] ** 2, 25.0])
-        if len(per_row) > 1:
-            slope = -1.0
+        slope = -1.0 if len(per_row) > 1 else 0.0
+        covariance = np.diag([spread[0] ** 2, 25.0])
     # 1 to within the error is 1.
     if abs(level) <= 6 * math.sqrt(covariance[0, 0]) + 4 * FLOAT32:
         j, y, s = j[j > 0], np.log(f)[j > 0], spread[j > 0]
@@ -122,41 +117,31 @@ def _ladder(per_row: np.ndarray, error: float, sure: np.ndarray) -> _PhaseLadder
 
 
 def _straight(j: np.ndarray, y: np.ndarray, spread: np.ndarray) -> tuple[float, float, np.ndarray]:
-    weight = 1 / spread**2
-    design = np.stack([np.ones_like(j), j])
-    normal = (design * weight) @ design.T
     if len(j) == 1:
         return float(y[0]), 0.0, np.diag([spread[0] ** 2, 0.0])
-    covariance = np.linalg.inv(normal)
-    level, slope = covariance @ ((design * weight) @ y)
+    design = np.stack([np.ones_like(j), j])
+    weighted = design * (1 / spread**2)
+    covariance = np.linalg.inv(weighted @ design.T)
+    level, slope = covariance @ (weighted @ y)
     return float(level), float(slope), covariance
 
 
 def _starts(ladder: _PhaseLadder, phase: np.ndarray, noise: float, count: int) -> list[float]:
     """Positions of the first row that the phases do not exclude, the likeliest first."""
-    last = ladder.pairs - 1
-    slowest = math.exp(ladder.level + ladder.slope * last)
-    fastest_first = slowest > math.exp(ladder.level)
-    order = range(ladder.pairs) if fastest_first else range(last, -1, -1)
-    begin = next(iter(order))
-    f = math.exp(ladder.level + ladder.slope * begin)
-    c = ladder.covariance
+    ends = [math.exp(ladder.level + ladder.slope * j) for j in (0, ladder.pairs - 1)]
+    begin, *order = range(ladder.pairs) if ends[1] > ends[0] else range(ladder.pairs - 1, -1, -1)
+    f, c = min(ends), ladder.covariance
     affordable = MOST_TURNS if noise < COARSE else MOST_TURNS_COARSE
-    most = min(FARTHEST * f / (2 * math.pi), affordable / 2)
-    turns = np.arange(-math.ceil(most), math.ceil(most) + 1)
-    p = (phase[begin] + 2 * math.pi * turns) / f
-    level, slope = np.full_like(p, ladder.level), np.full_like(p, ladder.slope)
+    most = math.ceil(min(FARTHEST * f / (2 * math.pi), affordable / 2))
+    p = (phase[begin] + 2 * math.pi * np.arange(-most, most + 1)) / f
     along = np.array([1.0, begin])
     cov = np.zeros((len(p), 3, 3))
     cov[:, 1:, 1:] = c
-    crossed = -p[:, None] * (c @ along)
-    cov[:, 0, 1:], cov[:, 1:, 0] = crossed, crossed
+    cov[:, 0, 1:] = cov[:, 1:, 0] = -p[:, None] * (c @ along)
     cov[:, 0, 0] = (noise / f) ** 2 + p**2 * (along @ c @ along)
-    state = np.stack([p, level, slope], axis=1)
+    state = np.stack(np.broadcast_arrays(p, ladder.level, ladder.slope), axis=1)
     cost = np.zeros(len(p))
     for j in order:
-        if j == begin:
-            continue
         f_j = np.exp(state[:, 1] + state[:, 2] * j)
         angle = f_j * state[:, 0]
         h = np.stack([f_j, angle, j * angle], axis=1)
@@ -173,44 +158,37 @@ def _starts(ladder: _PhaseLadder, phase: np.ndarray, noise: float, count: int) -
     best = np.lexsort((np.abs(state[:, 0]), np.floor(cost - cost.min())))[:4]
     if cost[best[0]] > 12 * ladder.pairs + 60:
         return []
-    near = [b for b in best if cost[b] < cost[best[0]] + 12]
-    return [float(state[b, 0]) - (count - 1) / 2 for b in near]
+    middle = (count - 1) / 2
+    return [float(state[b, 0]) - middle for b in best if cost[b] < cost[best[0]] + 12]
 
 
 def _polished(
     z: np.ndarray, ladder: _PhaseLadder, start: float, eps: float, blur: float
-) -> tuple[float, tuple[float, float], tuple[float, float]] | None:
-    """Start, level and slope by least squares over all rows; the start is snapped to a half."""
+) -> tuple[float, tuple[float, float], tuple[float, float]]:
+    """Start, level and slope by least squares over all rows; the start is snapped to a half.
+
+    `LinAlgError` is raised where there is no such line.
+    """
     rows = np.unique(np.linspace(0, len(z) - 1, min(len(z), POLISHED_ROWS)).astype(int))
     rows = rows[np.abs(z[rows]).max(axis=1) > 0.5]
     fit = _PhaseFit(z[rows], rows.astype(np.float64), eps, blur)
     free = ladder.level != 0 or ladder.covariance[0, 0] != 0
     state = np.array([start, ladder.level, ladder.slope])
-    columns = [0, 1, 2] if free else [0, 2]
-    if ladder.pairs == 1:
-        columns = [0, 1] if free else [0]
+    columns = [0, *([1] if free else ()), *([2] if ladder.pairs > 1 else ())]
     for _ in range(6):
-        moved = fit.step(state, columns)
-        if moved is None:
-            return None
-        state, errors = moved
+        state, errors = fit.step(state, columns)
     snapped = round(2 * state[0]) / 2
     allowed = SURE * errors[0] + 1e-4 * (1 + abs(snapped) * 1e-3)
-    if abs(state[0] - snapped) > max(allowed, 1e-3) or allowed > 0.4:
-        whole = float(round(state[0]))
-        if abs(state[0] - whole) > allowed:
-            return None
-        snapped = whole
-    if abs(state[0] - round(state[0])) <= max(allowed, 1e-3):
-        snapped = float(round(state[0]))  # a whole position before a half one
+    whole = float(round(state[0]))
+    halfway = abs(state[0] - snapped) > max(allowed, 1e-3) or allowed > 0.4
+    if halfway and abs(state[0] - whole) > allowed:
+        raise np.linalg.LinAlgError("it begins at no position")
+    if halfway or abs(state[0] - whole) <= max(allowed, 1e-3):
+        snapped = whole  # a whole position before a half one
     state[0] = snapped
-    columns = columns[1:]
     errors = np.zeros(3)
-    for _ in range(4):
-        moved = fit.step(state, columns) if columns else (state, errors)
-        if moved is None:
-            return None
-        state, errors = moved
+    for _ in range(4 if columns[1:] else 0):
+        state, errors = fit.step(state, columns[1:])
     last = max(ladder.pairs - 1, 1)
     # Frequencies that were rounded to float32 are each wrong by as much, however many rows agree.
     blur = 2 * FLOAT32 * (1 + abs(state[2]) * last / 4)
@@ -230,11 +208,13 @@ class _PhaseFit:
         self.z, self.k = z, k
         self.j = np.arange(z.shape[1], dtype=np.float64)
         # Rounding is relative: near an axis it hardly moves the angle.
-        rounding = eps * np.abs(z.real * z.imag)
-        self.variance = rounding**2 + blur**2 + (2 * FLOAT32) ** 2
+        self.variance = (eps * np.abs(z.real * z.imag)) ** 2 + blur**2 + (2 * FLOAT32) ** 2
 
-    def step(self, state: np.ndarray, columns: list[int]) -> tuple[np.ndarray, np.ndarray] | None:
-        """One Gauss-Newton step in some of (start, level, slope), and their standard errors."""
+    def step(self, state: np.ndarray, columns: list[int]) -> tuple[np.ndarray, np.ndarray]:
+        """One Gauss-Newton step in some of (start, level, slope), and their standard errors.
+
+        `LinAlgError` is raised where it leads nowhere.
+        """
         f = np.exp(state[1] + state[2] * self.j)
         angle = np.outer(self.k + state[0], f)
         off = np.angle(self.z * np.exp(-1j * angle))
@@ -244,10 +224,7 @@ class _PhaseFit:
         normal = np.array([[float((weight * a * b).sum()) for b in design] for a in design])
         right = np.array([float((weight * a * off).sum()) for a in design])
         scale = np.sqrt(np.maximum(np.diag(normal), 1e-300))
-        try:
-            inverse = np.linalg.inv(normal / scale[:, None] / scale + 1e-15 * np.eye(len(scale)))
-        except np.linalg.LinAlgError:
-            return None
+        inverse = np.linalg.inv(normal / scale[:, None] / scale + 1e-15 * np.eye(len(scale)))
         inverse = inverse / scale[:, None] / scale
         state = state.copy()
         state[columns] += inverse @ right
@@ -255,5 +232,5 @@ class _PhaseFit:
         errors = np.zeros(3)
         errors[columns] = np.sqrt(np.maximum(np.diag(inverse), 0) * chi)
         if not np.isfinite(state).all() or abs(state[2]) > 50 or abs(state[1]) > 50:
-            return None
+            raise np.linalg.LinAlgError("it runs away")
         return state, errors

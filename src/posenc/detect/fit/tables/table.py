@@ -7,7 +7,7 @@ rebuilt the table, with the bits that the table spells out and the bits it takes
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,17 +15,17 @@ import numpy as np
 from posenc._core.arrays.array import library
 from posenc._core.errors import PosencError
 from posenc._core.numeric.ladder import Ladder
-from posenc.detect.fit.description_length import bend_bits
+from posenc.detect.fit.ladders import bend_bits
 from posenc.detect.fit.tables.layout import (
     FLOAT32,
     AxisGrid,
+    Placement,
     TableLayout,
     fills,
     grid_of,
     layouts,
 )
-from posenc.detect.fit.tables.line import Line, fit_line
-from posenc.detect.fit.tables.placement import Placement
+from posenc.detect.fit.tables.line import fit_line
 from posenc.detect.fit.tables.table_specs import Sighting, SpecGuess, TableAxis, specs
 from posenc.encodings.table.base import TableSpec, columns
 from posenc.encodings.table.fourier import Fourier
@@ -99,30 +99,31 @@ def _fits(
 ) -> Iterator[TableFit]:
     several = layout.several
     zeros = np.flatnonzero(~present)
-    leading = bool((zeros == np.arange(len(zeros))).all())
-    prefix = len(zeros) if several and leading else 0
+    prefix = len(zeros) if several and (zeros == np.arange(len(zeros))).all() else 0
     if len(zeros) > (prefix if several else 1):
         return
     pad = int(zeros[0]) if len(zeros) > prefix else None
     body = table[prefix:]
     scale = _scale(table[present], layout)
     least = TINY / scale if eps == FLOAT16 else 0.0
-    blurs = (noise,) if noise else (least, *(level for level in NOISES if level > 4 * eps))
-    for blur in blurs:
+    for blur in (noise,) if noise else (least, *(level for level in NOISES if level > 4 * eps)):
         axes = _axes(body / scale, layout, eps, blur, noise)
         if axes is None:
             continue
         seen = Sighting(table.shape[1], layout, axes, scale, prefix, pad, eps + noise)
+        # A line for each axis: the likeliest of all, then the others of a single axis.
+        choices = [tuple(axis.lines[0] for axis in axes)]
+        choices += [] if several else [(line,) for line in axes[0].lines[1:]]
         solved = False
-        for lines in _choices(axes):
-            for guess in specs(seen, lines):
-                fit = _verified(table, guess, eps, noise)
-                if fit is None:
-                    continue
+        for guess in (guess for lines in choices for guess in specs(seen, lines)):
+            fit = _verified(table, guess, eps, noise)
+            if fit is not None:
                 solved = True
                 spec, off = fit
-                evidence = _evidence(body / scale, seen, off.loosest / scale)
-                weights = evidence, guess.bits, guess.remarks
+                grids = [axis.grid for axis in axes]
+                loosest = off.loosest / scale
+                bits = evidence_of(body / scale, grids, layout.sines, layout.cosines, loosest)
+                weights = bits, guess.bits, guess.remarks
                 yield TableFit(spec, guess.placement, off.worst, off.allowed, *weights)
         if solved:
             return
@@ -154,24 +155,20 @@ def _axes(
         extra = 1 if layout.lone is not None and not several else 0
         axes.append(TableAxis(grid, lines, len(sines) + extra))
     axes[-1] = axes[-1]._replace(pairs=axes[-1].pairs + layout.short)
-    if several and not fills([axis.grid for axis in axes], len(body)):
-        return None
-    return axes
+    return axes if not several or fills([axis.grid for axis in axes], len(body)) else None
 
 
-def _choices(axes: list[TableAxis]) -> Iterator[tuple[Line, ...]]:
-    """A line for each axis: the likeliest of all, then the others of a single axis."""
-    yield tuple(axis.lines[0] for axis in axes)
-    if len(axes) == 1:
-        yield from ((line,) for line in axes[0].lines[1:])
-
-
-def _evidence(body: np.ndarray, seen: Sighting, allowed: float) -> float:
-    """Bits of a table beyond columns that go on as their last two rows did."""
+def evidence_of(
+    body: np.ndarray,
+    grids: Iterable[AxisGrid],
+    sines: Iterable[np.ndarray],
+    cosines: Iterable[np.ndarray],
+    allowed: float,
+) -> float:
+    """Bits of a table beyond columns that go on as their last two rows did, for each axis."""
     bits = 0.0
-    for a, axis in enumerate(seen.axes):
-        chosen = np.concatenate([seen.layout.sines[a], seen.layout.cosines[a]])
-        bits += float(bend_bits(body[axis.grid.rows][:, chosen], allowed).sum())
+    for grid, *pairs in zip(grids, sines, cosines, strict=True):
+        bits += float(bend_bits(body[grid.rows][:, np.concatenate(pairs)], allowed).sum())
     return bits
 
 
@@ -192,12 +189,11 @@ def _verified(
     return None if best is None else (spec, best)
 
 
-def _classic(spec: Any) -> Iterator[TableSpec]:
+def _classic(spec: Any) -> list[TableSpec]:
     """The same in float32 arithmetic, by each expression that published code has."""
-    yield spec.replace(phase="float32")
-    if isinstance(spec.ladder, Ladder):
-        for expression in ("exp", "exp_quotient"):
-            yield spec.replace(phase="float32", ladder=spec.ladder.replace(expression=expression))
+    expressions = ("exp", "exp_quotient") if isinstance(spec.ladder, Ladder) else ()
+    ladders = [spec.ladder, *(spec.ladder.replace(expression=each) for each in expressions)]
+    return [spec.replace(phase="float32", ladder=ladder) for ladder in ladders]
 
 
 def _scale_of(spec: Any) -> float:

@@ -6,18 +6,24 @@ numbers are believed where their roundness is no accident, and each guess carrie
 
 from __future__ import annotations
 
-import itertools
 import math
+import operator
 from collections.abc import Iterator
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from posenc._core.numeric.arrangement import Arrangement, Magnitude
 from posenc._core.numeric.ladder import Ladder
-from posenc.detect.fit.description_length import bits_of, real_bits, roundest_within, stated
-from posenc.detect.fit.ladders import Base, bases, same_ladder
-from posenc.detect.fit.tables.layout import FLOAT32, AxisGrid, TableLayout
+from posenc.detect.fit.ladders import (
+    Base,
+    bases,
+    bits_of,
+    real_bits,
+    roundest_within,
+    same_ladders,
+    stated,
+)
+from posenc.detect.fit.tables.layout import AXES, FLOAT32, AxisGrid, Placement, TableLayout
 from posenc.detect.fit.tables.line import Line
-from posenc.detect.fit.tables.placement import AXES, Placement
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.fourier import Fourier
 from posenc.encodings.table.sinusoidal import Sinusoidal
@@ -59,54 +65,13 @@ class SpecGuess(NamedTuple):
     remarks: tuple[str, ...]
 
 
-class _Firsts(NamedTuple):
-    values: tuple[float, ...]
-    bits: float
-
-
-class _SpecTraits(NamedTuple):
-    odd: str
-    base: Base
-    firsts: _Firsts
-    magnitude: Magnitude
-    placement: Placement
-
-
 def specs(seen: Sighting, lines: tuple[Line, ...]) -> Iterator[SpecGuess]:
     """The specs that may be behind a sighting, with a line for each axis."""
     steps = {line.step for line in lines}
     if len(steps) > 1 or (seen.layout.several and steps != {1}):
         return
-    placement = _placement(seen, lines)
-    bits = 4 + sum(1 + 2 * math.log2(1 + abs(line.start)) for line in lines)
-    if seen.layout.several:
-        bits += sum(2 * math.log2(axis.grid.places) for axis in seen.axes)
-    if seen.pad is not None:
-        bits += 4
-    for odd in _odds(seen):
-        rungs = _rungs(seen, lines, odd)
-        options = bases(rungs)
-        for number, base in enumerate(options):
-            others = tuple(same_ladder(other) for other in options if other is not base)
-            choices = itertools.product(_firsts(lines, base, rungs), _magnitudes(seen))
-            for firsts, (magnitude, scale_bits) in choices:
-                solution = _spec(seen, _SpecTraits(odd, base, firsts, magnitude, placement))
-                if solution is not None:
-                    total = bits + base.bits + firsts.bits + scale_bits
-                    yield SpecGuess(*solution, total, others if number == 0 else ())
-
-
-def _rungs(seen: Sighting, lines: tuple[Line, ...], odd: str) -> Rungs:
-    lone = odd == "sin_extra" and seen.dim % 2
-    return [
-        (line.slope, axis.pairs, seen.dim if lone else 2 * axis.pairs)
-        for line, axis in zip(lines, seen.axes, strict=True)
-    ]
-
-
-def _placement(seen: Sighting, lines: tuple[Line, ...]) -> Placement:
     order = seen.slowest_first
-    return Placement(
+    placement = Placement(
         AXES[len(order)],
         tuple(seen.axes[a].grid.places for a in order),
         tuple(seen.axes[a].grid.stride for a in order),
@@ -114,6 +79,25 @@ def _placement(seen: Sighting, lines: tuple[Line, ...]) -> Placement:
         lines[0].step,
         seen.prefix,
     )
+    bits = 4 + sum(1 + 2 * math.log2(1 + abs(line.start)) for line in lines)
+    if seen.layout.several:
+        bits += sum(2 * math.log2(axis.grid.places) for axis in seen.axes)
+    if seen.pad is not None:
+        bits += 4
+    for odd in _odds(seen):
+        lone = odd == "sin_extra" and seen.dim % 2
+        rungs = [
+            (line.slope, axis.pairs, seen.dim if lone else 2 * axis.pairs)
+            for line, axis in zip(lines, seen.axes, strict=True)
+        ]
+        options = bases(rungs)
+        for base in options:
+            others = same_ladders(base, options) if base is options[0] else ()
+            firsts, first_bits = _firsts(lines, base, rungs)
+            for magnitude, scale_bits in _magnitudes(seen):
+                solution = _spec(seen, odd, base, firsts, magnitude, placement)
+                if solution is not None:
+                    yield SpecGuess(*solution, bits + base.bits + first_bits + scale_bits, others)
 
 
 def _magnitudes(seen: Sighting) -> Iterator[tuple[Magnitude, float]]:
@@ -134,20 +118,17 @@ def _magnitudes(seen: Sighting) -> Iterator[tuple[Magnitude, float]]:
 def _odds(seen: Sighting) -> tuple[str, ...]:
     """The rules for widths that pairs do not fill, by the likelihood of each."""
     channels = 2 * sum(axis.pairs for axis in seen.axes)
-    if channels == seen.dim:
-        return ("sin_extra",)
-    if channels < seen.dim:
-        return ("zero_pad",)
+    if channels <= seen.dim:
+        return ("sin_extra",) if channels == seen.dim else ("zero_pad",)
     if seen.layout.several:
         return ("cut",)
     return ("sin_extra", "cut") if seen.layout.order != "cos_sin" else ("sin_extra",)
 
 
-def _firsts(lines: tuple[Line, ...], base: Base, rungs: Rungs) -> Iterator[_Firsts]:
-    """First frequencies: 1; one for all axes; or one for each."""
+def _firsts(lines: tuple[Line, ...], base: Base, rungs: Rungs) -> tuple[tuple[float, ...], float]:
+    """First frequencies, 1, one for all axes, or one for each; and their bits."""
     if all(line.level == (0.0, 0.0) for line in lines):
-        yield _Firsts((1.0,), 1.0)
-        return
+        return (1.0,), 1.0
     # The level moves with the slope that the base has settled.
     levels = []
     for line, (_, count, width) in zip(lines, rungs, strict=True):
@@ -157,80 +138,77 @@ def _firsts(lines: tuple[Line, ...], base: Base, rungs: Rungs) -> Iterator[_Firs
     low, high = max(level[0] for level in levels), min(level[1] for level in levels)
     if low <= high:
         value, bits = _tidy(low, high)
-        yield _Firsts((value,), 2 + bits)
-        return
+        return (value,), 2 + bits
     tidied = [_tidy(*level) for level in levels]
-    yield _Firsts(tuple(v for v, _ in tidied), 4 + sum(bits for _, bits in tidied))
+    return tuple(v for v, _ in tidied), 4 + sum(bits for _, bits in tidied)
 
 
 def _tidy(low: float, high: float) -> tuple[float, float]:
     """A first frequency that is round, or whose inverse or period is; and its bits."""
     least, most = math.exp(low), math.exp(high)
-    numbers = []
     direct = roundest_within(least, most)
-    if direct is not None:
-        numbers.append((direct, bits_of(direct)))
+    numbers = [] if direct is None else [(direct, bits_of(direct))]
     for over in (1.0, math.pi, 2 * math.pi):
         inverse = roundest_within(over / most, over / least)
-        if inverse is not None:
-            numbers.append((over / inverse, 2 + bits_of(inverse)))
-    if numbers:
-        return min(numbers, key=lambda item: item[1])
-    return math.exp((low + high) / 2), real_bits((high - low) / 2)
+        numbers += [] if inverse is None else [(over / inverse, 2 + bits_of(inverse))]
+    plain = math.exp((low + high) / 2), real_bits((high - low) / 2)
+    return min(numbers, key=operator.itemgetter(1), default=plain)
 
 
-def _spec(seen: Sighting, words: _SpecTraits) -> tuple[TableSpec, Placement] | None:
+def _spec(
+    seen: Sighting,
+    odd: str,
+    base: Base,
+    firsts: tuple[float, ...],
+    magnitude: Magnitude,
+    placement: Placement,
+) -> tuple[TableSpec, Placement] | None:
     """The plainest spec that says it: shared ladders are a `Sinusoidal`, others a `Fourier`."""
-    dim, layout, placement = seen.dim, seen.layout, words.placement
+    dim, layout = seen.dim, seen.layout
     whole = all(value == int(value) for value in placement.starts)
-    shared = len(words.firsts.values) == 1
-    own_channels = (
-        layout.order == "interleaved" or layout.blocks == "axis" or not seen.layout.several
-    )
-    base = words.base
-    ladders = [Ladder(denominator=base.denominator, first=f) for f in words.firsts.values]
+    shared = len(firsts) == 1
+    own_channels = layout.order == "interleaved" or layout.blocks == "axis" or not layout.several
+    ladders = [Ladder(denominator=base.denominator, first=first) for first in firsts]
     if own_channels and shared and whole:
         start, place = 0, placement
-        if not seen.layout.several and placement.step == 1:
+        if not layout.several and placement.step == 1:
             start, place = int(placement.starts[0]), placement._replace(starts=(0,))
         spec = Sinusoidal(
             dim,
             base=base.value,
             ladder=ladders[0],
             order=layout.order,
-            odd=words.odd,  # type: ignore[arg-type]
-            arrangement=_arrangement(seen, words, start, seen.pad),
-            magnitude=words.magnitude,
+            odd=odd,  # type: ignore[arg-type]
+            arrangement=_arrangement(seen, odd, placement, start, seen.pad),
+            magnitude=magnitude,
         )
         return spec, place
-    plain = words.magnitude == Magnitude() and words.odd == "sin_extra"
+    plain = magnitude == Magnitude() and odd == "sin_extra"
     if not plain or seen.pad is not None or placement.prefix or dim % 2:
         return None
-    blocks: Literal["all", "axis"] = layout.blocks if seen.layout.several else "all"
-    rungs: Any = ladders[0] if shared else tuple(ladders[a] for a in seen.slowest_first)
     fourier = Fourier(
         dim,
         base=base.value,
-        ladder=rungs,
+        ladder=ladders[0] if shared else tuple(ladders[a] for a in seen.slowest_first),
         order=layout.order,
-        blocks=blocks,
-        arrangement=_arrangement(seen, words, 0, None),
+        blocks=layout.blocks if layout.several else "all",
+        arrangement=_arrangement(seen, odd, placement, 0, None),
     )
     return fourier, placement
 
 
-def _arrangement(seen: Sighting, words: _SpecTraits, start: int, pad: int | None) -> Arrangement:
-    placement = words.placement
+def _arrangement(
+    seen: Sighting, odd: str, placement: Placement, start: int, pad: int | None
+) -> Arrangement:
     if not seen.layout.several:
-        if pad is None:
-            return Arrangement(start=start)
-        return Arrangement(start=start, pad=placement.step * pad + int(placement.starts[0]))
+        row = None if pad is None else placement.step * pad + int(placement.starts[0])
+        return Arrangement(start=start, pad=row)
     names = placement.axes
     place = dict(zip(seen.slowest_first, names, strict=True))
     order = tuple(place[a] for a in range(len(names)))
     sizes = tuple(axis.pairs for axis in seen.axes)
-    shares = seen.dim // (2 * len(names))
-    equal = len(set(sizes)) == 1 and (words.odd != "zero_pad" or sizes[0] == shares)
+    full = odd != "zero_pad" or sizes[0] == seen.dim // (2 * len(names))
+    equal = len(set(sizes)) == 1 and full
     return Arrangement(
         rule="axial",
         axes=names,

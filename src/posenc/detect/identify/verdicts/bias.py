@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import PosencError
 from posenc._core.io.checkpoints import MOST_ENTRIES, Array
-from posenc.detect.fit.buckets import buckets_of
-from posenc.detect.fit.description_length import MARGIN
+from posenc.detect.fit.biases import buckets_of
+from posenc.detect.fit.ladders import MARGIN
+from posenc.detect.fit.turns import attempt
 from posenc.detect.identify.result import Finding, finding_of
+from posenc.detect.identify.verdicts.vector import judge_vector
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.decay import Decay
 from posenc.encodings.bias.t5 import T5
@@ -19,6 +20,7 @@ from posenc.encodings.bias.window import WindowTable
 
 LEAST_REACH = 12  # distances that a matrix must cover before its buckets can be told
 LEAST_EDGES = 8
+TOLERANCE = 2.0**-21  # of the rates of retention
 
 
 def judge_bias(array: Array) -> Finding:
@@ -26,8 +28,7 @@ def judge_bias(array: Array) -> Finding:
     shape = tuple(n for n in array.shape if n != 1)
     if len(shape) == 2:
         return _table(array, shape)
-    small = len(shape) == 3 and array.size <= MOST_ENTRIES
-    finding = _written_out(array, shape) if small else None
+    finding = _written_out(array, shape) if len(shape) == 3 and array.size <= MOST_ENTRIES else None
     return finding or finding_of(array, kind="bias", verdict="unclear")
 
 
@@ -46,7 +47,7 @@ def _table(array: Array, shape: tuple[int, ...]) -> Finding:
         remarks = [f"{size}; the largest distance (128 in T5) and the direction are not in numbers"]
     else:
         remarks = [f"{rows} rows for {heads} heads"]
-    verdict: Any = "by_name" if spec is not None else "unknown"
+    verdict = "by_name" if spec is not None else "unknown"
     return finding_of(array, kind="bias", verdict=verdict, spec=spec, remarks=tuple(remarks))
 
 
@@ -68,8 +69,6 @@ def _written_out(array: Array, shape: tuple[int, ...]) -> Finding | None:
 
 
 def _linear(array: Array, by_distance: np.ndarray, distances: np.ndarray) -> Finding | None:
-    from posenc.detect.identify.verdicts.vector import judge_vector
-
     past = distances < 0
     if not past.any() or (by_distance[:, distances == 0] != 0).any():
         return None
@@ -80,21 +79,20 @@ def _linear(array: Array, by_distance: np.ndarray, distances: np.ndarray) -> Fin
         or (np.abs(rebuilt - by_distance)[:, past] > 2.0**-7 * np.abs(rebuilt[:, past])).any()
     ):
         return None
-    decay = _decay(array, -slopes, by_distance[:, distances > 0])
+    later = by_distance[:, distances > 0]
+    masked = bool(later.size and (later == -math.inf).all())
+    decay = _decay(array, -slopes) if masked else None
     if decay is not None:
         return decay
     inner = Array(array.name, array.dtype, (len(slopes),), lambda begin, end: -slopes[begin:end])
     finding = judge_vector(inner, called="slopes", facts={})
     if finding is None or not isinstance(finding.spec, ALiBi):
         return None
-    later = by_distance[:, distances > 0]
-    masked = later.size and (later == -math.inf).all()
-    form: Any = "causal" if masked or not later.any() else "symmetric"
     return finding_of(
         array,
         kind="bias",
         verdict=finding.verdict,
-        spec=finding.spec.replace(form=form),
+        spec=finding.spec.replace(form="causal" if masked or not later.any() else "symmetric"),
         measures=finding.measures,
         remarks=(
             "linear biases, written out in full",
@@ -104,23 +102,16 @@ def _linear(array: Array, by_distance: np.ndarray, distances: np.ndarray) -> Fin
     )
 
 
-def _decay(array: Array, rates: np.ndarray, later: np.ndarray) -> Finding | None:
-    """The mask of retention in log space: its rates, and minus infinity after the query."""
-    if not later.size or (later != -math.inf).any():
-        return None
-    recipes: tuple[Any, ...] = ("powers", "even")
-    for recipe in recipes:
-        try:
-            spec = Decay(len(rates), recipe=recipe)
-        except PosencError:
-            continue
+def _decay(array: Array, rates: np.ndarray) -> Finding | None:
+    """The mask of retention in log space, by its rates."""
+    specs = (attempt(Decay, len(rates), recipe=recipe) for recipe in ("powers", "even"))
+    for spec in (spec for spec in specs if spec is not None):
         computed = spec.arrays["rates"]
         off = float(np.abs(rates / computed - 1).max())
-        tolerance = 2.0**-21
         # 1 - gamma may have been rounded before its logarithm was taken.
         rounded = float(np.abs(np.expm1(-rates) - np.expm1(-computed)).max()) <= 2.0**-23
-        if off <= tolerance or rounded:
-            evidence = -math.log2(2 * tolerance) * len(rates)
+        if off <= TOLERANCE or rounded:
+            evidence = -math.log2(2 * TOLERANCE) * len(rates)
             return finding_of(
                 array,
                 kind="bias",
@@ -128,7 +119,7 @@ def _decay(array: Array, rates: np.ndarray, later: np.ndarray) -> Finding | None
                 spec=spec,
                 measures={
                     "residual": off,
-                    "tolerance": tolerance,
+                    "tolerance": TOLERANCE,
                     "evidence": round(evidence, 1),
                     "description": 4.0,
                 },
@@ -145,7 +136,6 @@ def _buckets(array: Array, by_distance: np.ndarray, distances: np.ndarray) -> Fi
     seen = int((np.diff(by_distance, axis=1) != 0).any(axis=0).sum())
     if not fits or seen < LEAST_EDGES:
         return None
-    best = fits[0].spec
     remarks = [f"buckets written out in full: {seen + 1} of them within the distances given"]
     if len(fits) > 1:
         some = ", ".join(f"{f.spec.buckets} buckets to {f.spec.max_distance}" for f in fits[:6])
@@ -158,7 +148,7 @@ def _buckets(array: Array, by_distance: np.ndarray, distances: np.ndarray) -> Fi
         array,
         kind="bias",
         verdict="claimed" if evidence >= 40 and len(fits) < 4 else "unclear",
-        spec=best,
+        spec=fits[0].spec,
         measures={"residual": 0.0, "evidence": evidence, "description": 15.0},
         remarks=tuple(remarks),
     )

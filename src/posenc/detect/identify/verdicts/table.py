@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
 import numpy as np
 
 from posenc._core.io.checkpoints import MOST_ENTRIES, Array
+from posenc._core.numeric.ladder import Ladder
 from posenc.detect.fit import words
-from posenc.detect.fit.description_length import MARGIN
-from posenc.detect.fit.precision import dtype_of
+from posenc.detect.fit.ladders import MARGIN
 from posenc.detect.fit.tables.bands import fit_bands
 from posenc.detect.fit.tables.layout import circle_tolerance, layouts
 from posenc.detect.fit.tables.table import TableFit, fit_table, residual_of
-from posenc.detect.fit.tolerances import ROUNDING
+from posenc.detect.fit.tolerances import ROUNDING, dtype_of
 from posenc.detect.identify.result import Finding, finding_of
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.functional import table as build
@@ -35,15 +36,13 @@ def looks_sinusoidal(array: Array) -> bool:
     """Whether the first rows may be those of a sinusoidal table, in one of its shapes."""
     for shape in _shapes(array.shape):
         rows, width, turned = shape
-        if rows < LEAST_ROWS or width < 4:
-            continue
         # Channels come first in convolutions too, and these are many: their names must say more.
-        if turned and (array.shape[0] != 1 or array.size > MOST_ENTRIES):
+        convolved = turned and (array.shape[0] != 1 or array.size > MOST_ENTRIES)
+        if rows < LEAST_ROWS or width < 4 or convolved:
             continue
         if width >= WIDE and not turned and _off_circles(_rows(array, shape, LEAST_ROWS), array):
             continue
-        count = max(2 * LEAST_ROWS, min(GLANCE, GLANCED // width))
-        values = _rows(array, shape, min(rows, count))
+        values = _rows(array, shape, min(rows, max(2 * LEAST_ROWS, min(GLANCE, GLANCED // width))))
         if not np.isfinite(values).all() or np.ptp(values) == 0:
             continue
         moving = values[:, np.ptp(values, axis=0) > 0]
@@ -53,9 +52,9 @@ def looks_sinusoidal(array: Array) -> bool:
         if not moving.size or (len(np.unique(start)) < least and len(np.unique(values)) < least):
             continue
         eps = EPS[dtype_of(values, array.dtype)]
-        zeros = values.any(axis=1)
-        filled = np.flatnonzero(values.any(axis=0))
-        if zeros.sum() >= 3 and next(layouts(values[zeros, : filled[-1] + 1], eps), None):
+        present = values.any(axis=1)
+        width = np.flatnonzero(values.any(axis=0))[-1] + 1
+        if present.sum() >= 3 and next(layouts(values[present, :width], eps), None):
             return True
     return False
 
@@ -71,21 +70,16 @@ def _off_circles(rows: np.ndarray, array: Array) -> bool:
 def _shapes(shape: tuple[int, ...]) -> list[tuple[int, int, bool]]:
     """(rows, width, whether channels come first) as which an array may be read."""
     kept = [n for n in shape if n != 1]
-    if len(kept) < 2:
-        return []
-    shapes = [(math.prod(kept[:-1]), kept[-1], False)]
-    if len(kept) in (3, 4):  # channels before a grid
-        shapes.append((math.prod(kept[1:]), kept[0], True))
-    return shapes
+    last = [(math.prod(kept[:-1]), kept[-1], False)] if len(kept) > 1 else []
+    # Channels before a grid.
+    return last + ([(math.prod(kept[1:]), kept[0], True)] if len(kept) in (3, 4) else [])
 
 
 def _rows(array: Array, shape: tuple[int, int, bool], count: int) -> np.ndarray:
     rows, width, turned = shape
     if turned:
-        values = array.read().reshape(width, rows).T[:count]
-    else:
-        values = array.read(0, count * width).reshape(count, width)
-    return np.asarray(values)
+        return np.asarray(array.read().reshape(width, rows).T[:count])
+    return np.asarray(array.read(0, count * width).reshape(count, width))
 
 
 def judge_table(array: Array, *, named: bool) -> Finding | None:
@@ -94,18 +88,16 @@ def judge_table(array: Array, *, named: bool) -> Finding | None:
         rows, width, turned = shape
         if rows < 2 or width < 2 or width > MOST_ENTRIES or (turned and array.size > MOST_ENTRIES):
             continue
-        count = min(rows, max(MOST_ENTRIES // width, 1))
-        values = _rows(array, shape, count)
+        values = _rows(array, shape, min(rows, max(MOST_ENTRIES // width, 1)))
         if not np.isfinite(values).all():
-            remark = "it holds NaN or infinity"
-            return finding_of(array, kind="table", verdict="unclear", remarks=(remark,))
+            remarks = ("it holds NaN or infinity",)
+            return finding_of(array, kind="table", verdict="unclear", remarks=remarks)
         eps = EPS[dtype_of(values, array.dtype)]
         fits = fit_table(values, eps=eps)
-        if len(fits) != 1:  # none, or several placements
-            fits = fit_bands(values, eps=eps) or fits
+        # None, or several placements.
+        fits = fit_bands(values, eps=eps) or fits if len(fits) != 1 else fits
         if fits:
-            values = values[: fits[0].placement.rows]
-            return _judged(array, shape, values, fits)
+            return _judged(array, shape, values[: fits[0].placement.rows], fits)
     return _likeness(array) if named else None
 
 
@@ -126,17 +118,9 @@ def _judged(
     }
     if EPS[dtype] > EPS.get(array.dtype, 1.0):
         remarks.append(words.say("widened", dtype))
-    rival = next((fit for fit in fits[1:] if _elsewhere(fit, best)), None)
-    verdict = "claimed"
-    if best.margin < MARGIN:
-        verdict = "unclear"
-        remarks.append(f"fewer than {MARGIN:g} bits speak for it")
-    elif _by_chance(best):
-        verdict = "unclear"
-        remarks.append("among as many positions some would have its first row by chance")
-    elif rival is not None and rival.description < best.description + APART:
-        verdict = "unclear"
-        remarks.append(f"another placement fits as well: {rival.placement.words()}")
+    doubts = _doubts(fits)[:1]
+    remarks += doubts
+    verdict = "unclear" if doubts else "claimed"
     placement = best.placement
     done = len(values)
     while verdict == "claimed" and done < shape[0]:
@@ -146,9 +130,9 @@ def _judged(
         if off is None:
             verdict = "close"
             remarks.append(f"rows from {done} on are others")
-            break
-        measures["residual"] = max(measures["residual"], off.worst)
-        done = end
+        else:
+            measures["residual"] = max(measures["residual"], off.worst)
+            done = end
     if verdict == "claimed" and done > len(values):
         slowest = (done - placement.prefix) // max(placement.strides)
         placement = placement._replace(sizes=(slowest, *placement.sizes[1:]))
@@ -163,6 +147,24 @@ def _judged(
     )
 
 
+def _doubts(fits: tuple[TableFit, ...]) -> list[str]:
+    """Why the best of some fits is no claim."""
+    best = fits[0]
+    elsewhere = (
+        fit
+        for fit in fits[1:]
+        if fit.placement.step != best.placement.step or _first_of(fit) != _first_of(best)
+    )
+    rival = next(elsewhere, best)
+    near = rival is not best and rival.description < best.description + APART
+    reasons = {
+        f"fewer than {MARGIN:g} bits speak for it": best.margin < MARGIN,
+        "among as many positions some would have its first row by chance": _by_chance(best),
+        f"another placement fits as well: {rival.placement.words()}": near,
+    }
+    return [reason for reason, holds in reasons.items() if holds]
+
+
 def _by_chance(fit: TableFit) -> bool:
     """Whether a far start is all that explains the phases of a few pairs.
 
@@ -174,16 +176,9 @@ def _by_chance(fit: TableFit) -> bool:
     return written > FAR and bits < written + MARGIN
 
 
-def _elsewhere(fit: TableFit, best: TableFit) -> bool:
-    """Whether a fit puts the rows at other positions."""
-    one, other = _first_of(fit), _first_of(best)
-    return one != other or fit.placement.step != best.placement.step
-
-
 def _first_of(fit: TableFit) -> tuple[float, ...]:
     """The coordinates of the first row."""
-    origin = getattr(fit.spec, "arrangement", None)
-    shift = 0 if origin is None else origin.start
+    shift = getattr(getattr(fit.spec, "arrangement", None), "start", 0)
     return tuple(start + shift for start in fit.placement.starts)
 
 
@@ -206,22 +201,17 @@ def _likeness(array: Array) -> Finding:
         fits = fit_table(values, eps=eps, noise=noise)
         if fits and fits[0].margin >= MARGIN:
             return _close(array, values, fits[0])
-    measures = measures_of(values)
     name, off = _nearest(values)
-    measures["nearest_residual"] = off
+    measures = {**measures_of(values), "nearest_residual": off}
     remarks = (f"of common sinusoids, the nearest is {name}, {100 * off:.0f} % of the table away",)
     return finding_of(array, kind="table", verdict="unknown", measures=measures, remarks=remarks)
 
 
 def _close(array: Array, values: np.ndarray, fit: TableFit) -> Finding:
-    rebuilt = np.asarray(build(fit.spec, fit.positions, dtype="float64"))
-    off = rebuilt - values
+    off = np.asarray(build(fit.spec, fit.positions, dtype="float64")) - values
     rms = float(np.sqrt((off**2).mean() / (values**2).mean()))
-    worst = np.unravel_index(int(np.abs(off).argmax()), off.shape)
-    remarks = (
-        f"it differs by {100 * rms:.2g} % of its size, most in row {worst[0]}, column {worst[1]}",
-        *fit.remarks,
-    )
+    row, column = np.unravel_index(int(np.abs(off).argmax()), off.shape)
+    most = f"most in row {row}, column {column}"
     return finding_of(
         array,
         kind="table",
@@ -229,7 +219,7 @@ def _close(array: Array, values: np.ndarray, fit: TableFit) -> Finding:
         spec=fit.spec,
         placement=fit.placement,
         measures={"residual": fit.residual, "relative_rms": rms},
-        remarks=remarks,
+        remarks=(f"it differs by {100 * rms:.2g} % of its size, {most}", *fit.remarks),
     )
 
 
@@ -238,35 +228,26 @@ def measures_of(values: np.ndarray) -> dict[str, float]:
     part = values[:SAMPLE, :SAMPLE]
     norms = np.linalg.norm(part, axis=1, keepdims=True)
     unit = part / np.where(norms > 0, norms, 1)
-    near = float((unit[1:] * unit[:-1]).sum(axis=1).mean())
-    mean = unit.mean(axis=0)
-    everywhere = float(mean @ mean)
+    near, mean = float((unit[1:] * unit[:-1]).sum(axis=1).mean()), unit.mean(axis=0)
     # The squares of the singular values, by the cheaper of two ways.
     square = part @ part.T if len(part) < part.shape[1] else part.T @ part
     share = np.maximum(np.linalg.eigvalsh(square), 0)
     share = share[share > 0] / share.sum()
     rank = math.exp(float(-(share * np.log(share)).sum()))
-    return {"smoothness": near - everywhere, "effective_rank": rank}
+    return {"smoothness": near - float(mean @ mean), "effective_rank": rank}
 
 
 def _nearest(values: np.ndarray) -> tuple[str, float]:
     """The nearest of four common sinusoids, and how much of the table it leaves unexplained."""
-    from posenc._core.numeric.ladder import Ladder
-
-    best, name = -1.0, ""
-    rows, width = values.shape
-    if width % 2:
-        values = values[:, :-1]
+    rows, width = len(values), values.shape[1] // 2 * 2
+    values = values[:, :width]
     norm = float(np.linalg.norm(values))
     orders: tuple[Any, ...] = ("interleaved", "sin_cos")
-    for order in orders:
-        for denominator in ("d/2", "n-1"):
-            if values.shape[1] < 4:
-                continue
-            ladder = Ladder(denominator=denominator)
-            spec = Sinusoidal(values.shape[1], order=order, ladder=ladder)
-            rebuilt = np.asarray(build(spec, rows, dtype="float64"))
-            along = abs(float((rebuilt * values).sum())) / (float(np.linalg.norm(rebuilt)) * norm)
-            if along > best:
-                best, name = along, f"{order} with denominator {denominator}"
-    return name, math.sqrt(max(0.0, 1 - best**2))
+    along: dict[str, float] = {}
+    for order, denominator in itertools.product(orders, ("d/2", "n-1")):
+        spec = Sinusoidal(width, order=order, ladder=Ladder(denominator=denominator))
+        rebuilt = np.asarray(build(spec, rows, dtype="float64"))
+        share = abs(float((rebuilt * values).sum())) / (float(np.linalg.norm(rebuilt)) * norm)
+        along[f"{order} with denominator {denominator}"] = share
+    name = max(along, key=along.__getitem__)
+    return name, math.sqrt(max(0.0, 1 - along[name] ** 2))

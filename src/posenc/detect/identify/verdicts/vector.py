@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import PosencError
 from posenc._core.io.checkpoints import Array
+from posenc.detect.fit.biases import even_slopes, slopes_of
 from posenc.detect.fit.departures import Departures, departures
-from posenc.detect.fit.description_length import MARGIN
 from posenc.detect.fit.frequencies import (
     FrequencyFit,
     explained,
     nearest_ladder,
 )
-from posenc.detect.fit.precision import dtype_of
-from posenc.detect.fit.slopes import even_slopes, slopes_of
+from posenc.detect.fit.ladders import MARGIN
+from posenc.detect.fit.tolerances import dtype_of
+from posenc.detect.fit.turns import attempt
 from posenc.detect.identify.result import Finding, finding_of
 from posenc.detect.identify.verdicts.table import EPS
 from posenc.encodings.rotary.rope import RoPE
@@ -34,32 +34,26 @@ def judge_vector(array: Array, *, called: str | None, facts: Mapping[str, Any]) 
     values = np.asarray(array.read(), dtype=np.float64).reshape(-1)
     kind: Any = "slopes" if called == "slopes" else "frequencies"
     if not np.isfinite(values).all() or not values.any():
-        if called is None:
-            return None
-        remark = ("it holds NaN or infinity" if values.any() else "all its entries are 0",)
-        return finding_of(array, kind=kind, verdict="unclear", remarks=remark)
+        remarks = ("it holds NaN or infinity" if values.any() else "all its entries are 0",)
+        unclear = finding_of(array, kind=kind, verdict="unclear", remarks=remarks)
+        return None if called is None else unclear
     if called == "divisors":
         return _divisors(array, values, facts)
     if called is None and not _falls(values):
         return None
     dtype = dtype_of(values, array.dtype)
-    slopes = None
-    if called != "frequencies":
-        slopes = _slopes(array, values, EPS[dtype], called=called == "slopes")
-    rotary = _frequencies(array, values, dtype) if called != "slopes" else None
+    slopes = None if called == "frequencies" else _slopes(array, values, dtype, called)
+    rotary = None if called == "slopes" else _frequencies(array, values, dtype)
     if slopes is not None and (rotary is None or _plainer(slopes, rotary)):
         return slopes
     if rotary is not None and (called is not None or _rotary_alone(rotary)):
         return rotary
-    if called is None:
-        return None
-    return finding_of(array, kind=kind, verdict="unknown")
+    return None if called is None else finding_of(array, kind=kind, verdict="unknown")
 
 
 def _falls(values: np.ndarray) -> bool:
     """Whether numbers could be a ladder: of one sign, and sorted but for zeros at the end."""
-    size = np.abs(values)
-    signs = values[values != 0]
+    size, signs = np.abs(values), values[values != 0]
     # Slopes for heads that are no power of two begin with those of the power below.
     whole = 1 << (max(len(signs), 1).bit_length() - 1)
     if len(signs) > whole >= LEAST and bool((np.diff(size[:whole]) < 0).all()):
@@ -95,8 +89,8 @@ def _frequencies(array: Array, values: np.ndarray, dtype: str) -> Finding | None
     if np.sign(values).sum() <= 0:
         return None
     if dtype == "float16" and (values == 0).any() and values[values > 0].min() < 2.0**-14:
-        remark = ("slow frequencies have become 0 in float16",)
-        return finding_of(array, kind="frequencies", verdict="unclear", remarks=remark)
+        remarks = ("slow frequencies have become 0 in float16",)
+        return finding_of(array, kind="frequencies", verdict="unclear", remarks=remarks)
     return _rotary(array, values, dtype)
 
 
@@ -106,30 +100,27 @@ def _rotary(array: Array, values: np.ndarray, dtype: str) -> Finding | None:
         return _nearest(array, values) if (values >= 0).all() else None
     best = fits[0]
     departed = departures(values, best.rungs, dtype=dtype) or Departures()
-    if array.dtype == dtype:  # what everybody sees
-        departed = departed._replace(rounding="")
-    measures = {
-        "residual": best.residual,
-        "tolerance": float(best.room[best.room < 1].max(initial=0.0)),
-        "evidence": round(best.evidence, 1),
-        "description": round(best.description, 1),
-        "ratio": best.ratio,
-    }
+    # What everybody sees.
+    departed = departed._replace(rounding="") if array.dtype == dtype else departed
+    sure = best.margin >= MARGIN
+    weak = () if sure else (f"fewer than {MARGIN:g} bits speak for it",)
     others = (f"or {_brief(fit)}" for fit in _others(fits))
-    remarks = [*departed.sentences(), *best.remarks, *others, PAIRING]
-    spec = _rope(best, len(values))
-    verdict = "claimed" if best.margin >= MARGIN and spec is not None else "unclear"
-    if verdict == "claimed" and departed.others:
-        verdict = "close"
-    if best.margin < MARGIN:
-        remarks.insert(0, f"fewer than {MARGIN:g} bits speak for it")
+    fields = {"base": best.base, "ladder": best.ladder, "scaling": best.scaling}
+    spec = attempt(RoPE, 2 * len(values), pairing="half", **fields)
+    claim = "close" if departed.others else "claimed"
     return finding_of(
         array,
         kind="frequencies",
-        verdict=verdict,
+        verdict=claim if sure and spec is not None else "unclear",
         spec=spec,
-        measures=measures,
-        remarks=tuple(remarks),
+        measures={
+            "residual": best.residual,
+            "tolerance": float(best.room[best.room < 1].max(initial=0.0)),
+            "evidence": round(best.evidence, 1),
+            "description": round(best.description, 1),
+            "ratio": best.ratio,
+        },
+        remarks=(*weak, *departed.sentences(), *best.remarks, *others, PAIRING),
     )
 
 
@@ -149,32 +140,22 @@ def _brief(fit: FrequencyFit) -> str:
     return f"base {fit.base:.10g}" + (f" with {rules}" if rules else "")
 
 
-def _rope(fit: FrequencyFit, pairs: int) -> RoPE | None:
-    try:
-        return RoPE(
-            2 * pairs, pairing="half", base=fit.base, ladder=fit.ladder, scaling=fit.scaling
-        )
-    except PosencError:
-        return None
-
-
 def _nearest(array: Array, values: np.ndarray) -> Finding:
     turning = values[values > 0]
     if len(turning) < LEAST:
         return finding_of(array, kind="frequencies", verdict="unclear")
     first, ratio, off = nearest_ladder(turning)
-    base = ratio ** -len(values)
-    near = f"the nearest plain ladder has base {base:.6g} and first frequency {first:.6g}"
-    remarks = (
-        f"{near}; frequencies differ from it by up to {100 * off:.3g} %",
-        "searched and learned factors look like this",
-    )
+    base = f"base {ratio ** -len(values):.6g} and first frequency {first:.6g}"
+    far = f"frequencies differ from it by up to {100 * off:.3g} %"
     return finding_of(
         array,
         kind="frequencies",
         verdict="unknown",
         measures={"relative_residual": off, "ratio": ratio},
-        remarks=remarks,
+        remarks=(
+            f"the nearest plain ladder has {base}; {far}",
+            "searched and learned factors look like this",
+        ),
     )
 
 
@@ -188,35 +169,32 @@ def _divisors(array: Array, values: np.ndarray, facts: Mapping[str, Any]) -> Fin
     finding = _rotary(array, plain / values, dtype_of(values, array.dtype))
     if finding is None:
         return finding_of(array, kind="frequencies", verdict="unknown")
-    remark = f"divisors of frequencies with base {base:.10g}, " + (
-        "which the header states" if bases else "which nothing in the file states"
-    )
-    verdict: Any = finding.verdict if bases or finding.verdict != "claimed" else "unclear"
+    where = "which the header states" if bases else "which nothing in the file states"
     return finding_of(
         array,
         kind="frequencies",
-        verdict=verdict,
+        verdict=finding.verdict if bases or finding.verdict != "claimed" else "unclear",
         spec=finding.spec,
         measures=finding.measures,
-        remarks=(remark, *finding.remarks),
+        remarks=(f"divisors of frequencies with base {base:.10g}, {where}", *finding.remarks),
     )
 
 
 # --- slopes ---------------------------------------------------------------------------------------
 
 
-def _slopes(array: Array, values: np.ndarray, eps: float, *, called: bool) -> Finding | None:
+def _slopes(array: Array, values: np.ndarray, dtype: str, called: str | None) -> Finding | None:
     """ALiBi's slopes, or others that are evenly spaced, if they are called slopes."""
-    size, tolerance = np.abs(values), 1.5 * eps + 2.0**-22
-    fit = slopes_of(size, tolerance) or (even_slopes(size, tolerance) if called else None)
+    size, tolerance = np.abs(values), 1.5 * EPS[dtype] + 2.0**-22
+    named = called == "slopes"
+    fit = slopes_of(size, tolerance) or (even_slopes(size, tolerance) if named else None)
     sure = fit is not None and fit.evidence - fit.description >= MARGIN
     if fit is None or (fit.odd and not sure):
         return None
-    remarks = list(fit.remarks)
-    if (values < 0).any():
-        remarks.append("stored with a minus sign")
-    if fit.whole:
-        remarks.append("both recipes agree, as the number of heads is a power of two")
+    others = {
+        "stored with a minus sign": (values < 0).any(),
+        "both recipes agree, as the number of heads is a power of two": fit.whole,
+    }
     return finding_of(
         array,
         kind="slopes",
@@ -228,5 +206,5 @@ def _slopes(array: Array, values: np.ndarray, eps: float, *, called: bool) -> Fi
             "evidence": round(fit.evidence, 1),
             "description": round(fit.description, 1),
         },
-        remarks=tuple(remarks),
+        remarks=(*fit.remarks, *(remark for remark, holds in others.items() if holds)),
     )

@@ -29,11 +29,11 @@ from posenc.detect.facts import Contradiction, Fact, Facts, facts
 from posenc.detect.facts.arrays import SAID
 from posenc.detect.facts.plan import head_width
 from posenc.detect.identify import Finding, identify
-from posenc.detect.identify.sentences import headline
+from posenc.detect.identify.result import headline
 from posenc.detect.subject import ask
 from posenc.testing.battery import check, laws
-from posenc.testing.card import Result
-from posenc.testing.doctor.diagnosis import NOTHING, Diagnosis, Fault
+from posenc.testing.diagnosis import NOTHING, Diagnosis, Fault
+from posenc.testing.subject import Result
 from posenc.testing.target import adapt
 
 # A field of `Diagnosis`, and what is added to it.
@@ -110,10 +110,9 @@ def doctor(
     about = facts(model, pairing=stored, base=base, config=config)
     if about.weights is None and folder_of(model) is None:
         about = dataclasses.replace(about, name=f"config of {about.plan.model or 'a model'}")
-    answers = [_of_model(about), _of_weights(about)]
-    answers += [] if engine is None else [_of_engine(about, engine, library)]
+    answers = () if engine is None else _of_engine(about, engine, library)
     rows: dict[str, list[Any]] = {}
-    for name, value in itertools.chain(*answers):
+    for name, value in itertools.chain(_of_model(about), _of_weights(about), answers):
         rows.setdefault(name, []).append(value)
     fields: dict[str, Any] = {name: tuple(dict.fromkeys(own)) for name, own in rows.items()}
     return Diagnosis(about.name, "" if engine is None else _place(engine), **fields)
