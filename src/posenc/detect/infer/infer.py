@@ -12,7 +12,7 @@ import numpy as np
 from posenc._core.errors import ArgumentError, KeywordError, bad_argument, mismatch
 from posenc._core.guard import foreign
 from posenc._core.io.files import rounded
-from posenc.detect.fit import precision, tolerances
+from posenc.detect.fit import tolerances
 from posenc.detect.fit.rotations.pairs import (
     FLOAT32,
     NotARotationError,
@@ -215,8 +215,8 @@ def _turns(subject: Subject, axes: int, unit: float) -> Turns:
             refused = refused or error
             continue
         steps_ = places.reshape(len(steps), axes).astype(np.float64) / unit
-        rounding = precision.seen(matrices)
-        if subject.kind == "rotary" and rounding in precision.HALVES:
+        rounding = tolerances.seen(matrices)
+        if subject.kind == "rotary" and rounding in tolerances.HALVES:
             return _of_tokens(subject, places, steps_, rounding)
         return from_matrices(matrices, steps_)
     raise CannotAsk(f"infer_spec: {subject.name} refuses positions to {SHORT}: {refused}")
@@ -365,9 +365,9 @@ class Expectation:
         """The difference that the arithmetic of the implementation explains."""
         steps = rows[..., None] if rows.ndim == 2 else rows
         # Coordinates that are no integers are handed over in float32.
-        eps = self.turns.eps if self.unit == 1 and dtype not in precision.HALVES else FLOAT32
+        eps = self.turns.eps if self.unit == 1 and dtype not in tolerances.HALVES else FLOAT32
         room = self.turns.allowed(x, wanted, steps[:, None], eps)
-        if dtype not in precision.HALVES:
+        if dtype not in tolerances.HALVES:
             return room
         return room + 4 * tolerances.ROUNDING[dtype] * np.abs(wanted).max(axis=-1, keepdims=True)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from posenc._core.spec.answers import Displayed, brief
 from posenc._core.spec.spec import Spec, Value, to_json
-from posenc.detect.fit import buckets, departures, words
+from posenc.detect.fit import biases, departures, words
 from posenc.detect.fit.rotations.pairs import FLOAT32, FLOAT64
 from posenc.detect.identify.identify import identify
 from posenc.detect.subject import CannotAsk, Reach, Subject, Survey
@@ -234,7 +234,7 @@ def of_bias(subject: Subject) -> Inferred:
     parted = _by_distance(subject, values)
     if not isinstance(spec, ALiBi | Decay) and parted is not None:
         shared = (parted[0][:, 1:] == parted[0][:, :-1]).all(axis=0).sum()
-        fits = buckets.buckets_of(*parted) if shared >= SHARED else []
+        fits = biases.buckets_of(*parted) if shared >= SHARED else []
         spec = fits[0].spec if fits else None
         for fit in fits[:1]:
             params, notes = _weights(fit.spec, *parted)

@@ -21,7 +21,7 @@ from posenc.detect.contract.comparison.fields import explained_by, words
 from posenc.detect.contract.comparison.why import FIRST
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.sides.side import Implementation
-from posenc.detect.fit import departures, precision, tolerances, turns
+from posenc.detect.fit import departures, tolerances, turns
 from posenc.detect.fit import words as sentences
 from posenc.detect.subject import CannotAsk, Subject, Survey, refuse_if
 from posenc.detect.subject.plan import Call
@@ -43,7 +43,7 @@ class Held(Bench):
     def __init__(self, subject: Subject, expected: Callable[..., Any], dtype: str) -> None:
         super().__init__(subject, expected, None, np.random.default_rng(SEED))
         rounding, unit = self.allowed, 8 * tolerances.ROUNDING[dtype]
-        if dtype in precision.HALVES:
+        if dtype in tolerances.HALVES:
             self.allowed = lambda call, wanted: rounding(call, wanted) + unit * np.abs(wanted).max()
 
     def _end(self, end: int) -> int:
@@ -377,8 +377,8 @@ class _Softmax(Held):
             note = "the future: it has other biases, which a causal mask hides"
             return note * (not np.all(alike)), []
         coarse = (
-            ("dtype", f"biases in {self.coarse_as}", f"in {half}") for half in precision.HALVES
-            if precision.seen(theirs) == half and fits(past, half)
+            ("dtype", f"biases in {self.coarse_as}", f"in {half}") for half in tolerances.HALVES
+            if tolerances.seen(theirs) == half and fits(past, half)
         )  # fmt: skip
         row = next(coarse, None) or explained_by(self.spec, explains)
         if row is None and len(q) > 1 and q.ndim == 1:

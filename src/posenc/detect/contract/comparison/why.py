@@ -17,10 +17,9 @@ from posenc._core.io.files import rounded
 from posenc._core.numeric.ladder import Ladder
 from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.comparison.fields import value_of, variants, words
-from posenc.detect.fit import departures, precision, tolerances, turns
+from posenc.detect.fit import departures, tolerances, turns
 from posenc.detect.fit import words as sentences
 from posenc.detect.fit.frequencies import fit_frequencies
-from posenc.detect.fit.tolerances import HALVES, ROUNDING
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling import Llama3, YaRN
@@ -171,7 +170,7 @@ def _candidates(
             yield "positions", "position p", sentences.offset(shift), np.exp(1j * moved)
         exchanged = 1j * turns.unit_of(turns.expected(spec, seen)).conj()
         yield "frequencies", "cos and sin", sentences.say("sine"), exchanged
-        for dtype in precision.HALVES:
+        for dtype in tolerances.HALVES:
             single, half = (sentences.say("rounding", each) for each in ("float32", dtype))
             rates, places = (rounded(each, dtype) for each in (frequencies, seen.first))
             coarse = np.exp(1j * (places + start)[:, None] * frequencies)
