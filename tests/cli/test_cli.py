@@ -777,7 +777,7 @@ def test_doctor_imports_nothing_that_no_reason_needs(
         (tmp_path / f"{name}.py").write_text("raise OSError('imported')")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{here}")
-    from posenc.kernels.gpu import gpu_device
+    from posenc.kernels.choose import gpu_device
 
     found = json.loads(run("doctor", "--json", code=int(gpu_device())).stdout)
     rows = {row["name"]: row for row in found["libraries"]}

@@ -11,7 +11,7 @@ import numpy as np
 
 from posenc.encodings.relative.base import RelativeSpec
 from posenc.kernels import plans
-from posenc.kernels.places import Packed, Positions
+from posenc.kernels.requests import Packed, Positions
 from posenc.positions import packed
 
 MISSING = Path(__file__).with_name("_native_missing.txt")
@@ -101,8 +101,7 @@ def biases(spec: Any) -> tuple[Any, Any, tuple[int, ...] | None]:
             how = spec.arrays["thresholds"], spec.direction
             entries = functools.partial(_buckets, module.buckets, *how)
         spec.plans["bias"] = entries, slopes, learned
-    plan: tuple[Any, Any, tuple[int, ...] | None] = spec.plans["bias"]
-    return plan
+    return spec.plans["bias"]
 
 
 def _alibi(write: Any, form: str, result: Any, q: Any, k: Any, slopes: Any, count: int) -> None:

@@ -14,8 +14,7 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.base import TableSpec, columns
 from posenc.encodings.table.sinusoidal import Sinusoidal
-from posenc.kernels.places import Packed, Positions
-from posenc.kernels.requests import CosSin, Rotate
+from posenc.kernels.requests import CosSin, Packed, Positions, Rotate
 
 DTYPES = ("float32", "float16", "bfloat16")
 # A move by fewer positions turns some pairs by less than half precision holds. 8,192 positions in
@@ -52,9 +51,7 @@ class Turning(NamedTuple):
 def why_not_dtype(dtype: Any) -> str | None:
     """Why the kernels do not compute in a dtype, or None."""
     name = dtype_name(dtype)
-    if name in DTYPES:
-        return None
-    return f"{name}, where it has {', '.join(DTYPES)}"
+    return None if name in DTYPES else f"{name}, where it has {', '.join(DTYPES)}"
 
 
 def why_not_positions(positions: Positions) -> str | None:
@@ -143,9 +140,7 @@ def why_no_columns(spec: TableSpec) -> str | None:
         return f"{type(spec).__name__}, where it knows Sinusoidal"
     if spec.phase == "float32":
         return "phase='float32', whose bits are those of the array library"
-    if spec.shapes:
-        return "a learned factor on the table"
-    return None
+    return "a learned factor on the table" if spec.shapes else None
 
 
 def padding(spec: Sinusoidal) -> int | None:
@@ -160,8 +155,7 @@ def column_phases(spec: Sinusoidal) -> Columns:
     The steps are laid out by the very function that lays out sines and cosines.
     """
     arrays, pairs = spec.arrays, spec.pairs
-    none = np.zeros(pairs, np.int64)
-    s, so = arrays["step"], arrays.get("origin", none)
+    s, so = arrays["step"], arrays.get("origin", np.zeros(pairs, np.int64))
     c, co = arrays.get("cosine_step", s), arrays.get("cosine_origin", so)
     with np.errstate(over="ignore"):
         co = co + QUARTER

@@ -33,9 +33,18 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import Pairing, advanced
 from posenc.encodings.rotary.pairing import turn as pairs_turned
 from posenc.encodings.table.base import TableSpec
-from posenc.kernels.places import Counted, beside
 from posenc.kernels.plans import difference, sides_of_move
-from posenc.kernels.requests import Add, Bias, CosSin, Request, Rerotate, Rotate, Table
+from posenc.kernels.requests import (
+    Add,
+    Bias,
+    CosSin,
+    Counted,
+    Request,
+    Rerotate,
+    Rotate,
+    Table,
+    beside,
+)
 
 # --- rotations ------------------------------------------------------------------------------------
 
@@ -158,8 +167,7 @@ def turned_by(
         part = x[..., :dim] if pairing.part == "leading" else x[..., x.shape[-1] - dim :]
     turned = astype(turn(astype(part, inner, xp)), x.dtype, xp)
     if inplace is not None:
-        written = overwrite(part, turned, inplace)
-        return written if x.shape[-1] == dim else x
+        return overwrite(part, turned, inplace) if x.shape[-1] == dim else x
     if x.shape[-1] == dim:
         return turned
     if pairing.part == "leading":
@@ -192,8 +200,7 @@ def add(request: Add) -> Array:
 def _rows(
     spec: TableSpec, positions: Array, params: Mapping[str, Array], inner: Any, xp: Any
 ) -> Array:
-    values = {**constants(spec, positions, xp=xp), **params}
-    return spec.rows(positions, values, dtype=inner, xp=xp)
+    return spec.rows(positions, {**constants(spec, positions, xp=xp), **params}, dtype=inner, xp=xp)
 
 
 # --- biases ---------------------------------------------------------------------------------------

@@ -53,9 +53,10 @@ class CosSinForm(NamedTuple):
             ids = ids.expand(count, *ids.shape[1:]).movedim(0, -1)
         elif place != "last":
             dimensions = " or ".join(str(ndim) for ndim in self.axes)
-            received = f"shape {tuple(ids.shape)}"
             raise bad_argument(
-                "AdoptedRotary: position_ids", f"positions of {dimensions} dimensions", received
+                "AdoptedRotary: position_ids",
+                f"positions of {dimensions} dimensions",
+                f"shape {tuple(ids.shape)}",
             )
         return ids if self.order == tuple(range(count)) else ids[..., list(self.order)]
 
@@ -115,8 +116,11 @@ class LayerCosSin:
         x = args[0] if args else kwargs["hidden_states"]
         positions = kwargs.get("position_ids")
         if kwargs.get("position_embeddings") is None or positions is None:
-            expected = "to be called with position_embeddings and position_ids by name"
-            raise bad_argument(type(layer).__name__, expected, ", ".join(kwargs))
+            raise bad_argument(
+                type(layer).__name__,
+                "to be called with position_embeddings and position_ids by name",
+                ", ".join(kwargs),
+            )
         return args, {**kwargs, "position_embeddings": self._formed(x, positions)}
 
 
@@ -128,8 +132,7 @@ def _hooks_of(module: nn.Module) -> dict[str, Any]:
 
 def is_dispatched(module: nn.Module) -> bool:
     """Whether accelerate put a forward of its own around that of a module."""
-    forward = vars(module).get("forward")
-    return "_hf_hook" in vars(module) and isinstance(forward, functools.partial)
+    return "_hf_hook" in vars(module) and isinstance(vars(module).get("forward"), functools.partial)
 
 
 def unhooked(module: nn.Module) -> nn.Module:
@@ -186,8 +189,7 @@ class AdoptedRotary(nn.Module):
         """Cosines and sines of the positions, on the device of `x`."""
         formed = self._only or self._formed.get(layer_type)
         if formed is None:  # a type of layer that no layer of the plan has
-            left: Answer = self.old(x, position_ids=position_ids, layer_type=layer_type)
-            return left
+            return self.old(x, position_ids=position_ids, layer_type=layer_type)
         return formed(x, position_ids)
 
     def __getattr__(self, name: str) -> Any:

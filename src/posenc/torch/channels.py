@@ -70,8 +70,7 @@ class ChannelCosSin:
             if narrow and where.numel() and not followed():
                 cos = where.new_empty((*where.shape[:-1], len(self.columns)), dtype=dtype)
                 sin = torch.empty_like(cos)
-                threads = torch.get_num_threads()
-                self._phases.cos_sin(where, cos, sin, self.factor, False, threads)
+                self._phases.cos_sin(where, cos, sin, self.factor, False, torch.get_num_threads())
                 return cos, sin
         return self._usual(positions, dtype, length)
 
@@ -104,8 +103,8 @@ class ChannelCosSin:
             if a < axes:
                 p = where[..., a, None]
                 p_low = ((p & 0xFFFFFFFF) ^ 2**31) - 2**31
-                p_high = (p >> 32) + ((p >> 31) & 1)
                 # Less than 2**63 - 2**31 in size, as no position has both words at their least.
+                p_high = (p >> 32) + ((p >> 31) & 1)
                 crossed = p_low * step_high + p_high * step_low
                 product = p_low * step_low
             else:  # the phase of position 0

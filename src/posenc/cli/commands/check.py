@@ -11,6 +11,7 @@ from posenc._core.errors import DataError
 from posenc._core.io import inputs
 from posenc._core.spec.spec import Spec
 from posenc.cli.options.common import (
+    KINDS,
     WordChoice,
     as_json,
     code_named,
@@ -22,8 +23,6 @@ from posenc.cli.options.common import (
 from posenc.cli.output.show import print_answer, print_definitions, print_json, progress
 from posenc.testing.battery import subject_of
 from posenc.testing.peers import PEERS
-
-KINDS = ("rotary", "cos_sin", "angles", "table", "bias")
 
 
 @click.command()

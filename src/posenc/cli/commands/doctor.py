@@ -15,9 +15,17 @@ from typing import Any
 import click
 
 import posenc
-from posenc.cli.options.common import as_json, base_option, library_option, runs_code, side_named
-from posenc.cli.options.inputs import InputFile
-from posenc.cli.options.projections import stored_option
+from posenc.cli.options.common import (
+    InputFile,
+    as_json,
+    base_option,
+    config_option,
+    library_option,
+    refuse,
+    runs_code,
+    side_named,
+    stored_option,
+)
 from posenc.cli.output.show import print_answer, print_json
 
 # Package -> what it is for. The first three are needed, the rest optional.
@@ -42,9 +50,7 @@ PATIENCE = 120  # seconds for an import
 @click.argument("engine", metavar="[ENGINE]", required=False)
 @stored_option
 @base_option
-@click.option(
-    "--config", type=InputFile(), metavar="FILE", help="Config, if not beside the weights."
-)
+@config_option
 @library_option
 @click.option(
     "--import", "imported", is_flag=True, help="Import the optional libraries too; takes seconds."
@@ -70,10 +76,11 @@ def command(
     imported: its version is what the package says of itself. The exit code is then 1 if an import
     fails, or a library that is needed is absent.
     """
-    if model is None and (library or any(value is not None for value in stated.values())):
-        raise click.UsageError("MODEL is missing: a folder, weights, a config.json or a GGUF file.")
-    if model is not None and imported:
-        raise click.UsageError("--import is of the report, which takes no MODEL.")
+    refuse(
+        model is None and (library or any(value is not None for value in stated.values())),
+        "MODEL is missing: a folder, weights, a config.json or a GGUF file.",
+    )
+    refuse(model is not None and imported, "--import is of the report, which takes no MODEL.")
     if model is not None:
         _diagnose(ctx, model, engine, json_, library=library, **stated)
     _report(ctx, imported, json_)
@@ -174,7 +181,7 @@ def kernels(*, with_torch: bool) -> tuple[list[dict[str, Any]], str | None]:
 
     Where there may be a GPU, only torch can say what it can do; elsewhere its import is spared.
     """
-    beside = "from posenc.kernels.gpu import gpu_device\nif gpu_device():\n    import torch\n"
+    beside = "from posenc.kernels.choose import gpu_device\nif gpu_device():\n    import torch\n"
     output, reason = _answer(
         f"import json\n{beside if with_torch else ''}"
         "from posenc.kernels import report\nprint(json.dumps(report()))"

@@ -1,4 +1,4 @@
-"""`posenc list`: what there is, from the registry and the data."""
+"""`posenc list`, what there is, from the registry and the data; `posenc cite`, whom to cite."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from posenc._core.errors import suggest
-from posenc.cli.options.common import as_json
+from posenc.cli.options.common import as_json, encoding_names, preset_names
 from posenc.cli.output.show import print_definitions, print_json
 
 KINDS = {
@@ -87,3 +87,22 @@ def _has(row: dict[str, Any], words: list[str]) -> bool:
 def summary(cls: type) -> str:
     """The first line of a docstring."""
     return (cls.__doc__ or "").strip().partition("\n")[0]
+
+
+@click.command()
+@click.argument(
+    "name", shell_complete=lambda *typed: [*encoding_names(*typed), *preset_names(*typed)]
+)
+@as_json
+def cite(name: str, json_: bool) -> None:
+    """Print the BibTeX of an encoding.
+
+    NAME is an encoding or a preset; see `posenc list`.
+    """
+    from posenc.presets.citing import cite
+
+    reference = cite(name)
+    if json_:
+        print_json(reference.to_dict())
+    else:
+        click.echo(str(reference))

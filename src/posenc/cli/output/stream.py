@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import DataError, mismatch
+from posenc._core.errors import bad_data
 from posenc._core.io import files, inputs, npy, outputs, safetensors, tensor_layout
+from posenc.cli.options.common import OutputChoice
 from posenc.cli.options.encodings import table_width
 from posenc.cli.options.places import PositionSequence
 from posenc.encodings.table.base import TableSpec
@@ -22,25 +22,9 @@ RUN = 2**17  # elements of one sequence in a tile, so that many sequences share 
 SUFFIXES = (".npy", ".safetensors")
 
 
-class Target(NamedTuple):
-    """Where a result goes, and what becomes of a file that has the name."""
-
-    path: Path
-    force: bool
-
-    @property
-    def format(self) -> str:
-        """`npy` or `safetensors`, by the suffix."""
-        if self.path.suffix not in SUFFIXES:
-            received = f"{self.path.name!r}"
-            raise DataError(
-                mismatch("-o", f"a name that ends in {' or '.join(SUFFIXES)}", received)
-            )
-        return self.path.suffix[1:]
-
-    def open(self) -> contextlib.AbstractContextManager[IO[bytes]]:
-        """The file, which appears when it is complete."""
-        return outputs.replacing(self.path, existing="replace" if self.force else "refuse")
+def _opened(target: OutputChoice) -> contextlib.AbstractContextManager[IO[bytes]]:
+    """The file, which appears when it is complete."""
+    return outputs.replacing(target.path, existing=target.existing)
 
 
 def check_source(layout: tensor_layout.Layout, tensor: tensor_layout.Tensor) -> None:
@@ -56,7 +40,7 @@ def check_source(layout: tensor_layout.Layout, tensor: tensor_layout.Tensor) -> 
         (tensor.order == "F", "the last axis together (C order)", "Fortran order", contiguous),
     ):
         if wrong:
-            raise DataError(mismatch(caller, expected, received, todo))
+            raise bad_data(caller, expected, received, todo)
 
 
 class RowBlock(NamedTuple):
@@ -85,7 +69,7 @@ def add_to_file(
     spec: TableSpec,
     layout: tensor_layout.Layout,
     tensor: tensor_layout.Tensor,
-    target: Target,
+    target: OutputChoice,
     *,
     places: PositionSequence,
     params: Mapping[str, np.ndarray] | None = None,
@@ -96,12 +80,12 @@ def add_to_file(
     """Add an encoding to a tensor of a file, or append it, and write the file anew."""
     stored = tensor.stored
     if stored is None:
-        raise DataError(mismatch(str(layout.path), "a dtype that NumPy can hold", tensor.dtype))
+        raise bad_data(str(layout.path), "a dtype that NumPy can hold", tensor.dtype)
     kept = target.format == layout.format and spec.width == spec.dim
     new_stored = stored if kept else np.dtype(stored).newbyteorder("<").str
     *lead, seq, dim = tensor.shape
     item = np.dtype(stored).itemsize
-    with target.open() as sink, inputs.unchanged(layout.path, layout.state) as source:
+    with _opened(target) as sink, inputs.unchanged(layout.path, layout.state) as source:
         at = _front(layout, tensor, target, spec.width, (source, sink))
         for tile in tiles(math.prod(lead), seq, spec.width, size):
             rows = range(tile.rows.start, tile.rows.stop)
@@ -127,7 +111,7 @@ def add_to_file(
 def _front(
     layout: tensor_layout.Layout,
     tensor: tensor_layout.Tensor,
-    target: Target,
+    target: OutputChoice,
     width: int,
     streams: tuple[IO[bytes], IO[bytes]],
 ) -> int:
@@ -169,7 +153,7 @@ def _moved(
 
 
 def _header(
-    target: Target, name: str, dtype: str, shape: tuple[int, ...], metadata: Mapping[str, str]
+    target: OutputChoice, name: str, dtype: str, shape: tuple[int, ...], metadata: Mapping[str, str]
 ) -> bytes:
     if target.format == "npy":
         return npy.npy_header(dtype, shape)
@@ -201,16 +185,16 @@ def _check_finite(
     place = [int(n) for n in np.unravel_index(tile.rows.start + row, lead)] if lead else []
     index = [*place, tile.seq.start + step, channel]
     value = (before if what.startswith("finite") else after)[row, step, channel]
-    raise DataError(mismatch(caller, what, f"{value} at index {index}"))
+    raise bad_data(caller, what, f"{value} at index {index}")
 
 
 # --- arrays that are computed ---------------------------------------------------------------------
 
 
-def write_array(target: Target, name: str, values: np.ndarray) -> None:
+def write_array(target: OutputChoice, name: str, values: np.ndarray) -> None:
     """Write an array of native numbers under a name."""
     dtype = values.dtype.name
-    with target.open() as sink:
+    with _opened(target) as sink:
         header = _header(target, name, dtype, values.shape, {})
         files.write(sink, 0, header)
         stored = np.dtype(dtype).newbyteorder("<").str
@@ -220,7 +204,7 @@ def write_array(target: Target, name: str, values: np.ndarray) -> None:
 def write_rows(
     spec: TableSpec,
     places: PositionSequence,
-    target: Target,
+    target: OutputChoice,
     *,
     params: Mapping[str, np.ndarray] | None = None,
     dtype: str,
@@ -228,14 +212,14 @@ def write_rows(
     size: int = TILE,
 ) -> None:
     """Write the rows of a table, (positions, columns), as an array or as lines of numbers."""
-    lines = target.path.suffix == ".csv"
+    lines = target.format == "csv"
     stored = "<u2" if dtype == "bfloat16" else np.dtype(dtype).newbyteorder("<").str
     width = table_width(spec)
     fronts = spec.axes if len(spec.axes) > 1 else ("position",)
     header = ",".join([*fronts, *(f"c{c}" for c in range(width))]).encode() + b"\n"
     if not lines:
         header = _header(target, "table", dtype, (len(places), width), {})
-    with target.open() as sink:
+    with _opened(target) as sink:
         files.write(sink, 0, header)
         at = len(header)
         for _, part in tiles(1, len(places), width, size):

@@ -11,8 +11,8 @@ from torch import Tensor
 from posenc._core.arrays.array_torch import constants
 from posenc.encodings.table.base import TableSpec
 from posenc.kernels import plans
-from posenc.kernels.places import Packed, Positions
 from posenc.kernels.plans import Way
+from posenc.kernels.requests import Packed, Positions
 from posenc.kernels.triton import add as triton_add
 from posenc.kernels.triton import rotate as triton_rotate
 
@@ -61,8 +61,7 @@ def add(x: Tensor, result: Tensor, positions: Positions, spec: TableSpec, seq_di
     axes = _axes(x, positions, seq_dim)
     steps, origins, factor, pad = _columns(spec, x)
     start = positions if isinstance(positions, int) else 0
-    rows = _positions(positions, x, axes)
-    columns = triton_add.Columns(steps, origins, rows, start, factor, pad)
+    columns = triton_add.Columns(steps, origins, _positions(positions, x, axes), start, factor, pad)
     scale = spec.embedding_scale
     _through(
         lambda into, out: triton_add.add(into[0], out[0], columns, scale), (x,), (result,), axes
@@ -75,8 +74,7 @@ def _columns(spec: Any, beside: Tensor) -> tuple[Tensor, Tensor, float, int | No
         step, origin, factor, pad = plans.column_phases(spec)
         on_device = (torch.from_numpy(a.copy()).to(beside.device) for a in (step, origin))
         spec.plans[key] = (*on_device, factor, pad)
-    columns: tuple[Tensor, Tensor, float, int | None] = spec.plans[key]
-    return columns
+    return spec.plans[key]
 
 
 class Axes(NamedTuple):

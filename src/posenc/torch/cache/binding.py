@@ -16,11 +16,11 @@ from posenc._core.errors import PosencError, bad_argument, bad_data, bad_spec
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
+from posenc._names import HANDED
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling import Multipliers
-from posenc.torch.cache.layers import LayerForm
-from posenc.torch.cache.turning import as_stored, turned
+from posenc.torch.cache.layers import LayerForm, as_stored, turned
 
 # Relative to the largest key: what angles in the model's own arithmetic, and one rounding, may be
 # off at the positions that are asked for.
@@ -48,8 +48,12 @@ def forms_of(plan: Any, count: int, caller: str) -> list[LayerForm]:
         if plan.errors:
             raise bad_argument(f"{caller}: plan", "a plan without errors", "; ".join(plan.errors))
         return [_of_entries(plan.at(i), i, caller) for i in range(count)]
-    todo = "Pass a model, a Plan, a Reading (posenc.from_hf), or one spec for all layers."
-    raise bad_argument(f"{caller}: plan", "a plan", type(plan).__name__, todo)
+    raise bad_argument(
+        f"{caller}: plan",
+        "a plan",
+        type(plan).__name__,
+        "Pass a model, a Plan, a Reading (posenc.from_hf), or one spec for all layers.",
+    )
 
 
 _INSIDE = "keys of an attention inside the layer, which are kept apart"
@@ -59,12 +63,14 @@ def _of_entries(entries: Sequence[Layer], index: int, caller: str) -> LayerForm:
     main = [entry for entry in entries if not entry.attention]
     rotary = {id(e): e for e in main if isinstance(e.spec, RotarySpec)}
     if len(rotary) > 1:
-        parts = ", ".join(entry.layer for entry in rotary.values())
-        todo = "Take the plan of one part: plan.part(name)."
-        raise bad_argument(f"{caller}: plan", f"one rotation in layer {index}", parts, todo)
+        raise bad_argument(
+            f"{caller}: plan",
+            f"one rotation in layer {index}",
+            ", ".join(entry.layer for entry in rotary.values()),
+            "Take the plan of one part: plan.part(name).",
+        )
     row = _form([e.spec for e in main if e.spec is not None])
-    inside = len(main) < len(entries)
-    return row._replace(fixed=row.fixed or (_INSIDE if inside else ""))
+    return row._replace(fixed=row.fixed or (_INSIDE if len(main) < len(entries) else ""))
 
 
 def _form(specs: Sequence[Spec]) -> LayerForm:
@@ -144,16 +150,14 @@ def asked(model: nn.Module, forms: Sequence[LayerForm], caller: str) -> list[Lay
             result.append(form._replace(spec=spec, side=sides.index("turns")))
             rounded += [] if spec == form.spec else [index]
         else:
-            expected = (
-                f"keys of one token that move with its position as the plan says, layer {index}"
-            )
             size = min(worst)
-            received = f"tensors that change {what} ({size:.2g} times what is allowed)"
-            todo = (
+            raise bad_data(
+                caller,
+                f"keys of one token that move with its position as the plan says, layer {index}",
+                f"tensors that change {what} ({size:.2g} times what is allowed)",
                 "If model.bfloat16() rounded its frequencies, posenc.torch.adopt(model) before the "
-                "prompt puts exact ones; if it does not do what its config says, pass plan=."
+                "prompt puts exact ones; if it does not do what its config says, pass plan=.",
             )
-            raise bad_data(caller, expected, received, todo)
     if rounded:
         text = (
             f"{caller}: layers {rounded} turn by frequencies of their config that were rounded to "
@@ -237,10 +241,37 @@ def one_token(model: nn.Module, caller: str, ids: Tensor | None = None) -> Any:
                 use_cache=True,
             ).past_key_values
     except Exception as error:
-        text = f"{type(error).__name__}: {str(error)[:80]}"
-        todo = "Pass plan= without the model, and what it says is taken as it is."
         raise bad_data(
-            caller, "a model that can be asked for the keys of one token", text, todo
+            caller,
+            "a model that can be asked for the keys of one token",
+            f"{type(error).__name__}: {str(error)[:80]}",
+            "Pass plan= without the model, and what it says is taken as it is.",
         ) from error
     finally:
         model.train(training)
+
+
+def decoder_plan(model: nn.Module, caller: str) -> Reading:
+    """The plan of the part of a model of transformers that has the cache."""
+    config = getattr(model, "config", None)
+    text = getattr(config, "get_text_config", None)
+    if config is None or text is None:
+        raise bad_argument(
+            caller,
+            "a model of transformers, or a plan",
+            type(model).__name__,
+            "Pass plan=: a Plan, a Reading, or one spec for all layers.",
+        )
+    reading: Reading = HANDED["reading"](config)
+    own = text(decoder=True)
+    parts = [key.removesuffix("_config") for key, value in vars(config).items() if value is own]
+    if parts:
+        entries = [e for e in reading if f"{e.layer}.".startswith(f"{parts[0]}.")]
+    else:
+        entries = [e for e in reading if not _in_part(e, config)]
+    return Reading(tuple(entries), notes=reading.notes, model=reading.model)
+
+
+def _in_part(entry: Layer, config: Any) -> bool:
+    parts = [key.removesuffix("_config") for key in vars(config) if key.endswith("_config")]
+    return any(f"{entry.layer}.".startswith(f"{part}.") for part in parts)

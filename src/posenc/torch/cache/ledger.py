@@ -120,8 +120,12 @@ class Ledger:
         """Only the tokens at (rows, kept) places; the gaps between them closed, or left."""
         rows = keep.shape[0]
         if rows > 1 and bool((self.era != self.era[0]).any()):
-            expected = "one rotation for all keys, where rows evict different tokens"
-            raise bad_argument("evict", expected, "several", "Call `write` first.")
+            raise bad_argument(
+                "evict",
+                "one rotation for all keys, where rows evict different tokens",
+                "several",
+                "Call `write` first.",
+            )
         many, kept = max(rows, self.rows), keep.shape[1]
 
         def of(t: Tensor) -> Tensor:
@@ -177,8 +181,7 @@ def _closed(before: Tensor, real: Tensor, kept: Tensor, kept_real: Tensor) -> Te
         old, new = (t[row % t.shape[0]] for t in (before, kept))
         old_real, new_real = (t[row % t.shape[0]] for t in (real, kept_real))
         had, has = torch.unique(old[old_real]), torch.unique(new[new_real])
-        gone = had[~torch.isin(had, has)]
-        closed.append(new - torch.searchsorted(gone, new.contiguous()))
+        closed.append(new - torch.searchsorted(had[~torch.isin(had, has)], new.contiguous()))
     return torch.stack(closed)
 
 
@@ -213,8 +216,11 @@ def whole_numbers(values: object, caller: str) -> Tensor:
 def places(positions: Tensor, caller: str) -> Tensor:
     """Positions behind which there is room to count on, and between which differences fit."""
     if bool(((positions > MOST) | (positions < -MOST)).any()):
-        received = [int(number) for number in (positions.min(), positions.max())]
-        raise bad_position(caller, "positions from -2**62 to 2**62", received)
+        raise bad_position(
+            caller,
+            "positions from -2**62 to 2**62",
+            [int(number) for number in (positions.min(), positions.max())],
+        )
     return positions
 
 
@@ -225,8 +231,11 @@ def coordinates(values: object, axes: int, caller: str) -> Tensor:
         return numbers.movedim(0, -1)
     if numbers.ndim in (1, 2):
         return numbers.reshape(-1, numbers.shape[-1])[..., None].expand(-1, -1, axes)
-    expected = "(count,) or (rows, count)" + (f", or ({axes}, rows, count)" if axes > 1 else "")
-    raise bad_argument(caller, expected, f"shape {tuple(numbers.shape)}")
+    raise bad_argument(
+        caller,
+        "(count,) or (rows, count)" + (f", or ({axes}, rows, count)" if axes > 1 else ""),
+        f"shape {tuple(numbers.shape)}",
+    )
 
 
 def counted(caller: str, number: object, least: int = 0, most: int = MOST) -> None:

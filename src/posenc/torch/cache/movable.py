@@ -170,9 +170,12 @@ class MovableCache:
         if layer.seen == len(self.ledger) - count:
             return
         if layer.seen != len(self.ledger):
-            expected = f"{len(self.ledger) - layer.seen} tokens in layer {layer.index}"
-            todo = "Each layer must get the tokens of a step, once."
-            raise bad_data("posenc.torch.cache", expected, count, todo)
+            raise bad_data(
+                "posenc.torch.cache",
+                f"{len(self.ledger) - layer.seen} tokens in layer {layer.index}",
+                count,
+                "Each layer must get the tokens of a step, once.",
+            )
         coming = self.ledger.coming(count) if self._expected is None else self._expected
         if coming.shape[1] != count:
             raise bad_argument("posenc.torch.cache", f"{coming.shape[1]} tokens", count)
@@ -197,8 +200,7 @@ class MovableCache:
         self, keys: Tensor, values: Tensor, layer_idx: int, *_: object, **__: object
     ) -> tuple[Tensor, Tensor]:
         """Store the new keys and values of a layer; all of it, where it stands."""
-        pair: tuple[Tensor, Tensor] = self.layers[layer_idx].update(keys, values)
-        return pair
+        return self.layers[layer_idx].update(keys, values)
 
     # --- copies -----------------------------------------------------------------------------------
 
@@ -224,9 +226,12 @@ class MovableCache:
         for layer in self.movable:
             layer.check(caller)
             if layer.seen != len(self.ledger):
-                expected = "layers that have had the same tokens"
-                received = f"layer {layer.index} with {layer.seen} of {len(self.ledger)}"
-                raise bad_data(caller, expected, received, "Finish the step first.")
+                raise bad_data(
+                    caller,
+                    "layers that have had the same tokens",
+                    f"layer {layer.index} with {layer.seen} of {len(self.ledger)}",
+                    "Finish the step first.",
+                )
 
     def __getstate__(self) -> dict[str, Any]:
         self.check("copy")
@@ -266,9 +271,12 @@ class MovableCache:
         """Take sequences by their numbers, each of which there is."""
         rows, batch = whole_numbers(indices, caller), self.movable[0].batch_size
         if rows.ndim != 1 or not bool(((rows >= -batch) & (rows < batch)).all()):
-            todo = "`batch_repeat_interleave` repeats sequences."
-            expected = f"numbers of {batch} sequences, of shape (rows,)"
-            raise bad_argument(caller, expected, f"{rows.tolist()!s:.60}", todo)
+            raise bad_argument(
+                caller,
+                f"numbers of {batch} sequences, of shape (rows,)",
+                f"{rows.tolist()!s:.60}",
+                "`batch_repeat_interleave` repeats sequences.",
+            )
         chosen = rows % batch
         self.of_rows(lambda t: t.index_select(0, chosen.to(t.device)))
 
@@ -276,9 +284,11 @@ class MovableCache:
 def checked(cache: Any, caller: str) -> None:
     """Raise unless it is a cache with a ledger, as the ledger knows it."""
     if not isinstance(cache, MovableCache):
-        todo = "`posenc.torch.cache.track(cache, model)` makes one of any cache."
         raise bad_argument(
-            caller, "a cache that `track` returned", f"a {type(cache).__name__}", todo
+            caller,
+            "a cache that `track` returned",
+            f"a {type(cache).__name__}",
+            "`posenc.torch.cache.track(cache, model)` makes one of any cache.",
         )
     cache.check(caller)
 

@@ -10,12 +10,11 @@ from torch import Tensor, nn
 
 from posenc._core.errors import bad_argument
 from posenc.functional.arguments.moves import check_alike
-from posenc.torch.cache.binding import one_token, rules_of
-from posenc.torch.cache.decoder import decoder_plan
+from posenc.torch.cache.binding import decoder_plan, one_token, rules_of
+from posenc.torch.cache.layers import of_heads
 from posenc.torch.cache.ledger import counted, on_host, whole_numbers
 from posenc.torch.cache.movable import C, MovableCache, checked, refuse_fixed
 from posenc.torch.cache.tracking import track
-from posenc.torch.cache.turning import of_heads
 
 
 def evict(cache: C, keep: Any, *, gaps: Literal["close", "keep"] = "close") -> C:
@@ -76,14 +75,19 @@ def evict(cache: C, keep: Any, *, gaps: Literal["close", "keep"] = "close") -> C
         begin = layer.seen - layer.stored
         here = (places >= begin).sum(-1)
         if bool((here != here[0]).any()):
-            expected = f"rows that keep as many of the tokens in the window of layer {layer.index}"
-            raise bad_argument("evict: keep", expected, here.tolist())
+            raise bad_argument(
+                "evict: keep",
+                f"rows that keep as many of the tokens in the window of layer {layer.index}",
+                here.tolist(),
+            )
         mine = places[:, kept - int(here[0]) :] - begin
         holes = mine.shape[1] and bool((mine.diff(dim=1) != 1).any())
         if gaps == "keep" and layer.is_sliding and holes:
-            todo = "Close the gaps: gaps='close'."
             raise bad_argument(
-                "evict: keep", f"no gap within the window of layer {layer.index}", "one", todo
+                "evict: keep",
+                f"no gap within the window of layer {layer.index}",
+                "one",
+                "Close the gaps: gaps='close'.",
             )
         layer.seen = kept
         chosen = partial(_chosen, places=mine)
@@ -134,8 +138,11 @@ def shift(cache: C, by: Any) -> C:
     per_axis = axes > 1 and len(shape) > 1 and shape[-1] == axes and shape[-2] == count
     fits = shape[:-1] if per_axis else shape
     if fits not in ((), (1,), (count,), (1, count), (batch, count), (batch, 1)):
-        expected = f"a number, ({count},), ({batch}, 1) or ({batch}, {count})"
-        raise bad_argument("shift: by", expected, f"shape {shape}")
+        raise bad_argument(
+            "shift: by",
+            f"a number, ({count},), ({batch}, 1) or ({batch}, {count})",
+            f"shape {shape}",
+        )
     if bool((steps != 0).any()):
         refuse_fixed(cache, "shift")
     return cache.like(cache.ledger.shifted(steps if per_axis else steps[..., None]))
@@ -174,8 +181,7 @@ def reuse(cache: C, at: int) -> C:
     """
     checked(cache, "reuse")
     counted("reuse: at", at)
-    steps = at - cache.ledger.first()
-    return shift(cache, steps[:, None].expand(-1, len(cache.ledger)))
+    return shift(cache, (at - cache.ledger.first())[:, None].expand(-1, len(cache.ledger)))
 
 
 def switch(cache: C, new: Any) -> C:
@@ -223,8 +229,12 @@ def switch(cache: C, new: Any) -> C:
     other = cache.like(cache.ledger)
     if isinstance(new, int) and not isinstance(new, bool):
         if not any(rule is not None and rule.needs_length for rule in cache.rules):
-            todo = "Pass the spec, plan or model that rotates from here on."
-            raise bad_argument("switch", "a rotation that depends on the length", "none", todo)
+            raise bad_argument(
+                "switch",
+                "a rotation that depends on the length",
+                "none",
+                "Pass the spec, plan or model that rotates from here on.",
+            )
         counted("switch: length", new, 1)
         other.turn_to(cache.rules, new - 1)
         return other
@@ -233,8 +243,7 @@ def switch(cache: C, new: Any) -> C:
     for before, after in zip(cache.rules, rules, strict=True):
         if before is not None and after is not None:
             check_alike(before, after, "switch")
-    last = int(cache.ledger.following().max()) - 1
-    other.turn_to(rules, last)
+    other.turn_to(rules, int(cache.ledger.following().max()) - 1)
     return other
 
 
@@ -323,8 +332,11 @@ def streaming(source: Any, sinks: int, window: int) -> Any:
     refuse_fixed(source, "streaming")
     for layer in source.movable:
         if (layer.form.window or 0) > window + 1:
-            expected = f"a window of at least {layer.form.window - 1}, as layer {layer.index} has"
-            raise bad_argument("streaming: window", expected, window)
+            raise bad_argument(
+                "streaming: window",
+                f"a window of at least {layer.form.window - 1}, as layer {layer.index} has",
+                window,
+            )
     other = source.like(source.ledger)
     other.after = partial(_slid, sinks=sinks, window=window)
     other.become(other.after(other))
@@ -365,8 +377,11 @@ def _places(cache: MovableCache, keep: Any) -> Tensor:
     given = on_host(keep, "evict: keep", "a mask of tokens, or indices of tokens")
     rows = given[None] if given.ndim == 1 else given
     if rows.ndim != 2 or rows.shape[0] not in (1, batch):
-        expected = f"shape ({count},) or ({batch}, {count}), or indices of tokens"
-        raise bad_argument("evict: keep", expected, f"shape {tuple(given.shape)}")
+        raise bad_argument(
+            "evict: keep",
+            f"shape ({count},) or ({batch}, {count}), or indices of tokens",
+            f"shape {tuple(given.shape)}",
+        )
     if rows.dtype == torch.bool:
         if rows.shape[1] != count:
             raise bad_argument(
@@ -390,5 +405,4 @@ def _chosen(t: Tensor, places: Tensor) -> Tensor:
     places = places.to(t.device)
     if len(places) == 1:
         return t.index_select(2, places[0])
-    index = places[:, None, :, None].expand(-1, t.shape[1], -1, t.shape[-1])
-    return torch.gather(t, 2, index)
+    return torch.gather(t, 2, places[:, None, :, None].expand(-1, t.shape[1], -1, t.shape[-1]))

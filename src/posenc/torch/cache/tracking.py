@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from posenc._core.errors import bad_argument, bad_data
 from posenc._core.positions.counting import from_mask
-from posenc.torch.cache.binding import asked, forms_of
-from posenc.torch.cache.decoder import decoder_plan
+from posenc.torch.cache.binding import asked, decoder_plan, forms_of
 from posenc.torch.cache.ledger import Ledger, coordinates, counted, on_host
 from posenc.torch.cache.movable import MovableCache
 
@@ -145,22 +144,35 @@ def _layers_of(cache: Any) -> tuple[list[Any], bool]:
                 isinstance(t, Tensor) and t.ndim == 4 for t in pair
             )  # fmt: skip
             if not tensors:
-                expected = "(keys, values), tensors (batch, heads, tokens, channels)"
-                raise bad_argument(f"{CALLER}: layer {index}", expected, type(pair).__name__)
+                raise bad_argument(
+                    f"{CALLER}: layer {index}",
+                    "(keys, values), tensors (batch, heads, tokens, channels)",
+                    type(pair).__name__,
+                )
         return [tuple(pair) for pair in cache], False
     if hasattr(cache, "self_attention_cache"):
-        todo = "Pass its self_attention_cache; what was read from an encoder has its positions."
-        raise bad_argument(CALLER, "the cache of a decoder", type(cache).__name__, todo)
+        raise bad_argument(
+            CALLER,
+            "the cache of a decoder",
+            type(cache).__name__,
+            "Pass its self_attention_cache; what was read from an encoder has its positions.",
+        )
     layers = getattr(cache, "layers", None)
     if layers is None:
-        todo = "Lists of (keys, values) are taken too."
         raise bad_argument(
-            CALLER, "a transformers.Cache, or a list of (keys, values)", type(cache).__name__, todo
+            CALLER,
+            "a transformers.Cache, or a list of (keys, values)",
+            type(cache).__name__,
+            "Lists of (keys, values) are taken too.",
         )
     own = [getattr(sys.modules.get("transformers"), name, None) for name in CLASSES]
     if type(cache) not in own:
-        todo = "A model that has its own class of cache takes no other."
-        raise bad_argument(CALLER, f"one of {', '.join(CLASSES)}", type(cache).__name__, todo)
+        raise bad_argument(
+            CALLER,
+            f"one of {', '.join(CLASSES)}",
+            type(cache).__name__,
+            "A model that has its own class of cache takes no other.",
+        )
     if getattr(cache, "offloading", False):
         raise bad_data(CALLER, "a cache on one device", "one that is offloaded")
     return list(layers), True
@@ -175,11 +187,19 @@ def _stored(index: int, layer: Any) -> _Stored | None:
         return _Stored(keys, values, None, int(keys.shape[-2]))
     name = type(layer).__name__
     if hasattr(layer, "_quantized_keys"):
-        todo = "Track the cache before it is quantised."
-        raise bad_data(caller, "keys as they were computed", QUANTISED, todo)
+        raise bad_data(
+            caller,
+            "keys as they were computed",
+            QUANTISED,
+            "Track the cache before it is quantised.",
+        )
     if getattr(layer, "recurrent_states", None) is not None or hasattr(layer, "conv_states"):
-        received = f"a state that tokens were folded into ({name})"
-        raise bad_data(caller, "keys, one for each token", received, "It cannot be taken apart.")
+        raise bad_data(
+            caller,
+            "keys, one for each token",
+            f"a state that tokens were folded into ({name})",
+            "It cannot be taken apart.",
+        )
     if getattr(layer, "indexer_keys", None) is not None:
         raise bad_data(
             caller, "keys of one attention", "an indexer's beside", "They would have to move too."
@@ -196,19 +216,30 @@ def _stored(index: int, layer: Any) -> _Stored | None:
         window = int(layer.max_cache_len) if layer.is_sliding else None
     expected_count = length if window is None else min(length, int(window))
     if keys.shape[-2] not in (expected_count, expected_count - (window is not None)):
-        todo = "Others cut it: pass its tensors as a list, with the positions of its tokens."
-        raise bad_data(caller, f"{expected_count} tokens, as it says", keys.shape[-2], todo)
+        raise bad_data(
+            caller,
+            f"{expected_count} tokens, as it says",
+            keys.shape[-2],
+            "Others cut it: pass its tensors as a list, with the positions of its tokens.",
+        )
     return _Stored(keys, values, window, length)
 
 
 def _check_tensors(keys: Tensor, values: Tensor, caller: str) -> None:
     if not keys.is_floating_point() or keys.dtype.itemsize < 2:
         dtype = str(keys.dtype).removeprefix("torch.")
-        todo = "Track the cache before it is quantised."
-        raise bad_data(caller, "keys as they were computed", f"{dtype}: {QUANTISED}", todo)
+        raise bad_data(
+            caller,
+            "keys as they were computed",
+            f"{dtype}: {QUANTISED}",
+            "Track the cache before it is quantised.",
+        )
     if keys.shape[:1] != values.shape[:1] or keys.shape[-2] != values.shape[-2]:
-        received = f"{tuple(keys.shape)} and {tuple(values.shape)}"
-        raise bad_argument(caller, "keys and values of the same tokens", received)
+        raise bad_argument(
+            caller,
+            "keys and values of the same tokens",
+            f"{tuple(keys.shape)} and {tuple(values.shape)}",
+        )
 
 
 def _count(stored: list[_Stored]) -> int:
@@ -217,8 +248,7 @@ def _count(stored: list[_Stored]) -> int:
     batches = {one.keys.shape[0] for one in stored}
     if len(batches) > 1:
         raise bad_data(CALLER, "layers of one batch", f"batches of {sorted(batches)}")
-    windowless = {one.length for one in stored if one.window is None and one.length} or counts
-    return max(windowless)
+    return max({one.length for one in stored if one.window is None and one.length} or counts)
 
 
 def _check_shapes(stored: list[_Stored | None], forms: list[Any], count: int) -> None:
@@ -227,15 +257,20 @@ def _check_shapes(stored: list[_Stored | None], forms: list[Any], count: int) ->
             continue
         least = count if form.window is None else min(count, form.window - 1)
         if one.keys.shape[-2] < least or one.length > count:
-            expected = f"{count} tokens in layer {index}" + (
-                "" if form.window is None else f", or the last {form.window - 1}"
+            raise bad_data(
+                CALLER,
+                f"{count} tokens in layer {index}"
+                + ("" if form.window is None else f", or the last {form.window - 1}"),
+                int(one.keys.shape[-2]),
+                "Others cut or moved the cache, or a layer has a window that the plan lacks.",
             )
-            todo = "Others cut or moved the cache, or a layer has a window that the plan lacks."
-            raise bad_data(CALLER, expected, int(one.keys.shape[-2]), todo)
         width = (one.keys, one.values)[form.side].shape[-1]
         if form.spec is not None and form.spec.dim > width:
-            expected = f"at least {form.spec.dim} channels in layer {index}, which the plan rotates"
-            raise bad_argument(CALLER, expected, int(width))
+            raise bad_argument(
+                CALLER,
+                f"at least {form.spec.dim} channels in layer {index}, which the plan rotates",
+                int(width),
+            )
 
 
 def _ledger(batch: int, count: int, rules: tuple[Any, ...], positions: Any, mask: Any) -> Ledger:
@@ -250,20 +285,28 @@ def _ledger(batch: int, count: int, rules: tuple[Any, ...], positions: Any, mask
         entries = on_host(mask, f"{CALLER}: mask", "true or 1 for real tokens")
         real = entries == 1
         if not bool((real | (entries == 0)).all()):
-            todo = "A mask that is added to scores is another: pass `attention_mask`."
-            expected = "true or 1 for real tokens, false or 0 for padding"
-            raise bad_argument(f"{CALLER}: mask", expected, "other numbers", todo)
+            raise bad_argument(
+                f"{CALLER}: mask",
+                "true or 1 for real tokens, false or 0 for padding",
+                "other numbers",
+                "A mask that is added to scores is another: pass `attention_mask`.",
+            )
         if tuple(real.shape) not in ((batch, count), (1, count)):
-            expected = f"shape ({batch}, {count}), as the cache has tokens"
-            raise bad_argument(f"{CALLER}: mask", expected, tuple(real.shape))
+            raise bad_argument(
+                f"{CALLER}: mask",
+                f"shape ({batch}, {count}), as the cache has tokens",
+                tuple(real.shape),
+            )
     if positions is None:
         where = from_mask(real)[..., None].expand(-1, -1, width)
     else:
         where = coordinates(positions, width, f"{CALLER}: positions")
         if where.shape[1] != count or len(where) not in (1, batch):
-            expected = f"shape ({count},) or ({batch}, {count})"
-            received = f"shape {tuple(where.shape[:2])}"
-            raise bad_argument(f"{CALLER}: positions", expected, received)
+            raise bad_argument(
+                f"{CALLER}: positions",
+                f"shape ({count},) or ({batch}, {count})",
+                f"shape {tuple(where.shape[:2])}",
+            )
     ledger = Ledger.of(where.contiguous(), real, 0, count)
     if positions is None or width > 1:
         return ledger
