@@ -23,7 +23,6 @@ from posenc.kernels.requests import (
     Add,
     Bias,
     CosSin,
-    Positions,
     Refusal,
     Request,
     Rerotate,
@@ -93,8 +92,6 @@ class Gpu:
 
     def why_not(self, request: Request) -> str | None:
         """Why it cannot do what is asked, or None."""
-        arrays: tuple[Array, ...]
-        places: tuple[Positions, ...]
         if isinstance(request, Rotate):
             pairing = request.spec.channels
             reason = plans.why_no_turning(request)
@@ -241,13 +238,9 @@ def report() -> list[dict[str, Any]]:
     rows = []
     for operation, kind in OPERATIONS.items():
         for candidate in CANDIDATES:
-            reason = candidate.absent()
-            if kind not in candidate.operations:
-                reason = "no such operation there"
-            runs, text = reason is None, reason or candidate.about
-            rows.append({"op": operation, "kernel": candidate.name, "runs": runs, "reason": text})
-        text = "any array library, dtype and spec"
-        rows.append({"op": operation, "kernel": "reference", "runs": True, "reason": text})
-    text = "the only one there is for content"
-    rows.append({"op": "relative", "kernel": "reference", "runs": True, "reason": text})
-    return rows
+            there = kind in candidate.operations
+            reason = candidate.absent() if there else "no such operation there"
+            rows.append((operation, candidate.name, reason is None, reason or candidate.about))
+        rows.append((operation, "reference", True, "any array library, dtype and spec"))
+    rows.append(("relative", "reference", True, "the only one there is for content"))
+    return [dict(zip(("op", "kernel", "runs", "reason"), row, strict=True)) for row in rows]

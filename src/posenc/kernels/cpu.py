@@ -238,9 +238,8 @@ def _why_not_library(xp: Any) -> str | None:
 
 
 def _why_no_rows(spec: Any) -> str | None:
-    if "cosine_step" in spec.arrays:
-        return plans.why_no_columns(spec) or "cosines with exponents of their own"
-    return plans.why_no_columns(spec)
+    own = "cosines with exponents of their own" if "cosine_step" in spec.arrays else None
+    return plans.why_no_columns(spec) or own
 
 
 def _why_not_move(request: Rerotate) -> str | None:
@@ -259,19 +258,20 @@ def _why_not_bias(request: Bias) -> str | None:
     spec, sides = request.spec, request.sides
     if not isinstance(spec, (ALiBi, T5)):
         return f"{type(spec).__name__}, where it knows ALiBi and T5"
-    if isinstance(spec, ALiBi) and spec.slopes == "learned":
-        return "learned slopes"
-    if isinstance(spec, T5) and spec.buckets % 2 and spec.direction == "bidirectional":
-        return "an odd number of buckets for two directions"
-    if sides.lead:
-        return "positions that differ from row to row"
-    if sides.seen is None and is_jax(sides.q[0]):
-        return "positions that JAX traces"
-    reason = plans.why_not_dtype(request.dtype)
-    if request.dtype == getattr(request.xp, "float16", None):
-        return "float16, to whose range the reference keeps large biases"
+    odd = isinstance(spec, T5) and spec.buckets % 2 and spec.direction == "bidirectional"
+    float16 = request.dtype == getattr(request.xp, "float16", None)
+    why = (
+        (isinstance(spec, ALiBi) and spec.slopes == "learned", "learned slopes"),
+        (odd, "an odd number of buckets for two directions"),
+        (sides.lead, "positions that differ from row to row"),
+        (sides.seen is None and is_jax(sides.q[0]), "positions that JAX traces"),
+        (float16, "float16, to whose range the reference keeps large biases"),
+    )
+    for wrong, text in why:
+        if wrong:
+            return text
     # Keys are of the library and on the device of the queries.
-    reason = reason or _why_not_host(sides.q[0])
+    reason = plans.why_not_dtype(request.dtype) or _why_not_host(sides.q[0])
     for name in spec.shapes:
         value = request.values[name]
         reason = reason or _why_not_array(value)

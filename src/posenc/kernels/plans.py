@@ -63,9 +63,8 @@ def why_not_positions(positions: Positions) -> str | None:
 
 def why_no_turning(request: Rotate | CosSin) -> str | None:
     """Why the kernels cannot turn by the spec of a request, or None."""
-    if request.choice is not None:
-        return "a length whose value is not known"
-    return why_no_pairs(request.spec)
+    unknown = "a length whose value is not known"
+    return why_no_pairs(request.spec) if request.choice is None else unknown
 
 
 def why_no_pairs(spec: RotarySpec) -> str | None:

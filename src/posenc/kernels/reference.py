@@ -167,7 +167,8 @@ def turned_by(
         part = x[..., :dim] if pairing.part == "leading" else x[..., x.shape[-1] - dim :]
     turned = astype(turn(astype(part, inner, xp)), x.dtype, xp)
     if inplace is not None:
-        return overwrite(part, turned, inplace) if x.shape[-1] == dim else x
+        written = overwrite(part, turned, inplace)
+        return written if x.shape[-1] == dim else x
     if x.shape[-1] == dim:
         return turned
     if pairing.part == "leading":

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from posenc._core.arrays.inplace import check_writable
 from posenc.encodings.table.base import TableSpec
-from posenc.kernels.native import flat, rotation, sinusoids
 from posenc.kernels.plans import Way
 from posenc.kernels.requests import Add, Packed, Positions, Refusal, Rotate
+from posenc.kernels.torch import launch
 from posenc.kernels.torch.state import has_memory, traced
 
 
@@ -53,7 +53,7 @@ def turned(request: Rotate, kernel: str) -> tuple[Tensor, ...]:
         )
     results = arrays if request.inplace else tuple(map(torch.empty_like, arrays))
     way = Way(kernel, spec, isinstance(request.positions[0], Packed), seq_dim, inverse)
-    turn(way, arrays, results, request.positions, transposed=False)
+    launch.turn(way, arrays, results, request.positions, transposed=False)
     if request.inplace:
         torch.autograd.graph.increment_version(arrays)
     return results
@@ -73,7 +73,7 @@ class Turn(torch.autograd.Function):
         memory = x.detach()
         result = memory if inplace else torch.empty_like(memory)
         places: Positions = Packed(positions) if way.packed else positions
-        turn(way, (memory,), (result,), (places,), transposed=transposed)
+        launch.turn(way, (memory,), (result,), (places,), transposed=transposed)
         return x if inplace else result
 
     @staticmethod
@@ -110,7 +110,7 @@ def added(request: Add, kernel: str) -> Tensor:
         return operators.added(x, request.positions, spec, seq_dim)
     if torch.is_grad_enabled() and x.requires_grad:
         return Sum.apply(x, request.positions, spec, seq_dim, kernel)
-    return add(x, request.positions, spec, seq_dim, kernel)
+    return launch.add(x, request.positions, spec, seq_dim, kernel)
 
 
 class Sum(torch.autograd.Function):
@@ -121,50 +121,8 @@ class Sum(torch.autograd.Function):
         ctx: Any, x: Tensor, positions: Positions, spec: TableSpec, seq_dim: int, kernel: str
     ) -> Tensor:
         ctx.scale = spec.embedding_scale
-        return add(x.detach(), positions, spec, seq_dim, kernel)
+        return launch.add(x.detach(), positions, spec, seq_dim, kernel)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        return scaled(gradient, ctx.scale), None, None, None, None
-
-
-def turn(
-    way: Way,
-    arrays: tuple[Tensor, ...],
-    results: tuple[Tensor, ...],
-    positions: tuple[Positions, ...],
-    *,
-    transposed: bool,
-) -> None:
-    """Write the turned arrays into results."""
-    first = positions[0]
-    alike = all(p is first and x.dtype == arrays[0].dtype for x, p in zip(arrays, positions))  # noqa: B905
-    if not alike:
-        for x, y, p in zip(arrays, results, positions, strict=True):
-            turn(way, (x,), (y,), (p,), transposed=transposed)
-    elif way.kernel == "triton":
-        from posenc.kernels.triton import launch as triton_launch
-
-        triton_launch.turn(way, arrays, results, first, transposed=transposed)
-    else:
-        plan = rotation(way.spec, inverse=way.inverse, transposed=transposed)
-        numbers = flat(first, arrays[0].shape[way.seq_dim])
-        plan.turn(arrays, results, numbers, way.seq_dim, torch.get_num_threads())
-
-
-def add(x: Tensor, positions: Positions, spec: TableSpec, seq_dim: int, kernel: str) -> Tensor:
-    """Embeddings plus a table in new memory."""
-    result = torch.empty_like(x)
-    if kernel == "triton":
-        from posenc.kernels.triton import launch as triton_launch
-
-        triton_launch.add(x, result, positions, spec, seq_dim)
-        return result
-    numbers, count = flat(positions, x.shape[seq_dim]), torch.get_num_threads()
-    sinusoids(spec).add(x, result, numbers, spec.embedding_scale, seq_dim, count)
-    return result
-
-
-def scaled(gradient: Tensor, scale: float) -> Tensor:
-    """The gradient of the embeddings: the factor acts in float32, as it did on them."""
-    return gradient if scale == 1 else (gradient.float() * scale).to(gradient.dtype)
+        return launch.scaled(gradient, ctx.scale), None, None, None, None

@@ -22,7 +22,7 @@ from posenc._core.spec.spec import to_json
 from posenc._core.tracing import outside
 from posenc.kernels.plans import Way
 from posenc.kernels.requests import Packed, Positions, Rotate
-from posenc.kernels.torch import eager
+from posenc.kernels.torch import launch
 from posenc.kernels.torch.state import transformed
 
 SIGNATURE = "Tensor x, Tensor positions, str spec, int seq_dim, bool inverse, bool transposed"
@@ -94,7 +94,7 @@ def _rotate(
 ) -> Tensor:
     result = torch.empty_like(x)
     way = _way(x, spec, seq_dim, inverse)
-    eager.turn(way, (x.detach(),), (result,), (positions,), transposed=transposed)
+    launch.turn(way, (x.detach(),), (result,), (positions,), transposed=transposed)
     return result
 
 
@@ -102,7 +102,7 @@ def _rotate_in_place(
     x: Tensor, positions: Tensor, spec: str, seq_dim: int, inverse: bool, transposed: bool
 ) -> None:
     way = _way(x, spec, seq_dim, inverse)
-    eager.turn(way, (x.detach(),), (x.detach(),), (positions,), transposed=transposed)
+    launch.turn(way, (x.detach(),), (x.detach(),), (positions,), transposed=transposed)
 
 
 def _guarded(x: Tensor, *rest: Any) -> None:
@@ -158,9 +158,6 @@ class Followed(torch.autograd.Function):
         return _batched(info, dims, *inputs)
 
 
-for device in ("CPU", "CUDA"):
-    library.impl("rotate", _rotate, device)
-    library.impl("rotate_", _rotate_in_place, device)
 library.impl("rotate_", _guarded, "Autograd")
 torch.library.register_fake("posenc::rotate", lambda x, *_: torch.empty_like(x), lib=library)
 torch.library.register_fake("posenc::rotate_", lambda *_: None, lib=library)
@@ -177,7 +174,7 @@ def added(x: Tensor, positions: Positions, spec: Any, seq_dim: int) -> Tensor:
 
 
 def _add(x: Tensor, positions: Tensor, spec: str, seq_dim: int) -> Tensor:
-    return eager.add(x.detach(), positions, _spec(spec), seq_dim, _kernel(x))
+    return launch.add(x.detach(), positions, _spec(spec), seq_dim, _kernel(x))
 
 
 def _add_remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG001
@@ -185,7 +182,7 @@ def _add_remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  #
 
 
 def _add_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-    return eager.scaled(gradient, ctx.scale), None, None, None
+    return launch.scaled(gradient, ctx.scale), None, None, None
 
 
 def _add_batched(info: Any, dims: tuple[Any, ...], x: Tensor, positions: Tensor, *rest: Any) -> Any:
@@ -195,6 +192,8 @@ def _add_batched(info: Any, dims: tuple[Any, ...], x: Tensor, positions: Tensor,
 
 
 for device in ("CPU", "CUDA"):
+    library.impl("rotate", _rotate, device)
+    library.impl("rotate_", _rotate_in_place, device)
     library.impl("add", _add, device)
 torch.library.register_fake("posenc::add", lambda x, *_: torch.empty_like(x), lib=library)
 torch.library.register_autograd(

@@ -38,12 +38,12 @@ def forms_of(plan: Any, count: int, caller: str) -> list[LayerForm]:
                 f"{caller}: plan", f"a plan of {count} layers, as the cache has", len(plan)
             )
         first = () if plan.embeddings is None else plan.embeddings.specs
-        rows = []
-        for entry in plan:
-            row = _form([*first, *entry.specs])
-            fixed = row.fixed or (_INSIDE if entry.attentions else "")
-            rows.append(row._replace(window=entry.window, fixed=fixed))
-        return rows
+        return [
+            _form([*first, *entry.specs], inside=bool(entry.attentions))._replace(
+                window=entry.window
+            )
+            for entry in plan
+        ]
     if isinstance(plan, Reading):
         if plan.errors:
             raise bad_argument(f"{caller}: plan", "a plan without errors", "; ".join(plan.errors))
@@ -56,9 +56,6 @@ def forms_of(plan: Any, count: int, caller: str) -> list[LayerForm]:
     )
 
 
-_INSIDE = "keys of an attention inside the layer, which are kept apart"
-
-
 def _of_entries(entries: Sequence[Layer], index: int, caller: str) -> LayerForm:
     main = [entry for entry in entries if not entry.attention]
     rotary = {id(e): e for e in main if isinstance(e.spec, RotarySpec)}
@@ -69,12 +66,12 @@ def _of_entries(entries: Sequence[Layer], index: int, caller: str) -> LayerForm:
             ", ".join(entry.layer for entry in rotary.values()),
             "Take the plan of one part: plan.part(name).",
         )
-    row = _form([e.spec for e in main if e.spec is not None])
-    return row._replace(fixed=row.fixed or (_INSIDE if len(main) < len(entries) else ""))
+    specs = [e.spec for e in main if e.spec is not None]
+    return _form(specs, inside=len(main) < len(entries))
 
 
-def _form(specs: Sequence[Spec]) -> LayerForm:
-    """Of one layer; `fixed` says why its keys cannot be moved."""
+def _form(specs: Sequence[Spec], *, inside: bool = False) -> LayerForm:
+    """Of one layer, which may have attention inside; `fixed` says why its keys cannot be moved."""
     rotary: RotarySpec | None = None
     for spec in specs:
         name = type(spec).__name__
@@ -88,7 +85,8 @@ def _form(specs: Sequence[Spec]) -> LayerForm:
             if "v" in spec.channels.targets:
                 return LayerForm(fixed=f"{name}, which turns values too")
             rotary = spec
-    return LayerForm(None if rotary is None else as_stored(rotary))
+    kept = "keys of an attention inside the layer, which are kept apart" if inside else ""
+    return LayerForm(None if rotary is None else as_stored(rotary), fixed=kept)
 
 
 def rules_of(new: Any, turns: Sequence[bool], caller: str) -> tuple[RotarySpec | None, ...]:

@@ -215,6 +215,19 @@ class MovableLayer:
             begin = self.stored - window + 1
             self.put(self.keys[:, :, begin:], self.values[:, :, begin:])
 
+    def keep(self, places: Tensor, seen: int) -> None:
+        """Keep what is stored at (1 or batch, kept) places, as the last of `seen` tokens."""
+
+        def kept(t: Tensor) -> Tensor:
+            index = places.to(t.device)
+            if len(index) == 1:
+                return t.index_select(2, index[0])
+            index = index[:, None, :, None].expand(-1, t.shape[1], -1, t.shape[-1])
+            return torch.gather(t, 2, index)
+
+        self.seen = seen
+        self.put(*(of_heads(t, kept) for t in (self.keys, self.values)))
+
     def get_seq_length(self) -> int:
         """The tokens that the model counts."""
         ledger = self.owner.ledger

@@ -14,6 +14,7 @@ from posenc._core.arrays.array import is_divided
 from posenc._core.errors import bad_argument, bad_dtype, bad_position
 
 MOST = 2**62  # of positions in a cache
+OF_ROWS = ("original", "written", "current", "real")  # fields with a row for each sequence, or one
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,12 +110,13 @@ class Ledger:
             rows = max(a.shape[0], b.shape[0])
             return torch.cat([t.expand(rows, *t.shape[1:]) for t in (a, b)], dim=1)
 
-        names = ("original", "written", "current", "real")
-        rows = {name: both(getattr(self, name), getattr(other, name)) for name in names}
-        era = torch.cat([self.era, other.era])
-        roundings = torch.cat([self.roundings, other.roundings])
-        still = self.still and other.still
-        return self.replace(**rows, era=era, roundings=roundings, length=length, still=still)
+        return self.replace(
+            **{name: both(getattr(self, name), getattr(other, name)) for name in OF_ROWS},
+            era=torch.cat([self.era, other.era]),
+            roundings=torch.cat([self.roundings, other.roundings]),
+            length=length,
+            still=self.still and other.still,
+        )
 
     def taken(self, keep: Tensor, *, close: bool) -> Ledger:
         """Only the tokens at (rows, kept) places; the gaps between them closed, or left."""
@@ -139,7 +141,6 @@ class Ledger:
         )
         if close:
             current = _closed(self.current, self.real, current, real)
-        written = of(self.written)
         # Where gaps stay, nothing is behind what was evicted at the end.
         counted = kept if close or not kept else int(keep.max()) + 1
         return Ledger(
@@ -150,15 +151,13 @@ class Ledger:
 
     def shifted(self, by: Tensor) -> Ledger:
         """At other positions, by (rows, tokens, axes) or what broadcasts to it."""
-        before = self.following()
         # A sum beyond int64 comes out beyond these bounds too.
         current = places(self.current + by, "shift: by")
         moved = self.replace(current=current, still=torch.equal(self.written, current))
-        steps = moved.following() - before
+        steps = moved.following() - self.following()
         more = int(steps[0])  # by which the model's own count can go on too
-        if bool((steps == more).all()) and self.length + more >= len(self):
-            return moved.replace(length=self.length + more)
-        return moved
+        follows = bool((steps == more).all()) and self.length + more >= len(self)
+        return moved.replace(length=self.length + more) if follows else moved
 
     def rewritten(self, moved: Tensor) -> Ledger:
         """With every key rotated to where it stands; those that moved were rounded once more."""
@@ -175,9 +174,8 @@ def _closed(before: Tensor, real: Tensor, kept: Tensor, kept_real: Tensor) -> Te
 
     That is done on all axes alike. Coordinates that nobody had before stay as wide as they were.
     """
-    rows = max(kept.shape[0], kept_real.shape[0])
     closed = []
-    for row in range(rows):
+    for row in range(max(kept.shape[0], kept_real.shape[0])):
         old, new = (t[row % t.shape[0]] for t in (before, kept))
         old_real, new_real = (t[row % t.shape[0]] for t in (real, kept_real))
         had, has = torch.unique(old[old_real]), torch.unique(new[new_real])
@@ -191,9 +189,7 @@ def on_host(values: Any, caller: str, expected: str) -> Tensor:
     try:
         if isinstance(values, Iterable) and not hasattr(values, "shape"):
             values = None if isinstance(values, (bytes, Mapping)) else list(values)
-            values = (
-                torch.empty(0, dtype=torch.int64) if values == [] else values
-            )  # of floats, to torch
+            values = torch.empty(0, dtype=torch.int64) if values == [] else values  # of floats else
         array: Any = torch.as_tensor(values)
         array = array.full_tensor() if is_divided(array) else array
         host: Tensor = array.detach().cpu()

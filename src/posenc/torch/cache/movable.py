@@ -12,7 +12,7 @@ from torch import Tensor
 from posenc._core.errors import bad_argument, bad_data
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.cache.layers import LayerForm, MovableLayer
-from posenc.torch.cache.ledger import Ledger, coordinates, counted, whole_numbers
+from posenc.torch.cache.ledger import OF_ROWS, Ledger, coordinates, counted, whole_numbers
 
 # Of one rounding, relative to a key of normal entries: 0.0016 in bfloat16, as 8 bits are kept.
 PER_UNIT = 0.0016 / 2.0**-8
@@ -93,11 +93,10 @@ class MovableCache:
 
     def __repr__(self) -> str:
         count, length = len(self.ledger), self.ledger.length
-        text = f"{type(self).__name__}({len(self)} layers, {count} tokens"
         places = " and ".join(map(str, torch.unique(self.ledger.following()).tolist()[:4]))
-        return f"{text}, next position {places}" + (
-            f", counted as {length})" if length != count else ")"
-        )
+        counted_as = f", counted as {length}" if length != count else ""
+        text = f"{len(self)} layers, {count} tokens, next position {places}{counted_as}"
+        return f"{type(self).__name__}({text})"
 
     @property
     def delta(self) -> Tensor:
@@ -248,8 +247,7 @@ class MovableCache:
         def changed(t: Tensor) -> Tensor:
             return change(t) if t.shape[0] > 1 else t
 
-        names = ("original", "written", "current", "real")
-        rows = {name: changed(getattr(self.ledger, name)) for name in names}
+        rows = {name: changed(getattr(self.ledger, name)) for name in OF_ROWS}
         self.ledger = self.ledger.replace(**rows)
         for layer in self.movable:
             layer.put(change(layer.keys), change(layer.values))
@@ -277,8 +275,7 @@ class MovableCache:
                 f"{rows.tolist()!s:.60}",
                 "`batch_repeat_interleave` repeats sequences.",
             )
-        chosen = rows % batch
-        self.of_rows(lambda t: t.index_select(0, chosen.to(t.device)))
+        self.of_rows(lambda t: t.index_select(0, (rows % batch).to(t.device)))
 
 
 def checked(cache: Any, caller: str) -> None:

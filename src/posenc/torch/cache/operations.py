@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from posenc._core.errors import bad_argument
 from posenc.functional.arguments.moves import check_alike
 from posenc.torch.cache.binding import decoder_plan, one_token, rules_of
-from posenc.torch.cache.layers import of_heads
 from posenc.torch.cache.ledger import counted, on_host, whole_numbers
 from posenc.torch.cache.movable import C, MovableCache, checked, refuse_fixed
 from posenc.torch.cache.tracking import track
@@ -89,9 +88,7 @@ def evict(cache: C, keep: Any, *, gaps: Literal["close", "keep"] = "close") -> C
                 "one",
                 "Close the gaps: gaps='close'.",
             )
-        layer.seen = kept
-        chosen = partial(_chosen, places=mine)
-        layer.put(*(of_heads(t, chosen) for t in (layer.keys, layer.values)))
+        layer.keep(mine, kept)
     return other
 
 
@@ -361,11 +358,11 @@ def _ends(cache: MovableCache, sinks: int, window: int, caller: str) -> tuple[Te
     counted(f"{caller}: window", window)
     if sinks + window == 0:
         raise bad_argument(caller, "at least one token to keep", "none")
-    real, between = cache.ledger.real, max(len(cache.ledger) - sinks - window, 0)
+    between = max(len(cache.ledger) - sinks - window, 0)
     first = (
-        real.to(torch.int64).argmax(-1, keepdim=True).clamp(max=between)
+        cache.ledger.real.to(torch.int64).argmax(-1, keepdim=True).clamp(max=between)
         if between
-        else (torch.zeros(1, 1, dtype=torch.int64))
+        else torch.zeros(1, 1, dtype=torch.int64)
     )
     kept = torch.arange(min(sinks + window, len(cache.ledger)))
     return torch.where(kept < sinks, kept + first, kept + between), between - first
@@ -398,11 +395,3 @@ def _places(cache: MovableCache, keep: Any) -> Tensor:
             "evict: keep", f"rising indices from 0 to {count - 1}", places.flatten().tolist()[:8]
         )
     return places
-
-
-def _chosen(t: Tensor, places: Tensor) -> Tensor:
-    """The tokens of (batch, heads, tokens, channels) at (1 or batch, kept) places."""
-    places = places.to(t.device)
-    if len(places) == 1:
-        return t.index_select(2, places[0])
-    return torch.gather(t, 2, places[:, None, :, None].expand(-1, t.shape[1], -1, t.shape[-1]))

@@ -23,6 +23,9 @@ QUANTISED = (
 )
 
 
+BEFORE = "Track the cache before it is quantised."
+
+
 class _Stored(NamedTuple):
     """The tensors of a layer as they were found."""
 
@@ -150,32 +153,29 @@ def _layers_of(cache: Any) -> tuple[list[Any], bool]:
                     type(pair).__name__,
                 )
         return [tuple(pair) for pair in cache], False
-    if hasattr(cache, "self_attention_cache"):
-        raise bad_argument(
-            CALLER,
-            "the cache of a decoder",
-            type(cache).__name__,
-            "Pass its self_attention_cache; what was read from an encoder has its positions.",
-        )
-    layers = getattr(cache, "layers", None)
-    if layers is None:
-        raise bad_argument(
-            CALLER,
-            "a transformers.Cache, or a list of (keys, values)",
-            type(cache).__name__,
-            "Lists of (keys, values) are taken too.",
-        )
     own = [getattr(sys.modules.get("transformers"), name, None) for name in CLASSES]
-    if type(cache) not in own:
-        raise bad_argument(
-            CALLER,
+    for wrong, expected, todo in (
+        (
+            hasattr(cache, "self_attention_cache"),
+            "the cache of a decoder",
+            "Pass its self_attention_cache; what was read from an encoder has its positions.",
+        ),
+        (
+            getattr(cache, "layers", None) is None,
+            "a transformers.Cache, or a list of (keys, values)",
+            "Lists of (keys, values) are taken too.",
+        ),
+        (
+            type(cache) not in own,
             f"one of {', '.join(CLASSES)}",
-            type(cache).__name__,
             "A model that has its own class of cache takes no other.",
-        )
+        ),
+    ):
+        if wrong:
+            raise bad_argument(CALLER, expected, type(cache).__name__, todo)
     if getattr(cache, "offloading", False):
         raise bad_data(CALLER, "a cache on one device", "one that is offloaded")
-    return list(layers), True
+    return list(cache.layers), True
 
 
 def _stored(index: int, layer: Any) -> _Stored | None:
@@ -185,25 +185,24 @@ def _stored(index: int, layer: Any) -> _Stored | None:
         keys, values = layer
         _check_tensors(keys, values, caller)
         return _Stored(keys, values, None, int(keys.shape[-2]))
-    name = type(layer).__name__
-    if hasattr(layer, "_quantized_keys"):
-        raise bad_data(
-            caller,
-            "keys as they were computed",
-            QUANTISED,
-            "Track the cache before it is quantised.",
-        )
-    if getattr(layer, "recurrent_states", None) is not None or hasattr(layer, "conv_states"):
-        raise bad_data(
-            caller,
+    folds = getattr(layer, "recurrent_states", None) is not None or hasattr(layer, "conv_states")
+    for wrong, expected, received, todo in (
+        (hasattr(layer, "_quantized_keys"), "keys as they were computed", QUANTISED, BEFORE),
+        (
+            folds,
             "keys, one for each token",
-            f"a state that tokens were folded into ({name})",
+            f"a state that tokens were folded into ({type(layer).__name__})",
             "It cannot be taken apart.",
-        )
-    if getattr(layer, "indexer_keys", None) is not None:
-        raise bad_data(
-            caller, "keys of one attention", "an indexer's beside", "They would have to move too."
-        )
+        ),
+        (
+            getattr(layer, "indexer_keys", None) is not None,
+            "keys of one attention",
+            "an indexer's beside",
+            "They would have to move too.",
+        ),
+    ):
+        if wrong:
+            raise bad_data(caller, expected, received, todo)
     if getattr(layer, "keys", None) is None or not layer.is_initialized:
         return None
     keys, values = layer.keys, layer.values
@@ -228,12 +227,7 @@ def _stored(index: int, layer: Any) -> _Stored | None:
 def _check_tensors(keys: Tensor, values: Tensor, caller: str) -> None:
     if not keys.is_floating_point() or keys.dtype.itemsize < 2:
         dtype = str(keys.dtype).removeprefix("torch.")
-        raise bad_data(
-            caller,
-            "keys as they were computed",
-            f"{dtype}: {QUANTISED}",
-            "Track the cache before it is quantised.",
-        )
+        raise bad_data(caller, "keys as they were computed", f"{dtype}: {QUANTISED}", BEFORE)
     if keys.shape[:1] != values.shape[:1] or keys.shape[-2] != values.shape[-2]:
         raise bad_argument(
             caller,
@@ -244,11 +238,11 @@ def _check_tensors(keys: Tensor, values: Tensor, caller: str) -> None:
 
 def _count(stored: list[_Stored]) -> int:
     """The number of tokens that the layers have had."""
-    counts = {one.length for one in stored}
     batches = {one.keys.shape[0] for one in stored}
     if len(batches) > 1:
         raise bad_data(CALLER, "layers of one batch", f"batches of {sorted(batches)}")
-    return max({one.length for one in stored if one.window is None and one.length} or counts)
+    whole = [one.length for one in stored if one.window is None and one.length]
+    return max(whole or [one.length for one in stored])
 
 
 def _check_shapes(stored: list[_Stored | None], forms: list[Any], count: int) -> None:
@@ -310,9 +304,9 @@ def _ledger(batch: int, count: int, rules: tuple[Any, ...], positions: Any, mask
     ledger = Ledger.of(where.contiguous(), real, 0, count)
     if positions is None or width > 1:
         return ledger
-    following = ledger.following()
-    same = bool((following == following[0]).all())
-    return ledger.replace(length=max(int(following[0]), count)) if same else ledger
+    first, *others = ledger.following().tolist()
+    same = all(other == first for other in others)
+    return ledger.replace(length=max(first, count)) if same else ledger
 
 
 def _class_for(theirs: bool) -> type[MovableCache]:
