@@ -28,7 +28,7 @@ from posenc.functional.arguments.common import (
     wrong_shape,
 )
 from posenc.functional.arguments.scores import head_range, known, sides_of_content
-from posenc.kernels.native import remember_scores
+from posenc.kernels.plans import remember_scores
 
 
 @numpy_rules

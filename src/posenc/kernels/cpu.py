@@ -19,7 +19,7 @@ from posenc._core.tracing import is_compiling
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.t5 import T5
 from posenc.kernels import plans
-from posenc.kernels.native import biases, flat, moving, native, phases, rotation, sinusoids, threads
+from posenc.kernels.plans import biases, flat, moving, native, phases, rotation, sinusoids, threads
 from posenc.kernels.requests import (
     Add,
     Bias,
@@ -83,16 +83,16 @@ def cos_sin(request: CosSin) -> tuple[Array, Array]:
 def table(request: Table) -> Array:
     """The rows of a table."""
     positions, spec = request.positions, request.spec
-    if isinstance(positions, Counted):
-        shape = (positions.length, spec.dim)
-        # Where the library puts what it is not told of, the kernel looks for itself.
-        rows = request.xp.empty(shape, dtype=request.dtype, device=positions.device)
-        sinusoids(spec).table(rows, 0, threads())
-        return rows
     if is_jax(positions):
         return lent(table, request, positions)
-    rows = _empty((*positions.shape[:-1], spec.dim), request.dtype, positions)
-    sinusoids(spec).table(rows, positions, threads())
+    start: Any = positions
+    if isinstance(positions, Counted):
+        shape, start = (positions.length, spec.dim), 0
+        # Where the library puts what it is not told of, the kernel looks for itself.
+        rows = request.xp.empty(shape, dtype=request.dtype, device=positions.device)
+    else:
+        rows = _empty((*positions.shape[:-1], spec.dim), request.dtype, positions)
+    sinusoids(spec).table(rows, start, threads())
     return rows
 
 

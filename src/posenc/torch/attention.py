@@ -256,8 +256,11 @@ def _check_mask(mask: Tensor | None, rows: int, keys: int) -> None:
         )
     if mask is None or (mask.ndim == 4 and (mask.is_floating_point() or mask.dtype == torch.bool)):
         return
-    expected = "shape (batch, heads or 1, q, k), boolean or floating"
-    raise bad_argument("attention: attention_mask", expected, received)
+    raise bad_argument(
+        "attention: attention_mask",
+        "shape (batch, heads or 1, q, k), boolean or floating",
+        received,
+    )
 
 
 def _crosses(module: Any) -> bool:

@@ -22,7 +22,7 @@ from posenc._core.errors import bad_argument
 from posenc._core.tracing import outside
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
-from posenc.kernels import native
+from posenc.kernels.plans import native
 from posenc.kernels.torch.state import NARROW, followed
 
 Columns = Literal["halves", "twice"] | tuple[int, ...]
@@ -155,7 +155,7 @@ class ChannelCosSin:
 
     def _native(self) -> Any:
         """The steps as the compiled kernel holds them, or None where there is no such kernel."""
-        module = native.native()
+        module = native()
         if isinstance(module, str):
             return None
         rows = self._patterns()

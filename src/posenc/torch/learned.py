@@ -223,8 +223,7 @@ def _beside(parameter: Tensor, whole: Tensor) -> Tensor:
     if module is None or not isinstance(parameter, module.DTensor):
         return whole
     mesh, local = parameter.device_mesh, whole.to(parameter.device)
-    everywhere = [module.Replicate()] * mesh.ndim
-    return module.DTensor.from_local(local, mesh, everywhere, run_check=False)
+    return module.DTensor.from_local(local, mesh, [module.Replicate()] * mesh.ndim, run_check=False)
 
 
 # Names under which published modules keep tables and frequencies that follow from their spec.

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from posenc.encodings.table.base import TableSpec
-from posenc.kernels.native import flat, rotation, sinusoids
-from posenc.kernels.plans import Way
+from posenc.kernels.plans import Way, flat, rotation, sinusoids
 from posenc.kernels.requests import Positions
 
 

@@ -21,6 +21,7 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling import Multipliers
 from posenc.torch.cache.layers import LayerForm, as_stored, turned
+from posenc.torch.cache.ledger import refuse
 
 # Relative to the largest key: what angles in the model's own arithmetic, and one rounding, may be
 # off at the positions that are asked for.
@@ -33,10 +34,12 @@ def forms_of(plan: Any, count: int, caller: str) -> list[LayerForm]:
     if isinstance(plan, Spec):
         return [_form([plan])] * count
     if isinstance(plan, Plan):
-        if len(plan) != count:
-            raise bad_argument(
-                f"{caller}: plan", f"a plan of {count} layers, as the cache has", len(plan)
-            )
+        refuse(
+            len(plan) != count,
+            f"{caller}: plan",
+            f"a plan of {count} layers, as the cache has",
+            len(plan),
+        )
         first = () if plan.embeddings is None else plan.embeddings.specs
         return [
             _form([*first, *entry.specs], inside=bool(entry.attentions))._replace(
@@ -59,15 +62,14 @@ def forms_of(plan: Any, count: int, caller: str) -> list[LayerForm]:
 def _of_entries(entries: Sequence[Layer], index: int, caller: str) -> LayerForm:
     main = [entry for entry in entries if not entry.attention]
     rotary = {id(e): e for e in main if isinstance(e.spec, RotarySpec)}
-    if len(rotary) > 1:
-        raise bad_argument(
-            f"{caller}: plan",
-            f"one rotation in layer {index}",
-            ", ".join(entry.layer for entry in rotary.values()),
-            "Take the plan of one part: plan.part(name).",
-        )
-    specs = [e.spec for e in main if e.spec is not None]
-    return _form(specs, inside=len(main) < len(entries))
+    refuse(
+        len(rotary) > 1,
+        f"{caller}: plan",
+        f"one rotation in layer {index}",
+        ", ".join(entry.layer for entry in rotary.values()),
+        "Take the plan of one part: plan.part(name).",
+    )
+    return _form([e.spec for e in main if e.spec is not None], inside=len(main) < len(entries))
 
 
 def _form(specs: Sequence[Spec], *, inside: bool = False) -> LayerForm:
@@ -91,10 +93,13 @@ def _form(specs: Sequence[Spec], *, inside: bool = False) -> LayerForm:
 
 def rules_of(new: Any, turns: Sequence[bool], caller: str) -> tuple[RotarySpec | None, ...]:
     """What rotates each layer that turns, from a spec or plan."""
-    if not any(turns):
-        raise bad_argument(
-            caller, "layers that rotate", "none", "Keys without rotations are the same with any."
-        )
+    refuse(
+        not any(turns),
+        caller,
+        "layers that rotate",
+        "none",
+        "Keys without rotations are the same with any.",
+    )
     rows = forms_of(new, len(turns), caller)
     for index, (row, turn) in enumerate(zip(rows, turns, strict=True)):
         if turn and row.spec is None:

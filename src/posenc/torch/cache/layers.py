@@ -14,7 +14,7 @@ from posenc._core.errors import bad_argument, bad_data
 from posenc._core.tracing import is_followed, unseen
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.kernels import Rerotate, run
-from posenc.torch.cache.ledger import Ledger
+from posenc.torch.cache.ledger import Ledger, refuse
 
 
 class LayerForm(NamedTuple):
@@ -269,13 +269,13 @@ def of_heads(t: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
     if not is_divided(t):
         return change(t)
     whole: Any = t
-    if not all(place.is_replicate() or place.is_shard(1) for place in whole.placements):
-        raise bad_argument(
-            "posenc.torch.cache",
-            "keys and values that are whole, or divided over heads (axis 1)",
-            f"placements {whole.placements}",
-            "Redistribute them, or track the part of each process.",
-        )
+    refuse(
+        not all(place.is_replicate() or place.is_shard(1) for place in whole.placements),
+        "posenc.torch.cache",
+        "keys and values that are whole, or divided over heads (axis 1)",
+        f"placements {whole.placements}",
+        "Redistribute them, or track the part of each process.",
+    )
     part = change(whole.to_local()).contiguous()
     shape = torch.Size((*t.shape[:2], *part.shape[2:]))
     sizes = {"shape": shape, "stride": torch.empty(shape, device="meta").stride()}

@@ -121,13 +121,13 @@ class Ledger:
     def taken(self, keep: Tensor, *, close: bool) -> Ledger:
         """Only the tokens at (rows, kept) places; the gaps between them closed, or left."""
         rows = keep.shape[0]
-        if rows > 1 and bool((self.era != self.era[0]).any()):
-            raise bad_argument(
-                "evict",
-                "one rotation for all keys, where rows evict different tokens",
-                "several",
-                "Call `write` first.",
-            )
+        refuse(
+            rows > 1 and bool((self.era != self.era[0]).any()),
+            "evict",
+            "one rotation for all keys, where rows evict different tokens",
+            "several",
+            "Call `write` first.",
+        )
         many, kept = max(rows, self.rows), keep.shape[1]
 
         def of(t: Tensor) -> Tensor:
@@ -181,6 +181,12 @@ def _closed(before: Tensor, real: Tensor, kept: Tensor, kept_real: Tensor) -> Te
         had, has = torch.unique(old[old_real]), torch.unique(new[new_real])
         closed.append(new - torch.searchsorted(had[~torch.isin(had, has)], new.contiguous()))
     return torch.stack(closed)
+
+
+def refuse(wrong: object, caller: str, expected: str, received: object, todo: str = "") -> None:
+    """Raise `ArgumentError` where something is wrong, in the words of `bad_argument`."""
+    if wrong:
+        raise bad_argument(caller, expected, received, todo)
 
 
 def on_host(values: Any, caller: str, expected: str) -> Tensor:

@@ -10,6 +10,7 @@ import torch
 from posenc._core.errors import bad_argument
 from posenc.functional.arguments.moves import warn_of_small_moves
 from posenc.torch.cache.layers import MovableLayer
+from posenc.torch.cache.ledger import refuse
 from posenc.torch.cache.movable import C, MovableCache, checked, refuse_fixed
 
 
@@ -49,8 +50,7 @@ def merge(caches: Iterable[C]) -> C:
     if not isinstance(caches, Iterable):
         raise bad_argument("merge", "a sequence of caches", type(caches).__name__)
     listed = list(caches)
-    if not listed:
-        raise bad_argument("merge", "at least one cache", "none")
+    refuse(not listed, "merge", "at least one cache", "none")
     for cache in listed:
         checked(cache, "merge")
     whole = listed[0].like(listed[0].ledger)
@@ -61,8 +61,7 @@ def merge(caches: Iterable[C]) -> C:
 
 def _joined(whole: C, cache: C) -> C:
     why = _why_apart(whole, cache)
-    if why:
-        raise bad_argument("merge", "caches of one model, batch and dtype", why)
+    refuse(why, "merge", "caches of one model, batch and dtype", why)
     moved = cache.ledger.shifted((whole.ledger.following() - cache.ledger.first())[:, None, None])
     if not torch.equal(moved.current, moved.written):
         refuse_fixed(cache, "merge")
@@ -182,11 +181,13 @@ def _warn(cache: MovableCache, turns: list[MovableLayer]) -> None:
 
 def _check_fits(cache: MovableCache, into: Any) -> None:
     caller = "write: into"
-    layers = getattr(into, "layers", None)
-    if layers is None or isinstance(into, MovableCache) or len(layers) != len(cache):
-        raise bad_argument(
-            caller, f"a cache of transformers with {len(cache)} layers", type(into).__name__
-        )
+    layers = getattr(into, "layers", None) or ()
+    refuse(
+        isinstance(into, MovableCache) or len(layers) != len(cache),
+        caller,
+        f"a cache of transformers with {len(cache)} layers",
+        type(into).__name__,
+    )
     if bool((cache.delta != 0).any()) or cache.ledger.length != len(cache.ledger):
         raise bad_argument(
             caller,
@@ -198,24 +199,23 @@ def _check_fits(cache: MovableCache, into: Any) -> None:
         room = layers[layer.index]
         most = getattr(room, "max_cache_len", None)
         window: Any = most if most is not None else getattr(room, "sliding_window", None)
-        sliding = getattr(room, "is_sliding", False)
-        count = len(cache.ledger)
+        sliding, count = getattr(room, "is_sliding", False), len(cache.ledger)
         least = min(count, int(window) - 1) if sliding else count
-        if layer.stored < least or (most is not None and not sliding and count > most):
-            raise bad_argument(
-                caller,
-                f"{least} tokens in layer {layer.index}, and room for them",
-                f"{layer.stored}, room for {most}" if most is not None else layer.stored,
-                "Go on with the cache as it is.",
-            )
+        refuse(
+            layer.stored < least or (most is not None and not sliding and count > most),
+            caller,
+            f"{least} tokens in layer {layer.index}, and room for them",
+            f"{layer.stored}, room for {most}" if most is not None else layer.stored,
+            "Go on with the cache as it is.",
+        )
         if most is not None and room.is_initialized:
             shapes = [(t.shape[0], t.shape[1], t.shape[3]) for t in (room.keys, layer.keys)]
-            if shapes[0] != shapes[1] or room.keys.dtype != layer.dtype:
-                raise bad_argument(
-                    caller,
-                    f"layer {layer.index} of the same batch, heads, channels and dtype",
-                    "another",
-                )
+            refuse(
+                shapes[0] != shapes[1] or room.keys.dtype != layer.dtype,
+                caller,
+                f"layer {layer.index} of the same batch, heads, channels and dtype",
+                "another",
+            )
 
 
 def _fill(room: Any, layer: Any, count: int) -> None:

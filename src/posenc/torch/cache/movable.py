@@ -12,7 +12,7 @@ from torch import Tensor
 from posenc._core.errors import bad_argument, bad_data
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.cache.layers import LayerForm, MovableLayer
-from posenc.torch.cache.ledger import OF_ROWS, Ledger, coordinates, counted, whole_numbers
+from posenc.torch.cache.ledger import OF_ROWS, Ledger, coordinates, counted, refuse, whole_numbers
 
 # Of one rounding, relative to a key of normal entries: 0.0016 in bfloat16, as 8 bits are kept.
 PER_UNIT = 0.0016 / 2.0**-8
@@ -160,8 +160,7 @@ class MovableCache:
         """
         caller, batch = "expect: position_ids", self.movable[0].batch_size
         numbers = coordinates(position_ids, self.ledger.current.shape[-1], caller)
-        if len(numbers) not in (1, batch):
-            raise bad_argument(caller, f"1 or {batch} rows", len(numbers))
+        refuse(len(numbers) not in (1, batch), caller, f"1 or {batch} rows", len(numbers))
         self._expected = numbers
 
     def enter(self, layer: MovableLayer, count: int) -> None:
@@ -280,13 +279,13 @@ class MovableCache:
 
 def checked(cache: Any, caller: str) -> None:
     """Raise unless it is a cache with a ledger, as the ledger knows it."""
-    if not isinstance(cache, MovableCache):
-        raise bad_argument(
-            caller,
-            "a cache that `track` returned",
-            f"a {type(cache).__name__}",
-            "`posenc.torch.cache.track(cache, model)` makes one of any cache.",
-        )
+    refuse(
+        not isinstance(cache, MovableCache),
+        caller,
+        "a cache that `track` returned",
+        f"a {type(cache).__name__}",
+        "`posenc.torch.cache.track(cache, model)` makes one of any cache.",
+    )
     cache.check(caller)
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from posenc._core.errors import bad_argument
 from posenc.functional.arguments.moves import check_alike
 from posenc.torch.cache.binding import decoder_plan, one_token, rules_of
-from posenc.torch.cache.ledger import counted, on_host, whole_numbers
+from posenc.torch.cache.ledger import counted, on_host, refuse, whole_numbers
 from posenc.torch.cache.movable import C, MovableCache, checked, refuse_fixed
 from posenc.torch.cache.tracking import track
 
@@ -60,8 +60,7 @@ def evict(cache: C, keep: Any, *, gaps: Literal["close", "keep"] = "close") -> C
     5
     """
     checked(cache, "evict")
-    if gaps not in ("close", "keep"):
-        raise bad_argument("evict: gaps", "'close' or 'keep'", repr(gaps))
+    refuse(gaps not in ("close", "keep"), "evict: gaps", "'close' or 'keep'", repr(gaps))
     places = _places(cache, keep)
     kept = places.shape[1]
     if kept == len(cache.ledger):
@@ -134,12 +133,12 @@ def shift(cache: C, by: Any) -> C:
     shape = tuple(steps.shape)
     per_axis = axes > 1 and len(shape) > 1 and shape[-1] == axes and shape[-2] == count
     fits = shape[:-1] if per_axis else shape
-    if fits not in ((), (1,), (count,), (1, count), (batch, count), (batch, 1)):
-        raise bad_argument(
-            "shift: by",
-            f"a number, ({count},), ({batch}, 1) or ({batch}, {count})",
-            f"shape {shape}",
-        )
+    refuse(
+        fits not in ((), (1,), (count,), (1, count), (batch, count), (batch, 1)),
+        "shift: by",
+        f"a number, ({count},), ({batch}, 1) or ({batch}, {count})",
+        f"shape {shape}",
+    )
     if bool((steps != 0).any()):
         refuse_fixed(cache, "shift")
     return cache.like(cache.ledger.shifted(steps if per_axis else steps[..., None]))
@@ -225,13 +224,13 @@ def switch(cache: C, new: Any) -> C:
     refuse_fixed(cache, "switch")
     other = cache.like(cache.ledger)
     if isinstance(new, int) and not isinstance(new, bool):
-        if not any(rule is not None and rule.needs_length for rule in cache.rules):
-            raise bad_argument(
-                "switch",
-                "a rotation that depends on the length",
-                "none",
-                "Pass the spec, plan or model that rotates from here on.",
-            )
+        refuse(
+            not any(rule is not None and rule.needs_length for rule in cache.rules),
+            "switch",
+            "a rotation that depends on the length",
+            "none",
+            "Pass the spec, plan or model that rotates from here on.",
+        )
         counted("switch: length", new, 1)
         other.turn_to(cache.rules, new - 1)
         return other
@@ -356,8 +355,7 @@ def _ends(cache: MovableCache, sinks: int, window: int, caller: str) -> tuple[Te
     """The places of the first and last tokens, (rows, kept), and what is between: (rows, 1)."""
     counted(f"{caller}: sinks", sinks)
     counted(f"{caller}: window", window)
-    if sinks + window == 0:
-        raise bad_argument(caller, "at least one token to keep", "none")
+    refuse(sinks + window == 0, caller, "at least one token to keep", "none")
     between = max(len(cache.ledger) - sinks - window, 0)
     first = (
         cache.ledger.real.to(torch.int64).argmax(-1, keepdim=True).clamp(max=between)
@@ -373,20 +371,26 @@ def _places(cache: MovableCache, keep: Any) -> Tensor:
     count, batch = len(cache.ledger), cache.movable[0].batch_size
     given = on_host(keep, "evict: keep", "a mask of tokens, or indices of tokens")
     rows = given[None] if given.ndim == 1 else given
-    if rows.ndim != 2 or rows.shape[0] not in (1, batch):
-        raise bad_argument(
-            "evict: keep",
-            f"shape ({count},) or ({batch}, {count}), or indices of tokens",
-            f"shape {tuple(given.shape)}",
-        )
+    refuse(
+        rows.ndim != 2 or rows.shape[0] not in (1, batch),
+        "evict: keep",
+        f"shape ({count},) or ({batch}, {count}), or indices of tokens",
+        f"shape {tuple(given.shape)}",
+    )
     if rows.dtype == torch.bool:
-        if rows.shape[1] != count:
-            raise bad_argument(
-                "evict: keep", f"one entry for each of {count} tokens", rows.shape[1]
-            )
+        refuse(
+            rows.shape[1] != count,
+            "evict: keep",
+            f"one entry for each of {count} tokens",
+            rows.shape[1],
+        )
         kept = rows.sum(-1)
-        if bool((kept != kept[0]).any()):
-            raise bad_argument("evict: keep", "rows that keep as many tokens", kept.tolist())
+        refuse(
+            bool((kept != kept[0]).any()),
+            "evict: keep",
+            "rows that keep as many tokens",
+            kept.tolist(),
+        )
         return rows.nonzero()[:, 1].reshape(len(rows), -1)
     places = whole_numbers(rows, "evict: keep")
     rising = bool((places.diff(dim=1) > 0).all())

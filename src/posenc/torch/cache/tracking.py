@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from posenc._core.errors import bad_argument, bad_data
 from posenc._core.positions.counting import from_mask
 from posenc.torch.cache.binding import asked, decoder_plan, forms_of
-from posenc.torch.cache.ledger import Ledger, coordinates, counted, on_host
+from posenc.torch.cache.ledger import Ledger, coordinates, counted, on_host, refuse
 from posenc.torch.cache.movable import MovableCache
 
 CALLER = "track"
@@ -91,16 +91,23 @@ def track(
     >>> shift(track(filled, model), 20)
     TransformersCache(1 layers, 5 tokens, next position 25, counted as 25)
     """
-    if isinstance(cache, MovableCache):
-        raise bad_argument(CALLER, "a cache without a ledger", "one with it", "Use it as it is.")
+    refuse(
+        isinstance(cache, MovableCache),
+        CALLER,
+        "a cache without a ledger",
+        "one with it",
+        "Use it as it is.",
+    )
     if model is not None and not isinstance(model, nn.Module):
-        if plan is not None:
-            raise bad_argument(CALLER, "one plan", "two")
+        refuse(plan is not None, CALLER, "one plan", "two")
         model, plan = None, model
-    if model is None and plan is None:
-        raise bad_argument(
-            CALLER, "what the keys were rotated by", "nothing", "Pass the model, or plan=."
-        )
+    refuse(
+        model is None and plan is None,
+        CALLER,
+        "what the keys were rotated by",
+        "nothing",
+        "Pass the model, or plan=.",
+    )
     if length is not None:
         counted(f"{CALLER}: length", length, 1)
     layers, theirs = _layers_of(cache)
@@ -146,12 +153,12 @@ def _layers_of(cache: Any) -> tuple[list[Any], bool]:
             tensors = isinstance(pair, (list, tuple)) and len(pair) == 2 and all(
                 isinstance(t, Tensor) and t.ndim == 4 for t in pair
             )  # fmt: skip
-            if not tensors:
-                raise bad_argument(
-                    f"{CALLER}: layer {index}",
-                    "(keys, values), tensors (batch, heads, tokens, channels)",
-                    type(pair).__name__,
-                )
+            refuse(
+                not tensors,
+                f"{CALLER}: layer {index}",
+                "(keys, values), tensors (batch, heads, tokens, channels)",
+                type(pair).__name__,
+            )
         return [tuple(pair) for pair in cache], False
     own = [getattr(sys.modules.get("transformers"), name, None) for name in CLASSES]
     for wrong, expected, todo in (
@@ -171,8 +178,7 @@ def _layers_of(cache: Any) -> tuple[list[Any], bool]:
             "A model that has its own class of cache takes no other.",
         ),
     ):
-        if wrong:
-            raise bad_argument(CALLER, expected, type(cache).__name__, todo)
+        refuse(wrong, CALLER, expected, type(cache).__name__, todo)
     if getattr(cache, "offloading", False):
         raise bad_data(CALLER, "a cache on one device", "one that is offloaded")
     return list(cache.layers), True
@@ -185,11 +191,10 @@ def _stored(index: int, layer: Any) -> _Stored | None:
         keys, values = layer
         _check_tensors(keys, values, caller)
         return _Stored(keys, values, None, int(keys.shape[-2]))
-    folds = getattr(layer, "recurrent_states", None) is not None or hasattr(layer, "conv_states")
     for wrong, expected, received, todo in (
         (hasattr(layer, "_quantized_keys"), "keys as they were computed", QUANTISED, BEFORE),
         (
-            folds,
+            getattr(layer, "recurrent_states", None) is not None or hasattr(layer, "conv_states"),
             "keys, one for each token",
             f"a state that tokens were folded into ({type(layer).__name__})",
             "It cannot be taken apart.",
@@ -228,12 +233,12 @@ def _check_tensors(keys: Tensor, values: Tensor, caller: str) -> None:
     if not keys.is_floating_point() or keys.dtype.itemsize < 2:
         dtype = str(keys.dtype).removeprefix("torch.")
         raise bad_data(caller, "keys as they were computed", f"{dtype}: {QUANTISED}", BEFORE)
-    if keys.shape[:1] != values.shape[:1] or keys.shape[-2] != values.shape[-2]:
-        raise bad_argument(
-            caller,
-            "keys and values of the same tokens",
-            f"{tuple(keys.shape)} and {tuple(values.shape)}",
-        )
+    refuse(
+        keys.shape[:1] != values.shape[:1] or keys.shape[-2] != values.shape[-2],
+        caller,
+        "keys and values of the same tokens",
+        f"{tuple(keys.shape)} and {tuple(values.shape)}",
+    )
 
 
 def _count(stored: list[_Stored]) -> int:
@@ -269,38 +274,37 @@ def _check_shapes(stored: list[_Stored | None], forms: list[Any], count: int) ->
 
 def _ledger(batch: int, count: int, rules: tuple[Any, ...], positions: Any, mask: Any) -> Ledger:
     axes = {len(rule.axes) for rule in rules if rule is not None}
-    if len(axes) > 1:
-        raise bad_argument(
-            CALLER, "positions of one number of axes", f"{sorted(axes)} in its layers"
-        )
+    refuse(
+        len(axes) > 1, CALLER, "positions of one number of axes", f"{sorted(axes)} in its layers"
+    )
     width = axes.pop() if axes else 1
     real = torch.ones(1, count, dtype=torch.bool)
     if mask is not None:
         entries = on_host(mask, f"{CALLER}: mask", "true or 1 for real tokens")
         real = entries == 1
-        if not bool((real | (entries == 0)).all()):
-            raise bad_argument(
-                f"{CALLER}: mask",
-                "true or 1 for real tokens, false or 0 for padding",
-                "other numbers",
-                "A mask that is added to scores is another: pass `attention_mask`.",
-            )
-        if tuple(real.shape) not in ((batch, count), (1, count)):
-            raise bad_argument(
-                f"{CALLER}: mask",
-                f"shape ({batch}, {count}), as the cache has tokens",
-                tuple(real.shape),
-            )
+        refuse(
+            not bool((real | (entries == 0)).all()),
+            f"{CALLER}: mask",
+            "true or 1 for real tokens, false or 0 for padding",
+            "other numbers",
+            "A mask that is added to scores is another: pass `attention_mask`.",
+        )
+        refuse(
+            tuple(real.shape) not in ((batch, count), (1, count)),
+            f"{CALLER}: mask",
+            f"shape ({batch}, {count}), as the cache has tokens",
+            tuple(real.shape),
+        )
     if positions is None:
         where = from_mask(real)[..., None].expand(-1, -1, width)
     else:
         where = coordinates(positions, width, f"{CALLER}: positions")
-        if where.shape[1] != count or len(where) not in (1, batch):
-            raise bad_argument(
-                f"{CALLER}: positions",
-                f"shape ({count},) or ({batch}, {count})",
-                f"shape {tuple(where.shape[:2])}",
-            )
+        refuse(
+            where.shape[1] != count or len(where) not in (1, batch),
+            f"{CALLER}: positions",
+            f"shape ({count},) or ({batch}, {count})",
+            f"shape {tuple(where.shape[:2])}",
+        )
     ledger = Ledger.of(where.contiguous(), real, 0, count)
     if positions is None or width > 1:
         return ledger
