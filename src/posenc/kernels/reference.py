@@ -183,7 +183,7 @@ def table(request: Table) -> Array:
     """The rows (..., dim) at positions (..., axes)."""
     positions, xp = request.positions, request.xp
     if isinstance(positions, Counted):
-        positions = positions.array(xp)
+        positions = arange(positions.length, xp=xp, device=positions.device)[:, None]
     rows = _rows(request.spec, positions, request.params, compute_dtype(request.dtype, xp), xp)
     return astype(rows, request.dtype, xp)
 

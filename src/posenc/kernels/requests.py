@@ -8,7 +8,6 @@ import numpy as np
 
 from posenc._core.arrays.array import (
     Array,
-    arange,
     constants,
     device_of,
     is_array,
@@ -41,10 +40,6 @@ class Counted(NamedTuple):
 
     length: int
     device: Any  # of the result
-
-    def array(self, xp: Any) -> Array:
-        """The positions (length, 1)."""
-        return arange(self.length, xp=xp, device=self.device)[:, None]
 
 
 # The position of the first token; positions with an axis for each axis of what they belong to but

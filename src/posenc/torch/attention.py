@@ -76,7 +76,7 @@ def attention(encoding: Encoding | Sequence[Encoding | None]) -> ModelAttention:
     several = isinstance(encoding, Sequence)
     if several and not encoding:
         raise bad_argument("attention", "an encoding for each layer", "none")
-    every: Sequence[Any] = encoding if isinstance(encoding, Sequence) else [encoding]
+    every: Any = encoding if several else [encoding]
     return ModelAttention([_module(one) for one in every], several=several)
 
 
@@ -178,8 +178,7 @@ class ModelAttention:
         groups = query.shape[1] // key.shape[1]
         if groups > 1:
             key, value = (x.repeat_interleave(groups, dim=1) for x in (key, value))
-        if is_causal is None:
-            is_causal = getattr(module, "is_causal", True)
+        is_causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
         seen, at = _read(attention_mask, query.shape[2], key.shape[2], query.device)
         if attention_mask is None and is_causal and query.shape[2] > 1:
             seen = at[1][None, :] <= at[0][:, None]
@@ -267,10 +266,9 @@ def _crosses(module: Any) -> bool:
     """Whether a layer attends to another sequence than its own."""
     if getattr(module, "is_cross_attention", False):
         return True
-    config = getattr(module, "config", None)
     if getattr(module, "is_causal", True):
         return False
-    decodes = getattr(module, "is_decoder", None)
+    config, decodes = getattr(module, "config", None), getattr(module, "is_decoder", None)
     if decodes is None and getattr(config, "is_encoder_decoder", False):
         raise bad_argument(
             "attention",

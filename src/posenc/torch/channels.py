@@ -36,13 +36,12 @@ class ChannelCosSin:
 
     def __init__(self, spec: RotarySpec, columns: Columns | Sequence[int]) -> None:
         pairs = spec.pairs
-        if isinstance(columns, str):
-            both = (
-                np.tile(np.arange(pairs), 2) if columns == "halves" else np.arange(2 * pairs) // 2
-            )
-            numbers = [int(number) for number in both]
+        if columns == "halves":
+            numbers = [*range(pairs)] * 2
+        elif columns == "twice":
+            numbers = [pair for pair in range(pairs) for _ in range(2)]
         else:
-            numbers = list(columns)
+            numbers = list(columns)  # type: ignore[arg-type]
         if not all(0 <= number <= pairs for number in numbers):
             raise bad_argument(
                 "ChannelCosSin: columns", f"numbers of pairs, from 0 to {pairs}", tuple(columns)

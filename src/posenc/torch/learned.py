@@ -197,13 +197,14 @@ class LearnedModule(nn.Module):
                 # A copy: `assign=True` keeps what it is given, and with a view all of its memory.
                 state_dict[key] = value.narrow(axis, first, end - first).clone()
                 continue
-            text = mismatch(
-                f"{type(self).__name__}: {key!r} of the checkpoint",
-                f"shape {part}, that of heads {first} to {end - 1}, or {self.spec.shapes[name]}, "
-                "that of all heads",
-                f"shape {tuple(value.shape)}",
+            errors.append(
+                mismatch(
+                    f"{type(self).__name__}: {key!r} of the checkpoint",
+                    f"shape {part}, that of heads {first} to {end - 1}, "
+                    f"or {self.spec.shapes[name]}, that of all heads",
+                    f"shape {tuple(value.shape)}",
+                )
             )
-            errors.append(text)
             del state_dict[key]
             refused.append(key)
         super()._load_from_state_dict(state_dict, prefix, *rest)

@@ -150,8 +150,7 @@ def _frequencies(
     parameters = every if layer_type is None else every[layer_type]
     head = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     width = int(head * (parameters.get("partial_rotary_factor") or 1.0))
-    base, scalings = parameters["rope_theta"], _scalings(parameters)
-    rope = RoPE(width, pairing="half", base=base, scaling=scalings)
+    rope = RoPE(width, pairing="half", base=parameters["rope_theta"], scaling=_scalings(parameters))
     if rope.needs_length:
         rope = _at(rope, config.max_position_embeddings, seq_len)
     factor = parameters.get("attention_factor")
@@ -164,8 +163,8 @@ def _at(rope: RoPE, longest: int, length: int | Tensor | None) -> RoPE:
     """The rotation for a length, where transformers asks again when it has to."""
     assert rope.lengths is not None  # noqa: S101 - for the type checker
     first, last = rope.lengths
-    name = " and ".join(type(one).__name__ for one in rope.scalings if one.needs_length)
-    caller = f"rope_type={DYNAMIC!r} with {name}"
+    names = (type(one).__name__ for one in rope.scalings if one.needs_length)
+    caller = f"rope_type={DYNAMIC!r} with {' and '.join(names)}"
     todo = (
         "Fix a length (`scaling.at(length)`), change the config, or use posenc.torch.adopt, which "
         "asks for each batch."
@@ -192,8 +191,7 @@ def _rope_type(scalings: Sequence[Any], caller: str) -> str:
     for one in scalings:
         if not isinstance(one, Scaling):
             raise bad_argument(f"{caller}: scaling", "a posenc.scaling", type(one).__name__)
-    why = contradiction(tuple(scalings))
-    if why:
+    if why := contradiction(tuple(scalings)):
         raise bad_spec(f"{caller}: scaling", "rules that go together", why)
     return DYNAMIC if any(one.needs_length for one in scalings) else STATIC
 
@@ -212,14 +210,14 @@ def _scalings(parameters: Mapping[str, Any]) -> tuple[Scaling, ...]:
     scalings: Any = tuple(registry.from_json(json.dumps(row)) for row in rows)
     rope_type = _rope_type(scalings, caller)
     if parameters["rope_type"] != rope_type:
-        expected, received = repr(rope_type), repr(parameters["rope_type"])
-        raise bad_argument("rope_parameters: rope_type", expected, received)
+        raise bad_argument(
+            "rope_parameters: rope_type", repr(rope_type), repr(parameters["rope_type"])
+        )
     return scalings
 
 
-def _check(config: Any, rope_parameters: Mapping[str, Any], ignore_keys: Any = None) -> None:
+def _check(config: Any, rope_parameters: Mapping[str, Any], ignore_keys: Any = None) -> None:  # noqa: ARG001
     """What transformers calls when a config is made: a method of it."""
-    del config, ignore_keys
     _scalings(rope_parameters)
 
 
@@ -254,12 +252,11 @@ class RegisteredNames:
     def remove(self) -> None:
         """Take the names out again, where they still have the values that they were given."""
         for table, name, value in self._rows:
-            if _value(table, name) is not value:
-                continue
-            if isinstance(table, type):
-                delattr(table, name)
-            else:
-                del table[name]
+            if _value(table, name) is value:
+                if isinstance(table, type):
+                    delattr(table, name)
+                else:
+                    del table[name]
         self._rows = []
 
     def __enter__(self) -> Self:

@@ -88,8 +88,13 @@ def _subject(target: str, *, arguments: str | None, spec: str | None, **how: Any
         named = _spec(target, "TARGET")
     elif not target.startswith("peer:"):
         named = code_named(target)
-    wanted = None if spec is None else _spec(spec, "--spec")
-    return subject_of(named, name=target, arguments=_arguments(arguments), spec=wanted, **how)
+    return subject_of(
+        named,
+        name=target,
+        arguments=_arguments(arguments),
+        spec=None if spec is None else _spec(spec, "--spec"),
+        **how,
+    )
 
 
 def _spec(text: str, caller: str) -> Spec:

@@ -81,18 +81,13 @@ def command(
         "MODEL is missing: a folder, weights, a config.json or a GGUF file.",
     )
     refuse(model is not None and imported, "--import is of the report, which takes no MODEL.")
-    if model is not None:
-        _diagnose(ctx, model, engine, json_, library=library, **stated)
-    _report(ctx, imported, json_)
-
-
-def _diagnose(
-    ctx: click.Context, /, model: str, engine: str | None, json_: bool, **stated: Any
-) -> None:
-    """The page of a model, and of its engine where one is named."""
+    if model is None:
+        _report(ctx, imported, json_)
+        return
     from posenc.testing.doctor import doctor
 
-    diagnosis = doctor(model, None if engine is None else side_named(engine), **stated)
+    side = None if engine is None else side_named(engine)
+    diagnosis = doctor(model, side, library=library, **stated)
     print_answer(json_, diagnosis.to_dict, diagnosis.lines())
     ctx.exit(diagnosis.exit_code)
 
@@ -139,8 +134,8 @@ def _print(
         click.echo(f"{key:<17} {value}")
     click.echo(f"\n{'library':<17} {'status':<9} {'version':<14} use")
     for row in libraries:
-        version = row["version"] or "-"
-        click.echo(f"{row['name']:<17} {row['status']:<9} {version:<14} {row['use']}")
+        version = f"{row['version'] or '-':<14}"
+        click.echo(f"{row['name']:<17} {row['status']:<9} {version} {row['use']}")
         if row["reason"]:
             click.echo(f"{'':<17} {row['reason']}")
     click.echo(f"\n{'op':<17} {'kernel':<9} {'runs':<14} reason")
@@ -159,21 +154,15 @@ def probe(package: str, *, imported: bool) -> dict[str, str | None]:
         installed = False
     if not installed:
         return {"status": "absent", "version": None, "reason": None}
-    version = _stated(package)
+    stated = importlib.metadata.distributions(name=package)  # of which there is none, or one
+    version = next((distribution.version for distribution in stated), None)
     if not imported:
         return {"status": "installed", "version": version, "reason": None}
     output, reason = _answer(f"import {package}\nprint(getattr({package}, '__version__', ''))")
     if reason:
         return {"status": "broken", "version": version, "reason": reason}
-    lines = output.strip().splitlines() or [""]
-    return {"status": "works", "version": version or lines[-1] or None, "reason": None}
-
-
-def _stated(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    last = (output.strip().splitlines() or [""])[-1]
+    return {"status": "works", "version": version or last or None, "reason": None}
 
 
 def kernels(*, with_torch: bool) -> tuple[list[dict[str, Any]], str | None]:
@@ -188,8 +177,7 @@ def kernels(*, with_torch: bool) -> tuple[list[dict[str, Any]], str | None]:
     )
     if reason:
         return [], reason
-    rows: list[dict[str, Any]] = json.loads(output.strip().splitlines()[-1])
-    return rows, None
+    return json.loads(output.strip().splitlines()[-1]), None
 
 
 def _answer(code: str) -> tuple[str, str | None]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
-from posenc._core.errors import PositionError, bad_data
+from posenc._core.errors import PositionError
 from posenc._core.io import files, tensor_layout
 from posenc._core.numeric.random_vectors import random_vectors
 from posenc._core.spec.brief import brief
@@ -35,6 +35,7 @@ from posenc.cli.options.common import (
     looks_like_a_file,
     output_options,
     refuse,
+    refuse_data,
     with_options,
 )
 from posenc.cli.options.encodings import EncodingChoice, encoding_options, make_spec, table_width
@@ -249,13 +250,13 @@ def _encode_text(
     width = None if vectors is None else vectors.shape[1]
     spec = make_spec(choices.choice, width=width, default=DEFAULT_DIM)
     count = len(tokens.texts)
-    if count * spec.width > MOST_OF_TEXT:
-        raise bad_data(
-            "encode",
-            f"a text of at most {MOST_OF_TEXT} numbers",
-            f"{count} tokens of width {spec.width}",
-            "Save its embeddings as .npy and encode that file.",
-        )
+    refuse_data(
+        count * spec.width > MOST_OF_TEXT,
+        "encode",
+        f"a text of at most {MOST_OF_TEXT} numbers",
+        f"{count} tokens of width {spec.width}",
+        "Save its embeddings as .npy and encode that file.",
+    )
     target.check(stream.SUFFIXES)
     encoded = _encoded(choices, spec, count, finite=finite)
     origin = f"rows of {embeddings}"
@@ -340,13 +341,13 @@ def table(*, choices: Choices, dtype: str, target: OutputChoice, json_: bool) ->
     unasked = where[:3] == (None, None, None)
     count = _default_length(spec, where.offset or 0) if unasked else None
     places, width = places_from(where, spec, count, preset=choice.preset), table_width(spec)
-    if output is None and json_ and len(places) * width > MOST_OF_TEXT:
-        raise bad_data(
-            "table",
-            f"at most {MOST_OF_TEXT} numbers as JSON",
-            f"{len(places)} rows of width {width}",
-            "Write them to a file: -o OUT.",
-        )
+    refuse_data(
+        output is None and json_ and len(places) * width > MOST_OF_TEXT,
+        "table",
+        f"at most {MOST_OF_TEXT} numbers as JSON",
+        f"{len(places)} rows of width {width}",
+        "Write them to a file: -o OUT.",
+    )
     places.check(spec)
     values, origin = learnt_from(parameters, spec)
     target.check(TABLES, listed=", ".join(TABLES))

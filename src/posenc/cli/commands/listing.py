@@ -73,8 +73,9 @@ def command(words: tuple[str, ...], json_: bool) -> None:
     for row in rows["presets"]:
         sections["presets (--preset NAME)"].append((row["name"], f"{row['type']}. {row['note']}"))
     for row in rows["plans"]:
-        title = "plans of models (posenc explain --plan NAME)"
-        sections[title].append((row["name"], f"{row['pattern']}. {row['note']}"))
+        sections["plans of models (posenc explain --plan NAME)"].append(
+            (row["name"], f"{row['pattern']}. {row['note']}")
+        )
     print_definitions(sections)
 
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
-from posenc._core.errors import bad_data
 from posenc._core.numeric.counts import counted
 from posenc.cli.options.arrays import ParameterChoice, learnt_from, vector_from
 from posenc.cli.options.common import (
@@ -22,6 +21,7 @@ from posenc.cli.options.common import (
     file_there,
     grouped,
     refuse,
+    refuse_data,
     runs_code,
 )
 from posenc.cli.options.encodings import EncodingChoice, any_spec, encoding_options
@@ -262,10 +262,10 @@ def _recording(source: str) -> dict[str, np.ndarray]:
     from posenc._core.io.checkpoints import open_store
 
     with open_store(file_there(source)) as store:
-        if store.format != "npz" or any(name not in store.arrays for name in RECORDED):
-            raise bad_data(
-                source,
-                f"a .npz with the arrays {', '.join(RECORDED)}",
-                ", ".join(list(store.arrays)[:20]) or "nothing",
-            )
+        refuse_data(
+            store.format != "npz" or any(name not in store.arrays for name in RECORDED),
+            source,
+            f"a .npz with the arrays {', '.join(RECORDED)}",
+            ", ".join(list(store.arrays)[:20]) or "nothing",
+        )
         return {name: store.arrays[name].whole() for name in RECORDED}

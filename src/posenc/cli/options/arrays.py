@@ -23,6 +23,7 @@ from posenc.cli.options.common import (
     looks_like_a_file,
     no_text,
     refuse,
+    refuse_data,
     standard_input,
 )
 from posenc.cli.output import stream
@@ -85,8 +86,7 @@ def learnt_from(choice: ParameterChoice, spec: TableSpec, *, finite: bool = True
         "or begin untrained with --init-seed N.",
     )
     count = sum(map(math.prod, shapes.values()))
-    if count > MOST_LEARNED:
-        raise bad_data(name, f"at most {MOST_LEARNED} learned numbers", count)
+    refuse_data(count > MOST_LEARNED, name, f"at most {MOST_LEARNED} learned numbers", count)
     if choice.params is None:
         from posenc.functional import init
 
@@ -100,10 +100,13 @@ def _read(
     path: Path, shapes: Mapping[str, tuple[int, ...]], *, finite: bool
 ) -> dict[str, np.ndarray]:
     layout = files.read_layout(path)
-    if layout.format == "npy" and len(shapes) > 1:
-        raise bad_data(
-            str(path), f"the parameters {', '.join(shapes)}", "a .npy, which holds one array", TODO
-        )
+    refuse_data(
+        layout.format == "npy" and len(shapes) > 1,
+        str(path),
+        f"the parameters {', '.join(shapes)}",
+        "a .npy, which holds one array",
+        TODO,
+    )
     arrays = {}
     for name, shape in shapes.items():
         if layout.format == "safetensors" and name not in layout.tensors:
@@ -116,8 +119,7 @@ def _read(
             )
         tensor, caller = layout.pick(None if layout.format == "npy" else name), f"{path}: {name!r}"
         # The shape comes first: a file of the wrong one is never read, however large.
-        if tensor.shape != shape:
-            raise bad_data(caller, f"shape {shape}", f"shape {tensor.shape}")
+        refuse_data(tensor.shape != shape, caller, f"shape {shape}", f"shape {tensor.shape}")
         if tensor.dtype not in files.FLOATS or tensor.stored is None:
             raise bad_data(caller, f"numbers of {', '.join(files.FLOATS)}", tensor.dtype)
         with inputs.opened(path) as file:
@@ -157,20 +159,19 @@ def _of_file(path: Path, row: int | None, name: str | None) -> Any:
         )
     width, rows = tensor.shape[-1], int(np.prod(tensor.shape[:-1], dtype=object))
     row = _row(row, rows, str(path))
-    if width > MOST_OF_ROW:
-        raise bad_data(str(path), f"a row of at most {MOST_OF_ROW} numbers", width)
+    refuse_data(width > MOST_OF_ROW, str(path), f"a row of at most {MOST_OF_ROW} numbers", width)
     size = (tensor.end - tensor.begin) // max(1, width * rows)
     with inputs.opened(path) as file:
         if tensor.order == "C":
             flat = files.read(file, tensor.begin + row * width * size, width, tensor.stored)
         else:
-            if rows * width > MOST_OF_ROW:
-                raise bad_data(
-                    str(path),
-                    "rows that lie together",
-                    f"{rows} of {width} numbers, column by column",
-                    "Save it with numpy.ascontiguousarray(array).",
-                )
+            refuse_data(
+                rows * width > MOST_OF_ROW,
+                str(path),
+                "rows that lie together",
+                f"{rows} of {width} numbers, column by column",
+                "Save it with numpy.ascontiguousarray(array).",
+            )
             everything = files.read(file, tensor.begin, rows * width, tensor.stored)
             flat = everything.reshape(tensor.shape, order="F").reshape(rows, width)[row]
     return files.decode(flat, tensor.dtype)
@@ -195,8 +196,7 @@ def _numbers(text: str, source: str) -> np.ndarray:
         if line.strip()
     ]
     widths = {len(row) for row in values}
-    if not values or 0 in widths:
-        raise bad_data(source, "numbers", "nothing")
+    refuse_data(not values or 0 in widths, source, "numbers", "nothing")
     one = [number for row in values for number in row]
     return np.array(values if len(widths) == 1 else [one])  # one vector, broken into lines
 
@@ -239,8 +239,7 @@ def tokens_of(source: str, tokenizer: str | None) -> TextPieces:
         )
         raise click.UsageError(no_text(source))
     tokens = _tokenize(text, Path(tokenizer)) if tokenizer else TextPieces(text.split(), None)
-    if not tokens.texts:
-        raise bad_data("encode", "a text of at least one token", repr(text[:40]))
+    refuse_data(not tokens.texts, "encode", "a text of at least one token", repr(text[:40]))
     return tokens
 
 
@@ -283,18 +282,21 @@ def rows_of_file(path: Path, name: str | None, tokens: TextPieces, *, finite: bo
             str(path), "shape (rows, dim), a row for each token", f"shape {tensor.shape}"
         )
     rows, dim = tensor.shape
-    if tokens.ids is None and rows != len(tokens.texts):
-        raise bad_data(
-            str(path),
-            f"{count_of(tokens.texts, 'row')}, one for each token",
-            rows,
-            "Row i is for token i; with --tokenizer rows are looked up by ID.",
-        )
+    refuse_data(
+        tokens.ids is None and rows != len(tokens.texts),
+        str(path),
+        f"{count_of(tokens.texts, 'row')}, one for each token",
+        rows,
+        "Row i is for token i; with --tokenizer rows are looked up by ID.",
+    )
     ids = tokens.ids if tokens.ids is not None else list(range(rows))
-    if max(ids) >= rows:
-        raise bad_data(str(path), f"a row for ID {max(ids)}", f"{rows} rows")
-    if len(ids) * dim > MOST_OF_TEXT:
-        raise bad_data(str(path), f"at most {MOST_OF_TEXT} numbers", f"{len(ids)} x {dim}")
+    refuse_data(max(ids) >= rows, str(path), f"a row for ID {max(ids)}", f"{rows} rows")
+    refuse_data(
+        len(ids) * dim > MOST_OF_TEXT,
+        str(path),
+        f"at most {MOST_OF_TEXT} numbers",
+        f"{len(ids)} x {dim}",
+    )
     size = np.dtype(tensor.stored).itemsize * dim
     with inputs.opened(path) as file:
         ours = [files.read(file, tensor.begin + i * size, dim, tensor.stored) for i in ids]

@@ -48,6 +48,14 @@ def refuse_value(wrong: object, text: str) -> None:
         raise click.BadParameter(text)
 
 
+def refuse_data(
+    wrong: object, caller: str, expected: str, received: object, todo: str = ""
+) -> None:
+    """Raise `DataError` where data are not as expected, in the words of `bad_data`."""
+    if wrong:
+        raise bad_data(caller, expected, received, todo)
+
+
 class RenamedOption(click.Option):
     """An option that has older spellings, which still work and are not shown."""
 
@@ -173,8 +181,7 @@ class InputText(click.ParamType):
 def standard_input(expected: str, kind: inputs.FileKind) -> str:
     """The text that comes on standard input."""
     text = inputs.standard_input(kind)
-    if not text.strip():
-        raise bad_data("standard input", expected, "nothing")
+    refuse_data(not text.strip(), "standard input", expected, "nothing")
     return text
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from posenc._core.errors import bad_data
 from posenc._core.io import files, inputs, npy, outputs, safetensors, tensor_layout
-from posenc.cli.options.common import OutputChoice
+from posenc.cli.options.common import OutputChoice, refuse_data
 from posenc.cli.options.encodings import table_width
 from posenc.cli.options.places import PositionSequence
 from posenc.encodings.table.base import TableSpec
@@ -30,17 +30,24 @@ def _opened(target: OutputChoice) -> contextlib.AbstractContextManager[IO[bytes]
 def check_source(layout: tensor_layout.Layout, tensor: tensor_layout.Tensor) -> None:
     """Raise unless the tensor holds embeddings: floating, (..., seq, dim), in C order."""
     caller = f"{layout.path}" + (f": {tensor.name!r}" if tensor.name else "")
-    dtypes, shape = ", ".join(files.FLOATS), f"shape {tensor.shape}"
-    floating = "Convert it to a floating dtype first."
-    contiguous = "Save it with numpy.ascontiguousarray(array)."
+    shape = f"shape {tensor.shape}"
     for wrong, expected, received, todo in (
-        (tensor.dtype not in files.FLOATS, f"numbers of {dtypes}", tensor.dtype, floating),
+        (
+            tensor.dtype not in files.FLOATS,
+            f"numbers of {', '.join(files.FLOATS)}",
+            tensor.dtype,
+            "Convert it to a floating dtype first.",
+        ),
         (len(tensor.shape) < 2, "shape (..., seq, dim)", shape, ""),
         (tensor.shape[-1:] == (0,), "a width of at least 1", shape, ""),
-        (tensor.order == "F", "the last axis together (C order)", "Fortran order", contiguous),
+        (
+            tensor.order == "F",
+            "the last axis together (C order)",
+            "Fortran order",
+            "Save it with numpy.ascontiguousarray(array).",
+        ),
     ):
-        if wrong:
-            raise bad_data(caller, expected, received, todo)
+        refuse_data(wrong, caller, expected, received, todo)
 
 
 class RowBlock(NamedTuple):
@@ -84,21 +91,19 @@ def add_to_file(
     kept = target.format == layout.format and spec.width == spec.dim
     new_stored = stored if kept else np.dtype(stored).newbyteorder("<").str
     *lead, seq, dim = tensor.shape
-    item = np.dtype(stored).itemsize
+    lines, item = math.prod(lead), np.dtype(stored).itemsize
     with _opened(target) as sink, inputs.unchanged(layout.path, layout.state) as source:
         at = _front(layout, tensor, target, spec.width, (source, sink))
-        for tile in tiles(math.prod(lead), seq, spec.width, size):
-            rows = range(tile.rows.start, tile.rows.stop)
-            begins = [row * seq + tile.seq.start for row in rows]  # in tokens
-            steps = tile.seq.stop - tile.seq.start
+        for tile in tiles(lines, seq, spec.width, size):
+            rows, steps = tile.rows.stop - tile.rows.start, tile.seq.stop - tile.seq.start
+            begins = [row * seq + tile.seq.start for row in range(lines)[tile.rows]]  # in tokens
             if tile.seq == slice(0, seq):  # whole sequences lie side by side
                 begins, steps = begins[:1], steps * len(begins)
             pieces = [
                 files.read(source, tensor.begin + begin * dim * item, steps * dim, stored)
                 for begin in begins
             ]
-            x = np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
-            x = x.reshape(tile.rows.stop - tile.rows.start, -1, dim)
+            x = (np.concatenate(pieces) if len(pieces) > 1 else pieces[0]).reshape(rows, -1, dim)
             y = _result(spec, files.decode(x, tensor.dtype), places.array(tile.seq), params)
             done = files.encode(y, tensor.dtype, new_stored)
             if finite:
@@ -124,7 +129,12 @@ def _front(
         return tensor.begin
     if target.format == layout.format == "safetensors":
         return _moved(layout, tensor, shape, source, sink)
-    header = _header(target, tensor.name or "embeddings", tensor.dtype, shape, layout.metadata)
+    name = tensor.name or "embeddings"
+    return _begun(sink, _header(target, name, tensor.dtype, shape, layout.metadata))
+
+
+def _begun(sink: IO[bytes], header: bytes) -> int:
+    """Write what a file begins with; where the bytes after it begin."""
     files.write(sink, 0, header)
     return len(header)
 
@@ -139,9 +149,7 @@ def _moved(
     """Copy the other tensors to where a wider one leaves room; where its bytes begin."""
     in_order = sorted(layout.tensors.values(), key=lambda t: (t.begin, t.end))
     shapes = {t.name: (t.dtype, shape if t is tensor else t.shape) for t in in_order}
-    header = safetensors.safetensors_header(shapes, layout.metadata)
-    files.write(sink, 0, header)
-    at = first = len(header)
+    at = first = _begun(sink, safetensors.safetensors_header(shapes, layout.metadata))
     for other in in_order:
         if other is tensor:
             first = at
@@ -173,19 +181,17 @@ def _check_finite(
     caller: str, x: np.ndarray, y: np.ndarray, tensor: tensor_layout.Tensor, tile: RowBlock
 ) -> None:
     # NaN and infinity survive the sum, so one look at the result covers both.
-    if np.isfinite(files.decode(y, tensor.dtype)).all():
+    values, what = files.decode(y, tensor.dtype), f"sums that fit {tensor.dtype}"
+    if np.isfinite(values).all():
         return
-    before, after = files.decode(x, tensor.dtype), files.decode(y, tensor.dtype)
-    bad = ~np.isfinite(before)
-    what = "finite numbers (or --allow-nonfinite)"
-    if not bad.any():
-        bad, what = ~np.isfinite(after), f"sums that fit {tensor.dtype}"
-    row, step, channel = (int(n) for n in np.argwhere(bad)[0])
+    before = files.decode(x, tensor.dtype)
+    if not np.isfinite(before).all():
+        values, what = before, "finite numbers (or --allow-nonfinite)"
+    row, step, channel = (int(n) for n in np.argwhere(~np.isfinite(values))[0])
     *lead, _, _ = tensor.shape
     place = [int(n) for n in np.unravel_index(tile.rows.start + row, lead)] if lead else []
     index = [*place, tile.seq.start + step, channel]
-    value = (before if what.startswith("finite") else after)[row, step, channel]
-    raise bad_data(caller, what, f"{value} at index {index}")
+    raise bad_data(caller, what, f"{values[row, step, channel]} at index {index}")
 
 
 # --- arrays that are computed ---------------------------------------------------------------------
@@ -193,12 +199,10 @@ def _check_finite(
 
 def write_array(target: OutputChoice, name: str, values: np.ndarray) -> None:
     """Write an array of native numbers under a name."""
-    dtype = values.dtype.name
+    dtype, stored = values.dtype.name, values.dtype.newbyteorder("<").str
     with _opened(target) as sink:
-        header = _header(target, name, dtype, values.shape, {})
-        files.write(sink, 0, header)
-        stored = np.dtype(dtype).newbyteorder("<").str
-        files.write(sink, len(header), files.encode(values, dtype, stored))
+        at = _begun(sink, _header(target, name, dtype, values.shape, {}))
+        files.write(sink, at, files.encode(values, dtype, stored))
 
 
 def write_rows(
@@ -220,8 +224,7 @@ def write_rows(
     if not lines:
         header = _header(target, "table", dtype, (len(places), width), {})
     with _opened(target) as sink:
-        files.write(sink, 0, header)
-        at = len(header)
+        at = _begun(sink, header)
         for _, part in tiles(1, len(places), width, size):
             positions = places.array(part)
             rows = rows_as(spec, positions, dtype, params)

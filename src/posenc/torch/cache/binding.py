@@ -120,13 +120,13 @@ def asked(model: nn.Module, forms: Sequence[LayerForm], caller: str) -> list[Lay
     One token alone attends to itself, wherever it stands. So between two positions the tensors of a
     layer may differ by a rotation alone, and one of them must, by that of the plan.
     """
-    axes = max((len(form.spec.axes) for form in forms if form.spec is not None), default=1)
-    lengths = [form.spec.lengths for form in forms if form.spec is not None]
+    specs = [form.spec for form in forms if form.spec is not None]
+    axes = max((len(spec.axes) for spec in specs), default=1)
     config: Any = model.config
     most = getattr(config.get_text_config(decoder=True), "max_position_embeddings", None)
     fixed = any(form.fixed for form in forms)  # rows of a table end somewhere
-    places = {0, *(place for place in ASKED if not fixed or place < (most or 4))}
-    places |= {length[0] + 5 for length in lengths if length is not None}
+    lengths = (spec.lengths[0] + 5 for spec in specs if spec.lengths is not None)
+    places = {0, *(place for place in ASKED if not fixed or place < (most or 4)), *lengths}
     # Rising, as a rule that remembers the longest sequence goes by it in a shorter one.
     with _unchanged(model):
         singles = [_single(model, place, axes, caller) for place in sorted(places)]
@@ -153,21 +153,20 @@ def asked(model: nn.Module, forms: Sequence[LayerForm], caller: str) -> list[Lay
             result.append(form._replace(spec=spec, side=sides.index("turns")))
             rounded += [] if spec == form.spec else [index]
         else:
-            size = min(worst)
             raise bad_data(
                 caller,
                 f"keys of one token that move with its position as the plan says, layer {index}",
-                f"tensors that change {what} ({size:.2g} times what is allowed)",
+                f"tensors that change {what} ({min(worst):.2g} times what is allowed)",
                 "If model.bfloat16() rounded its frequencies, posenc.torch.adopt(model) before the "
                 "prompt puts exact ones; if it does not do what its config says, pass plan=.",
             )
     if rounded:
-        text = (
+        warnings.warn(
             f"{caller}: layers {rounded} turn by frequencies of their config that were rounded to "
             f"half precision, as keys of one token show at positions {sorted(places)}; the cache "
-            "is moved by these. posenc.torch.adopt(model) before the prompt puts exact ones."
+            "is moved by these. posenc.torch.adopt(model) before the prompt puts exact ones.",
+            stacklevel=3,
         )
-        warnings.warn(text, stacklevel=3)
     return result
 
 
@@ -199,8 +198,8 @@ def _compare(
             worst = float("inf")
             continue
         before, after = (spec.at(int(at.max()) + 1) for at in (start, place))
-        expected = turned(first, before, after, start, place)
-        off = float((there - expected).abs().max()) / (room * size)
+        apart = there - turned(first, before, after, start, place)
+        off = float(apart.abs().max()) / (room * size)
         worst = max(worst, off) if off == off else float("inf")  # noqa: PLR0124 - NaN never agrees
     return alike, worst
 
@@ -224,11 +223,10 @@ def _single(model: nn.Module, place: int, axes: int, caller: str) -> _Single:
     """What a model stores of one token at a position, of several axes at unlike coordinates."""
     position = torch.tensor([[[place + place * axis % 7 for axis in range(axes)]]])
     ids = position[..., 0] if axes == 1 else position.movedim(-1, 0)
-    pairs = [
+    return position, [
         (layer.keys, layer.values) if isinstance(getattr(layer, "keys", None), Tensor) else None
         for layer in one_token(model, caller, ids).layers
     ]
-    return position, pairs
 
 
 def one_token(model: nn.Module, caller: str, ids: Tensor | None = None) -> Any:

@@ -12,7 +12,15 @@ from torch import Tensor
 from posenc._core.errors import bad_argument, bad_data
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.cache.layers import LayerForm, MovableLayer
-from posenc.torch.cache.ledger import OF_ROWS, Ledger, coordinates, counted, refuse, whole_numbers
+from posenc.torch.cache.ledger import (
+    OF_ROWS,
+    Ledger,
+    coordinates,
+    counted,
+    refuse,
+    refuse_data,
+    whole_numbers,
+)
 
 # Of one rounding, relative to a key of normal entries: 0.0016 in bfloat16, as 8 bits are kept.
 PER_UNIT = 0.0016 / 2.0**-8
@@ -53,8 +61,6 @@ class MovableCache:
     True
     """
 
-    layers: list[Any]
-
     def __init__(
         self,
         ledger: Ledger,
@@ -66,7 +72,7 @@ class MovableCache:
         self.eras = list(eras)
         self.rules = rules
         self.model = model
-        self.layers = []
+        self.layers: list[Any] = []
         self.after: Callable[[Any], Any] | None = None  # what each step leaves of it
         self._expected: Tensor | None = None
 
@@ -223,13 +229,13 @@ class MovableCache:
         """Raise `DataError` where it is not as the ledger knows it."""
         for layer in self.movable:
             layer.check(caller)
-            if layer.seen != len(self.ledger):
-                raise bad_data(
-                    caller,
-                    "layers that have had the same tokens",
-                    f"layer {layer.index} with {layer.seen} of {len(self.ledger)}",
-                    "Finish the step first.",
-                )
+            refuse_data(
+                layer.seen != len(self.ledger),
+                caller,
+                "layers that have had the same tokens",
+                f"layer {layer.index} with {layer.seen} of {len(self.ledger)}",
+                "Finish the step first.",
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         self.check("copy")
@@ -292,7 +298,10 @@ def checked(cache: Any, caller: str) -> None:
 def refuse_fixed(cache: MovableCache, caller: str, more: str = "") -> None:
     """Raise `DataError` where a key cannot be moved."""
     for layer in cache.movable:
-        if layer.form.fixed:
-            raise bad_data(
-                caller, f"keys that can be moved in layer {layer.index}", layer.form.fixed, more
-            )
+        refuse_data(
+            layer.form.fixed,
+            caller,
+            f"keys that can be moved in layer {layer.index}",
+            layer.form.fixed,
+            more,
+        )

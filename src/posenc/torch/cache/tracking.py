@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from posenc._core.errors import bad_argument, bad_data
 from posenc._core.positions.counting import from_mask
 from posenc.torch.cache.binding import asked, decoder_plan, forms_of
-from posenc.torch.cache.ledger import Ledger, coordinates, counted, on_host, refuse
+from posenc.torch.cache.ledger import Ledger, coordinates, counted, on_host, refuse, refuse_data
 from posenc.torch.cache.movable import MovableCache
 
 CALLER = "track"
@@ -113,8 +113,9 @@ def track(
     layers, theirs = _layers_of(cache)
     stored = [None if layer is None else _stored(i, layer) for i, layer in enumerate(layers)]
     full = [one for one in stored if one is not None]
-    if not any(one.length for one in full):
-        raise bad_data(CALLER, "a cache that stores keys", "an empty one")
+    refuse_data(
+        not any(one.length for one in full), CALLER, "a cache that stores keys", "an empty one"
+    )
     count = _count(full)
     source = decoder_plan(model, CALLER) if plan is None else plan
     forms = [
@@ -179,8 +180,12 @@ def _layers_of(cache: Any) -> tuple[list[Any], bool]:
         ),
     ):
         refuse(wrong, CALLER, expected, type(cache).__name__, todo)
-    if getattr(cache, "offloading", False):
-        raise bad_data(CALLER, "a cache on one device", "one that is offloaded")
+    refuse_data(
+        getattr(cache, "offloading", False),
+        CALLER,
+        "a cache on one device",
+        "one that is offloaded",
+    )
     return list(cache.layers), True
 
 
@@ -206,8 +211,7 @@ def _stored(index: int, layer: Any) -> _Stored | None:
             "They would have to move too.",
         ),
     ):
-        if wrong:
-            raise bad_data(caller, expected, received, todo)
+        refuse_data(wrong, caller, expected, received, todo)
     if getattr(layer, "keys", None) is None or not layer.is_initialized:
         return None
     keys, values = layer.keys, layer.values
@@ -244,8 +248,7 @@ def _check_tensors(keys: Tensor, values: Tensor, caller: str) -> None:
 def _count(stored: list[_Stored]) -> int:
     """The number of tokens that the layers have had."""
     batches = {one.keys.shape[0] for one in stored}
-    if len(batches) > 1:
-        raise bad_data(CALLER, "layers of one batch", f"batches of {sorted(batches)}")
+    refuse_data(len(batches) > 1, CALLER, "layers of one batch", f"batches of {sorted(batches)}")
     whole = [one.length for one in stored if one.window is None and one.length]
     return max(whole or [one.length for one in stored])
 
@@ -255,14 +258,14 @@ def _check_shapes(stored: list[_Stored | None], forms: list[Any], count: int) ->
         if one is None:
             continue
         least = count if form.window is None else min(count, form.window - 1)
-        if one.keys.shape[-2] < least or one.length > count:
-            raise bad_data(
-                CALLER,
-                f"{count} tokens in layer {index}"
-                + ("" if form.window is None else f", or the last {form.window - 1}"),
-                int(one.keys.shape[-2]),
-                "Others cut or moved the cache, or a layer has a window that the plan lacks.",
-            )
+        refuse_data(
+            one.keys.shape[-2] < least or one.length > count,
+            CALLER,
+            f"{count} tokens in layer {index}"
+            + ("" if form.window is None else f", or the last {form.window - 1}"),
+            int(one.keys.shape[-2]),
+            "Others cut or moved the cache, or a layer has a window that the plan lacks.",
+        )
         width = (one.keys, one.values)[form.side].shape[-1]
         if form.spec is not None and form.spec.dim > width:
             raise bad_argument(
