@@ -94,9 +94,8 @@ class FormedCosSin:
         if self.plain:
             return channels(ids, x.dtype)
         form = self.form
-        dtype = form.dtype or x.dtype
         length = ids.max() + 1 if self.needs_length else None
-        cos, sin = channels(form.positions(ids), dtype, length=length)
+        cos, sin = channels(form.positions(ids), form.dtype or x.dtype, length=length)
         for _ in range(form.leading):
             cos, sin = cos[None], sin[None]
         return torch.complex(cos, sin) if form.is_complex else (cos, sin)
@@ -106,7 +105,6 @@ class LayerCosSin:
     """A hook that gives one layer cosines and sines of its own, whatever the others get."""
 
     def __init__(self, form: CosSinForm) -> None:
-        self.form = form
         self._formed = FormedCosSin(form)
 
     def __call__(
@@ -174,11 +172,6 @@ class AdoptedRotary(nn.Module):
     def old(self) -> nn.Module:
         """The module that is replaced."""
         return self._old[0]
-
-    @property
-    def formed(self) -> list[FormedCosSin]:
-        """What computes it, for each type of layer."""
-        return [*self._formed.values()]
 
     @property
     def forms(self) -> dict[str | None, CosSinForm]:

@@ -41,7 +41,7 @@ class ChannelCosSin:
         elif columns == "twice":
             numbers = [pair for pair in range(pairs) for _ in range(2)]
         else:
-            numbers = list(columns)  # type: ignore[arg-type]
+            numbers = list(columns)
         if not all(0 <= number <= pairs for number in numbers):
             raise bad_argument(
                 "ChannelCosSin: columns", f"numbers of pairs, from 0 to {pairs}", tuple(columns)

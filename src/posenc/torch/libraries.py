@@ -350,8 +350,7 @@ def get_1d_rotary_pos_embed(
         raise bad_dtype(f"{caller}: freqs_dtype", "float32 or float64", freqs_dtype)
     if not linear_factor > 0:
         raise bad_argument(f"{caller}: linear_factor", "above 0", linear_factor)
-    if isinstance(pos, int):
-        pos = torch.arange(pos)
+    pos = torch.arange(pos) if isinstance(pos, int) else pos
     where = torch.from_numpy(pos) if isinstance(pos, np.ndarray) else pos
     if where.ndim != 1:
         expected, received = "a number, or positions of shape (seq,)", tuple(where.shape)

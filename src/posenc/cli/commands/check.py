@@ -125,7 +125,7 @@ def _list(json_: bool) -> None:
             kind: [{"law": n, "statement": s} for n, s in stated] for kind, stated in rows.items()
         }
         print_json({"laws": laws, "peers": peers})
-        return
-    packages = [(n, f"{p.package}: {p.symbol}") for n, p in PEERS.items()]
-    sections = {f"laws of a {kind}": stated for kind, stated in rows.items()}
-    print_definitions({**sections, "wrapped packages (peer:NAME)": packages})
+    else:
+        packages = [(n, f"{p.package}: {p.symbol}") for n, p in PEERS.items()]
+        sections = {f"laws of a {kind}": stated for kind, stated in rows.items()}
+        print_definitions({**sections, "wrapped packages (peer:NAME)": packages})

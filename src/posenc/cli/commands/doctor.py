@@ -112,8 +112,7 @@ def _report(ctx: click.Context, imported: bool, json_: bool) -> None:
         for name, row in zip(PACKAGES, libraries, strict=True)
         if row["status"] == "broken" or (row["status"] == "absent" and name in NEEDED)
     ]
-    if reason:
-        broken.append(f"posenc.kernels ({reason})")
+    broken += [f"posenc.kernels ({reason})"] if reason else []
     if json_:
         print_json(
             {"system": system, "libraries": libraries, "kernels": compiled, "broken": broken}

@@ -46,7 +46,6 @@ from posenc.encodings.table.base import TableSpec
 DEFAULT_DIM = 8  # fits a screen of 80 columns
 DEFAULT_LENGTH = 16
 TABLES = (".npy", ".csv", ".safetensors")
-DTYPES = ("float32", "float64", "float16", "bfloat16")
 
 
 class Choices(NamedTuple):
@@ -217,10 +216,10 @@ def _report(
             "spec": spec.to_dict(),
         }
         show.print_json({**report, "parameters": origin} if origin else report)
-        return
-    what = f"{layout.path.name} and {encoded.words()}"
-    how = f"sum of {what}" if spec.width == spec.dim else f"{what}, side by side"
-    click.echo(f"{target.output}: {'x'.join(map(str, shape))} {picked.dtype}, {how}")
+    else:
+        what = f"{layout.path.name} and {encoded.words()}"
+        how = f"sum of {what}" if spec.width == spec.dim else f"{what}, side by side"
+        click.echo(f"{target.output}: {'x'.join(map(str, shape))} {picked.dtype}, {how}")
 
 
 # --- a text ---------------------------------------------------------------------------------------
@@ -328,7 +327,12 @@ Examples:
 """
 )
 @choice_options
-@click.option("--dtype", type=WordChoice(DTYPES), default="float32", help="[default: float32]")
+@click.option(
+    "--dtype",
+    type=WordChoice(("float32", "float64", "float16", "bfloat16")),
+    default="float32",
+    help="[default: float32]",
+)
 @output_options("A .npy, .csv or .safetensors file.")
 @as_json
 def table(*, choices: Choices, dtype: str, target: OutputChoice, json_: bool) -> None:
@@ -336,11 +340,11 @@ def table(*, choices: Choices, dtype: str, target: OutputChoice, json_: bool) ->
 
     Of a Concatenated spec these are the columns that it appends.
     """
-    (choice, where, parameters), output = choices, target.output
+    (choice, stated, parameters), output = choices, target.output
     spec = make_spec(choice, default=DEFAULT_DIM)
-    unasked = where[:3] == (None, None, None)
-    count = _default_length(spec, where.offset or 0) if unasked else None
-    places, width = places_from(where, spec, count, preset=choice.preset), table_width(spec)
+    unasked = stated[:3] == (None, None, None)
+    count = _default_length(spec, stated.offset or 0) if unasked else None
+    places, width = places_from(stated, spec, count, preset=choice.preset), table_width(spec)
     refuse_data(
         output is None and json_ and len(places) * width > MOST_OF_TEXT,
         "table",

@@ -151,9 +151,9 @@ def _freeze(
     outputs.write_whole(target.path, page, existing=target.existing)
     if json_:
         print_json({"output": str(target.path), "states": len(asked), "bytes": len(page)})
-        return
-    size = f"{round(len(page) / 1024)} KiB"
-    click.echo(f"{target.path}: {len(asked)} states in two themes, {size}")
+    else:
+        size = f"{round(len(page) / 1024)} KiB"
+        click.echo(f"{target.path}: {len(asked)} states in two themes, {size}")
 
 
 def _lines(text: str) -> list[str]:

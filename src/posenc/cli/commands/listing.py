@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Any
 
 import click
@@ -67,16 +66,16 @@ def command(words: tuple[str, ...], json_: bool) -> None:
     if json_:
         print_json(rows)
         return
-    sections: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for row in rows["encodings"]:
-        sections[f"{row['kind']} ({KINDS[row['kind']]})"].append((row["name"], row["summary"]))
-    for row in rows["presets"]:
-        sections["presets (--preset NAME)"].append((row["name"], f"{row['type']}. {row['note']}"))
-    for row in rows["plans"]:
-        sections["plans of models (posenc explain --plan NAME)"].append(
-            (row["name"], f"{row['pattern']}. {row['note']}")
-        )
-    print_definitions(sections)
+    kinds = {f"{kind} ({about})": [(row["name"], row["summary"]) for row in rows["encodings"]
+             if row["kind"] == kind] for kind, about in KINDS.items()}  # fmt: skip
+    families = [(row["name"], f"{row['type']}. {row['note']}") for row in rows["presets"]]
+    plans = [(row["name"], f"{row['pattern']}. {row['note']}") for row in rows["plans"]]
+    sections = {
+        **kinds,
+        "presets (--preset NAME)": families,
+        "plans of models (posenc explain --plan NAME)": plans,
+    }
+    print_definitions({title: rows for title, rows in sections.items() if rows})
 
 
 def _has(row: dict[str, Any], words: list[str]) -> bool:

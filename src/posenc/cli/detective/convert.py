@@ -28,7 +28,6 @@ from posenc.cli.output.show import print_answer, progress
 if TYPE_CHECKING:
     from posenc.detect.convert import Conversion, PairingFinding, Projections
 
-DEFAULT_BASE = 10_000.0  # of a rotation whose angles do not matter
 METHODS = (
     "cubic_antialias",
     "linear_antialias",
@@ -94,7 +93,8 @@ def _projections(
         if (order := stored or unstated) is None:
             raise click.UsageError("--rotary needs --stored: how the channels are paired.")
         refuse(rotary % 2, f"--rotary {rotary}: pairs need an even width.")
-        rope = RoPE(rotary, pairing=Pairing(order, part=side or "leading"), base=DEFAULT_BASE)
+        # Any base will do, as the angles do not matter.
+        rope = RoPE(rotary, pairing=Pairing(order, part=side or "leading"), base=10_000.0)
     elif side is not None:
         raise click.UsageError("--side is of --rotary.")
     return Projections(rope=rope, stored=stored, names=names or None, **layout)
@@ -299,18 +299,17 @@ def _spec(text: str, width: int, option: str) -> Any:
 
 def _conversion_lines(conversion: Conversion, output: str | None) -> list[str]:
     """The conversion in words."""
-    lines = [f"{conversion.source} -> {output or '(nothing is written)'}"]
-    if conversion.pairing is not None:
-        before, after = conversion.pairing
-        how = f"{before} according to {conversion.source_of_pairing}"
-        lines.append(f"pairing {before} -> {after}; {how}")
-    shown = list(conversion.tensors.items())
-    lines += [f"  {name}  {what}" for name, what in shown[:MOST_LINES]]
-    if len(shown) > MOST_LINES:
-        lines.append(f"  … and {len(shown) - MOST_LINES} more (all of them with --json)")
-    lines.append(f"{len(shown)} tensors change, {conversion.copied} are copied byte for byte")
-    lines += [f"config: {sentence}" for sentence in conversion.config]
-    left_out = [name for name, what in conversion.files.items() if what != "copied"]
-    if left_out:
-        lines.append(f"left out, as they may hold the weights as they were: {', '.join(left_out)}")
-    return lines + conversion.checked()
+    shown, pairing = list(conversion.tensors.items()), conversion.pairing or ("", "")
+    left_out = ", ".join(name for name, what in conversion.files.items() if what != "copied")
+    more = len(shown) - MOST_LINES
+    how = f"{pairing[0]} according to {conversion.source_of_pairing}"
+    return [
+        f"{conversion.source} -> {output or '(nothing is written)'}",
+        *([f"pairing {' -> '.join(pairing)}; {how}"] if conversion.pairing else []),
+        *(f"  {name}  {what}" for name, what in shown[:MOST_LINES]),
+        *([f"  … and {more} more (all of them with --json)"] if more > 0 else []),
+        f"{len(shown)} tensors change, {conversion.copied} are copied byte for byte",
+        *(f"config: {sentence}" for sentence in conversion.config),
+        *([f"left out, as they may hold the weights as they were: {left_out}"] if left_out else []),
+        *conversion.checked(),
+    ]

@@ -105,13 +105,11 @@ def _explain_plan(name: str, json_: bool) -> None:
     if json_:
         description = {"name": row.name, "sizes": dict(row.sizes), "sources": list(row.sources)}
         print_json({**description, "note": row.note, "plan": json.loads(to_json(plan))})
-        return
-    first, *rest = plan_lines(plan)
-    keys = ("repository", "version", "path", "symbol", "paper")
-    sources = [
-        " ".join(str(source[key]) for key in keys if key in source) for source in row.sources
-    ]
-    print_lines((f"{row.name}: {first}", *rest, "", row.note, "", "read in", *sources))
+    else:
+        first, *rest = plan_lines(plan)
+        keys = ("repository", "version", "path", "symbol", "paper")
+        sources = (" ".join(str(read[k]) for k in keys if k in read) for read in row.sources)
+        print_lines((f"{row.name}: {first}", *rest, "", row.note, "", "read in", *sources))
 
 
 def _translate(source: str | Path, dialect: Any, json_: bool) -> None:
@@ -120,9 +118,9 @@ def _translate(source: str | Path, dialect: Any, json_: bool) -> None:
     translation = to_hf(source, dialect)
     if json_:
         print_json({"config": translation.config, "lost": list(translation.lost)})
-        return
-    click.echo(json.dumps(translation.config, indent=2))
-    print_lines((f"lost: {sentence}" for sentence in translation.lost), err=True)
+    else:
+        click.echo(json.dumps(translation.config, indent=2))
+        print_lines((f"lost: {sentence}" for sentence in translation.lost), err=True)
 
 
 # --- extend ---------------------------------------------------------------------------------------
@@ -169,11 +167,11 @@ def extend(
     target.check()
     source: Any = standard_input(CONFIG, inputs.CONFIG) if config == "-" else file_there(config)
     extension = extend(source, length or to, **how)
-    written = []
+    text = [*lines(extension)]
     if target.output is not None:
         outputs.write_whole(target.output, json.dumps(extension.config(), indent=2) + "\n")
-        written.append(f"written: {target.output}")
-    print_answer(json_, extension.to_dict, [*lines(extension), *written])
+        text.append(f"written: {target.output}")
+    print_answer(json_, extension.to_dict, text)
 
 
 # --- golden ---------------------------------------------------------------------------------------

@@ -27,8 +27,6 @@ from posenc.cli.options.common import (
 from posenc.cli.options.encodings import EncodingChoice, any_spec, encoding_options
 from posenc.cli.output.show import print_answer, progress
 
-IN_FULL = 6
-
 RECORDED = ("input", "output", "positions")
 
 # --- locate ---------------------------------------------------------------------------------------
@@ -202,7 +200,7 @@ def identify(file: str, tensor: str | None, as_spec: bool, json_: bool) -> None:
         for spec in (finding.spec for finding in identification.claims if finding.spec is not None):
             click.echo(to_json(spec))
     else:
-        print_answer(json_, identification.to_dict, lines(identification, most=IN_FULL))
+        print_answer(json_, identification.to_dict, lines(identification, most=6))
 
 
 # --- infer ----------------------------------------------------------------------------------------

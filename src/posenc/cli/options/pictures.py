@@ -332,10 +332,10 @@ def finish(
             "facts": _finite(facts(picture.data)),
         }
         print_json({**about, "learned": origin} if origin else about)
-        return
-    for path in filter(None, (output, data)):
-        click.echo(path)
-    print_lines((picture.data.title, *picture.data.caption, *filter(None, (origin,))))
+    else:
+        for path in filter(None, (output, data)):
+            click.echo(path)
+        print_lines((picture.data.title, *picture.data.caption, *filter(None, (origin,))))
 
 
 def _write_data(path: Path, picture: Any, existing: Any) -> None:

@@ -291,11 +291,13 @@ class GridBuilder(NamedTuple):
 def _grid(text: str, spec: TableSpec, preset: str | None) -> Grid:
     builder = _builder(preset, spec.axes)
     sides = grid_sides(text, builder.names)
-    lines = []
-    for axis, name in enumerate(builder.names):
-        # The coordinate of an axis depends on its own side alone, so one line of cells has it all.
-        line = builder.place({other: side if other == name else 1 for other, side in sides.items()})
-        lines.append(np.asarray(line)[..., axis])
+    # The coordinate of an axis depends on its own side alone, so one line of cells has it all.
+    lines = [
+        np.asarray(
+            builder.place({other: side if other == name else 1 for other, side in sides.items()})
+        )[..., axis]
+        for axis, name in enumerate(builder.names)
+    ]
     return Grid(lines, builder.names, sides, builder.order)
 
 

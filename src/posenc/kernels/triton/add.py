@@ -29,7 +29,7 @@ def add(x: Tensor, result: Tensor, positions: Positions, spec: TableSpec, seq_di
     """Write `x` times its factor plus the rows of a table."""
     axes = axes_of(x, positions, seq_dim)
     steps, origins, factor, pad = _columns(spec, x)
-    where = positions_beside(positions, x, axes)
+    places = positions_beside(positions, x, axes)
 
     def launch(inputs: list[Tensor], outputs: list[Tensor]) -> None:
         (into,), (out,) = inputs, outputs
@@ -39,7 +39,7 @@ def add(x: Tensor, result: Tensor, positions: Positions, spec: TableSpec, seq_di
         _kernel[n0 * n1, triton.cdiv(repeats, REPEATS), triton.cdiv(dim, COLUMNS)](
             into,
             out,
-            steps if where is None else where,
+            steps if places is None else places,
             steps,
             origins,
             positions if isinstance(positions, int) else 0,
@@ -51,11 +51,11 @@ def add(x: Tensor, result: Tensor, positions: Positions, spec: TableSpec, seq_di
             dim,
             *(into.stride()[:3]),
             *(out.stride()[:3]),
-            *((0, 0, 0) if where is None else where.stride()),
+            *((0, 0, 0) if places is None else places.stride()),
             AXES=steps.shape[0],
             REPEATS=REPEATS,
             COLUMNS=COLUMNS,
-            GIVEN=where is not None,
+            GIVEN=places is not None,
             PAD=pad is not None,
             num_warps=WARPS,
             # Contracted products would give other bits than the array engine, and memory is the

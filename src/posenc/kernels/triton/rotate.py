@@ -43,7 +43,7 @@ def turn(
     steps, origins = on_device["step"], on_device.get("origin")
     # Positions of any strides; or ends, which start the sequences that are packed along n1; or
     # neither, and positions count from a start.
-    where = positions_beside(positions, arrays[0], axes)
+    places = positions_beside(positions, arrays[0], axes)
     ends = positions.ends if isinstance(positions, Packed) else None
 
     def launch(inputs: list[Tensor], outputs: list[Tensor]) -> None:
@@ -61,7 +61,7 @@ def turn(
             q_out,
             k,
             k_out,
-            steps if where is None else where,
+            steps if places is None else places,
             steps if ends is None else ends,
             steps,
             steps if origins is None else origins,
@@ -74,7 +74,7 @@ def turn(
             k.shape[2],
             tiles[0],
             *(step for x in (q, q_out, k, k_out) for step in x.stride()[:3]),
-            *((0, 0, 0) if where is None else where.stride()),
+            *((0, 0, 0) if places is None else places.stride()),
             width=width,
             k_width=k.shape[3],
             first=0 if leading else width - 2 * pairs,
@@ -85,7 +85,7 @@ def turn(
             HEADS=HEADS,
             REST=triton.next_power_of_2(rest) if rest else 0,
             INTERLEAVED=p.source == "interleaved",
-            WHERE=2 if where is not None else 1 if ends is not None else 0,
+            WHERE=2 if places is not None else 1 if ends is not None else 0,
             ORIGIN=origins is not None,
             DIVIDE=p.divide,
             INPLACE=q.data_ptr() == q_out.data_ptr(),

@@ -269,10 +269,7 @@ def decoder_plan(model: nn.Module, caller: str) -> Reading:
     if parts:
         entries = [e for e in reading if f"{e.layer}.".startswith(f"{parts[0]}.")]
     else:
-        entries = [e for e in reading if not _in_part(e, config)]
+        keys = [key for key in vars(config) if key.endswith("_config")]
+        others = tuple(f"{key.removesuffix('_config')}." for key in keys)
+        entries = [e for e in reading if not f"{e.layer}.".startswith(others)]
     return Reading(tuple(entries), notes=reading.notes, model=reading.model)
-
-
-def _in_part(entry: Layer, config: Any) -> bool:
-    parts = [key.removesuffix("_config") for key in vars(config) if key.endswith("_config")]
-    return any(f"{entry.layer}.".startswith(f"{part}.") for part in parts)

@@ -135,8 +135,7 @@ def verify(
         f"{most:,}",
         "State how far a chunk may be off.",
     )
-    offsets = torch.arange(-most, most + 1)
-    offsets = offsets[offsets != 0]
+    offsets = torch.cat([torch.arange(-most, 0), torch.arange(1, most + 1)])
     parts, pieces, first = torch.split(back, sizes, dim=2), [], 0
     for index, part in enumerate(parts):
         rest = torch.cat([other for k, other in enumerate(parts) if k != index], dim=2).mean(2)

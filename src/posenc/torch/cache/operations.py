@@ -386,10 +386,7 @@ def _places(cache: MovableCache, keep: Any) -> Tensor:
         )
         kept = rows.sum(-1)
         refuse(
-            bool((kept != kept[0]).any()),
-            "evict: keep",
-            "rows that keep as many tokens",
-            kept.tolist(),
+            (kept != kept[0]).any(), "evict: keep", "rows that keep as many tokens", kept.tolist()
         )
         return rows.nonzero()[:, 1].reshape(len(rows), -1)
     places = whole_numbers(rows, "evict: keep")
