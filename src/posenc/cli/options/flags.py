@@ -40,7 +40,6 @@ OPTION_WORDS = {
     "table": "weights input",
     "tensor": "key array",
 }
-NAMED = ("encoding", "preset", "spec")
 
 # Arguments that a command takes under another name, or by several flags.
 ALIASES = {
@@ -96,7 +95,7 @@ def usage_advice(error: click.UsageError, command: click.Command) -> str:
             return f"{text} It takes words: `posenc list bias`, `posenc list rotary llama`."
         return f"{text} `--help` lists the options."
     text = error.format_message()
-    named = [flags[name] for name in NAMED if name in flags]
+    named = [flags[name] for name in ("encoding", "preset", "spec") if name in flags]
     if text.startswith("Got unexpected extra argument") and named:
         return f"{text}. An encoding is named by {' or '.join(named)}."
     return text
